@@ -1,0 +1,74 @@
+// Package backend is the seam between effects and an organisation's database. Every engine implements
+// Backend and passes the conformance suite of package backendtest.
+package backend
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Position is where a database stands: its last committed ledger block.
+type Position struct {
+	Number    uint64
+	Hash      wire.Hash // zeros before the first block
+	Certified uint64    // last block whose certificate is stored
+}
+
+// Execution is what executing a block gave, before COMMIT or ROLLBACK.
+type Execution struct {
+	Hash    wire.Hash // LedgerBlockHash
+	Header  []byte
+	Results []wire.TxResult
+}
+
+// RowDeviation is one row that differed from the certified state.
+type RowDeviation struct {
+	Table    string
+	Key      []byte // JSON
+	Expected []byte // JSON, nil: there should be none
+	Found    []byte // JSON, nil: there was none
+}
+
+// Errors a Backend tells apart. Any other error means: not available now, try again later.
+var (
+	// ErrOutOfTurn: the database is not at the block before the one asked for.
+	ErrOutOfTurn = errors.New("block out of turn")
+	// ErrBeyondRepair: checkpoint and history do not give the certified state (SQLSTATE CH002).
+	ErrBeyondRepair = errors.New("checkpoint and history do not give the certified state")
+	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
+	ErrNothingOpen = errors.New("no executed block is open")
+)
+
+// StuckError says that execution was cut off after a local limit while running one transaction.
+type StuckError struct{ Index uint32 }
+
+func (e *StuckError) Error() string { return "transaction does not end" }
+
+// Backend is an organisation's database. At most one block is open at a time. Methods are called from one
+// goroutine at a time, except Position and Outcome, which may be called at any time.
+type Backend interface {
+	// Position reads the last committed block; it also (re)connects.
+	Position(ctx context.Context) (Position, error)
+	// Execute runs the block in a transaction that stays open. A block already open is rolled back first.
+	// Cancelling ctx cancels the statement and rolls back. A transaction that runs longer than the backend's
+	// limit gives *StuckError, with everything rolled back.
+	Execute(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (Execution, error)
+	// Commit makes the open block permanent. After an error the caller asks Position which it was.
+	Commit(ctx context.Context) error
+	// Rollback undoes the open block, if any.
+	Rollback(ctx context.Context) error
+	// StoreCertificate keeps a certificate beside its committed block; idempotent.
+	StoreCertificate(ctx context.Context, c wire.Certificate) error
+	// Repair brings the ledger tables back to the certified state at the end of block number (the position), and
+	// reports what differed; deviating is the block at which found was seen.
+	Repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
+	// RecordDeviation completes the record of a deviation that was cured.
+	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
+	// Outcome looks a transaction up among the committed blocks.
+	Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error)
+	// Close rolls back and disconnects.
+	Close() error
+}

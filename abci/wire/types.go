@@ -1,0 +1,70 @@
+// Package wire holds what organisations and processes exchange: messages, their one spelling, their
+// bounds, their hashes. It is imported by all packages of the module and imports none of them.
+//
+// Formats: spec/formats.md; messages: spec/proto.
+package wire
+
+import "time"
+
+// Hash is a SHA-256 digest.
+type Hash [32]byte
+
+// TxID identifies a transaction: H("chainify/tx/1" ‖ proposal bytes).
+type TxID = Hash
+
+// OrderedBlock is one ledger block as the order gives it: what to execute, never what came of it.
+type OrderedBlock struct {
+	Number    uint64
+	Height    int64 // of the order block that holds its transactions
+	TimeMicro int64 // block time, microseconds since the Unix epoch
+	OrderHash Hash  // CometBFT's hash of that order block
+	// Round is the effect round to vote in; Quarantined and QuarantineAll hold for this round.
+	Round         uint32
+	Quarantined   []uint32 // ascending transaction indexes
+	QuarantineAll bool
+	IDs           []TxID
+	// Transactions is u32 count ‖ lp(ChainedTx bytes)…, as chainify_node.execute_block takes it.
+	Transactions []byte
+}
+
+// Key names one execution of a ledger block: another order block or another round is another execution.
+type Key struct {
+	Number    uint64
+	OrderHash Hash
+	Round     uint32
+}
+
+// Key returns the execution this block asks for.
+func (b *OrderedBlock) Key() Key { return Key{b.Number, b.OrderHash, b.Round} }
+
+// Certificate is the effect certificate of a ledger block: the votes on the chain that, together, certified it.
+type Certificate struct {
+	Number uint64
+	Round  uint32
+	Hash   Hash // LedgerBlockHash
+	Votes  []CertifiedVote
+}
+
+// CertifiedVote is one organisation's vote in a certificate, with what checking its signature needs.
+type CertifiedVote struct {
+	Organisation string
+	Validator    []byte // CometBFT address
+	Height       int64
+	Round        int32 // CometBFT's round
+	Extension    []byte
+	Signature    []byte
+}
+
+// TxResult is the outcome of one transaction in a committed ledger block, or the order's refusal of it.
+type TxResult struct {
+	ID        TxID
+	Block     uint64 // 0: refused by the order, never executed
+	Index     uint32
+	Succeeded bool
+	Rows      int64
+	SQLState  string
+	Message   string
+}
+
+// TimeOf converts a block time to the microseconds that are hashed, rounding down.
+func TimeOf(t time.Time) int64 { return t.UnixMicro() }

@@ -1,0 +1,3 @@
+use pgrx::prelude::*;
+
+pg_module_magic!();
