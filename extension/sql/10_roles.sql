@@ -1,0 +1,23 @@
+-- Roles are shared by the whole cluster, so they may be there already from another database.
+DO $$
+DECLARE
+    r text;
+BEGIN
+    FOREACH r IN ARRAY ARRAY['chainify_reader', 'chainify_client', 'chainify_admin', 'chainify_node'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = r) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', r);
+        END IF;
+    END LOOP;
+END
+$$;
+GRANT chainify_reader TO chainify_client, chainify_node;
+GRANT chainify_client TO chainify_admin;
+
+CREATE SCHEMA chainify;
+CREATE SCHEMA chainify_node;
+CREATE SCHEMA chainify_ledger;
+CREATE SCHEMA chainify_history;
+CREATE SCHEMA chainify_checkpoint;
+GRANT USAGE ON SCHEMA chainify TO PUBLIC;
+GRANT USAGE ON SCHEMA chainify_node TO chainify_node;
+GRANT USAGE ON SCHEMA chainify_ledger, chainify_history, chainify_checkpoint TO chainify_reader;

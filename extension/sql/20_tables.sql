@@ -1,0 +1,107 @@
+-- The ledger's own tables. Only the extension's functions write them; readers see them through the views of schema chainify.
+
+-- The chain this database belongs to: one row after chainify_node.init.
+CREATE TABLE chainify_ledger.chain (
+    only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    chain_id     text NOT NULL,
+    organisation text NOT NULL
+);
+
+-- Whose consensus key signs effect votes.
+CREATE TABLE chainify_ledger.validator (
+    address      bytea PRIMARY KEY,
+    public_key   bytea NOT NULL,
+    organisation text NOT NULL
+);
+
+-- LedgerBlocks, field by field as in the hashed header (spec/formats.md).
+CREATE TABLE chainify_ledger.block (
+    number        bigint PRIMARY KEY,
+    order_height  bigint NOT NULL,
+    block_time    bigint NOT NULL,          -- microseconds since the Unix epoch
+    tx_root       bytea NOT NULL,
+    tx_count      integer NOT NULL,
+    outcomes      bytea NOT NULL,
+    effects_root  bytea NOT NULL,
+    effects_count integer NOT NULL,
+    state_root    bytea NOT NULL,
+    previous_hash bytea NOT NULL,
+    hash          bytea NOT NULL
+);
+
+CREATE TABLE chainify_ledger.transaction (
+    block     bigint NOT NULL,
+    index     integer NOT NULL,
+    id        bytea NOT NULL,
+    body      bytea NOT NULL,               -- ChainedTx as ordered
+    succeeded boolean NOT NULL,
+    rows      bigint NOT NULL,
+    sqlstate  text,                          -- of a failure; not hashed
+    message   text,
+    PRIMARY KEY (block, index)
+);
+CREATE INDEX transaction_id ON chainify_ledger.transaction (id);
+
+CREATE TABLE chainify_ledger.certificate (
+    number       bigint PRIMARY KEY,
+    effect_round integer NOT NULL,
+    hash         bytea NOT NULL,
+    votes        jsonb NOT NULL
+);
+
+-- Tables on the ledger. A detached table keeps its row and its history.
+CREATE TABLE chainify_ledger.ledger_table (
+    id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name           text NOT NULL,            -- schema.name, unquoted: what is hashed
+    relation       oid NOT NULL,
+    history        oid NOT NULL,
+    checkpoint     oid NOT NULL,
+    schema_hash    bytea NOT NULL,
+    attached_at    bigint NOT NULL,
+    detached_at    bigint
+);
+CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (name) WHERE detached_at IS NULL;
+
+-- Ordinals are given once and never reused.
+CREATE TABLE chainify_ledger.ledger_column (
+    table_id integer NOT NULL REFERENCES chainify_ledger.ledger_table,
+    ordinal  smallint NOT NULL,
+    name     text NOT NULL,
+    key_part smallint,                       -- position in the primary key, from 1
+    PRIMARY KEY (table_id, ordinal)
+);
+
+-- The running state of each attached table; changes in the block's own transaction.
+CREATE TABLE chainify_ledger.table_state (
+    table_id  integer PRIMARY KEY REFERENCES chainify_ledger.ledger_table,
+    row_count bigint NOT NULL,
+    lanes     bytea NOT NULL                 -- 1024 little-endian u16
+);
+ALTER TABLE chainify_ledger.table_state ALTER COLUMN lanes SET STORAGE PLAIN;
+
+-- Agreed states to restart from; the first of a table is its state when attached.
+CREATE TABLE chainify_ledger.checkpoint (
+    block       bigint NOT NULL,
+    table_id    integer NOT NULL REFERENCES chainify_ledger.ledger_table,
+    row_count   bigint NOT NULL,
+    table_state bytea NOT NULL,
+    PRIMARY KEY (block, table_id)
+);
+
+CREATE TABLE chainify_ledger.deviation (
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    block         bigint NOT NULL,
+    expected_hash bytea,
+    found_hash    bytea,
+    cured_by      text,                      -- NULL while open
+    started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    took          interval
+);
+
+CREATE TABLE chainify_ledger.deviation_row (
+    deviation bigint NOT NULL REFERENCES chainify_ledger.deviation,
+    tbl       text NOT NULL,
+    key       jsonb,
+    expected  jsonb,
+    found     jsonb
+);
