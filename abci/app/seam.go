@@ -25,24 +25,8 @@ type Effects interface {
 	Hash(key wire.Key) (wire.Hash, bool)
 }
 
-// Decision is what one decided order block changed at ledger level.
-type Decision struct {
-	Height int64
-	// Certificate is set when this order block certified the pending block.
-	Certificate *wire.Certificate
-	// Ordered is the new pending block, or the pending block again when its round advanced.
-	Ordered *wire.OrderedBlock
-	// Refused are transactions the order refused (expired, replayed), for their waiting clients.
-	Refused []wire.TxResult
-}
-
-// Source gives effects what was decided earlier, from the node's own stores, after a crash or a lost database.
-type Source interface {
-	// LastOrdered and LastCertified are 0 before the first block.
-	LastOrdered() uint64
-	LastCertified() uint64
-	// Ordered returns ledger block n in its last round, as it has to be executed.
-	Ordered(n uint64) (*wire.OrderedBlock, error)
-	// Certificate returns the certificate of block n, n <= LastCertified().
-	Certificate(n uint64) (*wire.Certificate, error)
-}
+// The types on either side of the seam live in wire, so that effects need not import app.
+type (
+	Decision = wire.Decision
+	Source   = wire.Source
+)
