@@ -1,0 +1,89 @@
+# The front door. Everything here is a thin call of a script or a tool; `make help` says what there is.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+PG_MAJOR  := 15
+PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
+# Evaluated when used: before setup the user of the servers may not exist.
+STATE      = $(shell scripts/state-dir)
+PGTREE     = $(STATE)/pg
+CHAINIFY  := $(CURDIR)/build/chainify
+CARGO     ?= cargo
+GO        ?= go
+PURE      := -p chainify-codec -p chainify-ledger
+
+export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
+
+## setup: install the Debian packages that are missing; check Go and Rust
+.PHONY: setup
+setup:
+	@scripts/setup
+
+## build: the extension (target/release) and the node (build/chainify)
+.PHONY: build build-extension build-node
+build: build-extension build-node
+build-extension: setup
+	$(CARGO) build --release --locked -p chainify
+build-node: setup
+	cd abci && $(GO) build -o $(CHAINIFY) ./cmd/chainify
+
+## pgtree: a private PostgreSQL with the extension under .chainify/pg; nothing of the system is touched
+.PHONY: pgtree
+pgtree: build-extension
+	@scripts/pgtree $(PGTREE)
+
+## install: the extension and the node into this system (for operators; asks for root)
+.PHONY: install
+install: build
+	scripts/install-extension $(PG_CONFIG)
+	install -m 755 $(CHAINIFY) /usr/local/bin/chainify
+
+## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report)
+.PHONY: demo
+demo: pgtree build-node
+	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
+	@exec build/demo -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank
+
+## check: format, lints, seams between the parts
+.PHONY: check
+check: setup
+	@scripts/check
+
+## test-rust: unit and property tests of the pure crates
+.PHONY: test-rust
+test-rust: setup
+	$(CARGO) test --locked $(PURE)
+
+## test-go: unit, property and conformance tests of the Go module
+.PHONY: test-go
+test-go: pgtree
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race ./...'
+
+## installcheck: pg_regress and isolation tests of the extension
+.PHONY: installcheck
+installcheck: pgtree
+	regress/run $(PGTREE)
+
+## e2e: a network of four organisations under load and faults
+.PHONY: e2e
+e2e: pgtree build-node
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+		$(GO) test -count=1 -timeout 8m -v ./e2e
+
+## test: everything above, in the order in which it fails cheapest; what CI runs
+.PHONY: test
+test:
+	@scripts/stages check test-rust build test-go installcheck e2e
+
+## clean: what was built here, and the demo's networks
+.PHONY: clean
+clean:
+	rm -rf build target .chainify $(STATE)
+
+## help: this text
+.PHONY: help
+help:
+	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | awk -F '\t' '{printf "  make %-14s %s\n", $$1, $$2}'

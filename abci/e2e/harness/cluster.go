@@ -1,0 +1,136 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// socketPathMax is what sockaddr_un holds on Linux, less the terminating zero.
+	socketPathMax    = 107
+	startLimit       = 30 * time.Second
+	clusterStopLimit = 20 * time.Second
+)
+
+// Cluster is a private PostgreSQL: data directory, Unix socket and loopback port of its own, trust
+// authentication, fsync on.
+type Cluster struct {
+	Name      string
+	Port      int
+	SocketDir string
+	account   Account
+	bin       string
+	dir       string
+	pidDir    string
+	process   *Process
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+
+// Bin is the path of one of PostgreSQL's programs in the tree that this cluster runs from.
+func (c *Cluster) Bin(program string) string { return filepath.Join(c.bin, program) }
+
+// Init makes the data directory.
+func (c *Cluster) Init(ctx context.Context) error {
+	if socket := filepath.Join(c.SocketDir, fmt.Sprintf(".s.PGSQL.%d", c.Port)); len(socket) > socketPathMax {
+		return fmt.Errorf("path of the Unix socket is %d bytes long, at most %d are possible: %s", len(socket), socketPathMax, socket)
+	}
+	if _, err := c.account.Run(ctx, c.dir, c.Bin("initdb"), "-D", c.data(), "-U", "postgres", "-A", "trust",
+		"--locale=C.UTF-8", "-E", "UTF8", "--no-sync"); err != nil {
+		return fmt.Errorf("initialise cluster %s: %w", c.Name, err)
+	}
+	return c.Configure(map[string]string{
+		"listen_addresses":           "'127.0.0.1'",
+		"port":                       fmt.Sprint(c.Port),
+		"unix_socket_directories":    quote(c.SocketDir),
+		"fsync":                      "on",
+		"shared_buffers":             "'64MB'",
+		"max_connections":            "100",
+		"max_wal_size":               "'512MB'",
+		"log_min_messages":           "warning",
+		"log_line_prefix":            "'%m [%p] %q%u@%d %a: '",
+		"lock_timeout":               "0",
+		"max_prepared_transactions":  "0",
+		"checkpoint_timeout":         "'15min'",
+		"dynamic_shared_memory_type": "posix",
+	})
+}
+
+// Configure appends settings to postgresql.conf; the last one of a name counts. They hold after the next start.
+func (c *Cluster) Configure(settings map[string]string) error {
+	var text strings.Builder
+	for name, value := range settings {
+		fmt.Fprintf(&text, "%s = %s\n", name, value)
+	}
+	f, err := os.OpenFile(filepath.Join(c.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("configure cluster %s: %w", c.Name, err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text.String()); err != nil {
+		return fmt.Errorf("configure cluster %s: %w", c.Name, err)
+	}
+	return f.Close()
+}
+
+// Start runs the postmaster and waits until it accepts connections.
+func (c *Cluster) Start(ctx context.Context) error {
+	p, err := c.account.start("postgres-"+c.Name, c.dir, filepath.Join(c.dir, "postgres.log"), c.pidDir, c.Bin("postgres"), "-D", c.data())
+	if err != nil {
+		return err
+	}
+	c.process = p
+	return Poll(ctx, startLimit, "start PostgreSQL of "+c.Name, func(ctx context.Context) (bool, string, error) {
+		if !p.Running() {
+			return false, "", fmt.Errorf("it ended:\n%s", p.tail(15))
+		}
+		conn, err := c.Connect(ctx, "postgres", "postgres")
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		return true, "", conn.Close(ctx)
+	})
+}
+
+// Stop ends the cluster as an operator would: sessions are cut, data written.
+func (c *Cluster) Stop() error {
+	if c.process == nil {
+		return nil
+	}
+	return c.process.stop(syscall.SIGINT, clusterStopLimit)
+}
+
+// Kill ends the postmaster and all backends at once.
+func (c *Cluster) Kill() {
+	if c.process != nil {
+		c.process.kill()
+	}
+}
+
+// Running says whether the postmaster runs.
+func (c *Cluster) Running() bool { return c.process.Running() }
+
+// DSN is a connection string in keyword form, through the Unix socket.
+func (c *Cluster) DSN(database, role string) string {
+	return fmt.Sprintf("host=%s port=%d dbname=%s user=%s", c.SocketDir, c.Port, database, role)
+}
+
+// Psql is the command line with which a person looks around.
+func (c *Cluster) Psql(database, role string) string {
+	return fmt.Sprintf("%s -h %s -p %d -U %s %s", c.Bin("psql"), c.SocketDir, c.Port, role, database)
+}
+
+// Connect opens a session.
+func (c *Cluster) Connect(ctx context.Context, database, role string) (*pgx.Conn, error) {
+	return pgx.Connect(ctx, c.DSN(database, role)+" connect_timeout=5")
+}
+
+// quote makes a value for postgresql.conf.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

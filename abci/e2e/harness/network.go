@@ -1,0 +1,183 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// marker is the file by which the harness knows a directory as its own before it deletes it.
+const marker = ".chainify-network"
+
+// Config describes a network to be made.
+type Config struct {
+	Dir           string // everything is kept under it; emptied first when an earlier network made it
+	PG            string // prefix of a PostgreSQL tree with the extension: PG/lib/postgresql/15, PG/share/postgresql/15
+	Chainify      string // the node's binary
+	Database      string // made in every cluster
+	Organisations []string
+}
+
+// Network is a set of organisations on this machine.
+type Network struct {
+	Organisations []*Organisation
+	Dir           string
+	Database      string
+	account       Account
+	chainify      string // a copy of the binary that the account can reach
+	closeOnce     sync.Once
+}
+
+// Organisation is one member: its PostgreSQL and its node.
+type Organisation struct {
+	Name    string
+	Cluster *Cluster
+	net     *Network
+	node    *Process
+}
+
+// New ends what an earlier run left in the directory, empties it, and makes one empty cluster each; it starts
+// nothing. The caller ends the network with Close.
+func New(ctx context.Context, cfg Config) (*Network, error) {
+	account, err := ServerAccount()
+	if err != nil {
+		return nil, err
+	}
+	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
+		return nil, err
+	}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify")}
+	for _, sub := range []string{"bin", "run", "pids", "nodes"} {
+		if err := n.mkdir(sub); err != nil {
+			return nil, err
+		}
+	}
+	if err := copyProgram(cfg.Chainify, n.chainify); err != nil {
+		return nil, fmt.Errorf("copy the node's binary: %w", err)
+	}
+	base, err := freePorts(len(cfg.Organisations))
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range cfg.Organisations {
+		if err := n.mkdir(name); err != nil {
+			return nil, err
+		}
+		n.Organisations = append(n.Organisations, &Organisation{Name: name, net: n, Cluster: &Cluster{
+			Name: name, Port: base + i, SocketDir: filepath.Join(cfg.Dir, "run"), account: account,
+			bin: filepath.Join(cfg.PG, "lib", "postgresql", "15", "bin"), dir: filepath.Join(cfg.Dir, name),
+			pidDir: filepath.Join(cfg.Dir, "pids"),
+		}})
+	}
+	return n, n.Each(func(o *Organisation) error { return o.Cluster.Init(ctx) })
+}
+
+// takeDirectory makes dir an empty directory of the account. It deletes only what an earlier network made.
+func takeDirectory(ctx context.Context, dir string, account Account) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if len(entries) > 0 {
+		if _, err := os.Stat(filepath.Join(dir, marker)); err != nil {
+			return fmt.Errorf("%s is not empty and not a network of an earlier run: choose another directory", dir)
+		}
+		if err := killLeftovers(filepath.Join(dir, "pids")); err != nil {
+			return fmt.Errorf("end what an earlier run left: %w", err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, marker), []byte("made and deleted by abci/e2e/harness\n"), 0o644); err != nil {
+		return err
+	}
+	if err := account.Own(dir); err != nil {
+		return err
+	}
+	if _, err := account.Run(ctx, "/", "test", "-w", dir); err != nil {
+		return fmt.Errorf("servers run as user %s, who cannot reach %s: choose a directory outside of a private home", account.Name, dir)
+	}
+	return nil
+}
+
+func (n *Network) mkdir(sub string) error {
+	path := filepath.Join(n.Dir, sub)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	return n.account.Own(path)
+}
+
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	return out.Close()
+}
+
+// Each calls do for all organisations at once and joins their errors.
+func (n *Network) Each(do func(*Organisation) error) error {
+	errs := make([]error, len(n.Organisations))
+	var wg sync.WaitGroup
+	for i, o := range n.Organisations {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := do(o); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", o.Name, err)
+			}
+		}()
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Organisation finds one by name; nil when there is none.
+func (n *Network) Organisation(name string) *Organisation {
+	for _, o := range n.Organisations {
+		if o.Name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// Close ends all nodes, then all clusters. Logs and data stay in the directory.
+func (n *Network) Close() error {
+	var err error
+	n.closeOnce.Do(func() {
+		nodes := n.Each(func(o *Organisation) error { return o.StopNode() })
+		clusters := n.Each(func(o *Organisation) error { return o.Cluster.Stop() })
+		err = errors.Join(nodes, clusters)
+	})
+	return err
+}
+
+// Remove deletes the directory after Close.
+func (n *Network) Remove() error { return os.RemoveAll(n.Dir) }
+
+// Logs lists the log files, for whoever has to find out what went wrong.
+func (n *Network) Logs() []string {
+	var out []string
+	for _, o := range n.Organisations {
+		out = append(out, filepath.Join(o.Cluster.dir, "postgres.log"), o.nodeLog())
+	}
+	return out
+}

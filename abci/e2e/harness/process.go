@@ -1,0 +1,177 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Account is the operating-system user that servers run as: PostgreSQL refuses root.
+type Account struct {
+	Name string
+	uid  uint32
+	gid  uint32
+	// other is set when servers run as somebody else than this process.
+	other bool
+}
+
+// ServerAccount is this process's own user, or postgres when that is root.
+func ServerAccount() (Account, error) {
+	if os.Geteuid() != 0 {
+		u, err := user.Current()
+		if err != nil {
+			return Account{}, fmt.Errorf("find current user: %w", err)
+		}
+		return Account{Name: u.Username, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return Account{}, fmt.Errorf("PostgreSQL does not run as root and there is no user postgres: %w", err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return Account{}, fmt.Errorf("user id of postgres: %w", err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return Account{}, fmt.Errorf("group id of postgres: %w", err)
+	}
+	return Account{Name: u.Username, uid: uint32(uid), gid: uint32(gid), other: true}, nil
+}
+
+// Own makes the account the owner of a file or directory.
+func (a Account) Own(path string) error {
+	if !a.other {
+		return nil
+	}
+	return os.Chown(path, int(a.uid), int(a.gid))
+}
+
+// Command prepares a command of this account in its own process group, so that Ctrl-C at the terminal reaches
+// the harness alone and the harness decides in which order things end.
+func (a Account) Command(ctx context.Context, dir, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = dir
+	cmd.Env = environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if a.other {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
+	}
+	return cmd
+}
+
+// environment is what servers inherit: nothing that moves PostgreSQL clients elsewhere, and no RUST_BACKTRACE,
+// with which a Rust extension adds stack traces to its error messages.
+func environment() []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "PG") || strings.HasPrefix(kv, "RUST_") || strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
+			continue
+		}
+		env = append(env, kv)
+	}
+	return append(env, "LC_ALL=C.UTF-8")
+}
+
+// Run runs a command of the account to its end and gives its output in the error.
+func (a Account) Run(ctx context.Context, dir, path string, args ...string) (string, error) {
+	out, err := a.Command(ctx, dir, path, args...).CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// Process is a server that the harness started. Its goroutine ends when the process does.
+type Process struct {
+	Name string
+	Log  string // path of what it printed
+	cmd  *exec.Cmd
+	done chan struct{}
+	pids string // file that names it for a later run
+}
+
+// start runs a server, appending what it prints to logPath, and leaves its process id in pidDir.
+func (a Account) start(name, dir, logPath, pidDir, path string, args ...string) (*Process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer log.Close()
+	cmd := a.Command(context.Background(), dir, path, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &Process{Name: name, Log: logPath, cmd: cmd, done: make(chan struct{}), pids: filepath.Join(pidDir, name)}
+	go func() {
+		_ = cmd.Wait()
+		close(p.done)
+	}()
+	if err := writePid(p.pids, cmd.Process.Pid); err != nil {
+		p.kill()
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// Running says whether the process has not ended yet.
+func (p *Process) Running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// stop asks the process to end with a signal and kills it when it has not within the limit.
+func (p *Process) stop(sig syscall.Signal, limit time.Duration) error {
+	if !p.Running() {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.Name, err)
+	}
+	select {
+	case <-p.done:
+		_ = os.Remove(p.pids)
+		return nil
+	case <-time.After(limit):
+		p.kill()
+		return fmt.Errorf("stop %s: still running after %s, killed", p.Name, limit)
+	}
+}
+
+// kill ends the process and its children at once, as a power cut would, and waits until they are gone.
+func (p *Process) kill() {
+	if p.Running() {
+		killTree(p.cmd.Process.Pid)
+		<-p.done
+	}
+	_ = os.Remove(p.pids)
+}
+
+// tail gives the last lines of the log, for an error message.
+func (p *Process) tail(lines int) string {
+	text, err := os.ReadFile(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,115 @@
+package harness
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Connect opens a session of the superuser in the organisation's database.
+func (o *Organisation) Connect(ctx context.Context) (*pgx.Conn, error) {
+	return o.Cluster.Connect(ctx, o.net.Database, "postgres")
+}
+
+// Exec runs SQL text, one or several statements, as a role of the organisation's database.
+func (o *Organisation) Exec(ctx context.Context, role, sql string) error {
+	conn, err := o.Cluster.Connect(ctx, o.net.Database, role)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them yet.
+func (n *Network) StartDatabases(ctx context.Context) error {
+	return n.Each(func(o *Organisation) error {
+		if err := o.Cluster.Start(ctx); err != nil {
+			return err
+		}
+		conn, err := o.Cluster.Connect(ctx, "postgres", "postgres")
+		if err != nil {
+			return err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{n.Database}.Sanitize())
+		return err
+	})
+}
+
+// EnableChainify does what an operator does to a running database: two settings, a restart, CREATE EXTENSION, and a
+// role for the node.
+func (n *Network) EnableChainify(ctx context.Context) error {
+	return n.Each(func(o *Organisation) error {
+		if err := o.Cluster.Configure(map[string]string{
+			"shared_preload_libraries": "'chainify'",
+			"chainify.node_socket":     quote(o.Socket()),
+		}); err != nil {
+			return err
+		}
+		if err := o.Cluster.Stop(); err != nil {
+			return err
+		}
+		if err := o.Cluster.Start(ctx); err != nil {
+			return err
+		}
+		return o.Exec(ctx, "postgres", "CREATE EXTENSION chainify; CREATE ROLE "+NodeRole+" LOGIN IN ROLE chainify_node")
+	})
+}
+
+// Tip is the last LedgerBlock of an organisation.
+type Tip struct {
+	Number uint64
+	Hash   string // hexadecimal; empty before the first block
+}
+
+// Tip reads the last committed block.
+func (o *Organisation) Tip(ctx context.Context) (Tip, error) {
+	conn, err := o.Connect(ctx)
+	if err != nil {
+		return Tip{}, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return ReadTip(ctx, conn)
+}
+
+// ReadTip reads the last committed block over a session that is open.
+func ReadTip(ctx context.Context, conn *pgx.Conn) (Tip, error) {
+	var number int64
+	var hash []byte
+	err := conn.QueryRow(ctx, "SELECT number, hash FROM chainify.ledger ORDER BY number DESC LIMIT 1").Scan(&number, &hash)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Tip{}, nil
+	}
+	if err != nil {
+		return Tip{}, fmt.Errorf("read last block: %w", err)
+	}
+	return Tip{uint64(number), hex.EncodeToString(hash)}, nil
+}
+
+// WaitSame waits until all the given organisations have the same last block, at least the number given.
+func WaitSame(ctx context.Context, organisations []*Organisation, atLeast uint64, limit time.Duration) (Tip, error) {
+	var same Tip
+	err := Poll(ctx, limit, "same last block everywhere", func(ctx context.Context) (bool, string, error) {
+		tips := ""
+		equal := true
+		for i, o := range organisations {
+			tip, err := o.Tip(ctx)
+			if err != nil {
+				return false, o.Name + ": " + err.Error(), nil
+			}
+			if i == 0 {
+				same = tip
+			}
+			equal = equal && tip == same
+			tips += fmt.Sprintf(" %s %d %.8s", o.Name, tip.Number, tip.Hash)
+		}
+		return equal && same.Number >= atLeast, fmt.Sprintf("want %d:%s", atLeast, tips), nil
+	})
+	return same, err
+}
