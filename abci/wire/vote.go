@@ -1,0 +1,173 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	cmttypes "github.com/cometbft/cometbft/types"
+)
+
+// VoteKind tells what an effect vote says.
+type VoteKind uint8
+
+const (
+	// VoteEffects: I executed the block, and this is what came of it.
+	VoteEffects VoteKind = 1
+	// VoteStuck: one transaction does not end.
+	VoteStuck VoteKind = 2
+)
+
+// EffectVote is one organisation's vote on the effects of a ledger block, carried as a vote extension
+// (spec/formats.md, "Effect vote").
+type EffectVote struct {
+	Number    uint64
+	Round     uint32 // effect round
+	OrderHash Hash   // of the order block that holds the ledger block
+	Kind      VoteKind
+	Value     Hash // VoteEffects: salted LedgerBlockHash; VoteStuck: transaction index, then zeros
+}
+
+const (
+	voteVersion  = 1
+	voteNumber   = 1
+	voteRound    = voteNumber + 8
+	voteOrder    = voteRound + 4
+	voteKind     = voteOrder + 32
+	voteValue    = voteKind + 1
+	voteBytes    = voteValue + 32
+	voteStuckEnd = 4 // of the index within the value
+)
+
+var _ = [1]struct{}{}[voteBytes-78]
+
+// SaltedHash returns what an organisation votes for a LedgerBlockHash. The salt makes a copied vote worthless.
+func SaltedHash(organisation string, ledgerBlock Hash) Hash {
+	return hashOf("chainify/effect-vote/1", lp(organisation), ledgerBlock[:])
+}
+
+// NewEffectsVote returns organisation's vote that executing k gave ledgerBlock.
+func NewEffectsVote(k Key, organisation string, ledgerBlock Hash) EffectVote {
+	return EffectVote{k.Number, k.Round, k.OrderHash, VoteEffects, SaltedHash(organisation, ledgerBlock)}
+}
+
+// NewStuckVote returns the vote that transaction index of k does not end.
+func NewStuckVote(k Key, index uint32) EffectVote {
+	v := EffectVote{Number: k.Number, Round: k.Round, OrderHash: k.OrderHash, Kind: VoteStuck}
+	binary.BigEndian.PutUint32(v.Value[:], index)
+	return v
+}
+
+// Key returns the execution the vote is about.
+func (v EffectVote) Key() Key { return Key{v.Number, v.OrderHash, v.Round} }
+
+// IsFor reports whether organisation votes for ledgerBlock with v.
+func (v EffectVote) IsFor(organisation string, ledgerBlock Hash) bool {
+	return v.Kind == VoteEffects && v.Value == SaltedHash(organisation, ledgerBlock)
+}
+
+// StuckAt returns the index of the transaction that does not end.
+func (v EffectVote) StuckAt() (index uint32, stuck bool) {
+	if v.Kind != VoteStuck {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(v.Value[:]), true
+}
+
+// Encode returns the vote's 78 bytes.
+func (v EffectVote) Encode() []byte {
+	out := make([]byte, 0, voteBytes)
+	out = append(out, voteVersion)
+	out = binary.BigEndian.AppendUint64(out, v.Number)
+	out = binary.BigEndian.AppendUint32(out, v.Round)
+	out = append(out, v.OrderHash[:]...)
+	out = append(out, byte(v.Kind))
+	return append(out, v.Value[:]...)
+}
+
+// DecodeEffectVote reads a vote extension that is not empty.
+func DecodeEffectVote(raw []byte) (EffectVote, error) {
+	if len(raw) != voteBytes {
+		return EffectVote{}, fieldErrorf("effect vote", "%d bytes, want %d", len(raw), voteBytes)
+	}
+	if raw[0] != voteVersion {
+		return EffectVote{}, fieldErrorf("effect vote.version", "%d, want %d", raw[0], voteVersion)
+	}
+	v := EffectVote{
+		Number:    binary.BigEndian.Uint64(raw[voteNumber:]),
+		Round:     binary.BigEndian.Uint32(raw[voteRound:]),
+		OrderHash: Hash(raw[voteOrder:voteKind]),
+		Kind:      VoteKind(raw[voteKind]),
+		Value:     Hash(raw[voteValue:]),
+	}
+	if v.Number == 0 {
+		return EffectVote{}, fieldErrorf("effect vote.number", "0, want 1 or more")
+	}
+	switch v.Kind {
+	case VoteEffects:
+	case VoteStuck:
+		if [32 - voteStuckEnd]byte(v.Value[voteStuckEnd:]) != [32 - voteStuckEnd]byte{} {
+			return EffectVote{}, fieldErrorf("effect vote.value", "not zero after the transaction index")
+		}
+	default:
+		return EffectVote{}, fieldErrorf("effect vote.kind", "%d, want %d or %d", v.Kind, VoteEffects, VoteStuck)
+	}
+	return v, nil
+}
+
+// ExtensionSignBytes returns what a validator's key signs for a vote extension. It covers chain, height and
+// CometBFT round only: all else that matters stands in the extension.
+func ExtensionSignBytes(chainID string, height int64, round int32, extension []byte) []byte {
+	return cmttypes.VoteExtensionSignBytes(chainID, &cmtproto.Vote{Height: height, Round: round, Extension: extension})
+}
+
+// checkCertificate checks form and order of a certificate; what it claims is checked against the ordered state.
+func checkCertificate(c *EffectCertificate) error {
+	if c.Block == 0 {
+		return fieldErrorf("certificate.block", "0, want 1 or more")
+	}
+	if n := len(c.LedgerBlockHash); n != 0 && n != len(Hash{}) {
+		return fieldErrorf("certificate.ledger_block_hash", "%d bytes, want 0 or %d", n, len(Hash{}))
+	}
+	if n := len(c.Votes); n > CertificateVotesMax {
+		return fieldErrorf("certificate.votes", "%d of them, want at most %d", n, CertificateVotesMax)
+	}
+	if len(c.Votes) == 0 && len(c.LedgerBlockHash) == 0 {
+		return fieldErrorf("certificate", "carries neither a vote nor a hash")
+	}
+	for i, v := range c.Votes {
+		if err := checkExtendedVote(v); err != nil {
+			return fmt.Errorf("certificate.votes[%d].%w", i, err)
+		}
+		if i > 0 && !votesAscend(c.Votes[i-1], v) {
+			return fieldErrorf(fmt.Sprintf("certificate.votes[%d]", i), "not after the vote before by validator address and height")
+		}
+	}
+	return nil
+}
+
+func checkExtendedVote(v *ExtendedVote) error {
+	if len(v.ValidatorAddress) != addressBytes {
+		return fieldErrorf("validator_address", "%d bytes, want %d", len(v.ValidatorAddress), addressBytes)
+	}
+	if v.Height < 1 {
+		return fieldErrorf("height", "%d, want 1 or more", v.Height)
+	}
+	if v.Round < 0 {
+		return fieldErrorf("round", "%d, want 0 or more", v.Round)
+	}
+	if _, err := DecodeEffectVote(v.Extension); err != nil {
+		return fmt.Errorf("extension: %w", err)
+	}
+	if len(v.Signature) != signatureBytes {
+		return fieldErrorf("signature", "%d bytes, want %d", len(v.Signature), signatureBytes)
+	}
+	return nil
+}
+
+func votesAscend(a, b *ExtendedVote) bool {
+	if string(a.ValidatorAddress) != string(b.ValidatorAddress) {
+		return string(a.ValidatorAddress) < string(b.ValidatorAddress)
+	}
+	return a.Height < b.Height
+}
