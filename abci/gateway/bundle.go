@@ -1,0 +1,303 @@
+package gateway
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+const (
+	retryFirst     = 10 * time.Millisecond // back-off of a bundle the mempool has no room for, doubling
+	retryMax       = time.Second
+	rebroadcastMax = time.Minute
+	lookupRetry    = time.Second // of outcomes, while the database is not available
+	lookupLimit    = 5 * time.Second
+)
+
+// bundle is what was handed, or is to be handed, to the order.
+type bundle struct {
+	ordered   []byte // the encoded OrderedTx, the same bytes at each try
+	entries   []*entry
+	unordered int // of entries; 0: done with
+	entered   bool // the mempool took it once
+	next      time.Time
+	pause     time.Duration
+}
+
+// Run broadcasts bundles until ctx ends, and looks up outcomes that the database has. It returns ctx's error.
+func (g *Gateway) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.lookUp(ctx)
+	}()
+	defer func() { <-done }()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next := g.step(ctx)
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = max(next.Sub(g.opt.Now()), 0)
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// step broadcasts whatever is due now and returns when the next thing is due; zero: when something happens.
+func (g *Gateway) step(ctx context.Context) time.Time {
+	for ctx.Err() == nil {
+		b, next := g.dueBundle()
+		if b == nil {
+			return next
+		}
+		g.broadcast(ctx, b)
+	}
+	return time.Time{}
+}
+
+// dueBundle picks, in this order: the bundle the mempool had no room for, a bundle that waits for the order for too
+// long, a new one. While the mempool has no room no new one is made: the queue then says so to the clients.
+func (g *Gateway) dueBundle() (*bundle, time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.opt.Now()
+	if b := g.retry; b != nil {
+		if now.Before(b.next) {
+			return nil, b.next
+		}
+		return b, time.Time{}
+	}
+	var next time.Time
+	for _, b := range g.inFlight {
+		if !now.Before(b.next) {
+			return b, time.Time{}
+		}
+		next = earlier(next, b.next)
+	}
+	due, at := g.bundleDue(now)
+	if !due {
+		return nil, earlier(next, at)
+	}
+	b, err := g.newBundle()
+	if err != nil {
+		// Only a defect of ours can make encoding fail: nothing here depends on the clients' bytes.
+		g.opt.Log.Error("bundle cannot be encoded", "err", err)
+		return nil, next
+	}
+	return b, next
+}
+
+// bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway (nothing broadcast
+// and not ordered) sends at once; under load transactions gather until a limit is reached.
+func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
+	if g.queue.count == 0 {
+		return false, time.Time{}
+	}
+	l := g.opt.Limits
+	if len(g.inFlight) == 0 || g.queue.count >= l.BundleTransactions || g.queue.bytes >= l.BundleBytes {
+		return true, time.Time{}
+	}
+	at := g.queue.oldest().Add(l.BundleDelay)
+	return !now.Before(at), at
+}
+
+// newBundle packs, encodes and signs. nil when everything queued has its outcome already.
+func (g *Gateway) newBundle() (*bundle, error) {
+	entries := g.queue.take(g.opt.Limits.BundleTransactions, g.opt.Limits.BundleBytes)
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	txs := make([]*wire.ChainedTx, len(entries))
+	for i, e := range entries {
+		txs[i] = e.tx
+	}
+	g.sequence++
+	message := &wire.Bundle{
+		ChainId: g.opt.ChainID, Organisation: g.opt.Organisation, Sequence: g.sequence, Transactions: txs,
+	}
+	ordered, err := signBundle(message, g.opt.Key)
+	if err != nil {
+		return nil, err
+	}
+	b := &bundle{ordered: ordered, entries: entries, unordered: len(entries)}
+	for _, e := range entries {
+		e.bundle, e.tx = b, nil
+	}
+	g.stats.Bundles++
+	return b, nil
+}
+
+// signBundle gives the bytes of an OrderedTx.
+func signBundle(b *wire.Bundle, key ed25519.PrivateKey) ([]byte, error) {
+	body, err := deterministic.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode bundle: %w", err)
+	}
+	signed := &wire.SignedBundle{Bundle: body, Signature: ed25519.Sign(key, bundleSignBytes(b.ChainId, body))}
+	out, err := deterministic.Marshal(&wire.OrderedTx{Body: &wire.OrderedTx_Bundle{Bundle: signed}})
+	if err != nil {
+		return nil, fmt.Errorf("encode ordered transaction: %w", err)
+	}
+	return out, nil
+}
+
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// broadcast offers a bundle to the mempool, outside the lock: CheckTx verifies a signature.
+func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
+	g.enterFlight(b)
+	err := g.opt.Broadcaster.Broadcast(ctx, b.ordered)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.dropDone()
+	now := g.opt.Now()
+	var rejected *RejectedError
+	switch {
+	case err == nil, errors.Is(err, ErrKnown):
+		if g.retry == b {
+			g.retry = nil
+		}
+		b.entered = true
+		b.pause = min(max(2*b.pause, g.opt.Limits.Rebroadcast), rebroadcastMax)
+	case errors.As(err, &rejected) && b.entered:
+		// Refused as a replay, most likely: it is in a block of which Decided has not told yet. Expiry decides (G2).
+		g.retry = nil
+		b.pause = min(max(2*b.pause, g.opt.Limits.Rebroadcast), rebroadcastMax)
+	case errors.As(err, &rejected):
+		if g.retry == b {
+			g.retry = nil
+		}
+		g.refuse(b, rejected)
+	default: // no room, or the node is not ready: it stays ours until it is in a block or expires
+		if g.retry != b {
+			b.pause = 0
+		}
+		g.retry = b
+		b.pause = min(max(2*b.pause, retryFirst), retryMax)
+		g.opt.Log.Debug("bundle waits for room", "transactions", b.unordered, "err", err)
+	}
+	b.next = now.Add(b.pause)
+}
+
+// enterFlight lists the bundle before it is offered: it may be ordered before Broadcast returns.
+func (g *Gateway) enterFlight(b *bundle) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, known := range g.inFlight {
+		if known == b {
+			return
+		}
+	}
+	g.inFlight = append(g.inFlight, b)
+}
+
+// refuse gives the outcome "refused" to a bundle's transactions that are in no block.
+func (g *Gateway) refuse(b *bundle, why *RejectedError) {
+	if b.unordered > 0 {
+		g.opt.Log.Warn("the order refused a bundle", "transactions", b.unordered, "code", why.Code, "log", why.Log)
+	}
+	for _, e := range b.entries {
+		if !e.ordered && !e.settled {
+			g.settle(wire.TxResult{ID: e.id, SQLState: StateRefused, Message: "the order refused the transaction: " + why.Log})
+		}
+	}
+}
+
+// dropDone forgets bundles whose transactions are all ordered or refused.
+func (g *Gateway) dropDone() {
+	kept := g.inFlight[:0]
+	for _, b := range g.inFlight {
+		if b.unordered > 0 {
+			kept = append(kept, b)
+		}
+	}
+	clear(g.inFlight[len(kept):])
+	g.inFlight = kept
+	if g.retry != nil && g.retry.unordered == 0 {
+		g.retry = nil
+	}
+}
+
+// lookUp asks the database for outcomes of committed blocks that came without results.
+func (g *Gateway) lookUp(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.lookupWake:
+		}
+		for ctx.Err() == nil {
+			id, more := g.nextLookup()
+			if !more {
+				break
+			}
+			if err := g.lookUpOne(ctx, id); err != nil {
+				g.opt.Log.Debug("outcome cannot be looked up yet", "id", fmt.Sprintf("%x", id), "err", err)
+				pause(ctx, lookupRetry)
+				continue
+			}
+			g.lookedUp()
+		}
+	}
+}
+
+func (g *Gateway) nextLookup() (wire.TxID, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.lookups) == 0 {
+		return wire.TxID{}, false
+	}
+	return g.lookups[0], true
+}
+
+func (g *Gateway) lookedUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lookups = g.lookups[1:]
+}
+
+func (g *Gateway) lookUpOne(ctx context.Context, id wire.TxID) error {
+	if g.opt.Outcomes == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	r, found, err := g.opt.Outcomes.Outcome(ctx, id)
+	if err != nil || !found {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.settle(r)
+	g.dropDone()
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

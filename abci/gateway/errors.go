@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// SQLSTATEs the gateway answers with; the table of spec/node-socket.md says when.
+const (
+	StateCannotOrder = "57P03" // the node runs but cannot order now
+	StateFull        = "53400" // a configured limit is reached; retry
+	StateTooMany     = "53300" // too many connections
+	StateBound       = "54000" // a bound of spec/formats.md is exceeded
+	StateMalformed   = "22023" // the message names the field
+	StateUnsupported = "0A000" // reserved kinds of transactions
+	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
+	StateRefused     = "55000" // the order refused the bundle
+)
+
+// Error is a refusal as a client sees it, in PostgreSQL's manner: Message in lower case without a period,
+// Detail and Hint as sentences.
+type Error struct {
+	SQLState string
+	Message  string
+	Detail   string
+	Hint     string
+}
+
+func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.SQLState + ")" }
+
+// asError gives every failure a SQLSTATE; one that has none is a defect and says so.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{SQLState: "XX000", Message: err.Error()}
+}
+
+func malformed(format string, a ...any) *Error {
+	return &Error{SQLState: StateMalformed, Message: fmt.Sprintf(format, a...)}
+}
+
+func beyondBound(what string, have, limit int) *Error {
+	return &Error{
+		SQLState: StateBound,
+		Message:  fmt.Sprintf("%s exceeds the limit", what),
+		Detail:   fmt.Sprintf("It is %d, at most %d is allowed.", have, limit),
+	}
+}
+
+func queueFull(pending, limit int, unit string) *Error {
+	return &Error{
+		SQLState: StateFull,
+		Message:  "the node's queue is full",
+		Detail:   fmt.Sprintf("%d of %d %s wait for their outcome.", pending, limit, unit),
+		Hint:     "Submit again later.",
+	}
+}
+
+func catchingUp() *Error {
+	return &Error{
+		SQLState: StateCannotOrder,
+		Message:  "the node cannot order transactions now",
+		Detail:   "It is still catching up with the other organisations.",
+		Hint:     "Retry later; \"chainify status\" shows the progress.",
+	}
+}
+
+func stalled(since time.Duration) *Error {
+	return &Error{
+		SQLState: StateCannotOrder,
+		Message:  "the node cannot order transactions now",
+		Detail: fmt.Sprintf("Transactions wait, but no block was decided for %s: "+
+			"more than two thirds of the validators must be connected.", since.Round(100*time.Millisecond)),
+		Hint: "Check the connections to the other organisations with \"chainify status\", then retry.",
+	}
+}
+
+func stopping() *Error {
+	return &Error{SQLState: StateCannotOrder, Message: "the node is stopping", Hint: "Retry when it runs again."}
+}
+
+// expired is the outcome of a transaction that no block can hold any more.
+func expired(id wire.TxID, validUntil uint64) wire.TxResult {
+	return wire.TxResult{
+		ID: id, SQLState: StateExpired,
+		Message: fmt.Sprintf("the transaction was not ordered up to height %d, when it expired; it has no effects", validUntil),
+	}
+}

@@ -1,0 +1,394 @@
+// Package gateway is the door of an organisation's node: it takes statements from the organisation's own clients,
+// makes them transactions, packs what arrives within a few milliseconds into signed bundles, hands these to the
+// order, and answers the clients when their organisation's database has committed the outcome.
+//
+// Invariants:
+//
+//	G1  An accepted transaction is never lost silently while the node runs: it gets the outcome of its block, or a
+//	    refusal once no block can hold it any more.
+//	G2  An outcome "refused" is given only to a transaction that is in no block: never after it was ordered.
+//	G3  Everything kept is bounded: transactions without outcome, their bytes, outcomes remembered, waits, connections.
+//
+// Nothing is kept on disk. After a restart, transactions that were accepted and not yet ordered may still be ordered
+// by way of another node that had received them; "wait" finds the outcome in the database as soon as there is one.
+package gateway
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// ErrFull is what a Broadcaster wraps when the mempool has no room; the bundle is offered again later.
+var ErrFull = errors.New("mempool is full")
+
+// ErrKnown is what a Broadcaster wraps when the mempool holds or held the bundle already.
+var ErrKnown = errors.New("bundle is known to the mempool")
+
+// RejectedError says that the order's CheckTx refused a bundle: it cannot be ordered.
+type RejectedError struct {
+	Code uint32
+	Log  string
+}
+
+func (e *RejectedError) Error() string { return fmt.Sprintf("bundle refused with code %d: %s", e.Code, e.Log) }
+
+// Broadcaster hands an encoded OrderedTx to the order. nil means that it is in the mempool.
+type Broadcaster interface {
+	Broadcast(ctx context.Context, ordered []byte) error
+}
+
+// Outcomes finds outcomes that are in the database but no longer in memory.
+type Outcomes interface {
+	Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error)
+}
+
+// Limits bound and tune a gateway. Zero fields take their defaults (DefaultLimits).
+type Limits struct {
+	PendingMax         int           // transactions accepted and without outcome
+	PendingBytesMax    int           // bytes of those not ordered yet
+	BundleTransactions int           // a bundle closes at this many transactions,
+	BundleBytes        int           // at this many bytes,
+	BundleDelay        time.Duration // or when its oldest transaction waited this long; at once when the gateway is idle
+	ValidityBlocks     uint64        // valid_until_height = height + this; at most 2,000 by spec/formats.md
+	StallAfter         time.Duration // no block for this long while bundles wait: the node cannot order
+	OutcomesKept       int           // outcomes remembered for late waits
+	WaitsMax           int           // concurrent waits
+	Rebroadcast        time.Duration // a bundle not ordered for this long is offered to the mempool again
+}
+
+// DefaultLimits are the values of a fresh chainify.toml.
+func DefaultLimits() Limits {
+	return Limits{
+		PendingMax: 50_000, PendingBytesMax: 64 << 20,
+		BundleTransactions: 1_000, BundleBytes: 512 << 10, BundleDelay: 5 * time.Millisecond,
+		ValidityBlocks: 1_000, StallAfter: 3 * time.Second, OutcomesKept: 100_000, WaitsMax: 10_000,
+		Rebroadcast: 5 * time.Second,
+	}
+}
+
+// Options are what a Gateway is made of.
+type Options struct {
+	ChainID      string
+	Organisation string
+	Key          ed25519.PrivateKey // the organisation's gateway key
+	Limits       Limits
+	Height       int64 // height of the last decided block at start
+	Broadcaster  Broadcaster
+	Outcomes     Outcomes    // nil: this organisation's node has no database
+	CatchingUp   func() bool // the node does not take part in consensus yet
+	Log          *slog.Logger
+	Now          func() time.Time // nil: time.Now
+}
+
+// Gateway is safe for concurrent use. Run must be running for anything to be broadcast.
+type Gateway struct {
+	opt  Options
+	wake chan struct{} // buffered by one: there is something to do
+
+	mu       sync.Mutex
+	closed   bool
+	nonce    uint64
+	sequence uint64
+	height   int64
+	// lastBlock is when the last block was decided, or when transactions began to wait if that is later.
+	lastBlock time.Time
+	entries   map[wire.TxID]*entry
+	queue     *fairQueue
+	// byExpiry holds entries in the order of acceptance, hence of valid_until_height; settled ones are dropped late.
+	byExpiry []*entry
+	// unordered and unorderedBytes count entries that are in no block yet, queued or broadcast.
+	unordered      int
+	unorderedBytes int
+	inFlight       []*bundle // broadcast, with transactions not ordered
+	retry          *bundle   // the mempool had no room for it
+	recent         *recentOutcomes
+	waiting        map[wire.TxID][]*waiter
+	waits          int
+	lookups        []wire.TxID // ids in committed blocks whose results effects did not have
+	lookupWake     chan struct{}
+	stats          Stats
+}
+
+// Stats are counters since the start and current sizes.
+type Stats struct {
+	Accepted, Refused, Bundles uint64
+	Pending, Unordered         int
+	Stalled                    bool
+}
+
+// New makes a gateway. Nonces and bundle sequences start at random numbers, so that those of an earlier run are
+// not used again.
+func New(opt Options) (*Gateway, error) {
+	if len(opt.Key) != ed25519.PrivateKeySize {
+		return nil, fmt.Errorf("gateway key is %d bytes, want %d", len(opt.Key), ed25519.PrivateKeySize)
+	}
+	opt.Limits = opt.Limits.withDefaults()
+	if err := opt.Limits.check(); err != nil {
+		return nil, err
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.CatchingUp == nil {
+		opt.CatchingUp = func() bool { return false }
+	}
+	var seed [16]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return nil, fmt.Errorf("random nonce: %w", err)
+	}
+	return &Gateway{
+		opt: opt, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
+		height: opt.Height, lastBlock: opt.Now(),
+		entries: map[wire.TxID]*entry{}, queue: newFairQueue(),
+		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: map[wire.TxID][]*waiter{},
+	}, nil
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	setDefault(&l.PendingMax, d.PendingMax)
+	setDefault(&l.PendingBytesMax, d.PendingBytesMax)
+	setDefault(&l.BundleTransactions, d.BundleTransactions)
+	setDefault(&l.BundleBytes, d.BundleBytes)
+	setDefault(&l.ValidityBlocks, d.ValidityBlocks)
+	setDefault(&l.StallAfter, d.StallAfter)
+	setDefault(&l.OutcomesKept, d.OutcomesKept)
+	setDefault(&l.WaitsMax, d.WaitsMax)
+	setDefault(&l.Rebroadcast, d.Rebroadcast)
+	return l // BundleDelay 0 means what it says
+}
+
+func setDefault[T comparable](p *T, d T) {
+	var zero T
+	if *p == zero {
+		*p = d
+	}
+}
+
+func (l Limits) check() error {
+	switch {
+	case l.PendingMax < 1 || l.PendingBytesMax < proposalBytesMax:
+		return fmt.Errorf("pending limits are %d transactions and %d bytes, want at least 1 and %d",
+			l.PendingMax, l.PendingBytesMax, proposalBytesMax)
+	case l.BundleTransactions < 1 || l.BundleTransactions > bundleTransactionsMax:
+		return fmt.Errorf("bundle limit is %d transactions, want 1 to %d", l.BundleTransactions, bundleTransactionsMax)
+	case l.BundleBytes < 1 || l.BundleBytes > bundleBytesMax-bundleOverhead:
+		return fmt.Errorf("bundle limit is %d bytes, want 1 to %d", l.BundleBytes, bundleBytesMax-bundleOverhead)
+	case l.BundleDelay < 0 || l.StallAfter < 0 || l.OutcomesKept < 0 || l.WaitsMax < 0 || l.Rebroadcast < 0:
+		return errors.New("gateway limits must not be negative")
+	case l.ValidityBlocks > validityMax:
+		return fmt.Errorf("validity is %d blocks, want at most %d", l.ValidityBlocks, validityMax)
+	}
+	return nil
+}
+
+// Submit queues one transaction per statement, all or none, and returns their ids in the order of the statements.
+// Errors are *Error with the SQLSTATEs of spec/node-socket.md. It does not wait for the order.
+func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID, error) {
+	if err := checkStatements(role, statements); err != nil {
+		return nil, err
+	}
+	catching := g.opt.CatchingUp()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.opt.Now()
+	if err := g.orderable(catching, now); err != nil {
+		return nil, err
+	}
+	made, bytes, err := g.propose(role, statements, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.room(role, len(made), bytes); err != nil {
+		return nil, err
+	}
+	ids := make([]wire.TxID, len(made))
+	for i, e := range made {
+		ids[i] = e.id
+		g.entries[e.id] = e
+		g.queue.push(e)
+		g.byExpiry = append(g.byExpiry, e)
+	}
+	if g.unordered == 0 && g.lastBlock.Before(now) {
+		g.lastBlock = now // a quiet network makes no blocks: the wait for one begins now
+	}
+	g.unordered += len(made)
+	g.unorderedBytes += bytes
+	g.stats.Accepted += uint64(len(made))
+	signal(g.wake)
+	return ids, nil
+}
+
+// orderable says why a transaction cannot be taken now, or nil. "Cannot order" means precisely: the node does not
+// take part in consensus yet, or transactions wait and no block was decided for StallAfter.
+func (g *Gateway) orderable(catching bool, now time.Time) error {
+	switch {
+	case g.closed:
+		return stopping()
+	case catching:
+		return catchingUp()
+	case g.isStalled(now):
+		return stalled(now.Sub(g.lastBlock))
+	}
+	return nil
+}
+
+func (g *Gateway) isStalled(now time.Time) bool {
+	return g.unordered > 0 && now.Sub(g.lastBlock) > g.opt.Limits.StallAfter
+}
+
+// room refuses what would exceed the limits. One role may take half of them at most when others wait too, so that
+// a flood of one role leaves room for the others.
+func (g *Gateway) room(role string, count, bytes int) error {
+	l := g.opt.Limits
+	if n := len(g.entries); n+count > l.PendingMax {
+		return queueFull(n, l.PendingMax, "transactions")
+	}
+	if g.unorderedBytes+bytes > l.PendingBytesMax {
+		return queueFull(g.unorderedBytes, l.PendingBytesMax, "bytes")
+	}
+	if n := g.queue.ofRole(role); n+count > l.PendingMax/2 && n > 0 {
+		return queueFull(n, l.PendingMax/2, "transactions of the role")
+	}
+	return nil
+}
+
+// Decided tells the gateway what a decided block did: its height and the ids it ordered (of any organisation).
+// It must be called for every height, in order, before the outcomes of that block arrive.
+func (g *Gateway) Decided(height int64, ordered []wire.TxID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.height, g.lastBlock = height, g.opt.Now()
+	for _, id := range ordered {
+		if e := g.entries[id]; e != nil && !e.ordered {
+			g.markOrdered(e)
+		}
+	}
+	g.expire()
+	g.dropDone()
+	signal(g.wake)
+}
+
+func (g *Gateway) markOrdered(e *entry) {
+	e.ordered = true
+	g.leaveUnordered(e)
+}
+
+func (g *Gateway) leaveUnordered(e *entry) {
+	g.unordered--
+	g.unorderedBytes -= e.size
+	if e.bundle != nil {
+		e.bundle.unordered--
+	}
+	e.tx = nil
+}
+
+// expire refuses what no block can hold any more: the next block's height is beyond valid_until_height (G2).
+func (g *Gateway) expire() {
+	for len(g.byExpiry) > 0 {
+		e := g.byExpiry[0]
+		if !e.ordered && !e.settled {
+			if e.validUntil > uint64(g.height) {
+				return
+			}
+			g.settle(expired(e.id, e.validUntil))
+		}
+		g.byExpiry[0] = nil
+		g.byExpiry = g.byExpiry[1:]
+	}
+}
+
+// Refused takes the order's refusals. Those of a transaction that is in a block (a second copy of it was refused as
+// a replay) are not outcomes (G2).
+func (g *Gateway) Refused(results []wire.TxResult) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range results {
+		if e := g.entries[r.ID]; e != nil && !e.ordered {
+			r.Block = 0
+			g.settle(r)
+		}
+	}
+	g.dropDone()
+}
+
+// Committed takes the outcomes of a block that this organisation's database committed. Results may be missing for
+// a block that was executed by an earlier process: those are looked up in the database.
+func (g *Gateway) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range results {
+		g.settle(r)
+	}
+	for _, id := range block.IDs {
+		if _, known := g.recent.get(id); !known && g.wanted(id) {
+			g.lookups = append(g.lookups, id)
+		}
+	}
+	if len(g.lookups) > 0 {
+		signal(g.lookupWake)
+	}
+	g.dropDone()
+}
+
+func (g *Gateway) wanted(id wire.TxID) bool {
+	return g.entries[id] != nil || len(g.waiting[id]) > 0
+}
+
+// settle records an outcome and wakes who waits for it. The first outcome stands.
+func (g *Gateway) settle(r wire.TxResult) {
+	if _, known := g.recent.get(r.ID); known {
+		return
+	}
+	g.recent.add(r)
+	if e := g.entries[r.ID]; e != nil {
+		if !e.ordered {
+			g.leaveUnordered(e)
+		}
+		e.settled = true
+		delete(g.entries, r.ID)
+	}
+	if r.Block == 0 {
+		g.stats.Refused++
+	}
+	for _, w := range g.waiting[r.ID] {
+		w.settled()
+	}
+	delete(g.waiting, r.ID)
+}
+
+// Stats returns counters and sizes.
+func (g *Gateway) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.stats
+	s.Pending, s.Unordered, s.Stalled = len(g.entries), g.unordered, g.isStalled(g.opt.Now())
+	return s
+}
+
+// Close refuses new submissions from now on; waits go on until their limit or their context ends.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// StatusSource gives the node's state as spec/proto/node.proto describes it.
+type StatusSource func(ctx context.Context) *wire.StatusResponse
+
+// Handler answers the requests of spec/proto/node.proto.
+type Handler struct {
+	Gateway *Gateway
+	Status  StatusSource
+}
+
+func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeResponse {
+	switch body := r.Body.(type) {
+	case *wire.NodeRequest_Submit:
+		return h.submit(r.Request, body.Submit)
+	case *wire.NodeRequest_Wait:
+		return h.wait(ctx, r.Request, body.Wait)
+	case *wire.NodeRequest_Status:
+		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Status{Status: h.Status(ctx)}}
+	default:
+		return errorResponse(r.Request, malformed("body: none of submit, wait, status"))
+	}
+}
+
+func (h *Handler) submit(request uint64, s *wire.SubmitRequest) *wire.NodeResponse {
+	ids, err := h.Gateway.Submit(s.GetRole(), s.GetStatements())
+	if err != nil {
+		return errorResponse(request, err)
+	}
+	out := &wire.SubmitResponse{Ids: make([][]byte, len(ids))}
+	for i := range ids {
+		out.Ids[i] = ids[i][:]
+	}
+	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Submit{Submit: out}}
+}
+
+func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest) *wire.NodeResponse {
+	ids := make([]wire.TxID, len(w.GetIds()))
+	for i, id := range w.GetIds() {
+		if len(id) != len(ids[i]) {
+			return errorResponse(request, malformed("ids[%d]: %d bytes, want %d", i, len(id), len(ids[i])))
+		}
+		copy(ids[i][:], id)
+	}
+	results, err := h.Gateway.Wait(ctx, ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
+	if err != nil {
+		return errorResponse(request, err)
+	}
+	out := &wire.WaitResponse{Outcomes: make([]*wire.Outcome, len(results))}
+	for i := range results {
+		r := &results[i]
+		out.Outcomes[i] = &wire.Outcome{
+			Id: r.ID[:], Block: r.Block, Index: r.Index, Succeeded: r.Succeeded, Rows: r.Rows,
+			Sqlstate: r.SQLState, Message: r.Message,
+		}
+	}
+	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: out}}
+}
+
+// decodeRequest accepts one spelling of a request only. The request returned with a refusal has its number, where
+// that could be read.
+func decodeRequest(frame []byte) (*wire.NodeRequest, error) {
+	var r wire.NodeRequest
+	if err := proto.Unmarshal(frame, &r); err != nil {
+		return nil, malformed("request: %v", err)
+	}
+	again, err := deterministic.Marshal(&r)
+	if err != nil {
+		return &r, malformed("request: %v", err)
+	}
+	if !bytes.Equal(again, frame) {
+		return &r, malformed("request: unknown field or not the one spelling of its message")
+	}
+	return &r, nil
+}
+
+func errorResponse(request uint64, err error) *wire.NodeResponse {
+	e := asError(err)
+	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Error{Error: &wire.NodeError{
+		Sqlstate: e.SQLState, Message: e.Message, Detail: e.Detail, Hint: e.Hint,
+	}}}
+}
+
+// answers writes responses of concurrent requests to one connection, each as a whole.
+type answers struct {
+	mu   sync.Mutex
+	conn net.Conn
+	dead bool
+}
+
+func (a *answers) send(r *wire.NodeResponse) {
+	message, err := deterministic.Marshal(r)
+	if err != nil {
+		message, _ = deterministic.Marshal(errorResponse(r.Request, fmt.Errorf("encode response: %w", err)))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.dead {
+		return
+	}
+	a.conn.SetWriteDeadline(time.Now().Add(writeLimit))
+	if err := writeFrame(a.conn, message); err != nil {
+		a.dead = true // half a frame may be out: nothing sensible can follow
+		a.conn.Close()
+	}
+}
+
+func refuseConn(conn net.Conn, e *Error) {
+	(&answers{conn: conn}).send(errorResponse(0, e))
+	conn.Close()
+}
+
+func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }

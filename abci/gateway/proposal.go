@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Bounds of spec/formats.md and spec/node-socket.md.
+const (
+	proposalBytesMax      = 524_288
+	parametersMax         = 1_000
+	bundleTransactionsMax = 10_000
+	bundleBytesMax        = 1_048_576
+	roleBytesMax          = 63
+	validityMax           = 2_000
+	waitMax               = 10 * time.Minute
+
+	// statementsMax and waitIDsMax bound one request; lookupsMax the ids whose outcome the database is asked for later.
+	statementsMax = 10_000
+	waitIDsMax    = 10_000
+	lookupsMax    = 100_000
+
+	// bundleOverhead is more than the bytes of a bundle beside its transactions; transactionOverhead more than a
+	// ChainedTx's field header and length.
+	bundleOverhead      = 256
+	transactionOverhead = 8
+)
+
+// checkStatements refuses what no organisation would accept, before anything is queued; messages name the field.
+func checkStatements(role string, statements []*wire.Statement) error {
+	if err := checkText("role", role); err != nil {
+		return err
+	}
+	if len(role) > roleBytesMax {
+		return beyondBound("length of the role in bytes", len(role), roleBytesMax)
+	}
+	if len(statements) == 0 {
+		return malformed("statements: at least one is needed")
+	}
+	if len(statements) > statementsMax {
+		return beyondBound("number of statements", len(statements), statementsMax)
+	}
+	for _, s := range statements {
+		if err := checkStatement(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkStatement(s *wire.Statement) error {
+	switch s.GetKind() {
+	case wire.Kind_KIND_SQL, wire.Kind_KIND_DEPLOY:
+	case wire.Kind_KIND_EFFECTS, wire.Kind_KIND_GOVERNANCE:
+		return &Error{SQLState: StateUnsupported, Message: "transactions of kind " + s.GetKind().String() + " are not supported yet"}
+	default:
+		return malformed("kind: %d is not a kind of transaction", s.GetKind())
+	}
+	if err := checkText("sql", s.GetSql()); err != nil {
+		return err
+	}
+	if n := len(s.GetParameters()); n > parametersMax {
+		return beyondBound("number of parameters", n, parametersMax)
+	}
+	for i, p := range s.GetParameters() {
+		if !utf8.ValidString(p.GetType()) || !utf8.ValidString(p.GetText()) ||
+			strings.ContainsRune(p.GetType(), 0) || strings.ContainsRune(p.GetText(), 0) {
+			return malformed("parameters[%d]: not UTF-8 text without zero bytes", i)
+		}
+		if p.GetNull() && p.GetText() != "" {
+			return malformed("parameters[%d]: null with a text", i)
+		}
+	}
+	return nil
+}
+
+func checkText(field, text string) error {
+	switch {
+	case text == "":
+		return malformed("%s: empty", field)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return malformed("%s: not UTF-8 text without zero bytes", field)
+	}
+	return nil
+}
+
+// propose makes the transactions of one submission and the bytes they add to bundles. g.mu is held.
+func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Time) ([]*entry, int, error) {
+	validUntil := uint64(max(g.height, 0)) + g.opt.Limits.ValidityBlocks
+	client := &wire.Client{Organisation: g.opt.Organisation, Role: role}
+	made := make([]*entry, len(statements))
+	bytes := 0
+	for i, s := range statements {
+		g.nonce++
+		proposal, err := deterministic.Marshal(&wire.Proposal{
+			ChainId: g.opt.ChainID, Client: client, Nonce: g.nonce, ValidUntilHeight: validUntil,
+			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(),
+		})
+		if err != nil {
+			return nil, 0, malformed("statement %d: %v", i, err)
+		}
+		if len(proposal) > proposalBytesMax {
+			return nil, 0, beyondBound("size of the transaction in bytes", len(proposal), proposalBytesMax)
+		}
+		tx := &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}
+		e := &entry{
+			id: transactionID(proposal), role: role, validUntil: validUntil, queuedAt: now,
+			size: proto.Size(tx) + transactionOverhead, tx: tx,
+		}
+		made[i] = e
+		bytes += e.size
+	}
+	return made, bytes, nil
+}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// entry is one accepted transaction without an outcome.
+type entry struct {
+	id         wire.TxID
+	role       string
+	validUntil uint64
+	queuedAt   time.Time
+	size       int // bytes it adds to a bundle
+	tx         *wire.ChainedTx
+	bundle     *bundle // nil while it is queued
+	ordered    bool
+	settled    bool // has its outcome; queue and expiry list drop it when they meet it
+}
+
+// fairQueue hands transactions out role by role in turn, so that one role's batch of thousands delays another
+// role's single transaction by one transaction. Within a role the order of submission is kept.
+type fairQueue struct {
+	roles map[string]*roleQueue
+	turns []*roleQueue // those with something waiting, next to serve first
+	count int
+	bytes int
+}
+
+type roleQueue struct {
+	role    string
+	waiting []*entry
+}
+
+func newFairQueue() *fairQueue { return &fairQueue{roles: map[string]*roleQueue{}} }
+
+func (q *fairQueue) push(e *entry) {
+	r := q.roles[e.role]
+	if r == nil {
+		r = &roleQueue{role: e.role}
+		q.roles[e.role] = r
+		q.turns = append(q.turns, r)
+	}
+	r.waiting = append(r.waiting, e)
+	q.count++
+	q.bytes += e.size
+}
+
+// ofRole returns how many transactions of a role wait.
+func (q *fairQueue) ofRole(role string) int {
+	if r := q.roles[role]; r != nil {
+		return len(r.waiting)
+	}
+	return 0
+}
+
+// take removes up to countMax transactions of together at most bytesMax bytes, one role after the other.
+// It stops at the first one that does not fit, so that no large transaction is passed over for ever.
+func (q *fairQueue) take(countMax, bytesMax int) []*entry {
+	var taken []*entry
+	bytes := 0
+	for len(q.turns) > 0 && len(taken) < countMax {
+		r := q.turns[0]
+		e := r.waiting[0]
+		if !e.settled && bytes+e.size > bytesMax && len(taken) > 0 {
+			break
+		}
+		r.waiting[0] = nil
+		r.waiting = r.waiting[1:]
+		q.count--
+		q.bytes -= e.size
+		q.turns = q.turns[1:]
+		if len(r.waiting) > 0 {
+			q.turns = append(q.turns, r)
+		} else {
+			delete(q.roles, r.role)
+		}
+		if e.settled {
+			continue
+		}
+		bytes += e.size
+		taken = append(taken, e)
+	}
+	return taken
+}
+
+// oldest returns when the transaction that waits longest was queued. Cost: one step per role.
+func (q *fairQueue) oldest() time.Time {
+	var t time.Time
+	for _, r := range q.turns {
+		if at := r.waiting[0].queuedAt; t.IsZero() || at.Before(t) {
+			t = at
+		}
+	}
+	return t
+}

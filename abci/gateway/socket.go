@@ -1,0 +1,201 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// SocketOptions describe the Unix socket that PostgreSQL's backends speak to (spec/node-socket.md).
+type SocketOptions struct {
+	Path           string
+	Mode           os.FileMode
+	UIDs           []uint32 // operating-system users that may connect, by SO_PEERCRED
+	ConnectionsMax int      // at once; more are told so and closed
+	RequestsMax    int      // of one connection at once; further frames are read when one is answered
+	Log            *slog.Logger
+}
+
+const (
+	socketPathMax = 107 // sun_path without its terminating zero
+	writeLimit    = 10 * time.Second
+	// frameTime bounds how long the rest of a frame may take once its first byte is there.
+	frameTime = 30 * time.Second
+)
+
+// Socket serves the node's socket. Serve owns all its goroutines.
+type Socket struct {
+	opt      SocketOptions
+	listener *net.UnixListener
+	handle   *Handler
+}
+
+// ListenSocket binds the path. A socket file that nobody listens on is a dead node's and is replaced; one that is
+// served, or a file that is not a socket, is an error.
+func ListenSocket(opt SocketOptions, handle *Handler) (*Socket, error) {
+	if len(opt.Path) > socketPathMax {
+		return nil, fmt.Errorf("socket path %q is %d bytes, at most %d are possible", opt.Path, len(opt.Path), socketPathMax)
+	}
+	if err := removeStale(opt.Path); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: opt.Path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket: %w", err)
+	}
+	if err := os.Chmod(opt.Path, opt.Mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("set mode of socket: %w", err), l.Close())
+	}
+	return &Socket{opt: opt, listener: l, handle: handle}, nil
+}
+
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at socket: %w", err)
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		return errors.Join(fmt.Errorf("another node serves %s", path), conn.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("try existing socket: %w", err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove stale socket: %w", err)
+	}
+	return nil
+}
+
+// Serve accepts connections until ctx ends, then closes them and waits for their requests. Requests still waiting
+// for outcomes are answered with those that are known.
+func (s *Socket) Serve(ctx context.Context) error {
+	var conns sync.WaitGroup
+	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
+	defer stop()
+	defer conns.Wait()
+	slots := make(chan struct{}, s.opt.ConnectionsMax)
+	for {
+		conn, err := s.listener.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				s.opt.Log.Warn("out of file descriptors for connections", "err", err)
+				pause(ctx, 100*time.Millisecond)
+				continue
+			}
+			return fmt.Errorf("accept on socket: %w", err)
+		}
+		select {
+		case slots <- struct{}{}:
+			conns.Add(1)
+			go func() {
+				defer conns.Done()
+				defer func() { <-slots }()
+				s.serveConn(ctx, conn)
+			}()
+		default:
+			refuseConn(conn, &Error{
+				SQLState: StateTooMany, Message: "too many connections to the node",
+				Detail: fmt.Sprintf("At most %d are allowed.", s.opt.ConnectionsMax),
+			})
+		}
+	}
+}
+
+// serveConn reads frames and answers each in its own goroutine, RequestsMax at once.
+func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
+	ctx, cancel := context.WithCancel(ctx)
+	var requests sync.WaitGroup
+	defer conn.Close()
+	if err := s.checkPeer(conn); err != nil {
+		s.opt.Log.Warn("connection refused", "err", err)
+		refuseConn(conn, &Error{SQLState: "28000", Message: err.Error(), Hint: "Allow the user under [socket] users in chainify.toml."})
+		cancel()
+		return
+	}
+	defer requests.Wait()
+	defer cancel()
+	// A read that waits for the next request ends when the node stops.
+	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
+	out := &answers{conn: conn}
+	slots := make(chan struct{}, s.opt.RequestsMax)
+	for {
+		frame, err := s.nextFrame(ctx, conn)
+		if err != nil {
+			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				s.opt.Log.Debug("connection closed", "err", err)
+				out.send(errorResponse(0, malformed("%v", err)))
+			}
+			return
+		}
+		request, refusal := decodeRequest(frame)
+		if refusal != nil {
+			out.send(errorResponse(request.GetRequest(), refusal))
+			return // what follows cannot be trusted to be a frame's start
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		requests.Add(1)
+		go func() {
+			defer requests.Done()
+			defer func() { <-slots }()
+			out.send(s.handle.answer(ctx, request))
+		}()
+	}
+}
+
+// nextFrame waits without limit for a frame's first byte, and frameTime for the rest.
+func (s *Socket) nextFrame(ctx context.Context, conn *net.UnixConn) ([]byte, error) {
+	var first [1]byte
+	if _, err := io.ReadFull(conn, first[:]); err != nil {
+		return nil, err
+	}
+	conn.SetReadDeadline(time.Now().Add(frameTime))
+	defer func() {
+		if ctx.Err() == nil {
+			conn.SetReadDeadline(time.Time{})
+		}
+	}()
+	return readFrame(io.MultiReader(bytesReader(first[:]), conn))
+}
+
+// checkPeer reads the user of the other process from the kernel.
+func (s *Socket) checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("peer credentials: %w", err)
+	}
+	var cred *syscall.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); err != nil {
+		return fmt.Errorf("peer credentials: %w", err)
+	}
+	if credErr != nil {
+		return fmt.Errorf("peer credentials: %w", credErr)
+	}
+	if !slices.Contains(s.opt.UIDs, cred.Uid) {
+		return fmt.Errorf("operating-system user %d may not connect to the node", cred.Uid)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// waiter waits for the outcomes of several transactions.
+type waiter struct {
+	missing int
+	done    chan struct{}
+}
+
+func (w *waiter) settled() {
+	w.missing--
+	if w.missing == 0 {
+		close(w.done)
+	}
+}
+
+// recentOutcomes remembers the last outcomes, bounded, the oldest forgotten first.
+type recentOutcomes struct {
+	byID map[wire.TxID]wire.TxResult
+	ring []wire.TxID
+	next int
+}
+
+// messageKept bounds the text of a failure kept in memory; the database has the whole.
+const messageKept = 2_000
+
+func newRecentOutcomes(limit int) *recentOutcomes {
+	return &recentOutcomes{byID: map[wire.TxID]wire.TxResult{}, ring: make([]wire.TxID, 0, limit)}
+}
+
+func (o *recentOutcomes) get(id wire.TxID) (wire.TxResult, bool) {
+	r, ok := o.byID[id]
+	return r, ok
+}
+
+func (o *recentOutcomes) add(r wire.TxResult) {
+	if len(r.Message) > messageKept {
+		r.Message = r.Message[:messageKept]
+	}
+	switch {
+	case cap(o.ring) == 0:
+		return
+	case len(o.ring) < cap(o.ring):
+		o.ring = append(o.ring, r.ID)
+	default:
+		delete(o.byID, o.ring[o.next])
+		o.ring[o.next] = r.ID
+		o.next = (o.next + 1) % len(o.ring)
+	}
+	o.byID[r.ID] = r
+}
+
+// Wait returns the outcomes of the transactions named, in the order asked for, when each has one, or those that
+// there are at the limit; a limit of 0 answers with what is known now. Ids of other organisations' transactions and
+// of earlier runs are looked up in the database. An id without outcome is left out of the answer.
+//
+// Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is missing only because
+// the database could not be asked, 57P03.
+func (g *Gateway) Wait(ctx context.Context, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
+	if len(ids) == 0 {
+		return nil, malformed("ids: at least one is needed")
+	}
+	if len(ids) > waitIDsMax {
+		return nil, beyondBound("number of ids", len(ids), waitIDsMax)
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitTime(limit))
+	defer cancel()
+	w, unknown, err := g.register(ids)
+	if err != nil {
+		return nil, err
+	}
+	defer g.unregister(ids, w)
+	lookupErr := g.lookUpUnknown(ctx, unknown, limit)
+	if limit > 0 {
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+		}
+	}
+	results := g.known(ids)
+	if lookupErr != nil && len(results) < len(ids) {
+		return nil, &Error{
+			SQLState: StateCannotOrder, Message: "the outcome cannot be looked up now",
+			Detail: "The organisation's database does not answer: " + lookupErr.Error() + ".", Hint: "Retry later.",
+		}
+	}
+	return results, nil
+}
+
+// waitTime bounds a wait; one without limit may still look into the database for a moment.
+func waitTime(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return lookupLimit
+	}
+	return min(limit, waitMax)
+}
+
+// register lists the waiter under every id without outcome, and returns those ids nothing is known of. It does so
+// before the database is asked, so that no outcome falls between asking and waiting.
+func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waits >= g.opt.Limits.WaitsMax {
+		return nil, nil, &Error{
+			SQLState: StateFull, Message: "too many waits at this node", Hint: "Wait again later.",
+		}
+	}
+	g.waits++
+	w := &waiter{done: make(chan struct{})}
+	var unknown []wire.TxID
+	for _, id := range ids {
+		if _, ok := g.recent.get(id); ok {
+			continue
+		}
+		w.missing++
+		g.waiting[id] = append(g.waiting[id], w)
+		if g.entries[id] == nil {
+			unknown = append(unknown, id)
+		}
+	}
+	if w.missing == 0 {
+		close(w.done)
+	}
+	return w, unknown, nil
+}
+
+func (g *Gateway) unregister(ids []wire.TxID, w *waiter) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waits--
+	for _, id := range ids {
+		list := g.waiting[id]
+		kept := list[:0]
+		for _, other := range list {
+			if other != w {
+				kept = append(kept, other)
+			}
+		}
+		clear(list[len(kept):])
+		if len(kept) == 0 {
+			delete(g.waiting, id)
+		} else {
+			g.waiting[id] = kept
+		}
+	}
+}
+
+// lookUpUnknown asks the database once for each id. The error of the first that could not be asked is returned.
+func (g *Gateway) lookUpUnknown(ctx context.Context, ids []wire.TxID, limit time.Duration) error {
+	for _, id := range ids {
+		if err := g.lookUpOne(ctx, id); err != nil {
+			if limit > 0 {
+				g.lookUpLater(ids)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// lookUpLater lets Run's second half ask again, until the database answers.
+func (g *Gateway) lookUpLater(ids []wire.TxID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.lookups)+len(ids) <= lookupsMax {
+		g.lookups = append(g.lookups, ids...)
+		signal(g.lookupWake)
+	}
+}
+
+func (g *Gateway) known(ids []wire.TxID) []wire.TxResult {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	results := make([]wire.TxResult, 0, len(ids))
+	for _, id := range ids {
+		if r, ok := g.recent.get(id); ok {
+			results = append(results, r)
+		}
+	}
+	return results
+}

@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// fakeDatabase knows outcomes that the gateway's memory does not have.
+type fakeDatabase struct {
+	mu    sync.Mutex
+	known map[wire.TxID]wire.TxResult
+	down  error
+}
+
+func (d *fakeDatabase) Outcome(_ context.Context, id wire.TxID) (wire.TxResult, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r, ok := d.known[id]
+	return r, ok, d.down
+}
+
+func (d *fakeDatabase) set(err error, results ...wire.TxResult) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = err
+	for _, r := range results {
+		d.known[r.ID] = r
+	}
+}
+
+func withDatabase(t *testing.T) (*fixture, *fakeDatabase) {
+	db := &fakeDatabase{known: map[wire.TxID]wire.TxResult{}}
+	return newFixture(t, func(o *Options) { o.Outcomes = db }), db
+}
+
+type waited struct {
+	results []wire.TxResult
+	err     error
+}
+
+func (f *fixture) waitLater(limit time.Duration, ids ...wire.TxID) chan waited {
+	done := make(chan waited, 1)
+	go func() {
+		r, err := f.g.Wait(context.Background(), ids, limit)
+		done <- waited{r, err}
+	}()
+	eventually(f.t, func() bool {
+		f.g.mu.Lock()
+		defer f.g.mu.Unlock()
+		return f.g.waits > 0
+	})
+	return done
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("did not happen in 10 s")
+		}
+	}
+}
+
+func TestWaitAnswersWhenAllHaveOutcomesInTheOrderAsked(t *testing.T) {
+	f, _ := withDatabase(t)
+	ids := f.submit("bank", 3)
+	f.step()
+	done := f.waitLater(time.Minute, ids[2], ids[0], ids[2])
+	f.decide(ids...)
+	f.commit(ids[0], ids[1])
+	select {
+	case w := <-done:
+		t.Fatalf("answered %+v before the last outcome", w)
+	default:
+	}
+	f.commit(ids[2])
+	w := <-done
+	if w.err != nil || len(w.results) != 3 || w.results[0].ID != ids[2] || w.results[1].ID != ids[0] {
+		t.Fatalf("answer %+v", w)
+	}
+	if len(f.g.waiting) != 0 || f.g.waits != 0 {
+		t.Fatal("the wait left something behind")
+	}
+}
+
+func TestWaitEndsAtItsLimitWithWhatIsKnown(t *testing.T) {
+	f, _ := withDatabase(t)
+	ids := f.submit("bank", 2)
+	f.decide(ids...)
+	f.commit(ids[0])
+	r, err := f.g.Wait(context.Background(), ids, 20*time.Millisecond)
+	if err != nil || len(r) != 1 || r[0].ID != ids[0] {
+		t.Fatalf("answer %+v %v", r, err)
+	}
+	if len(f.g.waiting) != 0 || f.g.waits != 0 {
+		t.Fatal("the wait left something behind")
+	}
+}
+
+func TestWaitFindsOlderOutcomesInTheDatabase(t *testing.T) {
+	f, db := withDatabase(t)
+	old := wire.TxResult{ID: wire.TxID{1}, Block: 3, Succeeded: true}
+	db.set(nil, old)
+	if r, done := f.outcome(old.ID); !done || r != old {
+		t.Fatalf("outcome %+v", r)
+	}
+}
+
+func TestWaitForATransactionOfAnotherOrganisation(t *testing.T) {
+	f, _ := withDatabase(t)
+	done := f.waitLater(time.Minute, wire.TxID{5})
+	f.decide(wire.TxID{5})
+	f.commit(wire.TxID{5})
+	if w := <-done; w.err != nil || len(w.results) != 1 {
+		t.Fatalf("answer %+v", w)
+	}
+}
+
+func TestWaitSaysThatTheDatabaseDoesNotAnswer(t *testing.T) {
+	f, db := withDatabase(t)
+	db.set(errors.New("connection refused"))
+	_, err := f.g.Wait(context.Background(), []wire.TxID{{1}}, 0)
+	var e *Error
+	if !errors.As(err, &e) || e.SQLState != StateCannotOrder {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// The database comes back while a client waits; the block was committed by an earlier process.
+func TestOutcomesWithoutResultsAreLookedUp(t *testing.T) {
+	f, db := withDatabase(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.g.Run(ctx) }()
+	ids := f.submit("bank", 1)
+	done := f.waitLater(time.Minute, ids[0])
+	db.set(nil, wire.TxResult{ID: ids[0], Block: 4, Succeeded: true})
+	f.decide(ids...)
+	f.g.Committed(&wire.OrderedBlock{Number: 4, IDs: ids}, nil)
+	if w := <-done; w.err != nil || len(w.results) != 1 || w.results[0].Block != 4 {
+		t.Fatalf("answer %+v", w)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitsAreBounded(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Limits.WaitsMax = 1 })
+	ids := f.submit("bank", 1)
+	done := f.waitLater(time.Minute, ids[0])
+	_, err := f.g.Wait(context.Background(), ids, 0)
+	var e *Error
+	if !errors.As(err, &e) || e.SQLState != StateFull {
+		t.Fatalf("error %v", err)
+	}
+	f.decide(ids...)
+	f.commit(ids...)
+	<-done
+	for _, ids := range [][]wire.TxID{nil, make([]wire.TxID, waitIDsMax+1)} {
+		if _, err := f.g.Wait(context.Background(), ids, 0); err == nil {
+			t.Errorf("wait for %d ids was accepted", len(ids))
+		}
+	}
+}
+
+func TestOutcomesRememberedAreBounded(t *testing.T) {
+	o := newRecentOutcomes(3)
+	for i := range byte(10) {
+		o.add(wire.TxResult{ID: wire.TxID{i}, Message: string(make([]byte, 3*messageKept))})
+	}
+	if len(o.byID) != 3 || len(o.ring) != 3 {
+		t.Fatalf("%d outcomes kept, want 3", len(o.byID))
+	}
+	for i := byte(7); i < 10; i++ {
+		if r, ok := o.get(wire.TxID{i}); !ok || len(r.Message) != messageKept {
+			t.Fatalf("outcome %d: %v, %d bytes of message", i, ok, len(r.Message))
+		}
+	}
+}
+
+// Many clients at once, through Run, with a mempool that orders everything: for the race detector.
+func TestConcurrentClients(t *testing.T) {
+	f, _ := withDatabase(t)
+	f.g.opt.Now = time.Now
+	f.g.opt.Limits.PendingMax = 10_000
+	ids := make(chan wire.TxID, 1000)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Add(2)
+	go func() { defer running.Done(); f.g.Run(ctx) }()
+	go func() {
+		defer running.Done()
+		for n := uint64(1); ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case id := <-ids:
+				f.g.Decided(int64(10+n), []wire.TxID{id})
+				f.g.Committed(&wire.OrderedBlock{Number: n, IDs: []wire.TxID{id}}, []wire.TxResult{{ID: id, Block: n, Succeeded: true}})
+			}
+		}
+	}()
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			for range 50 {
+				id, err := f.g.Submit("bank", []*wire.Statement{sql("SELECT 1")})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids <- id[0]
+				r, err := f.g.Wait(context.Background(), id, 10*time.Second)
+				if err != nil || len(r) != 1 || !r[0].Succeeded {
+					t.Errorf("outcome %+v %v", r, err)
+					return
+				}
+			}
+		}()
+	}
+	clients.Wait()
+	cancel()
+	running.Wait()
+	if s := f.g.Stats(); s.Pending != 0 || s.Unordered != 0 {
+		t.Fatalf("stats %+v", s)
+	}
+}
