@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/e2e/smallbank"
+)
+
+// claims are statements about the network with the verdict of this run.
+type claims []claim
+
+type claim struct {
+	held bool
+	text string
+}
+
+func (c *claims) add(held bool, format string, args ...any) {
+	*c = append(*c, claim{held, fmt.Sprintf(format, args...)})
+}
+
+// print shows all claims and says whether all held.
+func (c claims) print(s screen) bool {
+	all := true
+	s.line("")
+	s.title("Claims")
+	for _, claim := range c {
+		mark := s.good("✓")
+		if !claim.held {
+			mark, all = s.bad("✗"), false
+		}
+		s.line("  %s %s", mark, claim.text)
+	}
+	return all
+}
+
+// report collects what was measured.
+type report struct {
+	answered, succeeded, refused int
+	loadTook                     time.Duration
+	latencies                    smallbank.Latencies
+	touched                      time.Time
+	detection, repair, exposed   time.Duration
+}
+
+func (r *report) load(answered int, took time.Duration, latencies smallbank.Latencies) {
+	r.answered, r.loadTook, r.latencies = answered, took, latencies
+}
+
+// tampering notes the times of a deviation. All processes share this machine's clock.
+func (r *report) tampering(v deviation, tampered time.Time) {
+	r.detection = max(0, v.started.Sub(r.touched))
+	r.repair = v.took
+	r.exposed = v.started.Add(v.took).Sub(tampered)
+}
+
+func (r *report) print(s screen) {
+	s.line("")
+	s.title("Measured on this machine, four organisations together, fsync on")
+	for _, row := range [][2]string{
+		{"transactions answered", fmt.Sprintf("%d in %s: %.0f tx/s", r.answered, seconds(r.loadTook), float64(r.answered)/max(r.loadTook.Seconds(), 0.001))},
+		{"of these succeeded / failed their CHECK", fmt.Sprintf("%d / %d", r.succeeded, r.refused)},
+		{"chainify.execute, median", millis(r.latencies.Quantile(0.5))},
+		{"chainify.execute, 95th percentile", millis(r.latencies.Quantile(0.95))},
+		{"tampered row: from the touching transaction to its detection", millis(r.detection)},
+		{"tampered row: repair and re-execution", millis(r.repair)},
+		{"tampered row: visible in the one database for", millis(r.exposed)},
+	} {
+		s.line("  %-62s %s", row[0], row[1])
+	}
+}
+
+// verify has every organisation check its own ledger and tables in full.
+func (d *demo) verify(ctx context.Context) error {
+	done := d.out.step("every organisation verifies its ledger and rescans its tables")
+	findings := make([]int, len(d.net.Organisations))
+	sums := make([]string, len(d.net.Organisations))
+	for i, o := range d.net.Organisations {
+		if err := queryRow(ctx, o, "SELECT count(*) FROM chainify.verify_ledger()", &findings[i]); err != nil {
+			return err
+		}
+		for _, t := range smallbank.Tables {
+			var n int
+			if err := queryRow(ctx, o, "SELECT count(*) FROM chainify.verify_table('"+t+"')", &n); err != nil {
+				return err
+			}
+			findings[i] += n
+		}
+		if err := queryRow(ctx, o, "SELECT (SELECT sum(balance) FROM savings)::text || ' + ' || (SELECT sum(balance) FROM checking)::text", &sums[i]); err != nil {
+			return err
+		}
+	}
+	done()
+	total, same := 0, true
+	for i := range findings {
+		total += findings[i]
+		same = same && sums[i] == sums[0]
+	}
+	d.claims.add(total == 0, "verify_ledger() and verify_table() of three tables: %d findings in four databases", total)
+	d.claims.add(same, "savings + checking hold the same money everywhere: %s", sums[0])
+	tip, err := harness.WaitSame(ctx, d.net.Organisations, 1, agreeLimit)
+	if err != nil {
+		return err
+	}
+	d.claims.add(true, "all four databases end at block %d, LedgerBlockHash %s", tip.Number, tip.Hash)
+	return nil
+}
+
+// sqlState is the SQLSTATE of a PostgreSQL error, else what the error says.
+func sqlState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return fmt.Sprint(err)
+}
