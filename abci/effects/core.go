@@ -1,0 +1,305 @@
+// Package effects decides when an organisation's database commits. Core is pure: events in, actions out, no
+// I/O, no clock, no goroutine; time comes with each event. Shell drives a backend.Backend and the order's
+// store with it, and is what the application talks to.
+//
+// The rules are those of spec/effect-consensus.md, "Deciding about the database" (Whatever-LedgerConsensus:
+// Schuhknecht, Sharma, Dittrich, Agrawal, ChainifyDB, CIDR 2021).
+package effects
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Bounds of what a core keeps in memory.
+const (
+	blocksAhead        = 4  // decided blocks and certificates kept beyond the database's position
+	ballotsMax         = 32 // own votes: one per execution
+	votesPerOrgMax     = 8  // live votes of one organisation
+	rejoinAttempts     = 5
+	backoffDoublingMax = 20
+)
+
+// Config is what a core has to know of its consortium, and its limits.
+type Config struct {
+	Organisation  string
+	Organisations []string
+	Consent       int // organisations that have to agree
+	// OrderingOnly: the organisation's node has no database; it votes nothing.
+	OrderingOnly bool
+	OpenMaxMS    int64 // a block open without consent for longer is rolled back; default 5,000
+	BackoffMinMS int64 // default 50
+	BackoffMaxMS int64 // default 10,000
+}
+
+func (c Config) check() error {
+	n := len(c.Organisations)
+	if !slices.Contains(c.Organisations, c.Organisation) {
+		return fmt.Errorf("organisation %q is not among the consortium's", c.Organisation)
+	}
+	if c.Consent < 1 || c.Consent > n {
+		return fmt.Errorf("consent is %d, want 1 to %d", c.Consent, n)
+	}
+	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 {
+		return errors.New("a limit is negative")
+	}
+	return nil
+}
+
+// ballot is what this organisation says about one execution.
+type ballot struct {
+	key     wire.Key
+	hash    wire.Hash
+	stuck   bool
+	stuckAt uint32
+}
+
+// opened is a block executed in a transaction that has not ended.
+type opened struct {
+	block   *wire.OrderedBlock
+	key     wire.Key
+	hash    wire.Hash
+	sinceMS int64
+}
+
+// ladder is how far recovery has come for one block: retry, then repair, then excluded.
+type ladder struct {
+	number     uint64
+	step       step
+	needRepair bool
+	deviated   bool // found is compared with the certified hash, and differed
+	found      wire.Hash
+	rows       int // put right by repair
+	sinceMS    int64
+}
+
+type step uint8
+
+const (
+	untried  step = iota // the block's first execution counts
+	retried              // the next execution is a retry
+	repaired             // the next execution is the last
+)
+
+// Core is the decision about one organisation's database.
+//
+// Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted for: by a
+// certificate on the chain or, if 3c > 2·organisations, by live votes (those in a certificate that is only proposed count as live).
+// Invariant E2: Commit is asked only for a decided block.
+// Invariant E3: of an organisation's votes for one execution the first counts.
+// Invariant E4: at most one operation is under way.
+// Invariant E5: this organisation votes once for one execution, whatever later executions give; for a committed
+// block it votes what it committed, in every later round.
+// Invariant E6: clients are answered after the database was seen to hold the block.
+type Core struct {
+	cfg   Config
+	nowMS int64
+	out   []Action
+
+	// ordered and certified are the tips of the order, durable in the node's stores (E2).
+	ordered, certified uint64
+	// blocks are decided blocks beyond the position, certs certificates not stored yet; the source has the rest.
+	blocks map[uint64]*wire.OrderedBlock
+	certs  map[uint64]*wire.Certificate
+	// proposal is the newest block proposed and not decided, proof the newest certificate in a proposal.
+	proposal *wire.OrderedBlock
+	proof    *wire.Certificate
+	// votes are the first live votes of the other organisations (E3), ballots this one's own, oldest first (E5).
+	votes   map[string][]wire.EffectVote
+	ballots []ballot
+
+	// position is where the database stood last; known is false after anything that may have changed it unseen.
+	position backend.Position
+	known    bool
+	// proven: the block at position is certified with the hash found there.
+	proven bool
+	open   *opened
+	// unsure is the block whose COMMIT may or may not have happened.
+	unsure *opened
+	// op is the operation under way (E4), nil when there is none.
+	op        Action
+	cancelled bool
+	// failures counts operations that failed in a row; none starts before resumeMS.
+	failures int
+	resumeMS int64
+
+	ladder ladder
+	// shelved is the execution that is rolled back until consent about it is known.
+	shelved    wire.Key
+	records    []RecordDeviation
+	excluded   string // why; empty: not excluded
+	rejoins    int    // attempts left
+	deviations uint64 // cured, or ended in exclusion
+}
+
+// NewCore makes the core of an organisation; its first event has to be Started.
+func NewCore(cfg Config) (*Core, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("configure effect consensus: %w", err)
+	}
+	setDefault(&cfg.OpenMaxMS, 5_000)
+	setDefault(&cfg.BackoffMinMS, 50)
+	setDefault(&cfg.BackoffMaxMS, 10_000)
+	return &Core{
+		cfg:    cfg,
+		blocks: map[uint64]*wire.OrderedBlock{},
+		certs:  map[uint64]*wire.Certificate{},
+		votes:  map[string][]wire.EffectVote{},
+	}, nil
+}
+
+func setDefault(v *int64, def int64) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+// Step takes one event at a time (milliseconds of any monotonic clock) and returns what to do, in order.
+func (c *Core) Step(nowMS int64, e Event) []Action {
+	c.nowMS = max(c.nowMS, nowMS)
+	c.out = nil
+	c.take(e)
+	c.decide()
+	return c.out
+}
+
+// DeadlineMS is when the next Tick is due at the latest; 0 when time alone changes nothing.
+func (c *Core) DeadlineMS() int64 {
+	switch {
+	case c.op != nil || c.cfg.OrderingOnly:
+		return 0
+	case c.nowMS < c.resumeMS:
+		return c.resumeMS
+	case c.open != nil:
+		return c.open.sinceMS + c.cfg.OpenMaxMS
+	}
+	return 0
+}
+
+func (c *Core) take(e Event) {
+	switch e := e.(type) {
+	case Started:
+		c.ordered, c.certified = max(c.ordered, e.Ordered), max(c.certified, e.Certified)
+	case Proposed:
+		c.proposed(e)
+	case VoteSeen:
+		c.voteSeen(e)
+	case Decided:
+		c.decided(e)
+	case Rejoin:
+		c.rejoin()
+	case Tick:
+	case Executed:
+		c.executed(e)
+	case Committed:
+		c.committed(e)
+	case RolledBack:
+		c.op, c.open = nil, nil
+		c.went(e.Failure)
+	case Repaired:
+		c.repaired(e)
+	case CertificateStored:
+		c.certificateStored(e)
+	case DeviationRecorded:
+		c.op = nil
+		if c.went(e.Failure) {
+			c.records = c.records[1:]
+		}
+	case DatabaseAt:
+		c.databaseAt(e)
+	case Fetched:
+		c.fetched(e)
+	}
+}
+
+func (c *Core) proposed(e Proposed) {
+	if e.Certificate != nil && (c.proof == nil || e.Certificate.Number >= c.proof.Number) {
+		c.proof = e.Certificate
+	}
+	if b := e.Block; b != nil && b.Number > c.ordered {
+		c.proposal = b
+	}
+}
+
+func (c *Core) decided(e Decided) {
+	if cert := e.Certificate; cert != nil {
+		c.certified = max(c.certified, cert.Number)
+		c.ordered = max(c.ordered, cert.Number)
+		c.keepCertificate(cert)
+	}
+	if b := e.Ordered; b != nil {
+		if b.Round > 0 && b.Number >= c.ordered {
+			c.report(Report{What: RoundAdvanced, Number: b.Number, Round: b.Round})
+		}
+		c.ordered = max(c.ordered, b.Number)
+		c.keepBlock(b)
+	}
+	if p := c.proposal; p != nil && (p.Number <= c.ordered || p.Height <= e.Height) {
+		c.proposal = nil
+	}
+}
+
+// keepBlock keeps a decided block that comes soon; the others are fetched when their turn comes.
+func (c *Core) keepBlock(b *wire.OrderedBlock) {
+	if b.Number <= c.position.Number || b.Number > c.position.Number+blocksAhead {
+		return
+	}
+	if old := c.blocks[b.Number]; old != nil && old.Round > b.Round {
+		return
+	}
+	c.blocks[b.Number] = b
+	if b.Round > 0 && b.Number > c.certified {
+		// The votes for the round before were split, so this database may be the one that deviates.
+		c.ladderOf(b.Number)
+		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1, untried, false
+		if own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}); own != nil {
+			c.ladder.found = own.hash
+		}
+	}
+}
+
+func (c *Core) keepCertificate(cert *wire.Certificate) {
+	if cert.Number <= c.position.Certified || cert.Number > c.position.Number+blocksAhead {
+		return
+	}
+	c.certs[cert.Number] = cert
+	if b := c.blocks[cert.Number]; b != nil && b.Round != cert.Round {
+		delete(c.blocks, cert.Number) // the source has it in its last round
+	}
+}
+
+func (c *Core) rejoin() {
+	if c.excluded == "" {
+		return
+	}
+	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
+	c.excluded, c.rejoins, c.failures, c.resumeMS = "", rejoinAttempts, 0, 0
+	c.restartRecovery()
+}
+
+// restartRecovery forgets what is believed of the database and begins with a repair.
+func (c *Core) restartRecovery() {
+	c.known, c.proven = false, false
+	c.ladder = ladder{number: c.position.Number + 1, needRepair: c.position.Number > 0, sinceMS: c.nowMS}
+}
+
+// exclude ends this organisation's part in effect consensus until the operator asks for Rejoin; the attempts
+// that follow such a wish come with growing pauses.
+func (c *Core) exclude(number uint64, expected, found wire.Hash, reason string) {
+	if c.rejoins > 0 {
+		c.rejoins--
+		c.failures++
+		c.resumeMS = c.nowMS + max(c.backoffMS(), 1_000<<(rejoinAttempts-1-c.rejoins))
+		c.restartRecovery()
+		return
+	}
+	c.excluded = reason
+	c.deviations++
+	c.report(Report{What: NodeExcluded, Number: number, Expected: expected, Found: found, Reason: reason})
+}
+
+func (c *Core) report(r Report) { c.out = append(c.out, r) }

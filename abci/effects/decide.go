@@ -1,0 +1,204 @@
+package effects
+
+import (
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// decide starts the next operation when none is under way (E4), and cuts short an execution nobody wants any more.
+func (c *Core) decide() {
+	c.checkProven()
+	if c.op == nil {
+		if a := c.next(); a != nil {
+			c.op = a
+			c.out = append(c.out, a)
+		}
+		return
+	}
+	x, executing := c.op.(Execute)
+	if !executing || c.cancelled {
+		return
+	}
+	if b := c.wanted(); c.excluded != "" || b == nil || b.Key() != x.Block.Key() {
+		c.cancelled = true
+		c.out = append(c.out, Cancel{Key: x.Block.Key()})
+	}
+}
+
+// next picks the operation to start, or nil. The order of the cases is their urgency.
+func (c *Core) next() Action {
+	switch {
+	case c.cfg.OrderingOnly || c.nowMS < c.resumeMS:
+		return nil
+	case c.excluded != "":
+		return c.rollback()
+	case !c.known:
+		return ReadPosition{}
+	}
+	if a := c.prove(); a != nil {
+		return a
+	}
+	a := c.settleOrAdvance()
+	if a == nil {
+		a = c.housekeeping()
+	}
+	return a
+}
+
+func (c *Core) settleOrAdvance() Action {
+	if c.open != nil {
+		return c.settle()
+	}
+	return c.advance()
+}
+
+func (c *Core) rollback() Action {
+	if c.open == nil {
+		return nil
+	}
+	return Rollback{Number: c.open.key.Number}
+}
+
+// wanted is the block that the database should execute next: the decided one after its position, else the newest proposed.
+func (c *Core) wanted() *wire.OrderedBlock {
+	n := c.position.Number + 1
+	if n <= c.ordered {
+		return c.blocks[n]
+	}
+	if p := c.proposal; p != nil && p.Number == n {
+		return p
+	}
+	return nil
+}
+
+// isDecided holds for blocks in the node's block store (E2).
+func (c *Core) isDecided(b *wire.OrderedBlock) bool {
+	return b.Number <= c.ordered && c.blocks[b.Number] == b
+}
+
+// settle decides about the open block: COMMIT, ROLLBACK, or nil to hold it open.
+func (c *Core) settle() Action {
+	o, b := c.open, c.wanted()
+	if b == nil || b.Key() != o.key {
+		return c.rollback()
+	}
+	o.block = b
+	tooLong := c.nowMS >= o.sinceMS+c.cfg.OpenMaxMS
+	if c.isDecided(b) {
+		hash, agreed := c.agreed(b)
+		switch {
+		case agreed && hash == o.hash:
+			return Commit{Number: b.Number}
+		case agreed:
+			c.deviateFrom(b, hash, o.hash)
+			return c.rollback()
+		case c.cannotWin(o.key, o.hash):
+			c.deviate(b, o.hash)
+			c.shelved = o.key
+			return c.rollback()
+		}
+	}
+	if tooLong {
+		c.shelved = o.key
+		c.report(Report{What: WaitedTooLong, Number: b.Number, Round: b.Round})
+		return c.rollback()
+	}
+	return nil
+}
+
+// deviate notes that this database's effects are not those of the others, which may be unknown yet.
+func (c *Core) deviate(b *wire.OrderedBlock, found wire.Hash) {
+	hash, _ := c.agreed(b)
+	c.deviateFrom(b, hash, found)
+}
+
+// deviateFrom climbs one step of the ladder: retry, repair, excluded.
+func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
+	l := c.ladderOf(b.Number)
+	what := RecoveryEscalates
+	switch l.step {
+	case untried:
+		l.step = retried
+		if !l.deviated {
+			l.deviated, l.found = true, found
+			what = Deviation
+		}
+	case retried:
+		l.step, l.needRepair = repaired, b.Number > 1
+	case repaired:
+		c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
+		return
+	}
+	c.report(Report{What: what, Number: b.Number, Round: b.Round, Expected: expected, Found: found})
+}
+
+// ladderOf returns the ladder of block n, at its foot when the last one was about another block.
+func (c *Core) ladderOf(n uint64) *ladder {
+	if c.ladder.number != n {
+		c.ladder = ladder{number: n, sinceMS: c.nowMS}
+	}
+	return &c.ladder
+}
+
+// advance brings the database one block further when nothing is open: fetch, repair or execute.
+func (c *Core) advance() Action {
+	n := c.position.Number + 1
+	if n <= c.ordered && (c.blocks[n] == nil || n <= c.certified && c.certs[n] == nil) {
+		return FetchOrdered{Number: n}
+	}
+	b := c.wanted()
+	if b == nil {
+		return nil
+	}
+	_, agreed := c.agreed(b)
+	if own := c.ballotOf(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.stuck) {
+		return nil
+	}
+	if l := c.ladderOf(n); l.needRepair {
+		if !c.proven {
+			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
+		}
+		return Repair{Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
+	}
+	return Execute{Block: b, Previous: c.position.Hash}
+}
+
+// prove fetches the certificate of the block at the position: what does not continue the certified ledger need
+// not go on.
+func (c *Core) prove() Action {
+	if p := c.position.Number; !c.proven && p > 0 && p <= c.certified && c.certs[p] == nil {
+		return FetchOrdered{Number: p}
+	}
+	return nil
+}
+
+// checkProven compares the block at the position with its certificate, once that is known.
+func (c *Core) checkProven() {
+	cert := c.certs[c.position.Number]
+	if !c.known || c.proven || cert == nil || c.excluded != "" {
+		return
+	}
+	if cert.Hash != c.position.Hash {
+		delete(c.certs, cert.Number)
+		c.exclude(cert.Number, cert.Hash, c.position.Hash, "the database holds other effects than those certified")
+		return
+	}
+	c.proven = true
+	if cert.Number <= c.position.Certified {
+		delete(c.certs, cert.Number)
+	}
+}
+
+// housekeeping is what may wait for a moment in which the database has nothing better to do.
+func (c *Core) housekeeping() Action {
+	if len(c.records) > 0 {
+		return c.records[0]
+	}
+	m := c.position.Certified + 1
+	if m > min(c.position.Number, c.certified) {
+		return nil
+	}
+	if cert := c.certs[m]; cert != nil {
+		return StoreCertificate{Certificate: *cert}
+	}
+	return FetchOrdered{Number: m}
+}

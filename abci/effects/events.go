@@ -1,0 +1,192 @@
+package effects
+
+import (
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Event is something the core is told. Events that end an operation answer the one Action that asked for it.
+type Event interface{ event() }
+
+// What the order and the network tell.
+type (
+	// Started gives the tips of the order after a start; 0 before the first block.
+	Started struct{ Ordered, Certified uint64 }
+	// Proposed is a block proposed but not decided, and the certificate its proposal carries for the block before.
+	Proposed struct {
+		Block       *wire.OrderedBlock
+		Certificate *wire.Certificate
+	}
+	// VoteSeen is an effect vote in another validator's precommit.
+	VoteSeen struct {
+		Organisation string
+		Vote         wire.EffectVote
+	}
+	// Decided is what an order block changed, once it is durable in the node's block store (E2).
+	Decided struct {
+		Height      int64
+		Ordered     *wire.OrderedBlock
+		Certificate *wire.Certificate
+	}
+	// Tick says only that time passed.
+	Tick struct{}
+	// Rejoin is the operator's wish to try again after an exclusion.
+	Rejoin struct{}
+)
+
+// How the operations on database and store ended.
+type (
+	// Executed ends Execute. On Stuck, StuckAt is the transaction; on anything else but Fine nothing is open.
+	Executed struct {
+		Key     wire.Key
+		Hash    wire.Hash
+		Failure Failure
+		StuckAt uint32
+	}
+	// Committed ends Commit. After a failure it is not known whether the block is in the database.
+	Committed struct{ Failure Failure }
+	// RolledBack ends Rollback.
+	RolledBack struct{ Failure Failure }
+	// Repaired ends Repair with the number of rows put right.
+	Repaired struct {
+		Rows    int
+		Failure Failure
+	}
+	// CertificateStored ends StoreCertificate.
+	CertificateStored struct{ Failure Failure }
+	// DeviationRecorded ends RecordDeviation.
+	DeviationRecorded struct{ Failure Failure }
+	// DatabaseAt ends ReadPosition.
+	DatabaseAt struct {
+		Position backend.Position
+		Failure  Failure
+	}
+	// Fetched ends FetchOrdered. Certificate is nil when the block is not certified.
+	Fetched struct {
+		Number      uint64
+		Block       *wire.OrderedBlock
+		Certificate *wire.Certificate
+		Failure     Failure
+	}
+)
+
+func (Started) event()           {}
+func (Proposed) event()          {}
+func (VoteSeen) event()          {}
+func (Decided) event()           {}
+func (Tick) event()              {}
+func (Rejoin) event()            {}
+func (Executed) event()          {}
+func (Committed) event()         {}
+func (RolledBack) event()        {}
+func (Repaired) event()          {}
+func (CertificateStored) event() {}
+func (DeviationRecorded) event() {}
+func (DatabaseAt) event()        {}
+func (Fetched) event()           {}
+
+// Failure says how an operation ended, as far as the core acts differently on it.
+type Failure uint8
+
+// The failures of backend.go, and Cancelled: the core itself asked for the end.
+const (
+	Fine Failure = iota
+	Unavailable
+	OutOfTurn
+	BeyondRepair
+	Stuck
+	Cancelled
+)
+
+func (f Failure) String() string {
+	return [...]string{"fine", "unavailable", "out of turn", "beyond repair", "stuck", "cancelled"}[f]
+}
+
+// Action is something the shell has to do. All but Cancel, Answer and Report are operations, ended by an event.
+type Action interface{ action() }
+
+// Operations, of which one runs at a time (E4).
+type (
+	// Execute runs a block in a transaction that stays open. Ends with Executed.
+	Execute struct {
+		Block    *wire.OrderedBlock
+		Previous wire.Hash
+	}
+	// Commit makes the open block permanent. Ends with Committed.
+	Commit struct{ Number uint64 }
+	// Rollback undoes the open block. Ends with RolledBack.
+	Rollback struct{ Number uint64 }
+	// Repair brings the tables back to the certified state at the end of block Number. Ends with Repaired.
+	Repair struct {
+		Number    uint64
+		Certified wire.Hash
+		Deviating uint64
+		Found     wire.Hash
+	}
+	// StoreCertificate keeps a certificate beside its block. Ends with CertificateStored.
+	StoreCertificate struct{ Certificate wire.Certificate }
+	// RecordDeviation keeps what cured a deviation. Ends with DeviationRecorded.
+	RecordDeviation struct {
+		Number          uint64
+		Expected, Found wire.Hash
+		CuredBy         string
+		TookMS          int64
+	}
+	// ReadPosition asks where the database stands, connecting when it has to. Ends with DatabaseAt.
+	ReadPosition struct{}
+	// FetchOrdered reads a block and its certificate from the node's own stores. Ends with Fetched.
+	FetchOrdered struct{ Number uint64 }
+)
+
+// Requests that nothing ends.
+type (
+	// Cancel cuts the running Execute short, which still ends with Executed.
+	Cancel struct{ Key wire.Key }
+	// Answer tells the clients of a block, which is committed (E6).
+	Answer struct{ Block *wire.OrderedBlock }
+	// Report is a line for the operator.
+	Report struct {
+		What            Incident
+		Number          uint64
+		Round           uint32
+		Expected, Found wire.Hash
+		Rows            int
+		TookMS          int64
+		Reason          string
+	}
+)
+
+func (Execute) action()          {}
+func (Commit) action()           {}
+func (Rollback) action()         {}
+func (Repair) action()           {}
+func (StoreCertificate) action() {}
+func (RecordDeviation) action()  {}
+func (ReadPosition) action()     {}
+func (FetchOrdered) action()     {}
+func (Cancel) action()           {}
+func (Answer) action()           {}
+func (Report) action()           {}
+
+// Incident is what a Report is about.
+type Incident string
+
+// The incidents.
+const (
+	BlockCommitted    Incident = "block committed"
+	Deviation         Incident = "effects deviate"
+	RowsRepaired      Incident = "tables repaired"
+	Recovered         Incident = "deviation cured"
+	RoundAdvanced     Incident = "effect round advanced"
+	TransactionStuck  Incident = "transaction does not end"
+	DatabaseLost      Incident = "database lost"
+	DatabaseBack      Incident = "database back"
+	NodeExcluded      Incident = "excluded from effect consensus"
+	OperatorRejoins   Incident = "rejoining at the operator's wish"
+	WaitedTooLong     Incident = "open block rolled back while waiting for consent"
+	CommitWasUnknown  Incident = "outcome of COMMIT is unknown"
+	ConflictingVotes  Incident = "an organisation voted twice for one execution"
+	OrderIsBehind     Incident = "database is ahead of the order"
+	UndecidedDropped  Incident = "proposal was not decided"
+	RecoveryEscalates Incident = "effects deviate again"
+)

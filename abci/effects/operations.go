@@ -1,0 +1,206 @@
+package effects
+
+import (
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// went books how an operation on the database or the store ended and reports whether it did what was asked.
+func (c *Core) went(f Failure) bool {
+	if f == Fine {
+		c.failures = 0
+		return true
+	}
+	if c.failures == 0 {
+		c.report(Report{What: DatabaseLost, Number: c.position.Number, Reason: f.String()})
+	}
+	c.known, c.open = false, nil
+	c.failures++
+	c.resumeMS = c.nowMS + c.backoffMS()
+	return false
+}
+
+func (c *Core) backoffMS() int64 {
+	return min(c.cfg.BackoffMinMS<<min(c.failures-1, backoffDoublingMax), c.cfg.BackoffMaxMS)
+}
+
+func (c *Core) executed(e Executed) {
+	c.op, c.cancelled = nil, false
+	switch e.Failure {
+	case Fine:
+		c.failures = 0
+		c.cast(ballot{key: e.Key, hash: e.Hash})
+		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
+	case Stuck:
+		c.failures = 0
+		c.cast(ballot{key: e.Key, stuck: true, stuckAt: e.StuckAt})
+		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Rows: int(e.StuckAt)})
+		if b := c.wanted(); b != nil && b.Key() == e.Key {
+			c.deviate(b, wire.Hash{})
+			c.shelved = e.Key
+		}
+	case Cancelled:
+	default:
+		c.went(e.Failure)
+	}
+}
+
+// find returns the block of an execution; it may have been abandoned meanwhile.
+func (c *Core) find(k wire.Key) *wire.OrderedBlock {
+	if b := c.wanted(); b != nil && b.Key() == k {
+		return b
+	}
+	return nil
+}
+
+func (c *Core) committed(e Committed) {
+	o := c.open
+	c.op, c.open = nil, nil
+	if e.Failure != Fine {
+		c.unsure = o
+		c.report(Report{What: CommitWasUnknown, Number: o.key.Number})
+		c.went(Unavailable)
+		return
+	}
+	c.failures, c.rejoins = 0, 0
+	c.position.Number, c.position.Hash = o.key.Number, o.hash
+	c.isCommitted(o)
+}
+
+// isCommitted follows a block that the database was seen to hold (E6).
+func (c *Core) isCommitted(o *opened) {
+	n := o.key.Number
+	c.unsure = nil
+	c.out = append(c.out, Answer{Block: o.block})
+	c.report(Report{What: BlockCommitted, Number: n, Round: o.key.Round, Found: o.hash})
+	if l := c.ladder; l.number == n && (l.rows > 0 || l.deviated && l.found != o.hash) {
+		r := RecordDeviation{Number: n, Expected: o.hash, Found: l.found, CuredBy: "retry", TookMS: c.nowMS - l.sinceMS}
+		if l.rows > 0 {
+			r.CuredBy = "repair"
+		}
+		c.records = append(c.records, r)
+		c.deviations++
+		c.report(Report{What: Recovered, Number: n, Expected: r.Expected, Found: r.Found, Rows: l.rows, TookMS: r.TookMS, Reason: r.CuredBy})
+	}
+	c.ladder, c.shelved = ladder{}, wire.Key{}
+	c.proven = false
+	c.prune()
+	c.checkProven()
+}
+
+// prune drops what is about blocks before the one at the position.
+func (c *Core) prune() {
+	n := c.position.Number
+	for k := range c.blocks {
+		if k <= n {
+			delete(c.blocks, k)
+		}
+	}
+	for k := range c.certs {
+		if k <= c.position.Certified {
+			delete(c.certs, k)
+		}
+	}
+	for org, votes := range c.votes {
+		c.votes[org] = keep(votes, func(v wire.EffectVote) bool { return v.Number > n })
+	}
+	c.ballots = keep(c.ballots, func(b ballot) bool { return b.key.Number >= n })
+}
+
+func keep[T any](list []T, wanted func(T) bool) []T {
+	var kept []T
+	for _, v := range list {
+		if wanted(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+func (c *Core) repaired(e Repaired) {
+	asked := c.op.(Repair)
+	c.op = nil
+	if e.Failure == BeyondRepair {
+		c.failures = 0
+		c.exclude(asked.Deviating, asked.Certified, asked.Found, "checkpoint and history do not give the certified state")
+		return
+	}
+	if !c.went(e.Failure) {
+		return
+	}
+	c.ladder.needRepair = false
+	c.ladder.rows += e.Rows
+	c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
+}
+
+func (c *Core) certificateStored(e CertificateStored) {
+	cert := c.op.(StoreCertificate).Certificate
+	c.op = nil
+	if e.Failure == BeyondRepair {
+		c.failures = 0
+		c.exclude(cert.Number, cert.Hash, wire.Hash{}, "the database holds other effects than those certified")
+		return
+	}
+	if c.went(e.Failure) {
+		c.position.Certified = cert.Number
+		delete(c.certs, cert.Number)
+	}
+}
+
+func (c *Core) databaseAt(e DatabaseAt) {
+	c.op = nil
+	if e.Failure != Fine {
+		c.went(e.Failure)
+		return
+	}
+	if c.failures > 0 {
+		c.report(Report{What: DatabaseBack, Number: e.Position.Number})
+	}
+	before := c.position
+	c.position, c.known = e.Position, true
+	if before.Number != e.Position.Number || before.Hash != e.Position.Hash {
+		c.proven = false
+		c.prune()
+	}
+	if e.Position.Number > c.ordered {
+		c.report(Report{What: OrderIsBehind, Number: e.Position.Number})
+	}
+	c.settleUnsure(e.Position)
+	c.checkProven()
+}
+
+// settleUnsure answers for a COMMIT whose outcome was unknown, when the database turns out to hold the block.
+func (c *Core) settleUnsure(at backend.Position) {
+	if u := c.unsure; u != nil {
+		c.unsure = nil
+		if at.Number == u.key.Number && at.Hash == u.hash {
+			c.isCommitted(u)
+		}
+	}
+}
+
+func (c *Core) fetched(e Fetched) {
+	c.op = nil
+	if e.Failure != Fine {
+		c.failures++
+		c.resumeMS = c.nowMS + c.backoffMS()
+		return
+	}
+	if e.Certificate != nil {
+		c.certified = max(c.certified, e.Certificate.Number)
+		c.keepFetched(e.Certificate)
+	}
+	if e.Block != nil {
+		c.keepBlock(e.Block)
+	}
+	c.checkProven()
+}
+
+// keepFetched keeps a certificate that was asked for; one of the position that is stored already only proves it.
+func (c *Core) keepFetched(cert *wire.Certificate) {
+	if cert.Number == c.position.Number {
+		c.certs[cert.Number] = cert
+		return
+	}
+	c.keepCertificate(cert)
+}

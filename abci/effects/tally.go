@@ -1,0 +1,192 @@
+package effects
+
+import (
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// voteSeen keeps the first live vote of another organisation for an execution (E3).
+func (c *Core) voteSeen(e VoteSeen) {
+	if e.Organisation == c.cfg.Organisation || !slices.Contains(c.cfg.Organisations, e.Organisation) {
+		return
+	}
+	v, list := e.Vote, c.votes[e.Organisation]
+	if v.Number <= c.position.Number {
+		return
+	}
+	for _, old := range list {
+		if old == v {
+			return
+		}
+		if old.Key() == v.Key() {
+			c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: e.Organisation})
+			return
+		}
+	}
+	if len(list) >= votesPerOrgMax {
+		list = list[1:]
+	}
+	c.votes[e.Organisation] = append(list, v)
+}
+
+// cast keeps this organisation's first word about an execution (E5).
+func (c *Core) cast(b ballot) {
+	if c.ballotOf(b.key) != nil {
+		return
+	}
+	if len(c.ballots) >= ballotsMax {
+		c.ballots = c.ballots[1:]
+	}
+	c.ballots = append(c.ballots, b)
+}
+
+func (c *Core) ballotOf(k wire.Key) *ballot {
+	for i := range c.ballots {
+		if c.ballots[i].key == k {
+			return &c.ballots[i]
+		}
+	}
+	return nil
+}
+
+// liveVotesCount: only when two sets of c organisations share more than a third of all may live votes decide (E1).
+func (c *Core) liveVotesCount() bool { return 3*c.cfg.Consent > 2*len(c.cfg.Organisations) }
+
+// agreed returns the hash that consent was given to, for a wanted block, when this node knows it (E1).
+func (c *Core) agreed(b *wire.OrderedBlock) (wire.Hash, bool) {
+	if cert := c.certs[b.Number]; cert != nil {
+		return cert.Hash, true
+	}
+	if !c.liveVotesCount() || !c.isDecided(b) {
+		return wire.Hash{}, false
+	}
+	if p := c.proof; p != nil && p.Number == b.Number && p.Round == b.Round {
+		return p.Hash, true
+	}
+	key := b.Key()
+	if own := c.ballotOf(key); own != nil && !own.stuck && c.agreeing(key, own.hash) >= c.cfg.Consent {
+		return own.hash, true
+	}
+	if o := c.open; o != nil && o.key == key && c.agreeing(key, o.hash) >= c.cfg.Consent {
+		return o.hash, true
+	}
+	return wire.Hash{}, false
+}
+
+// agreeing counts the organisations whose vote for the execution is hash.
+func (c *Core) agreeing(k wire.Key, hash wire.Hash) int {
+	same, _ := c.count(k, hash)
+	return same
+}
+
+// cannotWin: so many votes differ from hash that c can no longer come together.
+func (c *Core) cannotWin(k wire.Key, hash wire.Hash) bool {
+	_, others := c.count(k, hash)
+	return len(c.cfg.Organisations)-others < c.cfg.Consent
+}
+
+func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
+	if own := c.ballotOf(k); own != nil {
+		if !own.stuck && own.hash == hash {
+			same++
+		} else {
+			others++
+		}
+	}
+	for org, votes := range c.votes {
+		for _, v := range votes {
+			switch {
+			case v.Key() != k:
+			case v.IsFor(org, hash):
+				same++
+			default:
+				others++
+			}
+		}
+	}
+	return same, others
+}
+
+// Vote returns this organisation's vote for an execution. more says that there is none yet and that waiting is
+// worth it; a node that recovers, has lost its database or is behind does not hold up the order.
+func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
+	if c.cfg.OrderingOnly || c.excluded != "" {
+		return nil, false
+	}
+	if k.Number == c.position.Number && k.Number > 0 {
+		return c.effectsVote(k, c.position.Hash), false
+	}
+	if own := c.ballotOf(k); own != nil {
+		if own.stuck {
+			v := wire.NewStuckVote(k, own.stuckAt)
+			return &v, false
+		}
+		return c.effectsVote(k, own.hash), false
+	}
+	return nil, c.soon(k)
+}
+
+func (c *Core) effectsVote(k wire.Key, hash wire.Hash) *wire.EffectVote {
+	v := wire.NewEffectsVote(k, c.cfg.Organisation, hash)
+	return &v
+}
+
+// soon: nothing but an execution, or a COMMIT and an execution, stands between now and a vote.
+func (c *Core) soon(k wire.Key) bool {
+	if !c.known || c.shelved == k {
+		return false
+	}
+	switch k.Number {
+	case c.position.Number + 1:
+		b := c.wanted()
+		l := c.ladder
+		recovering := l.number == k.Number && (l.needRepair || l.step != untried)
+		return b != nil && b.Key() == k && !recovering
+	case c.position.Number + 2:
+		if _, committing := c.op.(Commit); committing {
+			return true
+		}
+		b := c.wanted()
+		if b == nil || !c.isDecided(b) {
+			return false
+		}
+		_, agreed := c.agreed(b)
+		return agreed
+	}
+	return false
+}
+
+// Hash returns the LedgerBlockHash this node can reveal for an execution: what is certified, committed or computed.
+func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
+	if cert := c.certs[k.Number]; cert != nil && cert.Round == k.Round {
+		return cert.Hash, true
+	}
+	if k.Number == c.position.Number && k.Number > 0 {
+		return c.position.Hash, true
+	}
+	if own := c.ballotOf(k); own != nil && !own.stuck {
+		return own.hash, true
+	}
+	return wire.Hash{}, false
+}
+
+// State names what this node does, as in StatusResponse.state of spec/proto/node.proto.
+func (c *Core) State() string {
+	_, executing := c.op.(Execute)
+	switch {
+	case c.cfg.OrderingOnly:
+		return "ordering_only"
+	case c.excluded != "":
+		return "excluded"
+	case c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+		return "recovering"
+	case !c.known:
+		return "database_down"
+	case c.position.Number > c.ordered || c.position.Number+1 < c.ordered || c.position.Number+1 == c.certified:
+		return "catching_up"
+	case executing || c.open != nil:
+		return "executing"
+	}
+	return "serving"
+}
