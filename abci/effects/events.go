@@ -150,7 +150,8 @@ type (
 		Number          uint64
 		Round           uint32
 		Expected, Found wire.Hash
-		Rows            int
+		Rows            int    // put right
+		Index           uint32 // of a transaction that is stuck
 		TookMS          int64
 		Reason          string
 	}
@@ -187,6 +188,5 @@ const (
 	CommitWasUnknown  Incident = "outcome of COMMIT is unknown"
 	ConflictingVotes  Incident = "an organisation voted twice for one execution"
 	OrderIsBehind     Incident = "database is ahead of the order"
-	UndecidedDropped  Incident = "proposal was not decided"
 	RecoveryEscalates Incident = "effects deviate again"
 )

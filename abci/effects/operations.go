@@ -34,7 +34,7 @@ func (c *Core) executed(e Executed) {
 	case Stuck:
 		c.failures = 0
 		c.cast(ballot{key: e.Key, stuck: true, stuckAt: e.StuckAt})
-		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Rows: int(e.StuckAt)})
+		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
 		if b := c.wanted(); b != nil && b.Key() == e.Key {
 			c.deviate(b, wire.Hash{})
 			c.shelved = e.Key

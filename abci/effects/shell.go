@@ -1,0 +1,340 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Outcomes is told what became of transactions, in block order. Its methods must not wait: the event loop calls them.
+type Outcomes interface {
+	// Committed: the organisation's database holds the block, with these results.
+	Committed(block *wire.OrderedBlock, results []wire.TxResult)
+	// Refused: the order refused these transactions; they were never executed.
+	Refused(results []wire.TxResult)
+}
+
+// Options is what a shell works with.
+type Options struct {
+	Config   Config
+	Backend  backend.Backend // nil: the organisation only orders and votes nothing
+	Outcomes Outcomes
+	Logger   *slog.Logger
+}
+
+// Status is what a node shows of its effect consensus.
+type Status struct {
+	State         string // as StatusResponse.state in spec/proto/node.proto
+	Reason        string // of an exclusion
+	LastOrdered   uint64
+	LastCertified uint64
+	LastCommitted uint64
+	CommittedHash wire.Hash
+	Blocks        uint64 // committed since the start
+	Deviations    uint64 // since the start, cured or ended in exclusion
+}
+
+// Shell runs a Core: events come from the application and from the operations that the worker ends, actions go
+// to the database, the order's store and the waiting clients. Its methods may be called from any goroutine.
+type Shell struct {
+	opt    Options
+	source wire.Source
+	log    *slog.Logger
+	start  time.Time
+
+	inbox chan struct{} // holds a token while items wait
+	ops   chan operation
+
+	mu    sync.Mutex // guards all below; held for moments only
+	core  *Core
+	items []item
+
+	// Owned by the event loop.
+	questions []question
+	cancel    map[wire.Key]context.CancelFunc
+	last      backend.Execution // of the newest execution, for its answer
+	lastKey   wire.Key
+	blocks    uint64
+}
+
+// item is one entry of the loop's queue: an event, a question, refused transactions, or several of them.
+type item struct {
+	event    Event
+	ask      *question
+	refused  []wire.TxResult
+	executed *backend.Execution
+}
+
+// question is a Vote that waits.
+type question struct {
+	ctx   context.Context
+	key   wire.Key
+	reply chan []byte // holds one
+}
+
+// New makes a shell. Attach gives it the order's store, then Run makes it work.
+func New(opt Options) (*Shell, error) {
+	opt.Config.OrderingOnly = opt.Config.OrderingOnly || opt.Backend == nil
+	core, err := NewCore(opt.Config)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Outcomes == nil || opt.Logger == nil {
+		return nil, errors.New("effects: outcomes and logger are required")
+	}
+	return &Shell{
+		opt: opt, core: core, log: opt.Logger, start: time.Now(),
+		inbox: make(chan struct{}, 1), ops: make(chan operation, 1),
+		cancel: map[wire.Key]context.CancelFunc{},
+	}, nil
+}
+
+// Attach gives the shell the stores of the order. It comes before Run; events may come earlier.
+func (s *Shell) Attach(source wire.Source) { s.source = source }
+
+// Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and waits for it.
+func (s *Shell) Run(ctx context.Context) error {
+	if s.source == nil {
+		return errors.New("effects: run before attach")
+	}
+	var worker sync.WaitGroup
+	worker.Go(func() { s.work(ctx) })
+	s.putFirst(item{event: Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified()}})
+	s.loop(ctx)
+	worker.Wait()
+	if s.opt.Backend == nil {
+		return nil
+	}
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+	defer stop()
+	if err := s.opt.Backend.Rollback(end); err != nil {
+		s.log.Warn("rolling back at the end failed; the server will do it", "error", err)
+	}
+	return nil
+}
+
+// Proposed starts speculative execution (app.Effects).
+func (s *Shell) Proposed(block *wire.OrderedBlock, certificate *wire.Certificate) {
+	s.put(item{event: Proposed{Block: block, Certificate: certificate}})
+}
+
+// Vote returns this organisation's encoded vote for an execution, or nil when there is none by the end of ctx
+// or when waiting is not worth it (app.Effects).
+func (s *Shell) Vote(ctx context.Context, block *wire.OrderedBlock) []byte {
+	if block == nil || s.opt.Backend == nil {
+		return nil
+	}
+	q := question{ctx: ctx, key: block.Key(), reply: make(chan []byte, 1)}
+	s.put(item{event: Proposed{Block: block}, ask: &q})
+	select {
+	case vote := <-q.reply:
+		return vote
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Seen reports a live vote of another validator (app.Effects).
+func (s *Shell) Seen(organisation string, vote wire.EffectVote) {
+	s.put(item{event: VoteSeen{Organisation: organisation, Vote: vote}})
+}
+
+// Decided reports what a decided order block changed (app.Effects).
+func (s *Shell) Decided(d wire.Decision) {
+	s.put(item{
+		event:   Decided{Height: d.Height, Ordered: d.Ordered, Certificate: d.Certificate},
+		refused: d.Refused,
+	})
+}
+
+// Hash returns the LedgerBlockHash this node can reveal for an execution (app.Effects).
+func (s *Shell) Hash(key wire.Key) (wire.Hash, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Hash(key)
+}
+
+// Rejoin lets an excluded organisation try again: its tables are repaired, then it goes on.
+func (s *Shell) Rejoin() { s.put(item{event: Rejoin{}}) }
+
+// Status tells how this organisation's database stands.
+func (s *Shell) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.core
+	return Status{
+		State: c.State(), Reason: c.excluded, LastOrdered: c.ordered, LastCertified: c.certified,
+		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Blocks: s.blocks, Deviations: c.deviations,
+	}
+}
+
+func (s *Shell) put(it item) {
+	s.mu.Lock()
+	s.items = append(s.items, it)
+	s.mu.Unlock()
+	s.wake()
+}
+
+// putFirst puts an item before those that came before Run.
+func (s *Shell) putFirst(it item) {
+	s.mu.Lock()
+	s.items = append([]item{it}, s.items...)
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Shell) wake() {
+	select {
+	case s.inbox <- struct{}{}:
+	default:
+	}
+}
+
+// loop takes the items one by one until ctx ends.
+func (s *Shell) loop(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.hangUp()
+			return
+		case <-s.inbox:
+		case <-timer.C:
+			s.put(item{event: Tick{}})
+		}
+		for _, it := range s.takeItems() {
+			s.handle(ctx, it)
+		}
+		s.mu.Lock()
+		at := s.core.DeadlineMS()
+		s.mu.Unlock()
+		if at > 0 {
+			timer.Reset(max(0, time.Duration(at-s.nowMS())*time.Millisecond))
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+func (s *Shell) takeItems() []item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := s.items
+	s.items = nil
+	return items
+}
+
+func (s *Shell) nowMS() int64 { return time.Since(s.start).Milliseconds() + 1 }
+
+func (s *Shell) handle(ctx context.Context, it item) {
+	if it.executed != nil {
+		s.last, s.lastKey = *it.executed, it.event.(Executed).Key
+	}
+	if len(it.refused) > 0 {
+		s.opt.Outcomes.Refused(it.refused)
+	}
+	if it.ask != nil {
+		s.questions = append(s.questions, *it.ask)
+	}
+	s.mu.Lock()
+	actions := s.core.Step(s.nowMS(), it.event)
+	s.answerQuestions()
+	s.mu.Unlock()
+	for _, a := range actions {
+		s.act(ctx, a)
+	}
+}
+
+// answerQuestions replies to the Votes that need not wait any longer. Called with mu held.
+func (s *Shell) answerQuestions() {
+	s.questions = keep(s.questions, func(q question) bool {
+		vote, more := s.core.Vote(q.key)
+		if vote == nil && more {
+			return q.ctx.Err() == nil
+		}
+		var raw []byte
+		if vote != nil {
+			raw = vote.Encode()
+		}
+		q.reply <- raw
+		return false
+	})
+}
+
+// hangUp lets waiting Votes go at the end.
+func (s *Shell) hangUp() {
+	for _, q := range s.questions {
+		q.reply <- nil
+	}
+	s.questions = nil
+	for _, cancel := range s.cancel {
+		cancel()
+	}
+}
+
+// act does what the core asks; an operation goes to the worker, which is free, since one runs at a time (E4).
+func (s *Shell) act(ctx context.Context, a Action) {
+	switch a := a.(type) {
+	case Cancel:
+		if cancel := s.cancel[a.Key]; cancel != nil {
+			cancel()
+		}
+	case Answer:
+		s.answer(a.Block)
+	case Report:
+		s.write(a)
+	case Execute:
+		clear(s.cancel)
+		run, cancel := context.WithCancel(ctx)
+		s.cancel[a.Block.Key()] = cancel
+		s.ops <- operation{action: a, ctx: run, done: cancel}
+	default:
+		s.ops <- operation{action: a, ctx: ctx, done: func() {}}
+	}
+}
+
+func (s *Shell) answer(b *wire.OrderedBlock) {
+	s.mu.Lock()
+	s.blocks++
+	s.mu.Unlock()
+	if s.lastKey != b.Key() {
+		s.log.Error("results of a committed block are gone", "block", b.Number) // an invariant: none is executed between COMMIT and answer
+		return
+	}
+	s.opt.Outcomes.Committed(b, s.last.Results)
+	s.last = backend.Execution{}
+}
+
+// write logs an incident: a block at debug, what an operator has to see at warn or error.
+func (s *Shell) write(r Report) {
+	level := slog.LevelWarn
+	switch r.What {
+	case BlockCommitted:
+		level = slog.LevelDebug
+	case DatabaseBack, OperatorRejoins:
+		level = slog.LevelInfo
+	case NodeExcluded:
+		level = slog.LevelError
+	}
+	attrs := []slog.Attr{slog.Uint64("block", r.Number)}
+	add := func(when bool, a slog.Attr) {
+		if when {
+			attrs = append(attrs, a)
+		}
+	}
+	add(r.Round > 0, slog.Uint64("effect_round", uint64(r.Round)))
+	add(r.Expected != wire.Hash{}, slog.String("expected", fmt.Sprintf("%x", r.Expected[:8])))
+	add(r.Found != wire.Hash{}, slog.String("found", fmt.Sprintf("%x", r.Found[:8])))
+	add(r.Rows > 0, slog.Int("rows", r.Rows))
+	add(r.What == TransactionStuck, slog.Int("transaction", int(r.Index)))
+	add(r.TookMS > 0, slog.Int64("took_ms", r.TookMS))
+	add(r.Reason != "", slog.String("reason", r.Reason))
+	s.log.LogAttrs(context.Background(), level, string(r.What), attrs...)
+}

@@ -1,0 +1,194 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// How long operations may take. An execution is bounded per transaction by the backend (StuckError).
+const (
+	positionLimit = 15 * time.Second
+	commitLimit   = 2 * time.Minute
+	rollbackLimit = 15 * time.Second
+	repairLimit   = 6 * time.Hour // rewrites tables of any size
+	recordLimit   = 30 * time.Second
+)
+
+type operation struct {
+	action Action
+	ctx    context.Context
+	done   context.CancelFunc
+}
+
+// work runs the operations one after the other, so that the event loop never waits for a database.
+func (s *Shell) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case op := <-s.ops:
+			s.put(s.perform(op))
+			op.done()
+		}
+	}
+}
+
+func (s *Shell) perform(op operation) item {
+	switch a := op.action.(type) {
+	case Execute:
+		return s.execute(op.ctx, a)
+	case Commit:
+		// A COMMIT on its way is let through when the node stops: its outcome should be known if it can be.
+		err := limited(context.WithoutCancel(op.ctx), commitLimit, s.opt.Backend.Commit)
+		return item{event: Committed{Failure: s.failure(a, err)}}
+	case Rollback:
+		err := limited(op.ctx, rollbackLimit, s.opt.Backend.Rollback)
+		return item{event: RolledBack{Failure: s.failure(a, err)}}
+	case Repair:
+		return item{event: s.repair(op.ctx, a)}
+	case StoreCertificate:
+		err := limited(op.ctx, recordLimit, func(ctx context.Context) error {
+			return s.opt.Backend.StoreCertificate(ctx, a.Certificate)
+		})
+		return item{event: CertificateStored{Failure: s.failure(a, err)}}
+	case RecordDeviation:
+		took := time.Duration(a.TookMS) * time.Millisecond
+		err := limited(op.ctx, recordLimit, func(ctx context.Context) error {
+			return s.opt.Backend.RecordDeviation(ctx, a.Number, a.Expected, a.Found, a.CuredBy, took)
+		})
+		return item{event: DeviationRecorded{Failure: s.failure(a, err)}}
+	case ReadPosition:
+		var at backend.Position
+		err := limited(op.ctx, positionLimit, func(ctx context.Context) (err error) {
+			at, err = s.opt.Backend.Position(ctx)
+			return err
+		})
+		return item{event: DatabaseAt{Position: at, Failure: s.failure(a, err)}}
+	case FetchOrdered:
+		return item{event: s.fetch(a)}
+	}
+	panic("effects: the core asks for an operation that the worker does not know")
+}
+
+func limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return do(ctx)
+}
+
+func (s *Shell) execute(ctx context.Context, a Execute) item {
+	x, err := s.opt.Backend.Execute(ctx, a.Block, a.Previous)
+	e := Executed{Key: a.Block.Key(), Hash: x.Hash}
+	var stuck *backend.StuckError
+	switch {
+	case err == nil:
+		return item{event: e, executed: &x}
+	case errors.As(err, &stuck):
+		e.Failure, e.StuckAt = Stuck, stuck.Index
+	case ctx.Err() != nil:
+		e.Failure = Cancelled
+	default:
+		e.Failure = s.failure(a, err)
+	}
+	return item{event: e}
+}
+
+func (s *Shell) repair(ctx context.Context, a Repair) Event {
+	var rows []backend.RowDeviation
+	err := limited(ctx, repairLimit, func(ctx context.Context) (err error) {
+		rows, err = s.opt.Backend.Repair(ctx, a.Number, a.Certified, a.Deviating, a.Found)
+		return err
+	})
+	for i, r := range rows {
+		if i == deviationsLogged {
+			s.log.Warn("further rows differed; chainify.deviations has them", "block", a.Number, "rows", len(rows))
+			break
+		}
+		s.log.Warn("row differed from the certified state", "block", a.Number, "table", r.Table,
+			"key", string(r.Key), "expected", string(r.Expected), "found", string(r.Found))
+	}
+	return Repaired{Rows: len(rows), Failure: s.failure(a, err)}
+}
+
+const deviationsLogged = 20
+
+func (s *Shell) fetch(a FetchOrdered) Event {
+	e := Fetched{Number: a.Number}
+	b, err := s.source.Ordered(a.Number)
+	if err == nil && a.Number <= s.source.LastCertified() {
+		e.Certificate, err = s.source.Certificate(a.Number)
+	}
+	e.Block, e.Failure = b, s.failure(a, err)
+	return e
+}
+
+// failure sorts an error; it is logged here, where it is handled.
+func (s *Shell) failure(a Action, err error) Failure {
+	f := Unavailable
+	switch {
+	case err == nil:
+		return Fine
+	case errors.Is(err, backend.ErrOutOfTurn):
+		f = OutOfTurn
+	case errors.Is(err, backend.ErrBeyondRepair):
+		f = BeyondRepair
+	case errors.Is(err, context.Canceled):
+		return Cancelled
+	}
+	s.log.Warn("operation on the database failed", "operation", name(a), "block", numberOf(a), "error", err)
+	return f
+}
+
+func name(a Action) string {
+	switch a.(type) {
+	case Execute:
+		return "execute"
+	case Commit:
+		return "commit"
+	case Rollback:
+		return "roll back"
+	case Repair:
+		return "repair"
+	case StoreCertificate:
+		return "store certificate"
+	case RecordDeviation:
+		return "record deviation"
+	case ReadPosition:
+		return "read position"
+	case FetchOrdered:
+		return "fetch ordered block"
+	}
+	return "unknown"
+}
+
+func numberOf(a Action) uint64 {
+	switch a := a.(type) {
+	case Execute:
+		return a.Block.Number
+	case Commit:
+		return a.Number
+	case Rollback:
+		return a.Number
+	case Repair:
+		return a.Number
+	case StoreCertificate:
+		return a.Certificate.Number
+	case RecordDeviation:
+		return a.Number
+	case FetchOrdered:
+		return a.Number
+	}
+	return 0
+}
+
+var _ interface {
+	Proposed(*wire.OrderedBlock, *wire.Certificate)
+	Vote(context.Context, *wire.OrderedBlock) []byte
+	Seen(string, wire.EffectVote)
+	Decided(wire.Decision)
+	Hash(wire.Key) (wire.Hash, bool)
+} = (*Shell)(nil)
