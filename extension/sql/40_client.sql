@@ -1,0 +1,1 @@
+-- Functions for users (api/client.rs).

@@ -1,0 +1,1 @@
+-- Verification and repair (api/verify.rs, api/repair.rs).

@@ -1,0 +1,1 @@
+//! Puts tables on the ledger and takes them off.

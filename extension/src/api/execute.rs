@@ -1,0 +1,1 @@
+//! Runs one block of transactions.

@@ -1,0 +1,7 @@
+//! The SQL functions and triggers, in safe Rust over `crate::pg`.
+pub mod attach;
+pub mod client;
+pub mod execute;
+pub mod guard;
+pub mod repair;
+pub mod verify;

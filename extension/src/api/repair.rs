@@ -1,0 +1,1 @@
+//! Puts right what deviates.

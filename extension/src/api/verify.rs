@@ -1,0 +1,1 @@
+//! Checks ledger and tables.

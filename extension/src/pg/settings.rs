@@ -1,0 +1,56 @@
+//! The extension's settings (spec/sql-api.md).
+use std::ffi::CString;
+
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
+static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
+
+/// Defines them; once, while the library is loaded.
+pub fn define() {
+    GucRegistry::define_string_guc(
+        c"chainify.node_socket",
+        c"Path of the Unix socket of this organisation's node.",
+        c"Empty: no node, transactions cannot be submitted from this database.",
+        &NODE_SOCKET,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.guard",
+        c"Refuses writes and DDL on ledger tables outside a block.",
+        c"What is written while this is off is not recorded: verification reports it as a deviation.",
+        &GUARD,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.wait_timeout",
+        c"How long chainify.execute waits for consensus.",
+        c"",
+        &WAIT_TIMEOUT_MS,
+        0,
+        600_000,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
+}
+
+/// Path of the node's socket; empty when not configured.
+pub fn node_socket() -> String {
+    NODE_SOCKET
+        .get()
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Whether writes and DDL outside a block are refused.
+pub fn guard() -> bool {
+    GUARD.get()
+}
+
+/// Milliseconds, 0 to 600,000.
+pub fn wait_timeout_ms() -> i32 {
+    WAIT_TIMEOUT_MS.get()
+}
