@@ -1,0 +1,100 @@
+//! The effects of a block: which rows its transactions changed, and the root over them.
+
+use std::cmp::Ordering;
+
+use crate::{length_prefix, merkle, sha256, Hash};
+
+/// What happened to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Op {
+    /// The row is new; its hash is that of the row after.
+    Insert = b'I',
+    /// The row changed under the same key; its hash is that of the row after.
+    Update = b'U',
+    /// The row is gone; its hash is that of the row before.
+    Delete = b'D',
+}
+
+impl Op {
+    /// The operation that an ASCII letter stands for, if any.
+    pub const fn from_byte(byte: u8) -> Option<Op> {
+        match byte {
+            b'I' => Some(Op::Insert),
+            b'U' => Some(Op::Update),
+            b'D' => Some(Op::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// One change of one row by a successful transaction of the block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// `schema.name`, unquoted.
+    pub table: &'a str,
+    /// Row encoding of the primary key's columns alone.
+    pub pk: &'a [u8],
+    /// Index of the transaction in the block.
+    pub tx: u32,
+    /// What happened.
+    pub op: Op,
+    /// Hash of the row after it, or before it for [`Op::Delete`].
+    pub row_hash: Hash,
+    /// Counts the changes of one (table, pk) in the block from 0. Filled in by [`effects_root`].
+    pub serial: u32,
+}
+
+impl Change<'_> {
+    fn cmp_key(&self, other: &Self) -> Ordering {
+        // Changes of one table mostly share the name itself: then there is nothing to compare.
+        let same = std::ptr::eq(self.table, other.table);
+        let tables = if same { Ordering::Equal } else { self.table.as_bytes().cmp(other.table.as_bytes()) };
+        tables.then_with(|| self.pk.cmp(other.pk))
+    }
+}
+
+/// `H(00 ‖ lp(table) ‖ lp(pk) ‖ u32 serial ‖ u32 tx ‖ op ‖ row_hash)`
+pub fn leaf(change: &Change<'_>) -> Hash {
+    sha256(&[
+        &[0],
+        &length_prefix(change.table.as_bytes()),
+        change.table.as_bytes(),
+        &length_prefix(change.pk),
+        change.pk,
+        &change.serial.to_be_bytes(),
+        &change.tx.to_be_bytes(),
+        &[change.op as u8],
+        &change.row_hash,
+    ])
+}
+
+/// The effects of a block in their canonical order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effects {
+    /// Merkle tree hash over the sorted leaves.
+    pub root: Hash,
+    /// Positions in the list given, sorted by (table, pk, serial).
+    pub order: Vec<u32>,
+}
+
+/// Gives each change its serial, in place, and returns their sorted order and the effects root.
+///
+/// `changes` stand in the order in which they happened; only the order within one key matters. Cost: one sort of
+/// positions and two SHA-256 per change; memory: four bytes per change. At most `u32::MAX` changes.
+pub fn effects_root(changes: &mut [Change<'_>]) -> Effects {
+    let count = u32::try_from(changes.len()).expect("a block's effects are counted by a u32");
+    let mut order: Vec<u32> = (0..count).collect();
+    order.sort_unstable_by(|&a, &b| changes[a as usize].cmp_key(&changes[b as usize]).then(a.cmp(&b)));
+    let mut tree = merkle::Tree::default();
+    let mut previous: Option<usize> = None;
+    for at in order.iter().map(|&at| at as usize) {
+        changes[at].serial = match previous {
+            Some(before) if changes[before].cmp_key(&changes[at]).is_eq() => changes[before].serial + 1,
+            _ => 0,
+        };
+        tree.push(leaf(&changes[at]));
+        previous = Some(at);
+    }
+    Effects { root: tree.root(), order }
+}
