@@ -1,0 +1,62 @@
+//! Reads big-endian fields one after the other and names the one that is wrong.
+
+use crate::{Hash, WireError};
+
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub fn take(&mut self, field: &str, count: usize) -> Result<&'a [u8], WireError> {
+        match self.rest.split_at_checked(count) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(WireError::new(field, format!("ends after {} bytes, want {count}", self.rest.len()))),
+        }
+    }
+
+    pub fn fixed<const N: usize>(&mut self, field: &str) -> Result<[u8; N], WireError> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(field, N)?);
+        Ok(bytes)
+    }
+
+    pub fn u32(&mut self, field: &str) -> Result<u32, WireError> {
+        self.fixed(field).map(u32::from_be_bytes)
+    }
+
+    pub fn u64(&mut self, field: &str) -> Result<u64, WireError> {
+        self.fixed(field).map(u64::from_be_bytes)
+    }
+
+    pub fn i64(&mut self, field: &str) -> Result<i64, WireError> {
+        self.fixed(field).map(i64::from_be_bytes)
+    }
+
+    pub fn hash(&mut self, field: &str) -> Result<Hash, WireError> {
+        self.fixed(field)
+    }
+
+    /// `lp(x)`
+    pub fn prefixed(&mut self, field: &str) -> Result<&'a [u8], WireError> {
+        let length = self.u32(field)?;
+        self.take(field, usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    pub fn end(&self, what: &str) -> Result<(), WireError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(WireError::new(what, format!("{} bytes too many", self.rest.len())))
+    }
+}

@@ -1,0 +1,128 @@
+//! Transactions: strict decoding, bounds and ids.
+
+use chainify_codec::merkle;
+use prost::Message;
+
+use crate::messages::{Agreement, ChainedTx, Kind, Parameter, Proposal};
+use crate::names::{check_chain_id, check_organisation, check_role, check_text};
+use crate::{sha256, Hash, WireError};
+
+/// Bytes of a proposal.
+pub const PROPOSAL_BYTES_MAX: usize = 524_288;
+/// Parameters of a transaction.
+pub const PARAMETERS_MAX: usize = 1_000;
+
+const HASH_BYTES: usize = 32;
+const SIGNATURE_BYTES: usize = 64;
+
+/// `H("chainify/tx/1" ‖ proposal bytes)`, the bytes as received.
+pub fn tx_id(proposal: &[u8]) -> Hash {
+    sha256(&[b"chainify/tx/1", proposal])
+}
+
+/// The Merkle tree hash over `H(00 ‖ id)` of a block's transactions, in block order.
+pub fn tx_root(ids: &[Hash]) -> Hash {
+    let mut tree = merkle::Tree::default();
+    ids.iter().for_each(|id| tree.push(sha256(&[&[0], id])));
+    tree.root()
+}
+
+/// Decodes a message of which only one spelling is accepted: encoding it again must give the same bytes. Refuses
+/// unknown fields, repeated scalars, integers longer than needed, fields out of order. `name` is the field in errors.
+/// Cost: one copy of the bytes.
+pub fn decode_strict<M: Message + Default>(bytes: &[u8], name: &str) -> Result<M, WireError> {
+    let message = M::decode(bytes).map_err(|error| WireError::new(name, format!("malformed: {error}")))?;
+    if message.encode_to_vec() != bytes {
+        return Err(WireError::new(name, "not in its one spelling: unknown, repeated or misplaced fields"));
+    }
+    Ok(message)
+}
+
+/// A checked transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Its id.
+    pub id: Hash,
+    /// What is asked, with `client` present and `kind` valid.
+    pub proposal: Proposal,
+    /// The client's own signature, not verified here; empty: the gateway vouches.
+    pub signature: Vec<u8>,
+    /// Who agrees; signatures are not verified here.
+    pub agreements: Vec<Agreement>,
+}
+
+impl Transaction {
+    /// Decodes and checks the bytes of a `ChainedTx`. Errors name the field.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let chained: ChainedTx = decode_strict(bytes, "transaction")?;
+        let signed = chained.proposal.ok_or_else(|| WireError::new("transaction.proposal", "is missing"))?;
+        let proposal = decode_proposal(&signed.proposal)?;
+        if !signed.signature.is_empty() {
+            check_bytes("transaction.proposal.signature", &signed.signature, SIGNATURE_BYTES)?;
+        }
+        for (i, agreement) in chained.agreements.iter().enumerate() {
+            check_agreement(agreement).map_err(|error| error.within(&format!("transaction.agreements[{i}]")))?;
+        }
+        let id = tx_id(&signed.proposal);
+        Ok(Self { id, proposal, signature: signed.signature, agreements: chained.agreements })
+    }
+
+    /// What it asks for.
+    pub fn kind(&self) -> Kind {
+        self.proposal.kind() // checked when decoded
+    }
+}
+
+/// Decodes and checks the bytes of a `Proposal`. Errors name the field.
+pub fn decode_proposal(bytes: &[u8]) -> Result<Proposal, WireError> {
+    if bytes.len() > PROPOSAL_BYTES_MAX {
+        return Err(WireError::new("proposal", format!("longer than {PROPOSAL_BYTES_MAX} bytes")));
+    }
+    let proposal: Proposal = decode_strict(bytes, "proposal")?;
+    check_proposal(&proposal).map_err(|error| error.within("proposal"))?;
+    Ok(proposal)
+}
+
+fn check_proposal(proposal: &Proposal) -> Result<(), WireError> {
+    check_chain_id(&proposal.chain_id)?;
+    let client = proposal.client.as_ref().ok_or_else(|| WireError::new("client", "is missing"))?;
+    check_organisation(&client.organisation).and_then(|()| check_role(&client.role)).map_err(|e| e.within("client"))?;
+    match Kind::try_from(proposal.kind) {
+        Ok(Kind::Sql | Kind::Deploy) => {}
+        Ok(Kind::Effects | Kind::Governance) => return Err(WireError::new("kind", "is reserved")),
+        Ok(Kind::Unspecified) | Err(_) => return Err(WireError::new("kind", "is unknown")),
+    }
+    if proposal.sql.is_empty() {
+        return Err(WireError::new("sql", "is empty"));
+    }
+    check_text("sql", &proposal.sql)?;
+    if proposal.parameters.len() > PARAMETERS_MAX {
+        return Err(WireError::new("parameters", format!("more than {PARAMETERS_MAX}")));
+    }
+    for (i, parameter) in proposal.parameters.iter().enumerate() {
+        check_parameter(parameter).map_err(|error| error.within(&format!("parameters[{i}]")))?;
+    }
+    Ok(())
+}
+
+fn check_parameter(parameter: &Parameter) -> Result<(), WireError> {
+    check_text("type", &parameter.r#type)?;
+    check_text("text", &parameter.text)?;
+    if parameter.null && !parameter.text.is_empty() {
+        return Err(WireError::new("text", "is not empty though the parameter is null"));
+    }
+    Ok(())
+}
+
+fn check_agreement(agreement: &Agreement) -> Result<(), WireError> {
+    check_organisation(&agreement.organisation)?;
+    check_bytes("proposal_hash", &agreement.proposal_hash, HASH_BYTES)?;
+    check_bytes("signature", &agreement.signature, SIGNATURE_BYTES)
+}
+
+fn check_bytes(field: &str, bytes: &[u8], want: usize) -> Result<(), WireError> {
+    if bytes.len() != want {
+        return Err(WireError::new(field, format!("is {} bytes, want {want}", bytes.len())));
+    }
+    Ok(())
+}
