@@ -1,0 +1,147 @@
+package harness
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newDatabases makes a network of PostgreSQL clusters alone, from the system's own tree.
+func newDatabases(t *testing.T, dir string, organisations ...string) *Network {
+	t.Helper()
+	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
+		t.Skip("PostgreSQL 15 is not installed in /usr/lib/postgresql/15")
+	}
+	net, err := New(context.Background(), Config{Dir: dir, PG: "/usr", Chainify: "/bin/true", Database: "bank", Organisations: organisations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := net.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return net
+}
+
+// serverDir is a temporary directory that the account of the servers can reach, unlike t.TempDir.
+func serverDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "chainify-harness-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "net")
+}
+
+func TestKilledClusterComesBackWithItsRows(t *testing.T) {
+	ctx := context.Background()
+	net := newDatabases(t, serverDir(t), "acme")
+	acme := net.Organisation("acme")
+	if err := net.StartDatabases(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := acme.Exec(ctx, "postgres", "CREATE TABLE t (a int); INSERT INTO t VALUES (7)"); err != nil {
+		t.Fatal(err)
+	}
+	kids := children(acme.Cluster.process.PID())
+	if len(kids) == 0 {
+		t.Fatal("a running postmaster has no children")
+	}
+	acme.Cluster.Kill()
+	for _, pid := range kids {
+		if s, ok := readStat(pid); ok && s.parent == acme.Cluster.process.PID() {
+			t.Errorf("child %d outlived the kill", pid)
+		}
+	}
+	if err := acme.Exec(ctx, "postgres", "SELECT 1"); err == nil {
+		t.Fatal("a killed cluster answers")
+	}
+	if err := acme.Cluster.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := acme.Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	var a int
+	if err := conn.QueryRow(ctx, "SELECT a FROM t").Scan(&a); err != nil || a != 7 {
+		t.Fatalf("a = %d, %v", a, err)
+	}
+}
+
+func TestNextRunEndsWhatAnEarlierOneLeft(t *testing.T) {
+	ctx := context.Background()
+	dir := serverDir(t)
+	left := newDatabases(t, dir, "acme")
+	if err := left.StartDatabases(ctx); err != nil {
+		t.Fatal(err)
+	}
+	newDatabases(t, dir, "acme")
+	if err := Poll(ctx, 10*time.Second, "leftover ends", func(context.Context) (bool, string, error) {
+		return !left.Organisations[0].Cluster.Running(), "postmaster still runs", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForeignDirectoryIsNotEmptied(t *testing.T) {
+	dir := serverDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "precious"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(context.Background(), Config{Dir: dir, PG: "/usr", Chainify: "/bin/true"})
+	if err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Fatalf("error %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProcessIdOfAnotherProcessIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	account, err := ServerAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := account.Command(context.Background(), "/", "sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	path := filepath.Join(dir, "sleeper")
+	if err := writePid(path, cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text[:len(text)-1], "0\n"...), 0o600); err != nil { // another start time
+		t.Fatal(err)
+	}
+	if err := killLeftovers(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := readStat(cmd.Process.Pid); !ok {
+		t.Fatal("a process with another start time was killed")
+	}
+}
+
+func TestPollSaysWhatItLastSaw(t *testing.T) {
+	err := Poll(context.Background(), 80*time.Millisecond, "the sea", func(context.Context) (bool, string, error) {
+		return false, "still wet", nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "still wet") || !strings.Contains(err.Error(), "the sea") {
+		t.Fatalf("error %v", err)
+	}
+}
