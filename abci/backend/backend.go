@@ -60,10 +60,11 @@ type Backend interface {
 	Commit(ctx context.Context) error
 	// Rollback undoes the open block, if any.
 	Rollback(ctx context.Context) error
-	// StoreCertificate keeps a certificate beside its committed block; idempotent.
+	// StoreCertificate keeps a certificate beside its committed block, beside an open one too; idempotent.
+	// ErrBeyondRepair: the block is recorded with another hash.
 	StoreCertificate(ctx context.Context, c wire.Certificate) error
 	// Repair brings the ledger tables back to the certified state at the end of block number (the position), and
-	// reports what differed; deviating is the block at which found was seen.
+	// reports what differed; deviating is the block at which found was seen. An open block is rolled back first.
 	Repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error

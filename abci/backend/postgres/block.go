@@ -1,0 +1,331 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+var errNotConnected = errors.New("no connection for blocks")
+
+// connect opens the block connection, takes the database's lock and names the chain. Called with mu held.
+func (b *Backend) connect(ctx context.Context) error {
+	if b.conn != nil && !b.conn.IsClosed() {
+		return nil
+	}
+	b.drop()
+	conn, err := pgx.ConnectConfig(ctx, b.config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	former := b.pid
+	b.conn = conn
+	if err := b.takeLock(ctx, former); err != nil {
+		b.drop()
+		b.pid = former
+		return err
+	}
+	_, err = conn.Exec(ctx, `SELECT chainify_node.init($1, $2, $3::jsonb)`, b.cfg.ChainID, b.cfg.Organisation, string(b.validators))
+	if err != nil {
+		b.drop()
+		return fmt.Errorf("name the chain: %w", err)
+	}
+	b.pid = conn.PgConn().PID()
+	return nil
+}
+
+// takeLock keeps two nodes from executing blocks in one database. The server may still work for a connection of
+// ours that was lost; that one is ended, so that its COMMIT cannot come after we have read the position.
+func (b *Backend) takeLock(ctx context.Context, former uint32) error {
+	var got bool
+	err := b.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, lockSpace, lockNode).Scan(&got)
+	if err != nil {
+		return fmt.Errorf("lock the database for this node: %w", err)
+	}
+	if got {
+		return nil
+	}
+	var pid int32
+	var client string
+	err = b.conn.QueryRow(ctx,
+		`SELECT l.pid, coalesce(a.client_addr::text, 'a local socket') FROM pg_catalog.pg_locks l
+		 JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+		 WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 2
+		   AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`,
+		int64(lockSpace), int64(lockNode)).Scan(&pid, &client)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errors.New("lock the database for this node: another session held it a moment ago")
+	case err != nil:
+		return fmt.Errorf("lock the database for this node: %w", err)
+	case uint32(pid) == former:
+		if _, err := b.conn.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid); err != nil {
+			return fmt.Errorf("end our lost connection (process %d): %w", pid, err)
+		}
+		return fmt.Errorf("our lost connection (process %d) is being ended", pid)
+	}
+	return fmt.Errorf("another node works on this database: process %d, connected from %s, holds its lock", pid, client)
+}
+
+// drop closes the block connection; the server rolls back what was open. Called with mu held.
+func (b *Backend) drop() {
+	if b.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
+		defer cancel()
+		_ = b.conn.Close(ctx) // what it could say is nothing we would act on
+	}
+	b.conn, b.open = nil, false
+}
+
+// Execute runs the block in a transaction that stays open.
+func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.begin(ctx); err != nil {
+		return backend.Execution{}, fmt.Errorf("execute block %d: %w", block.Number, err)
+	}
+	run, cancel := context.WithCancel(ctx)
+	watch := b.watch(run, cancel)
+	x, err := b.run(run, block, previous)
+	cancel()
+	index, stuck := watch.stop()
+	switch {
+	case err == nil:
+		b.open = true
+		return x, nil
+	case stuck && ctx.Err() == nil:
+		err = &backend.StuckError{Index: index}
+	case sqlState(err) == outOfTurn:
+		err = fmt.Errorf("%w: %w", backend.ErrOutOfTurn, err)
+	}
+	b.undo()
+	return backend.Execution{}, fmt.Errorf("execute block %d: %w", block.Number, err)
+}
+
+// begin starts a transaction, after rolling back an open one. Called with mu held.
+func (b *Backend) begin(ctx context.Context) error {
+	if b.conn == nil || b.conn.IsClosed() {
+		b.drop()
+		return errNotConnected
+	}
+	if b.open {
+		b.undo()
+		if b.conn == nil {
+			return errNotConnected
+		}
+	}
+	if _, err := b.conn.Exec(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED`); err != nil {
+		b.drop()
+		return fmt.Errorf("begin: %w", err)
+	}
+	return nil
+}
+
+func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	quarantined := make([]int32, len(block.Quarantined))
+	for i, q := range block.Quarantined {
+		quarantined[i] = int32(q)
+	}
+	var a answer
+	err := b.conn.QueryRow(ctx,
+		`SELECT hash, header, outcomes, rows, sqlstates, messages
+		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7)`,
+		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll,
+	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages)
+	if err != nil {
+		return backend.Execution{}, err
+	}
+	return a.execution(block)
+}
+
+// answer is the row that execute_block returns.
+type answer struct {
+	hash, header, outcomes []byte
+	rows                   []int64
+	sqlstates, messages    []*string
+}
+
+func (a *answer) execution(block *wire.OrderedBlock) (backend.Execution, error) {
+	n := len(block.IDs)
+	if len(a.rows) != n || len(a.sqlstates) != n || len(a.messages) != n || len(a.outcomes) != (n+7)/8 {
+		return backend.Execution{}, fmt.Errorf("%d rows, %d sqlstates, %d messages and %d bytes of outcomes for %d transactions",
+			len(a.rows), len(a.sqlstates), len(a.messages), len(a.outcomes), n)
+	}
+	hash, err := hashOf(a.hash)
+	if err != nil {
+		return backend.Execution{}, err
+	}
+	x := backend.Execution{Hash: hash, Header: a.header, Results: make([]wire.TxResult, n)}
+	for i, id := range block.IDs {
+		x.Results[i] = wire.TxResult{
+			ID: id, Block: block.Number, Index: uint32(i), Succeeded: a.outcomes[i/8]>>(i%8)&1 == 1,
+			Rows: a.rows[i], SQLState: text(a.sqlstates[i]), Message: text(a.messages[i]),
+		}
+	}
+	return x, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// undo rolls back, by disconnecting when the server does not answer. Called with mu held.
+func (b *Backend) undo() {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
+	defer cancel()
+	b.open = false
+	if b.conn.IsClosed() {
+		b.drop()
+		return
+	}
+	if _, err := b.conn.Exec(ctx, `ROLLBACK`); err != nil {
+		b.drop()
+	}
+}
+
+// Commit makes the open block permanent. After an error the connection is gone, and with the lock that the next one takes
+// Position reads what really happened.
+func (b *Backend) Commit(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return backend.ErrNothingOpen
+	}
+	tag, err := b.conn.Exec(ctx, `COMMIT`)
+	b.open = false
+	if err == nil && tag.String() != "COMMIT" {
+		err = fmt.Errorf("the server answered %s", tag)
+	}
+	if err != nil {
+		b.drop()
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// Rollback undoes the open block, if any.
+func (b *Backend) Rollback(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return nil
+	}
+	b.undo()
+	if b.conn == nil {
+		return fmt.Errorf("roll back: %w", errNotConnected)
+	}
+	return nil
+}
+
+// Repair brings the tables back to the certified state, in a transaction of its own; an open block is rolled back
+// first, since it holds the rows.
+func (b *Backend) Repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.begin(ctx); err != nil {
+		return nil, fmt.Errorf("repair at block %d: %w", number, err)
+	}
+	rows, err := b.repair(ctx, number, certified, deviating, found)
+	if err == nil {
+		_, err = b.conn.Exec(ctx, `COMMIT`)
+	}
+	if err == nil {
+		return rows, nil
+	}
+	b.undo()
+	if sqlState(err) == beyondRepair {
+		err = fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
+	}
+	return nil, fmt.Errorf("repair at block %d: %w", number, err)
+}
+
+func (b *Backend) repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+	rows, err := b.conn.Query(ctx,
+		`SELECT tbl, key::text, expected::text, found::text FROM chainify_node.repair($1, $2, $3, $4)`,
+		int64(number), certified[:], int64(deviating), found[:])
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (backend.RowDeviation, error) {
+		var d backend.RowDeviation
+		var key, expected, got *string
+		err := row.Scan(&d.Table, &key, &expected, &got)
+		d.Key, d.Expected, d.Found = raw(key), raw(expected), raw(got)
+		return d, err
+	})
+}
+
+func raw(s *string) []byte {
+	if s == nil {
+		return nil
+	}
+	return []byte(*s)
+}
+
+// watcher looks, on another connection, whether one transaction of the block runs for too long.
+type watcher struct {
+	done  chan struct{}
+	index uint32
+	stuck bool
+}
+
+func (b *Backend) watch(ctx context.Context, cancel context.CancelFunc) *watcher {
+	w := &watcher{done: make(chan struct{})}
+	pid := b.conn.PgConn().PID()
+	go func() {
+		defer close(w.done)
+		ticker := time.NewTicker(b.cfg.PollEvery)
+		defer ticker.Stop()
+		var running string
+		var since time.Time
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			now := b.running(ctx, pid)
+			if now != running || now == "" {
+				running, since = now, time.Now()
+				continue
+			}
+			if time.Since(since) < b.cfg.StuckAfter {
+				continue
+			}
+			var block uint64
+			if n, _ := fmt.Sscanf(running, "chainify block %d tx %d", &block, &w.index); n == 2 {
+				w.stuck = true
+				cancel()
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// stop waits for the watcher; its context has ended.
+func (w *watcher) stop() (index uint32, stuck bool) {
+	<-w.done
+	return w.index, w.stuck
+}
+
+// running reads which transaction the block connection is at; empty when that cannot be told.
+func (b *Backend) running(ctx context.Context, pid uint32) string {
+	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
+	defer cancel()
+	var name string
+	err := b.pool.QueryRow(ctx, `SELECT application_name FROM pg_catalog.pg_stat_activity WHERE pid = $1`, int32(pid)).Scan(&name)
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,236 @@
+// Package postgres implements backend.Backend for PostgreSQL with the extension chainify: it calls the functions
+// of schema chainify_node (spec/sql-api.md) and nothing else that writes.
+//
+// One connection executes blocks and holds the advisory lock that keeps a second node off the database; a pool
+// of two serves everything that runs beside an open block.
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Validator is a consensus key whose votes the database has to know for verification.
+type Validator struct {
+	Organisation string
+	Address      []byte // CometBFT address
+	PublicKey    []byte // Ed25519
+}
+
+// Config says which database, and for which chain.
+type Config struct {
+	DSN          string // libpq keywords or URL; a member of chainify_node
+	ChainID      string
+	Organisation string
+	Validators   []Validator
+	// StuckAfter bounds how long one transaction of a block may run; default 60 s.
+	StuckAfter time.Duration
+	// PollEvery is how often that is looked at; default a quarter of StuckAfter, at most 1 s.
+	PollEvery time.Duration
+}
+
+const (
+	stuckAfter     = 60 * time.Second
+	cleanupLimit   = 5 * time.Second // for ROLLBACK and disconnecting after something failed
+	poolConns      = 2
+	lockSpace      = 0x63686679 // "chfy": the advisory lock (lockSpace, lockNode) of the database is the node's
+	lockNode       = 1
+	certificateBad = "22000"
+	outOfTurn      = "55000"
+	beyondRepair   = "CH002"
+)
+
+// Backend is an organisation's PostgreSQL.
+type Backend struct {
+	cfg        Config
+	config     *pgx.ConnConfig // of the block connection
+	pool       *pgxpool.Pool
+	validators []byte // JSON, as chainify_node.init takes them
+
+	mu   sync.Mutex // guards the block connection; held while it works
+	conn *pgx.Conn
+	open bool
+	pid  uint32 // of the newest block connection, which may have outlived its socket
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New prepares a backend; the first Position connects.
+func New(cfg Config) (*Backend, error) {
+	if cfg.StuckAfter == 0 {
+		cfg.StuckAfter = stuckAfter
+	}
+	if cfg.PollEvery == 0 {
+		cfg.PollEvery = min(cfg.StuckAfter/4, time.Second)
+	}
+	if cfg.StuckAfter < 0 || cfg.PollEvery <= 0 {
+		return nil, errors.New("configure database: a limit is not positive")
+	}
+	pooled, err := pgxpool.ParseConfig(cfg.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("configure database: %w", err)
+	}
+	pooled.MaxConns, pooled.MinConns = poolConns, 0
+	settle(&pooled.ConnConfig.Config)
+	pool, err := pgxpool.NewWithConfig(context.Background(), pooled)
+	if err != nil {
+		return nil, fmt.Errorf("configure database: %w", err)
+	}
+	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), pool: pool}
+	// Cancelling an execution must cancel the statement, not cut the connection and the lock with it.
+	b.config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cleanupLimit}
+	}
+	b.validators, err = validatorsJSON(cfg.Validators)
+	return b, err
+}
+
+// settle gives all connections what the node needs. A block that a crash of the server takes back is executed again from
+// the order, so no commit waits for the disk.
+func settle(c *pgconn.Config) {
+	for k, v := range map[string]string{
+		"application_name":                    "chainify node",
+		"synchronous_commit":                  "off",
+		"statement_timeout":                   "0",
+		"idle_in_transaction_session_timeout": "0",
+	} {
+		c.RuntimeParams[k] = v
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = 5 * time.Second
+	}
+}
+
+func validatorsJSON(list []Validator) ([]byte, error) {
+	type validator struct {
+		Organisation string `json:"organisation"`
+		Address      string `json:"address"`
+		PublicKey    string `json:"public_key"`
+	}
+	out := make([]validator, len(list))
+	for i, v := range list {
+		out[i] = validator{v.Organisation, hex.EncodeToString(v.Address), hex.EncodeToString(v.PublicKey)}
+	}
+	return json.Marshal(out)
+}
+
+// Position reads the last committed block; it connects first when there is no block connection.
+func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
+	if b.mu.TryLock() { // otherwise a block is at work, and connected
+		err := b.connect(ctx)
+		b.mu.Unlock()
+		if err != nil {
+			return backend.Position{}, err
+		}
+	}
+	var number, certified int64
+	var hash []byte
+	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified FROM chainify_node.position()`).Scan(&number, &hash, &certified)
+	if err != nil {
+		return backend.Position{}, fmt.Errorf("read position: %w", err)
+	}
+	p := backend.Position{Number: uint64(number), Certified: uint64(certified)}
+	p.Hash, err = hashOf(hash)
+	return p, err
+}
+
+// Outcome looks a transaction up among the committed blocks.
+func (b *Backend) Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error) {
+	r := wire.TxResult{ID: id}
+	var block, index int64
+	err := b.pool.QueryRow(ctx,
+		`SELECT block, index, outcome, rows, coalesce(sqlstate, ''), coalesce(error, '')
+		 FROM chainify.transactions WHERE id = $1 ORDER BY block LIMIT 1`, id[:],
+	).Scan(&block, &index, &r.Succeeded, &r.Rows, &r.SQLState, &r.Message)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return wire.TxResult{}, false, nil
+	}
+	if err != nil {
+		return wire.TxResult{}, false, fmt.Errorf("look up transaction %x: %w", id[:8], err)
+	}
+	r.Block, r.Index = uint64(block), uint32(index)
+	return r, true, nil
+}
+
+// StoreCertificate keeps a certificate beside its block, on a connection of its own: an open block stays open.
+func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) error {
+	votes, err := votesJSON(c.Votes)
+	if err != nil {
+		return fmt.Errorf("store certificate %d: %w", c.Number, err)
+	}
+	_, err = b.pool.Exec(ctx, `SELECT chainify_node.store_certificate($1, $2, $3, $4::jsonb)`,
+		int64(c.Number), int32(c.Round), c.Hash[:], string(votes))
+	if sqlState(err) == certificateBad {
+		return fmt.Errorf("store certificate %d: %w: %w", c.Number, backend.ErrBeyondRepair, err)
+	}
+	if err != nil {
+		return fmt.Errorf("store certificate %d: %w", c.Number, err)
+	}
+	return nil
+}
+
+func votesJSON(list []wire.CertifiedVote) ([]byte, error) {
+	type vote struct {
+		Organisation string `json:"organisation"`
+		Validator    string `json:"validator"`
+		Height       int64  `json:"height"`
+		Round        int32  `json:"round"`
+		Extension    string `json:"extension"`
+		Signature    string `json:"signature"`
+	}
+	out := make([]vote, len(list))
+	for i, v := range list {
+		out[i] = vote{
+			v.Organisation, hex.EncodeToString(v.Validator), v.Height, v.Round,
+			hex.EncodeToString(v.Extension), hex.EncodeToString(v.Signature),
+		}
+	}
+	return json.Marshal(out)
+}
+
+// RecordDeviation completes the record of a deviation that was cured.
+func (b *Backend) RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error {
+	_, err := b.pool.Exec(ctx, `SELECT chainify_node.record_deviation($1, $2, $3, $4, $5)`,
+		int64(number), expected[:], found[:], curedBy, took)
+	if err != nil {
+		return fmt.Errorf("record deviation at block %d: %w", number, err)
+	}
+	return nil
+}
+
+// Close rolls back and disconnects.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop()
+	b.pool.Close()
+	return nil
+}
+
+func hashOf(raw []byte) (wire.Hash, error) {
+	if len(raw) != len(wire.Hash{}) {
+		return wire.Hash{}, fmt.Errorf("hash is %d bytes, want %d", len(raw), len(wire.Hash{}))
+	}
+	return wire.Hash(raw), nil
+}
+
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
