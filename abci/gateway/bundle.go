@@ -2,12 +2,9 @@ package gateway
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -24,7 +21,7 @@ const (
 type bundle struct {
 	ordered   []byte // the encoded OrderedTx, the same bytes at each try
 	entries   []*entry
-	unordered int // of entries; 0: done with
+	unordered int  // of entries; 0: done with
 	entered   bool // the mempool took it once
 	next      time.Time
 	pause     time.Duration
@@ -91,13 +88,7 @@ func (g *Gateway) dueBundle() (*bundle, time.Time) {
 	if !due {
 		return nil, earlier(next, at)
 	}
-	b, err := g.newBundle()
-	if err != nil {
-		// Only a defect of ours can make encoding fail: nothing here depends on the clients' bytes.
-		g.opt.Log.Error("bundle cannot be encoded", "err", err)
-		return nil, next
-	}
-	return b, next
+	return g.newBundle(), next
 }
 
 // bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway (nothing broadcast
@@ -114,11 +105,11 @@ func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	return !now.Before(at), at
 }
 
-// newBundle packs, encodes and signs. nil when everything queued has its outcome already.
-func (g *Gateway) newBundle() (*bundle, error) {
+// newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8. nil when everything queued has its outcome already.
+func (g *Gateway) newBundle() *bundle {
 	entries := g.queue.take(g.opt.Limits.BundleTransactions, g.opt.Limits.BundleBytes)
 	if len(entries) == 0 {
-		return nil, nil
+		return nil
 	}
 	txs := make([]*wire.ChainedTx, len(entries))
 	for i, e := range entries {
@@ -128,33 +119,13 @@ func (g *Gateway) newBundle() (*bundle, error) {
 	message := &wire.Bundle{
 		ChainId: g.opt.ChainID, Organisation: g.opt.Organisation, Sequence: g.sequence, Transactions: txs,
 	}
-	ordered, err := signBundle(message, g.opt.Key)
-	if err != nil {
-		return nil, err
-	}
-	b := &bundle{ordered: ordered, entries: entries, unordered: len(entries)}
+	b := &bundle{ordered: wire.SignBundle(g.opt.Key, message), entries: entries, unordered: len(entries)}
 	for _, e := range entries {
 		e.bundle, e.tx = b, nil
 	}
 	g.stats.Bundles++
-	return b, nil
+	return b
 }
-
-// signBundle gives the bytes of an OrderedTx.
-func signBundle(b *wire.Bundle, key ed25519.PrivateKey) ([]byte, error) {
-	body, err := deterministic.Marshal(b)
-	if err != nil {
-		return nil, fmt.Errorf("encode bundle: %w", err)
-	}
-	signed := &wire.SignedBundle{Bundle: body, Signature: ed25519.Sign(key, bundleSignBytes(b.ChainId, body))}
-	out, err := deterministic.Marshal(&wire.OrderedTx{Body: &wire.OrderedTx_Bundle{Bundle: signed}})
-	if err != nil {
-		return nil, fmt.Errorf("encode ordered transaction: %w", err)
-	}
-	return out, nil
-}
-
-var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // broadcast offers a bundle to the mempool, outside the lock: CheckTx verifies a signature.
 func (g *Gateway) broadcast(ctx context.Context, b *bundle) {

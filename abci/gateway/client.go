@@ -10,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -50,11 +48,7 @@ func (c *Client) Call(ctx context.Context, request *wire.NodeRequest) (*wire.Nod
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	c.last++
 	request.Request = c.last
-	message, err := deterministic.Marshal(request)
-	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
-	}
-	response, err := c.exchange(message)
+	response, err := c.exchange(wire.Encode(request))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -71,21 +65,17 @@ func (c *Client) Call(ctx context.Context, request *wire.NodeRequest) (*wire.Nod
 }
 
 func (c *Client) exchange(message []byte) (*wire.NodeResponse, error) {
-	if err := writeFrame(c.conn, message); err != nil {
+	if err := wire.WriteFrame(c.conn, message); err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
 	}
-	frame, err := readFrame(c.conn)
+	frame, err := wire.ReadFrame(c.conn)
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("the node closed the connection: %w", io.ErrUnexpectedEOF)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
-	var response wire.NodeResponse
-	if err := proto.Unmarshal(frame, &response); err != nil {
-		return nil, fmt.Errorf("decode answer: %w", err)
-	}
-	return &response, nil
+	return wire.DecodeNodeResponse(frame)
 }
 
 // Submit queues one transaction per statement and returns their ids.

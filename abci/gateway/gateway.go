@@ -39,7 +39,9 @@ type RejectedError struct {
 	Log  string
 }
 
-func (e *RejectedError) Error() string { return fmt.Sprintf("bundle refused with code %d: %s", e.Code, e.Log) }
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("bundle refused with code %d: %s", e.Code, e.Log)
+}
 
 // Broadcaster hands an encoded OrderedTx to the order. nil means that it is in the mempool.
 type Broadcaster interface {
@@ -180,17 +182,17 @@ func setDefault[T comparable](p *T, d T) {
 
 func (l Limits) check() error {
 	switch {
-	case l.PendingMax < 1 || l.PendingBytesMax < proposalBytesMax:
+	case l.PendingMax < 1 || l.PendingBytesMax < wire.ProposalBytesMax:
 		return fmt.Errorf("pending limits are %d transactions and %d bytes, want at least 1 and %d",
-			l.PendingMax, l.PendingBytesMax, proposalBytesMax)
-	case l.BundleTransactions < 1 || l.BundleTransactions > bundleTransactionsMax:
-		return fmt.Errorf("bundle limit is %d transactions, want 1 to %d", l.BundleTransactions, bundleTransactionsMax)
-	case l.BundleBytes < 1 || l.BundleBytes > bundleBytesMax-bundleOverhead:
-		return fmt.Errorf("bundle limit is %d bytes, want 1 to %d", l.BundleBytes, bundleBytesMax-bundleOverhead)
+			l.PendingMax, l.PendingBytesMax, wire.ProposalBytesMax)
+	case l.BundleTransactions < 1 || l.BundleTransactions > wire.BundleTransactionsMax:
+		return fmt.Errorf("bundle limit is %d transactions, want 1 to %d", l.BundleTransactions, wire.BundleTransactionsMax)
+	case l.BundleBytes < 1 || l.BundleBytes > wire.BundleBytesMax-bundleOverhead:
+		return fmt.Errorf("bundle limit is %d bytes, want 1 to %d", l.BundleBytes, wire.BundleBytesMax-bundleOverhead)
 	case l.BundleDelay < 0 || l.StallAfter < 0 || l.OutcomesKept < 0 || l.WaitsMax < 0 || l.Rebroadcast < 0:
 		return errors.New("gateway limits must not be negative")
-	case l.ValidityBlocks > validityMax:
-		return fmt.Errorf("validity is %d blocks, want at most %d", l.ValidityBlocks, validityMax)
+	case l.ValidityBlocks > wire.ValidityHeightsMax:
+		return fmt.Errorf("validity is %d blocks, want at most %d", l.ValidityBlocks, wire.ValidityHeightsMax)
 	}
 	return nil
 }

@@ -201,10 +201,10 @@ func TestBundleBytesBound(t *testing.T) {
 func TestLargestBundleStaysInItsBound(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.ChainID, o.Organisation = strings.Repeat("c", 50), strings.Repeat("o", 63)
-		o.Limits.BundleBytes = bundleBytesMax - bundleOverhead
+		o.Limits.BundleBytes = wire.BundleBytesMax - bundleOverhead
 	})
 	for range 2 {
-		if _, err := f.g.Submit("bank", []*wire.Statement{sql(strings.Repeat("x", proposalBytesMax-250))}); err != nil {
+		if _, err := f.g.Submit("bank", []*wire.Statement{sql(strings.Repeat("x", wire.ProposalBytesMax-250))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,8 +212,8 @@ func TestLargestBundleStaysInItsBound(t *testing.T) {
 	f.now = f.now.Add(time.Second)
 	f.step()
 	for _, b := range f.mempool.bundles {
-		if n := proto.Size(b); n > bundleBytesMax {
-			t.Errorf("bundle of %d bytes, at most %d are allowed", n, bundleBytesMax)
+		if n := proto.Size(b); n > wire.BundleBytesMax {
+			t.Errorf("bundle of %d bytes, at most %d are allowed", n, wire.BundleBytesMax)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestOrderWithinARoleIsKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Client.Role == "bank" {
-				got = append(got, transactionID(tx.Proposal.Proposal))
+				got = append(got, wire.TxIDOf(tx.Proposal.Proposal))
 			}
 		}
 	}
@@ -290,8 +290,8 @@ func TestBackPressureIsAnErrorAndNothingIsLost(t *testing.T) {
 }
 
 func TestQueuedBytesAreBounded(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Limits.PendingBytesMax = proposalBytesMax })
-	big := sql(strings.Repeat("x", proposalBytesMax-1000))
+	f := newFixture(t, func(o *Options) { o.Limits.PendingBytesMax = wire.ProposalBytesMax })
+	big := sql(strings.Repeat("x", wire.ProposalBytesMax-1000))
 	ids, err := f.g.Submit("bank", []*wire.Statement{big})
 	if err != nil {
 		t.Fatal(err)
@@ -475,7 +475,7 @@ func TestSubmissionsAreChecked(t *testing.T) {
 		"no kind":          {"bank", &wire.Statement{Sql: "SELECT 1"}, StateMalformed},
 		"reserved kind":    {"bank", &wire.Statement{Kind: wire.Kind_KIND_EFFECTS, Sql: "x"}, StateUnsupported},
 		"many parameters":  {"bank", &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: "x", Parameters: parameters(1001)}, StateBound},
-		"large":            {"bank", sql(strings.Repeat("x", proposalBytesMax)), StateBound},
+		"large":            {"bank", sql(strings.Repeat("x", wire.ProposalBytesMax)), StateBound},
 		"null with a text": {"bank", &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: "x", Parameters: []*wire.Parameter{{Null: true, Text: "1"}}}, StateMalformed},
 	} {
 		f := newFixture(t, nil)
@@ -504,7 +504,7 @@ func TestBundlesAreSignedOverWhatIsSent(t *testing.T) {
 	f.submit("bank", 2)
 	f.step()
 	b := <-signed
-	if !ed25519.Verify(testKey.Public().(ed25519.PublicKey), bundleSignBytes("test", b.Bundle), b.Signature) {
+	if !ed25519.Verify(testKey.Public().(ed25519.PublicKey), wire.BundleSignBytes("test", b.Bundle), b.Signature) {
 		t.Fatal("signature does not verify")
 	}
 }

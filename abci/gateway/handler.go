@@ -1,15 +1,11 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -65,35 +61,21 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 		r := &results[i]
 		out.Outcomes[i] = &wire.Outcome{
 			Id: r.ID[:], Block: r.Block, Index: r.Index, Succeeded: r.Succeeded, Rows: r.Rows,
-			Sqlstate: r.SQLState, Message: r.Message,
+			Sqlstate: r.SQLState, Message: printable(r.Message),
 		}
 	}
 	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: out}}
 }
 
-// decodeRequest accepts one spelling of a request only. The request returned with a refusal has its number, where
-// that could be read.
-func decodeRequest(frame []byte) (*wire.NodeRequest, error) {
-	var r wire.NodeRequest
-	if err := proto.Unmarshal(frame, &r); err != nil {
-		return nil, malformed("request: %v", err)
-	}
-	again, err := deterministic.Marshal(&r)
-	if err != nil {
-		return &r, malformed("request: %v", err)
-	}
-	if !bytes.Equal(again, frame) {
-		return &r, malformed("request: unknown field or not the one spelling of its message")
-	}
-	return &r, nil
-}
-
 func errorResponse(request uint64, err error) *wire.NodeResponse {
 	e := asError(err)
 	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Error{Error: &wire.NodeError{
-		Sqlstate: e.SQLState, Message: e.Message, Detail: e.Detail, Hint: e.Hint,
+		Sqlstate: e.SQLState, Message: printable(e.Message), Detail: printable(e.Detail), Hint: printable(e.Hint),
 	}}}
 }
+
+// printable makes text fit for a protobuf string; messages may quote what a client or a database sent.
+func printable(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // answers writes responses of concurrent requests to one connection, each as a whole.
 type answers struct {
@@ -103,17 +85,13 @@ type answers struct {
 }
 
 func (a *answers) send(r *wire.NodeResponse) {
-	message, err := deterministic.Marshal(r)
-	if err != nil {
-		message, _ = deterministic.Marshal(errorResponse(r.Request, fmt.Errorf("encode response: %w", err)))
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.dead {
 		return
 	}
 	a.conn.SetWriteDeadline(time.Now().Add(writeLimit))
-	if err := writeFrame(a.conn, message); err != nil {
+	if err := wire.WriteMessage(a.conn, r); err != nil {
 		a.dead = true // half a frame may be out: nothing sensible can follow
 		a.conn.Close()
 	}
@@ -123,5 +101,3 @@ func refuseConn(conn net.Conn, e *Error) {
 	(&answers{conn: conn}).send(errorResponse(0, e))
 	conn.Close()
 }
-
-func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }

@@ -10,15 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Bounds of spec/formats.md and spec/node-socket.md.
 const (
-	proposalBytesMax      = 524_288
-	parametersMax         = 1_000
-	bundleTransactionsMax = 10_000
-	bundleBytesMax        = 1_048_576
-	roleBytesMax          = 63
-	validityMax           = 2_000
-	waitMax               = 10 * time.Minute
+	waitMax = 10 * time.Minute // spec/node-socket.md
 
 	// statementsMax and waitIDsMax bound one request; lookupsMax the ids whose outcome the database is asked for later.
 	statementsMax = 10_000
@@ -36,8 +29,8 @@ func checkStatements(role string, statements []*wire.Statement) error {
 	if err := checkText("role", role); err != nil {
 		return err
 	}
-	if len(role) > roleBytesMax {
-		return beyondBound("length of the role in bytes", len(role), roleBytesMax)
+	if len(role) > wire.NameBytesMax {
+		return beyondBound("length of the role in bytes", len(role), wire.NameBytesMax)
 	}
 	if len(statements) == 0 {
 		return malformed("statements: at least one is needed")
@@ -64,8 +57,8 @@ func checkStatement(s *wire.Statement) error {
 	if err := checkText("sql", s.GetSql()); err != nil {
 		return err
 	}
-	if n := len(s.GetParameters()); n > parametersMax {
-		return beyondBound("number of parameters", n, parametersMax)
+	if n := len(s.GetParameters()); n > wire.ParametersMax {
+		return beyondBound("number of parameters", n, wire.ParametersMax)
 	}
 	for i, p := range s.GetParameters() {
 		if !utf8.ValidString(p.GetType()) || !utf8.ValidString(p.GetText()) ||
@@ -97,19 +90,16 @@ func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Ti
 	bytes := 0
 	for i, s := range statements {
 		g.nonce++
-		proposal, err := deterministic.Marshal(&wire.Proposal{
+		proposal := wire.Encode(&wire.Proposal{
 			ChainId: g.opt.ChainID, Client: client, Nonce: g.nonce, ValidUntilHeight: validUntil,
 			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(),
 		})
-		if err != nil {
-			return nil, 0, malformed("statement %d: %v", i, err)
-		}
-		if len(proposal) > proposalBytesMax {
-			return nil, 0, beyondBound("size of the transaction in bytes", len(proposal), proposalBytesMax)
+		if len(proposal) > wire.ProposalBytesMax {
+			return nil, 0, beyondBound("size of the transaction in bytes", len(proposal), wire.ProposalBytesMax)
 		}
 		tx := &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}
 		e := &entry{
-			id: transactionID(proposal), role: role, validUntil: validUntil, queuedAt: now,
+			id: wire.TxIDOf(proposal), role: role, validUntil: validUntil, queuedAt: now,
 			size: proto.Size(tx) + transactionOverhead, tx: tx,
 		}
 		made[i] = e

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // SocketOptions describe the Unix socket that PostgreSQL's backends speak to (spec/node-socket.md).
@@ -20,7 +23,7 @@ type SocketOptions struct {
 	Mode           os.FileMode
 	UIDs           []uint32 // operating-system users that may connect, by SO_PEERCRED
 	ConnectionsMax int      // at once; more are told so and closed
-	RequestsMax    int      // of one connection at once; further frames are read when one is answered
+	RequestsMax    int      // of one connection at once; more are refused
 	Log            *slog.Logger
 }
 
@@ -118,7 +121,7 @@ func (s *Socket) Serve(ctx context.Context) error {
 	}
 }
 
-// serveConn reads frames and answers each in its own goroutine, RequestsMax at once.
+// serveConn reads frames and answers each in its own goroutine, at most RequestsMax at once.
 func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	var requests sync.WaitGroup
@@ -144,15 +147,20 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			}
 			return
 		}
-		request, refusal := decodeRequest(frame)
-		if refusal != nil {
-			out.send(errorResponse(request.GetRequest(), refusal))
-			return // what follows cannot be trusted to be a frame's start
+		request, err := wire.DecodeNodeRequest(frame)
+		if request == nil {
+			out.send(errorResponse(0, malformed("%v", err)))
+			return
 		}
+		// A request that only breaks a bound is refused by whoever answers it, with the bound's SQLSTATE.
 		select {
 		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return
+		default: // reading goes on, or a client that went away would not be noticed
+			out.send(errorResponse(request.Request, &Error{
+				SQLState: StateFull, Message: "too many requests at once on this connection",
+				Detail: fmt.Sprintf("At most %d are allowed.", s.opt.RequestsMax), Hint: "Wait for an answer first.",
+			}))
+			continue
 		}
 		requests.Add(1)
 		go func() {
@@ -175,7 +183,7 @@ func (s *Socket) nextFrame(ctx context.Context, conn *net.UnixConn) ([]byte, err
 			conn.SetReadDeadline(time.Time{})
 		}
 	}()
-	return readFrame(io.MultiReader(bytesReader(first[:]), conn))
+	return wire.ReadFrame(io.MultiReader(bytes.NewReader(first[:]), conn))
 }
 
 // checkPeer reads the user of the other process from the kernel.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -41,7 +42,7 @@ func (o *recentOutcomes) get(id wire.TxID) (wire.TxResult, bool) {
 
 func (o *recentOutcomes) add(r wire.TxResult) {
 	if len(r.Message) > messageKept {
-		r.Message = r.Message[:messageKept]
+		r.Message = strings.ToValidUTF8(r.Message[:messageKept], "") // not half a character
 	}
 	switch {
 	case cap(o.ring) == 0:

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// The JSON of openapi.yaml; the test compares field by field.
+
+type submission struct {
+	SQL        string          `json:"sql"`
+	Kind       string          `json:"kind,omitempty"`
+	Parameters []jsonParameter `json:"parameters,omitempty"`
+	WaitMS     int64           `json:"wait_ms,omitempty"`
+}
+
+type jsonParameter struct {
+	Type  string  `json:"type,omitempty"`
+	Value *string `json:"value"`
+}
+
+func (s *submission) statement() (*wire.Statement, error) {
+	out := &wire.Statement{Sql: s.SQL}
+	switch s.Kind {
+	case "", "sql":
+		out.Kind = wire.Kind_KIND_SQL
+	case "deploy":
+		out.Kind = wire.Kind_KIND_DEPLOY
+	default:
+		return nil, malformed("kind: %q is neither \"sql\" nor \"deploy\"", s.Kind)
+	}
+	for _, p := range s.Parameters {
+		q := &wire.Parameter{Type: p.Type, Null: p.Value == nil}
+		if p.Value != nil {
+			q.Text = *p.Value
+		}
+		out.Parameters = append(out.Parameters, q)
+	}
+	return out, nil
+}
+
+type accepted struct {
+	ID string `json:"id"`
+}
+
+type transaction struct {
+	ID        string `json:"id"`
+	Block     uint64 `json:"block"`
+	Index     uint32 `json:"index"`
+	Succeeded bool   `json:"succeeded"`
+	Rows      int64  `json:"rows"`
+	SQLState  string `json:"sqlstate,omitempty"`
+	Message   string `json:"message,omitempty"`
+}
+
+func transactionOf(r wire.TxResult) transaction {
+	return transaction{
+		ID: hex.EncodeToString(r.ID[:]), Block: r.Block, Index: r.Index, Succeeded: r.Succeeded, Rows: r.Rows,
+		SQLState: r.SQLState, Message: r.Message,
+	}
+}
+
+type block struct {
+	Number         uint64       `json:"number"`
+	OrderHeight    int64        `json:"order_height"`
+	Time           string       `json:"time"`
+	OrderHash      string       `json:"order_hash"`
+	EffectRound    uint32       `json:"effect_round"`
+	Quarantined    []uint32     `json:"quarantined"`
+	QuarantinedAll bool         `json:"quarantined_all"`
+	Transactions   []string     `json:"transactions"`
+	Certificate    *certificate `json:"certificate"`
+}
+
+func blockOf(b *wire.OrderedBlock) block {
+	out := block{
+		Number: b.Number, OrderHeight: b.Height, OrderHash: hex.EncodeToString(b.OrderHash[:]),
+		Time:        time.UnixMicro(b.TimeMicro).UTC().Format(time.RFC3339Nano),
+		EffectRound: b.Round, Quarantined: append([]uint32{}, b.Quarantined...), QuarantinedAll: b.QuarantineAll,
+		Transactions: make([]string, len(b.IDs)),
+	}
+	for i, id := range b.IDs {
+		out.Transactions[i] = hex.EncodeToString(id[:])
+	}
+	return out
+}
+
+type certificate struct {
+	EffectRound     uint32 `json:"effect_round"`
+	LedgerBlockHash string `json:"ledger_block_hash"`
+	Votes           []vote `json:"votes"`
+}
+
+type vote struct {
+	Organisation string `json:"organisation"`
+	Validator    string `json:"validator"`
+	Height       int64  `json:"height"`
+	Round        int32  `json:"round"`
+	Extension    string `json:"extension"`
+	Signature    string `json:"signature"`
+}
+
+func certificateOf(c *wire.Certificate) *certificate {
+	out := &certificate{EffectRound: c.Round, LedgerBlockHash: hex.EncodeToString(c.Hash[:]), Votes: make([]vote, len(c.Votes))}
+	for i, v := range c.Votes {
+		out.Votes[i] = vote{
+			Organisation: v.Organisation, Validator: hex.EncodeToString(v.Validator), Height: v.Height, Round: v.Round,
+			Extension: hex.EncodeToString(v.Extension), Signature: hex.EncodeToString(v.Signature),
+		}
+	}
+	return out
+}
+
+// Status is how a node stands, for machines: GET /v1/status and "chainify status --json".
+type Status struct {
+	Organisation  string `json:"organisation"`
+	ChainID       string `json:"chain_id"`
+	Version       string `json:"version"`
+	State         string `json:"state"`
+	Height        int64  `json:"height"`
+	LastOrdered   uint64 `json:"last_ordered"`
+	LastCertified uint64 `json:"last_certified"`
+	LastCommitted uint64 `json:"last_committed"`
+	Peers         uint32 `json:"peers"`
+	Organisations uint32 `json:"organisations"`
+	Consent       uint32 `json:"consent"`
+	Gateway       *Queue `json:"gateway,omitempty"`
+}
+
+// Queue is how the gateway stands.
+type Queue struct {
+	Pending   int    `json:"pending"`
+	Unordered int    `json:"unordered"`
+	Accepted  uint64 `json:"accepted"`
+	Refused   uint64 `json:"refused"`
+	Bundles   uint64 `json:"bundles"`
+	Stalled   bool   `json:"stalled"`
+}
+
+// StatusOf makes the JSON form of a status.
+func StatusOf(s *wire.StatusResponse, g Stats) Status {
+	out := StatusOfNode(s)
+	out.Gateway = &Queue{
+		Pending: g.Pending, Unordered: g.Unordered, Accepted: g.Accepted, Refused: g.Refused, Bundles: g.Bundles, Stalled: g.Stalled,
+	}
+	return out
+}
+
+// StatusOfNode is StatusOf without the gateway's part, which the socket does not carry.
+func StatusOfNode(s *wire.StatusResponse) Status {
+	return Status{
+		Organisation: s.Organisation, ChainID: s.ChainId, Version: s.Version, State: s.State, Height: s.Height,
+		LastOrdered: s.LastOrdered, LastCertified: s.LastCertified, LastCommitted: s.LastCommitted,
+		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent,
+	}
+}
+
+type health struct {
+	OK      bool   `json:"ok"`
+	State   string `json:"state"`
+	Stalled bool   `json:"stalled"`
+}
+
+type failure struct {
+	Error failureBody `json:"error"`
+}
+
+type failureBody struct {
+	SQLState string `json:"sqlstate"`
+	Message  string `json:"message"`
+	Detail   string `json:"detail,omitempty"`
+	Hint     string `json:"hint,omitempty"`
+}
