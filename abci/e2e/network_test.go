@@ -144,6 +144,7 @@ func TestNetworkSurvivesFaults(t *testing.T) {
 	}
 	checkSameTransactions(ctx, t, net)
 	checkFailureKinds(t, record.answers)
+	checkNoQuorum(ctx, t, net)
 }
 
 // progress waits until each of the organisations has committed so many more blocks.
