@@ -225,7 +225,7 @@ func tamper(ctx context.Context, t *testing.T, net *harness.Network, o *harness.
 		"UPDATE checking SET balance = balance + 1000000 WHERE custid % 10 = 3; ALTER TABLE checking ENABLE TRIGGER ALL"))
 	must(t, harness.Poll(ctx, progressLimit, "repair at "+o.Name, func(ctx context.Context) (bool, string, error) {
 		var n int
-		err := scan(ctx, o, deviationsExpect, &n)
+		err := o.Scan(ctx, deviationsExpect, &n)
 		return n > 0, "no cured deviation", err
 	}))
 	progress(ctx, t, others(net, o), 1)
@@ -241,7 +241,7 @@ func checkVerified(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	}
 	for name, sql := range checks {
 		var findings *string
-		must(t, scan(ctx, o, sql, &findings))
+		must(t, o.Scan(ctx, sql, &findings))
 		if findings != nil {
 			t.Errorf("%s: %s finds %s", o.Name, name, *findings)
 		}
@@ -302,7 +302,7 @@ func checkSameTransactions(ctx context.Context, t *testing.T, net *harness.Netwo
 	var first string
 	for i, o := range net.Organisations {
 		var got string
-		must(t, scan(ctx, o, digest, &got))
+		must(t, o.Scan(ctx, digest, &got))
 		if i == 0 {
 			first = got
 		}
@@ -330,15 +330,6 @@ func checkFailureKinds(t *testing.T, answers []answer) {
 			t.Errorf("no transaction with outcome %s among %d", want, len(answers))
 		}
 	}
-}
-
-func scan(ctx context.Context, o *harness.Organisation, sql string, into ...any) error {
-	conn, err := o.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	return conn.QueryRow(ctx, sql).Scan(into...)
 }
 
 func must(t *testing.T, err error) {

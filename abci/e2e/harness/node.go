@@ -114,13 +114,8 @@ func (o *Organisation) WaitServing(ctx context.Context, limit time.Duration) err
 
 // State asks the node through its database, as any client can.
 func (o *Organisation) State(ctx context.Context) (string, error) {
-	conn, err := o.Connect(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
 	var state *string
-	if err := conn.QueryRow(ctx, "SELECT state FROM chainify.status").Scan(&state); err != nil {
+	if err := o.Scan(ctx, "SELECT state FROM chainify.status", &state); err != nil {
 		return "", err
 	}
 	if state == nil {

@@ -26,6 +26,19 @@ func (o *Organisation) Exec(ctx context.Context, role, sql string) error {
 	return err
 }
 
+// Scan reads the first row of a query as the superuser.
+func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error {
+	conn, err := o.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := conn.QueryRow(ctx, sql).Scan(into...); err != nil {
+		return fmt.Errorf("%s: %w", o.Name, err)
+	}
+	return nil
+}
+
 // StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them yet.
 func (n *Network) StartDatabases(ctx context.Context) error {
 	return n.Each(func(o *Organisation) error {

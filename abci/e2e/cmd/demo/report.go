@@ -81,17 +81,17 @@ func (d *demo) verify(ctx context.Context) error {
 	findings := make([]int, len(d.net.Organisations))
 	sums := make([]string, len(d.net.Organisations))
 	for i, o := range d.net.Organisations {
-		if err := queryRow(ctx, o, "SELECT count(*) FROM chainify.verify_ledger()", &findings[i]); err != nil {
+		if err := o.Scan(ctx, "SELECT count(*) FROM chainify.verify_ledger()", &findings[i]); err != nil {
 			return err
 		}
 		for _, t := range smallbank.Tables {
 			var n int
-			if err := queryRow(ctx, o, "SELECT count(*) FROM chainify.verify_table('"+t+"')", &n); err != nil {
+			if err := o.Scan(ctx, "SELECT count(*) FROM chainify.verify_table('"+t+"')", &n); err != nil {
 				return err
 			}
 			findings[i] += n
 		}
-		if err := queryRow(ctx, o, "SELECT (SELECT sum(balance) FROM savings)::text || ' + ' || (SELECT sum(balance) FROM checking)::text", &sums[i]); err != nil {
+		if err := o.Scan(ctx, "SELECT (SELECT sum(balance) FROM savings)::text || ' + ' || (SELECT sum(balance) FROM checking)::text", &sums[i]); err != nil {
 			return err
 		}
 	}

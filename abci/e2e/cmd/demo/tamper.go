@@ -123,7 +123,7 @@ func (d *demo) showBalances(ctx context.Context) error {
 	line := fmt.Sprintf("  customer %d has", customer)
 	for _, o := range d.net.Organisations {
 		var balance string
-		if err := queryRow(ctx, o, fmt.Sprintf("SELECT balance::text FROM checking WHERE custid = %d", customer), &balance); err != nil {
+		if err := o.Scan(ctx, fmt.Sprintf("SELECT balance::text FROM checking WHERE custid = %d", customer), &balance); err != nil {
 			return err
 		}
 		line += fmt.Sprintf("  %s %s", o.Name, balance)
