@@ -1,0 +1,280 @@
+package order
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Block is an order block with its transactions opened.
+type Block struct {
+	Height    int64
+	TimeMicro int64
+	Hash      wire.Hash // CometBFT's
+	Txs       []Tx
+}
+
+// Result is what an order block did, beside the next state.
+type Result struct {
+	Codes     []uint32          // one for each of the block's transactions
+	Certified *wire.Certificate // of the ledger block that was pending before
+	Ordered   *Body             // of the ledger block that is pending now, when this order block made it
+	Advanced  bool              // the pending ledger block goes into its next effect round
+	Refused   []wire.TxResult
+}
+
+// Body is the part of a ledger block that later effect rounds do not change.
+type Body struct {
+	IDs          []wire.TxID
+	Transactions []byte   // block buffer
+	Skipped      []uint32 // indexes, among all bundled transactions of the order block, of those not accepted
+}
+
+// Apply returns the state after an order block, leaving s as it is. An error means that no correct validator
+// accepts the block; it names what the block breaks.
+func (s *State) Apply(b Block) (*State, *Result, error) {
+	if b.Height != s.height+1 {
+		return nil, nil, fmt.Errorf("order block has height %d, the state is at %d", b.Height, s.height)
+	}
+	if s.window.height != s.height {
+		return nil, nil, fmt.Errorf("state is at height %d, its replay window at %d", s.height, s.window.height)
+	}
+	next := *s
+	next.height, next.added = b.Height, nil
+	result := &Result{Codes: make([]uint32, len(b.Txs))}
+	bundles, err := next.certify(b, result)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := next.orderBundles(b, bundles, result); err != nil {
+		return nil, nil, err
+	}
+	if next.pending != nil && result.Ordered == nil {
+		next.age++
+	}
+	return &next, result, nil
+}
+
+// certify applies the certificate, if there is one, and tallies. It returns the index of the first bundle.
+func (s *State) certify(b Block, result *Result) (bundles int, err error) {
+	if len(b.Txs) > 0 && b.Txs[0].certificate != nil {
+		if err := s.applyCertificate(b.Height, b.Txs[0].certificate); err != nil {
+			return 0, fmt.Errorf("transaction 0: %w", err)
+		}
+		bundles = 1
+	}
+	for i, tx := range b.Txs[bundles:] {
+		if tx.certificate != nil {
+			return 0, fmt.Errorf("transaction %d: a certificate that is not first", bundles+i)
+		}
+	}
+	if s.pending == nil {
+		return bundles, nil
+	}
+	verdict := s.pending.tally(len(s.registry.organisations), s.registry.consent, b.TimeMicro, s.registry.parameters)
+	switch verdict.kind {
+	case certifiedVerdict:
+		result.Certified = s.pending.certificate(verdict.hash)
+		s.certified, s.certifiedHash = s.pending.Number, verdict.hash
+		s.pending = nil
+	case nextRoundVerdict:
+		s.pending = s.pending.nextRound(verdict, b.TimeMicro, s.registry.parameters)
+		result.Advanced = true
+	}
+	return bundles, nil
+}
+
+// applyCertificate checks a certificate against the pending ledger block and adds what it carries.
+func (s *State) applyCertificate(height int64, c *wire.EffectCertificate) error {
+	p := s.pending
+	if p == nil {
+		return fmt.Errorf("certificate for block %d, nothing is pending", c.Block)
+	}
+	if c.Block != p.Number || c.EffectRound != p.Round {
+		return fmt.Errorf("certificate for block %d round %d, pending is block %d round %d", c.Block, c.EffectRound, p.Number, p.Round)
+	}
+	next := *p
+	next.Votes, next.Revealed = slices.Clone(p.Votes), slices.Clone(p.Revealed)
+	for i, extended := range c.Votes {
+		vote, err := s.checkVote(&next, height, extended)
+		if err != nil {
+			return fmt.Errorf("vote %d: %w", i, err)
+		}
+		next.Votes = append(next.Votes, vote)
+	}
+	if len(c.LedgerBlockHash) > 0 {
+		hash := wire.Hash(c.LedgerBlockHash)
+		if slices.Contains(next.Revealed, hash) {
+			return fmt.Errorf("hash %x is on the chain already", hash)
+		}
+		if !next.fitsAVote(hash) {
+			return fmt.Errorf("hash %x fits no vote", hash)
+		}
+		next.Revealed = append(next.Revealed, hash)
+	}
+	s.pending = &next
+	return nil
+}
+
+// checkVote decides whether a vote may stand in a certificate at this height, beside those p has.
+func (s *State) checkVote(p *Pending, height int64, extended *wire.ExtendedVote) (Vote, error) {
+	m, known := s.registry.member(extended.ValidatorAddress)
+	if !known {
+		return Vote{}, fmt.Errorf("validator %x is not in the registry", extended.ValidatorAddress)
+	}
+	name := s.registry.organisations[m.organisation].name
+	vote, err := wire.DecodeEffectVote(extended.Extension)
+	if err != nil {
+		return Vote{}, err
+	}
+	if vote.Key() != p.Key() {
+		return Vote{}, fmt.Errorf("vote of %q is for block %d round %d order %x, pending is block %d round %d order %x",
+			name, vote.Number, vote.Round, vote.OrderHash, p.Number, p.Round, p.OrderHash)
+	}
+	if index, stuck := vote.StuckAt(); stuck && index >= p.TxCount {
+		return Vote{}, fmt.Errorf("vote of %q is stuck at transaction %d of %d", name, index, p.TxCount)
+	}
+	if extended.Height < p.Height || extended.Height >= height {
+		return Vote{}, fmt.Errorf("vote of %q is from height %d, want %d to %d", name, extended.Height, p.Height, height-1)
+	}
+	if _, voted := p.VoteOf(name); voted {
+		return Vote{}, fmt.Errorf("organisation %q has a vote on the chain already", name)
+	}
+	if !verifyExtension(m.key, s.registry.chainID, extended) {
+		return Vote{}, fmt.Errorf("vote of %q has a wrong signature", name)
+	}
+	return Vote{CertifiedVote: wire.CertifiedVote{
+		Organisation: name, Validator: extended.ValidatorAddress, Height: extended.Height, Round: extended.Round,
+		Extension: extended.Extension, Signature: extended.Signature,
+	}, vote: vote}, nil
+}
+
+// certificate collects the votes for hash, by organisation.
+func (p *Pending) certificate(hash wire.Hash) *wire.Certificate {
+	c := &wire.Certificate{Number: p.Number, Round: p.Round, Hash: hash}
+	for _, v := range p.Votes {
+		if v.vote.IsFor(v.Organisation, hash) {
+			c.Votes = append(c.Votes, v.CertifiedVote)
+		}
+	}
+	slices.SortFunc(c.Votes, func(a, b wire.CertifiedVote) int { return strings.Compare(a.Organisation, b.Organisation) })
+	return c
+}
+
+// orderBundles accepts transactions one by one and makes a ledger block of them.
+func (s *State) orderBundles(b Block, first int, result *Result) error {
+	if s.pending != nil && first < len(b.Txs) {
+		return fmt.Errorf("transaction %d: a bundle while ledger block %d stays pending", first, s.pending.Number)
+	}
+	body, raw, position := &Body{}, [][]byte(nil), uint32(0)
+	seen := map[wire.TxID]struct{}{}
+	for i, tx := range b.Txs[first:] {
+		accepted := false
+		for _, t := range tx.bundle.transactions {
+			switch verdict := s.judge(t, b.Height, seen, len(raw)); verdict {
+			case live:
+				accepted = true
+				seen[t.id] = struct{}{}
+				s.added = append(s.added, Accepted{t.id, t.validUntil})
+				body.IDs, raw = append(body.IDs, t.id), append(raw, t.raw)
+			case replayed: // its outcome is that of the one accepted, so it is not reported as refused
+				body.Skipped = append(body.Skipped, position)
+			default:
+				body.Skipped = append(body.Skipped, position)
+				result.Refused = append(result.Refused, refusalOf(t.id, verdict))
+			}
+			position++
+		}
+		if !accepted {
+			result.Codes[first+i] = CodeNothingLive
+		}
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	body.Transactions = wire.EncodeTransactions(raw)
+	result.Ordered = body
+	s.ordered++
+	s.age = 0
+	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
+	s.pending = &Pending{
+		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
+		SinceMicro: b.TimeMicro,
+	}
+	return nil
+}
+
+type liveness int
+
+const (
+	live liveness = iota
+	replayed
+	expired
+	tooFarAhead
+	overBound
+)
+
+// judge decides about one transaction at a height, after taken others of the block.
+func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, taken int) liveness {
+	if _, twice := seen[t.id]; twice || s.window.has(t.id) {
+		return replayed
+	}
+	switch {
+	case t.validUntil < uint64(height):
+		return expired
+	case t.validUntil-uint64(height) > wire.ValidityHeightsMax:
+		return tooFarAhead
+	case taken >= s.registry.parameters.BlockTransactionsMax:
+		return overBound
+	default:
+		return live
+	}
+}
+
+func refusalOf(id wire.TxID, l liveness) wire.TxResult {
+	switch l {
+	case expired:
+		return wire.TxResult{ID: id, SQLState: "57014", Message: "transaction expired before it was ordered"}
+	case tooFarAhead:
+		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", wire.ValidityHeightsMax)}
+	default:
+		return wire.TxResult{ID: id, SQLState: "53400", Message: "order block holds no more transactions"}
+	}
+}
+
+// Live reports whether the next order block could accept some transaction of the bundle.
+func (s *State) Live(b *Bundle) bool {
+	for _, t := range b.transactions {
+		if s.judge(t, s.height+1, nil, 0) == live {
+			return true
+		}
+	}
+	return false
+}
+
+// Extract rebuilds the body of a ledger block with count transactions from its order block and the indexes that
+// were not accepted.
+func Extract(txs []Tx, skipped []uint32, count uint32) (*Body, error) {
+	body, raw, position := &Body{Skipped: skipped}, [][]byte(nil), uint32(0)
+	for _, tx := range txs {
+		if tx.bundle == nil {
+			continue
+		}
+		for _, t := range tx.bundle.transactions {
+			if len(skipped) > 0 && skipped[0] == position {
+				skipped = skipped[1:]
+			} else {
+				body.IDs, raw = append(body.IDs, t.id), append(raw, t.raw)
+			}
+			position++
+		}
+	}
+	if uint64(len(raw)) != uint64(count) || len(skipped) > 0 {
+		return nil, fmt.Errorf("order block holds %d accepted transactions, want %d", len(raw), count)
+	}
+	body.Transactions = wire.EncodeTransactions(raw)
+	return body, nil
+}

@@ -1,0 +1,156 @@
+// Package order is the order-level state of the ledger and how an order block changes it: pure, without I/O, clock
+// or goroutine. What it computes is a function of the ordered blocks alone (invariant A1).
+//
+// Rules: spec/effect-consensus.md (after Schuhknecht, Sharma, Dittrich, Agrawal: ChainifyDB, CIDR 2021).
+package order
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Genesis is the app_state of CometBFT's genesis file: who takes part, and under which rules.
+type Genesis struct {
+	Organisations []GenesisOrganisation `json:"organisations"`
+	// Consent is c, how many organisations must report the same effects; 0 means ⌊2n/3⌋+1, at least 2, at most n.
+	Consent    int        `json:"consent"`
+	Parameters Parameters `json:"parameters"`
+}
+
+// GenesisOrganisation is one organisation with its Ed25519 public keys (base64 in JSON).
+type GenesisOrganisation struct {
+	Name       string   `json:"name"`
+	GatewayKey []byte   `json:"gateway_key"`
+	Validators [][]byte `json:"validators"` // consensus keys of its validators; their powers are CometBFT's
+}
+
+// Parameters are the bounds every organisation applies alike. 0 or absent means the default.
+type Parameters struct {
+	EffectRoundTimeoutMS int `json:"effect_round_timeout_ms"` // of round 0; round r takes r+1 times as long, at most a minute
+	EffectRoundsMax      int `json:"effect_rounds_max"`       // the round after this one quarantines the whole block
+	BlockTransactionsMax int `json:"block_transactions_max"`
+}
+
+// Defaults and bounds of Parameters.
+const (
+	EffectRoundTimeoutMS    = 10_000
+	EffectRoundTimeoutMSMax = 60_000
+	EffectRoundsMax         = 3
+	effectRoundsBound       = 100
+	BlockTransactionsMax    = 10_000
+	blockTransactionsBound  = 1_000_000
+	organisationsMax        = wire.CertificateVotesMax
+)
+
+func (p Parameters) withDefaults() Parameters {
+	if p.EffectRoundTimeoutMS == 0 {
+		p.EffectRoundTimeoutMS = EffectRoundTimeoutMS
+	}
+	if p.EffectRoundsMax == 0 {
+		p.EffectRoundsMax = EffectRoundsMax
+	}
+	if p.BlockTransactionsMax == 0 {
+		p.BlockTransactionsMax = BlockTransactionsMax
+	}
+	return p
+}
+
+// ConsentOf returns c for n organisations where the genesis leaves it open.
+func ConsentOf(n int) int { return min(max(2*n/3+1, 2), n) }
+
+// ParseGenesis reads and checks an app_state. Unknown fields are errors: a misspelt bound must not become a default.
+func ParseGenesis(appState []byte) (*Genesis, error) {
+	decoder := json.NewDecoder(bytes.NewReader(appState))
+	decoder.DisallowUnknownFields()
+	g := &Genesis{}
+	if err := decoder.Decode(g); err != nil {
+		return nil, fmt.Errorf("read app_state: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read app_state: more text after its end")
+	}
+	if err := g.Validate(); err != nil {
+		return nil, fmt.Errorf("app_state.%w", err)
+	}
+	return g, nil
+}
+
+// Validate checks everything that can be checked without CometBFT's validators; the error starts with the field.
+func (g *Genesis) Validate() error {
+	n := len(g.Organisations)
+	if n == 0 || n > organisationsMax {
+		return fmt.Errorf("organisations: %d of them, want 1 to %d", n, organisationsMax)
+	}
+	if g.Consent < 0 || g.Consent > n {
+		return fmt.Errorf("consent: %d of %d organisations, want 1 to %d, or 0 for the default", g.Consent, n, n)
+	}
+	if err := g.Parameters.validate(); err != nil {
+		return fmt.Errorf("parameters.%w", err)
+	}
+	owners := map[string]string{} // name or key → the field that has it
+	for i := range g.Organisations {
+		if err := g.Organisations[i].validate(fmt.Sprintf("organisations[%d]", i), owners); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *GenesisOrganisation) validate(field string, owners map[string]string) error {
+	if err := wire.CheckOrganisation(o.Name); err != nil {
+		return fmt.Errorf("%s.name: %w", field, err)
+	}
+	if err := own(owners, "name "+o.Name, field+".name"); err != nil {
+		return err
+	}
+	if err := checkKey(owners, o.GatewayKey, field+".gateway_key"); err != nil {
+		return err
+	}
+	if len(o.Validators) == 0 {
+		return fmt.Errorf("%s.validators: none; organisation %q could never vote", field, o.Name)
+	}
+	for i, key := range o.Validators {
+		if err := checkKey(owners, key, fmt.Sprintf("%s.validators[%d]", field, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKey also refuses a key used twice: a gateway key that is a validator's would sign in two domains.
+func checkKey(owners map[string]string, key []byte, field string) error {
+	if len(key) != ed25519.PublicKeySize {
+		return fmt.Errorf("%s: %d bytes, want an Ed25519 key of %d", field, len(key), ed25519.PublicKeySize)
+	}
+	return own(owners, "key "+string(key), field)
+}
+
+func own(owners map[string]string, what, field string) error {
+	if other, taken := owners[what]; taken {
+		return fmt.Errorf("%s: the same as %s", field, other)
+	}
+	owners[what] = field
+	return nil
+}
+
+func (p Parameters) validate() error {
+	for _, bound := range []struct {
+		field      string
+		value, max int
+	}{
+		{"effect_round_timeout_ms", p.EffectRoundTimeoutMS, EffectRoundTimeoutMSMax},
+		{"effect_rounds_max", p.EffectRoundsMax, effectRoundsBound},
+		{"block_transactions_max", p.BlockTransactionsMax, blockTransactionsBound},
+	} {
+		if bound.value < 0 || bound.value > bound.max {
+			return fmt.Errorf("%s: %d, want 1 to %d, or 0 for the default", bound.field, bound.value, bound.max)
+		}
+	}
+	return nil
+}

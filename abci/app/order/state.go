@@ -1,0 +1,129 @@
+package order
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// State is the order-level state after one order block. It does not change, except that Settle moves the replay
+// window it shares with the state before.
+//
+// Invariant A1: it is a function of the ordered blocks alone.
+// Invariant A3: at most one ledger block is pending; meanwhile no bundle is ordered.
+type State struct {
+	registry      *Registry
+	window        *Window
+	added         []Accepted // by the last order block, not yet in the window
+	height        int64
+	chain         wire.Hash
+	ordered       uint64 // number of the last ledger block
+	pending       *Pending
+	age           uint64
+	certified     uint64
+	certifiedHash wire.Hash
+}
+
+// Pending is the ledger block that is ordered and not certified.
+type Pending struct {
+	Number    uint64    `json:"number"`
+	OrderHash wire.Hash `json:"order_hash"`
+	Height    int64     `json:"height"`
+	TimeMicro int64     `json:"time"` // of its order block
+	TxCount   uint32    `json:"tx_count"`
+
+	Round         uint32   `json:"round"`
+	SinceMicro    int64    `json:"since"` // block time at which the round began
+	Quarantined   []uint32 `json:"quarantined"`
+	QuarantineAll bool     `json:"quarantine_all"`
+
+	// Votes holds at most one vote for each organisation, its first of this round on the chain (invariant E3).
+	Votes    []Vote      `json:"votes"`
+	Revealed []wire.Hash `json:"revealed"` // in the order of their certificates, each fitting a vote
+}
+
+// Vote is a vote on the chain.
+type Vote struct {
+	wire.CertifiedVote
+	vote wire.EffectVote // the extension, decoded
+}
+
+// Genesis returns the state before the first order block, which will have initialHeight.
+func (r *Registry) Genesis(initialHeight int64) *State {
+	height := max(initialHeight, 1) - 1
+	return &State{registry: r, window: newWindow(height), height: height}
+}
+
+// Registry returns who takes part.
+func (s *State) Registry() *Registry { return s.registry }
+
+// Height returns the height of the last order block.
+func (s *State) Height() int64 { return s.height }
+
+// LastOrdered returns the number of the last ledger block, 0 before the first.
+func (s *State) LastOrdered() uint64 { return s.ordered }
+
+// LastCertified returns the number and LedgerBlockHash of the last certified ledger block.
+func (s *State) LastCertified() (uint64, wire.Hash) { return s.certified, s.certifiedHash }
+
+// Pending returns the pending ledger block or nil. It must not be changed.
+func (s *State) Pending() *Pending { return s.pending }
+
+// Age counts the order blocks for which the ledger block last pending has been so.
+func (s *State) Age() uint64 { return s.age }
+
+// Added returns the transactions the last order block accepted.
+func (s *State) Added() []Accepted { return s.added }
+
+// AppHash returns H("chainify/app/1" ‖ chain ‖ H(registry) ‖ u64 age). It changes with every ordered ledger block and
+// while one is pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
+// for the certificate and none in a quiet network.
+func (s *State) AppHash() wire.Hash {
+	out := append([]byte("chainify/app/1"), s.chain[:]...)
+	out = append(out, s.registry.hash[:]...)
+	return sha256.Sum256(binary.BigEndian.AppendUint64(out, s.age))
+}
+
+// Settle moves the replay window on to this state once its order block is committed. States derived from the
+// state before must not be used any more; Apply refuses them.
+func (s *State) Settle() {
+	s.window.settle(s.height, s.added)
+	s.added = nil
+}
+
+// Key names the execution that is voted on now.
+func (p *Pending) Key() wire.Key {
+	return wire.Key{Number: p.Number, OrderHash: p.OrderHash, Round: p.Round}
+}
+
+// Block returns the ledger block as it is to be executed, with the body it was ordered with.
+func (p *Pending) Block(body *Body) *wire.OrderedBlock {
+	return &wire.OrderedBlock{
+		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Round: p.Round,
+		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, IDs: body.IDs, Transactions: body.Transactions,
+	}
+}
+
+// VoteOf returns the vote of an organisation on the chain.
+func (p *Pending) VoteOf(organisation string) (wire.EffectVote, bool) {
+	for i := range p.Votes {
+		if p.Votes[i].Organisation == organisation {
+			return p.Votes[i].vote, true
+		}
+	}
+	return wire.EffectVote{}, false
+}
+
+// fitsAVote reports whether some organisation voted for hash.
+func (p *Pending) fitsAVote(hash wire.Hash) bool { return p.agreeing(hash) > 0 }
+
+// agreeing counts the organisations that voted for hash.
+func (p *Pending) agreeing(hash wire.Hash) (count int) {
+	for i := range p.Votes {
+		if p.Votes[i].vote.IsFor(p.Votes[i].Organisation, hash) {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,111 @@
+package order
+
+import (
+	"crypto/ed25519"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+type verdictKind int
+
+const (
+	openVerdict verdictKind = iota
+	certifiedVerdict
+	nextRoundVerdict
+)
+
+type verdict struct {
+	kind  verdictKind
+	hash  wire.Hash // certifiedVerdict
+	stuck *uint32   // nextRoundVerdict: the transaction to quarantine
+}
+
+// tally decides about the votes on the chain, for n organisations and consent c, at block time now
+// (spec/effect-consensus.md, "The tally").
+func (p *Pending) tally(n, c int, now int64, parameters Parameters) verdict {
+	hash, agreeing := p.favourite()
+	if agreeing >= c {
+		return verdict{kind: certifiedVerdict, hash: hash}
+	}
+	stuck, stuckVotes := p.mostStuck()
+	if stuckVotes >= c {
+		return verdict{kind: nextRoundVerdict, stuck: &stuck}
+	}
+	silent := n - len(p.Votes)
+	if max(agreeing, p.unrevealed(), stuckVotes)+silent < c {
+		return verdict{kind: nextRoundVerdict}
+	}
+	// Time runs only against organisations that disagree. While fewer than c have voted at all, the others are
+	// away, and no further round could bring what this one cannot.
+	if len(p.Votes) >= c && now-p.SinceMicro > roundTimeoutMicro(p.Round, parameters) {
+		return verdict{kind: nextRoundVerdict}
+	}
+	return verdict{kind: openVerdict}
+}
+
+// favourite returns the revealed hash with most votes, the first revealed of equals.
+func (p *Pending) favourite() (hash wire.Hash, agreeing int) {
+	for _, revealed := range p.Revealed {
+		if count := p.agreeing(revealed); count > agreeing {
+			hash, agreeing = revealed, count
+		}
+	}
+	return hash, agreeing
+}
+
+// unrevealed counts votes on effects that fit no revealed hash; they may all be for one.
+func (p *Pending) unrevealed() (count int) {
+	for _, v := range p.Votes {
+		fits := func(hash wire.Hash) bool { return v.vote.IsFor(v.Organisation, hash) }
+		if v.vote.Kind == wire.VoteEffects && !slices.ContainsFunc(p.Revealed, fits) {
+			count++
+		}
+	}
+	return count
+}
+
+// mostStuck returns the transaction with most stuck votes, the lowest index of equals.
+func (p *Pending) mostStuck() (index uint32, votes int) {
+	for _, v := range p.Votes {
+		at, stuck := v.vote.StuckAt()
+		if !stuck {
+			continue
+		}
+		count := 0
+		for _, other := range p.Votes {
+			if otherAt, otherStuck := other.vote.StuckAt(); otherStuck && otherAt == at {
+				count++
+			}
+		}
+		if count > votes || count == votes && at < index {
+			index, votes = at, count
+		}
+	}
+	return index, votes
+}
+
+// nextRound returns the pending block in its next effect round, without votes.
+func (p *Pending) nextRound(v verdict, now int64, parameters Parameters) *Pending {
+	next := *p
+	next.Round++
+	next.SinceMicro = now
+	next.Votes, next.Revealed = nil, nil
+	if v.stuck != nil && !slices.Contains(p.Quarantined, *v.stuck) {
+		next.Quarantined = append(slices.Clone(p.Quarantined), *v.stuck)
+		slices.Sort(next.Quarantined)
+	}
+	if next.Round > uint32(parameters.EffectRoundsMax) {
+		next.QuarantineAll = true
+	}
+	return &next
+}
+
+func roundTimeoutMicro(round uint32, parameters Parameters) int64 {
+	ms := min(int64(parameters.EffectRoundTimeoutMS)*(int64(round)+1), EffectRoundTimeoutMSMax)
+	return ms * 1000
+}
+
+func verifyExtension(key ed25519.PublicKey, chainID string, v *wire.ExtendedVote) bool {
+	return ed25519.Verify(key, wire.ExtensionSignBytes(chainID, v.Height, v.Round, v.Extension), v.Signature)
+}
