@@ -121,11 +121,10 @@ func (s *State) applyCertificate(height int64, c *wire.EffectCertificate) error 
 
 // checkVote decides whether a vote may stand in a certificate at this height, beside those p has.
 func (s *State) checkVote(p *Pending, height int64, extended *wire.ExtendedVote) (Vote, error) {
-	m, known := s.registry.member(extended.ValidatorAddress)
+	name, known := s.registry.OrganisationOf(extended.ValidatorAddress)
 	if !known {
 		return Vote{}, fmt.Errorf("validator %x is not in the registry", extended.ValidatorAddress)
 	}
-	name := s.registry.organisations[m.organisation].name
 	vote, err := wire.DecodeEffectVote(extended.Extension)
 	if err != nil {
 		return Vote{}, err
@@ -143,8 +142,8 @@ func (s *State) checkVote(p *Pending, height int64, extended *wire.ExtendedVote)
 	if _, voted := p.VoteOf(name); voted {
 		return Vote{}, fmt.Errorf("organisation %q has a vote on the chain already", name)
 	}
-	if !verifyExtension(m.key, s.registry.chainID, extended) {
-		return Vote{}, fmt.Errorf("vote of %q has a wrong signature", name)
+	if _, err := s.registry.CheckExtension(extended); err != nil {
+		return Vote{}, err
 	}
 	return Vote{CertifiedVote: wire.CertifiedVote{
 		Organisation: name, Validator: extended.ValidatorAddress, Height: extended.Height, Round: extended.Round,
@@ -237,7 +236,7 @@ func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, 
 func refusalOf(id wire.TxID, l liveness) wire.TxResult {
 	switch l {
 	case expired:
-		return wire.TxResult{ID: id, SQLState: "57014", Message: "transaction expired before it was ordered"}
+		return wire.TxResult{ID: id, SQLState: "40001", Message: "transaction expired before it was ordered"}
 	case tooFarAhead:
 		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", wire.ValidityHeightsMax)}
 	default:

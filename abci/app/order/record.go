@@ -15,7 +15,9 @@ type RegistryRecord struct {
 }
 
 // Open makes the registry again.
-func (r *RegistryRecord) Open() (*Registry, error) { return NewRegistry(r.ChainID, &r.Genesis, r.Validators) }
+func (r *RegistryRecord) Open() (*Registry, error) {
+	return NewRegistry(r.ChainID, &r.Genesis, r.Validators)
+}
 
 // stateRecord is a State without its registry and its replay window. It is stored on the node's own disk and never
 // hashed, so JSON is good enough.

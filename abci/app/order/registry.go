@@ -171,3 +171,16 @@ func (r *Registry) member(address []byte) (member, bool) {
 	m, known := r.byAddress[Address(address)]
 	return m, known
 }
+
+// CheckExtension checks the signature of a vote and returns whose it is.
+func (r *Registry) CheckExtension(v *wire.ExtendedVote) (organisation string, err error) {
+	m, known := r.member(v.ValidatorAddress)
+	if !known {
+		return "", fmt.Errorf("validator %x is not in the registry", v.ValidatorAddress)
+	}
+	name := r.organisations[m.organisation].name
+	if !ed25519.Verify(m.key, wire.ExtensionSignBytes(r.chainID, v.Height, v.Round, v.Extension), v.Signature) {
+		return "", fmt.Errorf("vote of %q has a wrong signature", name)
+	}
+	return name, nil
+}

@@ -1,7 +1,6 @@
 package order
 
 import (
-	"crypto/ed25519"
 	"slices"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -104,8 +103,4 @@ func (p *Pending) nextRound(v verdict, now int64, parameters Parameters) *Pendin
 func roundTimeoutMicro(round uint32, parameters Parameters) int64 {
 	ms := min(int64(parameters.EffectRoundTimeoutMS)*(int64(round)+1), EffectRoundTimeoutMSMax)
 	return ms * 1000
-}
-
-func verifyExtension(key ed25519.PublicKey, chainID string, v *wire.ExtendedVote) bool {
-	return ed25519.Verify(key, wire.ExtensionSignBytes(chainID, v.Height, v.Round, v.Extension), v.Signature)
 }

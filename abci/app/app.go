@@ -1,0 +1,231 @@
+// Package app is the ABCI 2.0 application: it keeps the order-level state for CometBFT and carries effect votes.
+// It never touches a database; what executes blocks is behind the Effects interface.
+//
+// Invariant A1: what it returns to CometBFT is a function of the ordered blocks alone, ExtendVote excepted.
+// Invariant A2: effects travel as vote extensions and effect certificates only.
+// Invariant A3: at most one ledger block is pending; meanwhile ordering continues without bundles.
+//
+// Rules: spec/effect-consensus.md.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// What the command line and the node need of the order level.
+type (
+	Genesis             = order.Genesis
+	GenesisOrganisation = order.GenesisOrganisation
+	Parameters          = order.Parameters
+)
+
+// ParseGenesis reads and checks the app_state of a genesis file.
+func ParseGenesis(appState []byte) (*Genesis, error) { return order.ParseGenesis(appState) }
+
+// Blocks reads the transactions of a decided order block, from CometBFT's block store.
+type Blocks interface {
+	Txs(height int64) ([][]byte, error)
+}
+
+// Options is what an App works with.
+type Options struct {
+	Store   *Store
+	Effects Effects
+	// Organisation is the node's own: its own precommits are not reported as seen.
+	Organisation string
+	// VoteTimeout bounds how long a precommit waits for execution (effect_vote_timeout); 0 means 1 s.
+	VoteTimeout time.Duration
+	// HoldBack slows the precommits of a ledger block pending for long; 0 means 200 ms.
+	HoldBack time.Duration
+	Logger   *slog.Logger
+}
+
+const (
+	voteTimeout = time.Second
+	holdBack    = 200 * time.Millisecond
+	// holdBackAge is how many order blocks a ledger block is pending before precommits are held back.
+	holdBackAge = 20
+	appVersion  = 1
+)
+
+// App implements CometBFT's abci.Application. Its methods may be called from any goroutine; CometBFT calls those of
+// the consensus connection one at a time. Effects is never called with a lock held.
+type App struct {
+	abci.BaseApplication
+	opt    Options
+	log    *slog.Logger
+	opened *openCache
+
+	mu       sync.RWMutex
+	state    *order.State          // after the last Commit; nil before InitChain
+	first    *order.RegistryRecord // until the first Commit
+	staged   *preview              // finalized, not committed
+	previews map[wire.Hash]*preview
+	body     *order.Body // of the pending ledger block, nil when not read since the start
+	blocks   Blocks      // nil until SetBlocks
+	watch    watch
+}
+
+// preview is what an order block does to the committed state, computed once for ProcessProposal, ExtendVote and
+// FinalizeBlock.
+type preview struct {
+	next     *order.State
+	result   *order.Result
+	proposed bool // effects knows of it; of the consensus connection alone
+}
+
+// previewsMax bounds the proposals of one height that are remembered.
+const previewsMax = 16
+
+// New opens the application on its store.
+func New(opt Options) (*App, error) {
+	if opt.Store == nil || opt.Effects == nil || opt.Logger == nil {
+		return nil, errors.New("app: store, effects and logger are required")
+	}
+	if opt.VoteTimeout == 0 {
+		opt.VoteTimeout = voteTimeout
+	}
+	if opt.HoldBack == 0 {
+		opt.HoldBack = holdBack
+	}
+	state, err := opt.Store.Load()
+	if err != nil {
+		return nil, fmt.Errorf("open the order's store: %w", err)
+	}
+	return &App{opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{}}, nil
+}
+
+// SetBlocks gives the application CometBFT's block store. Before, while CometBFT replays blocks at start, effects is
+// told nothing; now it is told what is pending, and finds the rest in the application, its wire.Source.
+func (a *App) SetBlocks(blocks Blocks) error {
+	a.mu.Lock()
+	a.blocks = blocks
+	state := a.state
+	a.mu.Unlock()
+	if state == nil || state.Pending() == nil {
+		return nil
+	}
+	block, err := a.Ordered(state.Pending().Number)
+	if err != nil {
+		return err
+	}
+	a.opt.Effects.Decided(Decision{Height: state.Height(), Ordered: block})
+	return nil
+}
+
+// Info tells CometBFT where the state stands, so that it gives again what is missing.
+func (a *App) Info(context.Context, *abci.RequestInfo) (*abci.ResponseInfo, error) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	info := &abci.ResponseInfo{Data: "chainify", AppVersion: appVersion}
+	if a.state != nil && a.first == nil {
+		hash := a.state.AppHash()
+		info.LastBlockHeight, info.LastBlockAppHash = a.state.Height(), hash[:]
+	}
+	return info, nil
+}
+
+// InitChain checks the genesis. An error stops the node before it takes part.
+func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.ResponseInitChain, error) {
+	if p := req.ConsensusParams; p == nil || p.Abci == nil || p.Abci.VoteExtensionsEnableHeight != max(req.InitialHeight, 1) {
+		return nil, fmt.Errorf("genesis: vote_extensions_enable_height must be %d, effects are voted on from the first block", max(req.InitialHeight, 1))
+	}
+	genesis, err := order.ParseGenesis(req.AppStateBytes)
+	if err != nil {
+		return nil, fmt.Errorf("genesis: %w", err)
+	}
+	record := &order.RegistryRecord{ChainID: req.ChainId, Genesis: *genesis}
+	for _, v := range req.Validators {
+		record.Validators = append(record.Validators, order.Validator{Key: v.PubKey.GetEd25519(), Power: v.Power})
+	}
+	registry, err := record.Open()
+	if err != nil {
+		return nil, fmt.Errorf("genesis: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state, a.first = registry.Genesis(req.InitialHeight), record
+	hash := a.state.AppHash()
+	return &abci.ResponseInitChain{AppHash: hash[:]}, nil
+}
+
+// CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after it.
+func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
+	a.mu.RLock()
+	state := a.state
+	a.mu.RUnlock()
+	if state == nil {
+		return nil, errors.New("check transaction: the chain is not initialised")
+	}
+	tx, err := a.opened.open(state.Registry(), req.Tx)
+	if err != nil {
+		return &abci.ResponseCheckTx{Code: order.CodeOf(err), Log: err.Error(), Codespace: codespace}, nil
+	}
+	if tx.Bundle() == nil {
+		return &abci.ResponseCheckTx{Code: order.CodeNotABundle, Log: "an effect certificate comes from a proposer only", Codespace: codespace}, nil
+	}
+	a.mu.RLock() // again: the replay window moves at Commit, and opening took long
+	defer a.mu.RUnlock()
+	if !a.state.Live(tx.Bundle()) {
+		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed", Codespace: codespace}, nil
+	}
+	return &abci.ResponseCheckTx{}, nil
+}
+
+const codespace = "chainify"
+
+// current returns the committed state.
+func (a *App) current() (*order.State, error) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.state == nil {
+		return nil, errors.New("the chain is not initialised")
+	}
+	return a.state, nil
+}
+
+// preview returns what an order block does to the committed state. It is a function of the block (A1).
+func (a *App) preview(height int64, at time.Time, hash []byte, txs [][]byte) (*preview, error) {
+	if len(hash) != len(wire.Hash{}) {
+		return nil, fmt.Errorf("order block hash of %d bytes, want %d", len(hash), len(wire.Hash{}))
+	}
+	a.mu.RLock()
+	known, state := a.previews[wire.Hash(hash)], a.state
+	a.mu.RUnlock()
+	if known != nil {
+		return known, nil
+	}
+	if state == nil {
+		return nil, errors.New("the chain is not initialised")
+	}
+	block := order.Block{Height: height, TimeMicro: wire.TimeOf(at), Hash: wire.Hash(hash)}
+	for i, raw := range txs {
+		tx, err := a.opened.open(state.Registry(), raw)
+		if err != nil {
+			return nil, fmt.Errorf("transaction %d: %w", i, err)
+		}
+		block.Txs = append(block.Txs, tx)
+	}
+	next, result, err := state.Apply(block)
+	if err != nil {
+		return nil, err
+	}
+	p := &preview{next: next, result: result}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.previews) >= previewsMax {
+		clear(a.previews)
+	}
+	a.previews[wire.Hash(hash)] = p
+	return p, nil
+}

@@ -1,0 +1,218 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+var _ Source = (*App)(nil)
+
+// FinalizeBlock applies a decided block. No database result enters the answer (A1): a deviating database must not
+// take its node out of consensus. It also works without ProcessProposal before it, as when CometBFT replays.
+func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (*abci.ResponseFinalizeBlock, error) {
+	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
+	if err != nil {
+		return nil, fmt.Errorf("apply decided block %d: %w", req.Height, err)
+	}
+	a.mu.Lock()
+	a.staged = p
+	a.mu.Unlock()
+	hash := p.next.AppHash()
+	out := &abci.ResponseFinalizeBlock{AppHash: hash[:], TxResults: make([]*abci.ExecTxResult, len(p.result.Codes))}
+	for i, code := range p.result.Codes {
+		out.TxResults[i] = &abci.ExecTxResult{Code: code}
+	}
+	return out, nil
+}
+
+// Commit stores the state after the decided block and tells effects, without waiting for the database. CometBFT's
+// block store holds the block already (E2).
+func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit, error) {
+	a.mu.Lock()
+	staged, before := a.staged, a.state
+	if staged == nil {
+		a.mu.Unlock()
+		return nil, errors.New("commit: no block is finalized")
+	}
+	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.first); err != nil {
+		a.mu.Unlock()
+		return nil, fmt.Errorf("commit block %d: %w", staged.next.Height(), err)
+	}
+	staged.next.Settle()
+	a.state, a.first, a.staged = staged.next, nil, nil
+	if staged.result.Ordered != nil || staged.next.Pending() == nil {
+		a.body = staged.result.Ordered
+	}
+	clear(a.previews)
+	a.watch.decided(staged.next.Pending())
+	told := a.blocks != nil
+	a.mu.Unlock()
+	if !told {
+		return &abci.ResponseCommit{}, nil
+	}
+	return &abci.ResponseCommit{}, a.tell(staged)
+}
+
+// tell hands a committed block's decision to effects.
+func (a *App) tell(p *preview) error {
+	d := Decision{Height: p.next.Height(), Certificate: p.result.Certified, Refused: p.result.Refused}
+	if p.result.Ordered != nil || p.result.Advanced {
+		block, err := a.pendingBlock(p)
+		if err != nil {
+			return fmt.Errorf("tell what block %d decided: %w", p.next.Height(), err)
+		}
+		d.Ordered = block
+	}
+	a.opt.Effects.Decided(d)
+	return nil
+}
+
+// LastOrdered returns the number of the last ledger block that is committed here (Source).
+func (a *App) LastOrdered() uint64 {
+	if state, err := a.current(); err == nil {
+		return state.LastOrdered()
+	}
+	return 0
+}
+
+// LastCertified returns the number of the last certified ledger block that is committed here (Source).
+func (a *App) LastCertified() uint64 {
+	state, err := a.current()
+	if err != nil {
+		return 0
+	}
+	number, _ := state.LastCertified()
+	return number
+}
+
+// Certificate returns the certificate of ledger block n (Source).
+func (a *App) Certificate(n uint64) (*wire.Certificate, error) { return a.opt.Store.Certificate(n) }
+
+// Ordered returns ledger block n in its last round, its transactions read from CometBFT's block store (Source).
+func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
+	state, err := a.current()
+	if err != nil {
+		return nil, err
+	}
+	record, err := a.opt.Store.ledgerBlock(n)
+	if err != nil {
+		return nil, err
+	}
+	body, err := a.readBody(state.Registry(), record)
+	if err != nil {
+		return nil, fmt.Errorf("read ledger block %d: %w", n, err)
+	}
+	return &wire.OrderedBlock{
+		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash, Round: record.Round,
+		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, IDs: body.IDs, Transactions: body.Transactions,
+	}, nil
+}
+
+func (a *App) readBody(registry *order.Registry, record *ledgerRecord) (*order.Body, error) {
+	a.mu.RLock()
+	blocks := a.blocks
+	a.mu.RUnlock()
+	if blocks == nil {
+		return nil, errors.New("the block store is not open yet")
+	}
+	raw, err := blocks.Txs(record.Height)
+	if err != nil {
+		return nil, fmt.Errorf("order block %d: %w", record.Height, err)
+	}
+	txs := make([]order.Tx, len(raw))
+	for i := range raw {
+		if txs[i], err = registry.OpenDecided(raw[i]); err != nil {
+			return nil, fmt.Errorf("order block %d: transaction %d: %w", record.Height, i, err)
+		}
+	}
+	return order.Extract(txs, record.Skipped, record.TxCount)
+}
+
+// pendingBody returns the transactions of the committed state's pending block, read again after a restart.
+func (a *App) pendingBody() (*order.Body, error) {
+	a.mu.RLock()
+	body, state := a.body, a.state
+	a.mu.RUnlock()
+	if body != nil {
+		return body, nil
+	}
+	record, err := a.opt.Store.ledgerBlock(state.LastOrdered())
+	if err != nil {
+		return nil, err
+	}
+	if body, err = a.readBody(state.Registry(), record); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state.LastOrdered() == state.LastOrdered() {
+		a.body = body
+	}
+	return body, nil
+}
+
+// Status is the order level at a glance, also the answer to the query "/status".
+type Status struct {
+	Height        int64          `json:"height"`
+	LastOrdered   uint64         `json:"last_ordered"`
+	LastCertified uint64         `json:"last_certified"`
+	CertifiedHash wire.Hash      `json:"certified_hash"`
+	Consent       int            `json:"consent"`
+	Organisations []string       `json:"organisations"`
+	Pending       *PendingStatus `json:"pending"`
+	Evidence      uint64         `json:"evidence"` // conflicting votes seen since the start
+}
+
+// PendingStatus shows what the pending ledger block waits for.
+type PendingStatus struct {
+	Number        uint64   `json:"number"`
+	Round         uint32   `json:"round"`
+	Age           uint64   `json:"age"`
+	Voted         []string `json:"voted"`
+	Revealed      int      `json:"revealed"`
+	Quarantined   []uint32 `json:"quarantined"`
+	QuarantineAll bool     `json:"quarantine_all"`
+}
+
+// Status returns the order level at a glance; ok is false before the chain is initialised.
+func (a *App) Status() (s Status, ok bool) {
+	state, err := a.current()
+	if err != nil {
+		return Status{}, false
+	}
+	s = Status{
+		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(),
+		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
+	}
+	s.LastCertified, s.CertifiedHash = state.LastCertified()
+	if p := state.Pending(); p != nil {
+		s.Pending = &PendingStatus{
+			Number: p.Number, Round: p.Round, Age: state.Age(), Revealed: len(p.Revealed),
+			Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll,
+		}
+		for _, v := range p.Votes {
+			s.Pending.Voted = append(s.Pending.Voted, v.Organisation)
+		}
+	}
+	return s, true
+}
+
+// Query answers "/status" with JSON; any other path has code 1.
+func (a *App) Query(_ context.Context, req *abci.RequestQuery) (*abci.ResponseQuery, error) {
+	status, ok := a.Status()
+	if req.Path != "/status" || !ok {
+		return &abci.ResponseQuery{Code: 1, Codespace: codespace, Log: fmt.Sprintf("no answer to %q; ask /status of an initialised chain", req.Path)}, nil
+	}
+	value, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encode status: %w", err)
+	}
+	return &abci.ResponseQuery{Value: value, Height: status.Height}, nil
+}

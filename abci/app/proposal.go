@@ -1,0 +1,214 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	cmttypes "github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// PrepareProposal puts what this node can add about the pending ledger block first, then, if nothing stays pending
+// (A3), the mempool's bundles. Bundles in which nothing is live any more are proposed too: only a block takes them
+// out of the mempool, and while that holds one, CometBFT makes blocks.
+func (a *App) PrepareProposal(_ context.Context, req *abci.RequestPrepareProposal) (*abci.ResponsePrepareProposal, error) {
+	state, err := a.current()
+	if err != nil {
+		return nil, fmt.Errorf("prepare proposal %d: %w", req.Height, err)
+	}
+	space := req.MaxTxBytes
+	out := &abci.ResponsePrepareProposal{}
+	block := order.Block{Height: req.Height, TimeMicro: wire.TimeOf(req.Time)}
+	if raw := a.certificate(state, req.LocalLastCommit, &space); raw != nil {
+		tx, err := state.Registry().Open(raw)
+		if err != nil {
+			return nil, fmt.Errorf("prepare proposal %d: own certificate: %w", req.Height, err)
+		}
+		block.Txs = []order.Tx{tx}
+		out.Txs = append(out.Txs, raw)
+	}
+	next, _, err := state.Apply(block)
+	if err != nil {
+		return nil, fmt.Errorf("prepare proposal %d: own certificate: %w", req.Height, err)
+	}
+	if next.Pending() == nil {
+		out.Txs = append(out.Txs, a.bundles(state, req.Txs, space)...)
+	}
+	return out, nil
+}
+
+// certificate encodes the effect certificate for the next order block, nil when there is none to make.
+func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, space *int64) []byte {
+	var votes []*wire.ExtendedVote
+	for _, v := range commit.Votes {
+		if v.BlockIdFlag != cmtproto.BlockIDFlagCommit || len(v.VoteExtension) == 0 {
+			continue
+		}
+		votes = append(votes, &wire.ExtendedVote{
+			ValidatorAddress: v.Validator.Address, Height: state.Height(), Round: commit.Round,
+			Extension: v.VoteExtension, Signature: v.ExtensionSignature,
+		})
+	}
+	a.watchCommit(state, votes)
+	c := state.Certificate(votes, a.opt.Effects.Hash)
+	for c != nil {
+		raw := wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: c}})
+		if size := sizeInBlock(raw); size <= *space {
+			*space -= size
+			return raw
+		}
+		// A hash fits a vote that may go with it, so it waits for a later block too.
+		c.LedgerBlockHash = nil
+		if len(c.Votes) == 0 {
+			return nil
+		}
+		if c.Votes = c.Votes[:len(c.Votes)/2]; len(c.Votes) == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// bundles takes from the mempool what fits the space and the block's bound of transactions, in its order.
+func (a *App) bundles(state *order.State, mempool [][]byte, space int64) [][]byte {
+	var out [][]byte
+	left := state.Registry().Parameters().BlockTransactionsMax
+	for _, raw := range mempool {
+		tx, err := a.opened.open(state.Registry(), raw)
+		if err != nil || tx.Bundle() == nil {
+			a.log.Warn("mempool holds a transaction that CheckTx refuses", "error", err)
+			continue
+		}
+		size := sizeInBlock(raw)
+		if size > space || tx.Bundle().Len() > left {
+			break // the next ones are later: taking them now would starve this one
+		}
+		space -= size
+		left -= tx.Bundle().Len()
+		out = append(out, raw)
+	}
+	return out
+}
+
+func sizeInBlock(raw []byte) int64 { return cmttypes.ComputeProtoSizeForTxs([]cmttypes.Tx{raw}) }
+
+// ProcessProposal accepts exactly the blocks that Apply takes, then starts to execute speculatively (A1, A3).
+func (a *App) ProcessProposal(_ context.Context, req *abci.RequestProcessProposal) (*abci.ResponseProcessProposal, error) {
+	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
+	if err != nil {
+		a.log.Warn("proposal refused", "height", req.Height, "proposer", fmt.Sprintf("%X", req.ProposerAddress), "reason", err)
+		return &abci.ResponseProcessProposal{Status: abci.ResponseProcessProposal_REJECT}, nil
+	}
+	a.propose(p)
+	return &abci.ResponseProcessProposal{Status: abci.ResponseProcessProposal_ACCEPT}, nil
+}
+
+// propose tells effects, once, what a proposal would order and certify.
+func (a *App) propose(p *preview) {
+	if p.proposed {
+		return
+	}
+	p.proposed = true
+	var block *wire.OrderedBlock
+	if p.result.Ordered != nil {
+		block = p.next.Pending().Block(p.result.Ordered)
+	}
+	if block != nil || p.result.Certified != nil {
+		a.opt.Effects.Proposed(block, p.result.Certified)
+	}
+}
+
+// ExtendVote asks effects for this organisation's vote on what is pending after the proposal, and waits for it at
+// most effect_vote_timeout. The vote may be empty, and no failure of a database is an error here (A2). It also
+// holds the precommit back while a ledger block has been pending for long.
+func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abci.ResponseExtendVote, error) {
+	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
+	if err != nil {
+		return nil, fmt.Errorf("extend vote for block %d: %w", req.Height, err)
+	}
+	a.propose(p) // CometBFT may lock a block that this node was not asked to process
+	pending := p.next.Pending()
+	// In a round that this very proposal begins nothing is executed before it is decided.
+	if pending == nil || p.result.Advanced {
+		return &abci.ResponseExtendVote{}, nil
+	}
+	var hold <-chan time.Time
+	if p.next.Age() > holdBackAge {
+		timer := time.NewTimer(a.opt.HoldBack)
+		defer timer.Stop()
+		hold = timer.C
+	}
+	block, err := a.pendingBlock(p)
+	if err != nil {
+		a.log.Error("no vote: the pending block cannot be read", "block", pending.Number, "error", err)
+		return &abci.ResponseExtendVote{}, nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, a.opt.VoteTimeout)
+	defer cancel()
+	vote := a.opt.Effects.Vote(waiting, block)
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+	}
+	return &abci.ResponseExtendVote{VoteExtension: a.checkedVote(block, vote)}, nil
+}
+
+// checkedVote lets pass only a vote that other nodes accept: CometBFT stops a node whose own extension is refused.
+func (a *App) checkedVote(block *wire.OrderedBlock, raw []byte) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	vote, err := wire.DecodeEffectVote(raw)
+	if err == nil && vote.Key() != block.Key() {
+		err = fmt.Errorf("vote is for block %d round %d order %x, want %d %d %x",
+			vote.Number, vote.Round, vote.OrderHash, block.Number, block.Round, block.OrderHash)
+	}
+	if err != nil {
+		a.log.Error("own effect vote dropped", "block", block.Number, "error", err)
+		return nil
+	}
+	return raw
+}
+
+// pendingBlock returns what is pending after a proposal, with its transactions.
+func (a *App) pendingBlock(p *preview) (*wire.OrderedBlock, error) {
+	if p.result.Ordered != nil {
+		return p.next.Pending().Block(p.result.Ordered), nil
+	}
+	body, err := a.pendingBody()
+	if err != nil {
+		return nil, err
+	}
+	return p.next.Pending().Block(body), nil
+}
+
+// VerifyVoteExtension accepts whatever is well formed, also a hash that differs from ours: refusing it would refuse
+// the precommit, and ordering must not depend on effects (A1).
+func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVoteExtension) (*abci.ResponseVerifyVoteExtension, error) {
+	accept := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
+	if len(req.VoteExtension) == 0 {
+		return accept, nil
+	}
+	state, err := a.current()
+	if err != nil {
+		return nil, fmt.Errorf("verify vote extension at height %d: %w", req.Height, err)
+	}
+	vote, err := wire.DecodeEffectVote(req.VoteExtension)
+	organisation, known := state.Registry().OrganisationOf(req.ValidatorAddress)
+	if err != nil || !known {
+		a.log.Warn("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
+		return &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_REJECT}, nil
+	}
+	if organisation != a.opt.Organisation {
+		a.watchLive(organisation, vote)
+		a.opt.Effects.Seen(organisation, vote)
+	}
+	return accept, nil
+}

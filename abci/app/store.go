@@ -1,0 +1,226 @@
+package app
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	dbm "github.com/cometbft/cometbft-db"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Store keeps the order-level state in a key-value database of its own. A Commit is one batch, written without
+// waiting for the disk: the database keeps the order of batches, and CometBFT's block store, which does wait, holds
+// every block a crash may take from here; at start CometBFT gives those again.
+//
+//	r                          registry
+//	s                          state after the last committed order block
+//	b ‖ u64 number             ledger block
+//	c ‖ u64 number             its certificate
+//	x ‖ u64 expiry ‖ u64 height  ids accepted at height that expire at expiry
+type Store struct{ db dbm.DB }
+
+// NewStore keeps the state in db, which the caller closes.
+func NewStore(db dbm.DB) *Store { return &Store{db: db} }
+
+var (
+	registryKey = []byte("r")
+	stateKey    = []byte("s")
+)
+
+func numberKey(prefix byte, number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefix}, number)
+}
+
+func expiryKey(expiry, height uint64) []byte {
+	return binary.BigEndian.AppendUint64(numberKey('x', expiry), height)
+}
+
+// ledgerRecord is what is kept of a ledger block; its transactions are in CometBFT's block store.
+type ledgerRecord struct {
+	Height        int64     `json:"height"`
+	TimeMicro     int64     `json:"time"`
+	OrderHash     wire.Hash `json:"order_hash"`
+	TxCount       uint32    `json:"tx_count"`
+	Skipped       []uint32  `json:"skipped,omitempty"`
+	Round         uint32    `json:"round,omitempty"`
+	Quarantined   []uint32  `json:"quarantined,omitempty"`
+	QuarantineAll bool      `json:"quarantine_all,omitempty"`
+}
+
+// Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired transactions.
+func (s *Store) Load() (*order.State, error) {
+	var registry order.RegistryRecord
+	if found, err := s.get(registryKey, &registry); err != nil || !found {
+		return nil, err
+	}
+	r, err := registry.Open()
+	if err != nil {
+		return nil, fmt.Errorf("open stored registry: %w", err)
+	}
+	record, err := s.db.Get(stateKey)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	accepted, err := s.accepted()
+	if err != nil {
+		return nil, err
+	}
+	return r.Restore(record, accepted)
+}
+
+func (s *Store) accepted() (out []order.Accepted, err error) {
+	it, err := s.db.Iterator(numberKey('x', 0), numberKey('x', math.MaxUint64))
+	if err != nil {
+		return nil, fmt.Errorf("read accepted transactions: %w", err)
+	}
+	defer it.Close()
+	for ; it.Valid(); it.Next() {
+		expiry, ids := binary.BigEndian.Uint64(it.Key()[1:]), it.Value()
+		if len(ids)%len(wire.TxID{}) != 0 {
+			return nil, fmt.Errorf("read accepted transactions: %d bytes of ids at %x, want a multiple of %d", len(ids), it.Key(), len(wire.TxID{}))
+		}
+		for ; len(ids) > 0; ids = ids[len(wire.TxID{}):] {
+			out = append(out, order.Accepted{ID: wire.TxID(ids), ValidUntil: expiry})
+		}
+	}
+	return out, it.Error()
+}
+
+// Commit writes what one order block changed, atomically. first is set with the first block and holds the registry.
+func (s *Store) Commit(before, after *order.State, result *order.Result, first *order.RegistryRecord) error {
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	w := &writer{batch: batch}
+	if first != nil {
+		w.json(registryKey, first)
+	}
+	record, err := after.Record()
+	if err != nil {
+		return err
+	}
+	w.set(stateKey, record)
+	if c := result.Certified; c != nil {
+		w.json(numberKey('c', c.Number), c)
+	}
+	if err := s.commitPending(w, after, result); err != nil {
+		return err
+	}
+	w.accepted(after)
+	if err := s.dropExpired(w, before.Height(), after.Height()); err != nil {
+		return err
+	}
+	if w.err != nil {
+		return w.err
+	}
+	return batch.Write()
+}
+
+// commitPending writes the record of a ledger block that is new or in a new round.
+func (s *Store) commitPending(w *writer, after *order.State, result *order.Result) error {
+	p := after.Pending()
+	if p == nil || result.Ordered == nil && !result.Advanced {
+		return nil
+	}
+	var skipped []uint32
+	if result.Ordered != nil {
+		skipped = result.Ordered.Skipped
+	} else {
+		old, err := s.ledgerBlock(p.Number)
+		if err != nil {
+			return err
+		}
+		skipped = old.Skipped
+	}
+	w.json(numberKey('b', p.Number), &ledgerRecord{
+		Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, TxCount: p.TxCount, Skipped: skipped,
+		Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll,
+	})
+	return nil
+}
+
+func (s *Store) dropExpired(w *writer, from, to int64) error {
+	it, err := s.db.Iterator(numberKey('x', uint64(from)+1), numberKey('x', uint64(to)+1))
+	if err != nil {
+		return fmt.Errorf("find expired transactions: %w", err)
+	}
+	defer it.Close()
+	for ; it.Valid(); it.Next() {
+		w.delete(bytes.Clone(it.Key()))
+	}
+	return it.Error()
+}
+
+func (s *Store) ledgerBlock(number uint64) (*ledgerRecord, error) {
+	record := &ledgerRecord{}
+	found, err := s.get(numberKey('b', number), record)
+	if err == nil && !found {
+		err = fmt.Errorf("ledger block %d is not in the store", number)
+	}
+	return record, err
+}
+
+// Certificate reads the certificate of a certified ledger block.
+func (s *Store) Certificate(number uint64) (*wire.Certificate, error) {
+	c := &wire.Certificate{}
+	found, err := s.get(numberKey('c', number), c)
+	if err == nil && !found {
+		err = fmt.Errorf("certificate of ledger block %d is not in the store", number)
+	}
+	return c, err
+}
+
+func (s *Store) get(key []byte, into any) (found bool, err error) {
+	raw, err := s.db.Get(key)
+	if err != nil {
+		return false, fmt.Errorf("read %q: %w", key, err)
+	}
+	if raw == nil {
+		return false, nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return false, fmt.Errorf("decode %q: %w", key, err)
+	}
+	return true, nil
+}
+
+// writer fills a batch and keeps the first error.
+type writer struct {
+	batch dbm.Batch
+	err   error
+}
+
+func (w *writer) set(key, value []byte) {
+	if w.err == nil {
+		w.err = w.batch.Set(key, value)
+	}
+}
+
+func (w *writer) delete(key []byte) {
+	if w.err == nil {
+		w.err = w.batch.Delete(key)
+	}
+}
+
+func (w *writer) json(key []byte, value any) {
+	raw, err := json.Marshal(value)
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("encode %q: %w", key, err)
+	}
+	w.set(key, raw)
+}
+
+// accepted writes the ids of the last order block, one entry for each expiry.
+func (w *writer) accepted(after *order.State) {
+	byExpiry := map[uint64][]byte{}
+	for _, a := range after.Added() {
+		byExpiry[a.ValidUntil] = append(byExpiry[a.ValidUntil], a.ID[:]...)
+	}
+	for expiry, ids := range byExpiry {
+		w.set(expiryKey(expiry, uint64(after.Height())), ids)
+	}
+}
