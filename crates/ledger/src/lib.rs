@@ -10,6 +10,7 @@ mod error;
 mod header;
 pub mod messages;
 mod names;
+pub mod node_messages;
 mod outcomes;
 mod read;
 mod transaction;

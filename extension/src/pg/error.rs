@@ -20,6 +20,16 @@ impl SqlState {
         SqlState(*code)
     }
 
+    /// `None` when the text is no SQLSTATE of an error.
+    pub fn parse(code: &str) -> Option<Self> {
+        let code: [u8; 5] = code.as_bytes().try_into().ok()?;
+        let valid = code
+            .iter()
+            .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
+            && !code.starts_with(b"00");
+        valid.then_some(SqlState(code))
+    }
+
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("XX000")
     }

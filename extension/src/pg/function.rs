@@ -89,6 +89,11 @@ impl Call<'_> {
             .unwrap_or_else(|| PgError::new(b"22004", format!("{name} must not be null")).raise())
     }
 
+    /// For the primitives of this module; valid for the length of the call.
+    pub(super) fn fcinfo(&self) -> pg_sys::FunctionCallInfo {
+        self.fcinfo
+    }
+
     pub fn void(&self) -> Answer {
         Answer {
             value: pg_sys::Datum::from(0),
