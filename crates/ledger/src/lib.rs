@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod block_buffer;
 pub mod certificate;
 mod error;
