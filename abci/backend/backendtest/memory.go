@@ -47,6 +47,9 @@ func (d *Database) Tamper(what string) { d.set(func() { d.tampered = what }) }
 // TamperHistory tampers so that Repair cannot undo it.
 func (d *Database) TamperHistory(what string) { d.set(func() { d.tampered, d.hopeless = what, true }) }
 
+// RestoreHistory makes Repair possible again.
+func (d *Database) RestoreHistory() { d.set(func() { d.hopeless = false }) }
+
 // Down makes every call fail, or ends that; what was open is lost.
 func (d *Database) Down(down bool) { d.set(func() { d.down = down; d.lose() }) }
 
