@@ -45,8 +45,7 @@ type accepted struct {
 	ID string `json:"id"`
 }
 
-// Transaction is an outcome, for machines: GET /v1/transactions/{id} and "chainify submit --json".
-type Transaction struct {
+type transaction struct {
 	ID        string `json:"id"`
 	Block     uint64 `json:"block"`
 	Index     uint32 `json:"index"`
@@ -56,9 +55,8 @@ type Transaction struct {
 	Message   string `json:"message,omitempty"`
 }
 
-// TransactionOf makes the JSON form of an outcome.
-func TransactionOf(r wire.TxResult) Transaction {
-	return Transaction{
+func transactionOf(r wire.TxResult) transaction {
+	return transaction{
 		ID: hex.EncodeToString(r.ID[:]), Block: r.Block, Index: r.Index, Succeeded: r.Succeeded, Rows: r.Rows,
 		SQLState: r.SQLState, Message: r.Message,
 	}

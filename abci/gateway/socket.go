@@ -207,6 +207,3 @@ func (s *Socket) checkPeer(conn *net.UnixConn) error {
 	}
 	return nil
 }
-
-// Close releases a socket that was never served.
-func (s *Socket) Close() error { return s.listener.Close() }

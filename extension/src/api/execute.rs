@@ -1,1 +1,198 @@
-//! Runs one block of transactions.
+//! Runs one block of transactions (spec/sql-api.md, `chainify_node.execute_block`).
+use chainify_codec::Hash;
+use chainify_ledger::{block_buffer, Transaction};
+
+use super::session::{self, Mode};
+use super::transaction::{self, Outcome};
+use super::{effects, seal};
+use crate::pg::block_settings::{at_time, pinned, show_activity};
+use crate::pg::catalog::relation_named;
+use crate::pg::error::{OrRaise, PgError};
+use crate::pg::function::{cell, Answer, Call};
+use crate::pg::memory::Context;
+use crate::pg::relation::{Lock, Relation};
+use crate::pg::spi::{connected, query};
+
+crate::sql_function!(
+    chainify_execute_block,
+    pg_finfo_chainify_execute_block,
+    execute_block
+);
+
+/// A block to run, checked.
+pub struct Request<'a> {
+    pub chain_id: String,
+    pub number: i64,
+    pub order_height: i64,
+    pub block_time: i64,
+    pub previous: Hash,
+    pub transactions: Vec<Transaction>,
+    /// Their bytes as ordered.
+    pub bodies: Vec<&'a [u8]>,
+    pub quarantined: Vec<i32>,
+    pub quarantine_all: bool,
+}
+
+fn execute_block(call: &mut Call) -> Answer {
+    let buffer: Vec<u8> = call.required(4, "transactions");
+    let (block, outcomes) = session::with(Mode::Internal, || {
+        connected(|| {
+            let request = check_request(call, &buffer);
+            effects::start();
+            let outcomes = run(&request);
+            (seal::seal(&request, &outcomes), outcomes)
+        })
+    });
+    let rows: Vec<i64> = outcomes
+        .iter()
+        .map(|o| o.as_ref().map_or(0, |rows| *rows as i64))
+        .collect();
+    let errors = || outcomes.iter().map(|o| o.as_ref().err());
+    let sqlstates: Vec<_> = errors()
+        .map(|e| e.map(|e| e.sqlstate.as_str().to_owned()))
+        .collect();
+    let messages: Vec<_> = errors().map(|e| e.map(|e| e.message.clone())).collect();
+    call.record(&[
+        cell(&block.hash()[..]),
+        cell(block.encode()),
+        cell(block.outcomes.as_bytes()),
+        cell(rows),
+        cell(sqlstates),
+        cell(messages),
+    ])
+}
+
+fn out_of_turn(message: String) -> PgError {
+    PgError::new(b"55000", message)
+}
+
+fn malformed(error: impl std::fmt::Display) -> PgError {
+    PgError::new(b"22023", format!("malformed block: {error}"))
+}
+
+fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
+    let chain_id = lock_chain();
+    let (number, previous): (i64, Vec<u8>) = (
+        call.required(0, "number"),
+        call.required(3, "previous_hash"),
+    );
+    let (last, last_hash) = position();
+    if number != last + 1 {
+        out_of_turn(format!(
+            "block {number} is out of turn, want block {}",
+            last + 1
+        ))
+        .raise();
+    }
+    if previous != last_hash {
+        out_of_turn(format!(
+            "previous hash of block {number} is not that of block {last}"
+        ))
+        .detail(format!(
+            "Previous hash {}, want {}.",
+            hex(&previous),
+            hex(&last_hash)
+        ))
+        .raise();
+    }
+    let bodies = block_buffer::split(buffer).map_err(malformed).or_raise();
+    if bodies.is_empty() {
+        malformed("it has no transaction").raise();
+    }
+    let transactions = bodies.iter().enumerate().map(|(i, body)| {
+        Transaction::decode(body)
+            .map_err(|e| malformed(format!("transaction {i}: {e}")))
+            .or_raise()
+    });
+    let order_height: i64 = call.required(1, "order_height");
+    if order_height < 0 {
+        malformed("order_height is negative").raise();
+    }
+    Request {
+        chain_id,
+        number,
+        order_height,
+        block_time: call.required(2, "block_time"),
+        previous: last_hash,
+        transactions: transactions.collect(),
+        bodies,
+        quarantined: call.arg(5).unwrap_or_default(),
+        quarantine_all: call.arg(6).unwrap_or_default(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// One block at a time: the lock is held until the caller commits or rolls back.
+fn lock_chain() -> String {
+    let Some(blocks) = relation_named("chainify_ledger", "block") else {
+        out_of_turn("extension chainify is not installed in this database".into()).raise()
+    };
+    drop(Relation::open(blocks, Lock::ShareRowExclusive));
+    let mut chain_id = None;
+    query("SELECT chain_id FROM chainify_ledger.chain", &[], |row| {
+        chain_id = row.get::<String>(1)
+    });
+    chain_id.unwrap_or_else(|| {
+        out_of_turn("this database belongs to no chain yet".into())
+            .hint("Call chainify_node.init first.")
+            .raise()
+    })
+}
+
+/// Number and hash of the last LedgerBlock; 0 and zeros before the first.
+fn position() -> (i64, Hash) {
+    let mut last = (0, [0; 32]);
+    query(
+        "SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1",
+        &[],
+        |row| {
+            let Ok(hash) = Hash::try_from(row.must::<Vec<u8>>(2)) else {
+                PgError::new(b"XX001", "hash of the last ledger block is malformed").raise()
+            };
+            last = (row.must(1), hash);
+        },
+    );
+    last
+}
+
+fn run(request: &Request) -> Vec<Outcome> {
+    let memory = Context::child(c"chainify transaction");
+    let outcomes = pinned(|| {
+        at_time(request.block_time, || {
+            (0..request.transactions.len())
+                .map(|i| {
+                    pgrx::check_for_interrupts!();
+                    let outcome = memory.enter(|| run_one(request, i));
+                    memory.reset();
+                    outcome
+                })
+                .collect()
+        })
+    });
+    show_activity(None);
+    outcomes
+}
+
+fn run_one(request: &Request, index: usize) -> Outcome {
+    if request.quarantine_all || request.quarantined.contains(&(index as i32)) {
+        return Err(PgError::new(
+            b"CH001",
+            "quarantined: its effects differed between organisations",
+        ));
+    }
+    show_activity(Some(&format!(
+        "chainify block {} tx {index}",
+        request.number
+    )));
+    let outcome = transaction::run(request, index as u32);
+    if let Err(error) = &outcome {
+        if transaction::is_of_the_machine(error) {
+            show_activity(None);
+            error.clone().raise();
+        }
+    }
+    outcome
+}

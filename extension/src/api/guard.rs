@@ -1,4 +1,120 @@
-//! Refuses writes and DDL on ledger tables outside a block.
+//! Refuses writes and DDL on ledger tables outside a block, and what a ledger transaction may not do inside one.
+use pgrx::pg_sys::Oid;
+
+use super::session::{self, Mode};
+use super::{effects, tables};
+use crate::pg::error::PgError;
+use crate::pg::hooks::{self, Access, Change, Ddl, Watch};
+use crate::pg::statement::not_allowed;
+use crate::pg::{catalog, settings, subtransaction};
+
+/// Schemas whose objects only the extension changes.
+const OWN_SCHEMAS: [&str; 3] = ["chainify_ledger", "chainify_history", "chainify_checkpoint"];
+
+static WATCH: Watch = Watch {
+    wanted,
+    relation,
+    utility,
+    ddl,
+};
 
 /// Installs hooks and callbacks; once, in the postmaster.
-pub fn install() {}
+pub fn install() {
+    hooks::watch(&WATCH);
+    subtransaction::watch(&effects::HOOKS);
+    catalog::watch_relations();
+}
+
+/// Raises CH003 unless the guard is off.
+pub fn refuse_write(relation: Oid) {
+    if settings::guard() {
+        let name = tables::owner(relation)
+            .map_or_else(|| catalog::display_name(relation), |t| t.name.clone());
+        on_the_ledger(&name)
+            .hint("Submit the statement with SELECT chainify.execute('...').")
+            .raise();
+    }
+}
+
+fn on_the_ledger(table: &str) -> PgError {
+    PgError::new(b"CH003", format!("table \"{table}\" is on the ledger"))
+}
+
+fn wanted() -> bool {
+    match session::mode() {
+        Mode::Internal => false,
+        Mode::Outside => settings::guard(),
+        Mode::Client { .. } => true,
+    }
+}
+
+fn relation(relation: Oid, access: Access) {
+    match session::mode() {
+        Mode::Client { .. } => {
+            if tables::owner(relation).is_some() || catalog::is_view(relation) {
+                return;
+            }
+            if access == Access::Write || !catalog::is_catalog(relation) {
+                not_on_the_ledger(relation).raise();
+            }
+        }
+        Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
+            refuse_write(relation)
+        }
+        _ => (),
+    }
+}
+
+fn not_on_the_ledger(relation: Oid) -> PgError {
+    let table = catalog::display_name(relation);
+    PgError::new(b"CH004", format!("table \"{table}\" is not on the ledger"))
+        .detail("A ledger transaction may use ledger tables only: what else a database holds differs between organisations.")
+        .hint(format!("Put the table on the ledger with SELECT chainify.attach('{table}')."))
+}
+
+/// Inside a ledger transaction a function may try any command; only TRUNCATE is one.
+fn utility(command: &str, is_truncate: bool) {
+    if matches!(session::mode(), Mode::Client { .. }) && !is_truncate {
+        not_allowed(command).raise();
+    }
+}
+
+fn ddl(event: Ddl) {
+    match session::mode() {
+        Mode::Internal => (),
+        Mode::Client { .. } => match event.change {
+            Change::Truncate if tables::owner(event.object).is_some() => (),
+            Change::Truncate => not_on_the_ledger(event.object).raise(),
+            _ => not_allowed("changing database objects").raise(),
+        },
+        Mode::Outside => outside(event),
+    }
+}
+
+/// DDL of an ordinary session.
+fn outside(event: Ddl) {
+    // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning.
+    if !settings::guard()
+        || hooks::creating_extension()
+        || (event.internal && event.class == Oid::from(1259))
+    {
+        return;
+    }
+    if let Some(parent) = Some(event.auxiliary).filter(|a| *a != Oid::INVALID) {
+        refuse_ddl(tables::owner(parent).map(|t| t.name.clone()));
+    }
+    if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
+        let own = OWN_SCHEMAS.contains(&schema.as_str());
+        refuse_ddl(own.then(|| format!("{schema}.{}", catalog::display_name(table))));
+        refuse_ddl(tables::owner(table).map(|t| t.name.clone()));
+    }
+}
+
+fn refuse_ddl(table: Option<String>) {
+    if let Some(table) = table {
+        on_the_ledger(&table)
+            .detail("Its definition is agreed between the organisations.")
+            .hint("Take the table off the ledger with SELECT chainify.detach('...'), change it in every organisation, attach it again.")
+            .raise();
+    }
+}

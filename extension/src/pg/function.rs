@@ -34,6 +34,16 @@ pub struct Cell {
     oid: pg_sys::Oid,
 }
 
+impl Cell {
+    pub(super) fn oid(&self) -> pg_sys::Oid {
+        self.oid
+    }
+
+    pub(super) fn datum(&self) -> Option<pg_sys::Datum> {
+        self.value
+    }
+}
+
 /// `None` becomes NULL.
 pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
     Cell {

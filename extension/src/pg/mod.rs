@@ -2,11 +2,22 @@
 //!
 //! A C function exported with `sql_function!` gets a [`function::Call`]; expected failures are raised with
 //! [`error::PgError`], which keeps SQLSTATEs of our own (`CH001` and so on) that pgrx's error enumeration cannot hold.
+pub mod block_settings;
+pub mod bulk;
+pub mod catalog;
 pub mod cursor;
+pub mod encode;
 pub mod error;
 pub mod function;
+pub mod hooks;
 pub mod latch;
+pub mod memory;
+pub mod relation;
 pub mod role;
 pub mod settings;
+pub mod spi;
 pub mod startup;
+pub mod statement;
+pub mod subtransaction;
+pub mod trigger;
 pub mod variadic;

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys;
 
 /// A role that existed when it was looked up.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Role(pg_sys::Oid);
 
 impl Role {
@@ -13,6 +13,14 @@ impl Role {
     pub fn current() -> Self {
         // SAFETY: reads a variable of the process; a transaction is in progress whenever SQL functions run.
         Role(unsafe { pg_sys::GetUserId() })
+    }
+
+    /// None when there is no role of this name.
+    pub fn find(name: &str) -> Option<Role> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: a catalog look-up by a C string.
+        let oid = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+        (oid != pg_sys::InvalidOid).then_some(Role(oid))
     }
 
     pub fn name(self) -> String {
@@ -36,6 +44,22 @@ impl Role {
         unsafe {
             let role = pg_sys::get_role_oid(role.as_ptr(), true);
             role != pg_sys::InvalidOid && pg_sys::is_member_of_role(self.0, role)
+        }
+    }
+
+    /// Runs `f` as this role, which can then neither change role nor leave session state behind. When `f` raises,
+    /// abort processing puts the caller's role back, so `f` must run in a (sub)transaction of its own.
+    pub fn run<T>(self, f: impl FnOnce() -> T) -> T {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        let restricted =
+            pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+        // SAFETY: the saved pair is put back in the same frame.
+        unsafe {
+            pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+            pg_sys::SetUserIdAndSecContext(self.0, context | restricted as i32);
+            let result = f();
+            pg_sys::SetUserIdAndSecContext(user, context);
+            result
         }
     }
 }

@@ -1,0 +1,38 @@
+//! What this session may do to ledger tables at the moment.
+use std::cell::Cell;
+
+/// Set by the executor around what it runs; everything else is `Outside`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// An ordinary session: the guard refuses writes.
+    Outside,
+    /// A client's transaction in a block: changes are recorded.
+    Client { tx: u32 },
+    /// The ledger's own work (attach, seal, repair): neither refused nor recorded.
+    Internal,
+}
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Outside) };
+}
+
+pub fn mode() -> Mode {
+    MODE.get()
+}
+
+/// Runs `f` in `mode`; the old one returns however `f` ends.
+pub fn with<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
+    struct Restore(Mode);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MODE.set(self.0);
+        }
+    }
+    let _restore = Restore(MODE.replace(mode));
+    f()
+}
+
+/// Runs `f` with guard and digest off: for repairs, whose changes are not effects of a block.
+pub fn unrecorded<T>(f: impl FnOnce() -> T) -> T {
+    with(Mode::Internal, f)
+}

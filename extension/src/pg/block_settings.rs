@@ -1,0 +1,184 @@
+//! Settings and time as they are while a block runs: equal on every node.
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+/// 1970-01-01 to 2000-01-01 in microseconds.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// What changes results, wording that can reach a result, or plans.
+const PINNED: &[(&CStr, &CStr)] = &[
+    (c"search_path", c"public"),
+    (c"TimeZone", c"UTC"),
+    (c"timezone_abbreviations", c"Default"),
+    (c"DateStyle", c"ISO, MDY"),
+    (c"IntervalStyle", c"postgres"),
+    (c"extra_float_digits", c"1"),
+    (c"bytea_output", c"hex"),
+    (c"xmloption", c"content"),
+    (c"xmlbinary", c"base64"),
+    (c"lc_messages", c"C"),
+    (c"lc_monetary", c"C"),
+    (c"lc_numeric", c"C"),
+    (c"lc_time", c"C"),
+    (c"default_text_search_config", c"pg_catalog.english"),
+    (c"standard_conforming_strings", c"on"),
+    (c"escape_string_warning", c"on"),
+    (c"backslash_quote", c"safe_encoding"),
+    (c"array_nulls", c"on"),
+    (c"transform_null_equals", c"off"),
+    (c"quote_all_identifiers", c"off"),
+    (c"check_function_bodies", c"on"),
+    (c"row_security", c"on"),
+    (c"session_replication_role", c"origin"),
+    (c"synchronize_seqscans", c"off"),
+    (c"max_parallel_workers_per_gather", c"0"),
+    (c"force_parallel_mode", c"off"),
+    (c"jit", c"off"),
+    (c"statement_timeout", c"0"),
+    (c"lock_timeout", c"0"),
+    (c"gin_fuzzy_search_limit", c"0"),
+    (c"plan_cache_mode", c"auto"),
+    (c"constraint_exclusion", c"partition"),
+    (c"enable_partition_pruning", c"on"),
+    (c"enable_partitionwise_join", c"off"),
+    (c"enable_partitionwise_aggregate", c"off"),
+    (c"enable_seqscan", c"on"),
+    (c"enable_indexscan", c"on"),
+    (c"enable_indexonlyscan", c"on"),
+    (c"enable_bitmapscan", c"on"),
+    (c"enable_tidscan", c"on"),
+    (c"enable_sort", c"on"),
+    (c"enable_incremental_sort", c"on"),
+    (c"enable_hashagg", c"on"),
+    (c"enable_hashjoin", c"on"),
+    (c"enable_mergejoin", c"on"),
+    (c"enable_nestloop", c"on"),
+    (c"enable_material", c"on"),
+    (c"enable_memoize", c"on"),
+    (c"enable_gathermerge", c"on"),
+    (c"geqo", c"off"),
+    (c"from_collapse_limit", c"8"),
+    (c"join_collapse_limit", c"8"),
+    (c"cursor_tuple_fraction", c"0.1"),
+    (c"default_table_access_method", c"heap"),
+    (c"default_toast_compression", c"pglz"),
+    (c"default_tablespace", c""),
+    (c"client_min_messages", c"warning"),
+];
+
+/// Runs `f` under the pinned settings. When `f` raises, abort processing puts the session's own back.
+pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: the nest level opened here is closed here; names and values are static.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        for (name, value) in PINNED {
+            set(name, value);
+        }
+        let result = f();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
+    }
+}
+
+/// # Safety
+/// A GUC nest level must be open, to which the change belongs.
+unsafe fn set(name: &CStr, value: &CStr) {
+    // SAFETY: the current value is a C string that is read at once.
+    unsafe {
+        let current = pg_sys::GetConfigOption(name.as_ptr(), true, false);
+        if !current.is_null() && CStr::from_ptr(current) == value {
+            return; // each setting changed makes every later nest level dearer
+        }
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_SUSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
+/// Runs `f` and takes back whatever settings it changed; on an error abort processing does.
+pub fn settings_undone<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: the nest level opened here is closed here.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        let result = f();
+        pg_sys::AtEOXact_GUC(false, level);
+        result
+    }
+}
+
+/// Puts the transaction's start time back, also while unwinding: setting it cannot raise.
+struct StartTimes(i64, i64);
+
+impl Drop for StartTimes {
+    fn drop(&mut self) {
+        // SAFETY: sets two static variables.
+        unsafe { pg_sys::SetParallelStartTimestamps(self.0, self.1) }
+    }
+}
+
+/// Runs `f` with `now()` and its like at `unix_micros`. Raises 22008 for a time PostgreSQL does not have.
+pub fn at_time<T>(unix_micros: i64, f: impl FnOnce() -> T) -> T {
+    let Some(time) = unix_micros
+        .checked_sub(EPOCH_MICROS)
+        .filter(|t| (MIN_TIMESTAMP..END_TIMESTAMP).contains(t))
+    else {
+        super::error::PgError::new(
+            b"22008",
+            format!("block time {unix_micros} is out of range"),
+        )
+        .raise()
+    };
+    // SAFETY: reads and sets two static variables.
+    let _restore = unsafe {
+        let saved = StartTimes(
+            pg_sys::GetCurrentTransactionStartTimestamp(),
+            pg_sys::GetCurrentStatementStartTimestamp(),
+        );
+        pg_sys::SetParallelStartTimestamps(time, time);
+        saved
+    };
+    f()
+}
+
+/// timestamp.h: 4713-01-01 BC, and the end of 294276.
+const MIN_TIMESTAMP: i64 = -211_813_488_000_000_000;
+const END_TIMESTAMP: i64 = 9_223_371_331_200_000_000;
+
+/// `setseed(float8)` in pg_proc.
+const SETSEED: pg_sys::Oid = pg_sys::Oid::from_u32(1599);
+
+/// Makes `random()` give the sequence that belongs to `seed`.
+pub fn seed_random(seed: &[u8; 32]) {
+    let mut high = [0; 8];
+    high.copy_from_slice(&seed[..8]);
+    // 53 bits over 2^53: in [0, 1), the range of setseed.
+    let fraction = (u64::from_be_bytes(high) >> 11) as f64 / (1u64 << 53) as f64;
+    // SAFETY: setseed takes one float8 by value.
+    unsafe {
+        pg_sys::OidFunctionCall1Coll(
+            SETSEED,
+            pg_sys::InvalidOid,
+            pg_sys::Datum::from(fraction.to_bits()),
+        );
+    }
+}
+
+/// Shows `text` as the session's application name until the next call; None puts the session's own name back.
+pub fn show_activity(text: Option<&str>) {
+    let text = text.and_then(|t| std::ffi::CString::new(t).ok());
+    // SAFETY: copied into shared memory, at most NAMEDATALEN bytes; application_name is always a C string.
+    unsafe {
+        pg_sys::pgstat_report_appname(
+            text.as_ref()
+                .map_or(pg_sys::application_name.cast_const(), |t| t.as_ptr()),
+        )
+    }
+}

@@ -1,0 +1,181 @@
+//! Look-ups in the system catalogs, and news that a relation changed.
+use std::cell::RefCell;
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use super::error::{catch_c, OrRaise};
+use super::relation::{Lock, Relation, Scratch};
+use super::spi::c_string;
+
+extern "C-unwind" {
+    fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
+}
+
+/// None when schema or relation do not exist.
+pub fn relation_named(schema: &str, name: &str) -> Option<pg_sys::Oid> {
+    let (schema, name) = (c_string(schema).ok()?, c_string(name).ok()?);
+    // SAFETY: catalog look-ups by C strings.
+    let oid = unsafe {
+        let namespace = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+        if namespace == pg_sys::InvalidOid {
+            return None;
+        }
+        pg_sys::get_relname_relid(name.as_ptr(), namespace)
+    };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// The partitioned table at the top, when `relation` is a partition.
+pub fn partition_root(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: the list is of oids, the topmost last.
+    unsafe {
+        if !pg_sys::get_rel_relispartition(relation) {
+            return None;
+        }
+        let ancestors = catch_c(|| get_partition_ancestors(relation)).or_raise();
+        let list = ancestors.as_ref()?;
+        let last = (list.length as usize).checked_sub(1)?;
+        Some((*list.elements.add(last)).oid_value)
+    }
+}
+
+/// Whether `relation` is a system catalog.
+pub fn is_catalog(relation: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe {
+        pg_sys::IsCatalogRelationOid(relation)
+            || namespace_name(pg_sys::get_rel_namespace(relation))
+                .is_some_and(|n| n == "information_schema")
+    }
+}
+
+/// Whether `relation` is a view; its query's relations are checked instead.
+pub fn is_view(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_VIEW }
+}
+
+fn namespace_name(namespace: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a catalog look-up; the result is null or a fresh C string.
+    unsafe {
+        let name = pg_sys::get_namespace_name(namespace);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}
+
+/// `schema.name`, as far as they exist.
+pub fn display_name(relation: pg_sys::Oid) -> String {
+    // SAFETY: catalog look-ups; null for a relation that is gone.
+    unsafe {
+        let name = pg_sys::get_rel_name(relation);
+        if name.is_null() {
+            return format!("{}", relation.to_u32());
+        }
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}
+
+/// A catalog whose rows belong to a table: its oid, its index on oid, the column that holds the table.
+const OWNED: &[(u32, u32, i16)] = &[
+    (2620, 2702, 2), // pg_trigger
+    (2606, 2667, 8), // pg_constraint
+    (2618, 2692, 3), // pg_rewrite
+    (3256, 3257, 3), // pg_policy
+    (2604, 2657, 2), // pg_attrdef
+];
+const PG_CLASS: (u32, u32) = (1259, 2662);
+const PG_INDEX: (u32, u32) = (2610, 2679);
+const PG_INHERITS: u32 = 2611;
+
+/// The table that an object of a catalog belongs to (an index's, a trigger's, …), with its schema's name; also while the
+/// object is just being made. None for objects without a table.
+pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid, String)> {
+    let class = class.to_u32();
+    let table = match OWNED.iter().find(|(catalog, ..)| *catalog == class) {
+        Some((catalog, index, column)) => catalog_oid(*catalog, *index, object, *column)?,
+        None if class == PG_CLASS.0 => {
+            catalog_oid(PG_INDEX.0, PG_INDEX.1, object, 2).unwrap_or(object)
+        }
+        None if class == PG_INHERITS => object,
+        None => return None,
+    };
+    let namespace = catalog_oid(PG_CLASS.0, PG_CLASS.1, table, 3)?;
+    Some((table, namespace_name(namespace).unwrap_or_default()))
+}
+
+/// An oid column of the catalog row of `object`, seen even when this command made it.
+fn catalog_oid(catalog: u32, index: u32, object: pg_sys::Oid, column: i16) -> Option<pg_sys::Oid> {
+    let relation = Relation::open(pg_sys::Oid::from(catalog), Lock::AccessShare);
+    let mut scratch = Scratch::default();
+    // SAFETY: one key on the index's only column, of type oid; the tuple is read before the scan ends.
+    unsafe {
+        let mut key = pg_sys::ScanKeyData::default();
+        let equal = pg_sys::BTEqualStrategyNumber as u16;
+        pg_sys::ScanKeyInit(
+            &mut key,
+            1,
+            equal,
+            pg_sys::F_OIDEQ.into(),
+            pg_sys::Datum::from(object),
+        );
+        let snapshot = &raw mut pg_sys::SnapshotSelfData;
+        let scan = pg_sys::systable_beginscan(
+            relation.raw(),
+            pg_sys::Oid::from(index),
+            true,
+            snapshot,
+            1,
+            &mut key,
+        );
+        let tuple = pg_sys::systable_getnext(scan);
+        let found = (!tuple.is_null())
+            .then(|| {
+                scratch
+                    .deform(tuple, relation.descriptor())
+                    .get::<pg_sys::Oid>(column)
+            })
+            .flatten();
+        pg_sys::systable_endscan(scan);
+        found
+    }
+}
+
+/// A relation changed; None: any may have.
+pub type Changed = Option<pg_sys::Oid>;
+
+/// Above this, everything is taken as changed.
+const CHANGES_MAX: usize = 64;
+
+thread_local! {
+    /// Not yet taken; the callback may come at any moment, so it only notes.
+    static CHANGES: RefCell<Vec<Changed>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Starts noting; once, while the library is loaded.
+pub fn watch_relations() {
+    // SAFETY: a static callback, registered once.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)) }
+}
+
+unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
+    CHANGES.with_borrow_mut(|changes| {
+        if relation == pg_sys::InvalidOid || changes.len() >= CHANGES_MAX {
+            changes.clear();
+            changes.push(None);
+        } else if changes.first() != Some(&None) {
+            changes.push(Some(relation));
+        }
+    });
+}
+
+/// What changed since the last call.
+pub fn take_changes() -> Vec<Changed> {
+    CHANGES.with_borrow_mut(std::mem::take)
+}
+
+/// Tells every backend, at commit, that `relation` changed; this one at the next command.
+pub fn announce_change(relation: pg_sys::Oid) {
+    // SAFETY: the relation exists, or this raises.
+    unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relation) }
+}

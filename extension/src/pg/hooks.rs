@@ -1,0 +1,228 @@
+//! Hooks of the executor, of utility statements and of DDL, as safe callbacks.
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::OnceLock;
+
+use pgrx::pg_sys;
+
+use super::error::enter;
+
+/// How a statement uses a relation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// What happens to a database object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    Create,
+    Alter,
+    Drop,
+    Truncate,
+}
+
+/// A DDL event.
+#[derive(Clone, Copy, Debug)]
+pub struct Ddl {
+    pub change: Change,
+    /// Catalog of the object, and its oid.
+    pub class: pg_sys::Oid,
+    pub object: pg_sys::Oid,
+    /// Of a change of inheritance: the parent.
+    pub auxiliary: pg_sys::Oid,
+    /// A by-product of another command (a rewritten table, an index of a constraint).
+    pub internal: bool,
+}
+
+/// What the extension wants to see. Callbacks raise to refuse.
+pub struct Watch {
+    /// For every relation of a statement that is about to run.
+    pub relation: fn(pg_sys::Oid, Access),
+    /// For every utility statement, with its command tag.
+    pub utility: fn(&str, bool),
+    /// For every change of an object.
+    pub ddl: fn(Ddl),
+    /// Whether `relation` and `utility` want to be called now; asked first, because it is asked for every statement.
+    pub wanted: fn() -> bool,
+}
+
+static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+
+thread_local! {
+    static NEXT_PERMISSIONS: Cell<pg_sys::ExecutorCheckPerms_hook_type> = const { Cell::new(None) };
+    static NEXT_UTILITY: Cell<pg_sys::ProcessUtility_hook_type> = const { Cell::new(None) };
+    static NEXT_DDL: Cell<pg_sys::object_access_hook_type> = const { Cell::new(None) };
+}
+
+/// Installs the hooks in front of those there already; once, while the library is loaded.
+pub fn watch(watch: &'static Watch) {
+    if WATCH.set(watch).is_err() {
+        return;
+    }
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
+    unsafe {
+        NEXT_PERMISSIONS.set(pg_sys::ExecutorCheckPerms_hook);
+        pg_sys::ExecutorCheckPerms_hook = Some(on_permissions);
+        NEXT_UTILITY.set(pg_sys::ProcessUtility_hook);
+        pg_sys::ProcessUtility_hook = Some(on_utility);
+        NEXT_DDL.set(pg_sys::object_access_hook);
+        pg_sys::object_access_hook = Some(on_ddl);
+    }
+}
+
+/// An utility statement that changes neither tables nor what a statement means; see [`Watch::utility`].
+fn is_truncate(statement: *mut pg_sys::Node) -> bool {
+    // SAFETY: a planned utility statement always has its node.
+    unsafe { (*statement).type_ == pg_sys::NodeTag::T_TruncateStmt }
+}
+
+unsafe extern "C-unwind" fn on_permissions(tables: *mut pg_sys::List, raise: bool) -> bool {
+    // SAFETY: the executor passes a list of range table entries.
+    unsafe {
+        enter(|| {
+            let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
+                return;
+            };
+            if tables.is_null() {
+                return;
+            }
+            for cell in std::slice::from_raw_parts((*tables).elements, (*tables).length as usize) {
+                let entry = cell.ptr_value.cast::<pg_sys::RangeTblEntry>();
+                if (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION {
+                    let write = pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
+                    let access = if (*entry).requiredPerms & write != 0 {
+                        Access::Write
+                    } else {
+                        Access::Read
+                    };
+                    (watch.relation)((*entry).relid, access);
+                }
+            }
+        });
+        match NEXT_PERMISSIONS.get() {
+            Some(next) => next(tables, raise),
+            None => true,
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C-unwind" fn on_utility(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    params: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    dest: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: the arguments are passed on as they came; command tags are static strings.
+    unsafe {
+        enter(|| {
+            if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
+                let node = (*statement).utilityStmt;
+                let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(node)));
+                (watch.utility)(&tag.to_string_lossy(), is_truncate(node));
+            }
+        });
+        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
+        match NEXT_UTILITY.get() {
+            Some(next) => next(
+                statement,
+                text,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                dest,
+                completion,
+            ),
+            None => raw_standard(
+                statement,
+                text,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                dest,
+                completion,
+            ),
+        }
+    }
+}
+
+extern "C-unwind" {
+    #[link_name = "standard_ProcessUtility"]
+    fn raw_standard(
+        statement: *mut pg_sys::PlannedStmt,
+        text: *const c_char,
+        read_only_tree: bool,
+        context: pg_sys::ProcessUtilityContext::Type,
+        params: pg_sys::ParamListInfo,
+        environment: *mut pg_sys::QueryEnvironment,
+        dest: *mut pg_sys::DestReceiver,
+        completion: *mut pg_sys::QueryCompletion,
+    );
+}
+
+unsafe extern "C-unwind" fn on_ddl(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    sub: c_int,
+    arg: *mut c_void,
+) {
+    // SAFETY: `arg` is null or what objectaccess.h says for this kind of access.
+    unsafe {
+        enter(|| {
+            use pg_sys::ObjectAccessType::*;
+            let (mut auxiliary, mut internal) = (pg_sys::InvalidOid, false);
+            let change = match access {
+                OAT_POST_CREATE => {
+                    internal = arg
+                        .cast::<pg_sys::ObjectAccessPostCreate>()
+                        .as_ref()
+                        .is_some_and(|a| a.is_internal);
+                    Change::Create
+                }
+                OAT_POST_ALTER => {
+                    if let Some(a) = arg.cast::<pg_sys::ObjectAccessPostAlter>().as_ref() {
+                        (auxiliary, internal) = (a.auxiliary_id, a.is_internal);
+                    }
+                    Change::Alter
+                }
+                OAT_DROP => {
+                    let flags = arg
+                        .cast::<pg_sys::ObjectAccessDrop>()
+                        .as_ref()
+                        .map_or(0, |a| a.dropflags);
+                    internal = flags & pg_sys::PERFORM_DELETION_INTERNAL as i32 != 0;
+                    Change::Drop
+                }
+                OAT_TRUNCATE => Change::Truncate,
+                _ => return,
+            };
+            if let Some(watch) = WATCH.get() {
+                (watch.ddl)(Ddl {
+                    change,
+                    class,
+                    object,
+                    auxiliary,
+                    internal,
+                });
+            }
+        });
+        if let Some(next) = NEXT_DDL.get() {
+            next(access, class, object, sub, arg);
+        }
+    }
+}
+
+/// Whether an extension's script is being run; DDL is its own then.
+pub fn creating_extension() -> bool {
+    // SAFETY: reads a static variable.
+    unsafe { pg_sys::creating_extension }
+}

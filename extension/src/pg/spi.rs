@@ -1,0 +1,216 @@
+//! SQL from inside: plans kept across calls, run through the server programming interface.
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::ptr::NonNull;
+
+use pgrx::{pg_sys, FromDatum, IntoDatum};
+
+use super::error::{catch_c, OrRaise, PgError};
+use super::function::Cell;
+
+/// The interface PostgreSQL gives without pgrx's boundary, so that a client's own SQLSTATE is kept.
+mod raw {
+    use super::pg_sys;
+    extern "C-unwind" {
+        pub fn SPI_prepare_cursor(
+            sql: *const std::ffi::c_char,
+            n: i32,
+            types: *mut pg_sys::Oid,
+            options: i32,
+        ) -> pg_sys::SPIPlanPtr;
+        pub fn SPI_execute_plan_extended(
+            plan: pg_sys::SPIPlanPtr,
+            options: *const pg_sys::SPIExecuteOptions,
+        ) -> i32;
+    }
+}
+
+/// Runs `f` with SPI connected; everything in this module needs that. When `f` raises, abort processing disconnects.
+pub fn connected<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: balanced connect and finish in one memory context frame.
+    unsafe {
+        pg_sys::SPI_connect();
+        let result = f();
+        pg_sys::SPI_finish();
+        result
+    }
+}
+
+/// A plan kept until dropped.
+pub struct Plan {
+    plan: NonNull<pg_sys::_SPI_plan>,
+    types: Vec<pg_sys::Oid>,
+}
+
+impl Plan {
+    /// Analyses and keeps `sql` (one or more statements) with parameters of these types.
+    pub fn prepare(sql: &str, types: &[pg_sys::Oid]) -> Result<Plan, PgError> {
+        let text = c_string(sql)?;
+        let mut types = types.to_vec();
+        // The plan never depends on parameter values: a choice between plans would depend on how often a node ran it.
+        let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
+        // SAFETY: text and types are valid for the call, which copies them.
+        unsafe {
+            let plan = catch_c(|| {
+                raw::SPI_prepare_cursor(
+                    text.as_ptr(),
+                    types.len() as i32,
+                    types.as_mut_ptr(),
+                    options,
+                )
+            })?;
+            let Some(plan) = NonNull::new(plan) else {
+                return Err(PgError::new(b"0A000", "statement cannot be prepared"));
+            };
+            pg_sys::SPI_keepplan(plan.as_ptr());
+            Ok(Plan { plan, types })
+        }
+    }
+
+    /// Runs it, discards result rows, returns how many rows were returned or changed.
+    pub(super) fn run(&self, values: &[Option<pg_sys::Datum>]) -> Result<u64, PgError> {
+        // SAFETY: the None receiver is static; the parameters live until the call returns.
+        unsafe { self.execute(values, pg_sys::None_Receiver) }
+    }
+
+    /// # Safety
+    /// `values` must be of the plan's types; `dest` null or a live receiver.
+    unsafe fn execute(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+        dest: *mut pg_sys::DestReceiver,
+    ) -> Result<u64, PgError> {
+        assert_eq!(values.len(), self.types.len(), "one value per parameter");
+        // SAFETY: the list has room for as many parameters as asked for; the plan is kept by self.
+        unsafe {
+            let params = if values.is_empty() {
+                std::ptr::null_mut()
+            } else {
+                pg_sys::makeParamList(values.len() as i32)
+            };
+            for (i, value) in values.iter().enumerate() {
+                let param = (*params).params.as_mut_ptr().add(i);
+                (*param).value = value.unwrap_or(pg_sys::Datum::from(0));
+                (*param).isnull = value.is_none();
+                (*param).pflags = pg_sys::PARAM_FLAG_CONST as u16;
+                (*param).ptype = self.types[i];
+            }
+            let options = pg_sys::SPIExecuteOptions {
+                params,
+                dest,
+                ..Default::default()
+            };
+            let options = &raw const options;
+            let plan = self.plan.as_ptr();
+            let code = catch_c(|| raw::SPI_execute_plan_extended(plan, options))?;
+            if code < 0 {
+                return Err(PgError::new(
+                    b"0A000",
+                    format!("statement cannot run here (SPI code {code})"),
+                ));
+            }
+            Ok(pg_sys::SPI_processed)
+        }
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return; // a plan is small; a second ERROR would end the backend
+        }
+        // SAFETY: kept by `prepare` and freed once.
+        unsafe {
+            pg_sys::SPI_freeplan(self.plan.as_ptr());
+        }
+    }
+}
+
+pub(super) fn c_string(text: &str) -> Result<CString, PgError> {
+    CString::new(text).map_err(|_| {
+        PgError::new(
+            b"22021",
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        )
+    })
+}
+
+thread_local! {
+    /// Plans of our own statements, by their text; as many as the source has.
+    static OWN: RefCell<HashMap<String, &'static Plan>> = RefCell::default();
+}
+
+/// A row of a result.
+pub struct Row<'a> {
+    tuple: pg_sys::HeapTuple,
+    table: &'a pg_sys::SPITupleTable,
+}
+
+impl Row<'_> {
+    /// Column from 1; None when NULL. Raises when the column is not of `T`'s type.
+    pub fn get<T: FromDatum + IntoDatum>(&self, column: i32) -> Option<T> {
+        let mut null = false;
+        // SAFETY: the tuple belongs to the table; the type is compared before the datum is read as `T`.
+        unsafe {
+            let oid = pg_sys::SPI_gettypeid(self.table.tupdesc, column);
+            if oid != T::type_oid() {
+                PgError::new(
+                    b"XX000",
+                    format!(
+                        "column {column} has type {}, want {}",
+                        oid.to_u32(),
+                        T::type_oid().to_u32()
+                    ),
+                )
+                .raise();
+            }
+            let datum = pg_sys::SPI_getbinval(self.tuple, self.table.tupdesc, column, &mut null);
+            T::from_datum(datum, null)
+        }
+    }
+
+    /// A column that is never NULL.
+    pub fn must<T: FromDatum + IntoDatum>(&self, column: i32) -> T {
+        self.get(column)
+            .unwrap_or_else(|| PgError::new(b"XX000", format!("column {column} is null")).raise())
+    }
+}
+
+/// Runs one of our own statements, keeping its plan for the session; `f` sees each result row. Returns the rows
+/// returned or changed. Needs [`connected`].
+pub fn query(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) -> u64 {
+    let types: Vec<_> = args.iter().map(Cell::oid).collect();
+    let kept = OWN.with_borrow(|own| own.get(sql).copied());
+    let plan = kept.filter(|plan| plan.types == types).unwrap_or_else(|| {
+        let plan: &'static Plan = Box::leak(Box::new(Plan::prepare(sql, &types).or_raise()));
+        OWN.with_borrow_mut(|own| own.insert(sql.to_owned(), plan));
+        plan
+    });
+    rows(plan, args, &mut f)
+}
+
+/// Runs a statement whose text is made up; its plan is not kept.
+pub fn execute(sql: &str, args: &[Cell]) -> u64 {
+    let types: Vec<_> = args.iter().map(Cell::oid).collect();
+    rows(&Plan::prepare(sql, &types).or_raise(), args, &mut |_| ())
+}
+
+fn rows(plan: &Plan, args: &[Cell], f: &mut dyn FnMut(&Row)) -> u64 {
+    let values: Vec<_> = args.iter().map(Cell::datum).collect();
+    // SAFETY: the cells carry their types, which are the plan's; the tuple table is valid until freed below.
+    unsafe {
+        let processed = plan.execute(&values, std::ptr::null_mut()).or_raise();
+        if let Some(table) = NonNull::new(pg_sys::SPI_tuptable) {
+            let table = table.as_ref();
+            for i in 0..table.numvals as usize {
+                f(&Row {
+                    tuple: *table.vals.add(i),
+                    table,
+                });
+            }
+            pg_sys::SPI_freetuptable(std::ptr::from_ref(table).cast_mut());
+        }
+        processed
+    }
+}

@@ -1,0 +1,252 @@
+//! A client's SQL: taken apart, analysed and planned once, run with parameters.
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use pgrx::pg_sys;
+
+use super::error::{catch_c, PgError};
+use super::spi::{c_string, Plan};
+
+mod raw {
+    use super::pg_sys;
+    use std::ffi::c_char;
+    extern "C-unwind" {
+        pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
+        pub fn parse_analyze_varparams(
+            statement: *mut pg_sys::RawStmt,
+            sql: *const c_char,
+            types: *mut *mut pg_sys::Oid,
+            count: *mut i32,
+            environment: *mut pg_sys::QueryEnvironment,
+        ) -> *mut pg_sys::Query;
+        pub fn parseTypeString(
+            text: *const c_char,
+            oid: *mut pg_sys::Oid,
+            typmod: *mut i32,
+            missing_ok: bool,
+        );
+        pub fn OidInputFunctionCall(
+            function: pg_sys::Oid,
+            text: *mut c_char,
+            io_param: pg_sys::Oid,
+            typmod: i32,
+        ) -> pg_sys::Datum;
+    }
+}
+
+/// Statements of one transaction with their parameters' types.
+pub struct Prepared {
+    plans: Vec<Plan>,
+    parameters: Vec<ParameterType>,
+}
+
+struct ParameterType {
+    oid: pg_sys::Oid,
+    typmod: i32,
+    input: pg_sys::Oid,
+    io_param: pg_sys::Oid,
+}
+
+impl Prepared {
+    /// Prepares every statement of `sql`. `types` are names as format_type spells them; an empty one is inferred, as for
+    /// a driver that leaves the type open. Statements a ledger transaction may not contain give CH004.
+    pub fn new(sql: &str, types: &[&str]) -> Result<Prepared, PgError> {
+        let text = c_string(sql)?;
+        let declared = types
+            .iter()
+            .map(|name| declared_type(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        // SAFETY: the parser returns a list of RawStmt that live in the current memory context.
+        let statements = unsafe {
+            let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
+            nodes(list)
+                .map(|node| node.cast::<pg_sys::RawStmt>())
+                .collect::<Vec<_>>()
+        };
+        if statements.is_empty() {
+            return Err(PgError::new(b"42601", "transaction contains no statement"));
+        }
+        let mut oids: Vec<_> = declared.iter().map(|(oid, _)| *oid).collect();
+        for statement in &statements {
+            // SAFETY: from the parser.
+            unsafe {
+                check_allowed(statement.as_ref().stmt)?;
+                infer(*statement, &text, &mut oids)?;
+            }
+        }
+        if let Some(at) = oids.iter().position(|oid| *oid == pg_sys::InvalidOid) {
+            return Err(PgError::new(
+                b"42P18",
+                format!("could not determine data type of parameter ${}", at + 1),
+            ));
+        }
+        let plans = statements
+            .iter()
+            .map(|s| Plan::prepare(own_text(sql, s), &oids))
+            .collect::<Result<_, _>>()?;
+        let parameters = oids
+            .iter()
+            .zip(&declared)
+            .map(|(oid, (_, typmod))| ParameterType::new(*oid, *typmod))
+            .collect();
+        Ok(Prepared { plans, parameters })
+    }
+
+    /// Runs the statements in order. `values` are in text form, one per parameter, None for NULL. Returns the rows
+    /// returned or changed by all statements together; rows returned are discarded.
+    pub fn run<'v>(&self, values: impl Iterator<Item = Option<&'v str>>) -> Result<u64, PgError> {
+        let values: Vec<_> = values
+            .zip(&self.parameters)
+            .map(|(text, p)| p.datum(text))
+            .collect::<Result<_, _>>()?;
+        self.plans
+            .iter()
+            .try_fold(0, |rows, plan| Ok(rows + plan.run(&values)?))
+    }
+}
+
+/// # Safety
+/// `list` must be null or a list of nodes.
+unsafe fn nodes(list: *mut pg_sys::List) -> impl Iterator<Item = NonNull<pg_sys::Node>> {
+    // SAFETY: a list has `length` elements.
+    let elements = NonNull::new(list).map_or(&[][..], |l| unsafe {
+        std::slice::from_raw_parts(l.as_ref().elements, l.as_ref().length as usize)
+    });
+    // SAFETY: elements of a node list are pointers.
+    elements
+        .iter()
+        .filter_map(|cell| NonNull::new(unsafe { cell.ptr_value }.cast()))
+}
+
+/// # Safety
+/// `statement` must come from the parser.
+unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), PgError> {
+    use pg_sys::NodeTag::*;
+    // SAFETY: the tag says which structure follows; command tags are static strings.
+    unsafe {
+        let allowed = match (*statement).type_ {
+            T_SelectStmt => (*statement.cast::<pg_sys::SelectStmt>())
+                .intoClause
+                .is_null(),
+            T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt | T_TruncateStmt => true,
+            _ => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(
+            statement,
+        )));
+        Err(not_allowed(&tag.to_string_lossy()))
+    }
+}
+
+/// The refusal of a statement of this kind.
+pub fn not_allowed(command: &str) -> PgError {
+    PgError::new(b"CH004", format!("{command} is not allowed in a ledger transaction"))
+        .hint("A ledger transaction consists of SELECT, INSERT, UPDATE, DELETE, MERGE and TRUNCATE on ledger tables.")
+}
+
+/// Fills in the types of parameters that were left open.
+///
+/// # Safety
+/// `statement` must come from the parser, from this `text`.
+unsafe fn infer(
+    statement: NonNull<pg_sys::RawStmt>,
+    text: &CStr,
+    oids: &mut Vec<pg_sys::Oid>,
+) -> Result<(), PgError> {
+    if !oids.contains(&pg_sys::InvalidOid) {
+        return Ok(());
+    }
+    // SAFETY: the analyser may move the array when it grows it, so it works on a palloc'd copy. It scribbles on the
+    // parse tree, which only serves this call: the plan is made from the text.
+    unsafe {
+        let bytes = std::mem::size_of::<pg_sys::Oid>() * oids.len();
+        let mut types = pg_sys::palloc(bytes).cast::<pg_sys::Oid>();
+        std::ptr::copy_nonoverlapping(oids.as_ptr(), types, oids.len());
+        let mut count = oids.len() as i32;
+        let (types_at, count_at) = (&raw mut types, &raw mut count);
+        catch_c(|| {
+            raw::parse_analyze_varparams(
+                statement.as_ptr(),
+                text.as_ptr(),
+                types_at,
+                count_at,
+                std::ptr::null_mut(),
+            )
+        })?;
+        if count as usize > oids.len() {
+            return Err(PgError::new(
+                b"42P02",
+                format!("there is no parameter ${count}"),
+            ));
+        }
+        for (i, oid) in oids.iter_mut().enumerate() {
+            *oid = *types.add(i);
+        }
+    }
+    Ok(())
+}
+
+fn own_text<'s>(sql: &'s str, statement: &NonNull<pg_sys::RawStmt>) -> &'s str {
+    // SAFETY: from the parser; it counts bytes of this text, and 0 means to the end.
+    let (at, length) = unsafe {
+        (
+            statement.as_ref().stmt_location.max(0) as usize,
+            statement.as_ref().stmt_len as usize,
+        )
+    };
+    let rest = sql.get(at..).unwrap_or(sql);
+    if length == 0 {
+        rest
+    } else {
+        rest.get(..length).unwrap_or(rest)
+    }
+}
+
+fn declared_type(name: &str) -> Result<(pg_sys::Oid, i32), PgError> {
+    if name.is_empty() {
+        return Ok((pg_sys::InvalidOid, -1));
+    }
+    let text = c_string(name)?;
+    let (mut oid, mut typmod) = (pg_sys::InvalidOid, -1);
+    let (oid_at, typmod_at) = (&raw mut oid, &raw mut typmod);
+    // SAFETY: out parameters are valid for the call.
+    unsafe { catch_c(|| raw::parseTypeString(text.as_ptr(), oid_at, typmod_at, false))? };
+    Ok((oid, typmod))
+}
+
+impl ParameterType {
+    fn new(oid: pg_sys::Oid, typmod: i32) -> Self {
+        let (mut input, mut io_param) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+        // SAFETY: out parameters are valid; raises for a type that does not exist.
+        unsafe { pg_sys::getTypeInputInfo(oid, &mut input, &mut io_param) };
+        ParameterType {
+            oid,
+            typmod,
+            input,
+            io_param,
+        }
+    }
+
+    fn datum(&self, text: Option<&str>) -> Result<Option<pg_sys::Datum>, PgError> {
+        let text = text.map(c_string).transpose()?;
+        let Some(text) = text else {
+            return Ok(None);
+        };
+        debug_assert_ne!(self.oid, pg_sys::InvalidOid);
+        // SAFETY: input functions do not keep or change their text; the datum lives in the current memory context.
+        let datum = unsafe {
+            catch_c(|| {
+                raw::OidInputFunctionCall(
+                    self.input,
+                    text.as_ptr().cast_mut(),
+                    self.io_param,
+                    self.typmod,
+                )
+            })?
+        };
+        Ok(Some(datum))
+    }
+}
