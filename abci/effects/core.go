@@ -20,6 +20,7 @@ const (
 	blocksAhead        = 4  // decided blocks and certificates kept beyond the database's position
 	ballotsMax         = 32 // own votes: one per execution
 	votesPerOrgMax     = 8  // live votes of one organisation
+	repairsMax         = 3  // of one block: a database may be changed again between repair and execution
 	rejoinAttempts     = 5
 	backoffDoublingMax = 20
 )
@@ -74,6 +75,7 @@ type ladder struct {
 	deviated   bool // found is compared with the certified hash, and differed
 	found      wire.Hash
 	rows       int // put right by repair
+	repairs    int
 	sinceMS    int64
 }
 
@@ -82,7 +84,7 @@ type step uint8
 const (
 	untried  step = iota // the block's first execution counts
 	retried              // the next execution is a retry
-	repaired             // the next execution is the last
+	repaired             // the next execution follows a repair
 )
 
 // Core is the decision about one organisation's database.
@@ -92,8 +94,8 @@ const (
 // Invariant E2: Commit is asked only for a decided block.
 // Invariant E3: of an organisation's votes for one execution the first counts.
 // Invariant E4: at most one operation is under way.
-// Invariant E5: this organisation votes once for one execution, whatever later executions give; for a committed
-// block it votes what it committed, in every later round.
+// Invariant E5: this organisation votes once for one execution, whatever later executions give; in the rounds after
+// it committed a block it votes what it committed.
 // Invariant E6: clients are answered after the database was seen to hold the block.
 type Core struct {
 	cfg   Config

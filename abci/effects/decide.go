@@ -111,7 +111,8 @@ func (c *Core) deviate(b *wire.OrderedBlock, found wire.Hash) {
 	c.deviateFrom(b, hash, found)
 }
 
-// deviateFrom climbs one step of the ladder: retry, repair, excluded.
+// deviateFrom climbs one step of the ladder: retry, repair, repair again, excluded. Before block 1 nothing is on
+// the ledger, so nothing can be repaired.
 func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
 	l := c.ladderOf(b.Number)
 	what := RecoveryEscalates
@@ -122,11 +123,12 @@ func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
 			l.deviated, l.found = true, found
 			what = Deviation
 		}
-	case retried:
-		l.step, l.needRepair = repaired, b.Number > 1
-	case repaired:
-		c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
-		return
+	case retried, repaired:
+		if b.Number == 1 || l.repairs == repairsMax {
+			c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
+			return
+		}
+		l.step, l.needRepair = repaired, true
 	}
 	c.report(Report{What: what, Number: b.Number, Round: b.Round, Expected: expected, Found: found})
 }

@@ -50,6 +50,7 @@ type Shell struct {
 
 	inbox chan struct{} // holds a token while items wait
 	ops   chan operation
+	ended chan struct{} // closed when the loop has ended
 
 	mu    sync.Mutex // guards all below; held for moments only
 	core  *Core
@@ -90,7 +91,7 @@ func New(opt Options) (*Shell, error) {
 	}
 	return &Shell{
 		opt: opt, core: core, log: opt.Logger, start: time.Now(),
-		inbox: make(chan struct{}, 1), ops: make(chan operation, 1),
+		inbox: make(chan struct{}, 1), ops: make(chan operation, 1), ended: make(chan struct{}),
 		cancel: map[wire.Key]context.CancelFunc{},
 	}, nil
 }
@@ -136,6 +137,8 @@ func (s *Shell) Vote(ctx context.Context, block *wire.OrderedBlock) []byte {
 	case vote := <-q.reply:
 		return vote
 	case <-ctx.Done():
+		return nil
+	case <-s.ended:
 		return nil
 	}
 }
@@ -203,7 +206,10 @@ func (s *Shell) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			s.hangUp()
+			for _, cancel := range s.cancel {
+				cancel()
+			}
+			close(s.ended)
 			return
 		case <-s.inbox:
 		case <-timer.C:
@@ -266,17 +272,6 @@ func (s *Shell) answerQuestions() {
 		q.reply <- raw
 		return false
 	})
-}
-
-// hangUp lets waiting Votes go at the end.
-func (s *Shell) hangUp() {
-	for _, q := range s.questions {
-		q.reply <- nil
-	}
-	s.questions = nil
-	for _, cancel := range s.cancel {
-		cancel()
-	}
 }
 
 // act does what the core asks; an operation goes to the worker, which is free, since one runs at a time (E4).

@@ -114,15 +114,15 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 	if c.cfg.OrderingOnly || c.excluded != "" {
 		return nil, false
 	}
-	if k.Number == c.position.Number && k.Number > 0 {
-		return c.effectsVote(k, c.position.Hash), false
-	}
 	if own := c.ballotOf(k); own != nil {
 		if own.stuck {
 			v := wire.NewStuckVote(k, own.stuckAt)
 			return &v, false
 		}
 		return c.effectsVote(k, own.hash), false
+	}
+	if k.Number == c.position.Number && k.Number > 0 {
+		return c.effectsVote(k, c.position.Hash), false
 	}
 	return nil, c.soon(k)
 }

@@ -134,7 +134,7 @@ func New(opt Options) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway key is %d bytes, want %d", len(opt.Key), ed25519.PrivateKeySize)
 	}
 	opt.Limits = opt.Limits.withDefaults()
-	if err := opt.Limits.check(); err != nil {
+	if err := opt.Limits.Check(); err != nil {
 		return nil, err
 	}
 	if opt.Now == nil {
@@ -180,7 +180,8 @@ func setDefault[T comparable](p *T, d T) {
 	}
 }
 
-func (l Limits) check() error {
+// Check refuses limits that no gateway can work with.
+func (l Limits) Check() error {
 	switch {
 	case l.PendingMax < 1 || l.PendingBytesMax < wire.ProposalBytesMax:
 		return fmt.Errorf("pending limits are %d transactions and %d bytes, want at least 1 and %d",

@@ -184,7 +184,7 @@ func (a *API) postTransaction(w http.ResponseWriter, req *http.Request, role str
 	if wait > 0 {
 		// The transaction is accepted whatever the wait says: an error here must not look like a refusal.
 		if results, err := a.Gateway.Wait(req.Context(), ids, wait); err == nil && len(results) == 1 {
-			return writeJSON(w, http.StatusOK, transactionOf(results[0]))
+			return writeJSON(w, http.StatusOK, TransactionOf(results[0]))
 		}
 	}
 	return writeJSON(w, http.StatusAccepted, accepted{ID: hex.EncodeToString(ids[0][:])})
@@ -222,7 +222,7 @@ func (a *API) getTransaction(w http.ResponseWriter, req *http.Request, _ string)
 			Detail: "It may still wait for its block, or never have been ordered.",
 		}}
 	}
-	return writeJSON(w, http.StatusOK, transactionOf(results[0]))
+	return writeJSON(w, http.StatusOK, TransactionOf(results[0]))
 }
 
 func (a *API) getBlock(w http.ResponseWriter, req *http.Request, _ string) error {
@@ -257,7 +257,7 @@ func (a *API) getStatus(w http.ResponseWriter, req *http.Request, _ string) erro
 func (a *API) getHealth(w http.ResponseWriter, req *http.Request, _ string) error {
 	s := a.Status(req.Context())
 	h := health{State: s.State, Stalled: a.Gateway.Stats().Stalled}
-	h.OK = (s.State == "serving" || s.State == "executing") && !h.Stalled
+	h.OK = (s.State == "serving" || s.State == "executing" || s.State == "ordering_only") && !h.Stalled
 	code := http.StatusOK
 	if !h.OK {
 		code = http.StatusServiceUnavailable

@@ -258,7 +258,7 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	}
 	wantSame(t, "routes", described, served)
 	types := map[string]any{
-		"Submission": submission{}, "Parameter": jsonParameter{}, "Accepted": accepted{}, "Transaction": transaction{},
+		"Submission": submission{}, "Parameter": jsonParameter{}, "Accepted": accepted{}, "Transaction": Transaction{},
 		"Block": block{}, "Certificate": certificate{}, "Vote": vote{}, "Status": Status{}, "Queue": Queue{},
 		"Health": health{}, "Failure": failure{},
 	}

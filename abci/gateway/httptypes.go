@@ -45,7 +45,8 @@ type accepted struct {
 	ID string `json:"id"`
 }
 
-type transaction struct {
+// Transaction is an outcome, for machines: GET /v1/transactions/{id} and "chainify submit --json".
+type Transaction struct {
 	ID        string `json:"id"`
 	Block     uint64 `json:"block"`
 	Index     uint32 `json:"index"`
@@ -55,8 +56,9 @@ type transaction struct {
 	Message   string `json:"message,omitempty"`
 }
 
-func transactionOf(r wire.TxResult) transaction {
-	return transaction{
+// TransactionOf makes the JSON form of an outcome.
+func TransactionOf(r wire.TxResult) Transaction {
+	return Transaction{
 		ID: hex.EncodeToString(r.ID[:]), Block: r.Block, Index: r.Index, Succeeded: r.Succeeded, Rows: r.Rows,
 		SQLState: r.SQLState, Message: r.Message,
 	}

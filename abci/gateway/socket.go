@@ -207,3 +207,6 @@ func (s *Socket) checkPeer(conn *net.UnixConn) error {
 	}
 	return nil
 }
+
+// Close releases a socket that was never served.
+func (s *Socket) Close() error { return s.listener.Close() }

@@ -61,7 +61,7 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 // certify applies the certificate, if there is one, and tallies. It returns the index of the first bundle.
 func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 	if len(b.Txs) > 0 && b.Txs[0].certificate != nil {
-		if err := s.applyCertificate(b.Height, b.Txs[0].certificate); err != nil {
+		if err := s.applyCertificate(b, b.Txs[0].certificate); err != nil {
 			return 0, fmt.Errorf("transaction 0: %w", err)
 		}
 		bundles = 1
@@ -81,14 +81,14 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 		s.certified, s.certifiedHash = s.pending.Number, verdict.hash
 		s.pending = nil
 	case nextRoundVerdict:
-		s.pending = s.pending.nextRound(verdict, b.TimeMicro, s.registry.parameters)
+		s.pending = s.pending.nextRound(verdict, s.registry.parameters)
 		result.Advanced = true
 	}
 	return bundles, nil
 }
 
 // applyCertificate checks a certificate against the pending ledger block and adds what it carries.
-func (s *State) applyCertificate(height int64, c *wire.EffectCertificate) error {
+func (s *State) applyCertificate(b Block, c *wire.EffectCertificate) error {
 	p := s.pending
 	if p == nil {
 		return fmt.Errorf("certificate for block %d, nothing is pending", c.Block)
@@ -99,11 +99,14 @@ func (s *State) applyCertificate(height int64, c *wire.EffectCertificate) error 
 	next := *p
 	next.Votes, next.Revealed = slices.Clone(p.Votes), slices.Clone(p.Revealed)
 	for i, extended := range c.Votes {
-		vote, err := s.checkVote(&next, height, extended)
+		vote, err := s.checkVote(&next, b.Height, extended)
 		if err != nil {
 			return fmt.Errorf("vote %d: %w", i, err)
 		}
 		next.Votes = append(next.Votes, vote)
+	}
+	if len(p.Votes) < s.registry.consent && len(next.Votes) >= s.registry.consent {
+		next.SinceMicro = b.TimeMicro
 	}
 	if len(c.LedgerBlockHash) > 0 {
 		hash := wire.Hash(c.LedgerBlockHash)
@@ -201,7 +204,6 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
-		SinceMicro: b.TimeMicro,
 	}
 	return nil
 }

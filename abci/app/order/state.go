@@ -34,7 +34,7 @@ type Pending struct {
 	TxCount   uint32    `json:"tx_count"`
 
 	Round         uint32   `json:"round"`
-	SinceMicro    int64    `json:"since"` // block time at which the round began
+	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
 	Quarantined   []uint32 `json:"quarantined"`
 	QuarantineAll bool     `json:"quarantine_all"`
 

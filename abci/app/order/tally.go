@@ -35,7 +35,7 @@ func (p *Pending) tally(n, c int, now int64, parameters Parameters) verdict {
 	if max(agreeing, p.unrevealed(), stuckVotes)+silent < c {
 		return verdict{kind: nextRoundVerdict}
 	}
-	// Time runs only against organisations that disagree. While fewer than c have voted at all, the others are
+	// Time runs only once c organisations have voted, that is, against some that disagree. Before, the others are
 	// away, and no further round could bring what this one cannot.
 	if len(p.Votes) >= c && now-p.SinceMicro > roundTimeoutMicro(p.Round, parameters) {
 		return verdict{kind: nextRoundVerdict}
@@ -85,11 +85,10 @@ func (p *Pending) mostStuck() (index uint32, votes int) {
 }
 
 // nextRound returns the pending block in its next effect round, without votes.
-func (p *Pending) nextRound(v verdict, now int64, parameters Parameters) *Pending {
+func (p *Pending) nextRound(v verdict, parameters Parameters) *Pending {
 	next := *p
 	next.Round++
-	next.SinceMicro = now
-	next.Votes, next.Revealed = nil, nil
+	next.Votes, next.Revealed, next.SinceMicro = nil, nil, 0
 	if v.stuck != nil && !slices.Contains(p.Quarantined, *v.stuck) {
 		next.Quarantined = append(slices.Clone(p.Quarantined), *v.stuck)
 		slices.Sort(next.Quarantined)

@@ -87,9 +87,6 @@ impl LedgerBlock {
         if self.number == 0 {
             return Err(WireError::new("number", "is 0"));
         }
-        if self.order_height == 0 {
-            return Err(WireError::new("order_height", "is 0"));
-        }
         if self.outcomes.count() == 0 {
             return Err(WireError::new("tx_count", "is 0"));
         }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod block_buffer;
 pub mod certificate;
 mod error;
@@ -22,7 +23,7 @@ pub use header::LedgerBlock;
 pub use names::{check_chain_id, check_organisation, check_role, CHAIN_ID_BYTES_MAX, NAME_BYTES_MAX};
 pub use outcomes::Outcomes;
 pub use transaction::{
-    decode_proposal, decode_strict, tx_id, tx_root, Transaction, PARAMETERS_MAX, PROPOSAL_BYTES_MAX,
+    decode_proposal, decode_strict, tx_id, tx_root, Transaction, AGREEMENTS_MAX, PARAMETERS_MAX, PROPOSAL_BYTES_MAX,
 };
 
 use sha2::{Digest, Sha256};

@@ -11,6 +11,8 @@ use crate::{sha256, Hash, WireError};
 pub const PROPOSAL_BYTES_MAX: usize = 524_288;
 /// Parameters of a transaction.
 pub const PARAMETERS_MAX: usize = 1_000;
+/// Agreements of a transaction.
+pub const AGREEMENTS_MAX: usize = 1_000;
 
 const HASH_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
@@ -56,9 +58,12 @@ impl Transaction {
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let chained: ChainedTx = decode_strict(bytes, "transaction")?;
         let signed = chained.proposal.ok_or_else(|| WireError::new("transaction.proposal", "is missing"))?;
-        let proposal = decode_proposal(&signed.proposal)?;
+        let proposal = decode_proposal(&signed.proposal).map_err(|error| error.within("transaction"))?;
         if !signed.signature.is_empty() {
             check_bytes("transaction.proposal.signature", &signed.signature, SIGNATURE_BYTES)?;
+        }
+        if chained.agreements.len() > AGREEMENTS_MAX {
+            return Err(WireError::new("transaction.agreements", format!("more than {AGREEMENTS_MAX}")));
         }
         for (i, agreement) in chained.agreements.iter().enumerate() {
             check_agreement(agreement).map_err(|error| error.within(&format!("transaction.agreements[{i}]")))?;

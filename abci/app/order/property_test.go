@@ -1,0 +1,248 @@
+package order_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "seed of the random schedules; 0: a new one")
+
+func newRandom(t *testing.T) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d; repeat with -seed %d", seed, seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// model is the rules of spec/effect-consensus.md written down without regard to cost: it keeps every accepted
+// transaction for ever, and for each round what every organisation said, in clear.
+type model struct {
+	n, c      int
+	accepted  map[string]bool // organisation/nonce/expiry
+	ordered   uint64
+	pending   bool
+	round     int
+	said      map[int]string // organisation → hash letter or "stuck<i>"
+	revealed  []byte
+	since     int64
+	quarant   []uint32
+	all       bool
+	certified []string // block:hash
+}
+
+func (m *model) tally(now int64) {
+	if !m.pending {
+		return
+	}
+	count := map[string]int{}
+	for _, what := range m.said {
+		count[what]++
+	}
+	best, bestCount := byte(0), 0
+	for _, hash := range m.revealed {
+		if count[string(hash)] > bestCount {
+			best, bestCount = hash, count[string(hash)]
+		}
+	}
+	silent := m.n - len(m.said)
+	if bestCount >= m.c {
+		m.certified = append(m.certified, fmt.Sprintf("%d:%c", m.ordered, best))
+		m.pending = false
+		return
+	}
+	hope := bestCount
+	hidden := 0
+	for what, votes := range count {
+		if len(what) > 1 {
+			hope = max(hope, votes)
+		} else if !slices.Contains(m.revealed, what[0]) {
+			hidden += votes
+		}
+	}
+	for i := range uint32(8) {
+		if count[fmt.Sprintf("stuck%d", i)] >= m.c {
+			if !slices.Contains(m.quarant, i) {
+				m.quarant = append(m.quarant, i)
+				slices.Sort(m.quarant)
+			}
+			m.next()
+			return
+		}
+	}
+	timeout := min(10_000_000*int64(m.round+1), 60_000_000)
+	if max(hope, hidden)+silent < m.c || len(m.said) >= m.c && now-m.since > timeout {
+		m.next()
+	}
+}
+
+func (m *model) next() {
+	m.round++
+	m.all = m.all || m.round > 3
+	m.said, m.revealed, m.since = map[int]string{}, nil, 0
+}
+
+type tx struct {
+	org               int
+	nonce, validUntil uint64
+}
+
+func (x tx) String() string { return fmt.Sprintf("o%d/%d/%d", x.org, x.nonce, x.validUntil) }
+
+// TestRandomSchedulesFollowTheModel plays random votes, reveals, bundles, replays and pauses, and compares after each
+// block; a state restored from its record in between must go on alike.
+func TestRandomSchedulesFollowTheModel(t *testing.T) {
+	random := newRandom(t)
+	for range 60 {
+		n := 1 + random.IntN(6)
+		playRandom(t, random, n, 1+random.IntN(n))
+	}
+}
+
+func playRandom(t *testing.T, random *rand.Rand, n, c int) {
+	consortium := ordertest.New(n, c)
+	registry := consortium.Registry(t)
+	state := registry.Genesis(1)
+	m := &model{n: n, c: c, accepted: map[string]bool{}}
+	var live []order.Accepted
+	now := int64(0)
+	for step := range 60 {
+		now += random.Int64N(8_000_000)
+		height := state.Height() + 1
+		block := order.Block{Height: height, TimeMicro: now, Hash: wire.Hash{byte(height), byte(height >> 8)}}
+		var raw [][]byte
+		if certificate := m.vote(random, consortium, state, now); certificate != nil {
+			raw = append(raw, certificate)
+		}
+		m.tally(now)
+		if !m.pending {
+			raw = append(raw, m.bundle(random, consortium, height)...)
+		}
+		for _, bytes := range raw {
+			opened, err := registry.Open(bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			block.Txs = append(block.Txs, opened)
+		}
+		next, result, err := state.Apply(block)
+		if err != nil {
+			t.Fatalf("n=%d c=%d step %d: %v", n, c, step, err)
+		}
+		quiet := next.AppHash() == state.AppHash()
+		live = append(live, next.Added()...)
+		next.Settle()
+		if stays := next.Pending() != nil; quiet == stays {
+			t.Fatalf("n=%d c=%d step %d: AppHash unchanged is %t while pending is %t (A1)", n, c, step, quiet, stays)
+		}
+		m.compare(t, next, result)
+		state = next
+		if random.IntN(4) == 0 {
+			state = restored(t, registry, state, live)
+		}
+	}
+}
+
+func restored(t *testing.T, registry *order.Registry, state *order.State, live []order.Accepted) *order.State {
+	record, err := state.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := func(a order.Accepted) bool { return a.ValidUntil <= uint64(state.Height()) }
+	back, err := registry.Restore(record, slices.DeleteFunc(slices.Clone(live), expired))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.AppHash() != state.AppHash() {
+		t.Fatalf("restored AppHash %x, want %x", back.AppHash(), state.AppHash())
+	}
+	return back
+}
+
+// vote lets some silent organisations speak and perhaps reveals a hash that is among what was said.
+func (m *model) vote(random *rand.Rand, c *ordertest.Consortium, state *order.State, now int64) []byte {
+	if !m.pending || random.IntN(3) == 0 {
+		return nil
+	}
+	key, before := state.Pending().Key(), len(m.said)
+	var votes []*wire.ExtendedVote
+	for _, i := range random.Perm(m.n) {
+		if m.said[i] != "" || random.IntN(2) == 0 {
+			continue
+		}
+		if random.IntN(5) == 0 {
+			index := uint32(random.IntN(int(state.Pending().TxCount)))
+			m.said[i] = fmt.Sprintf("stuck%d", index)
+			votes = append(votes, c.Sign(i, state.Height(), wire.NewStuckVote(key, index)))
+		} else {
+			hash := "AAAAB"[random.IntN(5)]
+			m.said[i] = string(hash)
+			votes = append(votes, c.Effects(i, state.Height(), key, wire.Hash{hash}))
+		}
+	}
+	if before < m.c && len(m.said) >= m.c {
+		m.since = now
+	}
+	certificate := state.Certificate(votes, func(wire.Key) (wire.Hash, bool) {
+		return wire.Hash{"AB"[random.IntN(2)]}, random.IntN(2) == 0
+	})
+	if certificate == nil {
+		return nil
+	}
+	if len(certificate.LedgerBlockHash) > 0 {
+		m.revealed = append(m.revealed, certificate.LedgerBlockHash[0])
+	}
+	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: certificate}})
+}
+
+func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height int64) (raw [][]byte) {
+	some := false
+	for range random.IntN(3) {
+		org := random.IntN(m.n)
+		var proposals []*wire.Proposal
+		for range 1 + random.IntN(4) {
+			x := tx{org, random.Uint64N(20), uint64(height) - 2 + random.Uint64N(6)}
+			proposals = append(proposals, c.Proposal(org, x.nonce, x.validUntil))
+			if int64(x.validUntil) >= height && !m.accepted[x.String()] {
+				m.accepted[x.String()], some = true, true
+			}
+		}
+		raw = append(raw, c.Bundle(org, proposals...))
+	}
+	if some {
+		*m = model{n: m.n, c: m.c, accepted: m.accepted, ordered: m.ordered + 1, certified: m.certified, pending: true, said: map[int]string{}}
+	}
+	return raw
+}
+
+func (m *model) compare(t *testing.T, state *order.State, result *order.Result) {
+	t.Helper()
+	p := state.Pending()
+	if state.LastOrdered() != m.ordered || (p != nil) != m.pending {
+		t.Fatalf("ordered %d pending %t, model %d %t", state.LastOrdered(), p != nil, m.ordered, m.pending)
+	}
+	if c := result.Certified; c != nil {
+		if got, want := fmt.Sprintf("%d:%c", c.Number, c.Hash[0]), m.certified[len(m.certified)-1]; got != want || len(c.Votes) < m.c {
+			t.Fatalf("certified %s with %d votes, model %s with %d", got, len(c.Votes), want, m.c)
+		}
+	}
+	if certified, _ := state.LastCertified(); int(certified) != len(m.certified) {
+		t.Fatalf("certified %d, model %d", certified, len(m.certified))
+	}
+	if p == nil {
+		return
+	}
+	got := fmt.Sprint(p.Round, p.QuarantineAll, p.Quarantined, len(p.Votes), len(p.Revealed))
+	if want := fmt.Sprint(m.round, m.all, m.quarant, len(m.said), len(m.revealed)); got != want {
+		t.Fatalf("pending %s, model %s", got, want)
+	}
+}

@@ -1,0 +1,212 @@
+package order_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+var update = flag.Bool("update", false, "rewrite the outputs in testdata")
+
+// TestTranscripts plays testdata/*.txt: each line before ---- is an order block, what follows is what it did.
+//
+//	consortium n=4 c=3                          organisations o0 to o3; c=0 is the default
+//	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
+//	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
+//
+// Rewrite with: go test ./app/order -run Transcripts -update
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { playFile(t, file) })
+	}
+}
+
+func playFile(t *testing.T, file string) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &player{t: t}
+	var out strings.Builder
+	for i, section := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
+		input, want, _ := strings.Cut(section+"\n", "\n----\n")
+		got := ""
+		for line := range strings.Lines(input) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				got += p.play(line)
+			}
+		}
+		if want = strings.TrimSpace(want); strings.TrimSpace(got) != want && !*update {
+			t.Errorf("section %d\n%s\ngot:\n%s\nwant:\n%s", i, input, got, want)
+		}
+		fmt.Fprintf(&out, "%s\n----\n%s\n\n", input, strings.TrimSpace(got))
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type player struct {
+	t          *testing.T
+	consortium *ordertest.Consortium
+	state      *order.State
+}
+
+func (p *player) play(line string) string {
+	fields := strings.Fields(line)
+	switch fields[0] {
+	case "consortium":
+		n, c := 0, 0
+		for _, field := range fields[1:] {
+			name, value, _ := strings.Cut(field, "=")
+			*map[string]*int{"n": &n, "c": &c}[name] = p.number(value)
+		}
+		p.consortium = ordertest.New(n, c)
+		registry := p.consortium.Registry(p.t)
+		p.state = registry.Genesis(1)
+		return fmt.Sprintf("%d organisations, consent %d\n", n, registry.Consent())
+	case "block":
+		return p.block(fields[1:])
+	default:
+		p.t.Fatalf("unknown line %q", line)
+		return ""
+	}
+}
+
+func (p *player) number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+func (p *player) block(fields []string) string {
+	b := order.Block{Height: p.state.Height() + 1, Hash: wire.Hash{byte(p.state.Height() + 1)}}
+	var votes []*wire.ExtendedVote
+	var reveal *wire.Hash
+	var bundles [][]byte
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "t":
+			b.TimeMicro = int64(p.number(value)) * 1_000_000
+		case "bundle":
+			bundles = append(bundles, p.bundle(value))
+		case "votes":
+			votes = p.votes(value)
+		case "reveal":
+			reveal = &wire.Hash{value[0]}
+		default:
+			p.t.Fatalf("unknown field %q", field)
+		}
+	}
+	raw := bundles
+	if votes != nil || reveal != nil {
+		raw = append([][]byte{ordertest.Certificate(p.key(), reveal, votes...)}, bundles...)
+	}
+	for _, tx := range raw {
+		opened, err := p.state.Registry().Open(tx)
+		if err != nil {
+			return fmt.Sprintf("refused: %v\n", err)
+		}
+		b.Txs = append(b.Txs, opened)
+	}
+	return p.apply(b)
+}
+
+// key names what is voted on: the pending block, or else one that is not there.
+func (p *player) key() wire.Key {
+	if pending := p.state.Pending(); pending != nil {
+		return pending.Key()
+	}
+	return wire.Key{Number: 1}
+}
+
+func (p *player) bundle(s string) []byte {
+	who, rest, _ := strings.Cut(s, ":")
+	nonces, until, _ := strings.Cut(rest, "@")
+	i := p.number(who[1:])
+	var proposals []*wire.Proposal
+	for _, nonce := range strings.Split(nonces, ",") {
+		proposals = append(proposals, p.consortium.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until))))
+	}
+	return p.consortium.Bundle(i, proposals...)
+}
+
+func (p *player) votes(s string) (votes []*wire.ExtendedVote) {
+	for _, vote := range strings.Split(s, ",") {
+		who, what, _ := strings.Cut(vote, ":")
+		i, key := p.number(who[1:]), p.key()
+		if at, stuck := strings.CutPrefix(what, "stuck"); stuck {
+			votes = append(votes, p.consortium.Sign(i, p.state.Height(), wire.NewStuckVote(key, uint32(p.number(at)))))
+		} else {
+			votes = append(votes, p.consortium.Effects(i, p.state.Height(), key, wire.Hash{what[0]}))
+		}
+	}
+	slices.SortFunc(votes, func(a, b *wire.ExtendedVote) int {
+		return strings.Compare(string(a.ValidatorAddress), string(b.ValidatorAddress))
+	})
+	return votes
+}
+
+// apply plays a block and says what it did.
+func (p *player) apply(b order.Block) string {
+	before := p.state
+	next, result, err := before.Apply(b)
+	if err != nil {
+		return fmt.Sprintf("refused: %v\n", err)
+	}
+	hashBefore := before.AppHash()
+	next.Settle()
+	p.state = next
+	var out strings.Builder
+	fmt.Fprintf(&out, "height %d:", b.Height)
+	if len(result.Codes) > 0 {
+		fmt.Fprintf(&out, " codes %v", result.Codes)
+	}
+	for _, r := range result.Refused {
+		fmt.Fprintf(&out, ", refused %q", r.Message)
+	}
+	if c := result.Certified; c != nil {
+		fmt.Fprintf(&out, ", certified block %d as %c in round %d by", c.Number, c.Hash[0], c.Round)
+		for _, v := range c.Votes {
+			fmt.Fprintf(&out, " %s", v.Organisation)
+		}
+	}
+	if result.Ordered != nil {
+		fmt.Fprintf(&out, ", ordered block %d with %d transactions", next.LastOrdered(), len(result.Ordered.IDs))
+	}
+	if result.Advanced {
+		fmt.Fprintf(&out, ", next round")
+	}
+	if q := next.Pending(); q != nil {
+		fmt.Fprintf(&out, ", pending block %d round %d", q.Number, q.Round)
+		if len(q.Quarantined) > 0 {
+			fmt.Fprintf(&out, " quarantined %v", q.Quarantined)
+		}
+		if q.QuarantineAll {
+			fmt.Fprintf(&out, " all quarantined")
+		}
+		fmt.Fprintf(&out, " votes %d revealed %d age %d", len(q.Votes), len(q.Revealed), next.Age())
+	}
+	if next.AppHash() == hashBefore {
+		out.WriteString(", quiet")
+	}
+	return strings.Replace(out.String(), ":,", ":", 1) + "\n"
+}

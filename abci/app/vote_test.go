@@ -1,0 +1,225 @@
+package app
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+
+	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// oddEffects answers votes as a test wants.
+type oddEffects struct {
+	*fakeEffects
+	vote func(context.Context, *wire.OrderedBlock) []byte
+}
+
+func (o oddEffects) Vote(ctx context.Context, b *wire.OrderedBlock) []byte { return o.vote(ctx, b) }
+
+func TestOwnVoteIsCheckedBeforeItIsSigned(t *testing.T) {
+	c := newChain(t, 4, 3)
+	block := c.order(1)
+	key := block.Key()
+	for name, vote := range map[string][]byte{
+		"garbage":       []byte("garbage"),
+		"another block": wire.NewStuckVote(wire.Key{Number: 9}, 0).Encode(),
+		"another round": wire.NewStuckVote(wire.Key{Number: 1, OrderHash: key.OrderHash, Round: 1}, 0).Encode(),
+	} {
+		c.app.opt.Effects = oddEffects{c.effects, func(context.Context, *wire.OrderedBlock) []byte { return vote }}
+		if got := c.extend(); len(got) != 0 {
+			t.Errorf("%s: extension %x, want none", name, got)
+		}
+	}
+}
+
+func TestVoteWaitsNoLongerThanItsTimeout(t *testing.T) {
+	c := newChain(t, 4, 3)
+	c.order(1)
+	c.app.opt.VoteTimeout = 20 * time.Millisecond
+	c.app.opt.Effects = oddEffects{c.effects, func(ctx context.Context, _ *wire.OrderedBlock) []byte {
+		<-ctx.Done()
+		return nil
+	}}
+	start := time.Now()
+	if got := c.extend(); len(got) != 0 || time.Since(start) > 5*time.Second {
+		t.Errorf("extension %x after %s, want none after 20ms", got, time.Since(start))
+	}
+}
+
+func TestPrecommitsAreHeldBackWhenABlockStaysPending(t *testing.T) {
+	c := newChain(t, 4, 3)
+	c.order(1)
+	took := func() time.Duration {
+		start := time.Now()
+		c.extend()
+		return time.Since(start)
+	}
+	for range holdBackAge + 1 {
+		c.decide(nil)
+	}
+	if d := took(); d < c.app.opt.HoldBack {
+		t.Errorf("precommit after %s, want %s", d, c.app.opt.HoldBack)
+	}
+}
+
+// What is speculative is started where ProcessProposal was not asked, and not twice.
+func TestExtendVoteExecutesWhatWasNotProcessed(t *testing.T) {
+	c := newChain(t, 4, 3)
+	raw := c.bundle(1)
+	vote, err := wire.DecodeEffectVote(c.extend(raw))
+	if err != nil || vote.Number != 1 {
+		t.Fatalf("vote %+v, %v", vote, err)
+	}
+}
+
+// A round that a proposal begins is executed once it is decided, so that proposal's own precommit says nothing.
+func TestNoVoteInTheProposalThatBeginsARound(t *testing.T) {
+	c := newChain(t, 2, 2)
+	block := c.order(1)
+	key, own := block.Key(), c.hashOf(block)
+	first, second := c.consortium.Effects(0, c.height, key, own), c.consortium.Effects(1, c.height, key, wire.Hash{6})
+	votes := []*wire.ExtendedVote{first, second}
+	sortVotes(votes)
+	split := ordertest.Certificate(key, &own, votes...)
+	if got := c.extend(split); len(got) != 0 {
+		t.Errorf("extension %x, want none", got)
+	}
+	c.decide(nil, split)
+	d := c.effects.decided[len(c.effects.decided)-1]
+	if d.Ordered == nil || d.Ordered.Round != 1 || d.Ordered.Number != 1 || len(d.Ordered.Transactions) == 0 {
+		t.Fatalf("decided %+v, want block 1 in round 1", d)
+	}
+	if vote, err := wire.DecodeEffectVote(c.extend()); err != nil || vote.Round != 1 {
+		t.Errorf("vote %+v, %v; want one of round 1", vote, err)
+	}
+	if stored, err := c.app.Ordered(1); err != nil || stored.Round != 1 {
+		t.Errorf("stored block %+v, %v; want round 1", stored, err)
+	}
+}
+
+func TestVerifyVoteExtensionAcceptsWhateverIsWellFormed(t *testing.T) {
+	c := newChain(t, 4, 3)
+	block := c.order(1)
+	other := wire.NewEffectsVote(block.Key(), "o1", wire.Hash{3}).Encode()
+	for name, test := range map[string]struct {
+		extension, address []byte
+		accept             bool
+	}{
+		"empty":             {nil, c.consortium.Address(1), true},
+		"different effects": {other, c.consortium.Address(1), true},
+		"another block":     {wire.NewStuckVote(wire.Key{Number: 77}, 1).Encode(), c.consortium.Address(1), true},
+		"garbage":           {[]byte("garbage"), c.consortium.Address(1), false},
+		"too long":          {make([]byte, 150), c.consortium.Address(1), false},
+		"unknown validator": {other, make([]byte, 20), false},
+	} {
+		out, err := c.app.VerifyVoteExtension(ctx, &abci.RequestVerifyVoteExtension{Height: c.height, ValidatorAddress: test.address, VoteExtension: test.extension})
+		if err != nil || out.IsAccepted() != test.accept {
+			t.Errorf("%s: %v, %v; want accepted %t", name, out, err, test.accept)
+		}
+	}
+	before := c.effects.seen
+	if before != 2 {
+		t.Errorf("effects saw %d votes, want 2", before)
+	}
+	c.verify(0, wire.NewEffectsVote(block.Key(), "o0", wire.Hash{3}))
+	if c.effects.seen != before {
+		t.Error("own precommit reported as seen")
+	}
+}
+
+func (c *chain) verify(i int, vote wire.EffectVote) {
+	c.t.Helper()
+	if _, err := c.app.VerifyVoteExtension(ctx, &abci.RequestVerifyVoteExtension{
+		Height: c.height, ValidatorAddress: c.consortium.Address(i), VoteExtension: vote.Encode(),
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// E3: the first vote counts, a different one is evidence, from precommits and from the last commit.
+func TestConflictingVotesAreEvidence(t *testing.T) {
+	c := newChain(t, 4, 3)
+	block := c.order(1)
+	key := block.Key()
+	vote := func(i int, hash byte) wire.EffectVote {
+		return wire.NewEffectsVote(key, []string{"o0", "o1", "o2", "o3"}[i], wire.Hash{hash})
+	}
+	c.verify(1, vote(1, 1))
+	c.verify(1, vote(1, 1))
+	c.verify(2, vote(2, 1))
+	if n := c.app.EvidenceCount(); n != 0 {
+		t.Fatalf("%d pieces of evidence from equal votes", n)
+	}
+	c.verify(1, vote(1, 2))
+	c.verify(1, vote(1, 2))
+	if found := c.app.Evidence(); len(found) != 1 || found[0].Organisation != "o1" || found[0].First != vote(1, 1) || found[0].Second != vote(1, 2) {
+		t.Fatalf("evidence %+v", found)
+	}
+	// On the chain first, another in the last commit, signed; a forged one shows nothing.
+	c.decide([]*wire.ExtendedVote{c.consortium.Sign(3, c.height+1, vote(3, 2))}, ordertest.Certificate(key, nil, c.consortium.Sign(3, c.height, vote(3, 1))))
+	c.prepare()
+	found := c.app.Evidence()
+	if len(found) != 2 || found[1].Organisation != "o3" || found[1].SecondSigned == nil {
+		t.Fatalf("evidence %+v", found)
+	}
+	c.commit.Votes[0].VoteExtension = vote(3, 5).Encode()
+	c.prepare()
+	if n := c.app.EvidenceCount(); n != 2 {
+		t.Errorf("%d pieces of evidence, want 2: a forged vote counted", n)
+	}
+	if status, _ := c.app.Status(); status.Evidence != 2 || len(status.Pending.Voted) != 1 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestProposalKeepsToTheBlocksSize(t *testing.T) {
+	c := newChain(t, 4, 3, func(c *ordertest.Consortium) { c.Genesis.Parameters.BlockTransactionsMax = 3 })
+	var mempool [][]byte
+	for i := range uint64(5) {
+		mempool = append(mempool, c.bundle(i))
+	}
+	if txs := c.prepare(mempool...); len(txs) != 3 {
+		t.Errorf("%d bundles, want the block's bound of 3", len(txs))
+	}
+	out, err := c.app.PrepareProposal(ctx, &abci.RequestPrepareProposal{
+		MaxTxBytes: 2 * sizeInBlock(mempool[1]), Txs: mempool, Height: 1, Time: c.now(),
+	})
+	if err != nil || len(out.Txs) != 2 {
+		t.Errorf("%d bundles, %v; want the 2 that fit", len(out.GetTxs()), err)
+	}
+	// A bundle in which nothing lives is proposed: only a block takes it out of the mempool.
+	expired := c.consortium.Bundle(0, c.consortium.Proposal(0, 1, 0))
+	if txs := c.prepare(expired); len(txs) != 1 || !c.process(txs...) {
+		t.Errorf("%d transactions proposed, want the expired bundle", len(txs))
+	}
+	if res := c.finalize(expired); res.TxResults[0].Code != 1 {
+		t.Errorf("code %d, want 1", res.TxResults[0].Code)
+	}
+	// Half the votes still go where all do not fit.
+	block := c.order(9)
+	for i := range 4 {
+		v := c.consortium.Effects(i, c.height, block.Key(), c.hashOf(block))
+		c.commit.Votes = append(c.commit.Votes, abci.ExtendedVoteInfo{
+			Validator: abci.Validator{Address: v.ValidatorAddress}, BlockIdFlag: 2, VoteExtension: v.Extension, ExtensionSignature: v.Signature,
+		})
+	}
+	out, err = c.app.PrepareProposal(ctx, &abci.RequestPrepareProposal{MaxTxBytes: 500, LocalLastCommit: c.commit, Height: c.height + 1, Time: c.now()})
+	if err != nil || len(out.Txs) != 1 || !c.process(out.Txs...) {
+		t.Errorf("%d transactions, %v; want a smaller certificate", len(out.GetTxs()), err)
+	}
+}
+
+func TestStatusQuery(t *testing.T) {
+	c := newChain(t, 4, 0)
+	c.order(1)
+	out, err := c.app.Query(ctx, &abci.RequestQuery{Path: "/status"})
+	if err != nil || out.Code != 0 || len(out.Value) == 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if out, _ = c.app.Query(ctx, &abci.RequestQuery{Path: "/other"}); out.Code == 0 {
+		t.Error("another path answered")
+	}
+}

@@ -1,0 +1,292 @@
+// Package backendtest holds what a backend.Backend must do, as tests that run against every implementation, and
+// a Backend in memory for tests of what drives one.
+package backendtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Database is a database in memory. Its LedgerBlockHash is a function of the blocks executed and of Tamper.
+// Several Memory backends may be opened on it, one after the other.
+type Database struct {
+	mu         sync.Mutex
+	hashes     []wire.Hash
+	results    map[wire.TxID]wire.TxResult
+	certified  uint64
+	tampered   string
+	hopeless   bool
+	down       bool
+	unknown    bool // the next COMMIT happens, its answer gets lost
+	stuckAt    uint32
+	stuck      bool
+	delay      time.Duration
+	owner      *Memory
+	deviations []string // how recorded ones were cured
+}
+
+// NewDatabase returns an empty database.
+func NewDatabase() *Database { return &Database{results: map[wire.TxID]wire.TxResult{}} }
+
+func (d *Database) set(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+}
+
+// Tamper makes what is executed from now on come out differently; Repair undoes it.
+func (d *Database) Tamper(what string) { d.set(func() { d.tampered = what }) }
+
+// TamperHistory tampers so that Repair cannot undo it.
+func (d *Database) TamperHistory(what string) { d.set(func() { d.tampered, d.hopeless = what, true }) }
+
+// RestoreHistory makes Repair possible again.
+func (d *Database) RestoreHistory() { d.set(func() { d.hopeless = false }) }
+
+// Down makes every call fail, or ends that; what was open is lost.
+func (d *Database) Down(down bool) { d.set(func() { d.down = down; d.lose() }) }
+
+// LoseCommit makes the next COMMIT happen without an answer.
+func (d *Database) LoseCommit() { d.set(func() { d.unknown = true }) }
+
+// StickAt makes executions not end at transaction i, or ends that.
+func (d *Database) StickAt(i uint32, stuck bool) { d.set(func() { d.stuckAt, d.stuck = i, stuck }) }
+
+// Delay makes executions take that long.
+func (d *Database) Delay(delay time.Duration) { d.set(func() { d.delay = delay }) }
+
+// Deviations tells how the recorded deviations were cured.
+func (d *Database) Deviations() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.deviations...)
+}
+
+// Hashes returns the LedgerBlockHashes of the committed blocks.
+func (d *Database) Hashes() []wire.Hash {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]wire.Hash(nil), d.hashes...)
+}
+
+func (d *Database) lose() {
+	if d.owner != nil {
+		d.owner.open = nil
+	}
+}
+
+// Memory is a backend.Backend on a Database.
+type Memory struct {
+	db         *Database
+	stuckAfter time.Duration
+	open       *execution
+}
+
+type execution struct {
+	block *wire.OrderedBlock
+	backend.Execution
+}
+
+var (
+	_        backend.Backend = (*Memory)(nil)
+	errDown                  = errors.New("the database is down")
+	errOwned                 = errors.New("another node works on this database")
+)
+
+// Open returns a backend; stuckAfter bounds an execution.
+func Open(db *Database, stuckAfter time.Duration) *Memory {
+	return &Memory{db: db, stuckAfter: stuckAfter}
+}
+
+// enter begins a call; the caller unlocks.
+func (m *Memory) enter(ctx context.Context) (*Database, error) {
+	m.db.mu.Lock()
+	switch {
+	case ctx.Err() != nil:
+		return m.db, ctx.Err()
+	case m.db.down:
+		return m.db, errDown
+	case m.db.owner != nil && m.db.owner != m:
+		return m.db, errOwned
+	}
+	return m.db, nil
+}
+
+// Position reads the last committed block and makes this backend the owner of the database.
+func (m *Memory) Position(ctx context.Context) (backend.Position, error) {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	if err != nil {
+		return backend.Position{}, err
+	}
+	d.owner = m
+	p := backend.Position{Number: uint64(len(d.hashes)), Certified: d.certified}
+	if p.Number > 0 {
+		p.Hash = d.hashes[p.Number-1]
+	}
+	return p, nil
+}
+
+// Execute computes what the block would do.
+func (m *Memory) Execute(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	d, err := m.enter(ctx)
+	m.open = nil
+	delay := d.delay
+	stuckAt, stuck := d.stuckAt, d.stuck
+	d.mu.Unlock()
+	if err != nil {
+		return backend.Execution{}, err
+	}
+	if stuck {
+		delay = m.stuckAfter
+	}
+	if delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return backend.Execution{}, ctx.Err()
+		case <-timer.C:
+		}
+	}
+	if stuck {
+		return backend.Execution{}, &backend.StuckError{Index: stuckAt}
+	}
+	return m.finish(ctx, b, previous)
+}
+
+func (m *Memory) finish(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	if err != nil {
+		return backend.Execution{}, err
+	}
+	var last wire.Hash
+	if n := len(d.hashes); n > 0 {
+		last = d.hashes[n-1]
+	}
+	if b.Number != uint64(len(d.hashes))+1 || previous != last {
+		return backend.Execution{}, fmt.Errorf("execute block %d after %d: %w", b.Number, len(d.hashes), backend.ErrOutOfTurn)
+	}
+	x := execution{block: b}
+	x.Hash = sha256.Sum256(fmt.Appendf(nil, "%d %x %x %v %v %s", b.Number, b.OrderHash, last, b.Quarantined, b.QuarantineAll, d.tampered))
+	for i, id := range b.IDs {
+		r := wire.TxResult{ID: id, Block: b.Number, Index: uint32(i), Succeeded: true, Rows: 1}
+		if quarantined(b, uint32(i)) {
+			r.Succeeded, r.Rows, r.SQLState, r.Message = false, 0, "CH001", "quarantined"
+		}
+		x.Results = append(x.Results, r)
+	}
+	m.open = &x
+	return x.Execution, nil
+}
+
+func quarantined(b *wire.OrderedBlock, i uint32) bool {
+	for _, q := range b.Quarantined {
+		if q == i {
+			return true
+		}
+	}
+	return b.QuarantineAll
+}
+
+// Commit makes the open block permanent.
+func (m *Memory) Commit(ctx context.Context) error {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	x := m.open
+	m.open = nil
+	if err != nil {
+		return err
+	}
+	if x == nil {
+		return backend.ErrNothingOpen
+	}
+	d.hashes = append(d.hashes, x.Hash)
+	for _, r := range x.Results {
+		d.results[r.ID] = r
+	}
+	if d.unknown {
+		d.unknown = false
+		return errDown
+	}
+	return nil
+}
+
+// Rollback undoes the open block, if any.
+func (m *Memory) Rollback(ctx context.Context) error {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	m.open = nil
+	return err
+}
+
+// StoreCertificate keeps how far certificates go.
+func (m *Memory) StoreCertificate(ctx context.Context, c wire.Certificate) error {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case c.Number > uint64(len(d.hashes)):
+		return fmt.Errorf("certificate %d: %w", c.Number, backend.ErrOutOfTurn)
+	case d.hashes[c.Number-1] != c.Hash:
+		return fmt.Errorf("certificate %d: %w", c.Number, backend.ErrBeyondRepair)
+	}
+	d.certified = max(d.certified, c.Number)
+	return nil
+}
+
+// Repair undoes Tamper.
+func (m *Memory) Repair(ctx context.Context, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) ([]backend.RowDeviation, error) {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	m.open = nil
+	switch {
+	case err != nil:
+		return nil, err
+	case d.hopeless || number == 0 || number > uint64(len(d.hashes)) || d.hashes[number-1] != certified:
+		return nil, fmt.Errorf("repair at block %d: %w", number, backend.ErrBeyondRepair)
+	case d.tampered == "":
+		return nil, nil
+	}
+	row := backend.RowDeviation{Table: "public.items", Key: []byte(`{"id": 1}`), Found: []byte(fmt.Sprintf("%q", d.tampered))}
+	d.tampered = ""
+	return []backend.RowDeviation{row}, nil
+}
+
+// RecordDeviation keeps what cured a deviation.
+func (m *Memory) RecordDeviation(ctx context.Context, _ uint64, _, _ wire.Hash, curedBy string, _ time.Duration) error {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	if err == nil {
+		d.deviations = append(d.deviations, curedBy)
+	}
+	return err
+}
+
+// Outcome looks a transaction up.
+func (m *Memory) Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error) {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	r, ok := d.results[id]
+	return r, ok && err == nil, err
+}
+
+// Close gives the database up.
+func (m *Memory) Close() error {
+	m.db.mu.Lock()
+	defer m.db.mu.Unlock()
+	m.open = nil
+	if m.db.owner == m {
+		m.db.owner = nil
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Subject is a fresh database and what the suite has to do to it behind the backend's back.
+type Subject struct {
+	// Open returns a backend on the database, as a starting node would; the test closes it. Its limit for one
+	// transaction is about a second.
+	Open func(t *testing.T) backend.Backend
+	// Block returns a block that a database at number-1 executes with at least one success and one change.
+	Block func(number uint64) *wire.OrderedBlock
+	// Tamper changes a row on the ledger; TamperHistory does so beyond repair. Both after block 2.
+	Tamper, TamperHistory func(t *testing.T)
+	// Stick makes block n not end at its transaction 0: it returns such a block and how to end that.
+	Stick func(number uint64) (block *wire.OrderedBlock, end func())
+}
+
+const callLimit = 30 * time.Second
+
+// Run runs the conformance suite; fresh makes a new subject for each test.
+func Run(t *testing.T, fresh func(t *testing.T) Subject) {
+	for _, c := range []struct {
+		name string
+		test func(*run)
+	}{
+		{"a rolled back block leaves no trace", testRollback},
+		{"a committed block is the position", testCommit},
+		{"blocks out of turn are refused", testOutOfTurn},
+		{"executing again replaces the open block", testReplace},
+		{"cancelling an execution ends it", testCancel},
+		{"a transaction that does not end is named", testStuck},
+		{"quarantined transactions are not run", testQuarantine},
+		{"certificates are kept beside blocks", testCertificate},
+		{"repair undoes tampering", testRepair},
+		{"what is beyond repair is said to be", testBeyondRepair},
+		{"two nodes do not share a database", testOwner},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := fresh(t)
+			ctx, cancel := context.WithTimeout(context.Background(), 2*callLimit)
+			t.Cleanup(cancel)
+			r := &run{T: t, s: s, ctx: ctx}
+			r.b = r.start()
+			c.test(r)
+		})
+	}
+}
+
+type run struct {
+	*testing.T
+	s   Subject
+	b   backend.Backend
+	ctx context.Context
+}
+
+func (r *run) must(what string, err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (r *run) want(what string, err, want error) {
+	r.Helper()
+	if !errors.Is(err, want) {
+		r.Fatalf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// start opens the database and waits until it is ours.
+func (r *run) start() backend.Backend {
+	b := r.s.Open(r.T)
+	r.Cleanup(func() { _ = b.Close() })
+	for {
+		_, err := b.Position(r.ctx)
+		if err == nil {
+			return b
+		}
+		select {
+		case <-r.ctx.Done():
+			r.Fatalf("connect: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r *run) position() backend.Position {
+	r.Helper()
+	p, err := r.b.Position(r.ctx)
+	r.must("position", err)
+	return p
+}
+
+func (r *run) execute(b *wire.OrderedBlock) backend.Execution {
+	r.Helper()
+	x, err := r.b.Execute(r.ctx, b, r.position().Hash)
+	r.must("execute", err)
+	if len(x.Results) != len(b.IDs) {
+		r.Fatalf("%d results of %d transactions", len(x.Results), len(b.IDs))
+	}
+	return x
+}
+
+func (r *run) commit(number uint64) backend.Execution {
+	r.Helper()
+	x := r.execute(r.s.Block(number))
+	r.must("commit", r.b.Commit(r.ctx))
+	return x
+}
+
+func testRollback(r *run) {
+	if p := r.position(); p.Number != 0 || p.Hash != (wire.Hash{}) || p.Certified != 0 {
+		r.Fatalf("a fresh database is at %+v", p)
+	}
+	first := r.execute(r.s.Block(1))
+	r.must("roll back", r.b.Rollback(r.ctx))
+	if p := r.position(); p.Number != 0 {
+		r.Fatalf("after a rollback the position is %d", p.Number)
+	}
+	_, found, err := r.b.Outcome(r.ctx, r.s.Block(1).IDs[0])
+	r.must("outcome", err)
+	if found {
+		r.Fatal("a transaction that was rolled back has an outcome")
+	}
+	if again := r.execute(r.s.Block(1)); again.Hash != first.Hash {
+		r.Fatalf("executed again, the block gives %x, not %x", again.Hash, first.Hash)
+	}
+	r.must("roll back", r.b.Rollback(r.ctx))
+	r.must("roll back with nothing open", r.b.Rollback(r.ctx))
+	r.want("commit with nothing open", r.b.Commit(r.ctx), backend.ErrNothingOpen)
+}
+
+func testCommit(r *run) {
+	for n := uint64(1); n <= 3; n++ {
+		x := r.commit(n)
+		if p := r.position(); p.Number != n || p.Hash != x.Hash {
+			r.Fatalf("after block %d the position is %d, %x, want %x", n, p.Number, p.Hash, x.Hash)
+		}
+		for _, want := range x.Results {
+			got, found, err := r.b.Outcome(r.ctx, want.ID)
+			r.must("outcome", err)
+			if !found || got != want {
+				r.Fatalf("outcome %+v, want %+v", got, want)
+			}
+		}
+	}
+	_, found, err := r.b.Outcome(r.ctx, wire.Hash{1})
+	r.must("outcome", err)
+	if found {
+		r.Fatal("an unknown transaction has an outcome")
+	}
+	before := r.position()
+	r.must("close", r.b.Close())
+	r.b = r.start()
+	if after := r.position(); after != before {
+		r.Fatalf("opened again, the position is %+v, want %+v", after, before)
+	}
+}
+
+func testOutOfTurn(r *run) {
+	x := r.commit(1)
+	_, err := r.b.Execute(r.ctx, r.s.Block(1), wire.Hash{})
+	r.want("a block a second time", err, backend.ErrOutOfTurn)
+	_, err = r.b.Execute(r.ctx, r.s.Block(3), x.Hash)
+	r.want("a block too far ahead", err, backend.ErrOutOfTurn)
+	_, err = r.b.Execute(r.ctx, r.s.Block(2), wire.Hash{1})
+	r.want("a block on another ledger", err, backend.ErrOutOfTurn)
+	r.commit(2)
+}
+
+func testReplace(r *run) {
+	r.execute(r.s.Block(1))
+	x := r.execute(r.s.Block(1))
+	r.must("commit", r.b.Commit(r.ctx))
+	if p := r.position(); p.Number != 1 || p.Hash != x.Hash {
+		r.Fatalf("position %+v, want block 1, %x", p, x.Hash)
+	}
+}
+
+func testCancel(r *run) {
+	r.commit(1)
+	r.commit(2)
+	stuck, end := r.s.Stick(3)
+	at := r.position()
+	ctx, cancel := context.WithCancel(r.ctx)
+	time.AfterFunc(100*time.Millisecond, cancel)
+	began := time.Now()
+	if _, err := r.b.Execute(ctx, stuck, at.Hash); err == nil {
+		r.Fatal("a cancelled execution succeeds")
+	} else if e := (*backend.StuckError)(nil); errors.As(err, &e) {
+		r.Fatalf("a cancelled execution counts as stuck: %v", err)
+	}
+	if took := time.Since(began); took > callLimit/3 {
+		r.Fatalf("cancelling took %v", took)
+	}
+	end()
+	if p := r.position(); p != at {
+		r.Fatalf("after a cancelled block the position is %+v, want %+v", p, at)
+	}
+	r.commit(3)
+}
+
+func testStuck(r *run) {
+	r.commit(1)
+	r.commit(2)
+	stuck, end := r.s.Stick(3)
+	_, err := r.b.Execute(r.ctx, stuck, r.position().Hash)
+	var e *backend.StuckError
+	if !errors.As(err, &e) || e.Index != 0 {
+		r.Fatalf("%v, want stuck at transaction 0", err)
+	}
+	end()
+	r.commit(3)
+}
+
+func testQuarantine(r *run) {
+	r.commit(1)
+	r.commit(2)
+	b := r.s.Block(3)
+	plain := r.execute(b)
+	b.Round, b.QuarantineAll = 1, true
+	all := r.execute(b)
+	if all.Hash == plain.Hash {
+		r.Fatal("a quarantined block has the hash of the block that ran")
+	}
+	for _, x := range all.Results {
+		if x.Succeeded || x.SQLState != "CH001" {
+			r.Fatalf("quarantined, but %+v", x)
+		}
+	}
+	b.QuarantineAll, b.Quarantined = false, []uint32{0}
+	if x := r.execute(b); x.Results[0].SQLState != "CH001" {
+		r.Fatalf("quarantined, but %+v", x.Results[0])
+	}
+	r.must("roll back", r.b.Rollback(r.ctx))
+}
+
+func testCertificate(r *run) {
+	x := r.commit(1)
+	c := wire.Certificate{Number: 1, Hash: x.Hash, Votes: []wire.CertifiedVote{{
+		Organisation: "a", Validator: make([]byte, 20), Height: 2, Extension: make([]byte, 78), Signature: make([]byte, 64),
+	}}}
+	open := r.execute(r.s.Block(2))
+	r.must("store certificate", r.b.StoreCertificate(r.ctx, c))
+	r.must("store certificate again", r.b.StoreCertificate(r.ctx, c))
+	wrong := c
+	wrong.Hash[0] ^= 1
+	r.want("store another certificate", r.b.StoreCertificate(r.ctx, wrong), backend.ErrBeyondRepair)
+	r.must("commit the block open meanwhile", r.b.Commit(r.ctx))
+	if p := r.position(); p.Certified != 1 || p.Number != 2 || p.Hash != open.Hash {
+		r.Fatalf("position %+v, want block 2, certificate 1", p)
+	}
+}
+
+func testRepair(r *run) {
+	r.commit(1)
+	at := r.commit(2)
+	good := r.execute(r.s.Block(3))
+	r.must("roll back", r.b.Rollback(r.ctx))
+	r.s.Tamper(r.T)
+	bad := r.execute(r.s.Block(3))
+	if bad.Hash == good.Hash {
+		r.Fatal("tampering does not show in the hash")
+	}
+	rows, err := r.b.Repair(r.ctx, 2, at.Hash, 3, bad.Hash) // with the block still open
+	r.must("repair", err)
+	if len(rows) == 0 || rows[0].Table == "" {
+		r.Fatalf("repair reports %+v", rows)
+	}
+	rows, err = r.b.Repair(r.ctx, 2, at.Hash, 3, bad.Hash)
+	r.must("repair again", err)
+	if len(rows) != 0 {
+		r.Fatalf("with nothing to repair it reports %+v", rows)
+	}
+	if x := r.execute(r.s.Block(3)); x.Hash != good.Hash {
+		r.Fatalf("after repair the block gives %x, want %x", x.Hash, good.Hash)
+	}
+	r.must("commit", r.b.Commit(r.ctx))
+	r.must("record deviation", r.b.RecordDeviation(r.ctx, 3, good.Hash, bad.Hash, "repair", time.Second))
+}
+
+func testBeyondRepair(r *run) {
+	r.commit(1)
+	at := r.commit(2)
+	r.s.TamperHistory(r.T)
+	_, err := r.b.Repair(r.ctx, 2, at.Hash, 3, wire.Hash{})
+	r.want("repair", err, backend.ErrBeyondRepair)
+}
+
+func testOwner(r *run) {
+	r.commit(1)
+	other := r.s.Open(r.T)
+	r.Cleanup(func() { _ = other.Close() })
+	if _, err := other.Position(r.ctx); err == nil {
+		r.Fatal("a second node reaches a database that has one")
+	}
+	r.must("close", r.b.Close())
+	r.b = r.start()
+	r.commit(2)
+}

@@ -1,0 +1,171 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+//go:embed testdata/standin.sql
+var standin string
+
+var databases atomic.Int64
+
+// database makes a fresh database on the server of CHAINIFY_TEST_PG and returns its connection string.
+func database(t *testing.T, setup string) string {
+	t.Helper()
+	server := os.Getenv("CHAINIFY_TEST_PG")
+	if server == "" {
+		t.Skip("CHAINIFY_TEST_PG is not set: it names a server with the extension, for a superuser; `make test` sets it")
+	}
+	name := fmt.Sprintf("effects_%d_%d", os.Getpid(), databases.Add(1))
+	run(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { run(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	dsn := server + " dbname=" + name
+	run(t, dsn, setup)
+	return dsn
+}
+
+// run executes statements on a connection of its own.
+func run(t *testing.T, dsn, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err == nil {
+		_, err = conn.PgConn().Exec(ctx, sql).ReadAll()
+		_ = conn.Close(ctx)
+	}
+	if err != nil {
+		t.Fatalf("%.60s: %v", sql, err)
+	}
+}
+
+func open(t *testing.T, dsn string) *Backend {
+	t.Helper()
+	b, err := New(Config{DSN: dsn, ChainID: "test", Organisation: "a", StuckAfter: time.Second, PollEvery: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// standinBlock has two transactions; their ids are all that the stand-in reads.
+func standinBlock(n uint64, first byte) *wire.OrderedBlock {
+	b := &wire.OrderedBlock{Number: n, Height: int64(n), IDs: []wire.TxID{{first, byte(n)}, {2, byte(n)}}}
+	b.Transactions = binary.BigEndian.AppendUint32(nil, 2)
+	for _, id := range b.IDs {
+		b.Transactions = binary.BigEndian.AppendUint32(b.Transactions, 32)
+		b.Transactions = append(b.Transactions, id[:]...)
+	}
+	return b
+}
+
+func TestStandinConforms(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) backendtest.Subject {
+		dsn := database(t, standin)
+		return backendtest.Subject{
+			Open:          func(t *testing.T) backend.Backend { return open(t, dsn) },
+			Block:         func(n uint64) *wire.OrderedBlock { return standinBlock(n, 1) },
+			Tamper:        func(t *testing.T) { run(t, dsn, `UPDATE items SET name = 'y' WHERE id = 1000`) },
+			TamperHistory: func(t *testing.T) { run(t, dsn, `UPDATE block SET hash = sha256(hash)`) },
+			Stick:         func(n uint64) (*wire.OrderedBlock, func()) { return standinBlock(n, 0xff), func() {} },
+		}
+	})
+}
+
+// connected polls until the backend reaches its database, at most ten seconds.
+func connected(t *testing.T, b *Backend) backend.Position {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		p, err := b.Position(t.Context())
+		if err == nil {
+			return p
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
+	dsn := database(t, standin)
+	b := open(t, dsn)
+	at := connected(t, b)
+	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dsn, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", b.pid))
+	if err := b.Commit(t.Context()); err == nil || errors.Is(err, backend.ErrNothingOpen) {
+		t.Fatalf("commit on a lost connection: %v", err)
+	}
+	if p := connected(t, b); p.Number != 0 {
+		t.Fatalf("position %+v, want 0", p)
+	}
+	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A session of ours that outlives its socket must not COMMIT after the position was read.
+func TestALostConnectionIsEndedBeforeThePositionIsRead(t *testing.T) {
+	dsn := database(t, standin)
+	b := open(t, dsn)
+	at := connected(t, b)
+	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+	lost := b.conn // still alive at the server, as behind a broken network
+	b.conn, b.open = nil, false
+	if p := connected(t, b); p.Number != 0 {
+		t.Fatalf("position %+v, want 0", p)
+	}
+	if _, err := lost.Exec(t.Context(), "COMMIT"); err == nil {
+		t.Fatal("the lost session can still commit")
+	}
+}
+
+func TestASecondNodeIsToldWhoHoldsTheDatabase(t *testing.T) {
+	dsn := database(t, standin)
+	first, second := open(t, dsn), open(t, dsn)
+	connected(t, first)
+	_, err := second.Position(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "another node works on this database: process ") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestAnotherChainIsRefused(t *testing.T) {
+	dsn := database(t, standin+`; INSERT INTO chain VALUES ('other', 'a', '[]')`)
+	_, err := open(t, dsn).Position(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "name the chain: ") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestNoServerIsAnErrorInTime(t *testing.T) {
+	b := open(t, "host=/nonexistent user=nobody dbname=none")
+	if _, err := b.Position(t.Context()); err == nil {
+		t.Fatal("connected to nothing")
+	}
+	if _, err := b.Execute(t.Context(), standinBlock(1, 1), wire.Hash{}); !errors.Is(err, errNotConnected) {
+		t.Fatalf("%v", err)
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+func newInit() *cobra.Command {
+	var home, organisation, dsn, address string
+	cmd := &cobra.Command{
+		Use:   "init --home DIR --organisation NAME",
+		Short: "Make one organisation's home: keys and configuration",
+		Long: `init makes a home with new keys and a commented chainify.toml, and prints the organisation's part of the
+genesis: public keys only. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.`,
+		Example: `  chainify init --home /var/lib/chainify --organisation acme --address acme.example:26656 \
+      --dsn 'host=/run/postgresql dbname=acme user=chainify_login' > acme.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := config.Default(organisation)
+			c.Database.DSN = dsn
+			h := config.Home(home)
+			if err := h.Create(c); err != nil {
+				return err
+			}
+			part, err := h.Part(organisation, address)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "made %s; edit %s, then put the consortium's genesis.json into %s\n",
+				home, h.Path(config.FileName), h.Genesis())
+			return printJSON(cmd.OutOrStdout(), part)
+		},
+	}
+	cmd.Flags().StringVar(&home, "home", "", "directory to make (required)")
+	cmd.Flags().StringVar(&organisation, "organisation", "", "the organisation's name: [a-z][a-z0-9_-]*, at most 63 bytes (required)")
+	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: a node that only orders")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1:26656", "host:port at which the other organisations reach this node")
+	require(cmd, "home", "organisation")
+	return cmd
+}
+
+func newGenesis() *cobra.Command {
+	var chainID, at string
+	var consent int
+	cmd := &cobra.Command{
+		Use:   "genesis --chain-id ID PART.json...",
+		Short: "Make the common genesis.json of all organisations' parts",
+		Long: `genesis puts the parts that "chainify init" printed together. Every organisation should make it itself, from the
+same parts in the same order and with the same --time, and compare: the bytes are then the same. To standard error it
+prints each node's address for the others' peers.`,
+		Example: `  chainify genesis --chain-id trade --time 2026-01-01T00:00:00Z acme.json bolt.json cargo.json > genesis.json`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			when, err := time.Parse(time.RFC3339, at)
+			if err != nil {
+				return usageError("--time: %q is not a time such as 2026-01-01T00:00:00Z", at)
+			}
+			f := config.Founding{ChainID: chainID, Time: when.UTC(), Consent: consent}
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				part, err := config.ParsePart(text)
+				if err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
+				f.Parts = append(f.Parts, part)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%-16s %s\n", part.Organisation, part.Node)
+			}
+			text, err := f.Genesis()
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&chainID, "chain-id", "", "the chain's name: [a-z][a-z0-9_-]*, at most 50 bytes (required)")
+	cmd.Flags().StringVar(&at, "time", "", "founding time, RFC 3339 (required)")
+	cmd.Flags().IntVar(&consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
+	require(cmd, "chain-id", "time")
+	return cmd
+}
+
+func newTestnet() *cobra.Command {
+	n := config.Testnet{}
+	cmd := &cobra.Command{
+		Use:   "testnet --organisations A,B,C,D --dir DIR",
+		Short: "Make homes for a network on this machine",
+		Long: `testnet makes one home for each organisation under DIR, with keys, a common genesis and each other as peers, all on
+loopback. Home i takes the ports from --base-port + 10·i on: the first for the other nodes, the second for HTTP.`,
+		Example: `  chainify testnet --organisations acme,bolt,cargo,delta --dir /tmp/net \
+      --dsn-template 'host=/tmp/net/pg/{organisation} dbname=ledger user=chainify_login'
+  for o in acme bolt cargo delta; do chainify start --home /tmp/net/$o & done`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			n.Now = time.Now().UTC()
+			homes, err := n.Create()
+			if err != nil {
+				return err
+			}
+			for _, h := range homes {
+				fmt.Fprintln(cmd.OutOrStdout(), string(h))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&n.Dir, "dir", "", "directory for the homes (required)")
+	cmd.Flags().StringSliceVar(&n.Organisations, "organisations", nil, "names, separated by commas (required)")
+	cmd.Flags().StringVar(&n.ChainID, "chain-id", "chainify-test", "the chain's name")
+	cmd.Flags().IntVar(&n.BasePort, "base-port", 26656, "first port")
+	cmd.Flags().StringVar(&n.DSNTemplate, "dsn-template", "", "database of each; {organisation} and {index} are replaced")
+	cmd.Flags().Int64SliceVar(&n.Powers, "powers", nil, "voting powers in the order, separated by commas; left out: all the same")
+	cmd.Flags().IntVar(&n.Consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
+	require(cmd, "dir", "organisations")
+	return cmd
+}
+
+// require marks flags; wrapUsage reports them with the exit code of wrong usage.
+func require(cmd *cobra.Command, flags ...string) {
+	for _, f := range flags {
+		if err := cmd.MarkFlagRequired(f); err != nil {
+			panic(fmt.Errorf("command %s: %w", cmd.Name(), err)) // a flag that was not defined above
+		}
+	}
+}
+
+func printJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// plural writes "1 row", "2 rows".
+func plural[N int | int64 | uint32 | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, strings.TrimSuffix(what, "s"))
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/node"
+)
+
+// version is that of the release; the linker may set it.
+var version = "0.1.0"
+
+func newStart() *cobra.Command {
+	var home string
+	cmd := &cobra.Command{
+		Use:   "start --home DIR",
+		Short: "Run the node in the foreground",
+		Long: `start runs the node until SIGINT or SIGTERM: it then refuses new transactions, lets the open block finish for
+a moment, rolls back what is left, and ends. A database that is down does not keep it from starting: it orders, and
+executes what is missing when the database is back. Logs go to standard error.`,
+		Example: `  chainify start --home /var/lib/chainify`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(home)
+			if err != nil {
+				return err
+			}
+			log, err := newLog(cmd.ErrOrStderr(), c.Log)
+			if err != nil {
+				return err
+			}
+			return node.Run(cmd.Context(), node.Options{Home: config.Home(home), Config: c, Version: version, Log: log})
+		},
+	}
+	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	require(cmd, "home")
+	return cmd
+}
+
+func newLog(to io.Writer, c config.Log) (*slog.Logger, error) {
+	level, err := config.LogLevel(c.Level)
+	if err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(to, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(to, options)), nil
+}
+
+// versions is what "chainify version --json" prints.
+type versions struct {
+	Chainify string `json:"chainify"`
+	Commit   string `json:"commit,omitempty"`
+	CometBFT string `json:"cometbft"`
+	Go       string `json:"go"`
+}
+
+func newVersion() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of this program",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := readVersions()
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), v)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "chainify %s\nCometBFT %s\n%s\n", v.Chainify, v.CometBFT, v.Go)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	return cmd
+}
+
+func readVersions() versions {
+	v := versions{Chainify: version, Go: runtime.Version(), CometBFT: "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	for _, m := range info.Deps {
+		if m.Path == "github.com/cometbft/cometbft" {
+			v.CometBFT = m.Version
+		}
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Commit = s.Value
+		}
+	}
+	return v
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// dialLimit bounds connecting, and statusLimit the answer to a question that needs no waiting.
+const (
+	dialLimit   = 5 * time.Second
+	statusLimit = 5 * time.Second
+	waitDefault = "30s"
+)
+
+// target names the node to talk to.
+type target struct{ home, socket string }
+
+func (t *target) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.home, "home", "", "the node's directory")
+	cmd.Flags().StringVar(&t.socket, "socket", "", "the node's socket, instead of --home")
+}
+
+func (t *target) dial(ctx context.Context) (*gateway.Client, error) {
+	path := t.socket
+	switch {
+	case t.home == "" && t.socket == "", t.home != "" && t.socket != "":
+		return nil, usageError("one of --home and --socket is needed")
+	case t.home != "":
+		c, err := config.Load(t.home)
+		if err != nil {
+			return nil, err
+		}
+		path = config.Home(t.home).Path(c.Clients.Socket)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	return gateway.Dial(ctx, path)
+}
+
+type submission struct {
+	target
+	role, kind string
+	parameters []string
+	wait       string
+	asJSON     bool
+}
+
+func newSubmit() *cobra.Command {
+	var s submission
+	cmd := &cobra.Command{
+		Use:   "submit (--home DIR | --socket PATH) [flags] SQL",
+		Short: "Submit one transaction",
+		Long: `submit hands a transaction to the node and prints its id; with --wait it waits until the organisation's database
+committed its block, and prints the outcome. SQL "-" is read from standard input.
+
+Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE to have it inferred; TYPE alone is NULL.
+
+` + exitHelp,
+		Example: `  chainify submit --home acme --role bank --wait "UPDATE accounts SET balance = balance - 10 WHERE id = 7"
+  chainify submit --home acme --role bank --wait=1m --param integer:7 --param text:x --param date \
+      'INSERT INTO notes VALUES ($1, $2, $3)'
+  chainify submit --home acme --role dba --kind deploy --wait "ATTACH TABLE public.accounts"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.run(cmd, args[0])
+		},
+	}
+	s.flags(cmd)
+	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or who you are)")
+	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for ATTACH TABLE and DETACH TABLE")
+	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
+	cmd.Flags().StringVar(&s.wait, "wait", "", "wait for the outcome, so long at most (without a value: "+waitDefault+")")
+	cmd.Flags().Lookup("wait").NoOptDefVal = waitDefault
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "for machines")
+	return cmd
+}
+
+func (s *submission) run(cmd *cobra.Command, text string) error {
+	if text == "-" {
+		read, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), wire.ProposalBytesMax+1))
+		if err != nil {
+			return fmt.Errorf("read SQL: %w", err)
+		}
+		text = string(read)
+	}
+	statement, err := s.statement(text)
+	if err != nil {
+		return err
+	}
+	wait, err := s.waitTime()
+	if err != nil {
+		return err
+	}
+	client, err := s.dial(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ids, err := client.Submit(cmd.Context(), s.roleName(), statement)
+	if err != nil {
+		return err
+	}
+	if wait == 0 {
+		return s.printID(cmd.OutOrStdout(), ids[0])
+	}
+	outcomes, err := client.Wait(cmd.Context(), uint32(wait.Milliseconds()), ids[0])
+	if err != nil {
+		return fmt.Errorf("transaction %x is submitted, its outcome is unknown: %w", ids[0], err)
+	}
+	return s.printOutcome(cmd.OutOrStdout(), ids[0], outcomes, wait)
+}
+
+func (s *submission) statement(text string) (*wire.Statement, error) {
+	out := &wire.Statement{Sql: text}
+	switch s.kind {
+	case "sql":
+		out.Kind = wire.Kind_KIND_SQL
+	case "deploy":
+		out.Kind = wire.Kind_KIND_DEPLOY
+	default:
+		return nil, usageError("--kind: %q is neither \"sql\" nor \"deploy\"", s.kind)
+	}
+	for _, p := range s.parameters {
+		typ, value, given := strings.Cut(p, ":")
+		out.Parameters = append(out.Parameters, &wire.Parameter{Type: typ, Text: value, Null: !given})
+	}
+	return out, nil
+}
+
+func (s *submission) waitTime() (time.Duration, error) {
+	if s.wait == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s.wait)
+	if err != nil || d < time.Millisecond || d > 10*time.Minute {
+		return 0, usageError("--wait: %q is not a duration between 1ms and 10m", s.wait)
+	}
+	return d, nil
+}
+
+func (s *submission) roleName() string {
+	if s.role != "" {
+		return s.role
+	}
+	if name := os.Getenv("PGUSER"); name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+func (s *submission) printID(out io.Writer, id []byte) error {
+	if s.asJSON {
+		return printJSON(out, map[string]any{"id": hex.EncodeToString(id)})
+	}
+	_, err := fmt.Fprintf(out, "%x\n", id)
+	return err
+}
+
+func (s *submission) printOutcome(out io.Writer, id []byte, outcomes []*wire.Outcome, wait time.Duration) error {
+	if len(outcomes) == 0 {
+		if err := s.printID(out, id); err != nil {
+			return err
+		}
+		return &exitError{exitUnreachable, fmt.Errorf("no outcome within %s; it may still come", wait)}
+	}
+	o := outcomes[0]
+	if s.asJSON {
+		r := wire.TxResult{
+			ID: wire.TxID(o.Id), Block: o.Block, Index: o.Index, Succeeded: o.Succeeded, Rows: o.Rows, SQLState: o.Sqlstate, Message: o.Message,
+		}
+		if err := printJSON(out, gateway.TransactionOf(r)); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(out, outcomeLine(o))
+	}
+	if !o.Succeeded {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+func outcomeLine(o *wire.Outcome) string {
+	switch {
+	case o.Succeeded:
+		return fmt.Sprintf("%x committed in block %d: %s", o.Id, o.Block, plural(o.Rows, "row"))
+	case o.Block == 0:
+		return fmt.Sprintf("%x refused by the order, it has no effects: %s (SQLSTATE %s)", o.Id, o.Message, o.Sqlstate)
+	default:
+		return fmt.Sprintf("%x failed in block %d, it has no effects: %s (SQLSTATE %s)", o.Id, o.Block, o.Message, o.Sqlstate)
+	}
+}
+
+func newStatus() *cobra.Command {
+	var t target
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status (--home DIR | --socket PATH)",
+		Short: "Show how the node stands, what is wrong first",
+		Long: `status asks the node over its socket. The exit code is 0 when nothing is wrong, 1 when something is.
+
+` + exitHelp,
+		Example: `  chainify status --home /var/lib/chainify
+  chainify status --socket /run/chainify/node.sock --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := t.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), statusLimit)
+			defer cancel()
+			s, err := client.Status(ctx)
+			if errors.Is(err, context.DeadlineExceeded) {
+				return &exitError{exitUnreachable, fmt.Errorf("the node did not answer within %s", statusLimit)}
+			}
+			if err != nil {
+				return err
+			}
+			wrong := whatIsWrong(s)
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), statusJSON{gateway.StatusOfNode(s), append([]string{}, wrong...)})
+			} else {
+				_, err = io.WriteString(cmd.OutOrStdout(), statusScreen(s, wrong))
+			}
+			if err == nil && len(wrong) > 0 {
+				return &exitError{code: exitFailed}
+			}
+			return err
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	return cmd
+}
+
+type statusJSON struct {
+	gateway.Status
+	Wrong []string `json:"wrong"`
+}
+
+// whatIsWrong lists what an operator should look at, the worst first.
+func whatIsWrong(s *wire.StatusResponse) []string {
+	var wrong []string
+	switch s.State {
+	case "serving", "executing", "ordering_only":
+	case "database_down":
+		wrong = append(wrong, "the database cannot be reached; the node orders and waits for it")
+	case "catching_up":
+		wrong = append(wrong, "the node is catching up with the other organisations; it takes no transactions yet")
+	case "recovering":
+		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)")
+	case "excluded":
+		wrong = append(wrong, "the database is beyond repair by itself; nothing is executed, reads are stale (operator guide)")
+	default:
+		wrong = append(wrong, fmt.Sprintf("the node is in state %q", s.State))
+	}
+	if s.Organisations > 1 && s.Peers == 0 {
+		wrong = append(wrong, "no other node is connected")
+	}
+	if s.LastOrdered > s.LastCommitted+1 && (s.State == "serving" || s.State == "executing") {
+		wrong = append(wrong, fmt.Sprintf("the database is %s behind the order", plural(s.LastOrdered-s.LastCommitted, "block")))
+	}
+	return wrong
+}
+
+func statusScreen(s *wire.StatusResponse, wrong []string) string {
+	var b strings.Builder
+	verdict := "ok"
+	if len(wrong) > 0 {
+		verdict = plural(len(wrong), "problem")
+	}
+	fmt.Fprintf(&b, "%s on chain %s: %s\n", s.Organisation, s.ChainId, verdict)
+	for _, w := range wrong {
+		fmt.Fprintf(&b, "  ! %s\n", w)
+	}
+	for _, line := range [][2]string{
+		{"state", s.State},
+		{"height", fmt.Sprint(s.Height)},
+		{"ledger blocks", fmt.Sprintf("%d ordered, %d certified, %d committed", s.LastOrdered, s.LastCertified, s.LastCommitted)},
+		{"consent", fmt.Sprintf("%d of %s", s.Consent, plural(s.Organisations, "organisation"))},
+		{"nodes connected", fmt.Sprint(s.Peers)},
+		{"version", s.Version},
+	} {
+		fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
+	}
+	return b.String()
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	comet "github.com/cometbft/cometbft/config"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// mempoolBytesMax bounds the bundles that wait for the order, of all organisations; CometBFT's default is 1 GiB.
+const mempoolBytesMax = 256 << 20
+
+// Comet makes CometBFT's configuration. What it does not mention has CometBFT's default.
+func (c *Config) Comet(home string) (*comet.Config, error) {
+	out := comet.DefaultConfig()
+	out.SetRoot(home)
+	out.Moniker = c.Organisation
+	out.Genesis, out.NodeKey = filepath.Join("config", "genesis.json"), filepath.Join("config", "node_key.json")
+	out.PrivValidatorKey = filepath.Join("config", "priv_validator_key.json")
+	out.PrivValidatorState = filepath.Join("data", "priv_validator_state.json")
+
+	out.P2P.ListenAddress = "tcp://" + c.Network.Listen
+	out.P2P.ExternalAddress = c.Network.ExternalAddress
+	out.P2P.PersistentPeers = strings.Join(c.Network.Peers, ",")
+	out.P2P.PexReactor = false // organisations name each other; nobody else has a reason to connect
+	out.P2P.AddrBookStrict = c.Network.StrictAddresses
+	out.P2P.AllowDuplicateIP = !c.Network.StrictAddresses
+	out.P2P.FlushThrottleTimeout = time.Duration(c.Network.FlushThrottle)
+	out.P2P.SendRate, out.P2P.RecvRate = c.Network.SendRate, c.Network.RecvRate
+	out.P2P.MaxPacketMsgPayloadSize = 16 << 10 // blocks are megabytes; 1 kB packets cost more than they smooth
+	// A dead organisation's return should be noticed within seconds, not after CometBFT's exponential back-off.
+	out.P2P.PersistentPeersMaxDialPeriod = 2 * time.Second
+
+	out.RPC.ListenAddress = ""
+	if c.Network.RPCListen != "" {
+		out.RPC.ListenAddress = "tcp://" + c.Network.RPCListen
+	}
+
+	out.Consensus.TimeoutPropose = time.Duration(c.Consensus.TimeoutPropose)
+	out.Consensus.TimeoutPrevote = time.Duration(c.Consensus.TimeoutPrevote)
+	out.Consensus.TimeoutPrecommit = time.Duration(c.Consensus.TimeoutPrecommit)
+	out.Consensus.TimeoutProposeDelta = time.Duration(c.Consensus.TimeoutDelta)
+	out.Consensus.TimeoutPrevoteDelta = time.Duration(c.Consensus.TimeoutDelta)
+	out.Consensus.TimeoutPrecommitDelta = time.Duration(c.Consensus.TimeoutDelta)
+	out.Consensus.TimeoutCommit = time.Duration(c.Consensus.TimeoutCommit)
+	out.Consensus.SkipTimeoutCommit = true
+	out.Consensus.CreateEmptyBlocks = false // a quiet network makes none; a changed AppHash calls for the certificate
+	out.Consensus.PeerGossipSleepDuration = time.Duration(c.Network.GossipSleep)
+	// double_sign_check_height stays 0: with it, a node that restarts finds its own signatures in the newest blocks
+	// and waits for others to make new ones, which a quiet network never does. The key's state file guards instead.
+
+	out.Mempool.Recheck = false // bundles do not become invalid but by expiry and replay, which the order skips
+	out.Mempool.MaxTxsBytes = mempoolBytesMax
+	out.Mempool.MaxTxBytes = wire.BundleBytesMax + 4096 // with its signature and framing
+	out.TxIndex.Indexer = "null"                        // outcomes are looked up in the database
+	out.BlockSync.AdaptiveSync = false
+	out.Storage.DiscardABCIResponses = true // only the last one is needed, for recovery
+	if err := out.ValidateBasic(); err != nil {
+		return nil, fmt.Errorf("configuration of CometBFT: %w", err)
+	}
+	return out, nil
+}

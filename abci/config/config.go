@@ -1,0 +1,353 @@
+// Package config is a node's configuration: one commented file, chainify.toml, in the node's home. CometBFT's own
+// configuration is made from it in memory, so that there is one truth.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// FileName is the configuration's name in a home.
+const FileName = "chainify.toml"
+
+// Config is what chainify.toml holds. What each setting means stands in template.toml, beside its value.
+type Config struct {
+	Organisation string    `toml:"organisation"`
+	Database     Database  `toml:"database"`
+	Clients      Clients   `toml:"clients"`
+	HTTP         HTTP      `toml:"http"`
+	Gateway      Gateway   `toml:"gateway"`
+	Effects      Effects   `toml:"effects"`
+	Network      Network   `toml:"network"`
+	Consensus    Consensus `toml:"consensus"`
+	Log          Log       `toml:"log"`
+}
+
+// Database is where the organisation's tables are.
+type Database struct {
+	DSN        string   `toml:"dsn"` // empty: the node only orders
+	StuckAfter Duration `toml:"stuck_after"`
+}
+
+// Clients is the Unix socket for PostgreSQL's backends and the command line.
+type Clients struct {
+	Socket         string   `toml:"socket"`
+	SocketMode     string   `toml:"socket_mode"` // octal
+	Users          []string `toml:"users"`       // names or numbers
+	ConnectionsMax int      `toml:"connections_max"`
+	RequestsMax    int      `toml:"requests_max"`
+	WaitsMax       int      `toml:"waits_max"`
+}
+
+// HTTP is the interface of openapi.yaml.
+type HTTP struct {
+	Listen     string `toml:"listen"` // empty: off
+	TokensFile string `toml:"tokens_file"`
+}
+
+// Gateway tunes bundling and bounds the queue.
+type Gateway struct {
+	PendingMax         int      `toml:"pending_max"`
+	PendingBytesMax    int      `toml:"pending_bytes_max"`
+	BundleTransactions int      `toml:"bundle_transactions"`
+	BundleBytes        int      `toml:"bundle_bytes"`
+	BundleDelay        Duration `toml:"bundle_delay"`
+	ValidityBlocks     uint64   `toml:"validity_blocks"`
+	StallAfter         Duration `toml:"stall_after"`
+	OutcomesKept       int      `toml:"outcomes_kept"`
+}
+
+// Effects bounds the effect consensus' waits.
+type Effects struct {
+	VoteTimeout Duration `toml:"vote_timeout"`
+	OpenMax     Duration `toml:"open_max"`
+}
+
+// Network is how the node reaches the other organisations'.
+type Network struct {
+	Listen          string   `toml:"listen"`
+	ExternalAddress string   `toml:"external_address"`
+	Peers           []string `toml:"peers"` // id@host:port
+	StrictAddresses bool     `toml:"strict_addresses"`
+	GossipSleep     Duration `toml:"gossip_sleep"`
+	FlushThrottle   Duration `toml:"flush_throttle"`
+	SendRate        int64    `toml:"send_rate"`
+	RecvRate        int64    `toml:"recv_rate"`
+	RPCListen       string   `toml:"rpc_listen"` // empty: off
+}
+
+// Consensus are CometBFT's timeouts that we set otherwise than it does.
+type Consensus struct {
+	TimeoutPropose   Duration `toml:"timeout_propose"`
+	TimeoutPrevote   Duration `toml:"timeout_prevote"`
+	TimeoutPrecommit Duration `toml:"timeout_precommit"`
+	TimeoutDelta     Duration `toml:"timeout_delta"`
+	TimeoutCommit    Duration `toml:"timeout_commit"`
+}
+
+// Log says what is logged, to standard error.
+type Log struct {
+	Level      string `toml:"level"`
+	CometLevel string `toml:"cometbft_level"`
+	Format     string `toml:"format"` // text, json
+}
+
+// Duration is written as Go writes durations: 5ms, 1.5s, 2m.
+type Duration time.Duration
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as \"5ms\" or \"2m\"", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText writes a duration in its shortest form.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+// Default is the configuration of a fresh home of an organisation.
+func Default(organisation string) Config {
+	g := gateway.DefaultLimits()
+	return Config{
+		Organisation: organisation,
+		Database:     Database{StuckAfter: Duration(time.Minute)},
+		Clients: Clients{
+			Socket: "node.sock", SocketMode: "0666", Users: defaultUsers(), ConnectionsMax: 500, RequestsMax: 64, WaitsMax: g.WaitsMax,
+		},
+		HTTP: HTTP{Listen: "127.0.0.1:26680"},
+		Gateway: Gateway{
+			PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
+			BundleBytes: g.BundleBytes, BundleDelay: Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
+			StallAfter: Duration(g.StallAfter), OutcomesKept: g.OutcomesKept,
+		},
+		Effects: Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
+		Network: Network{
+			Listen: "0.0.0.0:26656", Peers: []string{}, StrictAddresses: true,
+			GossipSleep: Duration(2 * time.Millisecond), FlushThrottle: Duration(time.Millisecond),
+			SendRate: 64 << 20, RecvRate: 64 << 20,
+		},
+		Consensus: Consensus{
+			TimeoutPropose: Duration(300 * time.Millisecond), TimeoutPrevote: Duration(100 * time.Millisecond),
+			TimeoutPrecommit: Duration(100 * time.Millisecond), TimeoutDelta: Duration(100 * time.Millisecond),
+		},
+		Log: Log{Level: "info", CometLevel: "error", Format: "text"},
+	}
+}
+
+// defaultUsers are who usually has to connect: PostgreSQL's server and whoever runs the node.
+func defaultUsers() []string {
+	users := []string{}
+	if u, err := user.Current(); err == nil {
+		users = append(users, u.Username)
+	}
+	if _, err := user.Lookup("postgres"); err == nil && (len(users) == 0 || users[0] != "postgres") {
+		users = append(users, "postgres")
+	}
+	return users
+}
+
+// Load reads and checks the configuration of a home. Errors name the file, the line where one is known, and the key.
+func Load(home string) (Config, error) {
+	path := filepath.Join(home, FileName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Config{}, fmt.Errorf("%s is not a node's home: it has no %s (make one with \"chainify init\")", home, FileName)
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := Parse(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse reads and checks a configuration. Settings left out have their defaults; unknown keys are errors.
+func Parse(text []byte) (Config, error) {
+	c := Default("")
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return Config{}, explain(err)
+	}
+	if err := c.check(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// explain turns the decoder's errors into lines "line 7: …", one for each unknown key.
+func explain(err error) error {
+	var unknown *toml.StrictMissingError
+	if errors.As(err, &unknown) {
+		var all []error
+		for _, e := range unknown.Errors {
+			line, _ := e.Position()
+			all = append(all, fmt.Errorf("line %d: unknown setting %q", line, strings.Join(e.Key(), ".")))
+		}
+		return errors.Join(all...)
+	}
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		line, _ := bad.Position()
+		key := strings.Join(bad.Key(), ".")
+		if key != "" {
+			return fmt.Errorf("line %d: setting %q: %s", line, key, strings.TrimPrefix(bad.Error(), "toml: "))
+		}
+		return fmt.Errorf("line %d: %s", line, strings.TrimPrefix(bad.Error(), "toml: "))
+	}
+	return err
+}
+
+func (c *Config) check() error {
+	if err := wire.CheckOrganisation(c.Organisation); err != nil {
+		return err
+	}
+	for _, positive := range []struct {
+		key   string
+		value int64
+	}{
+		{"database.stuck_after", int64(c.Database.StuckAfter)},
+		{"clients.connections_max", int64(c.Clients.ConnectionsMax)},
+		{"clients.requests_max", int64(c.Clients.RequestsMax)},
+		{"clients.waits_max", int64(c.Clients.WaitsMax)},
+		{"gateway.pending_max", int64(c.Gateway.PendingMax)},
+		{"gateway.pending_bytes_max", int64(c.Gateway.PendingBytesMax)},
+		{"gateway.bundle_transactions", int64(c.Gateway.BundleTransactions)},
+		{"gateway.bundle_bytes", int64(c.Gateway.BundleBytes)},
+		{"gateway.validity_blocks", int64(min(c.Gateway.ValidityBlocks, 1<<62))},
+		{"gateway.stall_after", int64(c.Gateway.StallAfter)},
+		{"gateway.outcomes_kept", int64(c.Gateway.OutcomesKept)},
+		{"effects.vote_timeout", int64(c.Effects.VoteTimeout)},
+		{"effects.open_max", int64(c.Effects.OpenMax)},
+		{"network.gossip_sleep", int64(c.Network.GossipSleep)},
+		{"network.flush_throttle", int64(c.Network.FlushThrottle)},
+		{"network.send_rate", c.Network.SendRate},
+		{"network.recv_rate", c.Network.RecvRate},
+		{"consensus.timeout_propose", int64(c.Consensus.TimeoutPropose)},
+		{"consensus.timeout_prevote", int64(c.Consensus.TimeoutPrevote)},
+		{"consensus.timeout_precommit", int64(c.Consensus.TimeoutPrecommit)},
+	} {
+		if positive.value <= 0 {
+			return fmt.Errorf("%s: must be positive", positive.key)
+		}
+	}
+	if err := c.GatewayLimits().Check(); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if _, err := c.SocketMode(); err != nil {
+		return err
+	}
+	if _, err := c.AllowedUIDs(); err != nil {
+		return err
+	}
+	if _, err := LogLevel(c.Log.Level); err != nil {
+		return fmt.Errorf("log.level: %w", err)
+	}
+	if _, err := LogLevel(c.Log.CometLevel); err != nil {
+		return fmt.Errorf("log.cometbft_level: %w", err)
+	}
+	if c.Log.Format != "text" && c.Log.Format != "json" {
+		return fmt.Errorf("log.format: %q is neither \"text\" nor \"json\"", c.Log.Format)
+	}
+	return c.checkAddresses()
+}
+
+func (c *Config) checkAddresses() error {
+	for _, a := range []struct{ key, value string }{
+		{"network.listen", c.Network.Listen},
+		{"network.external_address", c.Network.ExternalAddress},
+		{"network.rpc_listen", c.Network.RPCListen},
+		{"http.listen", c.HTTP.Listen},
+	} {
+		if a.value == "" && a.key != "network.listen" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(a.value); err != nil {
+			return fmt.Errorf("%s: %q is not host:port", a.key, a.value)
+		}
+	}
+	for i, p := range c.Network.Peers {
+		id, address, ok := strings.Cut(p, "@")
+		if _, _, err := net.SplitHostPort(address); !ok || len(id) != 40 || err != nil {
+			return fmt.Errorf("network.peers[%d]: %q is not node-id@host:port", i, p)
+		}
+	}
+	return nil
+}
+
+// GatewayLimits are the gateway's settings.
+func (c *Config) GatewayLimits() gateway.Limits {
+	g := c.Gateway
+	return gateway.Limits{
+		PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
+		BundleBytes: g.BundleBytes, BundleDelay: time.Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
+		StallAfter: time.Duration(g.StallAfter), OutcomesKept: g.OutcomesKept, WaitsMax: c.Clients.WaitsMax,
+		Rebroadcast: gateway.DefaultLimits().Rebroadcast,
+	}
+}
+
+// SocketMode is the mode of the socket's file.
+func (c *Config) SocketMode() (os.FileMode, error) {
+	mode, err := strconv.ParseUint(c.Clients.SocketMode, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, fmt.Errorf("clients.socket_mode: %q is not an octal file mode", c.Clients.SocketMode)
+	}
+	return os.FileMode(mode), nil
+}
+
+// AllowedUIDs are the operating-system users that may connect to the socket.
+func (c *Config) AllowedUIDs() ([]uint32, error) {
+	if len(c.Clients.Users) == 0 {
+		return nil, errors.New("clients.users: nobody could connect")
+	}
+	uids := make([]uint32, len(c.Clients.Users))
+	for i, name := range c.Clients.Users {
+		number := name
+		if u, err := user.Lookup(name); err == nil {
+			number = u.Uid
+		}
+		uid, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("clients.users[%d]: no operating-system user %q", i, name)
+		}
+		uids[i] = uint32(uid)
+	}
+	return uids, nil
+}
+
+// LogLevel reads debug, info, warn, error.
+func LogLevel(name string) (slog.Level, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(name)); err != nil || strings.ContainsAny(name, "+-") {
+		return 0, fmt.Errorf("%q is none of debug, info, warn, error", name)
+	}
+	return l, nil
+}

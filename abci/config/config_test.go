@@ -1,0 +1,245 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+func TestRenderedFileIsTheConfiguration(t *testing.T) {
+	for _, change := range []func(*Config){
+		func(*Config) {},
+		func(c *Config) {
+			c.Database.DSN = `host='/tmp/a "b"\c' password=ü`
+			c.Network.Peers = []string{strings.Repeat("ab", 20) + "@127.0.0.1:1"}
+			c.Gateway.BundleDelay = 0
+			c.Network.StrictAddresses = false
+		},
+	} {
+		want := Default("acme")
+		change(&want)
+		text, err := Render(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("read back %+v, want %+v", got, want)
+		}
+	}
+}
+
+// Every setting stands in the commented file: what an operator cannot see he cannot set.
+func TestEverySettingIsInTheFile(t *testing.T) {
+	text, err := Render(Default("acme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			key := f.Tag.Get("toml")
+			if f.Type.Kind() == reflect.Struct {
+				walk(f.Type)
+				if !bytes.Contains(text, []byte("\n["+key+"]\n")) {
+					t.Errorf("section %s is missing", key)
+				}
+			} else if !bytes.Contains(text, []byte("\n"+key+" = ")) {
+				t.Errorf("setting %s is missing", key)
+			}
+		}
+	}
+	walk(reflect.TypeOf(Config{}))
+}
+
+func TestErrorsNameLineAndKey(t *testing.T) {
+	for text, want := range map[string]string{
+		"organisation = \"acme\"\n[gateway]\nbundel_delay = \"5ms\"":       `line 3: unknown setting "gateway.bundel_delay"`,
+		"organisation = \"acme\"\n[x]\na = 1\n[log]\nb = 2":                "line 5: unknown setting",
+		"organisation = \"acme\"\n[gateway]\nbundle_delay = \"5 parsecs\"": "line 3",
+		"organisation = \"acme\"\n\n[gateway]\npending_max = \"many\"":     "line 4",
+		"organisation = ":         "line 1",
+		"":                        "organisation",
+		"organisation = \"Acme\"": "[a-z]",
+		"organisation = \"acme\"\n[gateway]\npending_max = 0":                   "gateway.pending_max",
+		"organisation = \"acme\"\n[gateway]\nvalidity_blocks = 2001":            "validity",
+		"organisation = \"acme\"\n[gateway]\nbundle_transactions = 10001":       "10000",
+		"organisation = \"acme\"\n[clients]\nusers = []":                        "clients.users",
+		"organisation = \"acme\"\n[clients]\nusers = [\"no such user\"]":        "clients.users[0]",
+		"organisation = \"acme\"\n[clients]\nsocket_mode = \"0888\"":            "clients.socket_mode",
+		"organisation = \"acme\"\n[log]\nlevel = \"loud\"":                      "log.level",
+		"organisation = \"acme\"\n[log]\nformat = \"xml\"":                      "log.format",
+		"organisation = \"acme\"\n[network]\nlisten = \"26656\"":                "network.listen",
+		"organisation = \"acme\"\n[network]\npeers = [\"127.0.0.1:26656\"]":     "network.peers[0]",
+		"organisation = \"acme\"\n[consensus]\ntimeout_propose = \"-1s\"":       "consensus.timeout_propose",
+		"organisation = \"acme\"\n[effects]\nvote_timeout = \"0s\"":             "effects.vote_timeout",
+		"organisation = \"acme\"\n[database]\nstuck_after = \"0s\"\ndsn = \"\"": "database.stuck_after",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for d, want := range map[time.Duration]string{time.Minute: "1m", 90 * time.Second: "1m30s", 5 * time.Millisecond: "5ms", 2 * time.Hour: "2h", 0: "0s"} {
+		if got := Duration(d).String(); got != want {
+			t.Errorf("%v is written %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestCometConfiguration(t *testing.T) {
+	c := Default("acme")
+	out, err := c.Comet("/home/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Consensus.CreateEmptyBlocks || out.Mempool.Recheck || out.P2P.PexReactor || out.TxIndex.Indexer != "null" ||
+		out.RPC.ListenAddress != "" || out.BlockSync.AdaptiveSync || out.Consensus.TimeoutCommit != 0 ||
+		out.Mempool.MaxTxBytes < wire.BundleBytesMax {
+		t.Errorf("configuration %+v", out)
+	}
+}
+
+func testnet(dir string) Testnet {
+	return Testnet{
+		Dir: dir, Organisations: []string{"acme", "bolt", "cargo"}, ChainID: "test", BasePort: 30000,
+		DSNTemplate: "host=/run/{organisation} port=54{index}", Powers: []int64{1, 2, 3}, Now: time.Unix(1_700_000_000, 0),
+	}
+}
+
+func TestTestnetHomes(t *testing.T) {
+	homes, err := testnet(t.TempDir()).Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []byte
+	for i, h := range homes {
+		c, err := Load(string(h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Network.Peers) != 2 || c.Database.DSN != fmt.Sprintf("host=/run/%s port=54%d", c.Organisation, i) {
+			t.Errorf("configuration %+v", c)
+		}
+		text, err := os.ReadFile(h.Genesis())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = text
+		}
+		if !bytes.Equal(text, first) {
+			t.Error("the homes have different genesis files")
+		}
+		doc, state, err := h.LoadGenesis()
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := h.GatewayKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		validator, err := h.Validator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := state.Organisations[i]
+		if o.Name != c.Organisation || !bytes.Equal(o.GatewayKey, key[32:]) || !bytes.Equal(o.Validators[0], validator.Key.PubKey.Bytes()) {
+			t.Errorf("organisation %+v", o)
+		}
+		if doc.Validators[i].Power != int64(i+1) || doc.ConsensusParams.Block.MaxBytes != 4<<20 {
+			t.Errorf("genesis %+v", doc)
+		}
+		for name, mode := range map[string]os.FileMode{
+			"config/gateway_key.json": 0o600, "config/priv_validator_key.json": 0o600, "config/node_key.json": 0o600, "chainify.toml": 0o600, "data": 0o700,
+		} {
+			if info, err := os.Stat(h.Path(name)); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s: %v %v, want mode %o", name, info.Mode(), err, mode)
+			}
+		}
+	}
+}
+
+func TestKeysAreNeverOverwritten(t *testing.T) {
+	n := testnet(t.TempDir())
+	homes, err := n.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(homes[0].gatewayKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Create(); err == nil {
+		t.Fatal("a home was made twice")
+	}
+	if err := os.Remove(homes[0].Path(FileName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := homes[0].Create(Default("acme")); err == nil || !strings.Contains(err.Error(), "never overwritten") {
+		t.Fatalf("error %v", err)
+	}
+	if after, _ := os.ReadFile(homes[0].gatewayKey()); !bytes.Equal(before, after) {
+		t.Fatal("the gateway key changed")
+	}
+}
+
+func TestTestnetRefusals(t *testing.T) {
+	for want, change := range map[string]func(*Testnet){
+		"no organisation": func(n *Testnet) { n.Organisations = nil },
+		"twice":           func(n *Testnet) { n.Organisations = []string{"a", "b", "a"} },
+		"ports":           func(n *Testnet) { n.BasePort = 65520 },
+		"2 powers":        func(n *Testnet) { n.Powers = []int64{1, 2} },
+		"power 1 is 0":    func(n *Testnet) { n.Powers = []int64{1, 0, 1} },
+		"chain_id":        func(n *Testnet) { n.ChainID = "No" },
+		"consent":         func(n *Testnet) { n.Consent = 4 },
+	} {
+		n := testnet(filepath.Join(t.TempDir(), "net"))
+		change(&n)
+		if _, err := n.Create(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+func TestGenesisParts(t *testing.T) {
+	h := Home(t.TempDir() + "/a")
+	if err := h.Create(Default("acme")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.Part("acme", "acme.example:26656")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := p
+	again.ValidatorKey = bytes.Repeat([]byte{5}, 32)
+	f := Founding{ChainID: "test", Time: time.Unix(1_700_000_000, 0).UTC(), Parts: []Part{p, again}}
+	one, err := f.Genesis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err := f.Genesis(); err != nil || !bytes.Equal(one, two) {
+		t.Fatal("the same founding gives different files")
+	}
+	again.GatewayKey = bytes.Repeat([]byte{6}, 32)
+	f.Parts = []Part{p, again}
+	if _, err := f.Genesis(); err == nil || !strings.Contains(err.Error(), "two gateway keys") {
+		t.Fatal(err)
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "chainify init") {
+		t.Errorf("load of an empty directory: %v", err)
+	}
+}

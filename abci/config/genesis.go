@@ -1,0 +1,148 @@
+package config
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	comet25519 "github.com/cometbft/cometbft/crypto/ed25519"
+	cometjson "github.com/cometbft/cometbft/libs/json"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Part is what an organisation contributes to the genesis: public keys only.
+type Part struct {
+	Organisation string `json:"organisation"`
+	GatewayKey   []byte `json:"gateway_key"`
+	ValidatorKey []byte `json:"validator_key"`
+	Power        int64  `json:"power"`
+	// Node is node-id@host:port, for the others' peers; it is not part of the genesis.
+	Node string `json:"node"`
+}
+
+const (
+	blockBytesMax = 4 << 20 // CometBFT's default is 21 MiB; smaller blocks travel and execute in time
+	powerDefault  = 10
+	powerMax      = 1_000_000
+)
+
+// Part makes the home's part of a genesis. address is where other nodes reach it, host:port.
+func (h Home) Part(organisation, address string) (Part, error) {
+	gatewayKey, err := h.GatewayKey()
+	if err != nil {
+		return Part{}, err
+	}
+	nodeKey, err := h.NodeKey()
+	if err != nil {
+		return Part{}, err
+	}
+	validator, err := h.Validator()
+	if err != nil {
+		return Part{}, err
+	}
+	return Part{
+		Organisation: organisation, GatewayKey: gatewayKey.Public().(ed25519.PublicKey), Power: powerDefault,
+		ValidatorKey: validator.Key.PubKey.Bytes(), Node: string(nodeKey.ID()) + "@" + address,
+	}, nil
+}
+
+// ParsePart reads a part as "chainify init" printed it.
+func ParsePart(text []byte) (Part, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var p Part
+	if err := d.Decode(&p); err != nil {
+		return Part{}, fmt.Errorf("genesis part: %w", err)
+	}
+	if len(p.ValidatorKey) != ed25519.PublicKeySize {
+		return Part{}, fmt.Errorf("genesis part: validator_key is %d bytes, want %d", len(p.ValidatorKey), ed25519.PublicKeySize)
+	}
+	if p.Power < 1 || p.Power > powerMax {
+		return Part{}, fmt.Errorf("genesis part: power is %d, want 1 to %d", p.Power, powerMax)
+	}
+	return p, nil
+}
+
+// Founding is what the organisations agree on when they make a genesis.
+type Founding struct {
+	ChainID    string
+	Time       time.Time
+	Consent    int // 0: the default of the order
+	Parameters order.Parameters
+	Parts      []Part
+}
+
+// Genesis makes CometBFT's genesis file. The same founding gives the same bytes. An organisation may have several parts,
+// one for each of its validators; their gateway keys must be the same.
+func (f Founding) Genesis() ([]byte, error) {
+	if err := wire.CheckChainID(f.ChainID); err != nil {
+		return nil, err
+	}
+	if len(f.Parts) == 0 {
+		return nil, errors.New("genesis: no organisation")
+	}
+	state := order.Genesis{Consent: f.Consent, Parameters: f.Parameters}
+	index := map[string]int{}
+	doc := types.GenesisDoc{ChainID: f.ChainID, GenesisTime: f.Time, InitialHeight: 1, ConsensusParams: types.DefaultConsensusParams()}
+	doc.ConsensusParams.Block.MaxBytes = blockBytesMax
+	doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight = 1 // effect votes are vote extensions; never changed later
+	for _, p := range f.Parts {
+		i, known := index[p.Organisation]
+		if !known {
+			i = len(state.Organisations)
+			index[p.Organisation] = i
+			state.Organisations = append(state.Organisations, order.GenesisOrganisation{Name: p.Organisation, GatewayKey: p.GatewayKey})
+		}
+		o := &state.Organisations[i]
+		if !bytes.Equal(o.GatewayKey, p.GatewayKey) {
+			return nil, fmt.Errorf("genesis: organisation %q has two gateway keys", p.Organisation)
+		}
+		o.Validators = append(o.Validators, p.ValidatorKey)
+		key := comet25519.PubKey(p.ValidatorKey)
+		doc.Validators = append(doc.Validators, types.GenesisValidator{
+			Address: key.Address(), PubKey: key, Power: p.Power, Name: p.Organisation,
+		})
+	}
+	if err := state.Validate(); err != nil {
+		return nil, fmt.Errorf("genesis: %w", err)
+	}
+	var err error
+	if doc.AppState, err = json.Marshal(state); err != nil {
+		return nil, fmt.Errorf("encode genesis: %w", err)
+	}
+	if err := doc.ValidateAndComplete(); err != nil {
+		return nil, fmt.Errorf("genesis: %w", err)
+	}
+	return encodeGenesis(&doc)
+}
+
+// LoadGenesis reads and checks a home's genesis file.
+func (h Home) LoadGenesis() (*types.GenesisDoc, *order.Genesis, error) {
+	doc, err := types.GenesisDocFromFile(h.Genesis())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w (put the consortium's genesis.json there)", err)
+	}
+	if doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight != 1 {
+		return nil, nil, fmt.Errorf("%s: vote extensions start at height %d, want 1: effects travel in them",
+			h.Genesis(), doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight)
+	}
+	state, err := order.ParseGenesis(doc.AppState)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", h.Genesis(), err)
+	}
+	return doc, state, nil
+}
+
+func encodeGenesis(doc *types.GenesisDoc) ([]byte, error) {
+	text, err := cometjson.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode genesis: %w", err)
+	}
+	return append(text, '\n'), nil
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cometbft/cometbft/p2p"
+	"github.com/cometbft/cometbft/privval"
+)
+
+// Home is a node's directory:
+//
+//	chainify.toml            the configuration (0600: its DSN may hold a password)
+//	config/genesis.json      the founding state, the same at all organisations
+//	config/*_key.json        validator, node and gateway key (0600)
+//	data/                    blocks, order-level state, the validator's last signature
+type Home string
+
+// Path returns a path in the home; absolute paths stay.
+func (h Home) Path(elements ...string) string {
+	if len(elements) == 1 && filepath.IsAbs(elements[0]) {
+		return elements[0]
+	}
+	return filepath.Join(append([]string{string(h)}, elements...)...)
+}
+
+// Genesis is the path of the genesis file.
+func (h Home) Genesis() string { return h.Path("config", "genesis.json") }
+
+// Data is the directory of blocks and states.
+func (h Home) Data() string { return h.Path("data") }
+
+func (h Home) gatewayKey() string     { return h.Path("config", "gateway_key.json") }
+func (h Home) nodeKey() string        { return h.Path("config", "node_key.json") }
+func (h Home) validatorKey() string   { return h.Path("config", "priv_validator_key.json") }
+func (h Home) validatorState() string { return h.Path("data", "priv_validator_state.json") }
+
+// gatewayKeyFile is the JSON of config/gateway_key.json.
+type gatewayKeyFile struct {
+	Type       string `json:"type"`
+	PublicKey  []byte `json:"public_key"`
+	PrivateKey []byte `json:"private_key"` // the seed
+}
+
+const gatewayKeyType = "chainify/gateway/ed25519"
+
+// Create makes a home: directories, keys, configuration. It refuses a directory that has a configuration already, so
+// that no key is ever overwritten.
+func (h Home) Create(c Config) error {
+	if _, err := os.Lstat(h.Path(FileName)); err == nil {
+		return fmt.Errorf("%s is a node's home already", h)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(string(h), 0o755); err != nil {
+		return err
+	}
+	for _, dir := range []string{"config", "data"} {
+		if err := os.MkdirAll(h.Path(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := h.createKeys(); err != nil {
+		return err
+	}
+	text, err := Render(c)
+	if err != nil {
+		return err
+	}
+	if _, err := Parse(text); err != nil {
+		return fmt.Errorf("new configuration: %w", err)
+	}
+	return writeNew(h.Path(FileName), text, 0o600)
+}
+
+func (h Home) createKeys() error {
+	for _, path := range []string{h.gatewayKey(), h.nodeKey(), h.validatorKey()} {
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s exists already: a key is never overwritten", path)
+		}
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make gateway key: %w", err)
+	}
+	text, err := json.MarshalIndent(gatewayKeyFile{gatewayKeyType, public, private.Seed()}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode gateway key: %w", err)
+	}
+	if err := writeNew(h.gatewayKey(), append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	if _, err := p2p.LoadOrGenNodeKey(h.nodeKey()); err != nil {
+		return fmt.Errorf("make node key: %w", err)
+	}
+	privval.GenFilePV(h.validatorKey(), h.validatorState()).Save()
+	return nil
+}
+
+// rewrite replaces the configuration of a home made a moment ago.
+func (h Home) rewrite(c Config) error {
+	text, err := Render(c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(h.Path(FileName), text, 0o600)
+}
+
+func writeNew(path string, text []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}
+
+// GatewayKey reads the organisation's gateway key and checks that its two halves fit.
+func (h Home) GatewayKey() (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(h.gatewayKey())
+	if err != nil {
+		return nil, err
+	}
+	var file gatewayKeyFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", h.gatewayKey(), err)
+	}
+	if file.Type != gatewayKeyType || len(file.PrivateKey) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%s: not a gateway key of type %s", h.gatewayKey(), gatewayKeyType)
+	}
+	key := ed25519.NewKeyFromSeed(file.PrivateKey)
+	if !ed25519.PublicKey(file.PublicKey).Equal(key.Public()) {
+		return nil, fmt.Errorf("%s: public and private key do not fit", h.gatewayKey())
+	}
+	return key, nil
+}
+
+// NodeKey reads the key that names the node among its peers.
+func (h Home) NodeKey() (*p2p.NodeKey, error) {
+	key, err := p2p.LoadNodeKey(h.nodeKey())
+	if err != nil {
+		return nil, fmt.Errorf("read node key: %w", err)
+	}
+	return key, nil
+}
+
+// Validator reads the validator's key and last signature. CometBFT's reader ends the process on a missing file;
+// the check before it makes that an error.
+func (h Home) Validator() (*privval.FilePV, error) {
+	for _, path := range []string{h.validatorKey(), h.validatorState()} {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("read validator key: %w", err)
+		}
+	}
+	return privval.LoadFilePV(h.validatorKey(), h.validatorState()), nil
+}

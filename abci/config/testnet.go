@@ -1,0 +1,104 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PortsPerHome is how many consecutive ports a home of Testnet takes: the first for other nodes, the second for HTTP,
+// the third for CometBFT's RPC when it is switched on; the rest is kept free for later.
+const PortsPerHome = 10
+
+// Testnet describes homes for a network on one machine.
+type Testnet struct {
+	Dir           string
+	Organisations []string
+	ChainID       string
+	BasePort      int
+	// DSNTemplate is the database of each, with {organisation} and {index} (from 0) replaced. Empty: no database.
+	DSNTemplate string
+	Powers      []int64 // of the validators; empty: all the same
+	Consent     int
+	Now         time.Time
+}
+
+// Create makes a home for each organisation under Dir and gives all of them the common genesis. It returns the homes.
+func (t Testnet) Create() ([]Home, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	homes, parts, configs := make([]Home, len(t.Organisations)), make([]Part, len(t.Organisations)), make([]Config, len(t.Organisations))
+	for i, name := range t.Organisations {
+		homes[i] = Home(filepath.Join(t.Dir, name))
+		configs[i] = t.config(i)
+		if err := homes[i].Create(configs[i]); err != nil {
+			return nil, err
+		}
+		part, err := homes[i].Part(name, configs[i].Network.Listen)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.Powers) > 0 {
+			part.Power = t.Powers[i]
+		}
+		parts[i] = part
+	}
+	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parts: parts}.Genesis()
+	if err != nil {
+		return nil, err
+	}
+	for i, home := range homes {
+		if err := writeNew(home.Genesis(), genesis, 0o644); err != nil {
+			return nil, err
+		}
+		for j, other := range parts {
+			if j != i {
+				configs[i].Network.Peers = append(configs[i].Network.Peers, other.Node)
+			}
+		}
+		if err := home.rewrite(configs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return homes, nil
+}
+
+func (t Testnet) check() error {
+	n := len(t.Organisations)
+	if n == 0 {
+		return fmt.Errorf("testnet: no organisation")
+	}
+	if last := t.BasePort + n*PortsPerHome - 1; t.BasePort < 1 || last > 65535 {
+		return fmt.Errorf("testnet: ports %d to %d are not all between 1 and 65535", t.BasePort, last)
+	}
+	if len(t.Powers) != 0 && len(t.Powers) != n {
+		return fmt.Errorf("testnet: %d powers for %d organisations", len(t.Powers), n)
+	}
+	for i, p := range t.Powers {
+		if p < 1 || p > powerMax {
+			return fmt.Errorf("testnet: power %d is %d, want 1 to %d", i, p, powerMax)
+		}
+	}
+	for i, name := range t.Organisations {
+		if slices.Index(t.Organisations, name) != i {
+			return fmt.Errorf("testnet: organisation %q is named twice", name)
+		}
+	}
+	return nil
+}
+
+func (t Testnet) config(i int) Config {
+	c := Default(t.Organisations[i])
+	port := t.BasePort + i*PortsPerHome
+	c.Database.DSN = strings.NewReplacer("{organisation}", t.Organisations[i], "{index}", strconv.Itoa(i)).Replace(t.DSNTemplate)
+	c.Network.Listen, c.HTTP.Listen = loopback(port), loopback(port+1)
+	c.Network.StrictAddresses = false
+	return c
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/cometbft/cometbft/libs/log"
+)
+
+// consensusFailure is what CometBFT logs when an error or panic of the application, or a contradiction in its own
+// state, ended its consensus routine. It goes on as a process that does nothing; there is no other sign of it.
+const consensusFailure = "CONSENSUS FAILURE!!!"
+
+// cometLog lets CometBFT write to our logger, from a level of its own on.
+type cometLog struct {
+	to     *slog.Logger
+	level  slog.Level
+	failed func(why string)
+	quiet  *atomic.Bool // while CometBFT is told to stop: it reports its closed connections as errors
+}
+
+func newCometLog(to *slog.Logger, level slog.Level, quiet *atomic.Bool, failed func(why string)) log.Logger {
+	return &cometLog{to: to, level: level, quiet: quiet, failed: failed}
+}
+
+func (l *cometLog) write(level slog.Level, message string, keyvals []any) {
+	if l.quiet.Load() {
+		return
+	}
+	if message == consensusFailure {
+		l.failed(reason(keyvals))
+	}
+	if level >= l.level && l.to.Enabled(context.Background(), level) {
+		l.to.Log(context.Background(), level, message, pairs(keyvals)...)
+	}
+}
+
+// pairs makes lazily printed values printable: CometBFT passes fmt.Stringers that are costly until someone asks.
+func pairs(keyvals []any) []any {
+	out := make([]any, len(keyvals))
+	for i, v := range keyvals {
+		if s, ok := v.(fmt.Stringer); ok && i%2 == 1 {
+			v = s.String()
+		}
+		out[i] = v
+	}
+	return out
+}
+
+func reason(keyvals []any) string {
+	for i := 0; i+1 < len(keyvals); i += 2 {
+		if keyvals[i] == "err" {
+			return fmt.Sprint(keyvals[i+1])
+		}
+	}
+	return "no reason given"
+}
+
+func (l *cometLog) Debug(message string, keyvals ...any) { l.write(slog.LevelDebug, message, keyvals) }
+
+func (l *cometLog) Info(message string, keyvals ...any) { l.write(slog.LevelInfo, message, keyvals) }
+
+func (l *cometLog) Warn(message string, keyvals ...any) { l.write(slog.LevelWarn, message, keyvals) }
+
+func (l *cometLog) Error(message string, keyvals ...any) { l.write(slog.LevelError, message, keyvals) }
+
+func (l *cometLog) With(keyvals ...any) log.Logger {
+	return &cometLog{to: l.to.With(pairs(keyvals)...), level: l.level, quiet: l.quiet, failed: l.failed}
+}

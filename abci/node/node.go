@@ -1,0 +1,376 @@
+// Package node assembles one organisation's process: CometBFT, the ordered application, the effect consensus, the
+// database, the gateway and its doors. It decides nothing; it starts things in order, owns their goroutines, and ends
+// them in order.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	dbm "github.com/cometbft/cometbft-db"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Options say which node to run.
+type Options struct {
+	Home    config.Home
+	Config  config.Config
+	Version string
+	Log     *slog.Logger
+	// Backend replaces PostgreSQL; nil: as the configuration says.
+	Backend backend.Backend
+	// Ready is called once when the node takes requests.
+	Ready func()
+}
+
+const (
+	settleLimit = 3 * time.Second // for the open block, at the end
+	settlePoll  = 20 * time.Millisecond
+	stopLimit   = 10 * time.Second // for CometBFT
+)
+
+// ErrConsensusFailed says that CometBFT halted this node's consensus: its state contradicts itself or the genesis.
+var ErrConsensusFailed = errors.New("CometBFT stopped this node's consensus")
+
+// node holds the parts between start and end.
+type node struct {
+	opt      Options
+	log      *slog.Logger
+	registry *order.Registry
+	doc      genesisDoc
+	backend  backend.Backend // nil: ordering only
+	store    dbm.DB
+	gateway  *gateway.Gateway
+	effects  *effects.Shell
+	app      *app.App
+	order    *ordering
+	// height is that of the last block decided.
+	height atomic.Int64
+	failed chan string // CometBFT's consensus ended by itself
+}
+
+// Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did, with everything
+// closed. A database that is down is no failure: the node orders and waits for it.
+func Run(ctx context.Context, opt Options) (err error) {
+	n := &node{opt: opt, log: opt.Log, failed: make(chan string, 1)}
+	defer func() { err = errors.Join(err, n.close()) }()
+	if err := n.assemble(); err != nil {
+		return err
+	}
+	doors, err := n.openDoors()
+	if err != nil {
+		return err
+	}
+	return n.run(ctx, doors)
+}
+
+// assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake with the application.
+func (n *node) assemble() error {
+	if err := n.loadGenesis(); err != nil {
+		return err
+	}
+	key, err := n.opt.Home.GatewayKey()
+	if err != nil {
+		return err
+	}
+	if n.backend = n.opt.Backend; n.backend == nil {
+		if err := n.openDatabase(); err != nil {
+			return err
+		}
+	}
+	limits := n.opt.Config.GatewayLimits()
+	limits.BundleTransactions = min(limits.BundleTransactions, n.registry.Parameters().BlockTransactionsMax)
+	n.order = &ordering{}
+	gatewayOptions := gateway.Options{
+		ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation, Key: key, Limits: limits,
+		Broadcaster: n.order, CatchingUp: n.order.catchingUp, Log: n.log.With("part", "gateway"),
+	}
+	if n.backend != nil {
+		gatewayOptions.Outcomes = n.backend
+	}
+	if n.gateway, err = gateway.New(gatewayOptions); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	n.effects, err = effects.New(effects.Options{
+		Config: effects.Config{
+			Organisation: n.opt.Config.Organisation, Organisations: n.registry.Organisations(), Consent: n.registry.Consent(),
+			OpenMaxMS: time.Duration(n.opt.Config.Effects.OpenMax).Milliseconds(),
+		},
+		Backend: n.backend, Outcomes: n.gateway, Logger: n.log.With("part", "effects"),
+	})
+	if err != nil {
+		return fmt.Errorf("effects: %w", err)
+	}
+	return n.assembleOrder()
+}
+
+// assembleOrder opens the order's store, shakes hands with CometBFT, and gives the application the block store.
+func (n *node) assembleOrder() error {
+	var err error
+	if n.store, err = dbm.NewDB("chainify", dbm.GoLevelDBBackend, n.opt.Home.Data()); err != nil {
+		return fmt.Errorf("open the order's store (does another node run on this home?): %w", err)
+	}
+	n.app, err = app.New(app.Options{
+		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
+		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Logger: n.log.With("part", "order"),
+	})
+	if err != nil {
+		return err
+	}
+	n.effects.Attach(n.app)
+	if err := n.order.open(n); err != nil {
+		return err
+	}
+	n.decided(n.order.comet.BlockStore().Height(), nil)
+	return n.app.SetBlocks(n.order)
+}
+
+func (n *node) loadGenesis() error {
+	doc, state, err := n.opt.Home.LoadGenesis()
+	if err != nil {
+		return err
+	}
+	validators := make([]order.Validator, len(doc.Validators))
+	for i, v := range doc.Validators {
+		validators[i] = order.Validator{Key: v.PubKey.Bytes(), Power: v.Power}
+	}
+	if n.registry, err = order.NewRegistry(doc.ChainID, state, validators); err != nil {
+		return fmt.Errorf("%s: %w", n.opt.Home.Genesis(), err)
+	}
+	n.doc = genesisDoc{doc: doc, state: state}
+	return nil
+}
+
+func (n *node) openDatabase() error {
+	c := n.opt.Config.Database
+	if c.DSN == "" {
+		n.log.Warn("no database is configured: this node only orders")
+		return nil
+	}
+	b, err := postgres.New(postgres.Config{
+		DSN: c.DSN, ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation,
+		Validators: n.doc.validators(), StuckAfter: time.Duration(c.StuckAfter),
+	})
+	if err != nil {
+		return err
+	}
+	n.backend = b
+	return nil
+}
+
+// decided passes a decided block on to the gateway, before effects can answer for it.
+func (n *node) decided(height int64, ids []wire.TxID) {
+	n.height.Store(height)
+	n.gateway.Decided(height, ids)
+}
+
+// tee shows the gateway what was decided before effects acts on it.
+type tee struct {
+	*effects.Shell
+	node *node
+}
+
+// Decided implements app.Effects.
+func (t tee) Decided(d wire.Decision) {
+	var ids []wire.TxID
+	if d.Ordered != nil {
+		ids = d.Ordered.IDs
+	}
+	t.node.decided(d.Height, ids)
+	t.Shell.Decided(d)
+}
+
+// doors are the listeners, bound before CometBFT starts so that a taken socket is known at once.
+type doors struct {
+	socket *gateway.Socket
+	http   net.Listener // nil: off
+	api    *gateway.API
+}
+
+func (n *node) openDoors() (*doors, error) {
+	c := n.opt.Config
+	mode, err := c.SocketMode()
+	if err != nil {
+		return nil, err
+	}
+	uids, err := c.AllowedUIDs()
+	if err != nil {
+		return nil, err
+	}
+	d := &doors{}
+	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
+		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
+		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
+	}, &gateway.Handler{Gateway: n.gateway, Status: n.status})
+	if err != nil {
+		return nil, err
+	}
+	if c.HTTP.Listen == "" {
+		return d, nil
+	}
+	if d.api, err = n.httpAPI(); err == nil {
+		d.http, err = net.Listen("tcp", c.HTTP.Listen)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("http: %w", err), d.socket.Close())
+	}
+	return d, nil
+}
+
+func (n *node) httpAPI() (*gateway.API, error) {
+	c := n.opt.Config.HTTP
+	api := &gateway.API{
+		Gateway: n.gateway, Status: n.status, Source: n.app, OpenReads: loopback(c.Listen), Log: n.log.With("part", "http"),
+	}
+	if c.TokensFile == "" {
+		return api, nil
+	}
+	path := n.opt.Home.Path(c.TokensFile)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s has mode %o: others could read the tokens, want 0600", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if api.Tokens, err = gateway.ParseTokens(string(text)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return api, nil
+}
+
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
+// run starts everything and waits. Order of the end: refuse new transactions; let the open block finish; close the
+// doors; stop CometBFT, which may still wait for a vote of effects; then effects, which rolls back what is open.
+func (n *node) run(ctx context.Context, d *doors) error {
+	lasting, endLasting := context.WithCancel(context.WithoutCancel(ctx))
+	defer endLasting()
+	lastingGroup, lasting := errgroup.WithContext(lasting)
+	lastingGroup.Go(func() error { return n.effects.Run(lasting) })
+
+	inner, endInner := context.WithCancel(lasting)
+	defer endInner()
+	group, inner := errgroup.WithContext(inner)
+	group.Go(func() error { return d.socket.Serve(inner) })
+	if d.http != nil {
+		group.Go(func() error { return d.api.Serve(inner, d.http) })
+	}
+	group.Go(func() error { return n.gateway.Run(inner) })
+	group.Go(func() error {
+		select {
+		case <-inner.Done():
+			return nil
+		case why := <-n.failed:
+			return fmt.Errorf("%w: %s", ErrConsensusFailed, why)
+		}
+	})
+	err := n.order.start()
+	if err == nil {
+		n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.registry.ChainID(),
+			"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "height", n.height.Load())
+		if n.opt.Ready != nil {
+			n.opt.Ready()
+		}
+		select {
+		case <-ctx.Done():
+			n.log.Info("node stops")
+			n.gateway.Close()
+			n.settle(inner)
+		case <-inner.Done():
+			n.log.Error("a part of the node failed; the node stops")
+		}
+	}
+	endInner()
+	err = errors.Join(err, clean(group.Wait()), n.order.stop(n.log))
+	endLasting()
+	return errors.Join(err, clean(lastingGroup.Wait()))
+}
+
+// clean drops the error of a part that ended because it was told to.
+func clean(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// settle waits, bounded, until the database has committed what is ordered, so that waiting clients get their answer.
+func (n *node) settle(ctx context.Context) {
+	if n.backend == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	tick := time.NewTicker(settlePoll)
+	defer tick.Stop()
+	for {
+		s := n.effects.Status()
+		if s.LastCommitted >= n.app.LastOrdered() || (s.State != "serving" && s.State != "executing") {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			n.log.Warn("a block is still open at the end and is rolled back; it is executed again at the next start",
+				"ordered", n.app.LastOrdered(), "committed", s.LastCommitted)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// close closes what assemble opened, however far it came.
+func (n *node) close() error {
+	var errs []error
+	if n.order != nil {
+		n.order.close()
+	}
+	if n.backend != nil {
+		errs = append(errs, n.backend.Close())
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// status is the node's answer to StatusRequest.
+func (n *node) status(context.Context) *wire.StatusResponse {
+	s := n.effects.Status()
+	out := &wire.StatusResponse{
+		Organisation: n.opt.Config.Organisation, ChainId: n.registry.ChainID(), Version: n.opt.Version,
+		Height: n.height.Load(), LastOrdered: n.app.LastOrdered(), LastCertified: n.app.LastCertified(),
+		LastCommitted: s.LastCommitted, State: s.State, Peers: n.order.peers(),
+		Organisations: uint32(len(n.registry.Organisations())), Consent: uint32(n.registry.Consent()),
+	}
+	if n.order.catchingUp() {
+		out.State = "catching_up"
+	}
+	return out
+}

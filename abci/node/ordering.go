@@ -1,0 +1,169 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	comet "github.com/cometbft/cometbft/config"
+	"github.com/cometbft/cometbft/mempool"
+	cometnode "github.com/cometbft/cometbft/node"
+	"github.com/cometbft/cometbft/proxy"
+	"github.com/cometbft/cometbft/types"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+)
+
+// ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
+type ordering struct {
+	comet   *cometnode.Node
+	running bool
+	// stopping silences CometBFT's log.
+	stopping atomic.Bool
+}
+
+// open makes CometBFT's node. It replays what the application misses, hence the application must be ready.
+func (o *ordering) open(n *node) error {
+	settings, err := n.opt.Config.Comet(string(n.opt.Home))
+	if err != nil {
+		return err
+	}
+	validator, err := n.opt.Home.Validator()
+	if err != nil {
+		return err
+	}
+	nodeKey, err := n.opt.Home.NodeKey()
+	if err != nil {
+		return err
+	}
+	level, err := config.LogLevel(n.opt.Config.Log.CometLevel)
+	if err != nil {
+		return err
+	}
+	bridge := newCometLog(n.log.With("part", "cometbft"), level, &o.stopping, func(why string) {
+		select {
+		case n.failed <- why:
+		default:
+		}
+	})
+	o.comet, err = cometnode.NewNode(settings, validator, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
+		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
+		comet.DefaultDBProvider, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge)
+	if err != nil {
+		return fmt.Errorf("CometBFT: %w", err)
+	}
+	return nil
+}
+
+func (o *ordering) start() error {
+	if err := o.comet.Start(); err != nil {
+		return fmt.Errorf("start CometBFT: %w", err)
+	}
+	o.running = true
+	return nil
+}
+
+// stop ends CometBFT, bounded: its switch waits for peers' goroutines.
+func (o *ordering) stop(log *slog.Logger) error {
+	if !o.running {
+		return nil
+	}
+	o.running = false
+	o.stopping.Store(true)
+	stopped := make(chan error, 1)
+	go func() {
+		err := o.comet.Stop()
+		o.comet.Wait()
+		stopped <- err
+	}()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			return fmt.Errorf("stop CometBFT: %w", err)
+		}
+		return nil
+	case <-time.After(stopLimit):
+		log.Warn("CometBFT does not stop; its stores stay as the last block left them", "after", stopLimit)
+		return nil
+	}
+}
+
+// close releases the stores of a CometBFT that was made and never started; a started one closes them itself.
+func (o *ordering) close() {
+	if o.comet == nil || o.comet.IsRunning() {
+		return
+	}
+	// Closing twice is harmless: both stores then say that they are closed.
+	_ = o.comet.BlockStore().Close()
+}
+
+// Broadcast implements gateway.Broadcaster with the mempool's CheckTx.
+func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
+	if !o.comet.IsRunning() {
+		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
+	}
+	answer := make(chan *abci.ResponseCheckTx, 1)
+	err := o.comet.Mempool().CheckTx(ordered, func(r *abci.ResponseCheckTx) { answer <- r }, mempool.TxInfo{})
+	switch {
+	case errors.Is(err, mempool.ErrTxInCache):
+		return gateway.ErrKnown
+	case err != nil:
+		return fmt.Errorf("%w: %v", gateway.ErrFull, err)
+	}
+	select {
+	case r := <-answer:
+		switch r.Code {
+		case order.CodeOK:
+			return nil
+		default:
+			return &gateway.RejectedError{Code: r.Code, Log: r.Log}
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Txs implements app.Blocks.
+func (o *ordering) Txs(height int64) ([][]byte, error) {
+	block := o.comet.BlockStore().LoadBlock(height)
+	if block == nil {
+		return nil, fmt.Errorf("block store has no block %d", height)
+	}
+	return block.Txs.ToSliceOfBytes(), nil
+}
+
+// catchingUp tells that the node does not vote yet: it fetches blocks that others decided.
+func (o *ordering) catchingUp() bool {
+	return o.comet == nil || o.comet.ConsensusReactor().WaitSync()
+}
+
+func (o *ordering) peers() uint32 {
+	outbound, inbound, _ := o.comet.Switch().NumPeers()
+	return uint32(outbound + inbound)
+}
+
+// genesisDoc is the genesis file, read.
+type genesisDoc struct {
+	doc   *types.GenesisDoc
+	state *order.Genesis
+}
+
+// validators are the keys a database checks certificates with.
+func (g genesisDoc) validators() []postgres.Validator {
+	var out []postgres.Validator
+	for _, o := range g.state.Organisations {
+		for _, key := range o.Validators {
+			address := order.AddressOf(key)
+			out = append(out, postgres.Validator{Organisation: o.Name, Address: address[:], PublicKey: key})
+		}
+	}
+	return out
+}

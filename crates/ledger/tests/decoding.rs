@@ -1,0 +1,179 @@
+//! Properties of the decoders: one spelling of everything, and nothing that makes them fail otherwise than by an error.
+
+#[path = "../../codec/tests/support/mod.rs"]
+mod support;
+
+use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Proposal, SignedProposal};
+use chainify_ledger::vote::{self, EffectVote, Verdict};
+use chainify_ledger::{block_buffer, tx_id, LedgerBlock, Outcomes, Transaction};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use prost::Message;
+use support::check;
+
+const NAME: &str = "[a-z][a-z0-9_-]{0,20}";
+
+fn proposal() -> impl Strategy<Value = Proposal> {
+    let parameter = ("[a-z ]{0,8}", any::<bool>(), "[^\0]{0,8}").prop_map(|(r#type, null, text)| {
+        let text = if null { String::new() } else { text };
+        Parameter { r#type, null, text }
+    });
+    let client = (NAME, "[^\0]{1,15}").prop_map(|(organisation, role)| Client { organisation, role });
+    let kind = prop::sample::select(vec![1, 3]);
+    (NAME, client, any::<u64>(), any::<u64>(), kind, "[^\0]{1,30}", vec(parameter, 0..4)).prop_map(
+        |(chain_id, client, nonce, valid_until_height, kind, sql, parameters)| Proposal {
+            chain_id,
+            client: Some(client),
+            nonce,
+            valid_until_height,
+            kind,
+            sql,
+            parameters,
+        },
+    )
+}
+
+fn chained() -> impl Strategy<Value = ChainedTx> {
+    let agreement = (NAME, any::<[u8; 32]>(), any::<bool>()).prop_map(|(organisation, hash, yes)| Agreement {
+        organisation,
+        proposal_hash: hash.to_vec(),
+        yes,
+        signature: vec![5; 64],
+    });
+    (proposal(), any::<bool>(), vec(agreement, 0..3)).prop_map(|(proposal, signed, agreements)| {
+        let signature = if signed { vec![7; 64] } else { vec![] };
+        ChainedTx { proposal: Some(SignedProposal { proposal: proposal.encode_to_vec(), signature }), agreements }
+    })
+}
+
+/// What was decoded, encoded again.
+fn encoded(transaction: &Transaction) -> Vec<u8> {
+    let proposal = transaction.proposal.encode_to_vec();
+    let signature = transaction.signature.clone();
+    let proposal = Some(SignedProposal { proposal, signature });
+    ChainedTx { proposal, agreements: transaction.agreements.clone() }.encode_to_vec()
+}
+
+fn mutations() -> impl Strategy<Value = Vec<(prop::sample::Index, u8, u8)>> {
+    vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..3)
+}
+
+fn mutated(mut bytes: Vec<u8>, mutations: &[(prop::sample::Index, u8, u8)]) -> Vec<u8> {
+    for (at, byte, how) in mutations {
+        let at = at.index(bytes.len() + 1);
+        match (how, bytes.get_mut(at)) {
+            (0, Some(place)) => *place = *byte,
+            (1, Some(place)) => *place ^= 1 << (byte % 8),
+            (2, _) => bytes.insert(at, *byte),
+            _ => bytes.truncate(at),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_transaction_has_one_spelling() {
+    check(3_000, (chained(), mutations()), |(message, mutations)| {
+        let bytes = mutated(message.encode_to_vec(), &mutations);
+        match Transaction::decode(&bytes) {
+            Ok(transaction) => {
+                prop_assert_eq!(encoded(&transaction), bytes);
+                prop_assert_eq!(transaction.id, tx_id(&transaction.proposal.encode_to_vec()));
+            }
+            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_block_buffer_has_one_spelling() {
+    check(3_000, (vec(vec(any::<u8>(), 0..6), 0..5), mutations()), |(transactions, mutations)| {
+        let buffer = mutated(block_buffer::join(&transactions), &mutations);
+        match block_buffer::split(&buffer) {
+            Ok(split) => prop_assert_eq!(block_buffer::join(&split), buffer),
+            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+        }
+        Ok(())
+    });
+}
+
+fn ledger_block() -> impl Strategy<Value = LedgerBlock> {
+    let hashes = any::<[[u8; 32]; 4]>();
+    let numbers = (2..=u64::MAX, any::<u64>(), any::<i64>(), any::<u32>());
+    (NAME, numbers, vec(any::<bool>(), 1..40), hashes).prop_map(|(chain_id, numbers, succeeded, hashes)| {
+        let (number, order_height, block_time, effects_count) = numbers;
+        let [tx_root, effects_root, state_root, previous] = hashes;
+        let mut outcomes = Outcomes::failed(succeeded.len() as u32);
+        (0..).zip(&succeeded).filter(|(_, one)| **one).for_each(|(i, _)| outcomes.succeed(i));
+        LedgerBlock {
+            chain_id,
+            number,
+            order_height,
+            block_time,
+            tx_root,
+            outcomes,
+            effects_root,
+            effects_count,
+            state_root,
+            previous,
+        }
+    })
+}
+
+#[test]
+fn a_header_has_one_spelling() {
+    check(3_000, (ledger_block(), mutations()), |(block, mutations)| {
+        let bytes = mutated(block.encode(), &mutations);
+        match LedgerBlock::decode(&bytes) {
+            Ok(back) => {
+                prop_assert_eq!(back.encode(), bytes.clone());
+                prop_assert_eq!(back == block, bytes == block.encode());
+            }
+            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_vote_has_one_spelling() {
+    let verdict = prop_oneof![any::<[u8; 32]>().prop_map(Verdict::Effects), any::<u32>().prop_map(Verdict::Stuck)];
+    let vote = (1..=u64::MAX, any::<u32>(), any::<[u8; 32]>(), verdict);
+    check(3_000, (vote, mutations()), |((block, effect_round, order_hash, verdict), mutations)| {
+        let vote = EffectVote { block, effect_round, order_hash, verdict };
+        let bytes = mutated(vote::encode(&vote).to_vec(), &mutations);
+        match vote::decode(&bytes) {
+            Ok(Some(back)) => prop_assert_eq!(vote::encode(&back).to_vec(), bytes),
+            Ok(None) => prop_assert!(bytes.is_empty()),
+            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn outcomes_agree_with_a_list() {
+    check(300, vec(any::<bool>(), 0..40), |list| {
+        let mut outcomes = Outcomes::failed(list.len() as u32);
+        (0..).zip(&list).filter(|(_, one)| **one).for_each(|(i, _)| outcomes.succeed(i));
+        let back = Outcomes::from_bytes(outcomes.count(), outcomes.as_bytes()).unwrap();
+        let found: Vec<Option<bool>> = (0..=outcomes.count()).map(|i| back.succeeded(i)).collect();
+        let want: Vec<Option<bool>> = list.iter().map(|one| Some(*one)).chain([None]).collect();
+        prop_assert_eq!(found, want);
+        prop_assert_eq!(back.successes() as usize, list.iter().filter(|one| **one).count());
+        Ok(())
+    });
+}
+
+/// Lengths that promise more than there is must cost nothing.
+#[test]
+fn announced_lengths_are_checked_before_use() {
+    assert!(block_buffer::split(&[0xff; 8]).is_err());
+    let mut header = b"chainify/ledger-block/1\0\0\0\x01c".to_vec();
+    header.extend_from_slice(&[1; 56]);
+    header.extend_from_slice(&[0xff; 4]); // transactions
+    assert_eq!(LedgerBlock::decode(&header).unwrap_err().field, "outcomes");
+    assert!(LedgerBlock::decode(b"chainify/ledger-block/1\xff\xff\xff\xff").is_err());
+    assert!(Outcomes::from_bytes(u32::MAX, &[]).is_err());
+}

@@ -1,0 +1,125 @@
+//! `merkle.json`, `leaves.json` and `lanes.json`.
+
+use chainify_codec::{
+    effects_root, leaf, merkle as tree, schema_hash, state_root, table_state, Change, Hash, Lanes, Op,
+};
+use serde_json::{json, Value as Json};
+use sha2::{Digest, Sha256};
+
+use crate::{case, hash, hex, list, number, text, unhex};
+
+fn leaf_hash(data: &[u8]) -> Hash {
+    Sha256::new().chain_update([0]).chain_update(data).finalize().into()
+}
+
+/// The first eight data are those of the known answers that Certificate Transparency implementations share.
+pub(crate) fn merkle() -> Vec<Json> {
+    let data = [
+        "",
+        "00",
+        "10",
+        "2021",
+        "3031",
+        "40414243",
+        "5051525354555657",
+        "606162636465666768696a6b6c6d6e6f",
+        "09",
+        "0a",
+        "0b",
+        "0c",
+        "0d",
+    ];
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 13].into_iter().map(|n| merkle_case(json!({ "data": data[..n] }))).collect()
+}
+
+fn merkle_case(input: Json) -> Json {
+    let leaves: Vec<Hash> = list(&input["data"]).iter().map(|data| leaf_hash(&unhex(data))).collect();
+    let root = tree::root(&leaves);
+    let proofs: Vec<Vec<String>> = (0..leaves.len())
+        .map(|i| {
+            let proof = tree::prove(&leaves, i).unwrap();
+            assert!(tree::verify(&leaves[i], i as u64, leaves.len() as u64, &proof, &root));
+            proof.iter().map(hex).collect()
+        })
+        .collect();
+    case(input, json!({ "root": hex(root), "proofs": proofs }))
+}
+
+pub(crate) fn leaves() -> Vec<Json> {
+    let change = |table: &str, pk: &str, tx: u32, op: &str, row: u8| json!({ "table": table, "pk": pk, "tx": tx, "op": op, "row_hash": hex([row; 32]) });
+    let (one, two) = ("000100010200000008 0000000000000001", "000100010200000008 0000000000000002");
+    let (one, two) = (&one.replace(' ', ""), &two.replace(' ', ""));
+    let inputs = [
+        json!({ "name": "a block without effects", "changes": [] }),
+        json!({ "name": "one insert", "changes": [change("public.t", one, 0, "I", 1)] }),
+        json!({ "name": "one key changed three times, another between", "changes": [
+            change("public.t", two, 0, "I", 1), change("public.t", one, 0, "D", 2), change("public.t", two, 1, "U", 3),
+            change("public.a", two, 1, "I", 4), change("public.t", two, 1, "D", 5)] }),
+        json!({ "name": "the same in another order of keys: the same root", "changes": [
+            change("public.a", two, 1, "I", 4), change("public.t", two, 0, "I", 1), change("public.t", two, 1, "U", 3),
+            change("public.t", two, 1, "D", 5), change("public.t", one, 0, "D", 2)] }),
+        json!({ "name": "a key that is the beginning of another, a table likewise", "changes": [
+            change("p.tt", "00", 7, "I", 1), change("p.t", "0000", 7, "I", 2), change("p.t", "00", 7, "I", 3)] }),
+    ];
+    inputs.into_iter().map(effects_case).collect()
+}
+
+fn effects_case(input: Json) -> Json {
+    let keys: Vec<Vec<u8>> = list(&input["changes"]).iter().map(|change| unhex(&change["pk"])).collect();
+    let mut changes: Vec<Change<'_>> = list(&input["changes"])
+        .iter()
+        .zip(&keys)
+        .map(|(change, pk)| Change {
+            table: text(&change["table"]),
+            pk,
+            tx: number(&change["tx"]),
+            op: Op::from_byte(text(&change["op"]).as_bytes()[0]).unwrap(),
+            row_hash: hash(&change["row_hash"]),
+            serial: 0,
+        })
+        .collect();
+    let effects = effects_root(&mut changes);
+    let sorted = effects.order.iter().map(|at| {
+        let change = &changes[*at as usize];
+        json!({ "change": at, "serial": change.serial, "leaf": hex(leaf(change)) })
+    });
+    let results = json!({ "sorted": sorted.collect::<Vec<_>>(), "effects_root": hex(effects.root) });
+    case(input.clone(), results)
+}
+
+pub(crate) fn tables() -> Vec<Json> {
+    let rows = |rows: &[&str]| json!(rows);
+    let inputs = [
+        json!({ "name": "empty", "table": "public.t", "schema_text": "", "rows": rows(&[]) }),
+        json!({ "name": "one row", "table": "public.t", "schema_text": "id bigint", "rows": rows(&["0000"]) }),
+        json!({ "name": "the same row in another table", "table": "public.u", "schema_text": "id bigint",
+            "rows": rows(&["0000"]) }),
+        json!({ "name": "three rows, two of them equal", "table": "public.t", "schema_text": "id bigint",
+            "rows": rows(&["0000", "00010001010000000101", "0000"]) }),
+    ];
+    inputs.into_iter().map(table_case).collect()
+}
+
+fn table_case(input: Json) -> Json {
+    let table = text(&input["table"]);
+    let mut lanes = Lanes::zero();
+    let rows = list(&input["rows"]);
+    rows.iter().for_each(|row| lanes.add(table, &unhex(row)));
+    let schema = schema_hash(text(&input["schema_text"]));
+    let state = table_state(table, &schema, rows.len() as u64, &lanes);
+    let results = json!({ "schema_hash": hex(schema), "lanes": hex(lanes.to_bytes()), "table_state": hex(state) });
+    case(input.clone(), results)
+}
+
+pub(crate) fn state_roots() -> Vec<Json> {
+    let state = |name: &str, byte: u8| json!({ "table": name, "table_state": hex([byte; 32]) });
+    let inputs = [
+        json!({ "name": "no table", "tables": [] }),
+        json!({ "name": "sorted by name, byte-wise", "tables": [
+            state("public.b", 1), state("public.a", 2), state("public.B", 3), state("public.aa", 4)] }),
+    ];
+    let root = |input: &Json| {
+        state_root(list(&input["tables"]).iter().map(|table| (text(&table["table"]), hash(&table["table_state"]))))
+    };
+    inputs.into_iter().map(|input| case(input.clone(), json!({ "state_root": hex(root(&input)) }))).collect()
+}
