@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -13,8 +12,6 @@ const (
 	retryFirst     = 10 * time.Millisecond // back-off of a bundle the mempool has no room for, doubling
 	retryMax       = time.Second
 	rebroadcastMax = time.Minute
-	lookupRetry    = time.Second // of outcomes, while the database is not available
-	lookupLimit    = 5 * time.Second
 )
 
 // bundle is what was handed, or is to be handed, to the order.
@@ -200,61 +197,6 @@ func (g *Gateway) dropDone() {
 	if g.retry != nil && g.retry.unordered == 0 {
 		g.retry = nil
 	}
-}
-
-// lookUp asks the database for outcomes of committed blocks that came without results.
-func (g *Gateway) lookUp(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-g.lookupWake:
-		}
-		for ctx.Err() == nil {
-			id, more := g.nextLookup()
-			if !more {
-				break
-			}
-			if err := g.lookUpOne(ctx, id); err != nil {
-				g.opt.Log.Debug("outcome cannot be looked up yet", "id", fmt.Sprintf("%x", id), "err", err)
-				pause(ctx, lookupRetry)
-				continue
-			}
-			g.lookedUp()
-		}
-	}
-}
-
-func (g *Gateway) nextLookup() (wire.TxID, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.lookups) == 0 {
-		return wire.TxID{}, false
-	}
-	return g.lookups[0], true
-}
-
-func (g *Gateway) lookedUp() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.lookups = g.lookups[1:]
-}
-
-func (g *Gateway) lookUpOne(ctx context.Context, id wire.TxID) error {
-	if g.opt.Outcomes == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
-	defer cancel()
-	r, found, err := g.opt.Outcomes.Outcome(ctx, id)
-	if err != nil || !found {
-		return err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.settle(r)
-	g.dropDone()
-	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -286,7 +286,7 @@ func (g *Gateway) Decided(height int64, ordered []wire.TxID) {
 }
 
 func (g *Gateway) markOrdered(e *entry) {
-	e.ordered = true
+	e.ordered, e.orderedAt = true, g.opt.Now()
 	g.leaveUnordered(e)
 }
 

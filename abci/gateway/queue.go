@@ -16,6 +16,7 @@ type entry struct {
 	tx         *wire.ChainedTx
 	bundle     *bundle // nil while it is queued
 	ordered    bool
+	orderedAt  time.Time
 	settled    bool // has its outcome; queue and expiry list drop it when they meet it
 }
 

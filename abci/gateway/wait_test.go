@@ -151,6 +151,30 @@ func TestOutcomesWithoutResultsAreLookedUp(t *testing.T) {
 	}
 }
 
+// The answer of a COMMIT was lost: effects does not tell, the database knows.
+func TestOverdueOutcomesAreLookedUp(t *testing.T) {
+	f, db := withDatabase(t)
+	ids := f.submit("bank", 2)
+	f.decide(ids[0])
+	f.now = f.now.Add(lookupAgain)
+	f.g.addOverdue()
+	if len(f.g.lookups) != 0 {
+		t.Fatal("looked up before it is overdue")
+	}
+	f.now = f.now.Add(time.Millisecond)
+	f.g.addOverdue()
+	if len(f.g.lookups) != 1 || f.g.lookups[0] != ids[0] {
+		t.Fatalf("lookups %v, want the ordered transaction", f.g.lookups)
+	}
+	db.set(nil, wire.TxResult{ID: ids[0], Block: 4, Succeeded: true})
+	if err := f.g.lookUpOne(context.Background(), f.g.lookups[0]); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.g.Stats(); s.Pending != 1 {
+		t.Fatalf("%d transactions pending, want 1", s.Pending)
+	}
+}
+
 func TestWaitsAreBounded(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.WaitsMax = 1 })
 	ids := f.submit("bank", 1)
