@@ -1,0 +1,397 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// runner is a node that a test starts and stops.
+type runner struct {
+	t       *testing.T
+	home    config.Home
+	backend func() backend.Backend
+	log     *lockedBuffer
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (r *runner) start() {
+	r.t.Helper()
+	c, err := config.Load(string(r.home))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	r.cancel, r.done = cancel, make(chan error, 1)
+	opt := Options{
+		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) },
+		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if r.backend != nil {
+		opt.Backend = r.backend()
+	}
+	go func() { r.done <- Run(ctx, opt) }()
+	select {
+	case <-ready:
+	case err := <-r.done:
+		r.t.Fatalf("the node ended: %v\n%s", err, r.log)
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("the node is not ready in 20 s\n%s", r.log)
+	}
+}
+
+func (r *runner) stop() {
+	r.t.Helper()
+	if r.cancel == nil {
+		return
+	}
+	r.cancel()
+	r.cancel = nil
+	select {
+	case err := <-r.done:
+		if err != nil {
+			r.t.Errorf("the node ended with %v\n%s", err, r.log)
+		}
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("the node did not stop in 20 s\n%s", r.log)
+	}
+}
+
+func (r *runner) dial() *gateway.Client {
+	r.t.Helper()
+	c, err := gateway.Dial(context.Background(), r.home.Path("node.sock"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// newNetwork makes homes; each node has a database in memory that outlives its restarts.
+func newNetwork(t *testing.T, organisations ...string) []*runner {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "chainify-node") // short: a socket's path is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	homes, err := config.Testnet{
+		Dir: dir, Organisations: organisations, ChainID: "test", BasePort: freePorts(t, len(organisations)*config.PortsPerHome),
+		Now: time.Now().UTC(),
+	}.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runners := make([]*runner, len(homes))
+	for i, h := range homes {
+		db := backendtest.NewDatabase()
+		runners[i] = &runner{
+			t: t, home: h, log: &lockedBuffer{},
+			backend: func() backend.Backend { return backendtest.Open(db, time.Minute) },
+		}
+		t.Cleanup(runners[i].stop)
+	}
+	return runners
+}
+
+// freePorts finds consecutive ports that are free now.
+func freePorts(t *testing.T, count int) int {
+	t.Helper()
+	for base := 20_000 + os.Getpid()%20_000; base < 60_000; base += count {
+		free := true
+		for p := base; p < base+count && free; p++ {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
+			if free = err == nil; free {
+				l.Close()
+			}
+		}
+		if free {
+			return base
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in %s", what, limit)
+		}
+	}
+}
+
+func sql(text string) *wire.Statement { return &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: text} }
+
+// execute submits and waits, as chainify.execute does.
+func execute(t *testing.T, c *gateway.Client, text string) *wire.Outcome {
+	t.Helper()
+	ids, err := c.Submit(context.Background(), "bank", sql(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.Wait(context.Background(), 20_000, ids...)
+	if err != nil || len(out) != 1 {
+		t.Fatalf("outcomes %v, %v", out, err)
+	}
+	return out[0]
+}
+
+func TestSingleNodeCommitsAndRestarts(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	r.start()
+	c := r.dial()
+	first := execute(t, c, "INSERT INTO t VALUES (1)")
+	if !first.Succeeded || first.Block != 1 {
+		t.Fatalf("outcome %v", first)
+	}
+	second := execute(t, c, "INSERT INTO t VALUES (2)")
+	if second.Block != 2 {
+		t.Fatalf("outcome %v", second)
+	}
+	s, err := c.Status(context.Background())
+	if err != nil || s.State != "serving" || s.LastCommitted != 2 || s.Organisation != "acme" || s.Consent != 1 {
+		t.Fatalf("status %v, %v", s, err)
+	}
+	checkHTTP(t, r)
+	height := quiet(t, c)
+	r.stop()
+	if _, err := os.Stat(r.home.Path("node.sock")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the socket is left")
+	}
+	if log := r.log.String(); strings.Contains(log, "level=ERROR") {
+		t.Errorf("errors in the log:\n%s", log)
+	}
+
+	r.start()
+	c = r.dial()
+	out, err := c.Wait(context.Background(), 5_000, first.Id)
+	if err != nil || len(out) != 1 || out[0].Block != 1 || !out[0].Succeeded {
+		t.Fatalf("the outcome after a restart: %v, %v", out, err)
+	}
+	if third := execute(t, c, "INSERT INTO t VALUES (3)"); third.Block != 3 {
+		t.Fatalf("outcome %v", third)
+	}
+	if s, err := c.Status(context.Background()); err != nil || s.Height <= height {
+		t.Fatalf("status %v, %v", s, err)
+	}
+}
+
+// quiet asserts that a network without transactions makes no blocks, and returns the height.
+func quiet(t *testing.T, c *gateway.Client) int64 {
+	t.Helper()
+	var last int64
+	since := time.Now()
+	eventually(t, 10*time.Second, "quiet network", func() bool {
+		s, err := c.Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Height != last {
+			last, since = s.Height, time.Now()
+		}
+		return time.Since(since) > 500*time.Millisecond
+	})
+	return last
+}
+
+func checkHTTP(t *testing.T, r *runner) {
+	t.Helper()
+	c, err := config.Load(string(r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/healthz": `"ok":true`, "/v1/status": `"last_committed":2`, "/v1/blocks/1": `"ledger_block_hash":"`,
+	} {
+		eventually(t, 10*time.Second, path, func() bool { // the certificate comes one block later
+			res, err := http.Get("http://" + c.HTTP.Listen + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body, err := io.ReadAll(res.Body)
+			return err == nil && strings.Contains(string(body), want)
+		})
+	}
+}
+
+func TestFourNodesAgreeAndSurviveOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	clients := make([]*gateway.Client, len(nodes))
+	for i, r := range nodes {
+		r.start()
+		clients[i] = r.dial()
+	}
+	for _, c := range clients {
+		eventually(t, 20*time.Second, "serving with three peers", func() bool {
+			s, err := c.Status(context.Background())
+			return err == nil && s.State == "serving" && s.Peers == 3
+		})
+	}
+	var ids [][]byte
+	var mu sync.Mutex
+	var load sync.WaitGroup
+	for i, c := range clients {
+		load.Add(1)
+		go func() {
+			defer load.Done()
+			for n := range 5 {
+				o := execute(t, c, fmt.Sprintf("UPDATE t SET x = %d WHERE id = %d", n, i))
+				mu.Lock()
+				ids = append(ids, o.Id)
+				mu.Unlock()
+			}
+		}()
+	}
+	load.Wait()
+	nodes[3].stop()
+	more := execute(t, clients[0], "UPDATE t SET x = 7")
+	nodes[2].stop() // two of four: nothing can be ordered
+	stuck, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 8"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "57P03 without quorum", func() bool {
+		_, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 9"))
+		var e *gateway.Error
+		return errors.As(err, &e) && e.SQLState == gateway.StateCannotOrder
+	})
+	nodes[2].start()
+	nodes[3].start()
+	clients[2], clients[3] = nodes[2].dial(), nodes[3].dial()
+	out, err := clients[0].Wait(context.Background(), 20_000, stuck...)
+	if err != nil || len(out) != 1 || !out[0].Succeeded {
+		t.Fatalf("the transaction that waited for the quorum: %v, %v", out, err)
+	}
+	ids = append(ids, more.Id, stuck[0])
+	for i, c := range clients {
+		got, err := c.Wait(context.Background(), 20_000, ids...)
+		if err != nil || len(got) != len(ids) {
+			t.Fatalf("node %d knows %d of %d outcomes: %v", i, len(got), len(ids), err)
+		}
+		for _, o := range got {
+			if !o.Succeeded {
+				t.Errorf("node %d: outcome %v", i, o)
+			}
+		}
+	}
+}
+
+func TestStartRefusals(t *testing.T) {
+	try := func(name, want string, change func(*runner)) {
+		r := newNetwork(t, "acme")[0]
+		change(r)
+		c, err := config.Load(string(r.home))
+		if err == nil {
+			err = Run(context.Background(), Options{
+				Home: r.home, Config: c, Log: slog.New(slog.DiscardHandler), Backend: r.backend(),
+			})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
+	}
+	try("no genesis", "genesis.json", func(r *runner) { os.Remove(r.home.Genesis()) })
+	try("no validator key", "validator key", func(r *runner) { os.Remove(r.home.Path("config", "priv_validator_key.json")) })
+	try("no gateway key", "gateway_key.json", func(r *runner) { os.Remove(r.home.Path("config", "gateway_key.json")) })
+	try("another organisation", `"zebra" is not among`, func(r *runner) { edit(t, r, `"acme"`, `"zebra"`) })
+	try("open tokens", "others could read", func(r *runner) {
+		if err := os.WriteFile(r.home.Path("tokens"), []byte("bank 0123456789abcdef\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, r, `tokens_file = ""`, `tokens_file = "tokens"`)
+	})
+	try("socket in the way", "is not a socket", func(r *runner) {
+		if err := os.WriteFile(r.home.Path("node.sock"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func edit(t *testing.T, r *runner, from, to string) {
+	t.Helper()
+	path := filepath.Join(string(r.home), config.FileName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), from) {
+		t.Fatalf("%s has no %s", path, from)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A second node on one home must not start: two validators with one key would sign against each other.
+func TestSecondNodeOnAHomeIsRefused(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	r.start()
+	c, err := config.Load(string(r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Run(context.Background(), Options{Home: r.home, Config: c, Log: slog.New(slog.DiscardHandler), Backend: r.backend()})
+	if err == nil || !strings.Contains(err.Error(), "another node") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestConsensusFailureEndsTheNode(t *testing.T) {
+	failed := make(chan string, 1)
+	var log lockedBuffer
+	n := &ordering{}
+	l := newCometLog(slog.New(slog.NewTextHandler(&log, nil)), slog.LevelError, &n.stopping, func(why string) { failed <- why })
+	l.With("module", "consensus").Error(consensusFailure, "err", errors.New("apply block 7"), "stack", "…")
+	if why := <-failed; why != "apply block 7" {
+		t.Errorf("reason %q", why)
+	}
+	l.Info("not shown")
+	l.Error("shown", "height", 3)
+	n.stopping.Store(true)
+	l.Error("a closed connection")
+	if s := log.String(); strings.Contains(s, "not shown") || !strings.Contains(s, "height=3") || strings.Contains(s, "closed") {
+		t.Errorf("log:\n%s", s)
+	}
+}
