@@ -118,6 +118,9 @@ func (h *Header) check() error {
 	if h.Outcomes.count == 0 {
 		return fieldErrorf("header.tx_count", "0, want 1 or more")
 	}
+	if h.Number == 1 && h.Previous != (Hash{}) {
+		return fieldErrorf("header.previous", "not zeros for block 1")
+	}
 	return nil
 }
 
