@@ -67,6 +67,23 @@ fn any_bytes_are_refused_or_a_row() {
     });
 }
 
+/// A row of one value whose frame is right and whose payload is anything.
+#[test]
+fn any_payload_is_refused_or_a_value() {
+    let number = "[-+]?[0-9.eE]{0,4}".prop_map(String::into_bytes);
+    let json = "[\\[\\]{}\":,0 ]{0,5}".prop_map(String::into_bytes);
+    let bytes = vec(prop_oneof![Just(0u8), 0u8..40], 0..30);
+    let tag = prop::sample::select(Tag::ALL.to_vec());
+    check(20_000, (tag, prop_oneof![number, json, bytes]), |(tag, payload)| {
+        let mut bytes = vec![0, 1, 0, 1, tag as u8, 0, 0, 0, payload.len() as u8];
+        bytes.extend(payload);
+        if let Ok(back) = decode_row(&bytes) {
+            prop_assert_eq!(encoded(&back), bytes);
+        }
+        Ok(())
+    });
+}
+
 /// Few letters, so that different rows come close to each other and equal ones occur.
 fn near_row() -> impl Strategy<Value = (String, Vec<(u16, Value)>)> {
     let text = "[ab]{0,2}";
@@ -97,6 +114,7 @@ fn text_does_not_move_between_columns() {
     assert_ne!(row_hash("public.t", &pair("at", "b")), row_hash("public.t", &pair("a", "tb")));
     let row = pair("a", "b");
     assert_ne!(row_hash("public.t", &row), row_hash("public.tt", &row));
+    assert_ne!(row_hash("public.t", b"tat"), row_hash("public.tt", b"at"));
 }
 
 #[test]

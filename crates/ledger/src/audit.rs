@@ -132,7 +132,8 @@ fn check_header(chain_id: &str, block: &StoredBlock, previous: Option<&[u8]>, fi
     match block.header(chain_id) {
         Err(error) => findings.push(Finding::new("header field", error.to_string())),
         Ok(header) if header.hash()[..] != block.hash[..] => {
-            let detail = format!("the header hashes to {}, the block's hash is {}", hex(&header.hash()), hex(&block.hash));
+            let detail =
+                format!("the header hashes to {}, the block's hash is {}", hex(&header.hash()), hex(&block.hash));
             findings.push(Finding::new("block hash", detail));
         }
         Ok(_) => {}
@@ -159,7 +160,11 @@ fn check_transactions(block: &StoredBlock, transactions: &[StoredTransaction], f
             Err(error) => findings.push(Finding::new("transaction body", format!("transaction {index}: {error}"))),
             Ok(decoded) => {
                 if decoded.id[..] != transaction.id[..] {
-                    let detail = format!("transaction {index}: its bytes have id {}, kept is {}", hex(&decoded.id), hex(&transaction.id));
+                    let detail = format!(
+                        "transaction {index}: its bytes have id {}, kept is {}",
+                        hex(&decoded.id),
+                        hex(&transaction.id)
+                    );
                     findings.push(Finding::new("transaction id", detail));
                 }
                 ids.push(decoded.id);

@@ -147,7 +147,9 @@ pub(crate) fn refused() -> Vec<Json> {
         ),
     ];
     cases.extend(misspelled());
+    let agreements = with(unsigned("", transfer()), "/agreements", json!(vec![agreement(); 1_001]));
     let too_long = [
+        ("1,001 agreements", chained(&agreements).encode_to_vec(), "transaction.agreements"),
         ("1,001 parameters", varied("/parameters", many(1_001)), "transaction.proposal.parameters"),
         ("proposal of more than 524,288 bytes", varied("/sql", long_sql), "transaction.proposal"),
     ];
