@@ -125,15 +125,6 @@ loopback. Home i takes the ports from --base-port + 10·i on: the first for the 
 	return cmd
 }
 
-// require marks flags; wrapUsage reports them with the exit code of wrong usage.
-func require(cmd *cobra.Command, flags ...string) {
-	for _, f := range flags {
-		if err := cmd.MarkFlagRequired(f); err != nil {
-			panic(fmt.Errorf("command %s: %w", cmd.Name(), err)) // a flag that was not defined above
-		}
-	}
-}
-
 func printJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)

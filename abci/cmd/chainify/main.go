@@ -55,7 +55,7 @@ func main() {
 // run is the whole program but the process around it.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
@@ -123,6 +123,14 @@ report the same effects.
 	return root
 }
 
+// needed is the annotation with a command's required flags: cobra's own check has no exit code of its own.
+const needed = "needed"
+
+// require marks flags that a command cannot do without.
+func require(cmd *cobra.Command, flags ...string) {
+	cmd.Annotations = map[string]string{needed: strings.Join(flags, " ")}
+}
+
 // wrapUsage gives cobra's complaints about arguments and flags the exit code of wrong usage.
 func wrapUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -141,8 +149,10 @@ func wrapUsage(cmd *cobra.Command) {
 	}
 	if do := cmd.RunE; do != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
-			if err := c.ValidateRequiredFlags(); err != nil {
-				return usageError("%w (see %q)", err, c.CommandPath()+" --help")
+			for _, f := range strings.Fields(c.Annotations[needed]) {
+				if !c.Flags().Changed(f) {
+					return usageError("--%s is needed (see %q)", f, c.CommandPath()+" --help")
+				}
 			}
 			return do(c, args)
 		}
