@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,7 +142,14 @@ type door struct {
 	path    string
 	gateway *gateway.Gateway
 	status  *wire.StatusResponse
+	mu      sync.Mutex
 	outcome func(id wire.TxID) *wire.TxResult
+}
+
+func (d *door) play(outcome func(id wire.TxID) *wire.TxResult) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.outcome = outcome
 }
 
 // Broadcast orders and commits at once.
@@ -154,6 +162,8 @@ func (d *door) Broadcast(_ context.Context, raw []byte) error {
 	if err != nil {
 		return err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, tx := range txs {
 		if r := d.outcome(tx.ID); r != nil {
 			d.gateway.Decided(11, []wire.TxID{tx.ID})
@@ -214,7 +224,7 @@ func TestSubmitCommand(t *testing.T) {
 		{never, exitUnreachable, []string{"--wait=10ms", "SELECT 1"}},
 		{committed, exitFailed, []string{"--wait", "--kind", "deploy", ""}},
 	} {
-		d.outcome = c.outcome
+		d.play(c.outcome)
 		code, out, errs := call("", append([]string{"submit", "--socket", d.path, "--role", "bank"}, c.args...)...)
 		if code != c.code {
 			t.Errorf("%v: code %d, want %d: %s", c.args, code, c.code, errs)
@@ -222,7 +232,7 @@ func TestSubmitCommand(t *testing.T) {
 		all.WriteString("$ chainify submit " + strings.Join(c.args, " ") + "\n" + idPattern.ReplaceAllString(out+errs, "<id>") + "\n")
 	}
 	golden(t, "submit.txt", all.String())
-	d.outcome = committed
+	d.play(committed)
 	if code, out, errs := call("SELECT 1", "submit", "--socket", d.path, "--role", "bank", "--wait", "-"); code != exitOK || !strings.Contains(out, "block 7") {
 		t.Error(code, out, errs)
 	}
