@@ -66,7 +66,7 @@ func TestWrongUsage(t *testing.T) {
 		"unknown command":               {"strat"},
 		"unknown flag: --hom":           {"start", "--hom", "x"},
 		"--home is needed":              {"start"},
-		"\"home\", \"organisation\"":    {"init"},
+		"--organisation is needed":      {"init", "--home", "x"},
 		"accepts 1 arg(s), received 0":  {"submit", "--socket", "x"},
 		"accepts 1 arg(s), received 2":  {"submit", "--socket", "x", "SELECT", "1"},
 		"one of --home and --socket":    {"submit", "SELECT 1"},
