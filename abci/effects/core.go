@@ -294,8 +294,7 @@ func (c *Core) restartRecovery() {
 func (c *Core) exclude(number uint64, expected, found wire.Hash, reason string) {
 	if c.rejoins > 0 {
 		c.rejoins--
-		c.failures++
-		c.resumeMS = c.nowMS + max(c.backoffMS(), 1_000<<(rejoinAttempts-1-c.rejoins))
+		c.resumeMS = c.nowMS + 1_000<<(rejoinAttempts-1-c.rejoins)
 		c.restartRecovery()
 		return
 	}

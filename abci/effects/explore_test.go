@@ -10,7 +10,7 @@ import (
 
 var (
 	walkSeed  = flag.Uint64("walk.seed", 0, "seed of the random walks; 0 takes one from the clock")
-	walkCount = flag.Int("walk.count", 1500, "random walks per consortium")
+	walkCount = flag.Int("walk.count", 300, "random walks per consortium")
 )
 
 // shapes are consortia to walk through; the last can commit on live votes never (3c <= 2n).

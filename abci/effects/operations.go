@@ -131,7 +131,9 @@ func (c *Core) repaired(e Repaired) {
 	c.ladder.needRepair = false
 	c.ladder.rows += e.Rows
 	c.ladder.repairs++
-	c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
+	if e.Rows > 0 {
+		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
+	}
 }
 
 func (c *Core) certificateStored(e CertificateStored) {
