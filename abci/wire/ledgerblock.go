@@ -115,6 +115,9 @@ func (h *Header) check() error {
 	if h.Number == 0 {
 		return fieldErrorf("header.number", "0, want 1 or more")
 	}
+	if h.Number == 1 && h.Previous != (Hash{}) {
+		return fieldErrorf("header.previous", "not zeros, though block 1 is the first")
+	}
 	if h.Outcomes.count == 0 {
 		return fieldErrorf("header.tx_count", "0, want 1 or more")
 	}

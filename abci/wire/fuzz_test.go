@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"bytes"
+	"testing"
+)
+
+// Each target states what holds for every input: no panic, and what is accepted has one spelling only.
+
+func FuzzDecodeOrderedTx(f *testing.F) {
+	f.Add(SignBundle(testKey(1), testBundle()))
+	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Certificate{Certificate: &EffectCertificate{Block: 1, Votes: []*ExtendedVote{testExtendedVote()}}}}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if tx, err := DecodeOrderedTx(raw); err == nil && !bytes.Equal(Encode(tx), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(tx))
+		}
+	})
+}
+
+func FuzzDecodeBundle(f *testing.F) {
+	f.Add(Encode(testBundle()))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		bundle, txs, err := DecodeBundle(raw)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(Encode(bundle), raw) || len(txs) != len(bundle.Transactions) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(bundle))
+		}
+		for i, tx := range txs {
+			if again, err := DecodeChainedTx(tx.Raw); err != nil || again.ID != tx.ID {
+				t.Errorf("transaction %d: alone %+v, %v", i, again, err)
+			}
+		}
+	})
+}
+
+func FuzzDecodeChainedTx(f *testing.F) {
+	f.Add(Encode(chain(testProposal())))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if tx, err := DecodeChainedTx(raw); err == nil && !bytes.Equal(Encode(tx.Chained), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(tx.Chained))
+		}
+	})
+}
+
+func FuzzDecodeProposal(f *testing.F) {
+	f.Add(Encode(testProposal()))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if p, err := DecodeProposal(raw); err == nil && !bytes.Equal(Encode(p), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(p))
+		}
+	})
+}
+
+func FuzzDecodeEffectVote(f *testing.F) {
+	f.Add(NewEffectsVote(Key{Number: 1}, "acme", Hash{1}).Encode())
+	f.Add(NewStuckVote(Key{Number: 1}, 3).Encode())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if v, err := DecodeEffectVote(raw); err == nil && !bytes.Equal(v.Encode(), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, v.Encode())
+		}
+	})
+}
+
+func FuzzDecodeHeader(f *testing.F) {
+	h := &Header{ChainID: "bank", Number: 2, OrderHeight: 3, Outcomes: NewOutcomes(9)}
+	f.Add(h.Encode())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if h, err := DecodeHeader(raw); err == nil && !bytes.Equal(h.Encode(), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, h.Encode())
+		}
+	})
+}
+
+func FuzzSplitTransactions(f *testing.F) {
+	f.Add(EncodeTransactions([][]byte{{1}, {}, {2, 3}}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if txs, err := SplitTransactions(raw); err == nil && !bytes.Equal(EncodeTransactions(txs), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, EncodeTransactions(txs))
+		}
+	})
+}
+
+func FuzzNodeMessages(f *testing.F) {
+	var frame bytes.Buffer
+	_ = WriteMessage(&frame, &NodeRequest{Request: 1, Body: &NodeRequest_Status{Status: &StatusRequest{}}})
+	f.Add(frame.Bytes())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		message, err := ReadFrame(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		if m, err := DecodeNodeRequest(message); err == nil && !bytes.Equal(Encode(m), message) {
+			t.Errorf("request %x is accepted and encodes as %x", message, Encode(m))
+		}
+		if m, err := DecodeNodeResponse(message); err == nil && !bytes.Equal(Encode(m), message) {
+			t.Errorf("response %x is accepted and encodes as %x", message, Encode(m))
+		}
+	})
+}
