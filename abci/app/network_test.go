@@ -34,6 +34,7 @@ import (
 type fakeEffects struct {
 	organisation string
 	deviates     bool
+	curedInRound uint32 // 0: never
 
 	mu      sync.Mutex
 	known   map[wire.Key]wire.Hash
@@ -47,7 +48,8 @@ func newFakeEffects(organisation string) *fakeEffects {
 }
 
 func (f *fakeEffects) execute(b *wire.OrderedBlock) wire.Hash {
-	hash := wire.Hash(sha256.Sum256(fmt.Append(b.Transactions, b.Number, b.Quarantined, b.QuarantineAll, f.deviates)))
+	deviates := f.deviates && (f.curedInRound == 0 || b.Round < f.curedInRound)
+	hash := wire.Hash(sha256.Sum256(fmt.Append(b.Transactions, b.Number, b.Quarantined, b.QuarantineAll, deviates)))
 	f.known[b.Key()] = hash
 	return hash
 }
@@ -327,6 +329,25 @@ func TestFourNodesCertifyBlocksAndFallQuiet(t *testing.T) {
 			t.Errorf("node %d saw no live vote", i)
 		}
 	}
+}
+
+// Two against two: every node repairs and votes again in the next effect round.
+func TestSplitEndsInTheNextRound(t *testing.T) {
+	c := ordertest.New(4, 0)
+	nodes := newNetwork(t, c)
+	for i, n := range nodes {
+		n.effects.deviates, n.effects.curedInRound = i >= 2, 1
+		n.start(t)
+		t.Cleanup(func() { n.stop(t) })
+	}
+	submit(t, nodes[0], c.Bundle(0, c.Proposal(0, 1, 1000)))
+	wantCertified(t, nodes, 1)
+	for i, n := range nodes {
+		if certificate := n.effects.certificates()[1]; certificate.Round != 1 || len(certificate.Votes) < 3 {
+			t.Errorf("node %d: certified in round %d by %d, want round 1 by 3", i, certificate.Round, len(certificate.Votes))
+		}
+	}
+	wantQuiet(t, nodes)
 }
 
 func TestNodeComesBackWithItsStores(t *testing.T) {

@@ -69,15 +69,20 @@ func (m *model) tally(now int64) {
 			hidden += votes
 		}
 	}
-	for i := range uint32(8) {
-		if count[fmt.Sprintf("stuck%d", i)] >= m.c {
-			if !slices.Contains(m.quarant, i) {
-				m.quarant = append(m.quarant, i)
-				slices.Sort(m.quarant)
-			}
-			m.next()
-			return
+	stuck := false
+	for i := range uint32(12) {
+		if count[fmt.Sprintf("stuck%d", i)] < m.c {
+			continue
 		}
+		stuck = true
+		if !slices.Contains(m.quarant, i) {
+			m.quarant = append(m.quarant, i)
+			slices.Sort(m.quarant)
+		}
+	}
+	if stuck {
+		m.next()
+		return
 	}
 	timeout := min(10_000_000*int64(m.round+1), 60_000_000)
 	if max(hope, hidden)+silent < m.c || len(m.said) >= m.c && now-m.since > timeout {

@@ -17,7 +17,7 @@ const (
 type verdict struct {
 	kind  verdictKind
 	hash  wire.Hash // certifiedVerdict
-	stuck *uint32   // nextRoundVerdict: the transaction to quarantine
+	stuck []uint32  // nextRoundVerdict: the transactions to quarantine, ascending
 }
 
 // tally decides about the votes on the chain, for n organisations and consent c, at block time now
@@ -27,9 +27,9 @@ func (p *Pending) tally(n, c int, now int64, parameters Parameters) verdict {
 	if agreeing >= c {
 		return verdict{kind: certifiedVerdict, hash: hash}
 	}
-	stuck, stuckVotes := p.mostStuck()
-	if stuckVotes >= c {
-		return verdict{kind: nextRoundVerdict, stuck: &stuck}
+	stuck, stuckVotes := p.stuckAt(c)
+	if len(stuck) > 0 {
+		return verdict{kind: nextRoundVerdict, stuck: stuck}
 	}
 	silent := n - len(p.Votes)
 	if max(agreeing, p.unrevealed(), stuckVotes)+silent < c {
@@ -64,24 +64,26 @@ func (p *Pending) unrevealed() (count int) {
 	return count
 }
 
-// mostStuck returns the transaction with most stuck votes, the lowest index of equals.
-func (p *Pending) mostStuck() (index uint32, votes int) {
+// stuckAt returns the transactions at which at least c votes are stuck, ascending, and the most votes for any one.
+func (p *Pending) stuckAt(c int) (indexes []uint32, most int) {
+	var all []uint32
 	for _, v := range p.Votes {
-		at, stuck := v.vote.StuckAt()
-		if !stuck {
-			continue
-		}
-		count := 0
-		for _, other := range p.Votes {
-			if otherAt, otherStuck := other.vote.StuckAt(); otherStuck && otherAt == at {
-				count++
-			}
-		}
-		if count > votes || count == votes && at < index {
-			index, votes = at, count
+		if at, stuck := v.vote.StuckAt(); stuck {
+			all = append(all, at)
 		}
 	}
-	return index, votes
+	slices.Sort(all)
+	for len(all) > 0 {
+		votes := 1
+		for votes < len(all) && all[votes] == all[0] {
+			votes++
+		}
+		if votes >= c {
+			indexes = append(indexes, all[0])
+		}
+		most, all = max(most, votes), all[votes:]
+	}
+	return indexes, most
 }
 
 // nextRound returns the pending block in its next effect round, without votes.
@@ -89,10 +91,9 @@ func (p *Pending) nextRound(v verdict, parameters Parameters) *Pending {
 	next := *p
 	next.Round++
 	next.Votes, next.Revealed, next.SinceMicro = nil, nil, 0
-	if v.stuck != nil && !slices.Contains(p.Quarantined, *v.stuck) {
-		next.Quarantined = append(slices.Clone(p.Quarantined), *v.stuck)
-		slices.Sort(next.Quarantined)
-	}
+	next.Quarantined = slices.Concat(p.Quarantined, v.stuck)
+	slices.Sort(next.Quarantined)
+	next.Quarantined = slices.Compact(next.Quarantined)
 	if next.Round > uint32(parameters.EffectRoundsMax) {
 		next.QuarantineAll = true
 	}
