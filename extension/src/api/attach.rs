@@ -7,7 +7,7 @@ use pgrx::pg_sys::Oid;
 use super::tables;
 use super::transaction::Outcome;
 use crate::pg::encode::{LedgerColumn, RowEncoder};
-use crate::pg::error::{OrRaise, PgError};
+use crate::pg::error::{attempt, OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::relation::{Lock, Relation};
 use crate::pg::spi::query;
@@ -28,6 +28,14 @@ crate::sql_function!(
     schema_hash
 );
 
+/// The reason is in the detail; an outcome keeps the message alone.
+fn with_reason(mut error: PgError) -> PgError {
+    if let Some(detail) = error.detail.take_if(|_| error.sqlstate.as_str() == "CH005") {
+        error.message = format!("{}: {detail}", error.message);
+    }
+    error
+}
+
 /// Runs `ATTACH TABLE a.b, …` or `DETACH TABLE a.b, …` in block `number`.
 pub fn deploy(sql: &str, number: i64) -> Outcome {
     let command = Command::parse(sql)?;
@@ -40,11 +48,8 @@ pub fn deploy(sql: &str, number: i64) -> Outcome {
         .into_iter()
         .unzip::<String, String, Vec<_>, Vec<_>>();
     let count = names.len() as u64;
-    query(
-        statement,
-        &[cell(schemas), cell(names), cell(number)],
-        |_| (),
-    );
+    let args = [cell(schemas), cell(names), cell(number)];
+    attempt(|| query(statement, &args, |_| ())).map_err(with_reason)?;
     Ok(count)
 }
 

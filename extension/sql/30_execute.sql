@@ -1,0 +1,69 @@
+-- What the node calls (api/execute.rs) and the triggers on ledger tables (api/digest.rs).
+--
+-- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
+
+CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known chainify_ledger.chain;
+BEGIN
+    IF getdatabaseencoding() <> 'UTF8' THEN
+        RAISE EXCEPTION 'database encoding is %, want UTF8', getdatabaseencoding()
+            USING ERRCODE = '55000', DETAIL = 'Text is hashed as UTF-8, the same in every organisation.';
+    END IF;
+    IF init.chain_id IS NULL OR init.organisation IS NULL OR init.validators IS NULL THEN
+        RAISE EXCEPTION 'chain_id, organisation and validators must not be null' USING ERRCODE = '22004';
+    END IF;
+    IF init.chain_id !~ '^[a-z][a-z0-9_-]{0,49}$' OR init.organisation !~ '^[a-z][a-z0-9_-]{0,62}$' THEN
+        RAISE EXCEPTION 'chain id or organisation is malformed' USING ERRCODE = '22023',
+            DETAIL = 'Both match [a-z][a-z0-9_-]*; a chain id has at most 50 bytes, an organisation at most 63.';
+    END IF;
+    LOCK TABLE chainify_ledger.chain IN SHARE ROW EXCLUSIVE MODE;
+    SELECT * INTO known FROM chainify_ledger.chain c;
+    IF NOT FOUND THEN
+        INSERT INTO chainify_ledger.chain (chain_id, organisation) VALUES (init.chain_id, init.organisation);
+    ELSIF (known.chain_id, known.organisation) <> (init.chain_id, init.organisation) THEN
+        RAISE EXCEPTION 'this database belongs to organisation "%" of chain "%"', known.organisation, known.chain_id
+            USING ERRCODE = '55000', HINT = 'Use another database for another chain.';
+    END IF;
+    DELETE FROM chainify_ledger.validator;
+    INSERT INTO chainify_ledger.validator (address, public_key, organisation)
+    SELECT decode(v ->> 'address', 'hex'), decode(v ->> 'public_key', 'hex'), v ->> 'organisation'
+    FROM jsonb_array_elements(init.validators) v;
+END
+$$;
+
+CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
+           (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c)
+    FROM (VALUES (1)) one LEFT JOIN
+         (SELECT l.number, l.hash FROM chainify_ledger.block l ORDER BY l.number DESC LIMIT 1) b ON true
+$$;
+
+CREATE FUNCTION chainify_node.execute_block(
+        number bigint, order_height bigint, block_time bigint, previous_hash bytea, transactions bytea,
+        quarantined integer[] DEFAULT '{}', quarantine_all boolean DEFAULT false,
+        OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[])
+    AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+
+REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.position, chainify_node.execute_block TO chainify_node;
+
+CREATE FUNCTION chainify_ledger.digest() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'chainify_digest' LANGUAGE C;
+
+-- Row count and lanes of a full scan of the relations that hold a table's rows.
+CREATE FUNCTION chainify_ledger.scan_state(relations oid[], name text, columns text[], ordinals smallint[],
+                                           OUT row_count bigint, OUT lanes bytea)
+    AS 'MODULE_PATHNAME', 'chainify_scan_state' LANGUAGE C VOLATILE STRICT;
+
+CREATE FUNCTION chainify_ledger.schema_hash(schema_text text) RETURNS bytea
+    AS 'MODULE_PATHNAME', 'chainify_schema_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- The list of ledger tables changed: sessions read it anew.
+CREATE FUNCTION chainify_ledger.announce_tables() RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_announce_tables' LANGUAGE C VOLATILE;
+
+REVOKE ALL ON FUNCTION chainify_ledger.digest, chainify_ledger.scan_state, chainify_ledger.announce_tables FROM PUBLIC;

@@ -1,0 +1,334 @@
+-- Putting tables on the ledger and taking them off. Called by transactions of kind DEPLOY (api/attach.rs), as the extension's owner.
+
+-- What a table is, in the words of its definition: equal text, equal behaviour. Names of constraints, triggers and indexes are
+-- left out: they may differ between organisations and decide nothing.
+CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH lines (kind, line) AS (
+        SELECT 1, format('column %s %I %s%s%s%s%s',
+                   (SELECT c.ordinal FROM chainify_ledger.ledger_table t JOIN chainify_ledger.ledger_column c ON c.table_id = t.id
+                    WHERE t.relation = tbl AND t.detached_at IS NULL AND c.name = a.attname),
+                   a.attname, format_type(a.atttypid, a.atttypmod),
+                   CASE WHEN a.attnotnull THEN ' not null' END,
+                   (SELECT ' collate ' || quote_ident(n.nspname) || '.' || quote_ident(co.collname)
+                    FROM pg_collation co JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = a.attcollation),
+                   CASE a.attgenerated WHEN 's' THEN ' generated ' ELSE ' default ' END || pg_get_expr(d.adbin, d.adrelid),
+                   CASE WHEN a.attidentity <> '' THEN ' identity ' || a.attidentity::text END)
+        FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT 2, 'constraint ' || pg_get_constraintdef(oid)
+        FROM pg_constraint WHERE conrelid = tbl AND contype <> 't'
+        UNION ALL
+        SELECT 3, 'referenced by ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid)
+        FROM pg_constraint WHERE confrelid = tbl AND conparentid = 0
+        UNION ALL
+        SELECT 4, 'unique ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE UNIQUE INDEX .*? ON .*? USING ', '')
+        FROM pg_index i WHERE i.indrelid = tbl AND i.indisunique
+             AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.conrelid = tbl)
+        UNION ALL
+        SELECT 5, format('policy %I %s %s %s using %s check %s', p.polname, p.polcmd, p.polpermissive,
+                   (SELECT string_agg(coalesce(r.rolname, 'public'), ',' ORDER BY r.rolname)
+                    FROM unnest(p.polroles) m LEFT JOIN pg_roles r ON r.oid = m),
+                   pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid))
+        FROM pg_policy p WHERE p.polrelid = tbl
+        UNION ALL
+        SELECT 6, format('row security %s force %s', c.relrowsecurity, c.relforcerowsecurity)
+        FROM pg_class c WHERE c.oid = tbl AND (c.relrowsecurity OR c.relforcerowsecurity)
+        UNION ALL
+        SELECT 7, 'partitioned by ' || pg_get_partkeydef(tbl) FROM pg_class WHERE oid = tbl AND relkind = 'p'
+        UNION ALL
+        SELECT 8, format('partition level %s %s', p.level, pg_get_expr(c.relpartbound, c.oid))
+        FROM pg_partition_tree(tbl) p JOIN pg_class c ON c.oid = p.relid WHERE p.level > 0
+        UNION ALL
+        SELECT 9, format('trigger %s %s', t.tgtype, pg_get_triggerdef(t.oid))
+        FROM pg_trigger t WHERE t.tgrelid = tbl AND NOT t.tgisinternal AND t.tgname NOT LIKE 'chainify\_%'
+    )
+    SELECT string_agg(line, E'\n' ORDER BY kind, line COLLATE "C") FROM lines
+$$;
+
+-- Types whose values name objects of one database, or whose text depends on it.
+CREATE FUNCTION chainify_ledger.is_local_type(type oid) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE parts (type) AS (
+        SELECT type
+        UNION
+        SELECT p.part FROM parts, LATERAL (
+            SELECT t.typelem FROM pg_type t WHERE t.oid = parts.type AND t.typelem <> 0 AND t.typlen = -1
+            UNION ALL SELECT t.typbasetype FROM pg_type t WHERE t.oid = parts.type AND t.typtype = 'd'
+            UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE parts.type IN (r.rngtypid, r.rngmultitypid)
+            UNION ALL SELECT a.atttypid FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                      WHERE t.oid = parts.type AND t.typtype = 'c') p (part)
+    )
+    SELECT EXISTS (SELECT FROM parts JOIN pg_type t ON t.oid = parts.type
+                   WHERE t.typnamespace = 'pg_catalog'::regnamespace
+                     AND (t.typname IN ('oid', 'money', 'xid', 'xid8', 'cid', 'tid', 'pg_snapshot', 'txid_snapshot', 'pg_lsn', 'aclitem', 'refcursor',
+                                        'pg_node_tree')
+                          OR t.typname LIKE 'reg%' AND t.typcategory = 'N'))
+$$;
+
+-- Why a table cannot be on the ledger together with the others attached now; NULL when it can.
+CREATE FUNCTION chainify_ledger.attach_obstacle(tbl regclass, together regclass[]) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    c pg_class;
+    part pg_class;
+    found text;
+    on_ledger oid[] := together::oid[] || ARRAY(SELECT relation FROM chainify_ledger.ledger_table WHERE detached_at IS NULL);
+BEGIN
+    SELECT * INTO c FROM pg_class WHERE oid = tbl;
+    IF c.relkind NOT IN ('r', 'p') THEN
+        RETURN 'It is not a table.';
+    ELSIF c.relnamespace::regnamespace::text IN ('pg_catalog', 'information_schema') OR c.relnamespace::regnamespace::text LIKE 'chainify%' THEN
+        RETURN 'It belongs to the system.';
+    ELSIF c.relispartition THEN
+        RETURN 'It is a partition: attach the partitioned table.';
+    END IF;
+    IF EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = tbl AND detached_at IS NULL) THEN
+        RETURN 'It is on the ledger already.';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_index WHERE indrelid = tbl AND indisprimary AND indimmediate AND indisvalid) THEN
+        RETURN 'It has no primary key that is checked at once.';
+    END IF;
+    IF c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE tbl IN (inhrelid, inhparent)) THEN
+        RETURN 'It takes part in inheritance.';
+    END IF;
+    FOR part IN SELECT p.* FROM pg_partition_tree(tbl) t JOIN pg_class p ON p.oid = t.relid
+                UNION ALL SELECT c.* LOOP
+        found := CASE
+            WHEN part.relkind = 'f' THEN 'is a foreign table'
+            WHEN part.relpersistence = 'u' THEN 'is unlogged'
+            WHEN part.relpersistence = 't' THEN 'is temporary'
+            WHEN part.relkind = 'r' AND part.relam <> (SELECT oid FROM pg_am WHERE amname = 'heap') THEN 'is not stored as a heap'
+            WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = part.oid AND NOT tgisinternal) THEN 'has triggers'
+            WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = part.oid) THEN 'has rules' END;
+        IF found IS NOT NULL THEN
+            RETURN format('Table "%s" %s.', part.oid::regclass, found);
+        END IF;
+    END LOOP;
+    SELECT CASE WHEN contype = 'x' THEN format('Constraint "%s" is an exclusion constraint.', conname)
+                ELSE format('Constraint "%s" is deferrable.', conname) END
+    INTO found FROM pg_constraint
+    WHERE (conrelid = tbl OR confrelid = tbl) AND (condeferrable OR contype = 'x') ORDER BY conname LIMIT 1;
+    IF found IS NOT NULL THEN
+        RETURN found;
+    END IF;
+    SELECT format('Foreign key "%s" leads %s table "%s", which is not on the ledger; attach them together.', conname,
+                  CASE WHEN conrelid = tbl THEN 'to' ELSE 'from' END,
+                  CASE WHEN conrelid = tbl THEN confrelid ELSE conrelid END::regclass)
+    INTO found FROM pg_constraint
+    WHERE contype = 'f' AND conparentid = 0 AND (conrelid = tbl AND confrelid <> ALL (on_ledger) OR confrelid = tbl AND conrelid <> ALL (on_ledger))
+    ORDER BY conname LIMIT 1;
+    IF found IS NOT NULL THEN
+        RETURN found;
+    END IF;
+    SELECT CASE
+            WHEN chainify_ledger.is_local_type(a.atttypid)
+                THEN format('Column "%s" has type %s, whose values mean something else in another database.', a.attname, format_type(a.atttypid, NULL))
+            WHEN a.attidentity <> '' OR EXISTS (SELECT FROM pg_depend p WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
+                                                  AND p.refclassid = 'pg_class'::regclass
+                                                  AND (SELECT s.relkind FROM pg_class s WHERE s.oid = p.refobjid) = 'S')
+                THEN format('Column "%s" takes its values from a sequence, which the ledger does not keep yet.', a.attname)
+            ELSE format('Column "%s" has a name of the history''s own columns.', a.attname) END
+    INTO found FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
+      AND (chainify_ledger.is_local_type(a.atttypid) OR a.attidentity <> ''
+           OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash')
+           OR EXISTS (SELECT FROM pg_depend p JOIN pg_class s ON s.oid = p.refobjid AND s.relkind = 'S'
+                      WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass))
+    ORDER BY a.attnum LIMIT 1;
+    RETURN found;
+END
+$$;
+
+-- Tables by schema and name; raises 42P01 for one that does not exist.
+CREATE FUNCTION chainify_ledger.find_tables(schemas text[], names text[]) RETURNS regclass[]
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    tables regclass[] := '{}';
+    tbl regclass;
+BEGIN
+    FOR i IN 1 .. cardinality(names) LOOP
+        tbl := to_regclass(quote_ident(schemas[i]) || '.' || quote_ident(names[i]));
+        IF tbl IS NULL THEN
+            RAISE EXCEPTION 'relation "%.%" does not exist', schemas[i], names[i] USING ERRCODE = '42P01';
+        ELSIF tbl = ANY (tables) THEN
+            RAISE EXCEPTION 'table "%.%" is named twice', schemas[i], names[i] USING ERRCODE = '42712';
+        END IF;
+        tables := tables || tbl;
+    END LOOP;
+    RETURN tables;
+END
+$$;
+
+-- Name of a table's history and checkpoint: its own, or schema__table outside of schema public.
+CREATE FUNCTION chainify_ledger.copy_name(schema text, name text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    copy text := CASE schema WHEN 'public' THEN name ELSE schema || '__' || name END;
+BEGIN
+    IF octet_length(copy) > 63 THEN
+        RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schema, name USING ERRCODE = 'CH005',
+            DETAIL = format('The name of its history, "%s", is longer than 63 bytes.', copy);
+    END IF;
+    RETURN copy;
+END
+$$;
+
+-- The table of a table's changes. One that an earlier attachment left is used again when its columns are the same.
+CREATE FUNCTION chainify_ledger.make_history(tbl regclass, copy text) RETURNS regclass
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    columns text;
+    keys text;
+    history regclass := to_regclass('chainify_history.' || quote_ident(copy));
+    earlier text;
+BEGIN
+    SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
+               (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
+                JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
+    INTO columns FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped;
+    IF history IS NOT NULL THEN
+        SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
+                   (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
+                    JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
+        INTO earlier FROM pg_attribute
+        WHERE attrelid = history AND attnum > 0 AND attname NOT IN ('_block', '_tx', '_serial', '_op', '_hash');
+        IF earlier IS DISTINCT FROM columns
+           OR NOT EXISTS (SELECT FROM chainify_ledger.ledger_table t WHERE t.history = make_history.history
+                          AND t.name = (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                                        WHERE c.oid = tbl)) THEN
+            RAISE EXCEPTION 'table "%" cannot be put on the ledger', tbl USING ERRCODE = 'CH005',
+                DETAIL = format('There is a history "%s" with other columns, or of another table.', history);
+        END IF;
+        RETURN history;
+    END IF;
+    EXECUTE format('CREATE TABLE chainify_history.%I (%s, _block bigint NOT NULL, _tx integer NOT NULL, _serial integer NOT NULL,'
+                   ' _op "char" NOT NULL, _hash bytea NOT NULL) USING heap', copy, columns);
+    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
+    FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
+    WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
+    EXECUTE format('CREATE INDEX ON chainify_history.%I (%s, _block, _serial)', copy, keys);
+    EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', copy);
+    RETURN format('chainify_history.%I', copy)::regclass;
+END
+$$;
+
+-- The triggers that record and guard; rows of partitions fire their own clones, TRUNCATE fires where the rows are.
+CREATE FUNCTION chainify_ledger.make_triggers(tbl regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    leaf regclass;
+BEGIN
+    EXECUTE format('CREATE TRIGGER chainify_digest AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION chainify_ledger.digest()', tbl);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER chainify_digest', tbl);
+    FOREACH leaf IN ARRAY chainify_ledger.leaves(tbl) LOOP
+        EXECUTE format('CREATE TRIGGER chainify_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION chainify_ledger.digest()', leaf);
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER chainify_truncate', leaf);
+    END LOOP;
+END
+$$;
+
+-- The relations that hold a table's rows: itself, or its partitions without partitions.
+CREATE FUNCTION chainify_ledger.leaves(tbl regclass) RETURNS oid[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE relkind WHEN 'p' THEN ARRAY(SELECT relid::oid FROM pg_partition_tree(tbl) WHERE isleaf ORDER BY relid)
+                        ELSE ARRAY[tbl::oid] END
+    FROM pg_class WHERE oid = tbl
+$$;
+
+CREATE FUNCTION chainify_ledger.attach_tables(schemas text[], names text[], at_block bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    tables regclass[] := chainify_ledger.find_tables(schemas, names);
+    obstacle text;
+BEGIN
+    FOR i IN 1 .. cardinality(tables) LOOP
+        EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', tables[i]);
+    END LOOP;
+    FOR i IN 1 .. cardinality(tables) LOOP
+        obstacle := chainify_ledger.attach_obstacle(tables[i], tables);
+        IF obstacle IS NOT NULL THEN
+            RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schemas[i], names[i]
+                USING ERRCODE = 'CH005', DETAIL = obstacle;
+        END IF;
+    END LOOP;
+    FOR i IN 1 .. cardinality(tables) LOOP
+        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block);
+    END LOOP;
+    PERFORM chainify_ledger.announce_tables();
+END
+$$;
+
+CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    copy text := chainify_ledger.copy_name(schema, name);
+    history regclass := chainify_ledger.make_history(tbl, copy);
+    full_name text := schema || '.' || name;
+    new_id integer;
+    hash bytea;
+    column_names text[];
+    column_ordinals smallint[];
+    state record;
+BEGIN
+    EXECUTE format('CREATE TABLE chainify_checkpoint.%I USING heap AS TABLE %s', copy, tbl);
+    EXECUTE format('GRANT SELECT ON chainify_checkpoint.%I TO chainify_reader', copy);
+    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at)
+    VALUES (full_name, tbl, history, format('chainify_checkpoint.%I', copy)::regclass, '', at_block)
+    RETURNING t.id INTO new_id;
+    INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part)
+    SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname,
+           (SELECT k.position FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position)
+            WHERE i.indrelid = tbl AND i.indisprimary AND k.attnum = a.attnum AND k.position <= i.indnkeyatts)
+    FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
+    PERFORM chainify_ledger.make_triggers(tbl);
+    hash := chainify_ledger.schema_hash(chainify_ledger.schema_text(tbl));
+    UPDATE chainify_ledger.ledger_table t SET schema_hash = hash WHERE t.id = new_id;
+    SELECT array_agg(c.name ORDER BY c.ordinal), array_agg(c.ordinal ORDER BY c.ordinal) INTO column_names, column_ordinals
+    FROM chainify_ledger.ledger_column c WHERE c.table_id = new_id;
+    SELECT * INTO state FROM chainify_ledger.scan_state(chainify_ledger.leaves(tbl), full_name, column_names, column_ordinals);
+    INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES (new_id, state.row_count, state.lanes);
+    INSERT INTO chainify_ledger.checkpoint (block, table_id, row_count, table_state)
+    VALUES (at_block, new_id, state.row_count, chainify_ledger.table_state_hash(full_name, hash, state.row_count, state.lanes));
+END
+$$;
+
+CREATE FUNCTION chainify_ledger.detach_tables(schemas text[], names text[], at_block bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    tables regclass[] := chainify_ledger.find_tables(schemas, names);
+    t chainify_ledger.ledger_table;
+    other text;
+    leaf oid;
+BEGIN
+    FOR i IN 1 .. cardinality(tables) LOOP
+        SELECT l.* INTO t FROM chainify_ledger.ledger_table l WHERE l.relation = tables[i] AND l.detached_at IS NULL;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'table "%.%" is not on the ledger', schemas[i], names[i] USING ERRCODE = '55000';
+        END IF;
+        SELECT format('Foreign key "%s" connects it with table "%s", which stays on the ledger; detach them together.', c.conname,
+                      CASE WHEN c.conrelid = t.relation THEN c.confrelid ELSE c.conrelid END::regclass)
+        INTO other FROM pg_constraint c
+        WHERE c.contype = 'f' AND c.conparentid = 0 AND t.relation IN (c.conrelid, c.confrelid)
+          AND CASE WHEN c.conrelid = t.relation THEN c.confrelid ELSE c.conrelid END <> ALL (tables::oid[])
+        ORDER BY c.conname LIMIT 1;
+        IF other IS NOT NULL THEN
+            RAISE EXCEPTION 'table "%.%" cannot be taken off the ledger', schemas[i], names[i]
+                USING ERRCODE = 'CH005', DETAIL = other;
+        END IF;
+        EXECUTE format('DROP TRIGGER chainify_digest ON %s', tables[i]);
+        FOREACH leaf IN ARRAY chainify_ledger.leaves(tables[i]) LOOP
+            EXECUTE format('DROP TRIGGER chainify_truncate ON %s', leaf::regclass);
+        END LOOP;
+        EXECUTE format('DROP TABLE %s', t.checkpoint::regclass);
+        DELETE FROM chainify_ledger.table_state s WHERE s.table_id = t.id;
+        DELETE FROM chainify_ledger.checkpoint c WHERE c.table_id = t.id;
+        UPDATE chainify_ledger.ledger_table l SET detached_at = at_block WHERE l.id = t.id;
+    END LOOP;
+    PERFORM chainify_ledger.announce_tables();
+END
+$$;
+
+REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
+    chainify_ledger.make_triggers, chainify_ledger.make_history FROM PUBLIC;

@@ -1,0 +1,86 @@
+-- Helpers of the tests: a chain, roles, and blocks made by hand. Included by every test, which starts in an empty database or after another test.
+\set ECHO none
+SET client_min_messages = warning;
+SET chainify.guard = off;
+DROP SCHEMA IF EXISTS test, public CASCADE;
+DROP EXTENSION IF EXISTS chainify CASCADE;
+DROP SCHEMA IF EXISTS chainify, chainify_node, chainify_ledger, chainify_history, chainify_checkpoint CASCADE;
+RESET chainify.guard;
+CREATE SCHEMA public;
+GRANT ALL ON SCHEMA public TO PUBLIC;
+CREATE SCHEMA test;
+CREATE EXTENSION chainify;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'alice') THEN
+        CREATE ROLE alice LOGIN;
+        CREATE ROLE admin LOGIN;
+        CREATE ROLE stranger LOGIN;
+    END IF;
+END
+$$;
+GRANT chainify_client TO alice;
+GRANT chainify_admin TO admin;
+GRANT CREATE ON SCHEMA public TO alice;
+SELECT chainify_node.init('testchain', 'acme', '[]');
+
+-- Protobuf by hand: varint, and a length-delimited field.
+CREATE FUNCTION test.varint(n bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    WITH RECURSIVE v (rest, out) AS (
+        SELECT n, ''::bytea
+        UNION ALL
+        SELECT rest >> 7, out || set_byte('\x00', 0, ((rest & 127) | CASE WHEN rest > 127 THEN 128 ELSE 0 END)::int)
+        FROM v WHERE rest > 0 OR out = ''
+    ) SELECT out FROM v WHERE rest = 0 AND out <> '' ORDER BY length(out) LIMIT 1
+$$;
+CREATE FUNCTION test.field(number int, value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN value IS NULL OR value = '' THEN '' ELSE test.varint(number * 8 + 2) || test.varint(length(value)) || value END
+$$;
+CREATE FUNCTION test.number(number int, value bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN value = 0 THEN ''::bytea ELSE test.varint(number * 8) || test.varint(value) END
+$$;
+CREATE FUNCTION test.utf8(value text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to(value, 'UTF8') $$;
+CREATE SEQUENCE test.nonce;
+
+-- A ChainedTx. Parameters alternate type name and value; a NULL value is a NULL parameter.
+CREATE FUNCTION test.tx(sql text, role text DEFAULT 'alice', kind int DEFAULT 1, params text[] DEFAULT '{}', nonce bigint DEFAULT NULL) RETURNS bytea LANGUAGE sql AS $$
+    SELECT test.field(1, test.field(1,
+        test.field(1, test.utf8('testchain')) ||
+        test.field(2, test.field(1, test.utf8('acme')) || test.field(2, test.utf8(role))) ||
+        test.number(3, coalesce(nonce, nextval('test.nonce'))) || test.number(4, 1000) || test.number(5, kind) || test.field(6, test.utf8(sql)) ||
+        coalesce((SELECT string_agg(
+            test.varint(7 * 8 + 2) || test.varint(length(p)) || p, ''::bytea ORDER BY i)
+          FROM generate_series(1, cardinality(params), 2) i, LATERAL (SELECT
+            test.field(1, test.utf8(params[i])) || CASE WHEN params[i + 1] IS NULL THEN test.number(2, 1) ELSE test.field(3, test.utf8(params[i + 1])) END AS p) x), '')))
+$$;
+CREATE FUNCTION test.buffer(txs bytea[]) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT int4send(cardinality(txs)) || coalesce((SELECT string_agg(int4send(length(t)) || t, ''::bytea ORDER BY i) FROM unnest(txs) WITH ORDINALITY u (t, i)), '')
+$$;
+-- Runs the next block.
+CREATE FUNCTION test.block(VARIADIC txs bytea[]) RETURNS TABLE (number bigint, tx int, ok boolean, rows bigint, sqlstate text, message text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    p record;
+    r record;
+BEGIN
+    SELECT * INTO p FROM chainify_node.position();
+    SELECT * INTO r FROM chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs));
+    RETURN QUERY SELECT p.number + 1, i - 1, get_byte(r.outcomes, (i - 1) / 8) >> ((i - 1) % 8) & 1 = 1, r.rows[i], r.sqlstates[i], r.messages[i]
+    FROM generate_series(1, cardinality(txs)) i;
+END
+$$;
+-- The same with statements of alice.
+CREATE FUNCTION test.run(VARIADIC sqls text[]) RETURNS TABLE (number bigint, tx int, ok boolean, rows bigint, sqlstate text, message text)
+LANGUAGE sql AS $$ SELECT * FROM test.block(VARIADIC ARRAY(SELECT test.tx(s) FROM unnest(sqls) WITH ORDINALITY u (s, i) ORDER BY i)) $$;
+CREATE FUNCTION test.deploy(command text) RETURNS TABLE (number bigint, tx int, ok boolean, rows bigint, sqlstate text, message text)
+LANGUAGE sql AS $$ SELECT * FROM test.block(test.tx(command, 'admin', 3)) $$;
+-- Whether the running state of every table is that of a full scan.
+CREATE FUNCTION test.states_hold() RETURNS boolean LANGUAGE sql AS $$
+    SELECT coalesce(bool_and((s.row_count, s.lanes) = (f.row_count, f.lanes)), true)
+    FROM chainify_ledger.ledger_table t JOIN chainify_ledger.table_state s ON s.table_id = t.id,
+         LATERAL (SELECT array_agg(c.name ORDER BY c.ordinal) n, array_agg(c.ordinal ORDER BY c.ordinal) o FROM chainify_ledger.ledger_column c WHERE c.table_id = t.id) c,
+         LATERAL chainify_ledger.scan_state(chainify_ledger.leaves(t.relation), t.name, c.n, c.o) f
+    WHERE t.detached_at IS NULL
+$$;
+\set ECHO all
+RESET client_min_messages;
