@@ -128,7 +128,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	if err := s.checkPeer(conn); err != nil {
 		s.opt.Log.Warn("connection refused", "err", err)
-		refuseConn(conn, &Error{SQLState: "28000", Message: err.Error(), Hint: "Allow the user under [socket] users in chainify.toml."})
+		refuseConn(conn, &Error{SQLState: "28000", Message: err.Error(), Hint: "Allow the user under [clients] users in chainify.toml."})
 		cancel()
 		return
 	}

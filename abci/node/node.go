@@ -36,6 +36,8 @@ type Options struct {
 	Backend backend.Backend
 	// Ready is called once when the node takes requests.
 	Ready func()
+	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
+	Rejoin <-chan os.Signal
 }
 
 const (
@@ -291,6 +293,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 			return fmt.Errorf("%w: %s", ErrConsensusFailed, why)
 		}
 	})
+	group.Go(func() error { n.rejoinWhenTold(inner); return nil })
 	err := n.order.start()
 	if err == nil {
 		n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.registry.ChainID(),
@@ -311,6 +314,18 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	err = errors.Join(err, clean(group.Wait()), n.order.stop(n.log))
 	endLasting()
 	return errors.Join(err, clean(lastingGroup.Wait()))
+}
+
+// rejoinWhenTold passes the operator's word on to effects.
+func (n *node) rejoinWhenTold(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.opt.Rejoin:
+			n.effects.Rejoin()
+		}
+	}
 }
 
 // clean drops the error of a part that ended because it was told to.

@@ -28,6 +28,8 @@ type runner struct {
 	t       *testing.T
 	home    config.Home
 	backend func() backend.Backend
+	db      *backendtest.Database
+	rejoin  chan os.Signal
 	log     *lockedBuffer
 	cancel  context.CancelFunc
 	done    chan error
@@ -60,7 +62,7 @@ func (r *runner) start() {
 	ready := make(chan struct{})
 	r.cancel, r.done = cancel, make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) },
+		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {
@@ -122,7 +124,7 @@ func newNetwork(t *testing.T, organisations ...string) []*runner {
 	for i, h := range homes {
 		db := backendtest.NewDatabase()
 		runners[i] = &runner{
-			t: t, home: h, log: &lockedBuffer{},
+			t: t, home: h, log: &lockedBuffer{}, db: db, rejoin: make(chan os.Signal),
 			backend: func() backend.Backend { return backendtest.Open(db, time.Minute) },
 		}
 		t.Cleanup(runners[i].stop)
@@ -316,6 +318,107 @@ func TestFourNodesAgreeAndSurviveOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The database answers slowly: a node that is told to stop finishes the block and tells its client.
+func TestStopFinishesTheOpenBlock(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	r.start()
+	c := r.dial()
+	execute(t, c, "SELECT 1")
+	r.db.Delay(700 * time.Millisecond)
+	ids, err := c.Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		out, err := c.Wait(context.Background(), 20_000, ids...)
+		answered <- fmt.Sprint(len(out), err)
+	}()
+	status := r.dial()
+	eventually(t, 10*time.Second, "second block ordered", func() bool {
+		s, err := status.Status(context.Background())
+		return err == nil && s.LastOrdered == 2
+	})
+	r.stop()
+	if got := <-answered; got != "1 <nil>" {
+		t.Errorf("the waiting client got %s", got)
+	}
+	if n := len(r.db.Hashes()); n != 2 {
+		t.Errorf("%d blocks committed, want 2", n)
+	}
+}
+
+// The database does not come to an end: the node stops all the same, within its bound, and executes again later.
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	r.start()
+	r.db.Delay(time.Hour)
+	c := r.dial()
+	if _, err := c.Submit(context.Background(), "bank", sql("UPDATE t SET x = 1")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "block ordered", func() bool {
+		s, err := c.Status(context.Background())
+		return err == nil && s.LastOrdered == 1
+	})
+	r.stop()
+	if n := len(r.db.Hashes()); n != 0 {
+		t.Fatalf("%d blocks committed", n)
+	}
+	r.db.Delay(0)
+	r.start()
+	eventually(t, 10*time.Second, "block executed after the restart", func() bool { return len(r.db.Hashes()) == 1 })
+}
+
+func TestDatabaseDownAtStartAndAnswersLost(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	r.db.Down(true)
+	r.start()
+	c := r.dial()
+	if s, err := c.Status(context.Background()); err != nil || s.State != "database_down" {
+		t.Fatalf("status %v, %v", s, err)
+	}
+	ids, err := c.Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.db.LoseCommit()
+	r.db.Down(false)
+	out, err := c.Wait(context.Background(), 20_000, ids...)
+	if err != nil || len(out) != 1 || !out[0].Succeeded {
+		t.Fatalf("outcomes %v, %v", out, err)
+	}
+}
+
+func TestExcludedOrganisationRejoinsWhenTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	for _, r := range nodes {
+		r.start()
+	}
+	c, odd := nodes[0].dial(), nodes[3]
+	eventually(t, 20*time.Second, "three peers", func() bool {
+		s, err := c.Status(context.Background())
+		return err == nil && s.Peers == 3
+	})
+	execute(t, c, "UPDATE t SET x = 1")
+	odd.db.TamperHistory("a row")
+	execute(t, c, "UPDATE t SET x = 2")
+	state := func() string {
+		s, err := odd.dial().Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.State
+	}
+	eventually(t, 20*time.Second, "excluded", func() bool { return state() == "excluded" })
+	odd.db.RestoreHistory()
+	odd.rejoin <- os.Interrupt
+	eventually(t, 20*time.Second, "serving again", func() bool { return state() == "serving" && len(odd.db.Hashes()) == 2 })
 }
 
 func TestStartRefusals(t *testing.T) {

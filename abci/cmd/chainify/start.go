@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +26,8 @@ func newStart() *cobra.Command {
 		Short: "Run the node in the foreground",
 		Long: `start runs the node until SIGINT or SIGTERM: it then refuses new transactions, lets the open block finish for
 a moment, rolls back what is left, and ends. A database that is down does not keep it from starting: it orders, and
-executes what is missing when the database is back. Logs go to standard error.`,
+executes what is missing when the database is back. SIGHUP lets a node whose database was beyond repair try again,
+once the operator has put it right. Logs go to standard error.`,
 		Example: `  chainify start --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +39,12 @@ executes what is missing when the database is back. Logs go to standard error.`,
 			if err != nil {
 				return err
 			}
-			return node.Run(cmd.Context(), node.Options{Home: config.Home(home), Config: c, Version: version, Log: log})
+			rejoin := make(chan os.Signal, 1)
+			signal.Notify(rejoin, syscall.SIGHUP)
+			defer signal.Stop(rejoin)
+			return node.Run(cmd.Context(), node.Options{
+				Home: config.Home(home), Config: c, Version: version, Log: log, Rejoin: rejoin,
+			})
 		},
 	}
 	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
