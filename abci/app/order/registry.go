@@ -179,7 +179,7 @@ func (r *Registry) CheckExtension(v *wire.ExtendedVote) (organisation string, er
 		return "", fmt.Errorf("validator %x is not in the registry", v.ValidatorAddress)
 	}
 	name := r.organisations[m.organisation].name
-	if !ed25519.Verify(m.key, wire.ExtensionSignBytes(r.chainID, v.Height, v.Round, v.Extension), v.Signature) {
+	if !wire.VerifyVote(m.key, wire.ExtensionSignBytes(r.chainID, v.Height, v.Round, v.Extension), v.Signature) {
 		return "", fmt.Errorf("vote of %q has a wrong signature", name)
 	}
 	return name, nil

@@ -1,6 +1,6 @@
 //! `votes.json`.
 
-use chainify_ledger::certificate::{address, check, Certificate, CertifiedVote, Expected, Validator};
+use chainify_ledger::certificate::{address, check, verify_signature, Certificate, CertifiedVote, Expected, Validator};
 use chainify_ledger::vote::{self, salted, EffectVote, Verdict};
 use ed25519_dalek::{Signer, SigningKey};
 use serde_json::{json, Value as Json};
@@ -202,4 +202,29 @@ fn certificate_case(input: Json) -> Json {
     };
     let findings: Vec<String> = check(&certificate, &expected).iter().map(ToString::to_string).collect();
     case(input.clone(), json!({ "findings": findings }))
+}
+
+/// Signatures that verifiers of Ed25519 differ about.
+pub(crate) fn signatures() -> Vec<Json> {
+    let honest = signed().swap_remove(0);
+    let (key, message, signature) = (&honest["public_key"], &honest["sign_bytes"], &honest["signature"]);
+    // With the secret key a and R the identity, S = H(R ‖ A ‖ M) · a; and the honest S, plus the order of the group.
+    let small_r = "0100000000000000000000000000000000000000000000000000000000000000440f33d8eb4cbaa69694889921523887d33d99ef4689e1ec4320d68b25094f08";
+    let large_s = "09219a291f3536c99032a555e10f6f23efb5c4e0d6e0d5d25ea662cabfa4f46bf1d945faa9f696d26433ea9a1e758749ca7e6cab61064661b5c3b36e38e9aa10";
+    let identity = "01".to_owned() + &"00".repeat(31);
+    let input = |name: &str, key: &Json, signature: Json| json!({ "name": name, "public_key": key, "message": message, "signature": signature });
+    let inputs = [
+        input("honest", key, signature.clone()),
+        input("of another key", &json!(hex([2; 32])), signature.clone()),
+        input("S beyond the order of the group", key, json!(large_s)),
+        input("R of small order, made with the secret key", key, json!(small_r)),
+        input("key and R of small order", &json!(identity), json!(identity.clone() + &"00".repeat(32))),
+        input("empty", key, json!("")),
+    ];
+    inputs.into_iter().map(signature_case).collect()
+}
+
+fn signature_case(input: Json) -> Json {
+    let [key, message, signature] = ["public_key", "message", "signature"].map(|field| unhex(&input[field]));
+    case(input, json!({ "valid": verify_signature(&key, &message, &signature) }))
 }

@@ -122,3 +122,8 @@ fn votes_vectors() {
     });
     verify("votes.json", content);
 }
+
+#[test]
+fn signatures_vectors() {
+    verify("signatures.json", json!({ "cases": certificates::signatures() }));
+}
