@@ -5,6 +5,7 @@ with the implementations. Ed25519 signatures too where the package `cryptography
 Usage: python3 spec/vectors/check.py
 """
 
+import decimal
 import hashlib
 import json
 import pathlib
@@ -82,13 +83,89 @@ def mth(leaves):
     return sha256(b"\x01", mth(leaves[:split]), mth(leaves[split:]))
 
 
+decimal.getcontext().prec = 200
+TAGS = {"boolean": 1, "integer": 2, "numeric": 3, "float": 4, "text": 5, "char": 5, "bytea": 6, "date": 7, "time": 8,
+        "timestamp": 9, "timestamptz": 10, "uuid": 11, "json": 12, "array": 13, "composite": 14, "enum": 15,
+        "interval": 16, "net": 17, "range": 18, "multirange": 18, "other": 127}
+
+
+def decimal_text(number):
+    number = decimal.Decimal(number)
+    if not number.is_finite():
+        return str(number)
+    text = format(number, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def json_text(value):
+    if isinstance(value, dict):
+        members = sorted(value.items(), key=lambda member: member[0].encode("utf-16-be"))
+        return "{" + ",".join(json_text(key) + ":" + json_text(member) for key, member in members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return decimal_text(value) if isinstance(value, decimal.Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def float_bits(bits):
+    (number,) = struct.unpack(">d", bytes.fromhex(bits))
+    return struct.pack(">d", number + 0.0) if number == number else bytes.fromhex("7ff8000000000000")
+
+
+def fields(numbered):
+    return struct.pack(">H", len(numbered)) + b"".join(struct.pack(">H", f["ordinal"]) + value(f["value"]) for f in numbered)
+
+
+def value_range(ends):
+    if ends == "empty":
+        return b"\x01"
+    lower, upper = ends["lower"], ends["upper"]
+    flags = (8 if not lower else 2 * lower["inclusive"]) | (16 if not upper else 4 * upper["inclusive"])
+    return bytes([flags]) + b"".join(value(end["value"]) for end in (lower, upper) if end)
+
+
+def array(a):
+    shape = b"".join(struct.pack(">Ii", d["size"], d["from"]) for d in a["dimensions"])
+    elements = b"".join(bytes(5) if e is None else value(e) for e in a["elements"])
+    return bytes([a["element_tag"], len(a["dimensions"])]) + shape + elements
+
+
+def payload(kind, v):
+    if kind in ("integer", "date", "time", "timestamp", "timestamptz"):
+        return struct.pack(">q", int(v))
+    if kind in ("bytea", "uuid"):
+        return bytes.fromhex(v)
+    if kind in ("text", "enum", "net"):
+        return v.encode()
+    return {
+        "boolean": lambda: bytes([v]),
+        "numeric": lambda: decimal_text(v).encode(),
+        "float": lambda: float_bits(v),
+        "char": lambda: v.rstrip(" ").encode(),
+        "json": lambda: json_text(json.loads(v, parse_int=decimal.Decimal, parse_float=decimal.Decimal)).encode(),
+        "array": lambda: array(v),
+        "composite": lambda: struct.pack(">H", v["attributes"]) + fields(v["fields"]),
+        "interval": lambda: struct.pack(">iiq", v["months"], v["days"], int(v["micros"])),
+        "range": lambda: value_range(v),
+        "multirange": lambda: struct.pack(">BI", 32, len(v)) + b"".join(lp(value_range(r)) for r in v),
+        "other": lambda: lp(v["name"].encode()) + lp(v["text"].encode()),
+    }[kind]()
+
+
+def value(v):
+    ((kind, content),) = v.items()
+    return bytes([TAGS[kind]]) + lp(payload(kind, content))
+
+
+def values():
+    for case in load("values.json")["cases"]:
+        expect(case["name"], value(case["value"]).hex(), case["encoded"])
+
+
 def rows():
     for case in load("rows.json")["cases"]:
-        row = bytes.fromhex(case["row"])
-        columns = [c for c in case["columns"] if "text" in c["value"]]
-        if len(columns) == len(case["columns"]):  # rows of text are easily written here too
-            fields = [struct.pack(">HB", c["ordinal"], 5) + lp(c["value"]["text"].encode()) for c in columns]
-            expect("row", struct.pack(">H", len(fields)) + b"".join(fields), row)
+        row = fields(case["columns"])
+        expect("row", row.hex(), case["row"])
         expect("row hash", sha256(b"chainify/row/1", lp(case["table"].encode()), row).hex(), case["row_hash"])
 
 
@@ -236,6 +313,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (rows, merkle, leaves, lanes, transactions, blocks, votes):
+    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes):
         check()
     print(f"{checked} values reproduced")
