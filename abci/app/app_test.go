@@ -55,10 +55,16 @@ func TestCheckTxCodes(t *testing.T) {
 	other := ordertest.New(3, 0)
 	wrong := c.bundle(1)
 	wrong[len(wrong)-1] ^= 1
-	sealed := c.consortium.Proposal(0, 1, 100)
-	signed := &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Transactions: []*wire.ChainedTx{{
-		Proposal: &wire.SignedProposal{Proposal: wire.Encode(sealed), Signature: make([]byte, 64)},
-	}}}
+	with := func(change func(*wire.ChainedTx)) *wire.Bundle {
+		tx := &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: wire.Encode(c.consortium.Proposal(0, 1, 100))}}
+		change(tx)
+		return &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Transactions: []*wire.ChainedTx{tx}}
+	}
+	plain := with(func(*wire.ChainedTx) {})
+	signed := with(func(tx *wire.ChainedTx) { tx.Proposal.Signature = make([]byte, 64) })
+	agreed := with(func(tx *wire.ChainedTx) {
+		tx.Agreements = []*wire.Agreement{{Organisation: "o1", ProposalHash: make([]byte, 32), Signature: make([]byte, 64)}}
+	})
 	p := func(nonce, until uint64) *wire.Proposal { return c.consortium.Proposal(0, nonce, until) }
 	for name, test := range map[string]struct {
 		raw  []byte
@@ -69,7 +75,9 @@ func TestCheckTxCodes(t *testing.T) {
 		"empty":             {nil, order.CodeMalformed},
 		"unknown":           {other.Bundle(2, other.Proposal(2, 1, 100)), order.CodeUnknown},
 		"signature":         {wrong, order.CodeSignature},
-		"client signature":  {wire.SignBundle(c.consortium.Key(0), signed), order.CodeSignature},
+		"client signature":  {c.consortium.SignBundle(0, signed), order.CodeMalformed},
+		"agreement":         {c.consortium.SignBundle(0, agreed), order.CodeMalformed},
+		"validator's key":   {wire.SignBundle(c.consortium.Key(0), plain), order.CodeSignature},
 		"certificate":       {ordertest.Certificate(wire.Key{Number: 1}, &wire.Hash{}), order.CodeNotABundle},
 		"expired":           {c.consortium.Bundle(0, p(1, 0)), order.CodeNothingLive},
 		"too far ahead":     {c.consortium.Bundle(0, p(1, 2002)), order.CodeNothingLive},
@@ -91,6 +99,7 @@ func TestCheckTxCodes(t *testing.T) {
 // Each case builds a proposal that a correct validator must refuse; the good one shows that nothing else is wrong.
 func TestProcessProposalRefuses(t *testing.T) {
 	c := newChain(t, 4, 3)
+	c.decide(nil) // so that there is a height before the block's
 	block := c.order(1)
 	key, hash := block.Key(), c.hashOf(block)
 	sign := func(i int) *wire.ExtendedVote { return c.consortium.Effects(i, c.height, key, hash) }

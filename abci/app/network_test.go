@@ -397,3 +397,30 @@ func TestNodeComesBackWithItsStores(t *testing.T) {
 	}
 	wantQuiet(t, nodes)
 }
+
+// The order's store is written without waiting for the disk: what a crash takes from it, even all, CometBFT gives
+// again from its block store, without ProcessProposal (A1).
+func TestLostStoreIsRebuiltFromTheBlockStore(t *testing.T) {
+	c := ordertest.New(1, 0)
+	n := newNetwork(t, c)[0]
+	n.start(t)
+	for number := range uint64(3) {
+		submit(t, n, c.Bundle(0, c.Proposal(0, number, 1000), c.Proposal(0, 0, 1000)))
+		wantCertified(t, []*testNode{n}, number+1)
+	}
+	wantQuiet(t, []*testNode{n})
+	before, _ := n.app.Status()
+	n.stop(t)
+	n.dbs["order"] = keepOpen{dbm.NewMemDB()}
+	n.start(t)
+	t.Cleanup(func() { n.stop(t) })
+	if after, _ := n.app.Status(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("status %+v, want %+v", after, before)
+	}
+	for number := uint64(1); number <= 3; number++ {
+		if block, err := n.app.Ordered(number); err != nil || len(block.IDs) != 1 {
+			t.Errorf("block %d: %+v, %v; want one transaction", number, block, err)
+		}
+	}
+	wantQuiet(t, []*testNode{n})
+}

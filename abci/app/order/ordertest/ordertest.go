@@ -78,6 +78,11 @@ func (c *Consortium) Bundle(i int, proposals ...*wire.Proposal) []byte {
 	for _, p := range proposals {
 		b.Transactions = append(b.Transactions, &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: wire.Encode(p)}})
 	}
+	return c.SignBundle(i, b)
+}
+
+// SignBundle signs any bundle as organisation i's gateway.
+func (c *Consortium) SignBundle(i int, b *wire.Bundle) []byte {
 	return wire.SignBundle(c.gateways[i], b)
 }
 
