@@ -150,17 +150,27 @@ func TestNetworkSurvivesFaults(t *testing.T) {
 // progress waits until each of the organisations has committed so many more blocks.
 func progress(ctx context.Context, t *testing.T, organisations []*harness.Organisation, blocks uint64) {
 	t.Helper()
-	for _, o := range organisations {
+	want := make([]uint64, len(organisations))
+	for i, o := range organisations {
 		from, err := o.Tip(ctx)
 		must(t, err)
-		must(t, harness.Poll(ctx, progressLimit, fmt.Sprintf("%d more blocks at %s", blocks, o.Name), func(ctx context.Context) (bool, string, error) {
-			tip, err := o.Tip(ctx)
-			if err != nil {
-				return false, err.Error(), nil
-			}
-			return tip.Number >= from.Number+blocks, fmt.Sprintf("at %d, was at %d", tip.Number, from.Number), nil
-		}))
+		want[i] = from.Number + blocks
 	}
+	for i, o := range organisations {
+		reaches(ctx, t, o, want[i], progressLimit)
+	}
+}
+
+// reaches waits until the organisation has committed a block.
+func reaches(ctx context.Context, t *testing.T, o *harness.Organisation, block uint64, limit time.Duration) {
+	t.Helper()
+	must(t, harness.Poll(ctx, limit, fmt.Sprintf("block %d at %s", block, o.Name), func(ctx context.Context) (bool, string, error) {
+		tip, err := o.Tip(ctx)
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		return tip.Number >= block, fmt.Sprintf("at %d", tip.Number), nil
+	}))
 }
 
 // caughtUp waits until o has the block that another organisation has now.
@@ -168,13 +178,7 @@ func caughtUp(ctx context.Context, t *testing.T, net *harness.Network, o *harnes
 	t.Helper()
 	want, err := others(net, o)[0].Tip(ctx)
 	must(t, err)
-	must(t, harness.Poll(ctx, catchUpLimit, o.Name+" catches up", func(ctx context.Context) (bool, string, error) {
-		tip, err := o.Tip(ctx)
-		if err != nil {
-			return false, err.Error(), nil
-		}
-		return tip.Number >= want.Number, fmt.Sprintf("at %d, want %d", tip.Number, want.Number), nil
-	}))
+	reaches(ctx, t, o, want.Number, catchUpLimit)
 }
 
 func others(net *harness.Network, o *harness.Organisation) []*harness.Organisation {
