@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -97,15 +98,47 @@ func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previou
 	index, stuck := watch.stop()
 	switch {
 	case err == nil:
-		b.open = true
+		b.open, b.failing = true, failing{}
 		return x, nil
 	case stuck && ctx.Err() == nil:
 		err = &backend.StuckError{Index: index}
 	case sqlState(err) == outOfTurn:
 		err = fmt.Errorf("%w: %w", backend.ErrOutOfTurn, err)
+	case ctx.Err() == nil && b.keepsFailing(block.Number, err):
+		err = fmt.Errorf("%w: %w", &backend.StuckError{Index: b.failing.index}, err)
 	}
 	b.undo()
 	return backend.Execution{}, fmt.Errorf("execute block %d: %w", block.Number, err)
+}
+
+// failing is a transaction at which the block failed for a reason of the machine, time after time.
+type failing struct {
+	number uint64
+	index  uint32
+	since  time.Time
+}
+
+// keepsFailing reports that this database has not got past one transaction for as long as a transaction may run. A
+// statement that brings down every execution (memory, temporary files) must not stop the network for good: it is
+// voted stuck like one that does not end. Called with mu held.
+func (b *Backend) keepsFailing(number uint64, err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return false
+	}
+	now := failing{since: time.Now()}
+	if n, _ := fmt.Sscanf(e.Detail, "chainify block %d tx %d", &now.number, &now.index); n != 2 || now.number != number {
+		return false
+	}
+	if b.failing.number != now.number || b.failing.index != now.index {
+		b.failing = now
+		return false
+	}
+	if now.since.Sub(b.failing.since) < b.cfg.StuckAfter {
+		return false
+	}
+	b.failing = now // the next time takes as long again
+	return true
 }
 
 // begin starts a transaction, after rolling back an open one. Called with mu held.

@@ -64,6 +64,8 @@ type Backend struct {
 	conn *pgx.Conn
 	open bool
 	pid  uint32 // of the newest block connection, which may have outlived its socket
+
+	failing failing
 }
 
 var _ backend.Backend = (*Backend)(nil)

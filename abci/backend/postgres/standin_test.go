@@ -160,6 +160,30 @@ func TestAnotherChainIsRefused(t *testing.T) {
 	}
 }
 
+// A statement that brings every execution down is voted stuck after the limit (a second here), not retried for ever.
+func TestATransactionThatKeepsFailingIsStuck(t *testing.T) {
+	b := open(t, database(t, standin))
+	at := connected(t, b)
+	began := time.Now()
+	for {
+		_, err := b.Execute(t.Context(), standinBlock(1, 0xfe), at.Hash)
+		var stuck *backend.StuckError
+		if errors.As(err, &stuck) {
+			if stuck.Index != 0 || time.Since(began) < time.Second {
+				t.Fatalf("%v after %v", err, time.Since(began))
+			}
+			break
+		}
+		if sqlState(err) != "53200" || time.Since(began) > 10*time.Second {
+			t.Fatalf("%v after %v", err, time.Since(began))
+		}
+		time.Sleep(20 * time.Millisecond) // as the core's pauses
+	}
+	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNoServerIsAnErrorInTime(t *testing.T) {
 	b := open(t, "host=/nonexistent user=nobody dbname=none")
 	if _, err := b.Position(t.Context()); err == nil {
