@@ -1,1 +1,74 @@
--- Verification and repair (api/verify.rs, api/repair.rs).
+-- Verification and repair (api/verify.rs, api/verify_table.rs, api/repair.rs).
+--
+-- Verification reads every table on the ledger with the rights of the extension's owner, for readers who may see the
+-- history but not the tables. It takes a table or numbers, never SQL, and calls nothing that a user could have defined.
+-- Scans are sequential: an index may be what is wrong. Settings that output functions look at are those of a block.
+
+-- Canonical bytes of rows; for the functions below.
+CREATE FUNCTION chainify_ledger.encoded_row(table_id integer, r record) RETURNS bytea
+    AS 'MODULE_PATHNAME', 'chainify_encoded_row' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 10;
+CREATE FUNCTION chainify_ledger.encoded_key(table_id integer, r record) RETURNS bytea
+    AS 'MODULE_PATHNAME', 'chainify_encoded_key' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 10;
+REVOKE ALL ON FUNCTION chainify_ledger.encoded_row, chainify_ledger.encoded_key FROM PUBLIC;
+
+CREATE FUNCTION chainify.row_hash(r record) RETURNS bytea
+    AS 'MODULE_PATHNAME', 'chainify_row_hash' LANGUAGE C STABLE STRICT PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex';
+REVOKE ALL ON FUNCTION chainify.row_hash FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify.row_hash TO chainify_reader;
+
+CREATE FUNCTION chainify.verify_ledger(from_block bigint DEFAULT 1, to_block bigint DEFAULT NULL)
+    RETURNS TABLE (block bigint, what text, detail text)
+    AS 'MODULE_PATHNAME', 'chainify_verify_ledger' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+REVOKE ALL ON FUNCTION chainify.verify_ledger FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify.verify_ledger TO chainify_reader;
+
+CREATE FUNCTION chainify.verify_table(ledger_table regclass)
+    RETURNS TABLE (tbl text, what text, key jsonb, expected jsonb, found jsonb)
+    AS 'MODULE_PATHNAME', 'chainify_verify_table' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+REVOKE ALL ON FUNCTION chainify.verify_table FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify.verify_table TO chainify_reader;
+
+CREATE FUNCTION chainify_node.store_certificate(number bigint, effect_round integer, hash bytea, votes jsonb) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_store_certificate' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp;
+
+-- Replica: neither foreign keys nor the owner's triggers act on what is put right.
+CREATE FUNCTION chainify_node.repair(number bigint, certified_hash bytea, deviating_block bigint, found_hash bytea)
+    RETURNS TABLE (tbl text, key jsonb, expected jsonb, found jsonb)
+    AS 'MODULE_PATHNAME', 'chainify_repair' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on SET session_replication_role = replica
+    SET statement_timeout = 0 SET lock_timeout = 0
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+
+CREATE FUNCTION chainify_node.record_deviation(deviating_block bigint, expected_hash bytea, found_hash bytea, cured_by text, took interval)
+    RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_record_deviation' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp;
+
+REVOKE ALL ON FUNCTION chainify_node.store_certificate, chainify_node.repair, chainify_node.record_deviation FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.store_certificate, chainify_node.repair, chainify_node.record_deviation TO chainify_node;
+
+-- Puts the ledger's triggers on a table as attach made them, whatever is there.
+CREATE FUNCTION chainify_ledger.restore_triggers(tbl regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t record;
+BEGIN
+    FOR t IN SELECT tgrelid::regclass AS relation, tgname FROM pg_trigger
+             WHERE tgrelid IN (SELECT relid FROM pg_partition_tree(tbl) UNION SELECT tbl)
+               AND tgname LIKE 'chainify\_%' AND tgparentid = 0 LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', t.tgname, t.relation);
+    END LOOP;
+    PERFORM chainify_ledger.make_triggers(tbl);
+END
+$$;
+REVOKE ALL ON FUNCTION chainify_ledger.restore_triggers FROM PUBLIC;

@@ -1,15 +1,21 @@
 //! The SQL functions and triggers, in safe Rust over `crate::pg`.
 pub mod attach;
+pub mod certificates;
 pub mod client;
 pub mod connection;
 pub mod digest;
 pub mod effects;
 pub mod execute;
 pub mod guard;
+pub mod history;
+pub mod ledger_tables;
 pub mod repair;
+pub mod rows;
 pub mod seal;
 pub mod session;
 pub mod tables;
 pub mod transaction;
+pub mod triggers;
 pub mod verify;
+pub mod verify_table;
 pub mod views;

@@ -1,1 +1,254 @@
-//! Checks ledger and tables.
+//! `chainify.verify_ledger`: the ledger's own tables against the hashes that organisations agreed on.
+//!
+//! Blocks, transactions and history are read in block order, each once, side by side; memory is that of one block.
+//! Nothing stored is trusted that can be computed (chainify_ledger::audit), and certificates are checked down to the
+//! signatures of the validators.
+
+use chainify_codec::row_hash;
+use chainify_ledger::audit::{check_block, Finding, StoredBlock, StoredChange, StoredTransaction};
+use chainify_ledger::certificate::{check, Expected, Validator};
+use pgrx::prelude::*;
+use pgrx::spi::SpiClient;
+
+use crate::api::certificates;
+use crate::api::history::{self, History};
+use crate::api::rows;
+use crate::pg::cursor::{Cursor, Row, Sees};
+use crate::pg::function::{cell, Answer, Call};
+
+crate::sql_function!(chainify_verify_ledger, pg_finfo_chainify_verify_ledger, verify_ledger);
+
+/// Takes findings: the block, what, and detail.
+pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
+
+/// `chainify.verify_ledger(from_block, to_block)`: one row per finding. Cost: one pass over the blocks asked for, sorted
+/// history included, and one signature verification per vote.
+fn verify_ledger(call: &mut Call) -> Answer {
+    let from = call.arg::<i64>(0).unwrap_or(1).max(1);
+    let to: Option<i64> = call.arg(1);
+    rows::forget();
+    call.rows(|row| {
+        let mut report = |block: i64, finding: Finding| {
+            row(&[cell::<i64>(block), cell(finding.what.to_owned()), cell(finding.detail)]);
+        };
+        Spi::connect(|client| Audit::new(client, from, to).run(&mut report));
+    })
+}
+
+struct Audit<'c> {
+    client: &'c SpiClient<'c>,
+    from: i64,
+    to: i64,
+    chain_id: String,
+    validators: Vec<Validator>,
+}
+
+impl<'c> Audit<'c> {
+    fn new(client: &'c SpiClient<'c>, from: i64, to: Option<i64>) -> Self {
+        let chain_id = chain_id(client, Sees::Statement);
+        let validators = certificates::validators(client);
+        Audit { client, from, to: to.unwrap_or(i64::MAX), chain_id, validators }
+    }
+
+    fn open(&self, sql: &str) -> Cursor<'c> {
+        Cursor::open(self.client, Sees::Statement, sql, &[self.from.into(), self.to.into()])
+    }
+
+    fn run(&self, report: &mut Report) {
+        let tables = history::all(self.client, report);
+        let mut blocks = ByBlock::new(self.open(BLOCKS), stored_block);
+        let mut transactions = ByBlock::new(self.open(TRANSACTIONS), stored_transaction);
+        let changes_sql = history::changes(&tables);
+        let mut changes = ByBlock::new(self.open(&changes_sql), history::kept_change);
+        let mut certificates = ByBlock::new(self.open(certificates::STORED), certificates::stored);
+        let mut previous = self.hash_before();
+        let mut next = self.from;
+        let mut uncertified = None;
+        while let Some(number) = blocks.block() {
+            if number > next {
+                report(next, missing(next, number - 1));
+                previous = None;
+            }
+            orphaned("transactions", transactions.skip_to(number), report);
+            orphaned("history", changes.skip_to(number), report);
+            orphaned("certificate", certificates.skip_to(number), report);
+            let block = blocks.take(number).remove(0);
+            let kept_transactions = transactions.take(number);
+            let kept_changes = changes.take(number);
+            let changes = stored_changes(&tables, &kept_changes);
+            let findings = check_block(&self.chain_id, &block, previous.as_deref(), &kept_transactions, &changes);
+            findings.into_iter().for_each(|finding| report(number, finding));
+            if let Some(number) = uncertified.take() {
+                report(number, Finding::new("certificate missing", "a later block is there, so it was certified"));
+            }
+            match certificates.take(number).pop() {
+                Some(certificate) => self.check_certificate(number, &block, certificate, report),
+                None => uncertified = Some(number),
+            }
+            previous = Some(block.hash);
+            next = number + 1;
+        }
+        orphaned("transactions", transactions.skip_to(i64::MAX), report);
+        orphaned("history", changes.skip_to(i64::MAX), report);
+        orphaned("certificate", certificates.skip_to(i64::MAX), report);
+        if let Some(number) = uncertified.filter(|_| self.exists(next)) {
+            report(number, Finding::new("certificate missing", "a later block is there, so it was certified"));
+        }
+    }
+
+    /// What the first block's previous hash has to be: zeros, or the hash the block before keeps.
+    fn hash_before(&self) -> Option<Vec<u8>> {
+        match self.from {
+            1 => Some(vec![0; 32]),
+            from => {
+                let sql = "SELECT hash FROM chainify_ledger.block WHERE number = $1";
+                Cursor::open(self.client, Sees::Statement, sql, &[(from - 1).into()]).next_row().and_then(|row| row.bytes(1))
+            }
+        }
+    }
+
+    fn exists(&self, number: i64) -> bool {
+        let sql = "SELECT number FROM chainify_ledger.block WHERE number >= $1";
+        Cursor::open(self.client, Sees::Statement, sql, &[number.into()]).next_row().is_some()
+    }
+
+    fn check_certificate(&self, number: i64, block: &StoredBlock, stored: certificates::Stored, report: &mut Report) {
+        let mut found = |detail: String| report(number, Finding::new("certificate", detail));
+        let certificate = match certificates::decode(stored) {
+            Ok(certificate) => certificate,
+            Err(error) => return found(error),
+        };
+        // A hash that is none is reported with the header; then the certificate is checked for the hash it names.
+        let hash = block.hash.clone().try_into().unwrap_or(certificate.hash);
+        let expected = Expected {
+            chain_id: &self.chain_id,
+            number: number as u64,
+            hash,
+            validators: &self.validators,
+            consent: certificates::consent(&self.validators),
+        };
+        check(&certificate, &expected).into_iter().for_each(|finding| found(finding.to_string()));
+    }
+}
+
+fn missing(first: i64, last: i64) -> Finding {
+    match first == last {
+        true => Finding::new("block missing", "there is no such block, but there are later ones"),
+        false => Finding::new("block missing", format!("there are no blocks {first} to {last}, but there are later ones")),
+    }
+}
+
+fn orphaned(what: &str, blocks: Vec<i64>, report: &mut Report) {
+    for block in blocks {
+        report(block, Finding::new("no such block", format!("{what} of it kept")));
+    }
+}
+
+const BLOCKS: &str = "
+    SELECT number, order_height, block_time, tx_root, tx_count, outcomes, effects_root, effects_count, state_root,
+        previous_hash, hash
+    FROM chainify_ledger.block WHERE number BETWEEN $1 AND $2 ORDER BY number";
+
+fn stored_block(row: &Row<'_>) -> StoredBlock {
+    let bytes = |column| row.bytes(column).unwrap_or_default();
+    StoredBlock {
+        number: row.bigint(1).unwrap_or_default(),
+        order_height: row.bigint(2).unwrap_or_default(),
+        block_time: row.bigint(3).unwrap_or_default(),
+        tx_root: bytes(4),
+        tx_count: row.int(5).unwrap_or_default(),
+        outcomes: bytes(6),
+        effects_root: bytes(7),
+        effects_count: row.int(8).unwrap_or_default(),
+        state_root: bytes(9),
+        previous_hash: bytes(10),
+        hash: bytes(11),
+    }
+}
+
+/// The header of block `number` as stored.
+pub fn block(client: &SpiClient<'_>, sees: Sees, number: i64) -> Option<StoredBlock> {
+    let arguments = [number.into(), number.into()];
+    Cursor::open(client, sees, BLOCKS, &arguments).next_row().map(|row| stored_block(&row))
+}
+
+/// The chain this database belongs to; empty before `chainify_node.init`.
+pub fn chain_id(client: &SpiClient<'_>, sees: Sees) -> String {
+    let mut chain = Cursor::open(client, sees, "SELECT chain_id FROM chainify_ledger.chain", &[]);
+    let chain_id = chain.next_row().and_then(|row| row.text(1));
+    chain_id.unwrap_or_default()
+}
+
+const TRANSACTIONS: &str = "
+    SELECT block, index, id, body, succeeded
+    FROM chainify_ledger.transaction WHERE block BETWEEN $1 AND $2 ORDER BY block, index";
+
+fn stored_transaction(row: &Row<'_>) -> StoredTransaction {
+    StoredTransaction {
+        index: row.int(2).unwrap_or_default(),
+        id: row.bytes(3).unwrap_or_default(),
+        body: row.bytes(4).unwrap_or_default(),
+        succeeded: row.boolean(5).unwrap_or_default(),
+    }
+}
+
+fn stored_changes<'t>(tables: &'t [History], kept: &[history::Kept]) -> Vec<StoredChange<'t>> {
+    let change = |kept: &history::Kept| {
+        let table = &tables[kept.table].name;
+        StoredChange {
+            table,
+            pk: kept.key.clone(),
+            serial: kept.serial,
+            tx: kept.tx,
+            op: kept.op,
+            kept_hash: kept.hash.clone(),
+            row_hash: row_hash(table, &kept.row),
+        }
+    };
+    kept.iter().map(change).collect()
+}
+
+/// Rows of a query whose first column is the block, ascending, taken block by block.
+struct ByBlock<'c, T> {
+    cursor: Cursor<'c>,
+    read: fn(&Row<'_>) -> T,
+    next: Option<(i64, T)>,
+}
+
+impl<'c, T> ByBlock<'c, T> {
+    fn new(cursor: Cursor<'c>, read: fn(&Row<'_>) -> T) -> Self {
+        let mut rows = ByBlock { cursor, read, next: None };
+        rows.advance();
+        rows
+    }
+
+    fn advance(&mut self) -> Option<(i64, T)> {
+        let read = self.read;
+        let next = self.cursor.next_row().map(|row| (row.bigint(1).unwrap_or_default(), read(&row)));
+        std::mem::replace(&mut self.next, next)
+    }
+
+    /// The block of the next row.
+    fn block(&self) -> Option<i64> {
+        self.next.as_ref().map(|(block, _)| *block)
+    }
+
+    /// All rows of block `number`, when they are next.
+    fn take(&mut self, number: i64) -> Vec<T> {
+        let mut taken = Vec::new();
+        while self.block() == Some(number) {
+            taken.extend(self.advance().map(|(_, row)| row));
+        }
+        taken
+    }
+
+    /// Passes over rows of blocks before `number`; returns those blocks.
+    fn skip_to(&mut self, number: i64) -> Vec<i64> {
+        let mut skipped = Vec::new();
+        while let Some(block) = self.block().filter(|block| *block < number) {
+            self.take(block);
+            skipped.push(block);
+        }
+        skipped
+    }
+}

@@ -12,6 +12,7 @@ pub mod function;
 pub mod hooks;
 pub mod latch;
 pub mod memory;
+pub mod record;
 pub mod relation;
 pub mod role;
 pub mod settings;

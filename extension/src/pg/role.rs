@@ -23,6 +23,13 @@ impl Role {
         (oid != pg_sys::InvalidOid).then_some(Role(oid))
     }
 
+    /// The owner of a table; raises when there is no such table.
+    pub fn owner_of(table: pg_sys::Oid) -> Role {
+        let relation = super::relation::Relation::open(table, super::relation::Lock::AccessShare);
+        // SAFETY: held open by `relation`.
+        Role(unsafe { (*(*relation.raw()).rd_rel).relowner })
+    }
+
     pub fn name(self) -> String {
         // SAFETY: raises for an unknown role, else returns a palloc'd C string.
         unsafe { CStr::from_ptr(pg_sys::GetUserNameFromId(self.0, false)) }

@@ -1,0 +1,117 @@
+//! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading them back.
+
+use chainify_ledger::certificate::{Certificate, CertifiedVote, Validator};
+use pgrx::spi::SpiClient;
+use pgrx::JsonB;
+use serde_json::Value;
+
+use crate::pg::cursor::{Cursor, Row, Sees};
+use crate::pg::error::PgError;
+use crate::pg::function::{cell, Answer, Call};
+use crate::pg::spi;
+
+crate::sql_function!(chainify_store_certificate, pg_finfo_chainify_store_certificate, store_certificate);
+
+/// `chainify_node.store_certificate`: keeps the certificate of a committed block; the first one stays. Raises 22000 when
+/// the hash is not the block's, 22023 when votes are malformed.
+fn store_certificate(call: &mut Call) -> Answer {
+    let number: i64 = call.required(0, "number");
+    let effect_round: i32 = call.required(1, "effect_round");
+    let hash: Vec<u8> = call.required(2, "hash");
+    let votes: JsonB = call.required(3, "votes");
+    if let Err(why) = read_votes(&votes.0) {
+        PgError::new(b"22023", format!("certificate of block {number}: {why}")).raise();
+    }
+    spi::connected(|| {
+        let mut kept: Option<Vec<u8>> = None;
+        spi::query("SELECT hash FROM chainify_ledger.block WHERE number = $1", &[cell(number)], |row| kept = row.get(1));
+        match kept {
+            None => PgError::new(b"55000", format!("block {number} is not committed here")).raise(),
+            Some(kept) if kept != hash => {
+                PgError::new(b"22000", format!("certificate is not for the hash of block {number}")).raise()
+            }
+            Some(_) => {}
+        }
+        let sql = "INSERT INTO chainify_ledger.certificate (number, effect_round, hash, votes) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (number) DO NOTHING";
+        spi::query(sql, &[cell(number), cell(effect_round), cell(hash), cell(votes)], |_| ());
+    });
+    call.void()
+}
+
+/// A row of `chainify_ledger.certificate`.
+pub struct Stored {
+    number: i64,
+    effect_round: i32,
+    hash: Vec<u8>,
+    votes: Value,
+}
+
+/// The certificates of blocks `$1` to `$2`.
+pub const STORED: &str = "
+    SELECT number, effect_round, hash, votes FROM chainify_ledger.certificate WHERE number BETWEEN $1 AND $2 ORDER BY number";
+
+pub fn stored(row: &Row<'_>) -> Stored {
+    Stored {
+        number: row.bigint(1).unwrap_or_default(),
+        effect_round: row.int(2).unwrap_or_default(),
+        hash: row.bytes(3).unwrap_or_default(),
+        votes: row.json(4).map(|votes| votes.0).unwrap_or_default(),
+    }
+}
+
+/// Reads a stored certificate. Errors say what is malformed.
+pub fn decode(stored: Stored) -> Result<Certificate, String> {
+    let wrong = |field: &str| format!("{field} is malformed");
+    Ok(Certificate {
+        number: u64::try_from(stored.number).map_err(|_| wrong("number"))?,
+        effect_round: u32::try_from(stored.effect_round).map_err(|_| wrong("effect_round"))?,
+        hash: stored.hash.try_into().map_err(|_| wrong("hash"))?,
+        votes: read_votes(&stored.votes)?,
+    })
+}
+
+fn read_votes(votes: &Value) -> Result<Vec<CertifiedVote>, String> {
+    let votes = votes.as_array().ok_or("votes are no array")?;
+    votes.iter().enumerate().map(|(i, vote)| read_vote(vote).ok_or(format!("vote {i} is malformed"))).collect()
+}
+
+fn read_vote(vote: &Value) -> Option<CertifiedVote> {
+    let bytes = |field: &str| from_hex(vote.get(field)?.as_str()?);
+    Some(CertifiedVote {
+        organisation: vote.get("organisation")?.as_str()?.to_owned(),
+        validator: bytes("validator")?,
+        height: vote.get("height")?.as_i64()?,
+        round: vote.get("round")?.as_i64()?.try_into().ok()?,
+        extension: bytes("extension")?,
+        signature: bytes("signature")?,
+    })
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    if text.len() % 2 != 0 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+/// Whose keys may sign.
+pub fn validators(client: &SpiClient<'_>) -> Vec<Validator> {
+    let mut validators = Vec::new();
+    let sql = "SELECT public_key, organisation FROM chainify_ledger.validator ORDER BY address";
+    let mut rows = Cursor::open(client, Sees::Statement, sql, &[]);
+    while let Some(row) = rows.next_row() {
+        validators.push(Validator { public_key: row.bytes(1).unwrap_or_default(), organisation: row.text(2).unwrap_or_default() });
+    }
+    validators
+}
+
+/// How many organisations have to agree, by the default of the order's genesis: more than two thirds of them, at least
+/// two where there are two.
+pub fn consent(validators: &[Validator]) -> usize {
+    let mut organisations: Vec<_> = validators.iter().map(|validator| &validator.organisation).collect();
+    organisations.sort();
+    organisations.dedup();
+    let n = organisations.len();
+    (2 * n / 3 + 1).max(2).min(n)
+}

@@ -1,0 +1,107 @@
+//! The history tables as `verify_ledger` reads them, those of detached tables included.
+
+use chainify_ledger::audit::Finding;
+use pgrx::spi::SpiClient;
+
+use crate::api::verify::Report;
+use crate::pg::cursor::{Cursor, Row, Sees};
+
+/// The history of one ledger table, from the block that attached it to the one that detached it.
+pub struct History {
+    id: i32,
+    /// `schema.name`, unquoted: what is hashed.
+    pub name: String,
+    /// Quoted name of the history table.
+    relation: String,
+    attached_at: i64,
+    detached_at: i64,
+}
+
+const TABLES: &str = "
+    SELECT l.id, l.name, l.attached_at, coalesce(l.detached_at, 9223372036854775807), q.name,
+        (SELECT string_agg(c.name, ', ' ORDER BY c.ordinal) FROM chainify_ledger.ledger_column c
+         WHERE c.table_id = l.id AND NOT EXISTS (
+            SELECT FROM pg_attribute a WHERE a.attrelid = l.history AND a.attname::text = c.name AND NOT a.attisdropped))
+    FROM chainify_ledger.ledger_table l
+    LEFT JOIN (
+        SELECT r.oid, format('%I.%I', n.nspname, r.relname) AS name
+        FROM pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace WHERE r.relkind IN ('r', 'p')) q ON q.oid = l.history
+    ORDER BY l.id";
+
+/// Every history that can be read; what keeps others from it is reported, as is history outside of its table's time.
+pub fn all(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
+    let mut tables = Vec::new();
+    let mut rows = Cursor::open(client, Sees::Statement, TABLES, &[]);
+    while let Some(row) = rows.next_row() {
+        let name = row.text(2).unwrap_or_default();
+        let attached_at = row.bigint(3).unwrap_or_default();
+        let mut unreadable = |why: String| report(attached_at, Finding::new("history table", format!("{name}: {why}")));
+        match (row.text(5), row.text(6)) {
+            (None, _) => unreadable("its history table is gone".into()),
+            (Some(_), Some(columns)) => unreadable(format!("its history table lacks {columns}")),
+            (Some(relation), None) => {
+                let detached_at = row.bigint(4).unwrap_or_default();
+                tables.push(History { id: row.int(1).unwrap_or_default(), name, relation, attached_at, detached_at });
+            }
+        }
+    }
+    report_strays(client, &tables, report);
+    tables
+}
+
+/// A history table may have served a name more than once; each row must fall into one of those times.
+fn report_strays(client: &SpiClient<'_>, tables: &[History], report: &mut Report) {
+    let mut relations: Vec<_> = tables.iter().map(|table| &table.relation).collect();
+    relations.sort();
+    relations.dedup();
+    for relation in relations {
+        let times = tables.iter().filter(|table| table.relation == *relation);
+        let times: Vec<_> = times.map(|table| format!("_block BETWEEN {} AND {}", table.attached_at, table.detached_at)).collect();
+        let sql = format!("SELECT _block, count(*) FROM {relation} WHERE ({}) IS NOT TRUE GROUP BY 1 ORDER BY 1", times.join(" OR "));
+        let mut rows = Cursor::open(client, Sees::Statement, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let detail = format!("{} rows of {relation} are of a block in which the table was not attached", row.bigint(2).unwrap_or_default());
+            report(row.bigint(1).unwrap_or_default(), Finding::new("history row", detail));
+        }
+    }
+}
+
+/// A row of history as kept, with its table's place in the list of histories.
+pub struct Kept {
+    pub table: usize,
+    pub tx: i32,
+    pub serial: i32,
+    pub op: u8,
+    pub hash: Vec<u8>,
+    pub key: Vec<u8>,
+    pub row: Vec<u8>,
+}
+
+/// All changes of blocks `$1` to `$2`, by block, table and serial.
+pub fn changes(tables: &[History]) -> String {
+    let of = |(place, table): (usize, &History)| {
+        let History { id, relation, attached_at, detached_at, .. } = table;
+        format!(
+            "SELECT h._block, {place}::int4 AS place, h._tx, h._serial, h._op::text, h._hash,
+                chainify_ledger.encoded_key({id}, h), chainify_ledger.encoded_row({id}, h)
+            FROM {relation} h
+            WHERE h._block BETWEEN $1 AND $2 AND h._block BETWEEN {attached_at} AND {detached_at}"
+        )
+    };
+    let none = "SELECT 0::int8, 0::int4, 0::int4, 0::int4, ''::text, ''::bytea, ''::bytea, ''::bytea WHERE $1 > $2 AND false";
+    let all: Vec<_> = tables.iter().enumerate().map(of).chain([none.to_owned()]).collect();
+    format!("{} ORDER BY 1, 2, 4", all.join(" UNION ALL "))
+}
+
+pub fn kept_change(row: &Row<'_>) -> Kept {
+    let bytes = |column| row.bytes(column).unwrap_or_default();
+    Kept {
+        table: row.int(2).unwrap_or_default() as usize,
+        tx: row.int(3).unwrap_or(-1),
+        serial: row.int(4).unwrap_or(-1),
+        op: row.text(5).and_then(|op| op.bytes().next()).unwrap_or_default(),
+        hash: bytes(6),
+        key: bytes(7),
+        row: bytes(8),
+    }
+}

@@ -1,0 +1,249 @@
+//! Tables on the ledger as verification reads them, and the queries over their rows.
+//!
+//! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
+//! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
+
+use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
+use pgrx::pg_sys;
+use pgrx::spi::SpiClient;
+
+use crate::pg::cursor::{Cursor, Sees};
+
+/// A row of `chainify_ledger.ledger_table` with its running state.
+pub struct LedgerTable {
+    pub id: i32,
+    /// `schema.name`, unquoted: what is hashed.
+    pub name: String,
+    pub schema_hash: Vec<u8>,
+    /// Quoted names; `None` when the relation is gone.
+    pub live: Option<String>,
+    pub history: Option<String>,
+    pub checkpoint: Option<String>,
+    pub relation: pg_sys::Oid,
+    /// Block of the checkpoint that the history is laid over.
+    pub checkpoint_block: i64,
+    pub row_count: i64,
+    pub lanes: Vec<u8>,
+    pub columns: Vec<Column>,
+}
+
+/// A column of the ledger.
+pub struct Column {
+    pub name: String,
+    pub quoted: String,
+    pub key: bool,
+    /// Absent in the live table.
+    pub missing: bool,
+    /// In the live table, but not on the ledger.
+    pub extra: bool,
+    /// Computed by PostgreSQL, so not to be inserted.
+    pub generated: bool,
+    /// A type of PostgreSQL itself, which `to_jsonb` shows by its own code.
+    pub built_in: bool,
+}
+
+const TABLES: &str = "
+    SELECT l.id, l.name, l.schema_hash, l.relation::int8, coalesce(c.block, l.attached_at), coalesce(s.row_count, -1),
+        coalesce(s.lanes, ''), n.live, n.history, n.checkpoint
+    FROM chainify_ledger.ledger_table l
+    LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
+    LEFT JOIN LATERAL (SELECT max(block) AS block FROM chainify_ledger.checkpoint WHERE table_id = l.id) c ON true
+    CROSS JOIN LATERAL (
+        SELECT max(q.name) FILTER (WHERE r.oid = l.relation) AS live,
+            max(q.name) FILTER (WHERE r.oid = l.history) AS history,
+            max(q.name) FILTER (WHERE r.oid = l.checkpoint) AS checkpoint
+        FROM pg_class r
+        JOIN pg_namespace s ON s.oid = r.relnamespace
+        CROSS JOIN LATERAL format('%I.%I', s.nspname, r.relname) AS q (name)
+        WHERE r.oid IN (l.relation, l.history, l.checkpoint) AND r.relkind IN ('r', 'p')) n
+    WHERE l.detached_at IS NULL
+    ORDER BY l.name COLLATE \"C\"";
+
+/// In the physical order of the live table, which is that of a row value of its type.
+const COLUMNS: &str = "
+    SELECT coalesce(c.name, a.attname::text), quote_ident(coalesce(c.name, a.attname::text)), c.key_part IS NOT NULL,
+        a.attnum IS NULL, c.name IS NULL, coalesce(a.attgenerated <> '', false), coalesce(a.atttypid < 16384::oid, false)
+    FROM (SELECT name, key_part FROM chainify_ledger.ledger_column WHERE table_id = $1) c
+    FULL JOIN (
+        SELECT attname, attnum, attgenerated, atttypid FROM pg_attribute
+        WHERE attrelid = (SELECT relation FROM chainify_ledger.ledger_table WHERE id = $1) AND attnum > 0
+            AND NOT attisdropped) a ON a.attname::text = c.name
+    ORDER BY a.attnum";
+
+/// Every table on the ledger, by name.
+pub fn all(client: &SpiClient<'_>, sees: Sees) -> Vec<LedgerTable> {
+    let mut tables = Vec::new();
+    let mut rows = Cursor::open(client, sees, TABLES, &[]);
+    while let Some(row) = rows.next_row() {
+        tables.push(LedgerTable {
+            id: row.int(1).unwrap_or_default(),
+            name: row.text(2).unwrap_or_default(),
+            schema_hash: row.bytes(3).unwrap_or_default(),
+            relation: pg_sys::Oid::from(row.bigint(4).unwrap_or_default() as u32),
+            checkpoint_block: row.bigint(5).unwrap_or_default(),
+            row_count: row.bigint(6).unwrap_or_default(),
+            lanes: row.bytes(7).unwrap_or_default(),
+            live: row.text(8),
+            history: row.text(9),
+            checkpoint: row.text(10),
+            columns: Vec::new(),
+        });
+    }
+    for table in &mut tables {
+        table.columns = columns(client, sees, table.id);
+    }
+    tables
+}
+
+fn columns(client: &SpiClient<'_>, sees: Sees, id: i32) -> Vec<Column> {
+    let mut columns = Vec::new();
+    let mut rows = Cursor::open(client, sees, COLUMNS, &[id.into()]);
+    while let Some(row) = rows.next_row() {
+        let is = |column| row.boolean(column).unwrap_or_default();
+        columns.push(Column {
+            name: row.text(1).unwrap_or_default(),
+            quoted: row.text(2).unwrap_or_default(),
+            key: is(3),
+            missing: is(4),
+            extra: is(5),
+            generated: is(6),
+            built_in: is(7),
+        });
+    }
+    columns
+}
+
+/// What a scan of rows gives.
+pub struct State {
+    pub row_count: u64,
+    pub lanes: Lanes,
+}
+
+impl LedgerTable {
+    /// Why rows cannot be compared at all, if so.
+    pub fn unreadable(&self) -> Option<String> {
+        let gone = |name: &Option<String>, what: &str| name.is_none().then(|| format!("the {what} table is gone"));
+        let missing = self.columns.iter().find(|column| column.missing);
+        let extra = self.columns.iter().find(|column| column.extra);
+        gone(&self.live, "live")
+            .or_else(|| gone(&self.history, "history"))
+            .or_else(|| gone(&self.checkpoint, "checkpoint"))
+            .or_else(|| missing.map(|column| format!("column \"{}\" is gone", column.name)))
+            .or_else(|| extra.map(|column| format!("column \"{}\" is not on the ledger", column.name)))
+    }
+
+    /// The state kept while blocks ran; `None` when what is kept is no state.
+    pub fn running_state(&self) -> Option<State> {
+        let row_count = u64::try_from(self.row_count).ok()?;
+        Some(State { row_count, lanes: Lanes::from_bytes(&self.lanes)? })
+    }
+
+    /// `table_state` of the formats for this table in `state`.
+    pub fn state_hash(&self, state: &State) -> Hash {
+        let schema_hash = self.schema_hash.clone().try_into().unwrap_or_default();
+        table_state(&self.name, &schema_hash, state.row_count, &state.lanes)
+    }
+
+    /// Hash of the definition as it is now; `None` when the relation is gone.
+    pub fn live_schema_hash(&self, client: &SpiClient<'_>, sees: Sees) -> Option<Vec<u8>> {
+        self.live.as_ref()?;
+        let sql = "SELECT chainify_ledger.schema_hash(chainify_ledger.schema_text($1))";
+        Cursor::open(client, sees, sql, &[self.relation.into()]).next_row().and_then(|row| row.bytes(1))
+    }
+
+    /// The state by a full scan of the live table.
+    pub fn live_state(&self, client: &SpiClient<'_>, sees: Sees) -> State {
+        let sql = format!("SELECT chainify_ledger.encoded_row({}, t) FROM {} t", self.id, self.live_name());
+        self.state_of(client, sees, &sql)
+    }
+
+    /// The state that checkpoint and history give for the end of block `number`.
+    pub fn expected_state(&self, client: &SpiClient<'_>, sees: Sees, number: i64) -> State {
+        let sql = format!("SELECT chainify_ledger.encoded_row({}, v) FROM ({}) e", self.id, self.expected_rows(number));
+        self.state_of(client, sees, &sql)
+    }
+
+    fn state_of(&self, client: &SpiClient<'_>, sees: Sees, sql: &str) -> State {
+        let hasher = LaneHasher::new(&self.name);
+        let mut state = State { row_count: 0, lanes: Lanes::zero() };
+        let mut rows = Cursor::open(client, sees, sql, &[]);
+        while let Some(row) = rows.next_row() {
+            hasher.add(&mut state.lanes, &row.bytes(1).unwrap_or_default());
+            state.row_count += 1;
+        }
+        state
+    }
+
+    /// Quoted, with its schema; empty when the relation is gone, see [`LedgerTable::unreadable`].
+    pub fn live_name(&self) -> &str {
+        self.live.as_deref().unwrap_or_default()
+    }
+
+    /// Columns `k` (canonical key) and `v` (row of the live table's type): the checkpoint's rows overlaid with the last
+    /// change of each key up to block `number`. The history of the checkpoint's own block is laid over it again, which
+    /// changes nothing it holds and adds what followed it in that block.
+    fn expected_rows(&self, number: i64) -> String {
+        let (id, live) = (self.id, self.live_name());
+        let (history, checkpoint) = (self.history.as_deref().unwrap_or_default(), self.checkpoint.as_deref().unwrap_or_default());
+        let row_of = |alias: &str| {
+            let columns: Vec<_> = self.columns.iter().map(|column| format!("{alias}.{}", column.quoted)).collect();
+            format!("ROW({})::{live}", columns.join(", "))
+        };
+        format!(
+            "SELECT k, v FROM (
+                SELECT DISTINCT ON (k) k, op, v FROM (
+                    SELECT chainify_ledger.encoded_key({id}, c) AS k, 'I'::\"char\" AS op, -1::bigint AS b, 0 AS s, {} AS v
+                    FROM {checkpoint} c
+                    UNION ALL
+                    SELECT chainify_ledger.encoded_key({id}, h), h._op, h._block, h._serial, {}
+                    FROM {history} h WHERE h._block >= {} AND h._block <= {number}) changes
+                ORDER BY k, b DESC, s DESC) last
+            WHERE op <> 'D'",
+            row_of("c"),
+            row_of("h"),
+            self.checkpoint_block,
+        )
+    }
+
+    /// Rows that differ between what is expected at the end of block `number` and what the table holds: the key as
+    /// jsonb, the expected and the found row as jsonb, then the canonical key, the partition and place of the found row and
+    /// the expected row, for repair.
+    pub fn differences(&self, number: i64) -> String {
+        let id = self.id;
+        let key = self.json_of("coalesce(e.v, f.v)", |column| column.key);
+        let whole = |side: &str| self.json_of(side, |_| true);
+        format!(
+            "SELECT {key} AS key, CASE WHEN e.k IS NOT NULL THEN {} END AS expected,
+                CASE WHEN f.k IS NOT NULL THEN {} END AS found, coalesce(e.k, f.k) AS k, f.part, f.place, e.v
+            FROM ({}) e
+            FULL JOIN (
+                SELECT chainify_ledger.encoded_key({id}, t) AS k, t.tableoid::int8 AS part, t.ctid AS place, t AS v
+                FROM {} t) f ON f.k = e.k
+            WHERE chainify_ledger.encoded_row({id}, e.v) IS DISTINCT FROM chainify_ledger.encoded_row({id}, f.v)
+            ORDER BY coalesce(e.k, f.k), f.place",
+            whole("e.v"),
+            whole("f.v"),
+            self.expected_rows(number),
+            self.live_name(),
+        )
+    }
+
+    fn json_of(&self, row: &str, wanted: impl Fn(&Column) -> bool) -> String {
+        let members = self.columns.iter().filter(|column| wanted(column)).map(|column| {
+            let value = format!("({row}).{}", column.quoted);
+            let shown = match column.built_in {
+                true => format!("to_jsonb({value})"),
+                // to_jsonb and ::text would look for a cast, which a user may have defined; format only prints.
+                false => format!("CASE WHEN {value} IS NOT NULL THEN to_jsonb(format('%s', {value})) END"),
+            };
+            format!("({}, {shown})", literal(&column.name))
+        });
+        let members = members.collect::<Vec<_>>().join(", ");
+        format!("(SELECT jsonb_object_agg(n, x) FROM (VALUES {members}) j (n, x))")
+    }
+}
+
+/// A string constant of SQL, whatever `standard_conforming_strings` says.
+pub fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}

@@ -1,0 +1,144 @@
+//! `chainify.verify_table`: one table against the state that organisations agreed on, by a full rescan, and row by row
+//! against checkpoint and history.
+
+use chainify_codec::{state_root, Hash};
+use pgrx::prelude::*;
+use pgrx::spi::SpiClient;
+use pgrx::{pg_sys, JsonB};
+use serde_json::{json, Value};
+
+use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::{rows, triggers, verify};
+use crate::pg::cursor::{Cursor, Sees};
+use crate::pg::error::PgError;
+use crate::pg::function::{cell, Answer, Call};
+
+crate::sql_function!(chainify_verify_table, pg_finfo_chainify_verify_table, verify_table);
+
+/// Rows named; a table that differs in more says so in one further finding.
+const ROWS_MAX: usize = 10_000;
+
+/// One defect of a table.
+struct Finding {
+    what: &'static str,
+    key: Option<JsonB>,
+    expected: Option<JsonB>,
+    found: Option<JsonB>,
+}
+
+impl Finding {
+    /// Of the table as a whole.
+    fn of_table(what: &'static str, expected: Value, found: Value) -> Self {
+        Finding { what, key: None, expected: Some(JsonB(expected)), found: Some(JsonB(found)) }
+    }
+}
+
+/// `chainify.verify_table(tbl)`: one row per finding. Cost: two scans of the table, one of its checkpoint and history, two
+/// sorts.
+fn verify_table(call: &mut Call) -> Answer {
+    let relation: pg_sys::Oid = call.required(0, "tbl");
+    rows::forget();
+    call.rows(|row| {
+        Spi::connect(|client| {
+            let tables = ledger_tables::all(client, Sees::Statement);
+            let Some(table) = tables.iter().find(|table| table.relation == relation) else {
+                PgError::new(b"42P01", "table is not on the ledger").raise()
+            };
+            check(client, &tables, table, &mut |finding| {
+                row(&[
+                    cell(table.name.clone()),
+                    cell(finding.what.to_owned()),
+                    cell::<JsonB>(finding.key),
+                    cell::<JsonB>(finding.expected),
+                    cell::<JsonB>(finding.found),
+                ]);
+            });
+        })
+    })
+}
+
+fn check(client: &SpiClient<'_>, tables: &[LedgerTable], table: &LedgerTable, report: &mut dyn FnMut(Finding)) {
+    for defect in triggers::defects(client, Sees::Statement, table) {
+        report(Finding::of_table("trigger", json!(defect.expected), json!(defect.found)));
+    }
+    let schema_hash = table.live_schema_hash(client, Sees::Statement);
+    if schema_hash.as_ref() != Some(&table.schema_hash) {
+        let found = schema_hash.map(|hash| hex(&hash));
+        report(Finding::of_table("schema", json!(hex(&table.schema_hash)), json!(found)));
+    }
+    if let Some(why) = table.unreadable() {
+        return report(Finding::of_table("schema", Value::Null, json!(why)));
+    }
+    let live = table.live_state(client, Sees::Statement);
+    let Some(number) = last_block(client, Sees::Statement) else {
+        return report(Finding::of_table("state root", json!("a block"), Value::Null));
+    };
+    let certified = check_states(client, tables, table, &live, number, report);
+    check_rows(client, table, number, certified, report);
+}
+
+/// Compares scan, running state and the last block's header; returns whether the scan gives the certified state.
+fn check_states(
+    client: &SpiClient<'_>,
+    tables: &[LedgerTable],
+    table: &LedgerTable,
+    live: &State,
+    number: i64,
+    report: &mut dyn FnMut(Finding),
+) -> bool {
+    let kept = verify::block(client, Sees::Statement, number).map(|block| block.state_root).unwrap_or_default();
+    let root = |own: Option<&State>| {
+        let states = tables.iter().map(|other| {
+            let running = other.running_state();
+            let state = if other.id == table.id { own } else { running.as_ref() };
+            (other.name.as_str(), state.map_or(Hash::default(), |state| other.state_hash(state)))
+        });
+        state_root(states)[..] == kept[..]
+    };
+    let running = table.running_state();
+    let shown = |state: &State| json!({ "rows": state.row_count, "state": hex(&table.state_hash(state)) });
+    let running_shown = running.as_ref().map_or(Value::Null, shown);
+    let (live_certified, running_certified) = (root(Some(live)), root(running.as_ref()));
+    let same = running.as_ref().is_some_and(|running| table.state_hash(running) == table.state_hash(live));
+    if !live_certified && !running_certified {
+        let detail = json!(format!("the running states give another root than block {number} has"));
+        report(Finding::of_table("state root", json!(hex(&kept)), detail));
+    }
+    match (same, live_certified) {
+        (true, _) => {}
+        (false, true) => report(Finding::of_table("running state", shown(live), running_shown)),
+        (false, false) => report(Finding::of_table("state", running_shown, shown(live))),
+    }
+    live_certified
+}
+
+/// Names the rows. Where the scan gave the certified state, it is the checkpoint or the history that is wrong.
+fn check_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64, certified: bool, report: &mut dyn FnMut(Finding)) {
+    let mut rows = Cursor::open(client, Sees::Statement, &table.differences(number), &[]);
+    let mut named = 0;
+    while let Some(row) = rows.next_row() {
+        if named == ROWS_MAX {
+            let more = json!(format!("more than {ROWS_MAX} rows differ"));
+            return report(Finding::of_table("more rows", Value::Null, more));
+        }
+        named += 1;
+        let (expected, found) = (row.json(2), row.json(3));
+        let what = match (certified, &expected, &found) {
+            (true, ..) => "history",
+            (_, None, _) => "row unexpected",
+            (_, _, None) => "row missing",
+            _ => "row changed",
+        };
+        report(Finding { what, key: row.json(1), expected, found });
+    }
+}
+
+/// The position: the last committed block.
+pub fn last_block(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
+    let sql = "SELECT max(number) FROM chainify_ledger.block";
+    Cursor::open(client, sees, sql, &[]).next_row().and_then(|row| row.bigint(1))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
