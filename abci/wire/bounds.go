@@ -22,7 +22,6 @@ const (
 	addressBytes            = 20 // CometBFT address: first 20 bytes of SHA-256 of the key
 	signatureBytes          = 64 // Ed25519
 	signedBundleBytesMax    = BundleBytesMax + 128
-	certificateBytesMax     = 128 + CertificateVotesMax*(addressBytes+VoteExtensionBytesMax+signatureBytes+32)
 	chainedTransactionExtra = 1 << 20 // signature and agreements beside the proposal; the bundle bounds them further
 )
 
