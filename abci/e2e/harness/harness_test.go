@@ -145,3 +145,17 @@ func TestPollSaysWhatItLastSaw(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 }
+
+func TestPollTellsItsLimitFromAnError(t *testing.T) {
+	err := Poll(context.Background(), 60*time.Millisecond, "the sea", func(ctx context.Context) (bool, string, error) {
+		select {
+		case <-ctx.Done(): // as a query does that the limit interrupts
+			return false, "", ctx.Err()
+		case <-time.After(40 * time.Millisecond):
+			return false, "still wet", nil
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "not within") || !strings.Contains(err.Error(), "still wet") {
+		t.Fatalf("error %v", err)
+	}
+}

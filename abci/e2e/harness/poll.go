@@ -20,13 +20,13 @@ func Poll(ctx context.Context, limit time.Duration, what string, check func(cont
 	last := "not looked at yet"
 	for {
 		ok, why, err := check(ctx)
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		if ok {
 			return nil
 		}
-		if ctx.Err() == nil || last == "" {
+		if ctx.Err() == nil {
 			last = why
 		}
 		select {
