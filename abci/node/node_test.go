@@ -326,7 +326,7 @@ func TestStopFinishesTheOpenBlock(t *testing.T) {
 	r.start()
 	c := r.dial()
 	execute(t, c, "SELECT 1")
-	r.db.Delay(700 * time.Millisecond)
+	r.db.Delay(1500 * time.Millisecond) // longer than a precommit waits: the block is decided before it is executed
 	ids, err := c.Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"))
 	if err != nil {
 		t.Fatal(err)
@@ -374,6 +374,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 
 func TestDatabaseDownAtStartAndAnswersLost(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
+	edit(t, r, "validity_blocks = 1000", "validity_blocks = 5")
 	r.db.Down(true)
 	r.start()
 	c := r.dial()
@@ -384,6 +385,11 @@ func TestDatabaseDownAtStartAndAnswersLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Far beyond its validity: what is ordered does not expire.
+	eventually(t, 20*time.Second, "ordering without a database", func() bool {
+		s, err := c.Status(context.Background())
+		return err == nil && s.LastOrdered == 1 && s.Height > 12
+	})
 	r.db.LoseCommit()
 	r.db.Down(false)
 	out, err := c.Wait(context.Background(), 20_000, ids...)
