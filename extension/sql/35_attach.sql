@@ -181,27 +181,27 @@ CREATE FUNCTION chainify_ledger.make_history(tbl regclass, copy text) RETURNS re
 DECLARE
     columns text;
     keys text;
-    history regclass := to_regclass('chainify_history.' || quote_ident(copy));
+    kept regclass := to_regclass('chainify_history.' || quote_ident(copy));
     earlier text;
 BEGIN
     SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
                (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
                 JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
     INTO columns FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped;
-    IF history IS NOT NULL THEN
+    IF kept IS NOT NULL THEN
         SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
                    (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
                     JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
         INTO earlier FROM pg_attribute
-        WHERE attrelid = history AND attnum > 0 AND attname NOT IN ('_block', '_tx', '_serial', '_op', '_hash');
+        WHERE attrelid = kept AND attnum > 0 AND attname NOT IN ('_block', '_tx', '_serial', '_op', '_hash');
         IF earlier IS DISTINCT FROM columns
-           OR NOT EXISTS (SELECT FROM chainify_ledger.ledger_table t WHERE t.history = make_history.history
+           OR NOT EXISTS (SELECT FROM chainify_ledger.ledger_table t WHERE t.history = kept
                           AND t.name = (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                                         WHERE c.oid = tbl)) THEN
             RAISE EXCEPTION 'table "%" cannot be put on the ledger', tbl USING ERRCODE = 'CH005',
-                DETAIL = format('There is a history "%s" with other columns, or of another table.', history);
+                DETAIL = format('There is a history "%s" with other columns, or of another table.', kept);
         END IF;
-        RETURN history;
+        RETURN kept;
     END IF;
     EXECUTE format('CREATE TABLE chainify_history.%I (%s, _block bigint NOT NULL, _tx integer NOT NULL, _serial integer NOT NULL,'
                    ' _op "char" NOT NULL, _hash bytea NOT NULL) USING heap', copy, columns);
@@ -244,7 +244,10 @@ DECLARE
     obstacle text;
 BEGIN
     FOR i IN 1 .. cardinality(tables) LOOP
-        EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', tables[i]);
+        -- Only tables can be locked; for anything else the reason follows.
+        IF EXISTS (SELECT FROM pg_class WHERE oid = tables[i] AND relkind IN ('r', 'p')) THEN
+            EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', tables[i]);
+        END IF;
     END LOOP;
     FOR i IN 1 .. cardinality(tables) LOOP
         obstacle := chainify_ledger.attach_obstacle(tables[i], tables);

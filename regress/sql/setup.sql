@@ -22,7 +22,7 @@ $$;
 GRANT chainify_client TO alice;
 GRANT chainify_admin TO admin;
 GRANT CREATE ON SCHEMA public TO alice;
-SELECT chainify_node.init('testchain', 'acme', '[]');
+DO $$ BEGIN PERFORM chainify_node.init('testchain', 'acme', '[]'); END $$;
 
 -- Protobuf by hand: varint, and a length-delimited field.
 CREATE FUNCTION test.varint(n bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
@@ -82,5 +82,5 @@ CREATE FUNCTION test.states_hold() RETURNS boolean LANGUAGE sql AS $$
          LATERAL chainify_ledger.scan_state(chainify_ledger.leaves(t.relation), t.name, c.n, c.o) f
     WHERE t.detached_at IS NULL
 $$;
-\set ECHO all
 RESET client_min_messages;
+\set ECHO all

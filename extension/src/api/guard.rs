@@ -4,7 +4,7 @@ use pgrx::pg_sys::Oid;
 use super::session::{self, Mode};
 use super::{effects, tables};
 use crate::pg::error::PgError;
-use crate::pg::hooks::{self, Access, Change, Ddl, Watch};
+use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::statement::not_allowed;
 use crate::pg::{catalog, settings, subtransaction};
 
@@ -72,10 +72,17 @@ fn not_on_the_ledger(relation: Oid) -> PgError {
         .hint(format!("Put the table on the ledger with SELECT chainify.attach('{table}')."))
 }
 
-/// Inside a ledger transaction a function may try any command; only TRUNCATE is one.
-fn utility(command: &str, is_truncate: bool) {
-    if matches!(session::mode(), Mode::Client { .. }) && !is_truncate {
-        not_allowed(command).raise();
+fn utility(statement: &Utility) {
+    match session::mode() {
+        // A function may try any command; only TRUNCATE is one of a ledger transaction.
+        Mode::Client { .. } if !statement.is_truncate => not_allowed(statement.command).raise(),
+        Mode::Outside if !hooks::creating_extension() => refuse_ddl(
+            statement
+                .alters
+                .and_then(tables::owner)
+                .map(|t| t.name.clone()),
+        ),
+        _ => (),
     }
 }
 
@@ -98,6 +105,12 @@ fn outside(event: Ddl) {
         || hooks::creating_extension()
         || (event.internal && event.class == Oid::from(1259))
     {
+        return;
+    }
+    if event.change == Change::Truncate {
+        if tables::owner(event.object).is_some() {
+            refuse_write(event.object);
+        }
         return;
     }
     if let Some(parent) = Some(event.auxiliary).filter(|a| *a != Oid::INVALID) {

@@ -36,12 +36,21 @@ pub struct Ddl {
     pub internal: bool,
 }
 
+/// A utility statement about to run.
+pub struct Utility<'a> {
+    /// Its command tag.
+    pub command: &'a str,
+    pub is_truncate: bool,
+    /// The table of an ALTER TABLE. Not every kind of it has a DDL event.
+    pub alters: Option<pg_sys::Oid>,
+}
+
 /// What the extension wants to see. Callbacks raise to refuse.
 pub struct Watch {
     /// For every relation of a statement that is about to run.
     pub relation: fn(pg_sys::Oid, Access),
-    /// For every utility statement, with its command tag.
-    pub utility: fn(&str, bool),
+    /// For every utility statement.
+    pub utility: fn(&Utility),
     /// For every change of an object.
     pub ddl: fn(Ddl),
     /// Whether `relation` and `utility` want to be called now; asked first, because it is asked for every statement.
@@ -72,10 +81,21 @@ pub fn watch(watch: &'static Watch) {
     }
 }
 
-/// An utility statement that changes neither tables nor what a statement means; see [`Watch::utility`].
-fn is_truncate(statement: *mut pg_sys::Node) -> bool {
-    // SAFETY: a planned utility statement always has its node.
-    unsafe { (*statement).type_ == pg_sys::NodeTag::T_TruncateStmt }
+/// # Safety
+/// `node` must be a utility statement.
+unsafe fn altered_table(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
+    // SAFETY: the tag says which structure follows; the name is looked up without a lock, and may be unknown.
+    unsafe {
+        if (*node).type_ != pg_sys::NodeTag::T_AlterTableStmt {
+            return None;
+        }
+        let name = (*node.cast::<pg_sys::AlterTableStmt>()).relation;
+        let missing_ok = pg_sys::RVROption::RVR_MISSING_OK;
+        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+        let oid =
+            pg_sys::RangeVarGetRelidExtended(name, no_lock, missing_ok, None, std::ptr::null_mut());
+        (oid != pg_sys::InvalidOid).then_some(oid)
+    }
 }
 
 unsafe extern "C-unwind" fn on_permissions(tables: *mut pg_sys::List, raise: bool) -> bool {
@@ -125,7 +145,11 @@ unsafe extern "C-unwind" fn on_utility(
             if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
                 let node = (*statement).utilityStmt;
                 let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(node)));
-                (watch.utility)(&tag.to_string_lossy(), is_truncate(node));
+                (watch.utility)(&Utility {
+                    command: &tag.to_string_lossy(),
+                    is_truncate: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt,
+                    alters: altered_table(node),
+                });
             }
         });
         // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.

@@ -134,6 +134,9 @@ unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), PgError> {
         if allowed {
             return Ok(());
         }
+        if (*statement).type_ == T_SelectStmt {
+            return Err(not_allowed("SELECT INTO"));
+        }
         let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(
             statement,
         )));

@@ -1,0 +1,82 @@
+-- Blocks: turn, chain, repetition, quarantine.
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set setup :abs_srcdir /sql/setup.sql
+\i :setup
+CREATE TABLE t (id int PRIMARY KEY, v int);
+GRANT ALL ON t TO alice;
+SELECT * FROM test.deploy('ATTACH TABLE public.t');
+SELECT number, length(hash) AS hash, certified FROM chainify_node.position();
+
+-- executed again after ROLLBACK it is the same block
+BEGIN;
+SELECT r.hash AS first FROM chainify_node.position() p, chainify_node.execute_block(2, 20, 1700000000000000, p.hash, test.buffer(ARRAY[test.tx('INSERT INTO t SELECT g, g FROM generate_series(1, 100) g', nonce => 1), test.tx('DELETE FROM t WHERE id % 3 = 0', nonce => 2)])) r \gset
+ROLLBACK;
+SELECT count(*) FROM t;
+SELECT number FROM chainify_node.position();
+SELECT r.hash = :'first' AS same, r.outcomes, r.rows, r.sqlstates, r.messages, length(r.header) AS header, sha256(r.header) = r.hash AS header_hashes FROM chainify_node.position() p, chainify_node.execute_block(2, 20, 1700000000000000, p.hash, test.buffer(ARRAY[test.tx('INSERT INTO t SELECT g, g FROM generate_series(1, 100) g', nonce => 1), test.tx('DELETE FROM t WHERE id % 3 = 0', nonce => 2)])) r;
+SELECT number, tx_count, effects_count, hash = :'first' AS same, previous_hash = (SELECT hash FROM chainify_ledger.block WHERE number = 1) AS chained FROM chainify_ledger.block WHERE number = 2;
+
+-- out of turn, wrong previous hash, malformed: refused, and nothing changes
+\set SHOW_CONTEXT never
+\set VERBOSITY sqlstate
+SELECT chainify_node.execute_block(2, 21, 0, (SELECT hash FROM chainify_node.position()), test.buffer(ARRAY[test.tx('SELECT 1')]));
+SELECT chainify_node.execute_block(4, 21, 0, (SELECT hash FROM chainify_node.position()), test.buffer(ARRAY[test.tx('SELECT 1')]));
+SELECT chainify_node.execute_block(3, 21, 0, sha256('x'), test.buffer(ARRAY[test.tx('SELECT 1')]));
+SELECT chainify_node.execute_block(3, 21, 0, NULL, test.buffer(ARRAY[test.tx('SELECT 1')]));
+SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.position()), '\x');
+SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.position()), '\x00000000');
+SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.position()), '\x0000000100');
+SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.position()), '\x0000000100000001ff');
+SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.position()), test.buffer(ARRAY[test.tx('SELECT 1')]) || '\x00');
+SELECT chainify_node.execute_block(3, 21, -9223372036854775808, (SELECT hash FROM chainify_node.position()), test.buffer(ARRAY[test.tx('SELECT 1')]));
+SELECT chainify_node.execute_block(3, -1, 0, (SELECT hash FROM chainify_node.position()), test.buffer(ARRAY[test.tx('SELECT 1')]));
+SELECT chainify_node.init('otherchain', 'acme', '[]');
+SELECT chainify_node.init('testchain', 'acme', '[]');
+SET ROLE alice;
+SELECT chainify_node.execute_block(3, 21, 0, '', '');
+SELECT chainify_node.position();
+RESET ROLE;
+\set VERBOSITY default
+SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.position()), '\x0000000100000001ff');
+SELECT chainify_node.execute_block(7, 21, 0, (SELECT hash FROM chainify_node.position()), '');
+SELECT number FROM chainify_node.position();
+
+-- a member of chainify_node that owns nothing
+GRANT chainify_node TO stranger;
+SET ROLE stranger;
+SELECT number FROM chainify_node.position();
+SELECT r.outcomes FROM chainify_node.position() p, chainify_node.execute_block(3, 21, 1700000001000000, p.hash, '\x00000000') r;
+RESET ROLE;
+REVOKE chainify_node FROM stranger;
+
+-- quarantined: not run
+SELECT r.outcomes, r.sqlstates FROM chainify_node.position() p, chainify_node.execute_block(3, 21, 1700000001000000, p.hash,
+    test.buffer(ARRAY[test.tx('INSERT INTO t VALUES (1000, 1)'), test.tx('INSERT INTO t VALUES (1001, 1)')]), ARRAY[0]) r;
+SELECT r.outcomes, r.sqlstates FROM chainify_node.position() p, chainify_node.execute_block(4, 22, 1700000001000000, p.hash,
+    test.buffer(ARRAY[test.tx('INSERT INTO t VALUES (1002, 1)'), test.tx('INSERT INTO t VALUES (1003, 1)')]), '{}', true) r;
+SELECT * FROM t WHERE id >= 1000;
+SELECT test.states_hold();
+
+-- an error of the machine is no outcome: the block fails as a whole
+CREATE FUNCTION break_down(state text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken' USING ERRCODE = state; END $$;
+\set VERBOSITY sqlstate
+SELECT * FROM test.run('SELECT break_down(''53100'')');
+SELECT * FROM test.run('SELECT break_down(''58030'')');
+SELECT * FROM test.run('SELECT break_down(''57014'')');
+SELECT * FROM test.run('SELECT break_down(''XX001'')');
+SELECT * FROM test.run('SELECT break_down(''40P01'')');
+\set VERBOSITY default
+SELECT number FROM chainify_node.position();
+SELECT * FROM test.run('INSERT INTO t VALUES (2000, 1)');
+
+-- guard off and a changed row: from the next block on the state root is another one
+BEGIN;
+SELECT r.hash AS honest FROM chainify_node.position() p, chainify_node.execute_block(6, 30, 1700000009000000, p.hash, test.buffer(ARRAY[test.tx('UPDATE t SET v = v + 1 WHERE id = 2000', nonce => 5)])) r \gset
+ROLLBACK;
+BEGIN;
+SET LOCAL chainify.guard = off;
+UPDATE t SET v = 500 WHERE id = 2000;
+SELECT r.hash = :'honest' AS same FROM chainify_node.position() p, chainify_node.execute_block(6, 30, 1700000009000000, p.hash, test.buffer(ARRAY[test.tx('UPDATE t SET v = 2 WHERE id = 2000', nonce => 5)])) r;
+SELECT test.states_hold();
+ROLLBACK;
+SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid();
