@@ -176,6 +176,16 @@ fn run(request: &Request) -> Vec<Outcome> {
     outcomes
 }
 
+/// Raises an error of the machine with the transaction in its detail: the node votes stuck at one that keeps failing.
+fn raise_at(number: i64, index: usize, mut error: PgError) -> ! {
+    let at = format!("chainify block {number} tx {index}");
+    error.detail = Some(match error.detail.take() {
+        Some(detail) => format!("{at}\n{detail}"),
+        None => at,
+    });
+    error.raise()
+}
+
 fn run_one(request: &Request, index: usize) -> Outcome {
     if request.quarantine_all || request.quarantined.contains(&(index as i32)) {
         return Err(PgError::new(
@@ -191,7 +201,7 @@ fn run_one(request: &Request, index: usize) -> Outcome {
     if let Err(error) = &outcome {
         if transaction::is_of_the_machine(error) {
             show_activity(None);
-            error.clone().raise();
+            raise_at(request.number, index, error.clone());
         }
     }
     outcome

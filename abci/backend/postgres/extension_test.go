@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// The node works as a role that may do nothing but what chainify_node may. Roles are the cluster's, not the database's.
+const setup = `
+CREATE EXTENSION chainify;
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'effects_node') THEN
+        CREATE ROLE effects_node LOGIN IN ROLE chainify_node;
+        CREATE ROLE effects_ops IN ROLE chainify_admin;
+    END IF;
+END $$;
+CREATE TABLE public.items (id bigint PRIMARY KEY, name text);
+INSERT INTO public.items VALUES (1, 'first');
+GRANT ALL ON public.items TO effects_ops`
+
+// endless runs until it is cancelled, and holds no more memory the longer it runs.
+const endless = `WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n % 2 FROM r) SELECT count(*) FROM r`
+
+func TestExtensionConforms(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) backendtest.Subject {
+		dsn := database(t, setup)
+		return backendtest.Subject{
+			Open:  func(t *testing.T) backend.Backend { return open(t, dsn+" user=effects_node") },
+			Block: extensionBlock,
+			Tamper: func(t *testing.T) {
+				run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1`)
+			},
+			TamperHistory: func(t *testing.T) {
+				run(t, dsn, `SET chainify.guard = off; UPDATE chainify_history.items SET name = 'tampered'`)
+			},
+			Stick: func(n uint64) (*wire.OrderedBlock, func()) {
+				return orderedBlock(n, wire.Kind_KIND_SQL, endless), func() {}
+			},
+		}
+	})
+}
+
+// extensionBlock attaches the table, then every block adds a row and changes the first one.
+func extensionBlock(n uint64) *wire.OrderedBlock {
+	if n == 1 {
+		return orderedBlock(n, wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.items")
+	}
+	return orderedBlock(n, wire.Kind_KIND_SQL,
+		fmt.Sprintf("INSERT INTO items VALUES (%d, 'x')", n), "UPDATE items SET name = name || '!' WHERE id = 1")
+}
+
+func orderedBlock(n uint64, kind wire.Kind, statements ...string) *wire.OrderedBlock {
+	b := &wire.OrderedBlock{Number: n, Height: int64(2 * n), TimeMicro: int64(n) * 1_000_000}
+	var raw [][]byte
+	for i, sql := range statements {
+		proposal := marshal(&wire.Proposal{
+			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: "effects_ops"}, Nonce: n<<8 + uint64(i),
+			ValidUntilHeight: 1000, Kind: kind, Sql: sql,
+		})
+		b.IDs = append(b.IDs, wire.TxIDOf(proposal))
+		raw = append(raw, marshal(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}))
+	}
+	b.Transactions = wire.EncodeTransactions(raw)
+	return b
+}
+
+func marshal(m proto.Message) []byte {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func TestAFailedTransactionKeepsItsReason(t *testing.T) {
+	dsn := database(t, setup)
+	b := open(t, dsn+" user=effects_node")
+	at := connected(t, b)
+	first, err := b.Execute(t.Context(), extensionBlock(1), at.Hash)
+	if err == nil {
+		err = b.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := first.Results[0]; !r.Succeeded {
+		t.Fatalf("attach: %+v", r)
+	}
+	x, err := b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL, "INSERT INTO items VALUES (1, 'twice')", "UPDATE items SET name = 'y'"), first.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := x.Results[0]; r.Succeeded || r.SQLState != "23505" || !strings.Contains(r.Message, "items_pkey") || r.Index != 0 {
+		t.Errorf("a duplicate key gives %+v", r)
+	}
+	if r := x.Results[1]; !r.Succeeded || r.Rows != 1 || r.SQLState != "" || r.Block != 2 || r.Index != 1 {
+		t.Errorf("an update gives %+v", r)
+	}
+	header, err := wire.DecodeHeader(x.Header)
+	if err != nil || header.Hash() != x.Hash {
+		t.Errorf("header %+v (%v) does not hash to %x", header, err, x.Hash)
+	}
+}
+
+// Lack of memory is the machine's, not the statement's: it is no outcome, and the error says where it happened.
+func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
+	dsn := database(t, setup)
+	run(t, dsn, `CREATE FUNCTION public.exhaust(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+		$$ BEGIN RAISE 'out of memory' USING ERRCODE = '53200', DETAIL = 'Failed on request.'; END $$`)
+	b := open(t, dsn+" user=effects_node")
+	at := connected(t, b)
+	first, err := b.Execute(t.Context(), extensionBlock(1), at.Hash)
+	if err == nil {
+		err = b.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL,
+		"INSERT INTO items VALUES (2, 'x')", "UPDATE items SET id = public.exhaust(id)"), first.Hash)
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != "53200" || !strings.HasPrefix(e.Detail, "chainify block 2 tx 1") {
+		t.Fatalf("%v with detail %+v", err, e)
+	}
+}
