@@ -10,7 +10,11 @@ use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::spi;
 
-crate::sql_function!(chainify_store_certificate, pg_finfo_chainify_store_certificate, store_certificate);
+crate::sql_function!(
+    chainify_store_certificate,
+    pg_finfo_chainify_store_certificate,
+    store_certificate
+);
 
 /// `chainify_node.store_certificate`: keeps the certificate of a committed block; the first one stays. Raises 22000 when
 /// the hash is not the block's, 22023 when votes are malformed.
@@ -24,17 +28,27 @@ fn store_certificate(call: &mut Call) -> Answer {
     }
     spi::connected(|| {
         let mut kept: Option<Vec<u8>> = None;
-        spi::query("SELECT hash FROM chainify_ledger.block WHERE number = $1", &[cell(number)], |row| kept = row.get(1));
+        spi::query(
+            "SELECT hash FROM chainify_ledger.block WHERE number = $1",
+            &[cell(number)],
+            |row| kept = row.get(1),
+        );
         match kept {
             None => PgError::new(b"55000", format!("block {number} is not committed here")).raise(),
-            Some(kept) if kept != hash => {
-                PgError::new(b"22000", format!("certificate is not for the hash of block {number}")).raise()
-            }
+            Some(kept) if kept != hash => PgError::new(
+                b"22000",
+                format!("certificate is not for the hash of block {number}"),
+            )
+            .raise(),
             Some(_) => {}
         }
         let sql = "INSERT INTO chainify_ledger.certificate (number, effect_round, hash, votes) VALUES ($1, $2, $3, $4)
             ON CONFLICT (number) DO NOTHING";
-        spi::query(sql, &[cell(number), cell(effect_round), cell(hash), cell(votes)], |_| ());
+        spi::query(
+            sql,
+            &[cell(number), cell(effect_round), cell(hash), cell(votes)],
+            |_| (),
+        );
     });
     call.void()
 }
@@ -73,7 +87,11 @@ pub fn decode(stored: Stored) -> Result<Certificate, String> {
 
 fn read_votes(votes: &Value) -> Result<Vec<CertifiedVote>, String> {
     let votes = votes.as_array().ok_or("votes are no array")?;
-    votes.iter().enumerate().map(|(i, vote)| read_vote(vote).ok_or(format!("vote {i} is malformed"))).collect()
+    votes
+        .iter()
+        .enumerate()
+        .map(|(i, vote)| read_vote(vote).ok_or(format!("vote {i} is malformed")))
+        .collect()
 }
 
 fn read_vote(vote: &Value) -> Option<CertifiedVote> {
@@ -92,7 +110,10 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     if text.len() % 2 != 0 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
         return None;
     }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
 }
 
 /// Whose keys may sign.
@@ -101,7 +122,10 @@ pub fn validators(client: &SpiClient<'_>) -> Vec<Validator> {
     let sql = "SELECT public_key, organisation FROM chainify_ledger.validator ORDER BY address";
     let mut rows = Cursor::open(client, Sees::Statement, sql, &[]);
     while let Some(row) = rows.next_row() {
-        validators.push(Validator { public_key: row.bytes(1).unwrap_or_default(), organisation: row.text(2).unwrap_or_default() });
+        validators.push(Validator {
+            public_key: row.bytes(1).unwrap_or_default(),
+            organisation: row.text(2).unwrap_or_default(),
+        });
     }
     validators
 }
@@ -109,7 +133,10 @@ pub fn validators(client: &SpiClient<'_>) -> Vec<Validator> {
 /// How many organisations have to agree, by the default of the order's genesis: more than two thirds of them, at least
 /// two where there are two.
 pub fn consent(validators: &[Validator]) -> usize {
-    let mut organisations: Vec<_> = validators.iter().map(|validator| &validator.organisation).collect();
+    let mut organisations: Vec<_> = validators
+        .iter()
+        .map(|validator| &validator.organisation)
+        .collect();
     organisations.sort();
     organisations.dedup();
     let n = organisations.len();

@@ -14,6 +14,7 @@ use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
 use crate::api::connection::ask;
+use crate::api::session::{self, Mode};
 use crate::pg::error::{OrRaise, PgError, SqlState};
 use crate::pg::function::{cell, Answer, Call, Cell};
 use crate::pg::role::Role;
@@ -259,6 +260,10 @@ fn deadline() -> Instant {
 
 /// Returns the ids, in the order of the statements, of which there is at least one.
 fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
+    if session::mode() != Mode::Outside {
+        return Err(PgError::new(b"CH004", "a ledger transaction cannot submit another")
+            .detail("Every organisation would submit it, and the block would wait for a block after it."));
+    }
     if statements.len() > STATEMENTS_MAX {
         return Err(PgError::new(
             b"54000",

@@ -35,13 +35,24 @@ pub fn all(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
     while let Some(row) = rows.next_row() {
         let name = row.text(2).unwrap_or_default();
         let attached_at = row.bigint(3).unwrap_or_default();
-        let mut unreadable = |why: String| report(attached_at, Finding::new("history table", format!("{name}: {why}")));
+        let mut unreadable = |why: String| {
+            report(
+                attached_at,
+                Finding::new("history table", format!("{name}: {why}")),
+            )
+        };
         match (row.text(5), row.text(6)) {
             (None, _) => unreadable("its history table is gone".into()),
             (Some(_), Some(columns)) => unreadable(format!("its history table lacks {columns}")),
             (Some(relation), None) => {
                 let detached_at = row.bigint(4).unwrap_or_default();
-                tables.push(History { id: row.int(1).unwrap_or_default(), name, relation, attached_at, detached_at });
+                tables.push(History {
+                    id: row.int(1).unwrap_or_default(),
+                    name,
+                    relation,
+                    attached_at,
+                    detached_at,
+                });
             }
         }
     }
@@ -56,12 +67,28 @@ fn report_strays(client: &SpiClient<'_>, tables: &[History], report: &mut Report
     relations.dedup();
     for relation in relations {
         let times = tables.iter().filter(|table| table.relation == *relation);
-        let times: Vec<_> = times.map(|table| format!("_block BETWEEN {} AND {}", table.attached_at, table.detached_at)).collect();
-        let sql = format!("SELECT _block, count(*) FROM {relation} WHERE ({}) IS NOT TRUE GROUP BY 1 ORDER BY 1", times.join(" OR "));
+        let times: Vec<_> = times
+            .map(|table| {
+                format!(
+                    "_block BETWEEN {} AND {}",
+                    table.attached_at, table.detached_at
+                )
+            })
+            .collect();
+        let sql = format!(
+            "SELECT _block, count(*) FROM {relation} WHERE ({}) IS NOT TRUE GROUP BY 1 ORDER BY 1",
+            times.join(" OR ")
+        );
         let mut rows = Cursor::open(client, Sees::Statement, &sql, &[]);
         while let Some(row) = rows.next_row() {
-            let detail = format!("{} rows of {relation} are of a block in which the table was not attached", row.bigint(2).unwrap_or_default());
-            report(row.bigint(1).unwrap_or_default(), Finding::new("history row", detail));
+            let detail = format!(
+                "{} rows of {relation} are of a block in which the table was not attached",
+                row.bigint(2).unwrap_or_default()
+            );
+            report(
+                row.bigint(1).unwrap_or_default(),
+                Finding::new("history row", detail),
+            );
         }
     }
 }
@@ -80,7 +107,13 @@ pub struct Kept {
 /// All changes of blocks `$1` to `$2`, by block, table and serial.
 pub fn changes(tables: &[History]) -> String {
     let of = |(place, table): (usize, &History)| {
-        let History { id, relation, attached_at, detached_at, .. } = table;
+        let History {
+            id,
+            relation,
+            attached_at,
+            detached_at,
+            ..
+        } = table;
         format!(
             "SELECT h._block, {place}::int4 AS place, h._tx, h._serial, h._op::text, h._hash,
                 chainify_ledger.encoded_key({id}, h), chainify_ledger.encoded_row({id}, h)
@@ -89,7 +122,12 @@ pub fn changes(tables: &[History]) -> String {
         )
     };
     let none = "SELECT 0::int8, 0::int4, 0::int4, 0::int4, ''::text, ''::bytea, ''::bytea, ''::bytea WHERE $1 > $2 AND false";
-    let all: Vec<_> = tables.iter().enumerate().map(of).chain([none.to_owned()]).collect();
+    let all: Vec<_> = tables
+        .iter()
+        .enumerate()
+        .map(of)
+        .chain([none.to_owned()])
+        .collect();
     format!("{} ORDER BY 1, 2, 4", all.join(" UNION ALL "))
 }
 
@@ -99,7 +137,10 @@ pub fn kept_change(row: &Row<'_>) -> Kept {
         table: row.int(2).unwrap_or_default() as usize,
         tx: row.int(3).unwrap_or(-1),
         serial: row.int(4).unwrap_or(-1),
-        op: row.text(5).and_then(|op| op.bytes().next()).unwrap_or_default(),
+        op: row
+            .text(5)
+            .and_then(|op| op.bytes().next())
+            .unwrap_or_default(),
         hash: bytes(6),
         key: bytes(7),
         row: bytes(8),

@@ -20,8 +20,10 @@ pub struct LedgerTable {
     pub history: Option<String>,
     pub checkpoint: Option<String>,
     pub relation: pg_sys::Oid,
-    /// Block of the checkpoint that the history is laid over.
+    /// Block of the oldest checkpoint, the one whose rows are kept: the history is laid over it.
     pub checkpoint_block: i64,
+    /// The table state kept with it.
+    pub checkpoint_hash: Vec<u8>,
     pub row_count: i64,
     pub lanes: Vec<u8>,
     pub columns: Vec<Column>,
@@ -44,10 +46,11 @@ pub struct Column {
 
 const TABLES: &str = "
     SELECT l.id, l.name, l.schema_hash, l.relation::int8, coalesce(c.block, l.attached_at), coalesce(s.row_count, -1),
-        coalesce(s.lanes, ''), n.live, n.history, n.checkpoint
+        coalesce(s.lanes, ''), n.live, n.history, n.checkpoint, coalesce(c.table_state, '')
     FROM chainify_ledger.ledger_table l
     LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
-    LEFT JOIN LATERAL (SELECT max(block) AS block FROM chainify_ledger.checkpoint WHERE table_id = l.id) c ON true
+    LEFT JOIN LATERAL (
+        SELECT block, table_state FROM chainify_ledger.checkpoint WHERE table_id = l.id ORDER BY block LIMIT 1) c ON true
     CROSS JOIN LATERAL (
         SELECT max(q.name) FILTER (WHERE r.oid = l.relation) AS live,
             max(q.name) FILTER (WHERE r.oid = l.history) AS history,
@@ -86,6 +89,7 @@ pub fn all(client: &SpiClient<'_>, sees: Sees) -> Vec<LedgerTable> {
             live: row.text(8),
             history: row.text(9),
             checkpoint: row.text(10),
+            checkpoint_hash: row.bytes(11).unwrap_or_default(),
             columns: Vec::new(),
         });
     }
@@ -122,20 +126,27 @@ pub struct State {
 impl LedgerTable {
     /// Why rows cannot be compared at all, if so.
     pub fn unreadable(&self) -> Option<String> {
-        let gone = |name: &Option<String>, what: &str| name.is_none().then(|| format!("the {what} table is gone"));
+        let gone = |name: &Option<String>, what: &str| {
+            name.is_none().then(|| format!("the {what} table is gone"))
+        };
         let missing = self.columns.iter().find(|column| column.missing);
         let extra = self.columns.iter().find(|column| column.extra);
         gone(&self.live, "live")
             .or_else(|| gone(&self.history, "history"))
             .or_else(|| gone(&self.checkpoint, "checkpoint"))
             .or_else(|| missing.map(|column| format!("column \"{}\" is gone", column.name)))
-            .or_else(|| extra.map(|column| format!("column \"{}\" is not on the ledger", column.name)))
+            .or_else(|| {
+                extra.map(|column| format!("column \"{}\" is not on the ledger", column.name))
+            })
     }
 
     /// The state kept while blocks ran; `None` when what is kept is no state.
     pub fn running_state(&self) -> Option<State> {
         let row_count = u64::try_from(self.row_count).ok()?;
-        Some(State { row_count, lanes: Lanes::from_bytes(&self.lanes)? })
+        Some(State {
+            row_count,
+            lanes: Lanes::from_bytes(&self.lanes)?,
+        })
     }
 
     /// `table_state` of the formats for this table in `state`.
@@ -148,24 +159,47 @@ impl LedgerTable {
     pub fn live_schema_hash(&self, client: &SpiClient<'_>, sees: Sees) -> Option<Vec<u8>> {
         self.live.as_ref()?;
         let sql = "SELECT chainify_ledger.schema_hash(chainify_ledger.schema_text($1))";
-        Cursor::open(client, sees, sql, &[self.relation.into()]).next_row().and_then(|row| row.bytes(1))
+        Cursor::open(client, sees, sql, &[self.relation.into()])
+            .next_row()
+            .and_then(|row| row.bytes(1))
     }
 
     /// The state by a full scan of the live table.
     pub fn live_state(&self, client: &SpiClient<'_>, sees: Sees) -> State {
-        let sql = format!("SELECT chainify_ledger.encoded_row({}, t) FROM {} t", self.id, self.live_name());
+        let sql = format!(
+            "SELECT chainify_ledger.encoded_row({}, t) FROM {} t",
+            self.id,
+            self.live_name()
+        );
+        self.state_of(client, sees, &sql)
+    }
+
+    /// The state of the checkpoint's rows.
+    pub fn checkpoint_state(&self, client: &SpiClient<'_>, sees: Sees) -> State {
+        let checkpoint = self.checkpoint.as_deref().unwrap_or_default();
+        let sql = format!(
+            "SELECT chainify_ledger.encoded_row({}, c) FROM {checkpoint} c",
+            self.id
+        );
         self.state_of(client, sees, &sql)
     }
 
     /// The state that checkpoint and history give for the end of block `number`.
     pub fn expected_state(&self, client: &SpiClient<'_>, sees: Sees, number: i64) -> State {
-        let sql = format!("SELECT chainify_ledger.encoded_row({}, v) FROM ({}) e", self.id, self.expected_rows(number));
+        let sql = format!(
+            "SELECT chainify_ledger.encoded_row({}, v) FROM ({}) e",
+            self.id,
+            self.expected_rows(number)
+        );
         self.state_of(client, sees, &sql)
     }
 
     fn state_of(&self, client: &SpiClient<'_>, sees: Sees, sql: &str) -> State {
         let hasher = LaneHasher::new(&self.name);
-        let mut state = State { row_count: 0, lanes: Lanes::zero() };
+        let mut state = State {
+            row_count: 0,
+            lanes: Lanes::zero(),
+        };
         let mut rows = Cursor::open(client, sees, sql, &[]);
         while let Some(row) = rows.next_row() {
             hasher.add(&mut state.lanes, &row.bytes(1).unwrap_or_default());
@@ -184,9 +218,16 @@ impl LedgerTable {
     /// changes nothing it holds and adds what followed it in that block.
     fn expected_rows(&self, number: i64) -> String {
         let (id, live) = (self.id, self.live_name());
-        let (history, checkpoint) = (self.history.as_deref().unwrap_or_default(), self.checkpoint.as_deref().unwrap_or_default());
+        let (history, checkpoint) = (
+            self.history.as_deref().unwrap_or_default(),
+            self.checkpoint.as_deref().unwrap_or_default(),
+        );
         let row_of = |alias: &str| {
-            let columns: Vec<_> = self.columns.iter().map(|column| format!("{alias}.{}", column.quoted)).collect();
+            let columns: Vec<_> = self
+                .columns
+                .iter()
+                .map(|column| format!("{alias}.{}", column.quoted))
+                .collect();
             format!("ROW({})::{live}", columns.join(", "))
         };
         format!(
@@ -229,15 +270,21 @@ impl LedgerTable {
     }
 
     fn json_of(&self, row: &str, wanted: impl Fn(&Column) -> bool) -> String {
-        let members = self.columns.iter().filter(|column| wanted(column)).map(|column| {
-            let value = format!("({row}).{}", column.quoted);
-            let shown = match column.built_in {
-                true => format!("to_jsonb({value})"),
-                // to_jsonb and ::text would look for a cast, which a user may have defined; format only prints.
-                false => format!("CASE WHEN {value} IS NOT NULL THEN to_jsonb(format('%s', {value})) END"),
-            };
-            format!("({}, {shown})", literal(&column.name))
-        });
+        let members = self
+            .columns
+            .iter()
+            .filter(|column| wanted(column))
+            .map(|column| {
+                let value = format!("({row}).{}", column.quoted);
+                let shown = match column.built_in {
+                    true => format!("to_jsonb({value})"),
+                    // to_jsonb and ::text would look for a cast, which a user may have defined; format only prints.
+                    false => format!(
+                        "CASE WHEN {value} IS NOT NULL THEN to_jsonb(format('%s', {value})) END"
+                    ),
+                };
+                format!("({}, {shown})", literal(&column.name))
+            });
         let members = members.collect::<Vec<_>>().join(", ");
         format!("(SELECT jsonb_object_agg(n, x) FROM (VALUES {members}) j (n, x))")
     }

@@ -24,7 +24,11 @@ use crate::pg::role::Role;
 use crate::pg::spi;
 
 crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
-crate::sql_function!(chainify_record_deviation, pg_finfo_chainify_record_deviation, record_deviation);
+crate::sql_function!(
+    chainify_record_deviation,
+    pg_finfo_chainify_record_deviation,
+    record_deviation
+);
 
 /// Rows recorded and returned of one table; more are put right all the same, and one further row says how many.
 const ROWS_RECORDED_MAX: i64 = 10_000;
@@ -42,12 +46,23 @@ struct Cured {
 
 impl Cured {
     fn of_table(table: &LedgerTable, expected: Value, found: Value) -> Self {
-        Cured { table: table.name.clone(), key: None, expected: Some(JsonB(expected)), found: Some(JsonB(found)) }
+        Cured {
+            table: table.name.clone(),
+            key: None,
+            expected: Some(JsonB(expected)),
+            found: Some(JsonB(found)),
+        }
     }
 
     fn cells(&self) -> [Cell; 4] {
-        let json = |value: &Option<JsonB>| cell::<JsonB>(value.as_ref().map(|json| JsonB(json.0.clone())));
-        [cell(self.table.clone()), json(&self.key), json(&self.expected), json(&self.found)]
+        let json =
+            |value: &Option<JsonB>| cell::<JsonB>(value.as_ref().map(|json| JsonB(json.0.clone())));
+        [
+            cell(self.table.clone()),
+            json(&self.key),
+            json(&self.expected),
+            json(&self.found),
+        ]
     }
 }
 
@@ -75,22 +90,41 @@ fn repair(call: &mut Call) -> Answer {
 fn check_position(client: &SpiClient<'_>, number: i64) -> Result<(), PgError> {
     match last_block(client, Sees::Latest).unwrap_or(0) {
         position if position == number => Ok(()),
-        position => Err(PgError::new(b"55000", format!("repair of block {number}, but the last block is {position}"))),
+        position => Err(PgError::new(
+            b"55000",
+            format!("repair of block {number}, but the last block is {position}"),
+        )),
     }
 }
 
 fn beyond_repair(detail: String) -> PgError {
-    PgError::new(b"CH002", "checkpoint and history do not give the certified state").detail(detail)
+    PgError::new(
+        b"CH002",
+        "checkpoint and history do not give the certified state",
+    )
+    .detail(detail)
 }
 
-fn repair_tables(client: &SpiClient<'_>, number: i64, certified: &[u8]) -> Result<Vec<Cured>, PgError> {
+fn repair_tables(
+    client: &SpiClient<'_>,
+    number: i64,
+    certified: &[u8],
+) -> Result<Vec<Cured>, PgError> {
     let header = certified_header(client, number, certified)?;
     let tables = ledger_tables::all(client, Sees::Latest);
     for table in &tables {
         if let Some(why) = table.unreadable() {
             return Err(beyond_repair(format!("Table {}: {why}.", table.name)));
         }
-        spi::connected(|| spi::execute(&format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", table.live_name()), &[]));
+        spi::connected(|| {
+            spi::execute(
+                &format!(
+                    "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
+                    table.live_name()
+                ),
+                &[],
+            )
+        });
     }
     let expected = expected_states(client, &tables, number, &header)?;
     let mut cured = Vec::new();
@@ -101,7 +135,13 @@ fn repair_tables(client: &SpiClient<'_>, number: i64, certified: &[u8]) -> Resul
         if !same(table, &table.live_state(client, Sees::Latest), expected) {
             cured.extend(repair_rows(client, table, number));
             if !same(table, &table.live_state(client, Sees::Latest), expected) {
-                return Err(PgError::new(b"XX000", format!("table {} is not in the certified state after repair", table.name)));
+                return Err(PgError::new(
+                    b"XX000",
+                    format!(
+                        "table {} is not in the certified state after repair",
+                        table.name
+                    ),
+                ));
             }
         }
     }
@@ -113,25 +153,46 @@ fn same(table: &LedgerTable, one: &State, other: &State) -> bool {
 }
 
 /// The header of the block, once it hashes to what was certified.
-fn certified_header(client: &SpiClient<'_>, number: i64, certified: &[u8]) -> Result<StoredBlock, PgError> {
+fn certified_header(
+    client: &SpiClient<'_>,
+    number: i64,
+    certified: &[u8],
+) -> Result<StoredBlock, PgError> {
     let chain_id = verify::chain_id(client, Sees::Latest);
-    let kept = verify::block(client, Sees::Latest, number).ok_or_else(|| beyond_repair(format!("Block {number} is gone.")))?;
+    let kept = verify::block(client, Sees::Latest, number)
+        .ok_or_else(|| beyond_repair(format!("Block {number} is gone.")))?;
     match kept.header(&chain_id) {
         Ok(header) if header.hash()[..] == *certified => Ok(kept),
-        Ok(_) => Err(beyond_repair(format!("The header kept of block {number} has another hash than the certified one."))),
-        Err(error) => Err(beyond_repair(format!("The header kept of block {number} is malformed: {error}."))),
+        Ok(_) => Err(beyond_repair(format!(
+            "The header kept of block {number} has another hash than the certified one."
+        ))),
+        Err(error) => Err(beyond_repair(format!(
+            "The header kept of block {number} is malformed: {error}."
+        ))),
     }
 }
 
 /// What every table has to hold; shown to hash to the certified state root.
-fn expected_states(client: &SpiClient<'_>, tables: &[LedgerTable], number: i64, header: &StoredBlock) -> Result<Vec<State>, PgError> {
-    let states: Vec<_> = tables.iter().map(|table| table.expected_state(client, Sees::Latest, number)).collect();
-    let hashes = tables.iter().zip(&states).map(|(table, state)| (table.name.as_str(), table.state_hash(state)));
+fn expected_states(
+    client: &SpiClient<'_>,
+    tables: &[LedgerTable],
+    number: i64,
+    header: &StoredBlock,
+) -> Result<Vec<State>, PgError> {
+    let states: Vec<_> = tables
+        .iter()
+        .map(|table| table.expected_state(client, Sees::Latest, number))
+        .collect();
+    let hashes = tables
+        .iter()
+        .zip(&states)
+        .map(|(table, state)| (table.name.as_str(), table.state_hash(state)));
     match state_root(hashes)[..] == header.state_root[..] {
         true => Ok(states),
         false => {
             let detail = format!("The rows of checkpoint and history give another state root than block {number} has.");
-            Err(beyond_repair(detail).hint("chainify.verify_ledger() names the blocks whose history was changed."))
+            Err(beyond_repair(detail)
+                .hint("chainify.verify_ledger() names the blocks whose history was changed."))
         }
     }
 }
@@ -141,36 +202,64 @@ fn repair_triggers(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
     if !defects.is_empty() {
         triggers::restore(table);
     }
-    defects.into_iter().map(|defect| Cured::of_table(table, json!(defect.expected), json!(defect.found))).collect()
+    defects
+        .into_iter()
+        .map(|defect| Cured::of_table(table, json!(defect.expected), json!(defect.found)))
+        .collect()
 }
 
 /// A definition cannot be put right from rows; an operator has to.
 fn check_schema(client: &SpiClient<'_>, table: &LedgerTable) -> Result<(), PgError> {
     match table.live_schema_hash(client, Sees::Latest) {
         Some(hash) if hash == table.schema_hash => Ok(()),
-        _ => Err(beyond_repair(format!("The definition of table {} is not the certified one.", table.name))
-            .hint("Put the definition back as it was, with SET chainify.guard = off as a superuser.")),
+        _ => Err(beyond_repair(format!(
+            "The definition of table {} is not the certified one.",
+            table.name
+        ))
+        .hint("Put the definition back as it was, with SET chainify.guard = off as a superuser.")),
     }
 }
 
 fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> {
     let running = table.running_state();
-    if running.as_ref().is_some_and(|running| same(table, running, expected)) {
+    if running
+        .as_ref()
+        .is_some_and(|running| same(table, running, expected))
+    {
         return None;
     }
     let sql = "INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES ($1, $2, $3)
         ON CONFLICT (table_id) DO UPDATE SET row_count = excluded.row_count, lanes = excluded.lanes";
     let lanes = expected.lanes.to_bytes().to_vec();
-    spi::connected(|| spi::query(sql, &[cell(table.id), cell(expected.row_count as i64), cell(lanes)], |_| ()));
+    spi::connected(|| {
+        spi::query(
+            sql,
+            &[cell(table.id), cell(expected.row_count as i64), cell(lanes)],
+            |_| (),
+        )
+    });
     let shown = |state: &State| json!({ "running_state": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
-    Some(Cured::of_table(table, shown(expected), running.as_ref().map_or(Value::Null, shown)))
+    Some(Cured::of_table(
+        table,
+        shown(expected),
+        running.as_ref().map_or(Value::Null, shown),
+    ))
 }
 
 fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Vec<Cured> {
     let owner = Role::owner_of(table.relation);
     spi::connected(|| {
-        spi::execute(&format!("CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {}", table.differences(number)), &[]);
-        spi::execute(&format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name())), &[]);
+        spi::execute(
+            &format!(
+                "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {}",
+                table.differences(number)
+            ),
+            &[],
+        );
+        spi::execute(
+            &format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name())),
+            &[],
+        );
     });
     let forced = lift_forced_policies(client, table);
     let parts = parts(client);
@@ -178,13 +267,21 @@ fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Vec<
         spi::connected(|| {
             for (oid, name) in parts {
                 let places = format!("SELECT place FROM {STAGE} WHERE part = {oid}");
-                spi::execute(&format!("DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY({places}))"), &[]);
+                spi::execute(
+                    &format!("DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY({places}))"),
+                    &[],
+                );
             }
             spi::execute(&insert_expected(table), &[]);
         })
     });
     if forced {
-        spi::connected(|| spi::execute(&format!("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table.live_name()), &[]));
+        spi::connected(|| {
+            spi::execute(
+                &format!("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table.live_name()),
+                &[],
+            )
+        });
     }
     let cured = staged_rows(client, table);
     spi::connected(|| spi::execute(&format!("DROP TABLE {STAGE}"), &[]));
@@ -192,8 +289,16 @@ fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Vec<
 }
 
 fn insert_expected(table: &LedgerTable) -> String {
-    let written: Vec<_> = table.columns.iter().filter(|column| !column.generated).map(|column| column.quoted.as_str()).collect();
-    let values: Vec<_> = written.iter().map(|column| format!("(v).{column}")).collect();
+    let written: Vec<_> = table
+        .columns
+        .iter()
+        .filter(|column| !column.generated)
+        .map(|column| column.quoted.as_str())
+        .collect();
+    let values: Vec<_> = written
+        .iter()
+        .map(|column| format!("(v).{column}"))
+        .collect();
     format!(
         "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM (SELECT DISTINCT ON (k) k, v FROM {STAGE} WHERE expected IS NOT NULL ORDER BY k) e",
         table.live_name(),
@@ -205,10 +310,20 @@ fn insert_expected(table: &LedgerTable) -> String {
 /// Policies that bind even the owner would hide rows from the repair; returns whether there were.
 fn lift_forced_policies(client: &SpiClient<'_>, table: &LedgerTable) -> bool {
     let sql = "SELECT relforcerowsecurity FROM pg_catalog.pg_class WHERE oid = $1";
-    let forced = Cursor::open(client, Sees::Latest, sql, &[table.relation.into()]).next_row().and_then(|row| row.boolean(1));
+    let forced = Cursor::open(client, Sees::Latest, sql, &[table.relation.into()])
+        .next_row()
+        .and_then(|row| row.boolean(1));
     let forced = forced.unwrap_or_default();
     if forced {
-        spi::connected(|| spi::execute(&format!("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", table.live_name()), &[]));
+        spi::connected(|| {
+            spi::execute(
+                &format!(
+                    "ALTER TABLE {} NO FORCE ROW LEVEL SECURITY",
+                    table.live_name()
+                ),
+                &[],
+            )
+        });
     }
     forced
 }
@@ -223,7 +338,10 @@ fn parts(client: &SpiClient<'_>) -> Vec<(i64, String)> {
     let mut parts = Vec::new();
     let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
     while let Some(row) = rows.next_row() {
-        parts.push((row.bigint(1).unwrap_or_default(), row.text(2).unwrap_or_default()));
+        parts.push((
+            row.bigint(1).unwrap_or_default(),
+            row.text(2).unwrap_or_default(),
+        ));
     }
     parts
 }
@@ -234,7 +352,12 @@ fn staged_rows(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
     let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
     while let Some(row) = rows.next_row() {
         total = row.bigint(4).unwrap_or_default();
-        cured.push(Cured { table: table.name.clone(), key: row.json(1), expected: row.json(2), found: row.json(3) });
+        cured.push(Cured {
+            table: table.name.clone(),
+            key: row.json(1),
+            expected: row.json(2),
+            found: row.json(3),
+        });
     }
     if total > ROWS_RECORDED_MAX {
         let rest = json!({ "rows_not_recorded": total - ROWS_RECORDED_MAX });
@@ -251,7 +374,9 @@ fn record(cured: &[Cured], deviating: i64, found: Option<Vec<u8>>) {
     spi::connected(|| {
         let mut id = 0i64;
         let sql = "INSERT INTO chainify_ledger.deviation (block, found_hash) VALUES ($1, $2) RETURNING id";
-        spi::query(sql, &[cell(deviating), cell::<Vec<u8>>(found)], |row| id = row.must(1));
+        spi::query(sql, &[cell(deviating), cell::<Vec<u8>>(found)], |row| {
+            id = row.must(1)
+        });
         let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
         for cured in cured {
             let [table, key, expected, found] = cured.cells();
@@ -272,8 +397,13 @@ fn record_deviation(call: &mut Call) -> Answer {
             WHERE block = $1 AND cured_by IS NULL RETURNING id)
         INSERT INTO chainify_ledger.deviation (block, expected_hash, found_hash, cured_by, took)
         SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT FROM open)";
-    let arguments =
-        [cell(block), cell::<Vec<u8>>(expected), cell::<Vec<u8>>(found), cell(cured_by), cell::<Interval>(took)];
+    let arguments = [
+        cell(block),
+        cell::<Vec<u8>>(expected),
+        cell::<Vec<u8>>(found),
+        cell(cured_by),
+        cell::<Interval>(took),
+    ];
     spi::connected(|| spi::query(sql, &arguments, |_| ()));
     call.void()
 }

@@ -14,8 +14,16 @@ use crate::pg::record::Record;
 use crate::pg::relation::Relation;
 use crate::pg::spi;
 
-crate::sql_function!(chainify_encoded_row, pg_finfo_chainify_encoded_row, encoded_row);
-crate::sql_function!(chainify_encoded_key, pg_finfo_chainify_encoded_key, encoded_key);
+crate::sql_function!(
+    chainify_encoded_row,
+    pg_finfo_chainify_encoded_row,
+    encoded_row
+);
+crate::sql_function!(
+    chainify_encoded_key,
+    pg_finfo_chainify_encoded_key,
+    encoded_key
+);
 crate::sql_function!(chainify_row_hash, pg_finfo_chainify_row_hash, row_hash);
 
 thread_local! {
@@ -38,7 +46,10 @@ fn encoded_key(call: &mut Call) -> Answer {
     encoded(call, RowEncoder::key)
 }
 
-fn encoded(call: &Call, write: fn(&RowEncoder, &crate::pg::relation::Tuple, &mut Vec<u8>)) -> Answer {
+fn encoded(
+    call: &Call,
+    write: fn(&RowEncoder, &crate::pg::relation::Tuple, &mut Vec<u8>),
+) -> Answer {
     let table_id: i32 = call.required(0, "table_id");
     let bytes = call.record_arg(1).map(|record| {
         let table = record.table();
@@ -68,7 +79,11 @@ fn row_hash(call: &mut Call) -> Answer {
 fn ledger_table_of(relation: &Relation) -> (i32, String) {
     let sql = "SELECT id, name FROM chainify_ledger.ledger_table WHERE relation = $1 OR history = $1 ORDER BY id DESC LIMIT 1";
     let mut found = None;
-    spi::connected(|| spi::query(sql, &[cell(relation.oid())], |row| found = Some((row.must(1), row.must(2)))));
+    spi::connected(|| {
+        spi::query(sql, &[cell(relation.oid())], |row| {
+            found = Some((row.must(1), row.must(2)))
+        })
+    });
     found.unwrap_or_else(|| PgError::new(b"42P01", "row is not of a table on the ledger").raise())
 }
 
@@ -89,7 +104,11 @@ pub fn columns(table_id: i32) -> Vec<LedgerColumn> {
     spi::connected(|| {
         spi::query(sql, &[cell(table_id)], |row| {
             let ordinal: i16 = row.must(1);
-            columns.push(LedgerColumn { ordinal: ordinal as u16, name: row.must(2), key: row.get::<i16>(3).is_some() });
+            columns.push(LedgerColumn {
+                ordinal: ordinal as u16,
+                name: row.must(2),
+                key: row.get::<i16>(3).is_some(),
+            });
         })
     });
     columns

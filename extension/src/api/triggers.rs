@@ -39,7 +39,10 @@ pub fn defects(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<D
     let mut defects = Vec::new();
     let mut rows = Cursor::open(client, sees, DEFECTS, &[table.relation.into()]);
     while let Some(row) = rows.next_row() {
-        defects.push(Defect { expected: row.text(1).unwrap_or_default(), found: row.text(2) });
+        defects.push(Defect {
+            expected: row.text(1).unwrap_or_default(),
+            found: row.text(2),
+        });
     }
     defects
 }

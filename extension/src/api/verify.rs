@@ -16,7 +16,11 @@ use crate::api::rows;
 use crate::pg::cursor::{Cursor, Row, Sees};
 use crate::pg::function::{cell, Answer, Call};
 
-crate::sql_function!(chainify_verify_ledger, pg_finfo_chainify_verify_ledger, verify_ledger);
+crate::sql_function!(
+    chainify_verify_ledger,
+    pg_finfo_chainify_verify_ledger,
+    verify_ledger
+);
 
 /// Takes findings: the block, what, and detail.
 pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
@@ -29,7 +33,11 @@ fn verify_ledger(call: &mut Call) -> Answer {
     rows::forget();
     call.rows(|row| {
         let mut report = |block: i64, finding: Finding| {
-            row(&[cell::<i64>(block), cell(finding.what.to_owned()), cell(finding.detail)]);
+            row(&[
+                cell::<i64>(block),
+                cell(finding.what.to_owned()),
+                cell(finding.detail),
+            ]);
         };
         Spi::connect(|client| Audit::new(client, from, to).run(&mut report));
     })
@@ -47,11 +55,22 @@ impl<'c> Audit<'c> {
     fn new(client: &'c SpiClient<'c>, from: i64, to: Option<i64>) -> Self {
         let chain_id = chain_id(client, Sees::Statement);
         let validators = certificates::validators(client);
-        Audit { client, from, to: to.unwrap_or(i64::MAX), chain_id, validators }
+        Audit {
+            client,
+            from,
+            to: to.unwrap_or(i64::MAX),
+            chain_id,
+            validators,
+        }
     }
 
     fn open(&self, sql: &str) -> Cursor<'c> {
-        Cursor::open(self.client, Sees::Statement, sql, &[self.from.into(), self.to.into()])
+        Cursor::open(
+            self.client,
+            Sees::Statement,
+            sql,
+            &[self.from.into(), self.to.into()],
+        )
     }
 
     fn run(&self, report: &mut Report) {
@@ -76,10 +95,24 @@ impl<'c> Audit<'c> {
             let kept_transactions = transactions.take(number);
             let kept_changes = changes.take(number);
             let changes = stored_changes(&tables, &kept_changes);
-            let findings = check_block(&self.chain_id, &block, previous.as_deref(), &kept_transactions, &changes);
-            findings.into_iter().for_each(|finding| report(number, finding));
+            let findings = check_block(
+                &self.chain_id,
+                &block,
+                previous.as_deref(),
+                &kept_transactions,
+                &changes,
+            );
+            findings
+                .into_iter()
+                .for_each(|finding| report(number, finding));
             if let Some(number) = uncertified.take() {
-                report(number, Finding::new("certificate missing", "a later block is there, so it was certified"));
+                report(
+                    number,
+                    Finding::new(
+                        "certificate missing",
+                        "a later block is there, so it was certified",
+                    ),
+                );
             }
             match certificates.take(number).pop() {
                 Some(certificate) => self.check_certificate(number, &block, certificate, report),
@@ -92,7 +125,13 @@ impl<'c> Audit<'c> {
         orphaned("history", changes.skip_to(i64::MAX), report);
         orphaned("certificate", certificates.skip_to(i64::MAX), report);
         if let Some(number) = uncertified.filter(|_| self.exists(next)) {
-            report(number, Finding::new("certificate missing", "a later block is there, so it was certified"));
+            report(
+                number,
+                Finding::new(
+                    "certificate missing",
+                    "a later block is there, so it was certified",
+                ),
+            );
         }
     }
 
@@ -102,17 +141,27 @@ impl<'c> Audit<'c> {
             1 => Some(vec![0; 32]),
             from => {
                 let sql = "SELECT hash FROM chainify_ledger.block WHERE number = $1";
-                Cursor::open(self.client, Sees::Statement, sql, &[(from - 1).into()]).next_row().and_then(|row| row.bytes(1))
+                Cursor::open(self.client, Sees::Statement, sql, &[(from - 1).into()])
+                    .next_row()
+                    .and_then(|row| row.bytes(1))
             }
         }
     }
 
     fn exists(&self, number: i64) -> bool {
         let sql = "SELECT number FROM chainify_ledger.block WHERE number >= $1";
-        Cursor::open(self.client, Sees::Statement, sql, &[number.into()]).next_row().is_some()
+        Cursor::open(self.client, Sees::Statement, sql, &[number.into()])
+            .next_row()
+            .is_some()
     }
 
-    fn check_certificate(&self, number: i64, block: &StoredBlock, stored: certificates::Stored, report: &mut Report) {
+    fn check_certificate(
+        &self,
+        number: i64,
+        block: &StoredBlock,
+        stored: certificates::Stored,
+        report: &mut Report,
+    ) {
         let mut found = |detail: String| report(number, Finding::new("certificate", detail));
         let certificate = match certificates::decode(stored) {
             Ok(certificate) => certificate,
@@ -127,20 +176,31 @@ impl<'c> Audit<'c> {
             validators: &self.validators,
             consent: certificates::consent(&self.validators),
         };
-        check(&certificate, &expected).into_iter().for_each(|finding| found(finding.to_string()));
+        check(&certificate, &expected)
+            .into_iter()
+            .for_each(|finding| found(finding.to_string()));
     }
 }
 
 fn missing(first: i64, last: i64) -> Finding {
     match first == last {
-        true => Finding::new("block missing", "there is no such block, but there are later ones"),
-        false => Finding::new("block missing", format!("there are no blocks {first} to {last}, but there are later ones")),
+        true => Finding::new(
+            "block missing",
+            "there is no such block, but there are later ones",
+        ),
+        false => Finding::new(
+            "block missing",
+            format!("there are no blocks {first} to {last}, but there are later ones"),
+        ),
     }
 }
 
 fn orphaned(what: &str, blocks: Vec<i64>, report: &mut Report) {
     for block in blocks {
-        report(block, Finding::new("no such block", format!("{what} of it kept")));
+        report(
+            block,
+            Finding::new("no such block", format!("{what} of it kept")),
+        );
     }
 }
 
@@ -169,12 +229,19 @@ fn stored_block(row: &Row<'_>) -> StoredBlock {
 /// The header of block `number` as stored.
 pub fn block(client: &SpiClient<'_>, sees: Sees, number: i64) -> Option<StoredBlock> {
     let arguments = [number.into(), number.into()];
-    Cursor::open(client, sees, BLOCKS, &arguments).next_row().map(|row| stored_block(&row))
+    Cursor::open(client, sees, BLOCKS, &arguments)
+        .next_row()
+        .map(|row| stored_block(&row))
 }
 
 /// The chain this database belongs to; empty before `chainify_node.init`.
 pub fn chain_id(client: &SpiClient<'_>, sees: Sees) -> String {
-    let mut chain = Cursor::open(client, sees, "SELECT chain_id FROM chainify_ledger.chain", &[]);
+    let mut chain = Cursor::open(
+        client,
+        sees,
+        "SELECT chain_id FROM chainify_ledger.chain",
+        &[],
+    );
     let chain_id = chain.next_row().and_then(|row| row.text(1));
     chain_id.unwrap_or_default()
 }
@@ -217,14 +284,21 @@ struct ByBlock<'c, T> {
 
 impl<'c, T> ByBlock<'c, T> {
     fn new(cursor: Cursor<'c>, read: fn(&Row<'_>) -> T) -> Self {
-        let mut rows = ByBlock { cursor, read, next: None };
+        let mut rows = ByBlock {
+            cursor,
+            read,
+            next: None,
+        };
         rows.advance();
         rows
     }
 
     fn advance(&mut self) -> Option<(i64, T)> {
         let read = self.read;
-        let next = self.cursor.next_row().map(|row| (row.bigint(1).unwrap_or_default(), read(&row)));
+        let next = self
+            .cursor
+            .next_row()
+            .map(|row| (row.bigint(1).unwrap_or_default(), read(&row)));
         std::mem::replace(&mut self.next, next)
     }
 

@@ -13,7 +13,11 @@ use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
 
-crate::sql_function!(chainify_verify_table, pg_finfo_chainify_verify_table, verify_table);
+crate::sql_function!(
+    chainify_verify_table,
+    pg_finfo_chainify_verify_table,
+    verify_table
+);
 
 /// Rows named; a table that differs in more says so in one further finding.
 const ROWS_MAX: usize = 10_000;
@@ -29,7 +33,12 @@ struct Finding {
 impl Finding {
     /// Of the table as a whole.
     fn of_table(what: &'static str, expected: Value, found: Value) -> Self {
-        Finding { what, key: None, expected: Some(JsonB(expected)), found: Some(JsonB(found)) }
+        Finding {
+            what,
+            key: None,
+            expected: Some(JsonB(expected)),
+            found: Some(JsonB(found)),
+        }
     }
 }
 
@@ -57,21 +66,48 @@ fn verify_table(call: &mut Call) -> Answer {
     })
 }
 
-fn check(client: &SpiClient<'_>, tables: &[LedgerTable], table: &LedgerTable, report: &mut dyn FnMut(Finding)) {
+fn check(
+    client: &SpiClient<'_>,
+    tables: &[LedgerTable],
+    table: &LedgerTable,
+    report: &mut dyn FnMut(Finding),
+) {
     for defect in triggers::defects(client, Sees::Statement, table) {
-        report(Finding::of_table("trigger", json!(defect.expected), json!(defect.found)));
+        report(Finding::of_table(
+            "trigger",
+            json!(defect.expected),
+            json!(defect.found),
+        ));
     }
     let schema_hash = table.live_schema_hash(client, Sees::Statement);
     if schema_hash.as_ref() != Some(&table.schema_hash) {
         let found = schema_hash.map(|hash| hex(&hash));
-        report(Finding::of_table("schema", json!(hex(&table.schema_hash)), json!(found)));
+        report(Finding::of_table(
+            "schema",
+            json!(hex(&table.schema_hash)),
+            json!(found),
+        ));
     }
     if let Some(why) = table.unreadable() {
         return report(Finding::of_table("schema", Value::Null, json!(why)));
     }
+    let checkpoint = table.checkpoint_state(client, Sees::Statement);
+    if table.checkpoint_hash[..] != table.state_hash(&checkpoint)[..] {
+        let found =
+            json!({ "rows": checkpoint.row_count, "state": hex(&table.state_hash(&checkpoint)) });
+        report(Finding::of_table(
+            "checkpoint",
+            json!({ "state": hex(&table.checkpoint_hash) }),
+            found,
+        ));
+    }
     let live = table.live_state(client, Sees::Statement);
     let Some(number) = last_block(client, Sees::Statement) else {
-        return report(Finding::of_table("state root", json!("a block"), Value::Null));
+        return report(Finding::of_table(
+            "state root",
+            json!("a block"),
+            Value::Null,
+        ));
     };
     let certified = check_states(client, tables, table, &live, number, report);
     check_rows(client, table, number, certified, report);
@@ -86,34 +122,58 @@ fn check_states(
     number: i64,
     report: &mut dyn FnMut(Finding),
 ) -> bool {
-    let kept = verify::block(client, Sees::Statement, number).map(|block| block.state_root).unwrap_or_default();
+    let kept = verify::block(client, Sees::Statement, number)
+        .map(|block| block.state_root)
+        .unwrap_or_default();
     let root = |own: Option<&State>| {
         let states = tables.iter().map(|other| {
             let running = other.running_state();
-            let state = if other.id == table.id { own } else { running.as_ref() };
-            (other.name.as_str(), state.map_or(Hash::default(), |state| other.state_hash(state)))
+            let state = if other.id == table.id {
+                own
+            } else {
+                running.as_ref()
+            };
+            (
+                other.name.as_str(),
+                state.map_or(Hash::default(), |state| other.state_hash(state)),
+            )
         });
         state_root(states)[..] == kept[..]
     };
     let running = table.running_state();
-    let shown = |state: &State| json!({ "rows": state.row_count, "state": hex(&table.state_hash(state)) });
+    let shown =
+        |state: &State| json!({ "rows": state.row_count, "state": hex(&table.state_hash(state)) });
     let running_shown = running.as_ref().map_or(Value::Null, shown);
     let (live_certified, running_certified) = (root(Some(live)), root(running.as_ref()));
-    let same = running.as_ref().is_some_and(|running| table.state_hash(running) == table.state_hash(live));
+    let same = running
+        .as_ref()
+        .is_some_and(|running| table.state_hash(running) == table.state_hash(live));
     if !live_certified && !running_certified {
-        let detail = json!(format!("the running states give another root than block {number} has"));
+        let detail = json!(format!(
+            "the running states give another root than block {number} has"
+        ));
         report(Finding::of_table("state root", json!(hex(&kept)), detail));
     }
     match (same, live_certified) {
         (true, _) => {}
-        (false, true) => report(Finding::of_table("running state", shown(live), running_shown)),
+        (false, true) => report(Finding::of_table(
+            "running state",
+            shown(live),
+            running_shown,
+        )),
         (false, false) => report(Finding::of_table("state", running_shown, shown(live))),
     }
     live_certified
 }
 
 /// Names the rows. Where the scan gave the certified state, it is the checkpoint or the history that is wrong.
-fn check_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64, certified: bool, report: &mut dyn FnMut(Finding)) {
+fn check_rows(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    number: i64,
+    certified: bool,
+    report: &mut dyn FnMut(Finding),
+) {
     let mut rows = Cursor::open(client, Sees::Statement, &table.differences(number), &[]);
     let mut named = 0;
     while let Some(row) = rows.next_row() {
@@ -129,14 +189,21 @@ fn check_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64, certifie
             (_, _, None) => "row missing",
             _ => "row changed",
         };
-        report(Finding { what, key: row.json(1), expected, found });
+        report(Finding {
+            what,
+            key: row.json(1),
+            expected,
+            found,
+        });
     }
 }
 
 /// The position: the last committed block.
 pub fn last_block(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
     let sql = "SELECT max(number) FROM chainify_ledger.block";
-    Cursor::open(client, sees, sql, &[]).next_row().and_then(|row| row.bigint(1))
+    Cursor::open(client, sees, sql, &[])
+        .next_row()
+        .and_then(|row| row.bigint(1))
 }
 
 fn hex(bytes: &[u8]) -> String {

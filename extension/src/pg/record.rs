@@ -22,8 +22,12 @@ impl Call<'_> {
                 return None;
             }
             let datum = (*(*call).args.as_ptr().add(index)).value;
-            let header: pg_sys::HeapTupleHeader = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
-            Some(Record { header, row_type: (*header).t_choice.t_datum.datum_typeid })
+            let header: pg_sys::HeapTupleHeader =
+                pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
+            Some(Record {
+                header,
+                row_type: (*header).t_choice.t_datum.datum_typeid,
+            })
         }
     }
 }
@@ -39,7 +43,9 @@ impl Record {
         // SAFETY: a catalog look-up.
         let table = unsafe { pg_sys::get_typ_typrelid(self.row_type) };
         if table == pg_sys::InvalidOid {
-            PgError::new(b"22023", "row is not of a table").hint("Give the row itself, as in SELECT f(t) FROM some_table t.").raise();
+            PgError::new(b"22023", "row is not of a table")
+                .hint("Give the row itself, as in SELECT f(t) FROM some_table t.")
+                .raise();
         }
         Relation::open(table, Lock::AccessShare)
     }
@@ -51,7 +57,11 @@ impl Record {
         // its length is in its header.
         unsafe {
             if (*table.descriptor()).tdtypeid != self.row_type {
-                PgError::new(b"XX000", "row is of another table than the one it is read as").raise();
+                PgError::new(
+                    b"XX000",
+                    "row is of another table than the one it is read as",
+                )
+                .raise();
             }
             let mut tuple = pg_sys::HeapTupleData {
                 t_len: pgrx::varlena::varsize(self.header.cast()) as u32,
