@@ -81,18 +81,18 @@ func (m *model) tally(now int64) {
 		}
 	}
 	if stuck {
-		m.next()
+		m.next(false)
 		return
 	}
 	timeout := min(10_000_000*int64(m.round+1), 60_000_000)
-	if max(hope, hidden)+silent < m.c || len(m.said) >= m.c && now-m.since > timeout {
-		m.next()
+	if hopeless := max(hope, hidden)+silent < m.c; hopeless || len(m.said) >= m.c && now-m.since > timeout {
+		m.next(hopeless)
 	}
 }
 
-func (m *model) next() {
+func (m *model) next(hopeless bool) {
 	m.round++
-	m.all = m.all || m.round > 3
+	m.all = m.all || hopeless && m.round > 3
 	m.said, m.revealed, m.since = map[int]string{}, nil, 0
 }
 

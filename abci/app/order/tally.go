@@ -15,9 +15,10 @@ const (
 )
 
 type verdict struct {
-	kind  verdictKind
-	hash  wire.Hash // certifiedVerdict
-	stuck []uint32  // nextRoundVerdict: the transactions to quarantine, ascending
+	kind     verdictKind
+	hash     wire.Hash // certifiedVerdict
+	stuck    []uint32  // nextRoundVerdict: the transactions to quarantine, ascending
+	hopeless bool      // nextRoundVerdict: c can agree on nothing, whoever still votes
 }
 
 // tally decides about the votes on the chain, for n organisations and consent c, at block time now
@@ -33,7 +34,7 @@ func (p *Pending) tally(n, c int, now int64, parameters Parameters) verdict {
 	}
 	silent := n - len(p.Votes)
 	if max(agreeing, p.unrevealed(), stuckVotes)+silent < c {
-		return verdict{kind: nextRoundVerdict}
+		return verdict{kind: nextRoundVerdict, hopeless: true}
 	}
 	// Time runs only once c organisations have voted, that is, against some that disagree. Before, the others are
 	// away, and no further round could bring what this one cannot.
@@ -86,7 +87,8 @@ func (p *Pending) stuckAt(c int) (indexes []uint32, most int) {
 	return indexes, most
 }
 
-// nextRound returns the pending block in its next effect round, without votes.
+// nextRound returns the pending block in its next effect round, without votes. Time alone never quarantines a whole
+// block: an organisation may have committed it on live votes that the chain has not seen yet (E1).
 func (p *Pending) nextRound(v verdict, parameters Parameters) *Pending {
 	next := *p
 	next.Round++
@@ -94,7 +96,7 @@ func (p *Pending) nextRound(v verdict, parameters Parameters) *Pending {
 	next.Quarantined = slices.Concat(p.Quarantined, v.stuck)
 	slices.Sort(next.Quarantined)
 	next.Quarantined = slices.Compact(next.Quarantined)
-	if next.Round > uint32(parameters.EffectRoundsMax) {
+	if v.hopeless && next.Round > uint32(parameters.EffectRoundsMax) {
 		next.QuarantineAll = true
 	}
 	return &next
