@@ -4,7 +4,8 @@
 CREATE TABLE chainify_ledger.chain (
     only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     chain_id     text NOT NULL,
-    organisation text NOT NULL
+    organisation text NOT NULL,
+    consent      integer                     -- c; NULL: the default for the number of organisations
 );
 
 -- Whose consensus key signs effect votes.

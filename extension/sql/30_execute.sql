@@ -2,7 +2,7 @@
 --
 -- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
 
-CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb) RETURNS void
+CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb, consent integer DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known chainify_ledger.chain;
@@ -26,6 +26,7 @@ BEGIN
         RAISE EXCEPTION 'this database belongs to organisation "%" of chain "%"', known.organisation, known.chain_id
             USING ERRCODE = '55000', HINT = 'Use another database for another chain.';
     END IF;
+    UPDATE chainify_ledger.chain c SET consent = init.consent WHERE c.consent IS DISTINCT FROM init.consent;
     DELETE FROM chainify_ledger.validator;
     INSERT INTO chainify_ledger.validator (address, public_key, organisation)
     SELECT decode(v ->> 'address', 'hex'), decode(v ->> 'public_key', 'hex'), v ->> 'organisation'

@@ -65,6 +65,11 @@ SELECT * FROM test.found($$UPDATE chainify_ledger.certificate SET number = 9$$);
 SELECT * FROM test.found($$DELETE FROM chainify_ledger.certificate$$);
 SELECT * FROM test.found($$UPDATE chainify_ledger.validator SET public_key = set_byte(public_key, 0, get_byte(public_key, 0) # 1) WHERE organisation = 'beta'$$);
 
+-- Fewer organisations suffice where the chain says so.
+SELECT * FROM test.found($$SELECT chainify_node.init('testchain', 'acme', (SELECT jsonb_agg(jsonb_build_object('organisation', organisation,
+    'address', encode(address, 'hex'), 'public_key', encode(public_key, 'hex'))) FROM chainify_ledger.validator), 2);
+    UPDATE chainify_ledger.certificate SET votes = votes - 2$$);
+
 -- What is not kept.
 SELECT chainify_node.store_certificate(2, 0, '\x00', '[]');
 SELECT chainify_node.store_certificate(3, 0, '\x00', '[]');

@@ -130,13 +130,16 @@ pub fn validators(client: &SpiClient<'_>) -> Vec<Validator> {
     validators
 }
 
-/// How many organisations have to agree, by the default of the order's genesis: more than two thirds of them, at least
-/// two where there are two.
-pub fn consent(validators: &[Validator]) -> usize {
-    let mut organisations: Vec<_> = validators
-        .iter()
-        .map(|validator| &validator.organisation)
-        .collect();
+/// How many organisations have to agree: as `chainify_node.init` was told, or by the default of the order's genesis, more
+/// than two thirds of them and at least two where there are two.
+pub fn consent(client: &SpiClient<'_>, validators: &[Validator]) -> usize {
+    let sql = "SELECT consent FROM chainify_ledger.chain";
+    let mut chain = Cursor::open(client, Sees::Statement, sql, &[]);
+    let told = chain.next_row().and_then(|row| row.int(1));
+    if let Some(told) = told.and_then(|consent| usize::try_from(consent).ok()) {
+        return told;
+    }
+    let mut organisations: Vec<_> = validators.iter().map(|v| &v.organisation).collect();
     organisations.sort();
     organisations.dedup();
     let n = organisations.len();
