@@ -16,7 +16,6 @@ pub struct LedgerTable {
     pub id: i32,
     /// `schema.name`, unquoted: what is hashed.
     pub name: String,
-    pub relation: Oid,
     pub history: Oid,
     pub columns: Vec<LedgerColumn>,
     pub rows: RowHasher,
@@ -168,7 +167,6 @@ fn read() -> HashMap<Oid, Rc<LedgerTable>> {
                 Rc::new(LedgerTable {
                     id,
                     name,
-                    relation,
                     history,
                     columns,
                     rows,
