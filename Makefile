@@ -66,6 +66,7 @@ test-go: pgtree
 .PHONY: installcheck
 installcheck: pgtree
 	regress/run $(PGTREE)
+	regress/socket/run $(PGTREE)
 
 ## e2e: a network of four organisations under load and faults
 .PHONY: e2e

@@ -166,7 +166,7 @@ func (n *node) openDatabase() error {
 	}
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation,
-		Validators: n.doc.validators(), StuckAfter: time.Duration(c.StuckAfter),
+		Validators: n.doc.validators(), Consent: n.registry.Consent(), StuckAfter: time.Duration(c.StuckAfter),
 	})
 	if err != nil {
 		return err

@@ -32,7 +32,11 @@ func (b *Backend) connect(ctx context.Context) error {
 		b.pid = former
 		return err
 	}
-	_, err = conn.Exec(ctx, `SELECT chainify_node.init($1, $2, $3::jsonb)`, b.cfg.ChainID, b.cfg.Organisation, string(b.validators))
+	init, args := `SELECT chainify_node.init($1, $2, $3::jsonb)`, []any{b.cfg.ChainID, b.cfg.Organisation, string(b.validators)}
+	if b.cfg.Consent > 0 {
+		init, args = `SELECT chainify_node.init($1, $2, $3::jsonb, $4)`, append(args, b.cfg.Consent)
+	}
+	_, err = conn.Exec(ctx, init, args...)
 	if err != nil {
 		b.drop()
 		return fmt.Errorf("name the chain: %w", err)

@@ -36,6 +36,7 @@ type Config struct {
 	ChainID      string
 	Organisation string
 	Validators   []Validator
+	Consent      int // c, for verification in the database; 0: the default for that many organisations
 	// StuckAfter bounds how long one transaction of a block may run; default 60 s.
 	StuckAfter time.Duration
 	// PollEvery is how often that is looked at; default a quarter of StuckAfter, at most 1 s.
