@@ -43,9 +43,14 @@ SELECT number FROM chainify_node.position();
 
 -- a member of chainify_node that owns nothing
 GRANT chainify_node TO stranger;
+SELECT test.buffer(ARRAY[test.tx('INSERT INTO t VALUES (900, 1)')]) AS buffer \gset
 SET ROLE stranger;
 SELECT number FROM chainify_node.position();
 SELECT r.outcomes FROM chainify_node.position() p, chainify_node.execute_block(3, 21, 1700000001000000, p.hash, '\x00000000') r;
+BEGIN;
+SELECT r.outcomes, r.sqlstates FROM chainify_node.position() p, chainify_node.execute_block(3, 21, 1700000001000000, p.hash, :'buffer') r;
+SELECT current_user, current_setting('session_replication_role');
+ROLLBACK;
 RESET ROLE;
 REVOKE chainify_node FROM stranger;
 

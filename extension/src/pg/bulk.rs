@@ -145,7 +145,7 @@ impl BulkInsert {
                     pg_sys::ExecClearTuple(*slot);
                 }
             });
-            if (*self.estate).es_per_tuple_exprcontext != std::ptr::null_mut() {
+            if !(*self.estate).es_per_tuple_exprcontext.is_null() {
                 pg_sys::MemoryContextReset(
                     (*(*self.estate).es_per_tuple_exprcontext).ecxt_per_tuple_memory,
                 );

@@ -157,7 +157,7 @@ pub fn not_allowed(command: &str) -> PgError {
 unsafe fn infer(
     statement: NonNull<pg_sys::RawStmt>,
     text: &CStr,
-    oids: &mut Vec<pg_sys::Oid>,
+    oids: &mut [pg_sys::Oid],
 ) -> Result<(), PgError> {
     if !oids.contains(&pg_sys::InvalidOid) {
         return Ok(());
