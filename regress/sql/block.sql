@@ -71,6 +71,7 @@ SELECT * FROM test.run('SELECT break_down(''57014'')');
 SELECT * FROM test.run('SELECT break_down(''XX001'')');
 SELECT * FROM test.run('SELECT break_down(''40P01'')');
 \set VERBOSITY default
+SELECT * FROM test.run('SELECT 1', 'SELECT break_down(''53200'')');
 SELECT number FROM chainify_node.position();
 SELECT * FROM test.run('INSERT INTO t VALUES (2000, 1)');
 
