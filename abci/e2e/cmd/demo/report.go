@@ -52,11 +52,12 @@ func (r *report) load(answered int, took time.Duration, latencies smallbank.Late
 	r.answered, r.loadTook, r.latencies = answered, took, latencies
 }
 
-// tampering notes the times of a deviation. All processes share this machine's clock.
+// tampering notes the times of a deviation. The end is when the cure was seen by polling, so detection and exposure
+// are at most one poll too long.
 func (r *report) tampering(v deviation, tampered time.Time) {
-	r.detection = max(0, v.started.Sub(r.touched))
+	r.detection = max(0, v.seen.Add(-v.took).Sub(r.touched))
 	r.repair = v.took
-	r.exposed = v.started.Add(v.took).Sub(tampered)
+	r.exposed = v.seen.Sub(tampered)
 }
 
 func (r *report) print(s screen) {

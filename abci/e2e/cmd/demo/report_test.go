@@ -45,7 +45,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 func TestTamperingTimes(t *testing.T) {
 	tampered := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := report{touched: tampered.Add(3 * time.Second)}
-	r.tampering(deviation{started: tampered.Add(3*time.Second + 40*time.Millisecond), took: 60 * time.Millisecond}, tampered)
+	r.tampering(deviation{seen: tampered.Add(3*time.Second + 100*time.Millisecond), took: 60 * time.Millisecond}, tampered)
 	if r.detection != 40*time.Millisecond || r.repair != 60*time.Millisecond || r.exposed != 3100*time.Millisecond {
 		t.Errorf("detection %s, repair %s, exposed %s", r.detection, r.repair, r.exposed)
 	}

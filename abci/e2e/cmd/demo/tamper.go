@@ -46,9 +46,10 @@ func (d *demo) tamper(ctx context.Context) error {
 		return err
 	}
 	d.report.tampering(cured, tampered)
-	d.out.line("  found at block %d (%s): expected %s", cured.block, cheat.Name, cured.expected)
-	d.out.line("                            found    %s", cured.found)
-	d.claims.add(cured.block == block, "the changed row of %s was found in the block that touched it (%d), by row: %s", cheat.Name, block, cured.key)
+	d.out.line("  chainify.deviations of %s, block %d: table %s, key %s", cheat.Name, cured.block, cured.table, cured.key)
+	d.out.line("    expected %s", cured.expected)
+	d.out.line("    found    %s", cured.found)
+	d.claims.add(cured.block == block && cured.rows == 1, "the changed row of %s was found in the block that touched it (%d), and that row alone: key %s", cheat.Name, block, cured.key)
 	if err := d.showBalances(ctx); err != nil {
 		return err
 	}
@@ -92,17 +93,18 @@ func (d *demo) touch(ctx context.Context, o *harness.Organisation) (uint64, erro
 
 // deviation is one cured row of chainify.deviations.
 type deviation struct {
-	block                uint64
-	key, expected, found string
-	by                   string
-	started              time.Time
-	took                 time.Duration
+	block                       uint64
+	table, key, expected, found string
+	by                          string
+	took                        time.Duration // from noticing to COMMIT, as the organisation records it
+	rows                        int           // how many rows differed in all
+	seen                        time.Time     // when this program saw it cured
 }
 
 // waitCured polls the view in which the tampered organisation itself reports what it found.
 func waitCured(ctx context.Context, o *harness.Organisation, block uint64) (deviation, error) {
-	const text = `SELECT block, coalesce(key::text, ''), coalesce(expected::text, ''), coalesce(found::text, ''), cured_by, started_at, took
-		FROM chainify.deviations WHERE cured_by IS NOT NULL AND tbl = 'public.checking' AND block >= $1 ORDER BY block LIMIT 1`
+	const text = `SELECT block, tbl, key::text, coalesce(expected::text, 'none'), coalesce(found::text, 'none'), cured_by, took, count(*) OVER ()
+		FROM chainify.deviations WHERE cured_by IS NOT NULL AND key IS NOT NULL AND block >= $1 ORDER BY block LIMIT 1`
 	var v deviation
 	conn, err := o.Connect(ctx)
 	if err != nil {
@@ -110,7 +112,9 @@ func waitCured(ctx context.Context, o *harness.Organisation, block uint64) (devi
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = harness.Poll(ctx, cureLimit, "repair of the tampered row at "+o.Name, func(ctx context.Context) (bool, string, error) {
-		err := conn.QueryRow(ctx, text, int64(block)).Scan(&v.block, &v.key, &v.expected, &v.found, &v.by, &v.started, &v.took)
+		err := conn.QueryRow(ctx, text, int64(block)).
+			Scan(&v.block, &v.table, &v.key, &v.expected, &v.found, &v.by, &v.took, &v.rows)
+		v.seen = time.Now()
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, "chainify.deviations has no cured row", nil
 		}
