@@ -54,7 +54,7 @@ RESET client_min_messages;
 
 SELECT * FROM test.repair();
 SELECT count(*) FROM chainify.deviations;
-SELECT * FROM test.damage('UPDATE account SET balance = 1000 WHERE id = 1');
+SELECT * FROM test.damage('UPDATE account SET balance = 1000.00000000000000000001 WHERE id = 1');
 SELECT * FROM test.damage('DELETE FROM account WHERE id IN (2, 7)', $$INSERT INTO account VALUES (5, 9, 0, 'back'), (8, 9, 0, 'new')$$);
 SELECT * FROM test.damage('UPDATE account SET id = id + 100 WHERE id = 3');
 -- Values change places: neither order of updates would pass the unique key.

@@ -107,7 +107,7 @@ fn read_vote(vote: &Value) -> Option<CertifiedVote> {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
         return None;
     }
     (0..text.len())

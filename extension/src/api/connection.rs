@@ -118,7 +118,8 @@ impl Connection {
         let mut byte = [0];
         match (&self.stream).read(&mut byte) {
             Err(error) => error.kind() == ErrorKind::WouldBlock && self.received.is_empty(),
-            Ok(_) => false, // closed, or out of step
+            Ok(0) => false,   // closed
+            Ok(1..) => false, // out of step
         }
     }
 

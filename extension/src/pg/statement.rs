@@ -165,7 +165,7 @@ unsafe fn infer(
     // SAFETY: the analyser may move the array when it grows it, so it works on a palloc'd copy. It scribbles on the
     // parse tree, which only serves this call: the plan is made from the text.
     unsafe {
-        let bytes = std::mem::size_of::<pg_sys::Oid>() * oids.len();
+        let bytes = std::mem::size_of_val(oids);
         let mut types = pg_sys::palloc(bytes).cast::<pg_sys::Oid>();
         std::ptr::copy_nonoverlapping(oids.as_ptr(), types, oids.len());
         let mut count = oids.len() as i32;
