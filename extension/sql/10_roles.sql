@@ -10,7 +10,8 @@ BEGIN
     END LOOP;
 END
 $$;
-GRANT chainify_reader TO chainify_client, chainify_node;
+-- Clients are no readers: whoever reads the history reads every row of every ledger table, whatever its own rights on them.
+GRANT chainify_reader TO chainify_node;
 GRANT chainify_client TO chainify_admin;
 
 CREATE SCHEMA chainify;

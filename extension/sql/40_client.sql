@@ -28,7 +28,7 @@ CREATE FUNCTION chainify.wait(tx_id bytea, timeout interval DEFAULT '30s')
     RETURNS TABLE (id bytea, block bigint, index integer, outcome boolean, rows bigint, sqlstate text, error text)
     AS 'MODULE_PATHNAME', 'chainify_wait' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1;
 REVOKE ALL ON FUNCTION chainify.wait FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify.wait TO chainify_reader;
+GRANT EXECUTE ON FUNCTION chainify.wait TO chainify_client;
 
 -- Tables that refer to each other are attached by one call.
 CREATE FUNCTION chainify.attach(VARIADIC tables text[])
@@ -44,7 +44,7 @@ CREATE FUNCTION chainify_ledger.node_status()
                    peers bigint, organisations bigint, consent bigint, error text)
     AS 'MODULE_PATHNAME', 'chainify_node_status' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1;
 REVOKE ALL ON FUNCTION chainify_ledger.node_status FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_ledger.node_status TO chainify_reader;
+GRANT EXECUTE ON FUNCTION chainify_ledger.node_status TO chainify_reader, chainify_client;
 
 -- No row for bytes that are no transaction, so that one tampered row does not hide the others.
 CREATE FUNCTION chainify_ledger.decode_transaction(body bytea)
@@ -120,3 +120,5 @@ LEFT JOIN chainify_ledger.chain c ON true
 LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true;
 
 GRANT SELECT ON chainify.ledger, chainify.transactions, chainify.tables, chainify.deviations, chainify.status TO chainify_reader;
+-- What shows no row of a ledger table, clients may see.
+GRANT SELECT ON chainify.ledger, chainify.tables, chainify.status TO chainify_client;

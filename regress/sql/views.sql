@@ -28,3 +28,10 @@ SET ROLE stranger;
 SELECT * FROM chainify.ledger;
 SELECT * FROM chainify.wait('\x00');
 RESET ROLE;
+-- A client is no reader: history and other clients' statements hold rows it may have no right to see.
+SET ROLE alice;
+SELECT count(*) FROM chainify.ledger;
+SELECT count(*) FROM chainify_history.account;
+SELECT count(*) FROM chainify.transactions;
+SELECT count(*) FROM chainify.verify_ledger();
+RESET ROLE;
