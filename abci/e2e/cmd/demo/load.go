@@ -18,7 +18,7 @@ const watchEvery = 250 * time.Millisecond
 // load runs pgbench against all organisations at once and shows the ledger grow meanwhile.
 func (d *demo) load(ctx context.Context) error {
 	perClient := max(1, d.transactions/(d.clients*len(organisations)))
-	d.out.step("%d Smallbank transactions by SQL: pgbench with %d clients at each of the four", perClient*d.clients*len(organisations), d.clients)()
+	d.out.announce("%d Smallbank transactions by SQL: pgbench with %d clients at each of the four", perClient*d.clients*len(organisations), d.clients)
 	watched := make(chan error, 1)
 	watchCtx, stopWatching := context.WithCancel(ctx)
 	go func() { watched <- d.watch(watchCtx) }()

@@ -34,6 +34,11 @@ func (s screen) line(format string, args ...any) { fmt.Fprintf(s.w, format+"\n",
 
 func (s screen) title(format string, args ...any) { s.line("%s", s.bold(fmt.Sprintf(format, args...))) }
 
+// announce says what happens next, where how long it takes is not the point or is measured elsewhere.
+func (s screen) announce(format string, args ...any) {
+	s.line("%s "+format, append([]any{s.bold("▸")}, args...)...)
+}
+
 // step announces what begins and returns what reports its end and how long it took.
 func (s screen) step(format string, args ...any) (done func()) {
 	started := time.Now()

@@ -28,7 +28,7 @@ func (d *demo) tamper(ctx context.Context) error {
 		return err
 	}
 	cheat, honest := d.net.Organisations[victim], d.net.Organisations[0]
-	d.out.step("superuser at %s: guard off, triggers off, customer %d gets 1,000,000", cheat.Name, customer)()
+	d.out.announce("superuser at %s: guard off, triggers off, customer %d gets 1,000,000", cheat.Name, customer)
 	if err := cheat.Exec(ctx, "postgres", tamperText); err != nil {
 		return fmt.Errorf("tamper: %w", err)
 	}
@@ -36,7 +36,7 @@ func (d *demo) tamper(ctx context.Context) error {
 	if err := d.showBalances(ctx); err != nil {
 		return err
 	}
-	d.out.step("bank at %s: an ordinary deposit of 10 touches that account", honest.Name)()
+	d.out.announce("bank at %s: an ordinary deposit of 10 touches that account", honest.Name)
 	block, err := d.touch(ctx, honest)
 	if err != nil {
 		return err
