@@ -171,9 +171,9 @@ func (d *demo) attach(ctx context.Context) error {
 
 func (d *demo) lookAround() {
 	d.out.line("")
-	d.out.line("Look around, in another terminal (any organisation, as a client role):")
+	d.out.line("Look around, in another terminal (any organisation, as its dba):")
 	for _, o := range d.net.Organisations {
-		d.out.line("  %s", o.Cluster.Psql(database, "bank"))
+		d.out.line("  %s", o.Cluster.Psql(database, "dba"))
 	}
 	d.out.line("")
 	d.out.line("  SELECT * FROM chainify.execute('UPDATE checking SET balance = balance + 10 WHERE custid = 1');")
