@@ -13,7 +13,7 @@ PGTREE     = $(STATE)/pg
 CHAINIFY  := $(CURDIR)/build/chainify
 CARGO     ?= cargo
 GO        ?= go
-PURE      := -p chainify-codec -p chainify-ledger
+PURE      := -p chainify-codec -p chainify-ledger -p chainify-sched
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 

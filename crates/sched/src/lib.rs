@@ -1,0 +1,32 @@
+//! What may run beside what: the dependencies between the transactions of a block, by `spec/scheduling.md`.
+//!
+//! The order of the block is the semantics. From what each transaction may read and write ([`AccessSet`]) follow the
+//! graph of dependencies ([`graph::build`]), parts that have nothing to do with each other ([`plan::assign`]), and the
+//! order in which one part may run ([`BlockRun`]). None of it can change a result, only how long it takes.
+//!
+//! Everything is a function of its arguments: no PostgreSQL, no clock, no thread, no randomness, no global.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod dependency;
+pub mod explain;
+pub mod graph;
+mod interval;
+mod lists;
+mod place;
+pub mod plan;
+mod run;
+mod statement;
+mod units;
+
+pub use access::{AccessSet, PLACES_MAX, TARGETS_MAX};
+pub use dependency::{Dependencies, Dependency};
+pub use graph::{Edge, Graph, STEPS_MAX};
+pub use interval::{Interval, KEY_BYTES_MAX};
+pub use place::{KeyId, Place, RelationId, Target, BOUNDS_MAX};
+pub use plan::Plan;
+pub use run::{BlockRun, NotRunning};
+
+/// The position of a transaction in its block, from 0.
+pub type TxIndex = u32;

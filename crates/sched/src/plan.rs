@@ -1,0 +1,80 @@
+//! Divides a block into parts that may run beside each other.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::{Graph, TxIndex};
+
+/// Parts of a block; each runs in one database transaction of its own, in block order.
+///
+/// Invariant S4: every transaction is in exactly one part, and depends on none in another part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    parts: Vec<Vec<TxIndex>>,
+    loads: Vec<u64>,
+}
+
+impl Plan {
+    /// The parts; each not empty and ascending. The first one is for the leader.
+    pub fn parts(&self) -> &[Vec<TxIndex>] {
+        &self.parts
+    }
+
+    /// What each part costs, in the unit of the costs given.
+    pub fn loads(&self) -> &[u64] {
+        &self.loads
+    }
+}
+
+/// Assigns whole components to at most `workers` parts, balanced by cost: the most expensive component that is left goes
+/// to the part with the least load. Ties go to the component and the part with the lower number.
+///
+/// `costs`: what each transaction is expected to cost, in any unit, at least 1 each; one for each transaction of the
+/// graph. They decide how long the block takes, not what it gives. `workers`: at least 1, 0 counts as 1.
+///
+/// The longest part costs at most 4/3 of what the best assignment would (Graham 1969). Cost: O(n log n).
+///
+/// # Panics
+/// When there are not as many costs as transactions.
+pub fn assign(graph: &Graph, costs: &[u64], workers: u32) -> Plan {
+    assert_eq!(costs.len(), graph.transactions() as usize, "one cost for each transaction");
+    let cost_of = |component: u32| {
+        let costs = graph.component(component).iter().map(|tx| costs[*tx as usize].max(1));
+        costs.fold(0, u64::saturating_add)
+    };
+    let mut components: Vec<(Reverse<u64>, u32)> =
+        (0..graph.components()).map(|component| (Reverse(cost_of(component)), component)).collect();
+    components.sort_unstable();
+    let mut least: BinaryHeap<Reverse<(u64, u32)>> =
+        (0..workers.clamp(1, graph.components().max(1))).map(|part| Reverse((0, part))).collect();
+    let mut part_of = vec![0u32; components.len()];
+    for (Reverse(cost), component) in components {
+        let Some(mut top) = least.peek_mut() else { break }; // never empty: at least one part
+        let Reverse((load, part)) = &mut *top;
+        *load = load.saturating_add(cost);
+        part_of[component as usize] = *part;
+    }
+    collect(graph, &part_of, least)
+}
+
+fn collect(graph: &Graph, part_of: &[u32], loads: BinaryHeap<Reverse<(u64, u32)>>) -> Plan {
+    let mut loads: Vec<(u32, u64)> = loads.into_iter().map(|Reverse((load, part))| (part, load)).collect();
+    loads.sort_unstable();
+    let mut parts: Vec<Vec<TxIndex>> = vec![Vec::new(); loads.len()];
+    for tx in 0..graph.transactions() {
+        parts[part_of[graph.component_of(tx) as usize] as usize].push(tx);
+    }
+    Plan { parts, loads: loads.into_iter().map(|(_, load)| load).collect() }
+}
+
+/// Whether to run the parts beside each other rather than the block in the leader alone.
+///
+/// `part_cost`: what it takes to start one more part, to merge what it gives and to commit it, in the unit of the costs.
+/// It is worth it when the longest part and the cost of all but the leader's take less than the whole block. So a block
+/// of one component, or a small one, runs in the leader.
+pub fn worth_it(plan: &Plan, part_cost: u64) -> bool {
+    let whole = plan.loads.iter().copied().fold(0, u64::saturating_add);
+    let longest = plan.loads.iter().copied().max().unwrap_or(0);
+    let others = plan.loads.len().saturating_sub(1) as u64;
+    longest.saturating_add(part_cost.saturating_mul(others)) < whole
+}
