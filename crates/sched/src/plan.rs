@@ -15,7 +15,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The parts; each not empty and ascending. The first one is for the leader.
+    /// The parts, each ascending; none is empty but that of an empty block. The first one is for the leader.
     pub fn parts(&self) -> &[Vec<TxIndex>] {
         &self.parts
     }

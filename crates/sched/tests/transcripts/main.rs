@@ -1,0 +1,139 @@
+//! Runs the transcripts in `testdata/`. `UPDATE_TRANSCRIPTS=1 cargo test -p chainify-sched` rewrites what they expect; a
+//! person reads the difference.
+//!
+//! A file is a list of commands, separated by empty lines; `#` begins a comment.
+//!
+//! ```text
+//! block
+//! t0 reads=- writes=a
+//! ----
+//! runs: t0
+//! ```
+//! `block` sets the block by its transactions and runs it, finishing what was handed out first. `finish t1 t0` runs it
+//! in that order. `explain` and `dot` show it. `parts workers=2 costs=3,1 part_cost=1` divides it.
+
+#![expect(clippy::unwrap_used, reason = "a test through and through")]
+
+mod notation;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use chainify_sched::explain::Explained;
+use chainify_sched::{graph, plan, AccessSet, BlockRun, Graph, TxIndex};
+use notation::Notation;
+
+/// The block that the commands of a file are about.
+#[derive(Default)]
+struct Session {
+    notation: Notation,
+    sets: Vec<AccessSet>,
+}
+
+impl Session {
+    fn command(&mut self, command: &str, input: &[&str]) -> String {
+        let (name, arguments) = command.split_once(' ').unwrap_or((command, ""));
+        if name == "block" {
+            self.sets = input.iter().map(|line| self.notation.transaction(line)).collect();
+        } else {
+            assert!(input.is_empty(), "{name} takes no lines");
+        }
+        let graph = graph::build(&self.sets);
+        let relation_name = |relation| self.notation.relation_name(relation);
+        let explained = Explained { graph: &graph, sets: &self.sets, relation_name: &relation_name };
+        match name {
+            "block" => run(&graph),
+            "finish" => finish(&graph, arguments),
+            "explain" => explained.text(),
+            "dot" => explained.dot(),
+            "parts" => parts(&graph, arguments),
+            other => panic!("no command {other}"),
+        }
+    }
+}
+
+fn names(transactions: &[TxIndex]) -> String {
+    transactions.iter().map(|tx| format!(" t{tx}")).collect()
+}
+
+fn run(graph: &Graph) -> String {
+    let (mut run, mut queue) = BlockRun::start(graph);
+    let mut out = format!("runs:{}\n", names(&queue));
+    let mut at = 0;
+    while let Some(tx) = queue.get(at).copied() {
+        at += 1;
+        let next = run.finish(tx).unwrap();
+        if !next.is_empty() {
+            writeln!(out, "after t{tx}:{}", names(&next)).unwrap();
+        }
+        queue.extend(next);
+    }
+    assert!(run.is_finished());
+    out
+}
+
+fn finish(graph: &Graph, arguments: &str) -> String {
+    let (mut run, first) = BlockRun::start(graph);
+    let mut out = format!("runs:{}\n", names(&first));
+    for tx in arguments.split_whitespace() {
+        let index = tx.strip_prefix('t').and_then(|tx| tx.parse().ok()).expect("a transaction is t and its number");
+        match run.finish(index) {
+            Ok(next) => writeln!(out, "after {tx}:{}", names(&next)).unwrap(),
+            Err(error) => writeln!(out, "error: {error}").unwrap(),
+        }
+    }
+    writeln!(out, "{}", if run.is_finished() { "finished" } else { "not finished" }).unwrap();
+    out
+}
+
+fn parts(graph: &Graph, arguments: &str) -> String {
+    let argument = |name: &str| {
+        let value = arguments.split_whitespace().find_map(|of| of.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or_else(|| panic!("parts needs {name}=")).to_string()
+    };
+    let costs: Vec<u64> =
+        argument("costs").split(',').filter(|cost| !cost.is_empty()).map(|cost| cost.parse().unwrap()).collect();
+    let plan = plan::assign(graph, &costs, argument("workers").parse().unwrap());
+    let mut out = String::new();
+    for (number, (part, load)) in plan.parts().iter().zip(plan.loads()).enumerate() {
+        writeln!(out, "part {number}, load {load}:{}", names(part)).unwrap();
+    }
+    let worth_it = plan::worth_it(&plan, argument("part_cost").parse().unwrap());
+    writeln!(out, "{}", if worth_it { "worth it" } else { "not worth it" }).unwrap();
+    out
+}
+
+/// The file as it should be.
+fn replay(text: &str) -> String {
+    let mut session = Session::default();
+    let sections = text.split("\n\n").map(|section| {
+        let asked = section.trim().split("\n----").next().unwrap_or_default();
+        let lines: Vec<&str> = asked
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or_default().trim_end())
+            .filter(|line| !line.is_empty())
+            .collect();
+        let Some((command, input)) = lines.split_first() else { return asked.to_string() };
+        format!("{asked}\n----\n{}", session.command(command, input).trim_end())
+    });
+    sections.collect::<Vec<_>>().join("\n\n") + "\n"
+}
+
+#[test]
+fn transcripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut wrong = String::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        println!("{}", path.display());
+        let found = replay(&text);
+        if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
+            std::fs::write(&path, found).unwrap();
+        } else if found != text {
+            write!(wrong, "{}:\n{found}\n", path.display()).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "found (UPDATE_TRANSCRIPTS=1 rewrites the files):\n{wrong}");
+}
