@@ -16,6 +16,8 @@ GO        ?= go
 PURE      := -p chainify-codec -p chainify-ledger -p chainify-sched
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
+# Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
+export GOWORK := off
 
 ## setup: install the Debian packages that are missing; check Go and Rust
 .PHONY: setup
@@ -57,10 +59,10 @@ check: setup
 test-rust: setup
 	$(CARGO) test --locked $(PURE)
 
-## test-go: unit, property and conformance tests of the Go module
+## test-go: unit, property and conformance tests of the Go modules
 .PHONY: test-go
 test-go: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race ./...'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race ./... && cd ../bench && $(GO) test ./...'
 
 ## installcheck: pg_regress and isolation tests of the extension
 .PHONY: installcheck
@@ -74,7 +76,15 @@ e2e: pgtree build-node
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 8m -v ./e2e
 
-## test: everything above, in the order in which it fails cheapest; what CI runs
+## bench: measure beside PostgreSQL alone (BENCH=executor; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
+BENCH   ?= all
+REPEAT  ?= 5
+SECONDS ?= 1
+.PHONY: bench
+bench: pgtree
+	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+
+## test: everything above but bench, in the order in which it fails cheapest; what CI runs
 .PHONY: test
 test:
 	@scripts/stages check test-rust build test-go installcheck e2e

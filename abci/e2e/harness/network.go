@@ -17,7 +17,7 @@ const marker = ".chainify-network"
 type Config struct {
 	Dir           string // everything is kept under it; emptied first when an earlier network made it
 	PG            string // prefix of a PostgreSQL tree with the extension: PG/lib/postgresql/15, PG/share/postgresql/15
-	Chainify      string // the node's binary
+	Chainify      string // the node's binary; empty when no node will be started
 	Database      string // made in every cluster
 	Organisations []string
 }
@@ -56,8 +56,10 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 			return nil, err
 		}
 	}
-	if err := copyProgram(cfg.Chainify, n.chainify); err != nil {
-		return nil, fmt.Errorf("copy the node's binary: %w", err)
+	if cfg.Chainify != "" {
+		if err := copyProgram(cfg.Chainify, n.chainify); err != nil {
+			return nil, fmt.Errorf("copy the node's binary: %w", err)
+		}
 	}
 	base, err := freePorts(len(cfg.Organisations))
 	if err != nil {

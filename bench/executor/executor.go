@@ -1,0 +1,118 @@
+// Package executor measures one organisation's block executor beside PostgreSQL alone. Two clusters with the same
+// settings hold the same tables: one without a trace of Chainify, one with the tables on the ledger. There is no
+// network and no order: blocks are made here and run as the node runs them.
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+
+	"github.com/chainify-db/chainify/bench/chart"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// DefaultClients are the client counts of pgbench.
+var DefaultClients = []int{1, 2, 4, 8, 16, 24}
+
+// Config is one run.
+type Config struct {
+	Dir, PG, Out     string
+	Seed             uint64
+	Repeat, Seconds  int
+	Customers, Block int
+	Clients          []int
+	Progress         io.Writer
+}
+
+// system is one of what is compared. measure does it once and says what it saw.
+type system struct {
+	name    string
+	point   float64
+	on      *site
+	measure func(ctx context.Context, repetition int) (report.Sample, error)
+}
+
+// Run measures all systems, interleaved, and adds series, figures and plots.
+func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
+	sites, err := open(ctx, cfg, r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sites.close()) }()
+	systems := sites.systems(cfg)
+	if err := warmUp(ctx, systems, cfg.Progress); err != nil {
+		return err
+	}
+	for repetition := 1; repetition <= cfg.Repeat; repetition++ {
+		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
+			return err
+		}
+	}
+	if r.Machine["fsync_ms_after"], err = machine.Fsync(sites.network.Dir, 100); err != nil {
+		return err
+	}
+	if err := figures(r); err != nil {
+		return err
+	}
+	return draw(cfg, r)
+}
+
+// warmUp runs every block system and one pgbench once, so that caches are filled and plans are made.
+func warmUp(ctx context.Context, systems []system, progress io.Writer) error {
+	for i, s := range systems {
+		if i > 0 && s.point != 0 { // another client count of pgbench
+			continue
+		}
+		if _, err := s.measure(ctx, 0); err != nil {
+			return fmt.Errorf("warm up %s: %w", s.name, err)
+		}
+	}
+	fmt.Fprintf(progress, "warm; %d measurements in each repetition\n", len(systems))
+	return nil
+}
+
+// repeat measures every system once, in an order of this repetition.
+func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r *report.Report) error {
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)))
+	for done, i := range random.Perm(len(systems)) {
+		s := systems[i]
+		if err := s.on.vacuum(ctx); err != nil {
+			return err
+		}
+		load := machine.Load()
+		sample, err := s.measure(ctx, repetition)
+		if err != nil {
+			return fmt.Errorf("%s, repetition %d: %w", s.name, repetition, err)
+		}
+		sample.Repetition, sample.Load = repetition, load
+		r.Add(s.name, s.point, "tx/s", sample)
+		fmt.Fprintf(cfg.Progress, "repetition %d/%d, %2d/%d: %-24s %3.0f  %7.0f tx/s, %5.1f us of server CPU each, load %.1f\n",
+			repetition, cfg.Repeat, done+1, len(systems), s.name, s.point, sample.Value, sample.ServerCPUUS, load)
+	}
+	return nil
+}
+
+func draw(cfg Config, r *report.Report) error {
+	c := chart.Chart{
+		Title: fmt.Sprintf("Smallbank, %d customers, blocks of %d", cfg.Customers, cfg.Block),
+		X:     "pgbench clients", Y: "transactions per second",
+	}
+	for _, name := range []string{pgbenchOn, pgbenchOff} {
+		line := chart.Line{Name: name}
+		for _, clients := range cfg.Clients {
+			if s := r.Find(name, float64(clients)); s != nil {
+				line.Points = append(line.Points, chart.Point{X: s.Point, Spread: s.Spread})
+			}
+		}
+		c.Lines = append(c.Lines, line)
+	}
+	for _, name := range []string{blockFunction, blockParameters, blockLiteral, loopPlain} {
+		c.Levels = append(c.Levels, chart.Level{Name: name, Spread: r.Find(name, 0).Spread})
+	}
+	return c.Write(cfg.Out, filepath.Base(r.Name))
+}

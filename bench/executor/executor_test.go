@@ -1,0 +1,136 @@
+package executor
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// config is a tiny run against the tree that the environment names.
+func config(t *testing.T) Config {
+	t.Helper()
+	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
+	if tree == "" {
+		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
+	}
+	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return Config{Dir: dir, PG: tree, Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, Block: 64, Clients: []int{2}}
+}
+
+// Comparing systems means nothing unless they do the same work: after the same blocks the tables are the same, however
+// the transactions were spelled. Few customers, so that transactions meet and amounts run out.
+func TestAllSystemsDoTheSameWork(t *testing.T) {
+	cfg := config(t)
+	cfg.Customers = 10
+	r := &report.Report{Versions: map[string]string{}, Settings: map[string]any{}}
+	s, err := open(t.Context(), cfg, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := newChain(t.Context(), s.ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bank := workload.NewSmallbank(cfg.Seed, 0, int64(cfg.Customers))
+	for _, form := range []workload.Form{workload.Function, workload.Parameters, workload.Literal} {
+		calls := bank.Block(500)
+		raw, err := c.encode(wire.Kind_KIND_SQL, spelled(calls, form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.run(t.Context(), raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := runLoop(t.Context(), s.plain.conn, "run_block", calls); err != nil {
+			t.Fatal(err)
+		}
+		if ledger, plain := balances(t, s.ledger), balances(t, s.plain); ledger != plain {
+			t.Fatalf("seed %d: after a block of %s the ledger holds\n%s\nthe plain tables\n%s", cfg.Seed, form, ledger, plain)
+		}
+	}
+}
+
+func balances(t *testing.T, s *site) (text string) {
+	t.Helper()
+	err := s.conn.QueryRow(t.Context(), `SELECT string_agg(format('%s: %s %s', custid, s.balance, k.balance), E'\n' ORDER BY custid)
+		FROM smallbank.savings s JOIN smallbank.checking k USING (custid)`).Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The whole benchmark, tiny, against real servers.
+func TestTheBenchmarkRuns(t *testing.T) {
+	r := &report.Report{Name: "executor", Versions: map[string]string{}, Settings: map[string]any{}}
+	var progress strings.Builder
+	out := t.TempDir()
+	cfg := config(t)
+	cfg.Out, cfg.Progress = out, &progress
+	if err := Run(t.Context(), cfg, r); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	if len(r.Series) != 7 {
+		t.Errorf("%d systems were measured, want 7:\n%s", len(r.Series), progress.String())
+	}
+	for _, s := range r.Series {
+		if len(s.Samples) != 1 || s.Spread.Median <= 0 || s.CPU.Median <= 0 {
+			t.Errorf("%s: %+v", s.System, s)
+		}
+	}
+	ids := map[string]bool{}
+	for _, f := range r.Figures {
+		if ids[f.ID] || f.Unit == "" || f.How == "" || f.Value <= 0 {
+			t.Errorf("figure %+v", f)
+		}
+		ids[f.ID] = true
+	}
+	for id := range targets {
+		if !ids[id] {
+			t.Errorf("there is a target for %s, which is no figure", id)
+		}
+	}
+	for _, plot := range []string{"executor.svg", "executor.png"} {
+		if _, err := os.Stat(filepath.Join(out, plot)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPgbenchIsRead(t *testing.T) {
+	const printed = `transaction type: multiple scripts
+number of transactions actually processed: 12345
+number of failed transactions: 0 (0.000%)
+initial connection time = 3.210 ms
+tps = 6172.500000 (without initial connection time)
+SQL script 1: balance.sql
+ - 100 transactions (16.6% of total, tps = 1000.000000)
+`
+	rate, processed, err := readPgbench(printed)
+	if err != nil || rate != 6172.5 || processed != 12345 {
+		t.Errorf("%v, %v, %v", rate, processed, err)
+	}
+	for _, bad := range []string{"", strings.Replace(printed, "12345", "0", 1), strings.Replace(printed, "tps = 6172.500000", "tps = 0.000000", 1)} {
+		if _, _, err := readPgbench(bad); err == nil {
+			t.Errorf("read a result in %q", bad)
+		}
+	}
+}

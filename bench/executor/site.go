@@ -1,0 +1,234 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+const (
+	database = "bank"
+	role     = "bank" // of clients, in both clusters
+)
+
+// settings of both clusters. Neither checkpoints nor autovacuum start within a measurement: whose they are would be chance.
+// Each system is preceded by a VACUUM outside of the measured time.
+var settings = map[string]string{
+	"shared_buffers":     "'512MB'",
+	"max_wal_size":       "'16GB'",
+	"checkpoint_timeout": "'1h'",
+	"autovacuum":         "off",
+}
+
+// sites are the two clusters.
+type sites struct {
+	network       *harness.Network
+	plain, ledger *site
+	scripts       []string // of pgbench
+}
+
+// site is one cluster with its session.
+type site struct {
+	organisation *harness.Organisation
+	conn         *pgx.Conn // the superuser's, for what is not measured
+	postmaster   int
+	tables       []string
+}
+
+// open makes and fills both clusters and puts the tables of one on the ledger.
+func open(ctx context.Context, cfg Config, r *report.Report) (s *sites, err error) {
+	network, err := harness.New(ctx, harness.Config{Dir: cfg.Dir, PG: cfg.PG, Database: database, Organisations: []string{"plain", "ledger"}})
+	if err != nil {
+		return nil, err
+	}
+	s = &sites{network: network}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if err := network.Each(func(o *harness.Organisation) error { return o.Cluster.Configure(settings) }); err != nil {
+		return nil, err
+	}
+	if err := network.Organisation("ledger").Cluster.Configure(map[string]string{"shared_preload_libraries": "'chainify'"}); err != nil {
+		return nil, err
+	}
+	if err := network.StartDatabases(ctx); err != nil {
+		return nil, err
+	}
+	if s.plain, err = prepare(ctx, network.Organisation("plain"), cfg.Customers, "CREATE ROLE "+role+" LOGIN"); err != nil {
+		return nil, err
+	}
+	if s.ledger, err = prepare(ctx, network.Organisation("ledger"), cfg.Customers,
+		"CREATE EXTENSION chainify; CREATE ROLE "+role+" LOGIN IN ROLE chainify_client; CREATE ROLE dba IN ROLE chainify_admin;"+
+			"CREATE ROLE "+harness.NodeRole+" LOGIN IN ROLE chainify_node"); err != nil {
+		return nil, err
+	}
+	if err := s.writeScripts(network.Dir); err != nil {
+		return nil, err
+	}
+	return s, s.describe(ctx, r)
+}
+
+// prepare makes roles, tables and functions of one cluster.
+func prepare(ctx context.Context, o *harness.Organisation, customers int, roles string) (*site, error) {
+	conn, err := o.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{organisation: o, conn: conn, tables: workload.SmallbankTables}
+	if s.postmaster, err = machine.Parent(int(conn.PgConn().PID())); err != nil {
+		return s, err
+	}
+	grants := "GRANT USAGE ON SCHEMA smallbank TO " + role + "; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA smallbank TO " + role
+	for _, sql := range []string{roles, workload.SmallbankSQL, fmt.Sprintf("SELECT smallbank.fill(%d)", customers), grants, "VACUUM ANALYZE", "CHECKPOINT"} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return s, fmt.Errorf("prepare cluster %s: %w", o.Name, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *sites) writeScripts(dir string) error {
+	for name, text := range workload.PgbenchScripts() {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+		s.scripts = append(s.scripts, path)
+	}
+	return nil
+}
+
+// describe records machine, versions and settings.
+func (s *sites) describe(ctx context.Context, r *report.Report) (err error) {
+	if r.Machine, err = machine.Facts(s.network.Dir); err != nil {
+		return err
+	}
+	var version string
+	if err := s.plain.conn.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
+		return err
+	}
+	r.Versions["postgresql"] = version
+	for _, site := range []*site{s.plain, s.ledger} {
+		rows, err := site.conn.Query(ctx, `SELECT name, setting || coalesce(' ' || unit, '') FROM pg_settings
+			WHERE source = 'configuration file' AND name NOT IN ('port', 'unix_socket_directories') ORDER BY name`)
+		if err != nil {
+			return err
+		}
+		found := map[string]string{}
+		var name, value string
+		if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { found[name] = value; return nil }); err != nil {
+			return err
+		}
+		r.Settings[site.organisation.Name] = found
+	}
+	return nil
+}
+
+func (s *sites) close() error { return s.network.Close() }
+
+func (s *site) vacuum(ctx context.Context) error {
+	for _, table := range s.tables {
+		if _, err := s.conn.Exec(ctx, "VACUUM "+table); err != nil {
+			return fmt.Errorf("vacuum %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// cpu measures the cluster's processor time while do runs.
+func (s *site) cpu(do func() error) (time.Duration, error) {
+	before, err := machine.TreeCPU(s.postmaster)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := machine.TreeCPU(s.postmaster)
+	return after - before, err
+}
+
+// chain drives execute_block as the node does: one session, one block at a time, committed durably.
+type chain struct {
+	conn     *pgx.Conn
+	author   workload.Author
+	number   int64
+	previous []byte
+	nonce    uint64
+}
+
+// newChain names the chain and attaches the tables in its first block.
+func newChain(ctx context.Context, s *site) (*chain, error) {
+	conn, err := s.organisation.Cluster.Connect(ctx, database, harness.NodeRole)
+	if err != nil {
+		return nil, err
+	}
+	c := &chain{conn: conn, author: workload.Author{ChainID: "bench", Organisation: "acme", Role: "dba"}, previous: make([]byte, 32)}
+	if _, err := conn.Exec(ctx, `SELECT chainify_node.init($1, $2, '[]')`, c.author.ChainID, c.author.Organisation); err != nil {
+		return nil, fmt.Errorf("name the chain: %w", err)
+	}
+	attach := "ATTACH TABLE "
+	for i, table := range s.tables {
+		if i > 0 {
+			attach += ", "
+		}
+		attach += table
+	}
+	raw, err := c.encode(wire.Kind_KIND_DEPLOY, []workload.Statement{{SQL: attach}})
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := c.run(ctx, raw); err != nil {
+		return nil, fmt.Errorf("attach the tables: %w", err)
+	}
+	c.author.Role = role
+	return c, nil
+}
+
+func (c *chain) encode(kind wire.Kind, statements []workload.Statement) ([]byte, error) {
+	raw, err := c.author.Transactions(kind, c.nonce, statements)
+	c.nonce += uint64(len(statements))
+	return raw, err
+}
+
+// run executes one block and commits it; a transaction that fails is an error. It says how long execution (with the way to
+// the server) and the durable COMMIT took.
+func (c *chain) run(ctx context.Context, transactions []byte) (execute, commit time.Duration, err error) {
+	started := time.Now()
+	if _, err := c.conn.Exec(ctx, "BEGIN"); err != nil {
+		return 0, 0, err
+	}
+	number := c.number + 1
+	var hash []byte
+	var states, messages []*string
+	err = c.conn.QueryRow(ctx, `SELECT hash, sqlstates, messages FROM chainify_node.execute_block($1, $2, $3, $4, $5)`,
+		number, number, number*1_000_000, c.previous, transactions).Scan(&hash, &states, &messages)
+	if err != nil {
+		return 0, 0, fmt.Errorf("execute block %d: %w", number, err)
+	}
+	executed := time.Now()
+	if _, err := c.conn.Exec(ctx, "COMMIT"); err != nil {
+		return 0, 0, fmt.Errorf("commit block %d: %w", number, err)
+	}
+	done := time.Now()
+	c.number, c.previous = number, hash
+	for i, state := range states {
+		if state != nil {
+			return 0, 0, fmt.Errorf("block %d: transaction %d failed: %s (SQLSTATE %s)", number, i, *messages[i], *state)
+		}
+	}
+	return executed.Sub(started), done.Sub(executed), nil
+}

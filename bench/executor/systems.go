@@ -1,0 +1,209 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// The systems compared.
+const (
+	pgbenchOn       = "pgbench, sync on"
+	pgbenchOff      = "pgbench, sync off"
+	blockFunction   = "block, functions"
+	blockParameters = "block, parameters"
+	blockLiteral    = "block, literal"
+	loopPlain       = "no ledger, loop"
+	loopSubxact     = "no ledger, subtransactions"
+)
+
+// threads of pgbench: one for each of the two cores the figures are stated for.
+const threads = 2
+
+// systems lists what is compared; the first is a pgbench.
+func (s *sites) systems(cfg Config) []system {
+	var out []system
+	for _, clients := range cfg.Clients {
+		out = append(out,
+			system{pgbenchOn, float64(clients), s.plain, s.pgbench(cfg, clients, "on")},
+			system{pgbenchOff, float64(clients), s.plain, s.pgbench(cfg, clients, "off")})
+	}
+	blocks := &blockRunner{site: s.ledger, cfg: cfg}
+	// One stream for all: the n-th block holds the same transactions in each of these systems.
+	bank := func() *workload.Smallbank { return workload.NewSmallbank(cfg.Seed, 0, int64(cfg.Customers)) }
+	return append(out,
+		system{blockFunction, 0, s.ledger, blocks.measure(bank(), workload.Function)},
+		system{blockParameters, 0, s.ledger, blocks.measure(bank(), workload.Parameters)},
+		system{blockLiteral, 0, s.ledger, blocks.measure(bank(), workload.Literal)},
+		system{loopPlain, 0, s.plain, s.loop(cfg, bank(), "run_block")},
+		system{loopSubxact, 0, s.plain, s.loop(cfg, bank(), "run_block_subtransactions")})
+}
+
+var (
+	ratePattern      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
+	processedPattern = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
+)
+
+// pgbench runs one call per transaction from some clients, each transaction committed by itself.
+func (s *sites) pgbench(cfg Config, clients int, synchronousCommit string) func(context.Context, int) (report.Sample, error) {
+	return func(ctx context.Context, repetition int) (report.Sample, error) {
+		cluster := s.plain.organisation.Cluster
+		args := []string{
+			"-h", cluster.SocketDir, "-p", fmt.Sprint(cluster.Port), "-U", role, "-n", "-M", "prepared",
+			"-c", fmt.Sprint(clients), "-j", fmt.Sprint(min(clients, threads)), "-T", fmt.Sprint(cfg.Seconds),
+			"-D", fmt.Sprintf("customers=%d", cfg.Customers), "--random-seed", fmt.Sprint(cfg.Seed + uint64(repetition)),
+		}
+		for _, script := range s.scripts {
+			args = append(args, "-f", script)
+		}
+		cmd := exec.CommandContext(ctx, cluster.Bin("pgbench"), append(args, database)...)
+		cmd.Env = []string{"PGOPTIONS=-c synchronous_commit=" + synchronousCommit, "LC_ALL=C.UTF-8"}
+		var text []byte
+		cpu, err := s.plain.cpu(func() (err error) {
+			if text, err = cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("pgbench: %w\n%s", err, text)
+			}
+			return nil
+		})
+		if err != nil {
+			return report.Sample{}, err
+		}
+		rate, processed, err := readPgbench(string(text))
+		if err != nil {
+			return report.Sample{}, err
+		}
+		return report.Sample{
+			Value: rate, Transactions: processed, Seconds: float64(processed) / rate,
+			ServerCPUUS: perTransaction(cpu, processed),
+		}, nil
+	}
+}
+
+// readPgbench finds the rate and the number of transactions in what pgbench prints.
+func readPgbench(text string) (rate float64, processed int, err error) {
+	r, n := ratePattern.FindStringSubmatch(text), processedPattern.FindStringSubmatch(text)
+	if r == nil || n == nil {
+		return 0, 0, fmt.Errorf("pgbench printed no result:\n%s", text)
+	}
+	if rate, err = strconv.ParseFloat(r[1], 64); err != nil {
+		return 0, 0, err
+	}
+	if processed, err = strconv.Atoi(n[1]); err != nil {
+		return 0, 0, err
+	}
+	if rate <= 0 || processed == 0 {
+		return 0, 0, fmt.Errorf("pgbench processed nothing:\n%s", text)
+	}
+	return rate, processed, nil
+}
+
+func perTransaction(cpu time.Duration, transactions int) float64 {
+	return float64(cpu.Microseconds()) / float64(transactions)
+}
+
+// blockRunner runs blocks on the ledger; all forms share its chain.
+type blockRunner struct {
+	site  *site
+	cfg   Config
+	chain *chain
+}
+
+func (b *blockRunner) measure(bank *workload.Smallbank, form workload.Form) func(context.Context, int) (report.Sample, error) {
+	return func(ctx context.Context, _ int) (sample report.Sample, err error) {
+		if b.chain == nil {
+			if b.chain, err = newChain(ctx, b.site); err != nil {
+				return sample, err
+			}
+		}
+		var executing, committing time.Duration
+		sample, err = blocks(b.site, b.cfg, func() (time.Duration, error) {
+			raw, err := b.chain.encode(wire.Kind_KIND_SQL, spelled(bank.Block(b.cfg.Block), form))
+			if err != nil {
+				return 0, err
+			}
+			execute, commit, err := b.chain.run(ctx, raw)
+			executing, committing = executing+execute, committing+commit
+			return execute + commit, err
+		})
+		if err != nil {
+			return sample, err
+		}
+		count := float64(sample.Transactions / b.cfg.Block)
+		sample.Detail = map[string]float64{
+			"execute_ms_per_block": executing.Seconds() * 1000 / count,
+			"commit_ms_per_block":  committing.Seconds() * 1000 / count,
+		}
+		return sample, nil
+	}
+}
+
+// spelled gives the statements of calls in one form.
+func spelled(calls []workload.Call, form workload.Form) []workload.Statement {
+	out := make([]workload.Statement, len(calls))
+	for i, call := range calls {
+		out[i] = call.Statement(form)
+	}
+	return out
+}
+
+// blocks runs one block after the other until they took the seconds of a measurement. Making a block is not
+// counted: one gives the time that counts.
+func blocks(s *site, cfg Config, one func() (time.Duration, error)) (report.Sample, error) {
+	var busy time.Duration
+	transactions := 0
+	cpu, err := s.cpu(func() error {
+		for busy < time.Duration(cfg.Seconds)*time.Second {
+			took, err := one()
+			if err != nil {
+				return err
+			}
+			busy += took
+			transactions += cfg.Block
+		}
+		return nil
+	})
+	if err != nil {
+		return report.Sample{}, err
+	}
+	return report.Sample{
+		Value: float64(transactions) / busy.Seconds(), Transactions: transactions, Seconds: busy.Seconds(),
+		ServerCPUUS: perTransaction(cpu, transactions),
+	}, nil
+}
+
+// loop runs the calls of a block by a PL/pgSQL loop in one transaction without a ledger.
+func (s *sites) loop(cfg Config, bank *workload.Smallbank, function string) func(context.Context, int) (report.Sample, error) {
+	var conn *pgx.Conn
+	return func(ctx context.Context, _ int) (sample report.Sample, err error) {
+		if conn == nil {
+			if conn, err = s.plain.organisation.Cluster.Connect(ctx, database, role); err != nil {
+				return sample, err
+			}
+		}
+		return blocks(s.plain, cfg, func() (time.Duration, error) {
+			calls := bank.Block(cfg.Block)
+			started := time.Now()
+			err := runLoop(ctx, conn, function, calls)
+			return time.Since(started), err
+		})
+	}
+}
+
+// runLoop runs calls by one of the PL/pgSQL loops, in one transaction.
+func runLoop(ctx context.Context, conn *pgx.Conn, function string, calls []workload.Call) error {
+	kinds, c, d, v := make([]int32, len(calls)), make([]int64, len(calls)), make([]int64, len(calls)), make([]int64, len(calls))
+	for i, call := range calls {
+		kinds[i], c[i], d[i], v[i] = int32(call.Kind), call.C, call.D, call.V
+	}
+	_, err := conn.Exec(ctx, "SELECT smallbank."+function+"($1::int[], $2::bigint[], $3::bigint[], $4::bigint[]::numeric[])", kinds, c, d, v)
+	return err
+}

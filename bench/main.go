@@ -1,0 +1,147 @@
+// Command bench measures Chainify beside PostgreSQL and writes what it saw: bench/out/<name>.json, .svg, .png and a
+// table. See bench/README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+type options struct {
+	bench, pg, dir, out               string
+	seed                              uint64
+	repeat, seconds, customers, block int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.StringVar(&o.bench, "bench", "all", "what to measure: "+known()+"; several separated by commas")
+	f.StringVar(&o.pg, "pg", "", "PostgreSQL tree with the extension (make pgtree); empty: where make puts it")
+	f.StringVar(&o.dir, "dir", "", "where databases are kept while it runs; empty: beside the tree")
+	f.StringVar(&o.out, "out", filepath.Join("bench", "out"), "where results are written")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
+	f.IntVar(&o.repeat, "repeat", 5, "repetitions of each measurement")
+	f.IntVar(&o.seconds, "seconds", 1, "length of each measurement")
+	f.IntVar(&o.customers, "customers", 100_000, "Smallbank customers")
+	f.IntVar(&o.block, "block", 4096, "transactions of a block")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	for name, v := range map[string]int{"repeat": o.repeat, "seconds": o.seconds, "block": o.block} {
+		if v < 1 {
+			return o, fmt.Errorf("-%s is %d, want at least 1", name, v)
+		}
+	}
+	if o.customers < 2 {
+		return o, fmt.Errorf("-customers is %d, want at least 2", o.customers)
+	}
+	return o, o.places()
+}
+
+// places fills in the directories that were left open.
+func (o *options) places() error {
+	if o.pg != "" && o.dir != "" {
+		return nil
+	}
+	out, err := exec.Command(filepath.Join("scripts", "state-dir")).Output()
+	if err != nil {
+		return fmt.Errorf("find the private PostgreSQL (run this from the root of the repository, or give -pg and -dir): %w", err)
+	}
+	state := strings.TrimSpace(string(out))
+	if o.pg == "" {
+		o.pg = filepath.Join(state, "pg")
+	}
+	if o.dir == "" {
+		o.dir = filepath.Join(state, "bench")
+	}
+	return nil
+}
+
+func run(ctx context.Context, args []string, w io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if o.out, err = filepath.Abs(o.out); err != nil {
+		return err
+	}
+	list, err := chosen(o.bench)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(o.pg, "lib", "postgresql", "15", "lib", "chainify.so")); err != nil {
+		return fmt.Errorf("no PostgreSQL with the extension in %s: run `make pgtree` first", o.pg)
+	}
+	var missed []string
+	for _, b := range list {
+		r, err := measure(ctx, b, o, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		missed = append(missed, r.Missed()...)
+	}
+	if len(missed) > 0 {
+		fmt.Fprintf(w, "targets missed: %s\n", strings.Join(missed, ", "))
+	}
+	return nil
+}
+
+// measure runs one benchmark, prints its tables and writes its files.
+func measure(ctx context.Context, b benchmark, o options, w io.Writer) (*report.Report, error) {
+	started := time.Now()
+	r := &report.Report{
+		Name: b.name, About: b.about, Started: started.UTC(),
+		Command:    fmt.Sprintf("go run ./bench -bench %s -seed %d -repeat %d -seconds %d -customers %d -block %d", b.name, o.seed, o.repeat, o.seconds, o.customers, o.block),
+		Versions:   map[string]string{"chainify": machine.Commit(), "go": runtime.Version()},
+		Parameters: map[string]any{"seed": o.seed, "repeat": o.repeat, "seconds": o.seconds, "customers": o.customers, "block": o.block},
+		Settings:   map[string]any{},
+	}
+	fmt.Fprintf(w, "%s: %s\nseed %d, %d repetitions of %d s, %d customers, blocks of %d\n", b.name, b.about, o.seed, o.repeat, o.seconds, o.customers, o.block)
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return nil, err
+	}
+	if err := b.run(ctx, o, r, w); err != nil {
+		return nil, err
+	}
+	r.TookS = time.Since(started).Seconds()
+	if err := r.Print(w); err != nil {
+		return nil, err
+	}
+	path, err := r.Write(o.out)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(w, "\n%s and its plot, after %.0f s\n", path, r.TookS)
+	return r, nil
+}

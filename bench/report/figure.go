@@ -1,0 +1,85 @@
+package report
+
+import (
+	"fmt"
+	"math"
+)
+
+// Figure is one number that the run answers for.
+type Figure struct {
+	ID     string  `json:"id"`
+	Value  float64 `json:"value"`
+	Min    float64 `json:"min"` // the range of the repetitions
+	Max    float64 `json:"max"`
+	Unit   string  `json:"unit"`
+	Target string  `json:"target"` // such as ">= 1.5"; empty: measured, nothing promised
+	Holds  *bool   `json:"holds"`  // null without a target
+	How    string  `json:"how"`
+}
+
+// Target is a bound on a figure; the zero value promises nothing.
+type Target struct {
+	AtMost bool // otherwise at least
+	Value  float64
+	set    bool
+}
+
+// AtLeast is a target from below.
+func AtLeast(v float64) Target { return Target{Value: v, set: true} }
+
+// AtMost is a target from above.
+func AtMost(v float64) Target { return Target{AtMost: true, Value: v, set: true} }
+
+// Holds says whether a value meets the target. NaN meets none.
+func (t Target) Holds(v float64) bool {
+	if t.AtMost {
+		return v <= t.Value
+	}
+	return v >= t.Value
+}
+
+func (t Target) String() string {
+	switch {
+	case !t.set:
+		return ""
+	case t.AtMost:
+		return fmt.Sprintf("<= %g", t.Value)
+	}
+	return fmt.Sprintf(">= %g", t.Value)
+}
+
+// AddFigure judges the median of the values and keeps it. Values that are none (no repetition, not a number) are
+// an error: such a figure must not look like a result.
+func (r *Report) AddFigure(id string, values []float64, unit string, target Target, how string) error {
+	s := SpreadOf(values)
+	if s.Count == 0 || math.IsNaN(s.Median) || math.IsInf(s.Median, 0) {
+		return fmt.Errorf("figure %s has no value", id)
+	}
+	f := Figure{ID: id, Value: s.Median, Min: s.Min, Max: s.Max, Unit: unit, Target: target.String(), How: how}
+	if target.set {
+		holds := target.Holds(s.Median)
+		f.Holds = &holds
+	}
+	r.Figures = append(r.Figures, f)
+	return nil
+}
+
+// AddRatio keeps the ratio of two series, taken within each repetition.
+func (r *Report) AddRatio(id string, a, b []float64, target Target, how string) error {
+	ratios, err := Ratios(a, b)
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", id, err)
+	}
+	return r.AddFigure(id, ratios, "ratio", target, how)
+}
+
+// Missed lists the figures whose target does not hold.
+func (r *Report) Missed() []string {
+	var out []string
+	for _, f := range r.Figures {
+		if f.Holds != nil && !*f.Holds {
+			out = append(out, f.ID)
+		}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+)
+
+// Print writes series and figures as tables for a terminal.
+func (r *Report) Print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\nsystem\tat\tmedian\trange\tunit\tserver CPU\n")
+	for _, s := range r.Series {
+		point := ""
+		if s.Point != 0 {
+			point = number(s.Point)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s to %s\t%s\t%.1f us/tx\n", s.System, point, number(s.Spread.Median),
+			number(s.Spread.Min), number(s.Spread.Max), s.Unit, s.CPU.Median)
+	}
+	fmt.Fprintf(t, "\nfigure\tmedian\trange\tunit\ttarget\tholds\n")
+	for _, f := range r.Figures {
+		fmt.Fprintf(t, "%s\t%s\t%s to %s\t%s\t%s\t%s\n", f.ID, number(f.Value), number(f.Min), number(f.Max), f.Unit, f.Target, verdict(f.Holds))
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(t, "note: %s\n", note)
+	}
+	return t.Flush()
+}
+
+func verdict(holds *bool) string {
+	switch {
+	case holds == nil:
+		return ""
+	case *holds:
+		return "yes"
+	}
+	return "NO"
+}
+
+// number prints three significant digits below a thousand, and thousands separated above.
+func number(v float64) string {
+	if math.Abs(v) < 1000 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	digits := fmt.Sprintf("%.0f", math.Abs(v))
+	var groups []string
+	for len(digits) > 3 {
+		groups = append([]string{digits[len(digits)-3:]}, groups...)
+		digits = digits[:len(digits)-3]
+	}
+	text := strings.Join(append([]string{digits}, groups...), ",")
+	if v < 0 {
+		return "-" + text
+	}
+	return text
+}

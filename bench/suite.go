@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/chainify-db/chainify/bench/executor"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// benchmark is one of `make bench BENCH=…`.
+type benchmark struct {
+	name, about string
+	// run measures into the report; it draws into the output directory and prints its progress.
+	run func(ctx context.Context, o options, r *report.Report, progress io.Writer) error
+}
+
+var benchmarks = []benchmark{
+	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank, no network", runExecutor},
+}
+
+// chosen gives the benchmarks named, separated by commas; all for "all".
+func chosen(names string) ([]benchmark, error) {
+	if names == "all" {
+		return benchmarks, nil
+	}
+	var out []benchmark
+	for name := range strings.SplitSeq(names, ",") {
+		found := false
+		for _, b := range benchmarks {
+			if b.name == name {
+				out, found = append(out, b), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no benchmark %q: there are %s", name, known())
+		}
+	}
+	return out, nil
+}
+
+func known() string {
+	names := make([]string, len(benchmarks))
+	for i, b := range benchmarks {
+		names[i] = b.name
+	}
+	return strings.Join(names, ", ") + ", all"
+}
+
+func runExecutor(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	return executor.Run(ctx, executor.Config{
+		Dir: o.dir, PG: o.pg, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, Block: o.block, Clients: executor.DefaultClients, Progress: progress,
+	}, r)
+}

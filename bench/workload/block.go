@@ -1,0 +1,33 @@
+package workload
+
+import (
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Author is in whose name transactions are written, and the chain they are for.
+type Author struct {
+	ChainID, Organisation, Role string
+}
+
+// Transactions encodes statements as chainify_node.execute_block takes them. Nonces count from the given one: the
+// same statement twice is two transactions.
+func (a Author) Transactions(kind wire.Kind, nonce uint64, statements []Statement) ([]byte, error) {
+	raw := make([][]byte, len(statements))
+	for i, s := range statements {
+		p := &wire.Proposal{
+			ChainId: a.ChainID, Client: &wire.Client{Organisation: a.Organisation, Role: a.Role},
+			Nonce: nonce + uint64(i), ValidUntilHeight: 1, Kind: kind, Sql: s.SQL,
+		}
+		for j, v := range s.Values {
+			p.Parameters = append(p.Parameters, &wire.Parameter{Type: s.Types[j], Text: v})
+		}
+		proposal := wire.Encode(p)
+		if _, err := wire.DecodeProposal(proposal); err != nil {
+			return nil, fmt.Errorf("encode transaction %d: %w", i, err)
+		}
+		raw[i] = wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}})
+	}
+	return wire.EncodeTransactions(raw), nil
+}

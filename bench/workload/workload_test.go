@@ -1,0 +1,110 @@
+package workload
+
+import (
+	"encoding/binary"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+func TestTheSameSeedGivesTheSameTransactions(t *testing.T) {
+	a, b := NewSmallbank(7, 1, 1000), NewSmallbank(7, 1, 1000)
+	first := a.Block(500)
+	if !reflect.DeepEqual(first, b.Block(500)) {
+		t.Fatal("two streams of one seed differ")
+	}
+	if reflect.DeepEqual(first, a.Block(500)) {
+		t.Fatal("the second block repeats the first")
+	}
+	for name, other := range map[string]*Smallbank{"seed": NewSmallbank(8, 1, 1000), "stream": NewSmallbank(7, 2, 1000)} {
+		if reflect.DeepEqual(first, other.Block(500)) {
+			t.Fatalf("another %s gives the same transactions", name)
+		}
+	}
+}
+
+func TestDrawsStayInTheirBoundsAndReachThem(t *testing.T) {
+	const customers = 3
+	seen := map[int]int{}
+	reached := map[int64]bool{}
+	for _, c := range NewSmallbank(1, 1, customers).Block(6000) {
+		if c.C < 1 || c.C > customers || c.D < 1 || c.D > customers || c.C == c.D {
+			t.Fatalf("customers of %+v", c)
+		}
+		if k := kinds[c.Kind]; c.V < k.vMin || c.V > k.vMax {
+			t.Fatalf("amount of %+v, want %d to %d", c, k.vMin, k.vMax)
+		}
+		seen[c.Kind]++
+		reached[c.C], reached[customers+c.D] = true, true
+	}
+	if len(seen) != len(kinds) || len(reached) != 2*customers {
+		t.Fatalf("kinds %v, customers %v", seen, reached)
+	}
+	for k, n := range seen {
+		if n < 850 || n > 1150 { // five standard deviations around 1000
+			t.Errorf("%s was drawn %d times in 6000", kinds[k].name, n)
+		}
+	}
+}
+
+func TestFormsOfACall(t *testing.T) {
+	call := Call{Kind: 5, C: 11, D: 22, V: 33}
+	f := call.Statement(Function)
+	if f.SQL != "SELECT smallbank.send_payment($1, $2, $3)" || !reflect.DeepEqual(f.Values, []string{"11", "22", "33"}) ||
+		!reflect.DeepEqual(f.Types, []string{"bigint", "bigint", "numeric"}) {
+		t.Errorf("function: %+v", f)
+	}
+	if p := call.Statement(Parameters); !strings.Contains(p.SQL, "balance - $3 WHERE custid = $1") || len(p.Values) != 3 {
+		t.Errorf("parameters: %+v", p)
+	}
+	if l := call.Statement(Literal); !strings.Contains(l.SQL, "balance - 33 WHERE custid = 11") || strings.Contains(l.SQL, "$") || len(l.Values)+len(l.Types) != 0 {
+		t.Errorf("literal: %+v", l)
+	}
+}
+
+func TestEveryTransactionHasAFunctionAndAScript(t *testing.T) {
+	scripts := PgbenchScripts()
+	if len(scripts) != len(kinds) {
+		t.Fatalf("%d scripts for %d kinds", len(scripts), len(kinds))
+	}
+	for _, k := range kinds {
+		if !strings.Contains(SmallbankSQL, "CREATE FUNCTION smallbank."+k.name+"(") {
+			t.Errorf("no function %s", k.name)
+		}
+		script := scripts[k.name+".sql"]
+		for _, a := range k.arguments {
+			if !strings.Contains(script, "\\set "+string(a)+" ") || !strings.Contains(script, ":"+string(a)) {
+				t.Errorf("script of %s lacks %c:\n%s", k.name, a, script)
+			}
+		}
+	}
+}
+
+func TestTransactionsAreDistinctAndAccepted(t *testing.T) {
+	a := Author{"test", "acme", "bank"}
+	s := Call{Kind: 1, C: 1, D: 2, V: 3}.Statement(Function)
+	raw, err := a.Transactions(wire.Kind_KIND_SQL, 5, []Statement{s, s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := binary.BigEndian.Uint32(raw); n != 2 {
+		t.Fatalf("count is %d", n)
+	}
+	first := binary.BigEndian.Uint32(raw[4:])
+	one, err := wire.DecodeChainedTx(raw[8 : 8+first])
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := wire.DecodeChainedTx(raw[8+first+4:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.ID == two.ID {
+		t.Fatal("the same statement twice is one transaction")
+	}
+	if _, err := a.Transactions(wire.Kind_KIND_SQL, 0, []Statement{{}}); err == nil {
+		t.Fatal("an empty statement was encoded")
+	}
+}
