@@ -181,6 +181,7 @@ CREATE FUNCTION chainify_ledger.make_history(tbl regclass, copy text) RETURNS re
 DECLARE
     columns text;
     keys text;
+    storage text;
     kept regclass := to_regclass('chainify_history.' || quote_ident(copy));
     earlier text;
 BEGIN
@@ -208,7 +209,18 @@ BEGIN
     SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
     FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
     WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
-    EXECUTE format('CREATE INDEX ON chainify_history.%I (%s, _block, _serial)', copy, keys);
+    -- Values are stored as in the table, so that what fits into its primary key's index fits into this one, which therefore
+    -- holds the key alone: a block must never fail on its history after its transactions succeeded.
+    SELECT string_agg(format('ALTER COLUMN %I SET STORAGE %s', attname,
+               CASE attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
+           || CASE WHEN attcompression <> '' THEN format(', ALTER COLUMN %I SET COMPRESSION %s', attname,
+                        CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END) ELSE '' END, ', ')
+    INTO storage FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+    WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped AND (attstorage <> typstorage OR attcompression <> '');
+    IF storage IS NOT NULL THEN
+        EXECUTE format('ALTER TABLE chainify_history.%I %s', copy, storage);
+    END IF;
+    EXECUTE format('CREATE INDEX ON chainify_history.%I (%s)', copy, keys);
     EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', copy);
     RETURN format('chainify_history.%I', copy)::regclass;
 END
@@ -257,6 +269,11 @@ BEGIN
         END IF;
     END LOOP;
     FOR i IN 1 .. cardinality(tables) LOOP
+        -- Its changes before and after would belong to two attachments within one block, and one history.
+        IF EXISTS (SELECT FROM chainify_ledger.ledger_table t WHERE t.name = schemas[i] || '.' || names[i] AND t.detached_at = at_block) THEN
+            RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schemas[i], names[i]
+                USING ERRCODE = 'CH005', DETAIL = 'It was taken off the ledger in this block.', HINT = 'Attach it in a later block.';
+        END IF;
         PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block);
     END LOOP;
     PERFORM chainify_ledger.announce_tables();

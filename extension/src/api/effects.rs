@@ -5,8 +5,14 @@ use std::rc::Rc;
 use chainify_codec::Op;
 
 use super::tables::Leaf;
+use crate::pg::error::PgError;
 use crate::pg::relation::{Stored, Tuple, TupleStore};
 use crate::pg::subtransaction::Hooks;
+
+/// Changes of a block, and bytes of their rows' encodings (spec/formats.md): they are kept in memory until its end. Both
+/// count what is the same in every organisation.
+const CHANGES_MAX: usize = 1 << 20;
+const BYTES_MAX: usize = 1 << 28;
 
 /// Bytes in the arena.
 #[derive(Clone, Copy)]
@@ -60,7 +66,7 @@ pub static HOOKS: Hooks = Hooks {
     end: || EFFECTS.with_borrow_mut(Effects::clear),
 };
 
-/// Records an insert: the row after.
+/// Records an insert: the row after. Like its relatives, raises 54000 beyond the bounds of a block.
 pub fn inserted(leaf: &Rc<Leaf>, tx: u32, new: &Tuple) {
     EFFECTS.with_borrow_mut(|e| {
         let (pk, after) = (e.key(leaf, new), e.row(leaf, new));
@@ -139,6 +145,14 @@ impl Effects {
         after: Option<Span>,
         image: &Tuple,
     ) {
+        if self.changes.len() >= CHANGES_MAX || self.bytes.len() > BYTES_MAX {
+            PgError::new(b"54000", "transaction changes too much for one block")
+                .detail(format!(
+                    "A block changes at most {CHANGES_MAX} rows, whose encodings take at most {BYTES_MAX} bytes."
+                ))
+                .hint("Submit the change in several parts.")
+                .raise();
+        }
         // Mostly the same table as the change before: look from the end.
         let known = self.leaves.iter().rposition(|l| Rc::ptr_eq(l, leaf));
         let leaf = known.unwrap_or_else(|| {

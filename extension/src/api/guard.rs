@@ -5,11 +5,15 @@ use super::session::{self, Mode};
 use super::{effects, tables};
 use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
+use crate::pg::relation::{ColumnDef, Lock, Relation};
 use crate::pg::statement::not_allowed;
 use crate::pg::{catalog, settings, subtransaction};
 
 /// Schemas whose objects only the extension changes.
 const OWN_SCHEMAS: [&str; 3] = ["chainify_ledger", "chainify_history", "chainify_checkpoint"];
+
+const PG_CLASS: u32 = 1259;
+const PG_CONSTRAINT: u32 = 2606;
 
 static WATCH: Watch = Watch {
     wanted,
@@ -76,13 +80,52 @@ fn utility(statement: &Utility) {
     match session::mode() {
         // A function may try any command; only TRUNCATE is one of a ledger transaction.
         Mode::Client { .. } if !statement.is_truncate => not_allowed(statement.command).raise(),
-        Mode::Outside if !hooks::creating_extension() => refuse_ddl(
-            statement
-                .alters
-                .and_then(tables::owner)
-                .map(|t| t.name.clone()),
-        ),
+        Mode::Outside if !hooks::creating_extension() => {
+            let altered = statement.alters.and_then(tables::owner);
+            refuse_ddl(altered.map(|t| t.name.clone()));
+            if let Some(relation) = statement.alters {
+                refuse_type_change(Oid::from(PG_CLASS), relation);
+            }
+            statement.locks.iter().for_each(|r| refuse_lock(*r));
+        }
         _ => (),
+    }
+}
+
+/// A lock that keeps writers out would hold up the organisation's blocks for as long as its owner likes. One on a view
+/// reaches the tables below it.
+fn refuse_lock(relation: Oid) {
+    let name = match tables::owner(relation) {
+        Some(table) => table.name.clone(),
+        None if catalog::is_view(relation) && !tables::all().is_empty() => {
+            catalog::display_name(relation)
+        }
+        None => return,
+    };
+    PgError::new(b"CH003", format!("\"{name}\" cannot be locked in this mode"))
+        .detail("It is on the ledger, or a view that may read such tables: blocks must not wait for sessions.")
+        .hint("Use ROW EXCLUSIVE or a weaker mode.")
+        .raise();
+}
+
+/// A type's definition is part of that of every table with values of it.
+fn refuse_type_change(class: Oid, object: Oid) {
+    let Some(changed) = catalog::type_of(class, object) else {
+        return;
+    };
+    for (relation, table) in tables::all() {
+        let columns = Relation::open(relation, Lock::AccessShare).columns();
+        let uses = |c: &ColumnDef| catalog::type_contains(c.type_oid, changed);
+        refuse_ddl(columns.iter().any(uses).then(|| table.name.clone()));
+    }
+}
+
+/// A schema's name is part of its tables' names.
+fn refuse_schema_change(schema: Oid) {
+    let name = catalog::schema_name(schema).unwrap_or_default();
+    refuse_ddl(OWN_SCHEMAS.contains(&name.as_str()).then_some(name));
+    for (relation, table) in tables::all() {
+        refuse_ddl((catalog::schema_of(relation) == schema).then(|| table.name.clone()));
     }
 }
 
@@ -103,7 +146,7 @@ fn outside(event: Ddl) {
     // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning.
     if !settings::guard()
         || hooks::creating_extension()
-        || (event.internal && event.class == Oid::from(1259))
+        || (event.internal && event.class == Oid::from(PG_CLASS))
     {
         return;
     }
@@ -115,6 +158,11 @@ fn outside(event: Ddl) {
     }
     if let Some(parent) = Some(event.auxiliary).filter(|a| *a != Oid::INVALID) {
         refuse_ddl(tables::owner(parent).map(|t| t.name.clone()));
+    }
+    match (event.change, event.class) {
+        (Change::Alter, catalog::SCHEMAS) => refuse_schema_change(event.object),
+        (Change::Create | Change::Drop, class) if class != Oid::from(PG_CONSTRAINT) => (),
+        (_, class) => refuse_type_change(class, event.object),
     }
     if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
         let own = OWN_SCHEMAS.contains(&schema.as_str());

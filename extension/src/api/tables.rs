@@ -57,7 +57,13 @@ pub fn owner(relation: Oid) -> Option<Rc<LedgerTable>> {
     found
 }
 
-/// The same with what is needed to encode its rows.
+/// Every table on the ledger, with its relation.
+pub fn all() -> Vec<(Oid, Rc<LedgerTable>)> {
+    refresh();
+    attached().into_iter().collect()
+}
+
+/// The ledger table of a relation with what is needed to encode its rows.
 pub fn leaf(relation: Oid) -> Option<Rc<Leaf>> {
     refresh();
     if let Some(known) = CACHE.with_borrow(|c| c.leaves.get(&relation).cloned()) {

@@ -38,6 +38,7 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"statement_timeout", c"0"),
     (c"lock_timeout", c"0"),
     (c"gin_fuzzy_search_limit", c"0"),
+    (c"max_stack_depth", c"2MB"),
     (c"plan_cache_mode", c"auto"),
     (c"constraint_exclusion", c"partition"),
     (c"enable_partition_pruning", c"on"),

@@ -10,6 +10,7 @@ use super::spi::c_string;
 
 extern "C-unwind" {
     fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
+    fn lookup_rowtype_tupdesc_copy(row_type: pg_sys::Oid, typmod: i32) -> pg_sys::TupleDesc;
 }
 
 /// None when schema or relation do not exist.
@@ -87,6 +88,12 @@ const OWNED: &[(u32, u32, i16)] = &[
 const PG_CLASS: (u32, u32) = (1259, 2662);
 const PG_INDEX: (u32, u32) = (2610, 2679);
 const PG_INHERITS: u32 = 2611;
+const PG_TYPE: (u32, u32) = (1247, 2703);
+const PG_CONSTRAINT: (u32, u32) = (2606, 2667);
+const TYPBASETYPE: i16 = 26;
+const CONTYPID: i16 = 9;
+/// pg_namespace.
+pub const SCHEMAS: pg_sys::Oid = pg_sys::Oid::from_u32(2615);
 
 /// The table that an object of a catalog belongs to (an index's, a trigger's, …), with its schema's name; also while the
 /// object is just being made. None for objects without a table.
@@ -102,6 +109,70 @@ pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid,
     };
     let namespace = catalog_oid(PG_CLASS.0, PG_CLASS.1, table, 3)?;
     Some((table, namespace_name(namespace).unwrap_or_default()))
+}
+
+/// The schema of a relation.
+pub fn schema_of(relation: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a catalog look-up; invalid for a relation that is gone.
+    unsafe { pg_sys::get_rel_namespace(relation) }
+}
+
+/// Name of a schema; None when there is none.
+pub fn schema_name(schema: pg_sys::Oid) -> Option<String> {
+    namespace_name(schema)
+}
+
+/// The type that an altered object of a catalog defines: itself, a composite type's relation, a domain's constraint.
+pub fn type_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    match class.to_u32() {
+        c if c == PG_TYPE.0 => Some(object),
+        // SAFETY: catalog look-ups.
+        c if c == PG_CLASS.0 => unsafe {
+            let composite = pg_sys::get_rel_relkind(object) as u8 == pg_sys::RELKIND_COMPOSITE_TYPE;
+            composite.then(|| pg_sys::get_rel_type_id(object))
+        },
+        c if c == PG_CONSTRAINT.0 => {
+            catalog_oid(PG_CONSTRAINT.0, PG_CONSTRAINT.1, object, CONTYPID)
+                .filter(|t| *t != pg_sys::InvalidOid)
+        }
+        _ => None,
+    }
+}
+
+/// Whether values of type `outer` contain values of type `inner`, or are such.
+pub fn type_contains(outer: pg_sys::Oid, inner: pg_sys::Oid) -> bool {
+    outer == inner
+        || type_parts(outer)
+            .into_iter()
+            .any(|part| type_contains(part, inner))
+}
+
+/// What values of a type are made of: elements, the domain's base, bounds, fields.
+fn type_parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // SAFETY: catalog look-ups; the descriptor is a copy.
+    let mut parts = unsafe {
+        let range = pg_sys::get_multirange_range(oid);
+        let mut parts = vec![
+            pg_sys::get_element_type(oid),
+            range,
+            pg_sys::get_range_subtype(oid),
+        ];
+        if pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_COMPOSITE {
+            let descriptor = catch_c(|| lookup_rowtype_tupdesc_copy(oid, -1)).or_raise();
+            let fields = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+            parts.extend(
+                fields
+                    .iter()
+                    .filter(|f| !f.attisdropped)
+                    .map(|f| f.atttypid),
+            );
+            pg_sys::FreeTupleDesc(descriptor);
+        }
+        parts
+    };
+    parts.extend(catalog_oid(PG_TYPE.0, PG_TYPE.1, oid, TYPBASETYPE));
+    parts.retain(|part| *part != pg_sys::InvalidOid);
+    parts
 }
 
 /// An oid column of the catalog row of `object`, seen even when this command made it.

@@ -43,6 +43,8 @@ pub struct Utility<'a> {
     pub is_truncate: bool,
     /// The table of an ALTER TABLE. Not every kind of it has a DDL event.
     pub alters: Option<pg_sys::Oid>,
+    /// Of LOCK in a mode that keeps writers out: the tables and views named.
+    pub locks: Vec<pg_sys::Oid>,
 }
 
 /// What the extension wants to see. Callbacks raise to refuse.
@@ -84,18 +86,47 @@ pub fn watch(watch: &'static Watch) {
 /// # Safety
 /// `node` must be a utility statement.
 unsafe fn altered_table(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
-    // SAFETY: the tag says which structure follows; the name is looked up without a lock, and may be unknown.
+    // SAFETY: the tag says which structure follows.
     unsafe {
         if (*node).type_ != pg_sys::NodeTag::T_AlterTableStmt {
             return None;
         }
-        let name = (*node.cast::<pg_sys::AlterTableStmt>()).relation;
-        let missing_ok = pg_sys::RVROption::RVR_MISSING_OK;
-        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-        let oid =
-            pg_sys::RangeVarGetRelidExtended(name, no_lock, missing_ok, None, std::ptr::null_mut());
-        (oid != pg_sys::InvalidOid).then_some(oid)
+        named((*node.cast::<pg_sys::AlterTableStmt>()).relation)
     }
+}
+
+/// # Safety
+/// `node` must be a utility statement.
+unsafe fn locked_tables(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
+    // SAFETY: the tag says which structure follows; the list is of names.
+    unsafe {
+        if (*node).type_ != pg_sys::NodeTag::T_LockStmt {
+            return Vec::new();
+        }
+        let lock = &*node.cast::<pg_sys::LockStmt>();
+        let Some(list) = lock.relations.as_ref() else {
+            return Vec::new();
+        };
+        if lock.mode <= pg_sys::RowExclusiveLock as i32 {
+            return Vec::new();
+        }
+        std::slice::from_raw_parts(list.elements, list.length as usize)
+            .iter()
+            .filter_map(|cell| named(cell.ptr_value.cast()))
+            .collect()
+    }
+}
+
+/// # Safety
+/// `name` must be a name from the parser. It is looked up without a lock, and may be unknown.
+unsafe fn named(name: *mut pg_sys::RangeVar) -> Option<pg_sys::Oid> {
+    let missing_ok = pg_sys::RVROption::RVR_MISSING_OK;
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    // SAFETY: by the caller's promise.
+    let oid = unsafe {
+        pg_sys::RangeVarGetRelidExtended(name, no_lock, missing_ok, None, std::ptr::null_mut())
+    };
+    (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
 unsafe extern "C-unwind" fn on_permissions(tables: *mut pg_sys::List, raise: bool) -> bool {
@@ -149,6 +180,7 @@ unsafe extern "C-unwind" fn on_utility(
                     command: &tag.to_string_lossy(),
                     is_truncate: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt,
                     alters: altered_table(node),
+                    locks: locked_tables(node),
                 });
             }
         });

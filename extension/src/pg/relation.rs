@@ -198,6 +198,9 @@ extern "C-unwind" {
 /// `HEAP_HASEXTERNAL` of htup_details.h.
 const HAS_EXTERNAL: u16 = 0x0004;
 
+/// Longest row that still fits a page with the columns the history adds: MaxHeapTupleSize of htup_details.h less those.
+const ROW_BYTES_MAX: u32 = 8_160 - 96;
+
 /// Copies of rows, kept until cleared; eight-byte aligned as PostgreSQL wants.
 #[derive(Default)]
 pub struct TupleStore(Vec<u64>);
@@ -222,10 +225,22 @@ impl TupleStore {
     }
 
     /// Copies a row. Values stored out of line are fetched: their TOAST table may be truncated before the copy is read.
+    /// Raises 54000 for a row that the history has no room for.
     pub fn push(&mut self, row: &Tuple) -> Stored {
         // SAFETY: the tuple and its descriptor live as long as `row`; the copy is t_len bytes long in as many words.
         unsafe {
             let mut tuple = row.tuple;
+            if (*tuple).t_len > ROW_BYTES_MAX {
+                PgError::new(
+                    b"54000",
+                    format!(
+                        "row of {} bytes is too long for a ledger table, maximum {ROW_BYTES_MAX}",
+                        (*tuple).t_len
+                    ),
+                )
+                .detail("The history keeps each row with five columns more.")
+                .raise();
+            }
             if (*(*tuple).t_data).t_infomask & HAS_EXTERNAL != 0 {
                 tuple = catch_c(|| toast_flatten_tuple(row.tuple, row.descriptor)).or_raise();
             }
