@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	comet "github.com/cometbft/cometbft/config"
 	"github.com/cometbft/cometbft/mempool"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/proxy"
@@ -56,7 +55,7 @@ func (o *ordering) open(n *node) error {
 	})
 	o.comet, err = cometnode.NewNode(settings, validator, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
-		comet.DefaultDBProvider, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge)
+		openStore, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge)
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
