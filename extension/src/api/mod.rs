@@ -9,6 +9,7 @@ pub mod execute;
 pub mod guard;
 pub mod history;
 pub mod ledger_tables;
+pub mod plans;
 pub mod repair;
 pub mod rows;
 pub mod seal;

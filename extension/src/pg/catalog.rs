@@ -1,5 +1,5 @@
 //! Look-ups in the system catalogs, and news that a relation changed.
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
@@ -225,11 +225,33 @@ thread_local! {
 
 /// Starts noting; once, while the library is loaded.
 pub fn watch_relations() {
-    // SAFETY: a static callback, registered once.
-    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)) }
+    use pg_sys::SysCacheIdentifier::{CASTSOURCETARGET, NAMESPACEOID, OPEROID, PROCOID, TYPEOID};
+    // SAFETY: static callbacks, registered once.
+    unsafe {
+        pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0));
+        for cache in [CASTSOURCETARGET, NAMESPACEOID, OPEROID, PROCOID, TYPEOID] {
+            let none = pg_sys::Datum::from(0);
+            pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(on_definition), none);
+        }
+    }
+}
+
+thread_local! {
+    static GENERATION: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Changes when a relation, type, function, operator, cast or schema may have: what was resolved by name before may
+/// now be something else.
+pub fn generation() -> u64 {
+    GENERATION.get()
+}
+
+unsafe extern "C-unwind" fn on_definition(_: pg_sys::Datum, _: i32, _: u32) {
+    GENERATION.set(GENERATION.get() + 1);
 }
 
 unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
+    GENERATION.set(GENERATION.get() + 1);
     CHANGES.with_borrow_mut(|changes| {
         if relation == pg_sys::InvalidOid || changes.len() >= CHANGES_MAX {
             changes.clear();

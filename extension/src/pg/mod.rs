@@ -5,6 +5,7 @@
 pub mod block_settings;
 pub mod bulk;
 pub mod catalog;
+pub mod constants;
 pub mod cursor;
 pub mod encode;
 pub mod error;

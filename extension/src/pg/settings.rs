@@ -5,6 +5,7 @@ use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
+static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 
 /// Defines them; once, while the library is loaded.
@@ -22,6 +23,14 @@ pub fn define() {
         c"Refuses writes and DDL on ledger tables outside a block.",
         c"What is written while this is off is not recorded: verification reports it as a deviation.",
         &GUARD,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.share_plans",
+        c"Plans statements that differ in literals alone once.",
+        c"Off: every text is planned as written. Results are the same.",
+        &SHARE_PLANS,
         GucContext::Suset,
         GucFlags::default(),
     );
@@ -48,6 +57,11 @@ pub fn node_socket() -> String {
 /// Whether writes and DDL outside a block are refused.
 pub fn guard() -> bool {
     GUARD.get()
+}
+
+/// Whether statements that differ in literals alone share a plan.
+pub fn share_plans() -> bool {
+    SHARE_PLANS.get()
 }
 
 /// Milliseconds, 0 to 600,000.

@@ -19,6 +19,7 @@ mod raw {
             types: *mut pg_sys::Oid,
             options: i32,
         ) -> pg_sys::SPIPlanPtr;
+        pub fn SPI_plan_get_plan_sources(plan: pg_sys::SPIPlanPtr) -> *mut pg_sys::List;
         pub fn SPI_execute_plan_extended(
             plan: pg_sys::SPIPlanPtr,
             options: *const pg_sys::SPIExecuteOptions,
@@ -65,6 +66,26 @@ impl Plan {
             };
             pg_sys::SPI_keepplan(plan.as_ptr());
             Ok(Plan { plan, types })
+        }
+    }
+
+    /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
+    pub(super) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
+        // SAFETY: the plan is kept by self, and so are its sources with their analysed queries.
+        unsafe {
+            catch_c(|| {
+                let sources = raw::SPI_plan_get_plan_sources(self.plan.as_ptr());
+                let count = if sources.is_null() {
+                    0
+                } else {
+                    (*sources).length
+                };
+                for i in 0..count as usize {
+                    let source = (*(*sources).elements.add(i)).ptr_value;
+                    let queries = (*source.cast::<pg_sys::CachedPlanSource>()).query_list;
+                    super::constants::cast_parameters(queries, found);
+                }
+            })
         }
     }
 

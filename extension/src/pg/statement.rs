@@ -56,13 +56,7 @@ impl Prepared {
             .iter()
             .map(|name| declared_type(name))
             .collect::<Result<Vec<_>, _>>()?;
-        // SAFETY: the parser returns a list of RawStmt that live in the current memory context.
-        let statements = unsafe {
-            let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
-            nodes(list)
-                .map(|node| node.cast::<pg_sys::RawStmt>())
-                .collect::<Vec<_>>()
-        };
+        let statements = parse(sql)?;
         if statements.is_empty() {
             return Err(PgError::new(b"42601", "transaction contains no statement"));
         }
@@ -92,22 +86,62 @@ impl Prepared {
         Ok(Prepared { plans, parameters })
     }
 
-    /// Runs the statements in order. `values` are in text form, one per parameter, None for NULL. Returns the rows
-    /// returned or changed by all statements together; rows returned are discarded.
-    pub fn run<'v>(&self, values: impl Iterator<Item = Option<&'v str>>) -> Result<u64, PgError> {
-        let values: Vec<_> = values
+    /// Reads values in text form, one per parameter, None for NULL.
+    pub fn bind<'v>(
+        &self,
+        values: impl Iterator<Item = Option<&'v str>>,
+    ) -> Result<Bound<'_>, PgError> {
+        let values = values
             .zip(&self.parameters)
             .map(|(text, p)| p.datum(text))
             .collect::<Result<_, _>>()?;
+        Ok(Bound {
+            plans: &self.plans,
+            values,
+        })
+    }
+
+    /// Which of the parameters from `first` on, counted from 0, mean something else than a literal in their place: an
+    /// interval, whose literal is read with the qualifier of its column, and what a cast may refuse.
+    pub fn unlike_literals(&self, first: usize) -> Result<Vec<usize>, PgError> {
+        let mut cast = Vec::new();
+        for plan in &self.plans {
+            plan.cast_parameters(&mut cast)?;
+        }
+        let differs =
+            |at: &usize| cast.contains(&(*at as i32 + 1)) || self.parameters[*at].is_interval();
+        Ok((first..self.parameters.len()).filter(differs).collect())
+    }
+}
+
+/// Statements with their parameters' values, which live in the memory context they were read in.
+pub struct Bound<'p> {
+    plans: &'p [Plan],
+    values: Vec<Option<pg_sys::Datum>>,
+}
+
+impl Bound<'_> {
+    /// Runs the statements in order. Returns the rows returned or changed by all together; rows returned are discarded.
+    pub fn run(self) -> Result<u64, PgError> {
         self.plans
             .iter()
-            .try_fold(0, |rows, plan| Ok(rows + plan.run(&values)?))
+            .try_fold(0, |rows, plan| Ok(rows + plan.run(&self.values)?))
+    }
+}
+
+/// The statements of a text, as parsed and not yet analysed; they live in the current memory context.
+pub(super) fn parse(sql: &str) -> Result<Vec<NonNull<pg_sys::RawStmt>>, PgError> {
+    let text = c_string(sql)?;
+    // SAFETY: the parser returns a list of RawStmt.
+    unsafe {
+        let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
+        Ok(nodes(list).map(NonNull::cast).collect())
     }
 }
 
 /// # Safety
 /// `list` must be null or a list of nodes.
-unsafe fn nodes(list: *mut pg_sys::List) -> impl Iterator<Item = NonNull<pg_sys::Node>> {
+pub(super) unsafe fn nodes(list: *mut pg_sys::List) -> impl Iterator<Item = NonNull<pg_sys::Node>> {
     // SAFETY: a list has `length` elements.
     let elements = NonNull::new(list).map_or(&[][..], |l| unsafe {
         std::slice::from_raw_parts(l.as_ref().elements, l.as_ref().length as usize)
@@ -230,6 +264,14 @@ impl ParameterType {
             typmod,
             input,
             io_param,
+        }
+    }
+
+    fn is_interval(&self) -> bool {
+        // SAFETY: catalog look-ups of a type that exists.
+        unsafe {
+            let base = pg_sys::getBaseType(self.oid);
+            [base, pg_sys::get_element_type(base)].contains(&pg_sys::INTERVALOID)
         }
     }
 

@@ -1,0 +1,273 @@
+//! Plans of clients' transactions, kept by role, shape and types: texts that differ in literals alone share one.
+//!
+//! Invariant X5: a text runs with its literals as parameters only if that is what it does without. What may not become a
+//! parameter stays in the text and belongs to the plan; a text that cannot be analysed with parameters, and a literal that
+//! its type refuses, run once more as written.
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use chainify_ledger::messages::Proposal;
+use chainify_sqltext::{shape, Literal, Shape};
+
+use super::transaction::Outcome;
+use crate::pg::constants::{slots, Slot};
+use crate::pg::error::PgError;
+use crate::pg::role::Role;
+use crate::pg::statement::Prepared;
+use crate::pg::{catalog, settings};
+
+/// Plans kept in a session.
+const PLANS_MAX: usize = 1_024;
+/// Bytes of the longest text whose plan is kept; with [`PLANS_MAX`], 16 MiB of texts.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// What texts of one shape have in common.
+struct Template {
+    /// Definitions may have changed since: see [`catalog::generation`].
+    generation: u64,
+    slots: Rc<[Slot]>,
+    /// By parameter types and the literals that are not slots.
+    plans: HashMap<Vec<u8>, Kept>,
+}
+
+struct Kept {
+    prepared: Rc<Prepared>,
+    used: u64,
+}
+
+#[derive(Default)]
+struct OfRole {
+    by_shape: HashMap<String, Template>,
+    /// Texts that are not taken apart.
+    by_text: HashMap<String, Template>,
+}
+
+/// By role, because names are resolved and rights on schemas checked when a statement is analysed.
+#[derive(Default)]
+struct Cache {
+    by_role: HashMap<Role, OfRole>,
+    count: usize,
+    clock: u64,
+}
+
+thread_local! {
+    static CACHE: RefCell<Cache> = RefCell::default();
+}
+
+/// Runs a client's statements. Sets `as_written` when it fails because of literals taken as parameters: the caller
+/// then undoes this attempt and calls again, and the text runs as written.
+pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome {
+    let statement = Statement::of(proposal, as_written.get());
+    let (prepared, slots) = match CACHE.with_borrow_mut(|cache| cache.find(role, &statement)) {
+        Some(found) => found,
+        None => statement.prepare(role, as_written)?,
+    };
+    let literals: Vec<String> = slots.iter().map(|slot| statement.value(slot)).collect();
+    let given = proposal
+        .parameters
+        .iter()
+        .map(|p| (!p.null).then_some(p.text.as_str()));
+    let bound = prepared
+        .bind(given.chain(literals.iter().map(|text| Some(text.as_str()))))
+        .inspect_err(|_| as_written.set(!slots.is_empty()))?;
+    bound.run()
+}
+
+struct Statement<'p> {
+    proposal: &'p Proposal,
+    shape: Option<Shape>,
+}
+
+impl<'p> Statement<'p> {
+    fn of(proposal: &'p Proposal, as_written: bool) -> Self {
+        let shape = (!as_written && settings::share_plans())
+            .then(|| shape(&proposal.sql))
+            .flatten()
+            // A number beyond the parameters given is an error, not one of ours.
+            .filter(|s| s.parameter_max as usize <= proposal.parameters.len());
+        Statement { proposal, shape }
+    }
+
+    fn literals(&self) -> &[Literal] {
+        self.shape.as_ref().map_or(&[], |shape| &shape.literals)
+    }
+
+    fn value(&self, slot: &Slot) -> String {
+        let value = self.literals()[slot.literal].value(&self.proposal.sql);
+        match slot.minus {
+            Some(_) => format!("-{value}"),
+            None => value,
+        }
+    }
+
+    /// Types and literals that belong to the plan, each with its length in front.
+    fn key(&self, slots: &[Slot]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(64);
+        let mut push = |part: &str| {
+            key.extend_from_slice(&(part.len() as u32).to_be_bytes());
+            key.extend_from_slice(part.as_bytes());
+        };
+        self.types().for_each(&mut push);
+        let mut slots = slots.iter().map(|slot| slot.literal).peekable();
+        for (i, literal) in self.literals().iter().enumerate() {
+            if slots.next_if_eq(&i).is_none() {
+                push(literal.written(&self.proposal.sql));
+            }
+        }
+        key
+    }
+
+    fn types(&self) -> impl Iterator<Item = &'p str> {
+        self.proposal.parameters.iter().map(|p| p.r#type.as_str())
+    }
+
+    /// The text with `slots` as parameters after those given.
+    fn text(&self, slots: &[Slot]) -> String {
+        let (sql, literals) = (&self.proposal.sql, self.literals());
+        let (mut text, mut copied) = (String::with_capacity(sql.len()), 0);
+        for (i, slot) in slots.iter().enumerate() {
+            text.push_str(&sql[copied..slot.at(literals)]);
+            text.push_str(&format!(" ${} ", self.proposal.parameters.len() + i + 1));
+            copied = literals[slot.literal].end;
+        }
+        text.push_str(&sql[copied..]);
+        text
+    }
+
+    fn prepare(
+        &self,
+        role: Role,
+        as_written: &Cell<bool>,
+    ) -> Result<(Rc<Prepared>, Rc<[Slot]>), PgError> {
+        let known =
+            CACHE.with_borrow_mut(|cache| cache.template(role, self).map(|t| t.slots.clone()));
+        let mut slots: Vec<Slot> = match known {
+            Some(slots) => slots.to_vec(),
+            None if self.literals().is_empty() => Vec::new(),
+            None => {
+                slots(&self.proposal.sql, self.literals()).inspect_err(|_| as_written.set(true))?
+            }
+        };
+        loop {
+            let kinds = slots.iter().map(|slot| self.literals()[slot.literal].kind);
+            let types: Vec<_> = self
+                .types()
+                .chain(kinds.map(|kind| -> &str { kind.type_name() }))
+                .collect();
+            let prepared = Prepared::new(&self.text(&slots), &types).inspect_err(|_| {
+                if !slots.is_empty() {
+                    as_written.set(true);
+                    CACHE.with_borrow_mut(|cache| cache.keep(role, self, &[], None));
+                }
+            })?;
+            let given = self.proposal.parameters.len();
+            let unlike = prepared
+                .unlike_literals(given)
+                .inspect_err(|_| as_written.set(true))?;
+            let mut at = given..;
+            slots.retain(|_| at.next().is_none_or(|at| !unlike.contains(&at)));
+            if unlike.is_empty() {
+                let prepared = Rc::new(prepared);
+                CACHE.with_borrow_mut(|cache| {
+                    cache.keep(role, self, &slots, Some(prepared.clone()))
+                });
+                return Ok((prepared, slots.into()));
+            }
+        }
+    }
+}
+
+impl Cache {
+    /// The template of a statement's shape, unless definitions changed since it was made.
+    fn template(&mut self, role: Role, statement: &Statement) -> Option<&mut Template> {
+        let of_role = self.by_role.get_mut(&role)?;
+        let (map, text) = match &statement.shape {
+            Some(shape) => (&mut of_role.by_shape, &shape.text),
+            None => (&mut of_role.by_text, &statement.proposal.sql),
+        };
+        if map.get(text)?.generation != catalog::generation() {
+            self.count -= map.remove(text).map_or(0, |t| t.plans.len());
+            return None;
+        }
+        map.get_mut(text)
+    }
+
+    fn find(&mut self, role: Role, statement: &Statement) -> Option<(Rc<Prepared>, Rc<[Slot]>)> {
+        self.clock += 1;
+        let clock = self.clock;
+        let template = self.template(role, statement)?;
+        let kept = template.plans.get_mut(&statement.key(&template.slots))?;
+        kept.used = clock;
+        Some((kept.prepared.clone(), template.slots.clone()))
+    }
+
+    /// Keeps a plan; without one, that texts of this shape are not to be taken apart.
+    fn keep(
+        &mut self,
+        role: Role,
+        statement: &Statement,
+        slots: &[Slot],
+        prepared: Option<Rc<Prepared>>,
+    ) {
+        if statement.proposal.sql.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        if self.count >= PLANS_MAX {
+            self.forget_older_half();
+        }
+        let used = self.clock;
+        let fresh = || Template {
+            generation: catalog::generation(),
+            slots: slots.into(),
+            plans: HashMap::new(),
+        };
+        let of_role = self.by_role.entry(role).or_default();
+        let template = match &statement.shape {
+            Some(shape) => of_role.by_shape.entry(shape.text.clone()),
+            None => of_role.by_text.entry(statement.proposal.sql.clone()),
+        }
+        .or_insert_with(fresh);
+        if *template.slots != *slots {
+            self.count -= template.plans.len();
+            *template = fresh();
+        }
+        if let Some(prepared) = prepared {
+            let key = statement.key(slots);
+            let old = template.plans.insert(key, Kept { prepared, used });
+            self.count += usize::from(old.is_none());
+        }
+    }
+
+    /// Half at once, so that one pass over the cache serves many transactions that are new.
+    fn forget_older_half(&mut self) {
+        let templates = |r: &OfRole| r.by_shape.len() + r.by_text.len();
+        let plans = |m: &HashMap<String, Template>| -> Vec<u64> {
+            m.values()
+                .flat_map(|t| t.plans.values().map(|k| k.used))
+                .collect()
+        };
+        let mut used: Vec<u64> = self
+            .by_role
+            .values()
+            .flat_map(|r| [plans(&r.by_shape), plans(&r.by_text)].concat())
+            .collect();
+        let middle = used.len() / 2;
+        let limit = *used.select_nth_unstable(middle).1;
+        for of_role in self.by_role.values_mut() {
+            for map in [&mut of_role.by_shape, &mut of_role.by_text] {
+                map.retain(|_, template| {
+                    template.plans.retain(|_, kept| kept.used > limit);
+                    !template.plans.is_empty()
+                });
+            }
+        }
+        self.by_role.retain(|_, of_role| templates(of_role) > 0);
+        self.count = self
+            .by_role
+            .values()
+            .flat_map(|r| r.by_shape.values().chain(r.by_text.values()))
+            .map(|t| t.plans.len())
+            .sum();
+    }
+}
