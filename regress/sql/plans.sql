@@ -100,7 +100,7 @@ GRANT SELECT ON seen_item TO alice;
 SELECT * FROM test.block(test.tx('SELECT * FROM seen_item WHERE label = ''1'''), test.tx('SELECT * FROM seen_item WHERE label = $1', params => ARRAY['', '1']));
 
 -- more texts than plans are kept, and one longer than those kept
-SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT ' || i || ' AS a' || i) FROM generate_series(1, 2500) i)) b;
+SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT ' || i || ' AS a' || i) FROM generate_series(1, 1200) i)) b;
 SELECT ok, rows FROM test.block(test.tx('SELECT 1 WHERE 1 IN (' || (SELECT string_agg(i::text, ',') FROM generate_series(1, 900) i) || repeat(' ', 20000) || ')'));
 
 -- statements made up at random; the seed is shown when one differs
@@ -128,7 +128,7 @@ DECLARE
     d record;
     tried int := 0;
 BEGIN
-    FOR run IN 1 .. coalesce(nullif(current_setting('test.runs', true), '')::int, 10) LOOP
+    FOR run IN 1 .. coalesce(nullif(current_setting('test.runs', true), '')::int, 5) LOOP
         seed := floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 31 % 1000003 / 1000003.0;
         PERFORM setseed(seed);
         sqls := ARRAY(SELECT test.random_statement() FROM generate_series(1, 60));
