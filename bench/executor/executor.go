@@ -43,7 +43,11 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, sites.close()) }()
+	defer func() {
+		if err = errors.Join(err, sites.close()); err == nil {
+			err = sites.network.Remove() // after a failure the servers' logs are worth keeping
+		}
+	}()
 	systems := sites.systems(cfg)
 	if err := warmUp(ctx, systems, cfg.Progress); err != nil {
 		return err
@@ -53,7 +57,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			return err
 		}
 	}
-	if r.Machine["fsync_ms_after"], err = machine.Fsync(sites.network.Dir, 100); err != nil {
+	if err := noteDisk(r, sites.network.Dir); err != nil {
 		return err
 	}
 	if err := figures(r); err != nil {
@@ -94,6 +98,19 @@ func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r
 		fmt.Fprintf(cfg.Progress, "repetition %d/%d, %2d/%d: %-24s %3.0f  %7.0f tx/s, %5.1f us of server CPU each, load %.1f\n",
 			repetition, cfg.Repeat, done+1, len(systems), s.name, s.point, sample.Value, sample.ServerCPUUS, load)
 	}
+	return nil
+}
+
+// noteDisk measures fsync once more and says it beside the figures: what is durable depends on it.
+func noteDisk(r *report.Report, dir string) error {
+	after, err := machine.Fsync(dir, machine.FsyncSamples)
+	if err != nil {
+		return err
+	}
+	before := r.Machine[machine.FsyncBefore].(report.Spread)
+	r.Machine[machine.FsyncAfter] = after
+	r.Notes = append(r.Notes, fmt.Sprintf("fdatasync of 8 kB took %.2g ms (%.2g to %.2g) before and %.2g ms (%.2g to %.2g) after; load was %.1f before and is %.1f",
+		before.Median, before.Min, before.Max, after.Median, after.Min, after.Max, r.Machine[machine.LoadBefore], machine.Load()))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -51,6 +52,7 @@ func (s *sites) systems(cfg Config) []system {
 var (
 	ratePattern      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 	processedPattern = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
+	failedPattern    = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
 )
 
 // pgbench runs one call per transaction from some clients, each transaction committed by itself.
@@ -77,33 +79,34 @@ func (s *sites) pgbench(cfg Config, clients int, synchronousCommit string) func(
 		if err != nil {
 			return report.Sample{}, err
 		}
-		rate, processed, err := readPgbench(string(text))
+		rate, processed, failed, err := readPgbench(string(text))
 		if err != nil {
 			return report.Sample{}, err
 		}
 		return report.Sample{
 			Value: rate, Transactions: processed, Seconds: float64(processed) / rate,
-			ServerCPUUS: perTransaction(cpu, processed),
+			ServerCPUUS: perTransaction(cpu, processed), Detail: map[string]float64{"failed": float64(failed)},
 		}, nil
 	}
 }
 
-// readPgbench finds the rate and the number of transactions in what pgbench prints.
-func readPgbench(text string) (rate float64, processed int, err error) {
-	r, n := ratePattern.FindStringSubmatch(text), processedPattern.FindStringSubmatch(text)
-	if r == nil || n == nil {
-		return 0, 0, fmt.Errorf("pgbench printed no result:\n%s", text)
+// readPgbench finds the rate, the transactions behind it, and those beside it that failed by a deadlock: any other
+// failure ends pgbench.
+func readPgbench(text string) (rate float64, processed, failed int, err error) {
+	r, n, f := ratePattern.FindStringSubmatch(text), processedPattern.FindStringSubmatch(text), failedPattern.FindStringSubmatch(text)
+	if r == nil || n == nil || f == nil {
+		return 0, 0, 0, fmt.Errorf("pgbench printed no result:\n%s", text)
 	}
-	if rate, err = strconv.ParseFloat(r[1], 64); err != nil {
-		return 0, 0, err
-	}
-	if processed, err = strconv.Atoi(n[1]); err != nil {
-		return 0, 0, err
+	rate, errRate := strconv.ParseFloat(r[1], 64)
+	processed, errProcessed := strconv.Atoi(n[1])
+	failed, errFailed := strconv.Atoi(f[1])
+	if err := errors.Join(errRate, errProcessed, errFailed); err != nil {
+		return 0, 0, 0, fmt.Errorf("read what pgbench printed: %w", err)
 	}
 	if rate <= 0 || processed == 0 {
-		return 0, 0, fmt.Errorf("pgbench processed nothing:\n%s", text)
+		return 0, 0, 0, fmt.Errorf("pgbench processed nothing:\n%s", text)
 	}
-	return rate, processed, nil
+	return rate, processed, failed, nil
 }
 
 func perTransaction(cpu time.Duration, transactions int) float64 {

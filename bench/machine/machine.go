@@ -16,15 +16,25 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
+// What Facts names of it changes while a benchmark runs.
+const (
+	FsyncBefore = "fsync_ms"
+	FsyncAfter  = "fsync_ms_after"
+	LoadBefore  = "load"
+
+	// FsyncSamples is how often fsync is timed.
+	FsyncSamples = 100
+)
+
 // Facts describes the machine. dir is where the databases are.
 func Facts(dir string) (map[string]any, error) {
-	fsync, err := Fsync(dir, 100)
+	fsync, err := Fsync(dir, FsyncSamples)
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{
 		"cores": runtime.NumCPU(), "cpu": field("/proc/cpuinfo", "model name"), "memory": field("/proc/meminfo", "MemTotal"),
-		"kernel": firstLine("/proc/sys/kernel/osrelease"), "load": Load(), "fsync_ms": fsync,
+		"kernel": firstLine("/proc/sys/kernel/osrelease"), LoadBefore: Load(), FsyncBefore: fsync,
 	}, nil
 }
 
