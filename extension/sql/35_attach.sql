@@ -182,6 +182,7 @@ DECLARE
     columns text;
     keys text;
     storage text;
+    aside text;
     kept regclass := to_regclass('chainify_history.' || quote_ident(copy));
     earlier text;
 BEGIN
@@ -199,10 +200,18 @@ BEGIN
            OR NOT EXISTS (SELECT FROM chainify_ledger.ledger_table t WHERE t.history = kept
                           AND t.name = (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                                         WHERE c.oid = tbl)) THEN
-            RAISE EXCEPTION 'table "%" cannot be put on the ledger', tbl USING ERRCODE = 'CH005',
-                DETAIL = format('There is a history "%s" with other columns, or of another table.', kept);
+            -- Its own earlier history, of other columns, is kept beside the new one: blocks are verified against it.
+            SELECT left(copy, 40) || '__until_' || t.detached_at INTO aside FROM chainify_ledger.ledger_table t
+            WHERE t.history = kept AND t.name = (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                                                 WHERE c.oid = tbl) ORDER BY t.id DESC LIMIT 1;
+            IF aside IS NULL OR octet_length(aside) > 63 OR to_regclass('chainify_history.' || quote_ident(aside)) IS NOT NULL THEN
+                RAISE EXCEPTION 'table "%" cannot be put on the ledger', tbl USING ERRCODE = 'CH005',
+                    DETAIL = format('There is a history "%s" of another table, or one with other columns that cannot be renamed.', kept);
+            END IF;
+            EXECUTE format('ALTER TABLE %s RENAME TO %I', kept, aside);
+        ELSE
+            RETURN kept;
         END IF;
-        RETURN kept;
     END IF;
     EXECUTE format('CREATE TABLE chainify_history.%I (%s, _block bigint NOT NULL, _tx integer NOT NULL, _serial integer NOT NULL,'
                    ' _op "char" NOT NULL, _hash bytea NOT NULL) USING heap', copy, columns);

@@ -91,3 +91,24 @@ LOCK TABLE t IN ACCESS SHARE MODE;
 ROLLBACK;
 RESET ROLE;
 SELECT test.states_hold();
+
+-- a table attached again with other columns: a parameter's inferred type follows, and the earlier history stays verified
+SELECT tx, ok, sqlstate FROM test.block(test.tx('INSERT INTO t VALUES ($1, $2)', params => ARRAY['', '10', '', '5']));
+SELECT ok FROM test.deploy('DETACH TABLE public.t');
+DROP VIEW over_t;
+ALTER TABLE t ALTER v TYPE text, ADD w text;
+SELECT ok, message FROM test.deploy('ATTACH TABLE public.t');
+SELECT tx, ok, sqlstate, message FROM test.block(test.tx('INSERT INTO t VALUES ($1, $2)', params => ARRAY['', '11', '', 'word']));
+SELECT relname FROM pg_class WHERE relnamespace = 'chainify_history'::regnamespace AND relkind = 'r' ORDER BY 1;
+SELECT test.states_hold();
+SELECT block, what, detail FROM chainify.verify_ledger() WHERE what <> 'certificate missing';
+SELECT * FROM chainify.verify_table('t');
+-- a type, and a function, made anew
+CREATE TYPE made AS ENUM ('a');
+CREATE FUNCTION taking(int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+SELECT tx, ok, sqlstate FROM test.block(test.tx('SELECT $1', params => ARRAY['made', 'a']), test.tx('SELECT taking($1)', params => ARRAY['', '1']));
+DROP TYPE made;
+DROP FUNCTION taking;
+CREATE TYPE made AS ENUM ('a', 'b');
+CREATE FUNCTION taking(text) RETURNS int LANGUAGE sql AS 'SELECT 1';
+SELECT tx, ok, sqlstate, message FROM test.block(test.tx('SELECT $1', params => ARRAY['made', 'a']), test.tx('SELECT taking($1)', params => ARRAY['', '1']));
