@@ -69,6 +69,13 @@ test-go: pgtree
 installcheck: pgtree
 	regress/run $(PGTREE)
 	regress/socket/run $(PGTREE)
+	regress/fuzz/run $(PGTREE) --seed 1 --rounds 5
+
+## fuzz: random blocks on databases of different physical shape, for FUZZ_SECONDS (600); prints its seed
+FUZZ_SECONDS ?= 600
+.PHONY: fuzz
+fuzz: pgtree
+	regress/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
 ## e2e: a network of four organisations under load and faults
 .PHONY: e2e
