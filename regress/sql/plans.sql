@@ -101,6 +101,7 @@ SELECT * FROM test.block(test.tx('SELECT * FROM seen_item WHERE label = ''1'''),
 
 -- more texts than plans are kept, and one longer than those kept
 SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT ' || i || ' AS a' || i) FROM generate_series(1, 1200) i)) b;
+SELECT count(*), bool_or(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT nosuch' || i || '(1)') FROM generate_series(1, 2500) i)) b;
 SELECT ok, rows FROM test.block(test.tx('SELECT 1 WHERE 1 IN (' || (SELECT string_agg(i::text, ',') FROM generate_series(1, 900) i) || repeat(' ', 20000) || ')'));
 
 -- statements made up at random; the seed is shown when one differs

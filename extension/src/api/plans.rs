@@ -4,7 +4,7 @@
 //! parameter stays in the text and belongs to the plan; a text that cannot be analysed with parameters, and a literal that
 //! its type refuses, run once more as written.
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{hash_map::Entry, HashMap};
 use std::rc::Rc;
 
 use chainify_ledger::messages::Proposal;
@@ -17,9 +17,9 @@ use crate::pg::role::Role;
 use crate::pg::statement::Prepared;
 use crate::pg::{catalog, settings};
 
-/// Plans kept in a session.
-const PLANS_MAX: usize = 1_024;
-/// Bytes of the longest text whose plan is kept; with [`PLANS_MAX`], 16 MiB of texts.
+/// Plans and shapes kept in a session.
+const KEPT_MAX: usize = 2_048;
+/// Bytes of the longest text, and of the longest key, kept; with [`KEPT_MAX`], 32 MiB.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// What texts of one shape have in common.
@@ -47,6 +47,7 @@ struct OfRole {
 #[derive(Default)]
 struct Cache {
     by_role: HashMap<Role, OfRole>,
+    /// Templates and plans, so that shapes whose texts all fail are bounded too.
     count: usize,
     clock: u64,
 }
@@ -187,7 +188,7 @@ impl Cache {
             None => (&mut of_role.by_text, &statement.proposal.sql),
         };
         if map.get(text)?.generation != catalog::generation() {
-            self.count -= map.remove(text).map_or(0, |t| t.plans.len());
+            self.count -= map.remove(text).map_or(0, |t| 1 + t.plans.len());
             return None;
         }
         map.get_mut(text)
@@ -210,10 +211,11 @@ impl Cache {
         slots: &[Slot],
         prepared: Option<Rc<Prepared>>,
     ) {
-        if statement.proposal.sql.len() > TEXT_BYTES_MAX {
+        let key = statement.key(slots);
+        if statement.proposal.sql.len().max(key.len()) > TEXT_BYTES_MAX {
             return;
         }
-        if self.count >= PLANS_MAX {
+        if self.count >= KEPT_MAX {
             self.forget_older_half();
         }
         let used = self.clock;
@@ -223,17 +225,19 @@ impl Cache {
             plans: HashMap::new(),
         };
         let of_role = self.by_role.entry(role).or_default();
-        let template = match &statement.shape {
+        let entry = match &statement.shape {
             Some(shape) => of_role.by_shape.entry(shape.text.clone()),
             None => of_role.by_text.entry(statement.proposal.sql.clone()),
+        };
+        if let Entry::Vacant(_) = &entry {
+            self.count += 1;
         }
-        .or_insert_with(fresh);
+        let template = entry.or_insert_with(fresh);
         if *template.slots != *slots {
             self.count -= template.plans.len();
             *template = fresh();
         }
         if let Some(prepared) = prepared {
-            let key = statement.key(slots);
             let old = template.plans.insert(key, Kept { prepared, used });
             self.count += usize::from(old.is_none());
         }
@@ -253,7 +257,10 @@ impl Cache {
             .flat_map(|r| [plans(&r.by_shape), plans(&r.by_text)].concat())
             .collect();
         let middle = used.len() / 2;
-        let limit = *used.select_nth_unstable(middle).1;
+        let limit = match used.get(middle) {
+            Some(_) => *used.select_nth_unstable(middle).1,
+            None => 0, // shapes without plans alone
+        };
         for of_role in self.by_role.values_mut() {
             for map in [&mut of_role.by_shape, &mut of_role.by_text] {
                 map.retain(|_, template| {
@@ -267,7 +274,7 @@ impl Cache {
             .by_role
             .values()
             .flat_map(|r| r.by_shape.values().chain(r.by_text.values()))
-            .map(|t| t.plans.len())
+            .map(|t| 1 + t.plans.len())
             .sum();
     }
 }
