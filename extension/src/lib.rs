@@ -16,5 +16,6 @@ pub extern "C-unwind" fn _PG_init() {
     pg::startup::init(|| {
         pg::settings::define();
         api::guard::install();
+        api::conflict::install();
     });
 }

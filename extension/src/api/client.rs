@@ -15,6 +15,7 @@ use pgrx::prelude::*;
 
 use crate::api::connection::ask;
 use crate::api::session::{self, Mode};
+use crate::pg::conflict_memory::waiting;
 use crate::pg::error::{OrRaise, PgError, SqlState};
 use crate::pg::function::{cell, Answer, Call, Cell};
 use crate::pg::role::Role;
@@ -311,11 +312,8 @@ fn wait(id: &[u8], until: Instant) -> Result<Option<Outcome>, PgError> {
             ids: vec![id.to_vec()],
             timeout_ms,
         });
-        let answer = ask(
-            &settings::node_socket(),
-            body,
-            Instant::now() + slice + ANSWER_GRACE,
-        );
+        let deadline = Instant::now() + slice + ANSWER_GRACE;
+        let answer = waiting(|| ask(&settings::node_socket(), body, deadline));
         match answer.map_err(|failure| outcome_unknown(failure, id))? {
             ResponseBody::Wait(answer) => match answer.outcomes.into_iter().next() {
                 Some(outcome) if outcome.id == id => return Ok(Some(outcome)),

@@ -4,7 +4,7 @@ use chainify_ledger::{block_buffer, Transaction};
 
 use super::session::{self, Mode};
 use super::transaction::{self, Outcome};
-use super::{effects, seal};
+use super::{conflict, effects, seal};
 use crate::pg::block_settings::{at_time, pinned, show_activity};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
@@ -39,8 +39,10 @@ fn execute_block(call: &mut Call) -> Answer {
         connected(|| {
             let request = check_request(call, &buffer);
             effects::start();
-            let outcomes = run(&request);
-            (seal::seal(&request, &outcomes), outcomes)
+            conflict::before_locals(request.number, || {
+                let outcomes = run(&request);
+                (seal::seal(&request, &outcomes), outcomes)
+            })
         })
     });
     let rows: Vec<i64> = outcomes

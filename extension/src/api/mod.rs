@@ -2,6 +2,7 @@
 pub mod attach;
 pub mod certificates;
 pub mod client;
+pub mod conflict;
 pub mod connection;
 pub mod digest;
 pub mod effects;

@@ -35,13 +35,13 @@ impl SqlState {
     }
 
     /// PostgreSQL packs six bits per character (`MAKE_SQLSTATE`).
-    fn packed(self) -> c_int {
+    pub(super) fn packed(self) -> c_int {
         self.0.iter().rev().fold(0, |code, c| {
             (code << 6) | ((c.wrapping_sub(b'0') & 0x3f) as c_int)
         })
     }
 
-    fn unpacked(mut code: c_int) -> Self {
+    pub(super) fn unpacked(mut code: c_int) -> Self {
         let mut state = [0; 5];
         for c in &mut state {
             *c = (code & 0x3f) as u8 + b'0';

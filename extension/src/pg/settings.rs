@@ -1,5 +1,6 @@
 //! The extension's settings (spec/sql-api.md).
 use std::ffi::CString;
+use std::time::Duration;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
@@ -7,6 +8,7 @@ static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>:
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
+static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
 
 /// Defines them; once, while the library is loaded.
 pub fn define() {
@@ -44,6 +46,16 @@ pub fn define() {
         GucContext::Userset,
         GucFlags::UNIT_MS,
     );
+    GucRegistry::define_int_guc(
+        c"chainify.conflict_grace",
+        c"How long a session may hold a lock that a block needs, before its statement or connection is ended.",
+        c"-1: for ever; the block waits.",
+        &CONFLICT_GRACE_MS,
+        -1,
+        600_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
 }
 
 /// Path of the node's socket; empty when not configured.
@@ -67,4 +79,11 @@ pub fn share_plans() -> bool {
 /// Milliseconds, 0 to 600,000.
 pub fn wait_timeout_ms() -> i32 {
     WAIT_TIMEOUT_MS.get()
+}
+
+/// How long a session may hold a lock that a block needs; `None`: for ever.
+pub fn conflict_grace() -> Option<Duration> {
+    u64::try_from(CONFLICT_GRACE_MS.get())
+        .ok()
+        .map(Duration::from_millis)
 }
