@@ -36,6 +36,8 @@ struct Slot {
     waiting: bool,
     /// The local transaction that is being ended; 0 for none.
     ended: u32,
+    /// `waiting` when it was decided to end it: unwinding resets that one before the error is reported.
+    ended_waiting: bool,
     block: i64,
     table: Name,
 }
@@ -223,7 +225,7 @@ pub fn take_reason() -> Option<Reason> {
     .map(|slot| Reason {
         block: slot.block,
         table: slot.table.text(),
-        waiting: slot.waiting,
+        waiting: slot.ended_waiting,
     })
 }
 
@@ -276,6 +278,7 @@ pub fn leave_reason(
         if let Some(slot) = slots.get_mut(place) {
             slot.own(pid);
             slot.ended = transaction;
+            slot.ended_waiting = slot.waiting;
             slot.block = executor.1;
             slot.table = named.map_or(Name::new(""), |(_, name)| *name);
         }
