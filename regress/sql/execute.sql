@@ -72,18 +72,16 @@ SELECT test.states_hold();
 
 -- a SQLSTATE of a client's own is kept; settings and time are the block's
 CREATE FUNCTION fail() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'mine' USING ERRCODE = 'ZZ001'; END $$;
-CREATE FUNCTION leave_setting() RETURNS void LANGUAGE sql AS $$ SELECT set_config('my.note', 'left', false), set_config('TimeZone', 'Asia/Tokyo', false) $$;
 SET TimeZone = 'America/New_York';
 SET DateStyle = 'German';
-SELECT * FROM test.run('SELECT fail()', 'SELECT leave_setting()',
-    'UPDATE account SET owner = current_setting(''my.note'', true) WHERE id = 10',
-    'UPDATE account SET owner = now()::text || '' '' || current_setting(''search_path'') || '' '' || current_user WHERE id = 11');
+SELECT * FROM test.run('SELECT fail()',
+    'UPDATE account SET owner = now()::text || '' '' || current_schemas(false)::text || '' '' || current_user WHERE id = 11');
 SELECT id, owner FROM account WHERE id > 9 ORDER BY id;
 SHOW TimeZone;
 SHOW DateStyle;
 RESET TimeZone;
 RESET DateStyle;
-SELECT current_user, current_setting('my.note', true), now() > '2024-01-01';
+SELECT current_user, now() > '2024-01-01';
 
 -- random() belongs to the transaction
 CREATE TABLE dice (id int PRIMARY KEY, v float8);

@@ -14,6 +14,7 @@ mod lanes;
 pub mod merkle;
 mod row;
 mod tag;
+mod uuid;
 pub mod value;
 
 pub use decode::{decode_row, decode_value, RangeValue, Value, VALUE_DEPTH_MAX};
@@ -23,6 +24,7 @@ pub use json::JSON_DEPTH_MAX;
 pub use lanes::{schema_hash, state_root, table_state, LaneHasher, Lanes, LANES_BYTES};
 pub use row::{row_hash, RowHasher, RowWriter};
 pub use tag::Tag;
+pub use uuid::transaction_uuid;
 
 use sha2::{Digest, Sha256};
 

@@ -27,6 +27,7 @@ pub fn install() {
     hooks::watch(&WATCH);
     subtransaction::watch(&effects::HOOKS);
     catalog::watch_relations();
+    super::determinism::install();
 }
 
 /// Raises CH003 unless the guard is off.

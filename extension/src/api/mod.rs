@@ -1,9 +1,12 @@
 //! The SQL functions and triggers, in safe Rust over `crate::pg`.
+pub mod analyze;
 pub mod attach;
 pub mod certificates;
 pub mod client;
 pub mod conflict;
 pub mod connection;
+pub mod determinism;
+mod determinism_functions;
 pub mod digest;
 pub mod effects;
 pub mod execute;

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 
+use super::analyze::seed_uuid;
 use super::attach;
+use super::determinism;
 use super::execute::Request;
 use super::plans;
 use super::session::{self, Mode};
@@ -47,6 +49,8 @@ fn dispatch(
         Kind::Sql => {
             let role = client_role(name, "chainify_client")?;
             seed_random(&transaction.id);
+            seed_uuid(&transaction.id);
+            determinism::before_transaction();
             role.run(|| {
                 session::with(Mode::Client { tx: index }, || {
                     plans::run(role, proposal, as_written)

@@ -2,23 +2,30 @@
 //!
 //! A C function exported with `sql_function!` gets a [`function::Call`]; expected failures are raised with
 //! [`error::PgError`], which keeps SQLSTATEs of our own (`CH001` and so on) that pgrx's error enumeration cannot hold.
+mod analysis;
 pub mod block_settings;
 pub mod bulk;
 pub mod catalog;
 pub mod conflict_memory;
+mod collation;
 pub mod constants;
 pub mod cursor;
 pub mod encode;
 pub mod end_session;
 pub mod error;
 pub mod function;
+mod function_facts;
 pub mod hooks;
+pub mod inspect;
 pub mod latch;
 pub mod lock_waits;
+pub mod level;
 pub mod memory;
+pub mod planning;
 pub mod record;
 pub mod relation;
 pub mod report;
+mod relation_keys;
 pub mod role;
 pub mod settings;
 pub mod spi;

@@ -124,6 +124,7 @@ impl Plan {
             };
             let options = &raw const options;
             let plan = self.plan.as_ptr();
+            super::planning::outermost();
             let code = catch_c(|| raw::SPI_execute_plan_extended(plan, options))?;
             if code < 0 {
                 return Err(PgError::new(

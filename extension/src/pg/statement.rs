@@ -154,7 +154,7 @@ pub(super) unsafe fn nodes(list: *mut pg_sys::List) -> impl Iterator<Item = NonN
 
 /// # Safety
 /// `statement` must come from the parser.
-unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), PgError> {
+pub(super) unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), PgError> {
     use pg_sys::NodeTag::*;
     // SAFETY: the tag says which structure follows; command tags are static strings.
     unsafe {
@@ -226,7 +226,7 @@ unsafe fn infer(
     Ok(())
 }
 
-fn own_text<'s>(sql: &'s str, statement: &NonNull<pg_sys::RawStmt>) -> &'s str {
+pub(super) fn own_text<'s>(sql: &'s str, statement: &NonNull<pg_sys::RawStmt>) -> &'s str {
     // SAFETY: from the parser; it counts bytes of this text, and 0 means to the end.
     let (at, length) = unsafe {
         (

@@ -1,0 +1,415 @@
+//! Refuses what could have different effects in different organisations (docs/user-guide.md, "What a transaction may do").
+//!
+//! The rules are the same in every organisation and look at nothing but the statement and the definitions it uses, so that a refusal is
+//! an outcome like any other.
+use std::cell::Cell;
+
+use super::determinism_functions::{self as functions, Verdict};
+use super::session::{self, Mode};
+use crate::pg::error::PgError;
+use crate::pg::level::{
+    Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window,
+};
+use crate::pg::planning::{self, Watch};
+
+/// Why a statement is refused, and what to write instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    pub construct: String,
+    pub reason: String,
+    pub rewrite: String,
+}
+
+impl Finding {
+    pub fn new(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
+        Finding {
+            construct: construct.into(),
+            reason: reason.into(),
+            rewrite: rewrite.into(),
+        }
+    }
+
+    fn error(self) -> PgError {
+        PgError::new(b"CH006", format!("{} is not deterministic", self.construct))
+            .detail(self.reason)
+            .hint(self.rewrite)
+    }
+}
+
+static WATCH: Watch = Watch { wanted, query };
+
+thread_local! {
+    /// This session has run a client's transaction.
+    static EXECUTES: Cell<bool> = const { Cell::new(false) };
+    /// A plan may be kept that a client's transaction could not have made.
+    static UNCHECKED_PLANS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Installs the hooks; once, in the postmaster.
+pub fn install() {
+    planning::watch(&WATCH);
+}
+
+/// To be called before a client's transaction runs. A plan that a function made outside of one was not checked, and would be used
+/// unseen in this session but not in another organisation's.
+pub fn before_transaction() {
+    if !EXECUTES.replace(true) || UNCHECKED_PLANS.get() {
+        planning::forget_plans();
+        UNCHECKED_PLANS.set(false);
+    }
+}
+
+fn wanted() -> bool {
+    EXECUTES.get()
+}
+
+fn query(level: &Level, outermost: bool) {
+    let client = matches!(session::mode(), Mode::Client { .. });
+    if !client && outermost {
+        return; // the ledger's own
+    }
+    let Some(first) = check(level, !outermost).into_iter().next() else {
+        return;
+    };
+    if client {
+        first.error().raise();
+    }
+    UNCHECKED_PLANS.set(true);
+}
+
+/// Everything in the statement that is refused; `in_function`: its caller takes the rows one by one.
+pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
+    let mut found = Vec::new();
+    check_level(level, &mut found, None);
+    if in_function && level.command == Command::Select && !level.ordered() {
+        found.push(Finding::new(
+            "a query without a total order inside a function",
+            "The function takes its rows in the order in which they are stored, which differs between organisations.",
+            "Add ORDER BY over the primary key, restrict the query to one row, or aggregate.",
+        ));
+    }
+    let mut unique = Vec::new();
+    for finding in found {
+        if !unique.contains(&finding) {
+            unique.push(finding);
+        }
+    }
+    unique
+}
+
+fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>) {
+    for call in &level.calls {
+        found.extend(functions::finding(&call.function));
+    }
+    found.extend(level.constructs.iter().map(construct));
+    draws(level, level, found);
+    limit(level, place, found);
+    if let Distinct::On(_) = level.distinct {
+        ordered(level, "DISTINCT ON", found);
+    }
+    if place == Some(Place::Array) {
+        ordered(level, "ARRAY(SELECT ...)", found);
+    }
+    for aggregate in &level.aggregates {
+        check_aggregate(level, aggregate, found);
+    }
+    for w in &level.windows {
+        window(level, w, found);
+    }
+    changes(level, found);
+    for (place, inner) in &level.inner {
+        check_level(inner, found, Some(*place));
+    }
+}
+
+const ADD_KEY: &str = "Add ORDER BY over the primary key, or over columns that determine the row.";
+
+fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
+    let Some(limit) = level.limit else {
+        return;
+    };
+    let only_whether = place == Some(Place::Exists) && !limit.offset;
+    let by_peers = limit.with_ties && !limit.offset;
+    if only_whether {
+        return;
+    }
+    if !by_peers {
+        ordered(level, "LIMIT", found);
+    } else {
+        collations(&level.sort, found);
+    }
+}
+
+/// A clause that picks rows by their order.
+fn ordered(level: &Level, clause: &str, found: &mut Vec<Finding>) {
+    if !level.ordered() {
+        found.push(Finding::new(
+            format!("{clause} without a total order"),
+            "Rows that ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
+            ADD_KEY,
+        ));
+    }
+    if !level.one_row() {
+        collations(&level.sort, found);
+    }
+}
+
+fn collations(order: &[Term], found: &mut Vec<Finding>) {
+    for name in order.iter().filter_map(|t| t.local_collation.as_ref()) {
+        found.push(Finding::new(
+            format!("an order by collation \"{name}\""),
+            "Its order comes from libraries of the machine, whose versions differ between organisations.",
+            "Add COLLATE \"C\" to the expression.",
+        ));
+    }
+}
+
+/// Aggregates whose result depends on the order of their input.
+const ORDER_SENSITIVE: &[&str] = &[
+    "array_agg",
+    "string_agg",
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
+    "xmlagg",
+];
+
+/// Aggregates that round at each step when they work on floating point.
+const ROUNDING: &[&str] = &[
+    "sum",
+    "avg",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "variance",
+    "var_pop",
+    "var_samp",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+];
+
+fn rounds(function: &Function) -> bool {
+    function.built_in && function.takes_float && ROUNDING.contains(&function.name.as_str())
+}
+
+fn order_sensitive(function: &Function) -> bool {
+    !function.built_in || ORDER_SENSITIVE.contains(&function.name.as_str())
+}
+
+const ROUNDING_REASON: &str =
+    "Floating-point sums are rounded at each step, so they depend on the order of the rows, which differs between organisations.";
+
+fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding>) {
+    let function = &aggregate.function;
+    found.extend(functions::finding(function));
+    if !rounds(function) && !order_sensitive(function) {
+        return;
+    }
+    if !order_fixed(level, aggregate) {
+        found.push(if rounds(function) {
+            Finding::new(
+                format!("{}() of floating-point values", function.name),
+                ROUNDING_REASON,
+                "Cast the values to numeric.",
+            )
+        } else {
+            Finding::new(
+                format!("{}() without a total order", function.name),
+                "It takes the rows in the order in which they are stored, which differs between organisations.",
+                "Add ORDER BY over the primary key, or over the aggregated values, inside the call.",
+            )
+        });
+    }
+    collations(&aggregate.order, found);
+}
+
+fn order_fixed(level: &Level, aggregate: &Aggregate) -> bool {
+    let sorted =
+        |term: &Term| aggregate.distinct || aggregate.order.iter().any(|o| o.id == term.id);
+    let covered = aggregate
+        .arguments
+        .iter()
+        .all(|t| t.constant || ((t.identical || rounds(&aggregate.function)) && sorted(t)));
+    let by: Vec<Term> = level
+        .group
+        .iter()
+        .chain(&aggregate.order)
+        .cloned()
+        .collect();
+    (covered && !aggregate.arguments.is_empty())
+        || (!level.grouping_sets && level.rows_told_apart(&by))
+        || (level.group.is_empty() && level.sources_ordered())
+}
+
+/// Window functions that tell rows apart which ORDER BY does not.
+const BY_POSITION: &[&str] = &[
+    "row_number",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+fn window(level: &Level, window: &Window, found: &mut Vec<Finding>) {
+    let by: Vec<Term> = window
+        .partition
+        .iter()
+        .chain(&window.order)
+        .cloned()
+        .collect();
+    let total = if level.group.is_empty() && level.aggregates.is_empty() {
+        level.rows_told_apart(&by) || level.keeps_order()
+    } else {
+        !level.grouping_sets && level.group.iter().all(|g| by.iter().any(|t| t.id == g.id))
+    };
+    for function in &window.functions {
+        found.extend(functions::finding(function));
+        let positional = BY_POSITION.contains(&function.name.as_str())
+            || order_sensitive_in_window(function, window);
+        if positional && !total {
+            found.push(Finding::new(
+                format!("{}() over a window without a total order", function.name),
+                "Rows that its ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
+                "Add the primary key to the ORDER BY of the window.",
+            ));
+        } else if rounds(function) && !total {
+            found.push(Finding::new(
+                format!("{}() of floating-point values", function.name),
+                ROUNDING_REASON,
+                "Cast the values to numeric.",
+            ));
+        }
+        if positional {
+            collations(&window.order, found);
+        }
+    }
+}
+
+fn order_sensitive_in_window(function: &Function, window: &Window) -> bool {
+    const BY_PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
+    if BY_PEERS.contains(&function.name.as_str()) {
+        return false;
+    }
+    order_sensitive(function) || window.counts_rows
+}
+
+/// Values drawn anew at each call depend on the order of the calls.
+fn draws(at: &Level, level: &Level, found: &mut Vec<Finding>) {
+    for call in &level.calls {
+        let what = match functions::verdict(&call.function) {
+            Verdict::Draws => "It is drawn once per row, in the order in which rows are stored, which differs between organisations.",
+            Verdict::Runs if call.function.volatile => "It may have effects, and runs once per row, in the order in which rows are stored, which differs between organisations.",
+            _ => continue,
+        };
+        let own = std::ptr::eq(at, level);
+        let in_order = own
+            && call.in_target
+            && at.command != Command::Update
+            && at.command != Command::Delete
+            && at.ordered();
+        if !(at.one_row() || in_order) {
+            found.push(Finding::new(
+                format!("{}() for several rows", call.function.name),
+                what,
+                if call.function.built_in {
+                    "Restrict the statement to one row, or compute it in a query with ORDER BY over the primary key."
+                } else {
+                    "Restrict the statement to one row, call it from a query with ORDER BY over the primary key, or declare the function STABLE or IMMUTABLE if it is."
+                },
+            ));
+        }
+    }
+    for (place, inner) in &level.inner {
+        if matches!(
+            place,
+            Place::Exists | Place::Array | Place::Expression | Place::Lateral
+        ) {
+            draws(at, inner, found);
+        }
+    }
+}
+
+/// What an UPDATE or INSERT leaves to the order of the rows.
+fn changes(level: &Level, found: &mut Vec<Finding>) {
+    let several = |target| !level.determined(std::iter::empty(), &[target]);
+    match (level.command, level.target) {
+        (Command::Update, Some(target)) if several(target) => found.push(Finding::new(
+            "UPDATE ... FROM that may match a row twice",
+            "Which match is taken depends on the order in which rows are stored, which differs between organisations.",
+            "Join by equality on a unique key of the other table, use a subquery, or MERGE, which fails on a second match.",
+        )),
+        (Command::Delete, Some(target)) if level.returning && several(target) => found.push(Finding::new(
+            "DELETE ... USING ... RETURNING that may match a row twice",
+            "Which match is returned depends on the order in which rows are stored, which differs between organisations.",
+            "Join by equality on a unique key of the other table, or use a subquery.",
+        )),
+        (Command::Insert, _) if level.ignores_conflicts && !level.sources.iter().all(|s| s.one_row || s.ordered) => {
+            found.push(Finding::new(
+                "INSERT ... SELECT ... ON CONFLICT DO NOTHING without a total order",
+                "Of two rows that conflict the first one is inserted, and the order in which rows are stored differs between organisations.",
+                ADD_KEY,
+            ))
+        }
+        _ => {}
+    }
+}
+
+fn construct(construct: &Construct) -> Finding {
+    match construct {
+        Construct::SystemColumn(name) => Finding::new(
+            format!("system column \"{name}\""),
+            "It tells where or by which local transaction a row is stored, not what it holds.",
+            "Use the primary key.",
+        ),
+        Construct::SystemCatalog(name) => Finding::new(
+            format!("system catalog \"{name}\""),
+            "What it holds (object numbers, settings, statistics) is of one database.",
+            "Read it before submitting, and pass the value as a parameter.",
+        ),
+        Construct::ObjectIdentifier(name) => Finding::new(
+            format!("a value of type {name}"),
+            "Object numbers are of one database.",
+            "Use the object's name as text.",
+        ),
+        Construct::TableSample => Finding::new(
+            "TABLESAMPLE",
+            "It picks rows by where they are stored, which differs between organisations.",
+            "Use a condition on the rows, for example on a hash of the key.",
+        ),
+        Construct::LockNotWaiting(option) => Finding::new(
+            *option,
+            "Which rows are locked at the moment differs between organisations.",
+            "Leave it out: transactions of a block do not run into each other's locks.",
+        ),
+        Construct::Sequence => Finding::new(
+            "a sequence",
+            functions::SEQUENCE_REASON,
+            functions::SEQUENCE_REWRITE,
+        ),
+        Construct::Cursor => Finding::new(
+            "WHERE CURRENT OF",
+            "It names a row by where it is stored.",
+            "Use the primary key.",
+        ),
+        Construct::SessionValue(name) => {
+            Finding::new(*name, functions::SESSION_REASON, functions::PASS_PARAMETER)
+        }
+        Construct::NondeterministicCollation(name) => Finding::new(
+            format!("collation \"{name}\""),
+            "It takes different texts as equal; which of them remains depends on the order in which rows are stored.",
+            "Compare lower(...) of both sides under a deterministic collation.",
+        ),
+    }
+}

@@ -1,0 +1,73 @@
+//! Statements analysed but never run, for their author.
+use std::ptr::NonNull;
+
+use pgrx::pg_sys;
+
+use super::analysis::{describe, elements};
+use super::error::{catch_c, PgError};
+use super::level::Level;
+use super::spi::c_string;
+use super::statement::{check_allowed, own_text};
+
+mod raw {
+    use super::pg_sys;
+    use std::ffi::c_char;
+    extern "C-unwind" {
+        pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
+        pub fn parse_analyze_varparams(
+            statement: *mut pg_sys::RawStmt,
+            sql: *const c_char,
+            types: *mut *mut pg_sys::Oid,
+            count: *mut i32,
+            environment: *mut pg_sys::QueryEnvironment,
+        ) -> *mut pg_sys::Query;
+        pub fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
+    }
+}
+
+/// One statement of a text.
+pub struct Inspected {
+    pub text: String,
+    /// Its levels after rewriting, or why it is no statement of a ledger transaction.
+    pub levels: Result<Vec<Level>, PgError>,
+}
+
+/// Parses, analyses and rewrites every statement of `sql`, as the current role; nothing is executed. Types of parameters are inferred.
+/// Errors: those of parsing and analysis.
+pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
+    let text = c_string(sql)?;
+    let (mut types, mut count) = (std::ptr::null_mut(), 0);
+    let (types_at, count_at) = (&raw mut types, &raw mut count);
+    // SAFETY: the parser's statements live in the current memory context; the analyser grows the array of types as it needs.
+    unsafe {
+        let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
+        let mut inspected = Vec::new();
+        for statement in elements::<pg_sys::RawStmt>(list) {
+            let own = own_text(sql, &statement).trim().to_owned();
+            let levels = match check_allowed(statement.as_ref().stmt) {
+                Err(refused) => Err(refused),
+                Ok(()) => {
+                    let rewritten = catch_c(|| {
+                        let none = std::ptr::null_mut();
+                        let query = raw::parse_analyze_varparams(
+                            statement.as_ptr(),
+                            text.as_ptr(),
+                            types_at,
+                            count_at,
+                            none,
+                        );
+                        if (*query).commandType == pg_sys::CmdType::CMD_UTILITY {
+                            std::ptr::null_mut()
+                        } else {
+                            raw::pg_rewrite_query(query)
+                        }
+                    })?;
+                    let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
+                    Ok(queries.into_iter().map(|q| describe(q)).collect())
+                }
+            };
+            inspected.push(Inspected { text: own, levels });
+        }
+        Ok(inspected)
+    }
+}

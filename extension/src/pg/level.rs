@@ -1,0 +1,344 @@
+//! A query level in plain Rust: what the determinism checker needs to know, and which rows and orders follow from it.
+//!
+//! A *level* is one SELECT, INSERT, UPDATE, DELETE or MERGE after views, defaults and policies were put in; subqueries are levels of
+//! their own. Everything here is conservative: "no" may mean "not shown".
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// A column of a source of the level.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Column {
+    pub source: u32,
+    pub number: i16,
+}
+
+/// An expression of the level.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// Equal expressions of a level have the same.
+    pub id: usize,
+    pub column: Option<Column>,
+    /// The same for every row of the level.
+    pub constant: bool,
+    /// Values that compare as equal are the same bytes.
+    pub identical: bool,
+    /// The collation, when its order depends on the machine.
+    pub local_collation: Option<String>,
+}
+
+/// When the columns `needs` of a row are known, so is `gives`.
+#[derive(Debug)]
+pub struct Implication {
+    pub needs: Vec<Column>,
+    pub gives: Column,
+}
+
+/// What a level reads rows from.
+#[derive(Debug)]
+pub struct Source {
+    pub number: u32,
+    /// Columns of other sources that its rows depend on (LATERAL).
+    pub needs: Vec<Column>,
+    pub one_row: bool,
+    /// Sets of columns that no two rows share.
+    pub keys: Vec<Vec<i16>>,
+    /// Its rows come in an order that does not depend on how rows are stored.
+    pub ordered: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Merge,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Language {
+    /// Written in SQL or PL/pgSQL: its statements are planned, and checked, when they run.
+    Checked,
+    Other,
+}
+
+/// A function as the catalog has it.
+#[derive(Debug)]
+pub struct Function {
+    /// With its schema unless built in.
+    pub name: String,
+    pub built_in: bool,
+    pub language: Language,
+    pub volatile: bool,
+    pub immutable: bool,
+    pub aggregate: bool,
+    pub extension: Option<String>,
+    pub takes_float: bool,
+    pub takes_xid: bool,
+    /// A set-returning SQL function whose text PostgreSQL may put into the query that calls it.
+    pub may_be_merged: bool,
+}
+
+#[derive(Debug)]
+pub struct FunctionCall {
+    pub function: Rc<Function>,
+    /// In the list of columns that the level returns or stores, not in a condition.
+    pub in_target: bool,
+}
+
+#[derive(Debug)]
+pub struct Aggregate {
+    pub function: Rc<Function>,
+    pub arguments: Vec<Term>,
+    pub order: Vec<Term>,
+    pub distinct: bool,
+}
+
+#[derive(Debug)]
+pub struct Window {
+    pub partition: Vec<Term>,
+    pub order: Vec<Term>,
+    /// The frame counts rows, not peers.
+    pub counts_rows: bool,
+    pub functions: Vec<Rc<Function>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    From,
+    Lateral,
+    With,
+    Exists,
+    Array,
+    Expression,
+}
+
+/// Something that is refused wherever it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Construct {
+    SystemColumn(String),
+    SystemCatalog(String),
+    ObjectIdentifier(String),
+    TableSample,
+    LockNotWaiting(&'static str),
+    Sequence,
+    Cursor,
+    SessionValue(&'static str),
+    NondeterministicCollation(String),
+}
+
+#[derive(Debug, Default)]
+pub enum Distinct {
+    #[default]
+    No,
+    All,
+    On(Vec<Term>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetOperation {
+    /// UNION ALL and its like.
+    Multiset,
+    Set,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub offset: bool,
+    pub with_ties: bool,
+}
+
+#[derive(Debug)]
+pub struct Level {
+    pub command: Command,
+    /// The source that an UPDATE or DELETE changes.
+    pub target: Option<u32>,
+    pub sources: Vec<Source>,
+    pub implications: Vec<Implication>,
+    pub outputs: Vec<Term>,
+    pub sort: Vec<Term>,
+    pub group: Vec<Term>,
+    pub grouping_sets: bool,
+    pub distinct: Distinct,
+    pub set_operation: Option<SetOperation>,
+    /// The list of columns has a set-returning function.
+    pub multiplies: bool,
+    pub limit: Option<Limit>,
+    pub windows: Vec<Window>,
+    pub aggregates: Vec<Aggregate>,
+    pub calls: Vec<FunctionCall>,
+    pub constructs: Vec<Construct>,
+    pub inner: Vec<(Place, Level)>,
+    pub ignores_conflicts: bool,
+    pub returning: bool,
+}
+
+impl Level {
+    pub fn new(command: Command) -> Self {
+        Level {
+            command,
+            target: None,
+            sources: Vec::new(),
+            implications: Vec::new(),
+            outputs: Vec::new(),
+            sort: Vec::new(),
+            group: Vec::new(),
+            grouping_sets: false,
+            distinct: Distinct::No,
+            set_operation: None,
+            multiplies: false,
+            limit: None,
+            windows: Vec::new(),
+            aggregates: Vec::new(),
+            calls: Vec::new(),
+            constructs: Vec::new(),
+            inner: Vec::new(),
+            ignores_conflicts: false,
+            returning: false,
+        }
+    }
+
+    fn groups(&self) -> bool {
+        !self.group.is_empty() || self.grouping_sets || !self.aggregates.is_empty()
+    }
+
+    /// Whether one combination of source rows at most agrees with `known`.
+    pub fn determined(&self, known: impl Iterator<Item = Column>, targets: &[u32]) -> bool {
+        let mut columns: BTreeSet<Column> = known.collect();
+        let mut rows: BTreeSet<u32> = targets.iter().copied().collect();
+        loop {
+            let has = |rows: &BTreeSet<u32>, columns: &BTreeSet<Column>, c: &Column| {
+                rows.contains(&c.source) || columns.contains(c)
+            };
+            let before = (rows.len(), columns.len());
+            for i in &self.implications {
+                if i.needs.iter().all(|c| has(&rows, &columns, c)) {
+                    columns.insert(i.gives);
+                }
+            }
+            for s in &self.sources {
+                let known_key = |key: &Vec<i16>| {
+                    key.iter().all(|number| {
+                        columns.contains(&Column {
+                            source: s.number,
+                            number: *number,
+                        })
+                    })
+                };
+                if s.needs.iter().all(|c| has(&rows, &columns, c))
+                    && (s.one_row || s.keys.iter().any(known_key))
+                {
+                    rows.insert(s.number);
+                }
+            }
+            if (rows.len(), columns.len()) == before {
+                return self.sources.iter().all(|s| rows.contains(&s.number));
+            }
+        }
+    }
+
+    /// Whether it returns, or changes, one row at most.
+    pub fn one_row(&self) -> bool {
+        if self.set_operation.is_some() || self.multiplies || self.grouping_sets {
+            return false;
+        }
+        (self.groups() && self.group.is_empty()) || self.determined(std::iter::empty(), &[])
+    }
+
+    /// Whether rows that `by` does not tell apart are not different at all.
+    pub fn total_order(&self, by: &[Term]) -> bool {
+        let has = |term: &Term| by.iter().any(|t| t.id == term.id);
+        let outputs_covered = !self.outputs.is_empty()
+            && self
+                .outputs
+                .iter()
+                .all(|t| t.constant || (t.identical && has(t)));
+        if outputs_covered || self.one_row() {
+            return true;
+        }
+        match (&self.distinct, self.set_operation) {
+            (_, Some(SetOperation::Multiset)) => return false,
+            (_, Some(SetOperation::Set)) | (Distinct::All, _) => {
+                return self.outputs.iter().all(has)
+            }
+            (Distinct::On(keys), _) if keys.iter().all(has) => return true,
+            _ => {}
+        }
+        if self.groups() {
+            return !self.grouping_sets && self.group.iter().all(|t| t.constant || has(t));
+        }
+        if self.multiplies {
+            return false;
+        }
+        self.rows_told_apart(by) || (by.is_empty() && self.keeps_order())
+    }
+
+    /// Whether `by` tells the rows apart before they are grouped.
+    pub fn rows_told_apart(&self, by: &[Term]) -> bool {
+        self.set_operation.is_none() && self.determined(by.iter().filter_map(|t| t.column), &[])
+    }
+
+    /// Whether the rows come in the order of a single source that has one.
+    pub fn keeps_order(&self) -> bool {
+        let plain = !self.groups()
+            && matches!(self.distinct, Distinct::No)
+            && self.set_operation.is_none()
+            && self.windows.is_empty();
+        plain && self.sources_ordered()
+    }
+
+    /// Whether the rows, before they are grouped, come in an order of their own.
+    pub fn sources_ordered(&self) -> bool {
+        matches!(&self.sources[..], [only] if only.ordered)
+    }
+
+    /// Whether the result comes in one order only.
+    pub fn ordered(&self) -> bool {
+        self.total_order(&self.sort)
+    }
+
+    /// Sets of output columns, from 1, that no two rows of the result share.
+    pub fn keys(&self) -> Vec<Vec<i16>> {
+        let numbers = |terms: &[Term]| {
+            terms
+                .iter()
+                .map(|t| self.outputs.iter().position(|o| o.id == t.id))
+                .map(|at| at.map(|at| at as i16 + 1))
+                .collect::<Option<Vec<_>>>()
+        };
+        let all = || (1..=self.outputs.len() as i16).collect::<Vec<_>>();
+        match (&self.distinct, self.set_operation) {
+            (_, Some(SetOperation::Multiset)) => return Vec::new(),
+            (_, Some(SetOperation::Set)) | (Distinct::All, _) => return vec![all()],
+            (Distinct::On(keys), _) => return numbers(keys).into_iter().collect(),
+            _ => {}
+        }
+        if self.multiplies || self.grouping_sets {
+            return Vec::new();
+        }
+        if self.groups() {
+            return numbers(&self.group).into_iter().collect();
+        }
+        self.smallest_key().into_iter().collect()
+    }
+
+    fn smallest_key(&self) -> Option<Vec<i16>> {
+        let mut key: Vec<(i16, Column)> = (1..)
+            .zip(&self.outputs)
+            .filter_map(|(number, t)| t.column.map(|c| (number, c)))
+            .collect();
+        let tells_apart = |key: &[(i16, Column)]| self.determined(key.iter().map(|(_, c)| *c), &[]);
+        if !tells_apart(&key) {
+            return None;
+        }
+        let mut at = 0;
+        while at < key.len() {
+            let dropped = key.remove(at);
+            if !tells_apart(&key) {
+                key.insert(at, dropped);
+                at += 1;
+            }
+        }
+        Some(key.into_iter().map(|(number, _)| number).collect())
+    }
+}

@@ -1,0 +1,114 @@
+//! Every query on its way to the planner, described.
+//!
+//! The planner is where a query is whole: views, defaults, generated columns and policies are in, and every statement of a function,
+//! however its text or tree was stored, comes by before it runs for the first time. Earlier hooks miss the latter, later ones see plans
+//! in which constants are folded, that is functions have run already.
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use pgrx::pg_sys;
+
+use super::analysis::describe;
+use super::error::enter;
+use super::function_facts::is_sql;
+use super::level::Level;
+
+/// What the extension wants to see. `query` raises to refuse.
+pub struct Watch {
+    /// Asked first, for every query of every session.
+    pub wanted: fn() -> bool,
+    /// For every query about to be planned; true: a statement as submitted, not one inside a function.
+    pub query: fn(&Level, bool),
+}
+
+static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+
+thread_local! {
+    static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
+    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
+    static NEXT_FMGR: Cell<pg_sys::needs_fmgr_hook_type> = const { Cell::new(None) };
+    /// The next query is the submitted statement itself; false once it runs.
+    static OUTERMOST: Cell<bool> = const { Cell::new(false) };
+}
+
+extern "C-unwind" {
+    fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+        options: c_int,
+        params: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+    fn standard_ExecutorStart(description: *mut pg_sys::QueryDesc, flags: c_int);
+}
+
+/// Installs the hooks in front of those there already; once, while the library is loaded.
+pub fn watch(watch: &'static Watch) {
+    if WATCH.set(watch).is_err() {
+        return;
+    }
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
+    unsafe {
+        NEXT_PLANNER.set(pg_sys::planner_hook);
+        pg_sys::planner_hook = Some(on_plan);
+        NEXT_START.set(pg_sys::ExecutorStart_hook);
+        pg_sys::ExecutorStart_hook = Some(on_start);
+        NEXT_FMGR.set(pg_sys::needs_fmgr_hook);
+        pg_sys::needs_fmgr_hook = Some(needs_hook);
+    }
+}
+
+/// Says that the next query is a statement as submitted.
+pub(super) fn outermost() {
+    OUTERMOST.set(true);
+}
+
+/// Makes every kept plan be made anew when it is used next.
+pub fn forget_plans() {
+    // SAFETY: marks plans as invalid; those in use are kept by their users.
+    unsafe { pg_sys::ResetPlanCache() }
+}
+
+unsafe extern "C-unwind" fn on_plan(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the arguments are passed on as they came; the query is as the rewriter left it.
+    unsafe {
+        enter(|| {
+            let outermost = OUTERMOST.replace(false);
+            let watch = WATCH.get().filter(|w| (w.wanted)());
+            if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
+                (watch.query)(&describe(query), outermost);
+            }
+        });
+        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
+        match NEXT_PLANNER.get() {
+            Some(next) => next(query, text, options, params),
+            None => standard_planner(query, text, options, params),
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags: c_int) {
+    OUTERMOST.set(false);
+    // SAFETY: the arguments are passed on as they came.
+    unsafe {
+        match NEXT_START.get() {
+            Some(next) => next(description, flags),
+            None => standard_ExecutorStart(description, flags),
+        }
+    }
+}
+
+/// Keeps the planner from copying the text of an SQL function into the query that calls it: it would not come by here.
+unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
+    // SAFETY: the next hook gets the argument as it came.
+    unsafe {
+        enter(|| WATCH.get().is_some_and(|w| (w.wanted)()) && is_sql(function))
+            || NEXT_FMGR.get().is_some_and(|next| next(function))
+    }
+}

@@ -1,0 +1,49 @@
+//! Keys of a table: columns that no two of its rows share.
+use pgrx::pg_sys;
+
+use super::analysis::elements;
+use super::relation::{Lock, Relation};
+
+/// Columns of each unique index that holds for all rows at once and has no NULL in it.
+pub(super) fn unique_keys(relation: pg_sys::Oid) -> Vec<Vec<i16>> {
+    // SAFETY: analysis holds a lock on the relations of its query; indexes are opened by oids of a fresh list.
+    unsafe {
+        let kind = pg_sys::get_rel_relkind(relation) as u8;
+        if kind != pg_sys::RELKIND_RELATION && kind != pg_sys::RELKIND_PARTITIONED_TABLE {
+            return Vec::new();
+        }
+        let relation = Relation::open(relation, Lock::AccessShare);
+        let Some(list) = pg_sys::RelationGetIndexList(relation.raw()).as_ref() else {
+            return Vec::new();
+        };
+        (0..list.length as usize)
+            .filter_map(|i| index_key(&relation, (*list.elements.add(i)).oid_value))
+            .collect()
+    }
+}
+
+fn index_key(relation: &Relation, oid: pg_sys::Oid) -> Option<Vec<i16>> {
+    let lock = Lock::AccessShare as pg_sys::LOCKMODE;
+    // SAFETY: the index stays open while it is read; indkey has indnatts columns, the key's first.
+    unsafe {
+        let index = pg_sys::index_open(oid, lock);
+        let form = &*(*index).rd_index;
+        let whole = form.indisunique && form.indimmediate && form.indisvalid;
+        let partial =
+            !elements::<pg_sys::Node>(pg_sys::RelationGetIndexPredicate(index)).is_empty();
+        let columns =
+            std::slice::from_raw_parts(form.indkey.values.as_ptr(), form.indnkeyatts as usize)
+                .to_vec();
+        let attributes = (*relation.descriptor())
+            .attrs
+            .as_slice((*relation.descriptor()).natts as usize);
+        let usable = columns.iter().all(|number| {
+            let attribute = usize::try_from(*number)
+                .ok()
+                .and_then(|n| attributes.get(n.checked_sub(1)?));
+            attribute.is_some_and(|a| a.attnotnull)
+        });
+        pg_sys::index_close(index, lock);
+        (whole && !partial && usable).then_some(columns)
+    }
+}
