@@ -50,7 +50,7 @@ pub fn install() {
     planning::watch(&WATCH);
 }
 
-/// To be called before a client's transaction runs. A plan that a function made outside of one was not checked, and would be used
+/// Invariant X6. To be called before a client's transaction runs. A plan that a function made outside of one was not checked, and would be used
 /// unseen in this session but not in another organisation's.
 pub fn before_transaction() {
     if !EXECUTES.replace(true) || UNCHECKED_PLANS.get() {
