@@ -43,7 +43,7 @@ func figures(r *report.Report) error {
 		{"executor.ledger_cost", loop.Values(), function.Values(), "no_ledger / block_functions: how much longer the ledger makes a block"},
 		{"executor.ledger_cost_cpu", function.CPUs(), loop.CPUs(), "the same by processor time"},
 		{"executor.ledger_cost_subtransactions", subxact.Values(), function.Values(), "the same, with a subtransaction for each call without the ledger too"},
-		{"executor.literal_over_parameters", literal.Values(), parameters.Values(), "block_literal / block_parameters, after warm-up"},
+		{"executor.literal_cost", parameters.Values(), literal.Values(), "block_parameters / block_literal, after warm-up: how much longer a block takes with the values in its text"},
 	} {
 		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
 			return err
@@ -53,4 +53,9 @@ func figures(r *report.Report) error {
 }
 
 // targets are the promises; a figure without one is only reported.
-var targets = map[string]report.Target{}
+var targets = map[string]report.Target{
+	"executor.over_pgbench_on":  report.AtLeast(4),
+	"executor.over_pgbench_off": report.AtLeast(1.6),
+	"executor.ledger_cost":      report.AtMost(1.6),
+	"executor.literal_cost":     report.AtMost(1.3),
+}
