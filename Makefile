@@ -37,9 +37,10 @@ build-node: setup
 pgtree: build-extension
 	@scripts/pgtree $(PGTREE)
 
-## install: the extension and the node into this system (for operators; asks for root)
+## install: what `make build` made into this system (for operators; as root, who needs no Go or Rust)
 .PHONY: install
-install: build
+install:
+	@test -x $(CHAINIFY) || { echo 'install: $(CHAINIFY) is missing; run make build first, as an ordinary user' >&2; exit 1; }
 	scripts/install-extension $(PG_CONFIG)
 	install -m 755 $(CHAINIFY) /usr/local/bin/chainify
 
@@ -91,7 +92,7 @@ SECONDS ?= 1
 bench: pgtree
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
-## test: everything above but bench, in the order in which it fails cheapest; what CI runs
+## test: check, test-rust, build, test-go, installcheck and e2e, in the order in which they fail cheapest; what CI runs
 .PHONY: test
 test:
 	@scripts/stages check test-rust build test-go installcheck e2e
