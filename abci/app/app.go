@@ -43,7 +43,7 @@ type Options struct {
 	Effects Effects
 	// Organisation is the node's own: its own precommits are not reported as seen.
 	Organisation string
-	// VoteTimeout bounds how long a precommit waits for execution (effect_vote_timeout); 0 means 1 s.
+	// VoteTimeout bounds how long a precommit waits for execution (effects.vote_timeout); 0 means 1 s.
 	VoteTimeout time.Duration
 	// HoldBack slows the precommits of a ledger block pending for long; 0 means 200 ms.
 	HoldBack time.Duration

@@ -124,7 +124,7 @@ func (a *App) propose(p *preview) {
 }
 
 // ExtendVote asks effects for this organisation's vote on what is pending after the proposal, and waits for it at
-// most effect_vote_timeout. The vote may be empty, and no failure of a database is an error here (A2). It also
+// most effects.vote_timeout. The vote may be empty, and no failure of a database is an error here (A2). It also
 // holds the precommit back while a ledger block has been pending for long.
 func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abci.ResponseExtendVote, error) {
 	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)

@@ -7,22 +7,10 @@ use super::analysis::{describe, elements};
 use super::error::{catch_c, PgError};
 use super::level::Level;
 use super::spi::c_string;
-use super::statement::{check_allowed, own_text};
+use super::statement::{check_allowed, own_text, raw};
 
-mod raw {
-    use super::pg_sys;
-    use std::ffi::c_char;
-    extern "C-unwind" {
-        pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
-        pub fn parse_analyze_varparams(
-            statement: *mut pg_sys::RawStmt,
-            sql: *const c_char,
-            types: *mut *mut pg_sys::Oid,
-            count: *mut i32,
-            environment: *mut pg_sys::QueryEnvironment,
-        ) -> *mut pg_sys::Query;
-        pub fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
-    }
+extern "C-unwind" {
+    fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
 }
 
 /// One statement of a text.
@@ -59,7 +47,7 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
                         if (*query).commandType == pg_sys::CmdType::CMD_UTILITY {
                             std::ptr::null_mut()
                         } else {
-                            raw::pg_rewrite_query(query)
+                            pg_rewrite_query(query)
                         }
                     })?;
                     let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use super::error::{catch_c, PgError};
 use super::spi::{c_string, Plan};
 
-mod raw {
+pub(super) mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     extern "C-unwind" {
