@@ -73,7 +73,8 @@ fn parts_that_do_not_see_each_other_merge_to_the_serial_result() {
     });
 }
 
-/// Were every block one component, the tests above would show nothing.
+/// Were every block one component, the tests above would show nothing. About 100 blocks have several, with a standard
+/// deviation under 10: the bound is far from both.
 #[test]
 fn many_blocks_have_more_than_one_part() {
     let blocks_of_many = std::cell::Cell::new(0);
@@ -81,5 +82,5 @@ fn many_blocks_have_more_than_one_part() {
         blocks_of_many.set(blocks_of_many.get() + u32::from(graph_of(&block).components() > 1));
         Ok(())
     });
-    assert!(blocks_of_many.get() > 100, "{} of 400 blocks", blocks_of_many.get());
+    assert!(blocks_of_many.get() > 30, "{} of 400 blocks", blocks_of_many.get());
 }
