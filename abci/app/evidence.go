@@ -95,6 +95,9 @@ func (a *App) watchCommit(state *order.State, votes []*wire.ExtendedVote) {
 	for _, signed := range votes {
 		organisation, known := state.Registry().OrganisationOf(signed.ValidatorAddress)
 		vote, err := wire.DecodeEffectVote(signed.Extension)
+		if _, orderingOnly := state.Registry().Knows(organisation); orderingOnly {
+			continue
+		}
 		if !known || err != nil || !a.watch.conflicts(organisation, vote) {
 			continue
 		}

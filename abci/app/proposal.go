@@ -206,7 +206,8 @@ func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVote
 		a.log.Warn("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
 		return &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_REJECT}, nil
 	}
-	if organisation != a.opt.Organisation {
+	// Of an organisation that only orders no vote counts; its precommit orders like any other.
+	if _, orderingOnly := state.Registry().Knows(organisation); !orderingOnly && organisation != a.opt.Organisation {
 		a.watchLive(organisation, vote)
 		a.opt.Effects.Seen(organisation, vote)
 	}

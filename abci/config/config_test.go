@@ -173,6 +173,28 @@ func TestTestnetHomes(t *testing.T) {
 	}
 }
 
+func TestTestnetWithAnOrderingOnlyOrganisation(t *testing.T) {
+	n := testnet(t.TempDir())
+	n.OrderingOnly, n.Powers, n.Consent = []string{"notary"}, nil, 3
+	homes, err := n.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(string(homes[3]))
+	if err != nil || c.Organisation != "notary" || c.Database.DSN != "" || len(c.Network.Peers) != 3 {
+		t.Fatalf("configuration %+v, %v", c, err)
+	}
+	doc, state, err := homes[3].LoadGenesis()
+	if err != nil || len(doc.Validators) != 4 {
+		t.Fatal(doc, err)
+	}
+	for i, o := range state.Organisations {
+		if o.OrderingOnly != (i == 3) {
+			t.Errorf("organisation %+v", o)
+		}
+	}
+}
+
 func TestKeysAreNeverOverwritten(t *testing.T) {
 	n := testnet(t.TempDir())
 	homes, err := n.Create()
@@ -199,13 +221,14 @@ func TestKeysAreNeverOverwritten(t *testing.T) {
 
 func TestTestnetRefusals(t *testing.T) {
 	for want, change := range map[string]func(*Testnet){
-		"no organisation": func(n *Testnet) { n.Organisations = nil },
-		"twice":           func(n *Testnet) { n.Organisations = []string{"a", "b", "a"} },
-		"ports":           func(n *Testnet) { n.BasePort = 65520 },
-		"2 powers":        func(n *Testnet) { n.Powers = []int64{1, 2} },
-		"power 1 is 0":    func(n *Testnet) { n.Powers = []int64{1, 0, 1} },
-		"chain_id":        func(n *Testnet) { n.ChainID = "No" },
-		"consent":         func(n *Testnet) { n.Consent = 4 },
+		"no organisation":   func(n *Testnet) { n.Organisations = nil },
+		"twice":             func(n *Testnet) { n.Organisations = []string{"a", "b", "a"} },
+		"ports":             func(n *Testnet) { n.BasePort = 65520 },
+		"\"bolt\" is named": func(n *Testnet) { n.OrderingOnly, n.Powers = []string{"bolt"}, nil },
+		"2 powers":          func(n *Testnet) { n.Powers = []int64{1, 2} },
+		"power 1 is 0":      func(n *Testnet) { n.Powers = []int64{1, 0, 1} },
+		"chain_id":          func(n *Testnet) { n.ChainID = "No" },
+		"consent":           func(n *Testnet) { n.Consent = 4 },
 	} {
 		n := testnet(filepath.Join(t.TempDir(), "net"))
 		change(&n)
@@ -234,6 +257,12 @@ func TestGenesisParts(t *testing.T) {
 	if two, err := f.Genesis(); err != nil || !bytes.Equal(one, two) {
 		t.Fatal("the same founding gives different files")
 	}
+	again.OrderingOnly = true
+	f.Parts = []Part{p, again}
+	if _, err := f.Genesis(); err == nil || !strings.Contains(err.Error(), "only orders in one of its parts") {
+		t.Fatal(err)
+	}
+	again.OrderingOnly = false
 	again.GatewayKey = bytes.Repeat([]byte{6}, 32)
 	f.Parts = []Part{p, again}
 	if _, err := f.Genesis(); err == nil || !strings.Contains(err.Error(), "two gateway keys") {

@@ -22,6 +22,8 @@ type Part struct {
 	GatewayKey   []byte `json:"gateway_key"`
 	ValidatorKey []byte `json:"validator_key"`
 	Power        int64  `json:"power"`
+	// OrderingOnly: the organisation has no database and no say in the effects.
+	OrderingOnly bool `json:"ordering_only,omitempty"`
 	// Node is node-id@host:port, for the others' peers; it is not part of the genesis.
 	Node string `json:"node"`
 }
@@ -97,11 +99,16 @@ func (f Founding) Genesis() ([]byte, error) {
 		if !known {
 			i = len(state.Organisations)
 			index[p.Organisation] = i
-			state.Organisations = append(state.Organisations, order.GenesisOrganisation{Name: p.Organisation, GatewayKey: p.GatewayKey})
+			state.Organisations = append(state.Organisations, order.GenesisOrganisation{
+				Name: p.Organisation, GatewayKey: p.GatewayKey, OrderingOnly: p.OrderingOnly,
+			})
 		}
 		o := &state.Organisations[i]
 		if !bytes.Equal(o.GatewayKey, p.GatewayKey) {
 			return nil, fmt.Errorf("genesis: organisation %q has two gateway keys", p.Organisation)
+		}
+		if o.OrderingOnly != p.OrderingOnly {
+			return nil, fmt.Errorf("genesis: organisation %q only orders in one of its parts and not in another", p.Organisation)
 		}
 		o.Validators = append(o.Validators, p.ValidatorKey)
 		key := comet25519.PubKey(p.ValidatorKey)

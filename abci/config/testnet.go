@@ -18,6 +18,7 @@ const PortsPerHome = 10
 type Testnet struct {
 	Dir           string
 	Organisations []string
+	OrderingOnly  []string // organisations beside these, without a database
 	ChainID       string
 	BasePort      int
 	// DSNTemplate is the database of each, with {organisation} and {index} (from 0) replaced. Empty: no database.
@@ -32,8 +33,9 @@ func (t Testnet) Create() ([]Home, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	homes, parts, configs := make([]Home, len(t.Organisations)), make([]Part, len(t.Organisations)), make([]Config, len(t.Organisations))
-	for i, name := range t.Organisations {
+	names := t.names()
+	homes, parts, configs := make([]Home, len(names)), make([]Part, len(names)), make([]Config, len(names))
+	for i, name := range names {
 		homes[i] = Home(filepath.Join(t.Dir, name))
 		configs[i] = t.config(i)
 		if err := homes[i].Create(configs[i]); err != nil {
@@ -46,6 +48,7 @@ func (t Testnet) Create() ([]Home, error) {
 		if len(t.Powers) > 0 {
 			part.Power = t.Powers[i]
 		}
+		part.OrderingOnly = i >= len(t.Organisations)
 		parts[i] = part
 	}
 	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parts: parts}.Genesis()
@@ -68,9 +71,13 @@ func (t Testnet) Create() ([]Home, error) {
 	return homes, nil
 }
 
+// names lists the organisations, those that only order last.
+func (t Testnet) names() []string { return slices.Concat(t.Organisations, t.OrderingOnly) }
+
 func (t Testnet) check() error {
-	n := len(t.Organisations)
-	if n == 0 {
+	names := t.names()
+	n := len(names)
+	if len(t.Organisations) == 0 {
 		return fmt.Errorf("testnet: no organisation")
 	}
 	if last := t.BasePort + n*PortsPerHome - 1; t.BasePort < 1 || last > 65535 {
@@ -84,8 +91,8 @@ func (t Testnet) check() error {
 			return fmt.Errorf("testnet: power %d is %d, want 1 to %d", i, p, powerMax)
 		}
 	}
-	for i, name := range t.Organisations {
-		if slices.Index(t.Organisations, name) != i {
+	for i, name := range names {
+		if slices.Index(names, name) != i {
 			return fmt.Errorf("testnet: organisation %q is named twice", name)
 		}
 	}
@@ -93,9 +100,12 @@ func (t Testnet) check() error {
 }
 
 func (t Testnet) config(i int) Config {
-	c := Default(t.Organisations[i])
+	name := t.names()[i]
+	c := Default(name)
 	port := t.BasePort + i*PortsPerHome
-	c.Database.DSN = strings.NewReplacer("{organisation}", t.Organisations[i], "{index}", strconv.Itoa(i)).Replace(t.DSNTemplate)
+	if i < len(t.Organisations) {
+		c.Database.DSN = strings.NewReplacer("{organisation}", name, "{index}", strconv.Itoa(i)).Replace(t.DSNTemplate)
+	}
 	c.Network.Listen, c.HTTP.Listen = loopback(port), loopback(port+1)
 	c.Network.StrictAddresses = false
 	return c

@@ -51,6 +51,12 @@ func seed(t *testing.T) uint64 {
 // newNetwork makes four organisations with the bank on the ledger, all serving.
 func newNetwork(ctx context.Context, t *testing.T) *harness.Network {
 	t.Helper()
+	return networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}})
+}
+
+// networkOf is newNetwork with the organisations and the consent of cfg.
+func networkOf(ctx context.Context, t *testing.T, cfg harness.Config) *harness.Network {
+	t.Helper()
 	pg, bin := os.Getenv("CHAINIFY_E2E_PG"), os.Getenv("CHAINIFY_E2E_BIN")
 	if os.Getenv("CHAINIFY_E2E") == "" {
 		t.Skip("a network of processes takes minutes: run by make e2e (CHAINIFY_E2E=1)")
@@ -58,10 +64,8 @@ func newNetwork(ctx context.Context, t *testing.T) *harness.Network {
 	parent, err := os.MkdirTemp("/tmp", "chainify-e2e-")
 	must(t, err)
 	must(t, os.Chmod(parent, 0o755))
-	net, err := harness.New(ctx, harness.Config{
-		Dir: filepath.Join(parent, "net"), PG: pg, Chainify: bin, Database: database,
-		Organisations: []string{"acme", "bolt", "cargo", "delta"},
-	})
+	cfg.Dir, cfg.PG, cfg.Chainify, cfg.Database = filepath.Join(parent, "net"), pg, bin, database
+	net, err := harness.New(ctx, cfg)
 	must(t, err)
 	t.Cleanup(func() {
 		err := net.Close()
@@ -80,6 +84,9 @@ func newNetwork(ctx context.Context, t *testing.T) *harness.Network {
 		return o.Exec(ctx, "postgres", "REVOKE DELETE ON accounts FROM bank")
 	}))
 	must(t, net.InitNodes(ctx))
+	for _, o := range net.Orderers {
+		must(t, o.StartNode())
+	}
 	must(t, net.Each((*harness.Organisation).StartNode))
 	must(t, net.Each(func(o *harness.Organisation) error { return o.WaitServing(ctx, readyLimit) }))
 	must(t, smallbank.Attach(ctx, net.Organisations[0]))

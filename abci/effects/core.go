@@ -28,9 +28,9 @@ const (
 // Config is what a core has to know of its consortium, and its limits.
 type Config struct {
 	Organisation  string
-	Organisations []string
-	Consent       int // organisations that have to agree
-	// OrderingOnly: the organisation's node has no database; it votes nothing.
+	Organisations []string // those that vote on effects
+	Consent       int      // how many of them have to agree
+	// OrderingOnly: this node has no database; it votes nothing. Its organisation need not be one that votes.
 	OrderingOnly bool
 	OpenMaxMS    int64 // a block open without consent for longer is rolled back; default 5,000
 	BackoffMinMS int64 // default 50
@@ -39,7 +39,7 @@ type Config struct {
 
 func (c Config) check() error {
 	n := len(c.Organisations)
-	if !slices.Contains(c.Organisations, c.Organisation) {
+	if !c.OrderingOnly && !slices.Contains(c.Organisations, c.Organisation) {
 		return fmt.Errorf("organisation %q is not among the consortium's", c.Organisation)
 	}
 	if c.Consent < 1 || c.Consent > n {

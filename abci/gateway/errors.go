@@ -15,7 +15,7 @@ const (
 	StateTooMany     = "53300" // too many connections
 	StateBound       = "54000" // a bound of spec/formats.md is exceeded
 	StateMalformed   = "22023" // the message names the field
-	StateUnsupported = "0A000" // reserved kinds of transactions
+	StateUnsupported = "0A000" // reserved kinds of transactions; an organisation that only orders
 	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
 	StateRefused     = "55000" // the order refused the bundle
 )
@@ -58,6 +58,15 @@ func queueFull(pending, limit int, unit string) *Error {
 		Message:  "the node's queue is full",
 		Detail:   fmt.Sprintf("%d of %d %s wait for their outcome.", pending, limit, unit),
 		Hint:     "Submit again later.",
+	}
+}
+
+func ordersOnly(organisation string) *Error {
+	return &Error{
+		SQLState: StateUnsupported,
+		Message:  "organisation \"" + organisation + "\" only orders and submits no transactions",
+		Detail:   "It has no database, so no role of it could be checked and no outcome known.",
+		Hint:     "Submit at an organisation with a database.",
 	}
 }
 

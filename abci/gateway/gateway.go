@@ -82,6 +82,7 @@ type Options struct {
 	ChainID      string
 	Organisation string
 	Key          ed25519.PrivateKey // the organisation's gateway key
+	OrderingOnly bool               // the organisation has no database: nothing is submitted here
 	Limits       Limits
 	Height       int64 // height of the last decided block at start
 	Broadcaster  Broadcaster
@@ -203,6 +204,9 @@ func (l Limits) Check() error {
 func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID, error) {
 	if err := checkStatements(role, statements); err != nil {
 		return nil, err
+	}
+	if g.opt.OrderingOnly {
+		return nil, ordersOnly(g.opt.Organisation)
 	}
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()

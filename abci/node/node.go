@@ -90,8 +90,14 @@ func (n *node) assemble() error {
 	if err != nil {
 		return err
 	}
-	if n.backend = n.opt.Backend; n.backend == nil {
-		if err := n.openDatabase(); err != nil {
+	known, orderingOnly := n.registry.Knows(n.opt.Config.Organisation)
+	switch n.backend = n.opt.Backend; {
+	case !known:
+		return fmt.Errorf("organisation %q of %s is not in the genesis", n.opt.Config.Organisation, config.FileName)
+	case orderingOnly && (n.backend != nil || n.opt.Config.Database.DSN != ""):
+		return fmt.Errorf("organisation %q only orders by the genesis: database.dsn must be empty", n.opt.Config.Organisation)
+	case n.backend == nil:
+		if err := n.openDatabase(orderingOnly); err != nil {
 			return err
 		}
 	}
@@ -100,7 +106,7 @@ func (n *node) assemble() error {
 	n.order = &ordering{}
 	gatewayOptions := gateway.Options{
 		ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation, Key: key, Limits: limits,
-		Broadcaster: n.order, CatchingUp: n.order.catchingUp, Log: n.log.With("part", "gateway"),
+		OrderingOnly: orderingOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {
 		gatewayOptions.Outcomes = n.backend
@@ -158,10 +164,12 @@ func (n *node) loadGenesis() error {
 	return nil
 }
 
-func (n *node) openDatabase() error {
+func (n *node) openDatabase(orderingOnly bool) error {
 	c := n.opt.Config.Database
 	if c.DSN == "" {
-		n.log.Warn("no database is configured: this node only orders")
+		if !orderingOnly {
+			n.log.Warn("no database is configured: this node only orders, and unless another node of the organisation votes on effects, the organisation counts as one that is away")
+		}
 		return nil
 	}
 	b, err := postgres.New(postgres.Config{

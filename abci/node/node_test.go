@@ -108,24 +108,29 @@ func (r *runner) dial() *gateway.Client {
 // newNetwork makes homes; each node has a database in memory that outlives its restarts.
 func newNetwork(t *testing.T, organisations ...string) []*runner {
 	t.Helper()
+	return newTestnet(t, config.Testnet{Organisations: organisations})
+}
+
+// newTestnet is newNetwork with what is set in n.
+func newTestnet(t *testing.T, n config.Testnet) []*runner {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "chainify-node") // short: a socket's path is bounded
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	homes, err := config.Testnet{
-		Dir: dir, Organisations: organisations, ChainID: "test", BasePort: freePorts(t, len(organisations)*config.PortsPerHome),
-		Now: time.Now().UTC(),
-	}.Create()
+	n.Dir, n.ChainID, n.Now = dir, "test", time.Now().UTC()
+	n.BasePort = freePorts(t, (len(n.Organisations)+len(n.OrderingOnly))*config.PortsPerHome)
+	homes, err := n.Create()
 	if err != nil {
 		t.Fatal(err)
 	}
 	runners := make([]*runner, len(homes))
 	for i, h := range homes {
 		db := backendtest.NewDatabase()
-		runners[i] = &runner{
-			t: t, home: h, log: &lockedBuffer{}, db: db, rejoin: make(chan os.Signal),
-			backend: func() backend.Backend { return backendtest.Open(db, time.Minute) },
+		runners[i] = &runner{t: t, home: h, log: &lockedBuffer{}, db: db, rejoin: make(chan os.Signal)}
+		if i < len(n.Organisations) {
+			runners[i].backend = func() backend.Backend { return backendtest.Open(db, time.Minute) }
 		}
 		t.Cleanup(runners[i].stop)
 	}
@@ -316,6 +321,63 @@ func TestFourNodesAgreeAndSurviveOne(t *testing.T) {
 			if !o.Succeeded {
 				t.Errorf("node %d: outcome %v", i, o)
 			}
+		}
+	}
+}
+
+// Three organisations and a validator without a database order on when one organisation is away, and with c = 2 they
+// certify too. The validator takes no transaction and knows no outcome.
+func TestThreeOrganisationsAndAnOrderingOnlyValidatorSurviveOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme", "bolt", "cargo"}, OrderingOnly: []string{"notary"}, Consent: 2})
+	clients := make([]*gateway.Client, len(nodes))
+	for i, r := range nodes {
+		r.start()
+		clients[i] = r.dial()
+	}
+	for i, c := range clients {
+		want := "serving"
+		if i == 3 {
+			want = "ordering_only"
+		}
+		eventually(t, 20*time.Second, want+" with three peers", func() bool {
+			s, err := c.Status(context.Background())
+			return err == nil && s.State == want && s.Peers == 3 && s.Organisations == 3 && s.Consent == 2
+		})
+	}
+	execute(t, clients[0], "UPDATE t SET x = 1")
+	nodes[2].stop()
+	last := execute(t, clients[1], "UPDATE t SET x = 2")
+	if !last.Succeeded {
+		t.Fatalf("outcome %v", last)
+	}
+	eventually(t, 20*time.Second, "the validator sees it certified", func() bool {
+		s, err := clients[3].Status(context.Background())
+		return err == nil && s.LastCertified == last.Block
+	})
+	_, err := clients[3].Submit(context.Background(), "bank", sql("UPDATE t SET x = 3"))
+	var refused *gateway.Error
+	if !errors.As(err, &refused) || refused.SQLState != gateway.StateUnsupported {
+		t.Fatalf("submission at the validator: %v", err)
+	}
+	nodes[2].start()
+	if out, err := nodes[2].dial().Wait(context.Background(), 20_000, last.Id); err != nil || len(out) != 1 || !out[0].Succeeded {
+		t.Fatalf("the organisation that was away: %v, %v", out, err)
+	}
+}
+
+func TestAnOrderingOnlyOrganisationHasNoDatabase(t *testing.T) {
+	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme"}, OrderingOnly: []string{"notary"}})
+	c, err := config.Load(string(nodes[1].home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, dsn := range map[string]string{"database.dsn must be empty": "dbname=x"} {
+		c.Database.DSN = dsn
+		if err := Run(context.Background(), Options{Home: nodes[1].home, Config: c, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }

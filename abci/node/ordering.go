@@ -159,6 +159,9 @@ type genesisDoc struct {
 func (g genesisDoc) validators() []postgres.Validator {
 	var out []postgres.Validator
 	for _, o := range g.state.Organisations {
+		if o.OrderingOnly {
+			continue
+		}
 		for _, key := range o.Validators {
 			address := order.AddressOf(key)
 			out = append(out, postgres.Validator{Organisation: o.Name, Address: address[:], PublicKey: key})

@@ -74,7 +74,7 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 	if s.pending == nil {
 		return bundles, nil
 	}
-	verdict := s.pending.tally(len(s.registry.organisations), s.registry.consent, b.TimeMicro, s.registry.parameters)
+	verdict := s.pending.tally(len(s.registry.voters), s.registry.consent, b.TimeMicro, s.registry.parameters)
 	switch verdict.kind {
 	case certifiedVerdict:
 		result.Certified = s.pending.certificate(verdict.hash)
@@ -127,6 +127,9 @@ func (s *State) checkVote(p *Pending, height int64, extended *wire.ExtendedVote)
 	name, known := s.registry.OrganisationOf(extended.ValidatorAddress)
 	if !known {
 		return Vote{}, fmt.Errorf("validator %x is not in the registry", extended.ValidatorAddress)
+	}
+	if !s.registry.votes(name) {
+		return Vote{}, fmt.Errorf("organisation %q only orders: it has no effect vote", name)
 	}
 	vote, err := wire.DecodeEffectVote(extended.Extension)
 	if err != nil {

@@ -12,7 +12,7 @@ const (
 	CodeOK              uint32 = 0
 	CodeNothingLive     uint32 = 1 // every transaction is expired, too far ahead, replayed or over the block's bound
 	CodeMalformed       uint32 = 2
-	CodeUnknown         uint32 = 3 // organisation not in the registry
+	CodeUnknown         uint32 = 3 // organisation not in the registry, or one that only orders
 	CodeSignature       uint32 = 4
 	CodeNotABundle      uint32 = 5 // certificates come from proposers, never from the mempool
 	CodeTooManyForBlock uint32 = 6 // more transactions than a block may hold
@@ -92,6 +92,9 @@ func (r *Registry) open(raw []byte, verify bool) (Tx, error) {
 	i, known := r.byName[bundle.Organisation]
 	if !known {
 		return Tx{}, refuse(CodeUnknown, "bundle.organisation: %q is not in the registry", bundle.Organisation)
+	}
+	if r.organisations[i].orderingOnly {
+		return Tx{}, refuse(CodeUnknown, "bundle.organisation: %q only orders and submits nothing", bundle.Organisation)
 	}
 	if len(txs) > r.parameters.BlockTransactionsMax {
 		return Tx{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", len(txs), r.parameters.BlockTransactionsMax)

@@ -18,7 +18,8 @@ import (
 // Genesis is the app_state of CometBFT's genesis file: who takes part, and under which rules.
 type Genesis struct {
 	Organisations []GenesisOrganisation `json:"organisations"`
-	// Consent is c, how many organisations must report the same effects; 0 means ⌊2n/3⌋+1, at least 2, at most n.
+	// Consent is c, how many of the n organisations that vote on effects must report the same ones; 0 means
+	// ⌊2n/3⌋+1, at least 2, at most n.
 	Consent    int        `json:"consent"`
 	Parameters Parameters `json:"parameters"`
 }
@@ -28,6 +29,8 @@ type GenesisOrganisation struct {
 	Name       string   `json:"name"`
 	GatewayKey []byte   `json:"gateway_key"`
 	Validators [][]byte `json:"validators"` // consensus keys of its validators; their powers are CometBFT's
+	// OrderingOnly: it has no database. Its validators order; it casts no effect vote, counts not in n and submits nothing.
+	OrderingOnly bool `json:"ordering_only,omitempty"`
 }
 
 // Parameters are the bounds every organisation applies alike. 0 or absent means the default.
@@ -83,9 +86,12 @@ func ParseGenesis(appState []byte) (*Genesis, error) {
 
 // Validate checks everything that can be checked without CometBFT's validators; the error starts with the field.
 func (g *Genesis) Validate() error {
-	n := len(g.Organisations)
-	if n == 0 || n > organisationsMax {
+	if n := len(g.Organisations); n == 0 || n > organisationsMax {
 		return fmt.Errorf("organisations: %d of them, want 1 to %d", n, organisationsMax)
+	}
+	n := g.voters()
+	if n == 0 {
+		return errors.New("organisations: all of them only order; nobody would execute a block")
 	}
 	if g.Consent < 0 || g.Consent > n {
 		return fmt.Errorf("consent: %d of %d organisations, want 1 to %d, or 0 for the default", g.Consent, n, n)
@@ -100,6 +106,16 @@ func (g *Genesis) Validate() error {
 		}
 	}
 	return nil
+}
+
+// voters counts the organisations that vote on effects: the n of the consent policy.
+func (g *Genesis) voters() (n int) {
+	for i := range g.Organisations {
+		if !g.Organisations[i].OrderingOnly {
+			n++
+		}
+	}
+	return n
 }
 
 func (o *GenesisOrganisation) validate(field string, owners map[string]string) error {

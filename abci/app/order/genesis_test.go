@@ -28,8 +28,14 @@ func TestGenesisRoundTrip(t *testing.T) {
 
 func TestGenesisRefusalsNameTheField(t *testing.T) {
 	for want, change := range map[string]func(*order.Genesis){
-		"organisations: 0 of them":                                                   func(g *order.Genesis) { g.Organisations = nil },
-		"consent: 4 of 3":                                                            func(g *order.Genesis) { g.Consent = 4 },
+		"organisations: 0 of them": func(g *order.Genesis) { g.Organisations = nil },
+		"consent: 4 of 3":          func(g *order.Genesis) { g.Consent = 4 },
+		"organisations: all of them only order": func(g *order.Genesis) {
+			for i := range g.Organisations {
+				g.Organisations[i].OrderingOnly = true
+			}
+		},
+		"consent: 3 of 2":                                                            func(g *order.Genesis) { g.Consent, g.Organisations[2].OrderingOnly = 3, true },
 		"consent: -1 of 3":                                                           func(g *order.Genesis) { g.Consent = -1 },
 		"parameters.effect_round_timeout_ms: 60001":                                  func(g *order.Genesis) { g.Parameters.EffectRoundTimeoutMS = 60_001 },
 		"parameters.effect_rounds_max: -1":                                           func(g *order.Genesis) { g.Parameters.EffectRoundsMax = -1 },
@@ -97,6 +103,7 @@ func TestAppHashCoversTheRegistry(t *testing.T) {
 		"block":      func(c *ordertest.Consortium) { c.Genesis.Parameters.BlockTransactionsMax = 1 },
 		"name":       func(c *ordertest.Consortium) { c.Genesis.Organisations[0].Name = "other" },
 		"gateway":    func(c *ordertest.Consortium) { c.Genesis.Organisations[0].GatewayKey = make([]byte, 32) },
+		"ordering":   func(c *ordertest.Consortium) { c.Genesis.Consent = 2; c.OrderOnly(1) },
 		"power":      func(c *ordertest.Consortium) { c.Validators[0].Power = 11 },
 		"validators": func(c *ordertest.Consortium) { *c = *ordertest.New(4, 3) },
 	} {

@@ -33,15 +33,17 @@ type Registry struct {
 	consent       int
 	parameters    Parameters
 	organisations []organisation // by name
+	voters        []string       // those that vote on effects, by name
 	byName        map[string]int
 	byAddress     map[Address]member
 	hash          wire.Hash
 }
 
 type organisation struct {
-	name       string
-	gateway    ed25519.PublicKey
-	validators []Validator // by key
+	name         string
+	gateway      ed25519.PublicKey
+	validators   []Validator // by key
+	orderingOnly bool
 }
 
 // member is a validator seen from its address.
@@ -64,7 +66,7 @@ func NewRegistry(chainID string, g *Genesis, validators []Validator) (*Registry,
 		byName: map[string]int{}, byAddress: map[Address]member{},
 	}
 	if r.consent == 0 {
-		r.consent = ConsentOf(len(g.Organisations))
+		r.consent = ConsentOf(g.voters())
 	}
 	powers := map[string]int64{}
 	for _, v := range validators {
@@ -91,7 +93,7 @@ func NewRegistry(chainID string, g *Genesis, validators []Validator) (*Registry,
 
 // joinOrganisation takes the organisation's validators out of powers.
 func joinOrganisation(o GenesisOrganisation, powers map[string]int64) (organisation, error) {
-	out := organisation{name: o.Name, gateway: o.GatewayKey}
+	out := organisation{name: o.Name, gateway: o.GatewayKey, orderingOnly: o.OrderingOnly}
 	for _, key := range o.Validators {
 		power, known := powers[string(key)]
 		if !known {
@@ -108,6 +110,9 @@ func (r *Registry) index() {
 	slices.SortFunc(r.organisations, func(a, b organisation) int { return strings.Compare(a.name, b.name) })
 	for i, o := range r.organisations {
 		r.byName[o.name] = i
+		if !o.orderingOnly {
+			r.voters = append(r.voters, o.name)
+		}
 		for _, v := range o.validators {
 			r.byAddress[AddressOf(v.Key)] = member{organisation: i, key: v.Key}
 		}
@@ -120,7 +125,7 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	out := lp([]byte("chainify/registry/1"), r.chainID)
+	out := lp([]byte("chainify/registry/2"), r.chainID)
 	for _, v := range []int{
 		r.consent, r.parameters.EffectRoundTimeoutMS, r.parameters.EffectRoundsMax,
 		r.parameters.BlockTransactionsMax, len(r.organisations),
@@ -129,6 +134,11 @@ func (r *Registry) encode() []byte {
 	}
 	for _, o := range r.organisations {
 		out = append(lp(out, o.name), o.gateway...)
+		if o.orderingOnly {
+			out = append(out, 1)
+		} else {
+			out = append(out, 0)
+		}
 		out = binary.BigEndian.AppendUint32(out, uint32(len(o.validators)))
 		for _, v := range o.validators {
 			out = binary.BigEndian.AppendUint64(append(out, v.Key...), uint64(v.Power))
@@ -146,13 +156,19 @@ func (r *Registry) Consent() int { return r.consent }
 // Parameters returns the bounds, defaults filled in.
 func (r *Registry) Parameters() Parameters { return r.parameters }
 
-// Organisations returns the names of all organisations, sorted.
-func (r *Registry) Organisations() []string {
-	names := make([]string, len(r.organisations))
-	for i, o := range r.organisations {
-		names[i] = o.name
-	}
-	return names
+// Organisations returns the names of the organisations that vote on effects, sorted: the n of the consent policy.
+func (r *Registry) Organisations() []string { return slices.Clone(r.voters) }
+
+// Knows reports whether the organisation is in the registry and, if so, whether it only orders.
+func (r *Registry) Knows(name string) (known, orderingOnly bool) {
+	i, known := r.byName[name]
+	return known, known && r.organisations[i].orderingOnly
+}
+
+// votes reports whether the organisation votes on effects.
+func (r *Registry) votes(name string) bool {
+	known, orderingOnly := r.Knows(name)
+	return known && !orderingOnly
 }
 
 // OrganisationOf returns whose validator has this address.

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 
 // TestTranscripts plays testdata/*.txt: each line before ---- is an order block, what follows is what it did.
 //
-//	consortium n=4 c=3                          organisations o0 to o3; c=0 is the default
+//	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
 //	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
 //	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
 //
@@ -71,15 +71,15 @@ func (p *player) play(line string) string {
 	fields := strings.Fields(line)
 	switch fields[0] {
 	case "consortium":
-		n, c := 0, 0
+		n, c, ordering := 0, 0, 0
 		for _, field := range fields[1:] {
 			name, value, _ := strings.Cut(field, "=")
-			*map[string]*int{"n": &n, "c": &c}[name] = p.number(value)
+			*map[string]*int{"n": &n, "c": &c, "ordering": &ordering}[name] = p.number(value)
 		}
-		p.consortium = ordertest.New(n, c)
+		p.consortium = ordertest.New(n, c).OrderOnly(ordering)
 		registry := p.consortium.Registry(p.t)
 		p.state = registry.Genesis(1)
-		return fmt.Sprintf("%d organisations, consent %d\n", n, registry.Consent())
+		return fmt.Sprintf("%d organisations, consent %d\n", len(registry.Organisations()), registry.Consent())
 	case "block":
 		return p.block(fields[1:])
 	default:

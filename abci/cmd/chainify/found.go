@@ -15,6 +15,7 @@ import (
 
 func newInit() *cobra.Command {
 	var home, organisation, dsn, address string
+	var orderingOnly bool
 	cmd := &cobra.Command{
 		Use:   "init --home DIR --organisation NAME",
 		Short: "Make one organisation's home: keys and configuration",
@@ -24,6 +25,9 @@ genesis: public keys only. Send it to the others; "chainify genesis" makes the c
       --dsn 'host=/run/postgresql dbname=acme user=chainify_login' > acme.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if orderingOnly && dsn != "" {
+				return usageError("--ordering-only means no database: leave --dsn out")
+			}
 			c := config.Default(organisation)
 			c.Database.DSN = dsn
 			h := config.Home(home)
@@ -34,6 +38,7 @@ genesis: public keys only. Send it to the others; "chainify genesis" makes the c
 			if err != nil {
 				return err
 			}
+			part.OrderingOnly = orderingOnly
 			fmt.Fprintf(cmd.ErrOrStderr(), "made %s; edit %s, then put the consortium's genesis.json into %s\n",
 				home, h.Path(config.FileName), h.Genesis())
 			return printJSON(cmd.OutOrStdout(), part)
@@ -41,7 +46,8 @@ genesis: public keys only. Send it to the others; "chainify genesis" makes the c
 	}
 	cmd.Flags().StringVar(&home, "home", "", "directory to make (required)")
 	cmd.Flags().StringVar(&organisation, "organisation", "", "the organisation's name: [a-z][a-z0-9_-]*, at most 63 bytes (required)")
-	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: a node that only orders")
+	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: this node only orders")
+	cmd.Flags().BoolVar(&orderingOnly, "ordering-only", false, "an organisation without any database: it orders, has no say in the effects and submits nothing")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:26656", "host:port at which the other organisations reach this node")
 	require(cmd, "home", "organisation")
 	return cmd
@@ -86,7 +92,7 @@ prints each node's address for the others' peers.`,
 	}
 	cmd.Flags().StringVar(&chainID, "chain-id", "", "the chain's name: [a-z][a-z0-9_-]*, at most 50 bytes (required)")
 	cmd.Flags().StringVar(&at, "time", "", "founding time, RFC 3339 (required)")
-	cmd.Flags().IntVar(&consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
+	cmd.Flags().IntVar(&consent, "consent", 0, "how many organisations with a database must report the same effects; 0: more than two thirds")
 	require(cmd, "chain-id", "time")
 	return cmd
 }
@@ -116,11 +122,12 @@ loopback. Home i takes the ports from --base-port + 10·i on: the first for the 
 	}
 	cmd.Flags().StringVar(&n.Dir, "dir", "", "directory for the homes (required)")
 	cmd.Flags().StringSliceVar(&n.Organisations, "organisations", nil, "names, separated by commas (required)")
+	cmd.Flags().StringSliceVar(&n.OrderingOnly, "ordering-only", nil, "further names, of organisations without a database")
 	cmd.Flags().StringVar(&n.ChainID, "chain-id", "chainify-test", "the chain's name")
 	cmd.Flags().IntVar(&n.BasePort, "base-port", 26656, "first port")
 	cmd.Flags().StringVar(&n.DSNTemplate, "dsn-template", "", "database of each; {organisation} and {index} are replaced")
 	cmd.Flags().Int64SliceVar(&n.Powers, "powers", nil, "voting powers in the order, separated by commas; left out: all the same")
-	cmd.Flags().IntVar(&n.Consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
+	cmd.Flags().IntVar(&n.Consent, "consent", 0, "how many organisations with a database must report the same effects; 0: more than two thirds")
 	require(cmd, "dir", "organisations")
 	return cmd
 }

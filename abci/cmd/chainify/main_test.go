@@ -73,6 +73,7 @@ func TestWrongUsage(t *testing.T) {
 		"one of --home and --socket is": {"status", "--home", "a", "--socket", "b"},
 		"neither \"sql\" nor":           {"submit", "--socket", "x", "--kind", "ddl", "SELECT 1"},
 		"not a duration between":        {"submit", "--socket", "x", "--wait=11m", "SELECT 1"},
+		"--ordering-only means no":      {"init", "--home", "x", "--organisation", "x", "--ordering-only", "--dsn", "dbname=x"},
 		"is not a time":                 {"genesis", "--chain-id", "x", "--time", "now", "p.json"},
 		"requires at least 1 arg":       {"genesis", "--chain-id", "x", "--time", "2026-01-01T00:00:00Z"},
 		"unknown command \"x\"":         {"version", "x"},

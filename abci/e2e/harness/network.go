@@ -20,11 +20,15 @@ type Config struct {
 	Chainify      string // the node's binary; empty when no node will be started
 	Database      string // made in every cluster
 	Organisations []string
+	OrderingOnly  []string // organisations beside these that have no database
+	Consent       int      // how many of the first must report the same effects; 0: the default
 }
 
 // Network is a set of organisations on this machine.
 type Network struct {
 	Organisations []*Organisation
+	Orderers      []*Orderer // have no database
+	consent       int
 	Dir           string
 	Database      string
 	account       Account
@@ -40,6 +44,13 @@ type Organisation struct {
 	node    *Process
 }
 
+// Orderer is a member without a database: its node only orders.
+type Orderer struct {
+	Name string
+	net  *Network
+	node *Process
+}
+
 // New ends what an earlier run left in the directory, empties it, and makes one empty cluster each; it starts
 // nothing. The caller ends the network with Close.
 func New(ctx context.Context, cfg Config) (*Network, error) {
@@ -50,7 +61,10 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify")}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent}
+	for _, name := range cfg.OrderingOnly {
+		n.Orderers = append(n.Orderers, &Orderer{Name: name, net: n})
+	}
 	for _, sub := range []string{"bin", "run", "pids", "nodes"} {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err
@@ -166,6 +180,9 @@ func (n *Network) Close() error {
 	var err error
 	n.closeOnce.Do(func() {
 		nodes := n.Each(func(o *Organisation) error { return o.StopNode() })
+		for _, o := range n.Orderers {
+			nodes = errors.Join(nodes, o.StopNode())
+		}
 		clusters := n.Each(func(o *Organisation) error { return o.Cluster.Stop() })
 		err = errors.Join(nodes, clusters)
 	})
@@ -180,6 +197,9 @@ func (n *Network) Logs() []string {
 	var out []string
 	for _, o := range n.Organisations {
 		out = append(out, filepath.Join(o.Cluster.dir, "postgres.log"), o.nodeLog())
+	}
+	for _, o := range n.Orderers {
+		out = append(out, o.nodeLog())
 	}
 	return out
 }

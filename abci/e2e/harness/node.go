@@ -34,12 +34,18 @@ func (n *Network) InitNodes(ctx context.Context) error {
 	for i, o := range n.Organisations {
 		names[i] = o.Name
 	}
-	base, err := freePorts(portsPerNode * len(names))
+	base, err := freePorts(portsPerNode * (len(names) + len(n.Orderers)))
 	if err != nil {
 		return err
 	}
-	if _, err := n.account.Run(ctx, n.Dir, n.chainify, "testnet", "--organisations", strings.Join(names, ","),
-		"--dir", filepath.Join(n.Dir, "nodes"), "--base-port", fmt.Sprint(base)); err != nil {
+	args := []string{
+		"testnet", "--organisations", strings.Join(names, ","), "--dir", filepath.Join(n.Dir, "nodes"),
+		"--base-port", fmt.Sprint(base), "--consent", fmt.Sprint(n.consent),
+	}
+	for _, o := range n.Orderers {
+		args = append(args, "--ordering-only", o.Name)
+	}
+	if _, err := n.account.Run(ctx, n.Dir, n.chainify, args...); err != nil {
 		return err
 	}
 	for _, o := range n.Organisations {
@@ -97,6 +103,29 @@ func (o *Organisation) KillNode() {
 
 // NodeRunning says whether the node's process runs.
 func (o *Organisation) NodeRunning() bool { return o.node.Running() }
+
+func (o *Orderer) home() string { return filepath.Join(o.net.Dir, "nodes", o.Name) }
+
+func (o *Orderer) nodeLog() string { return filepath.Join(o.net.Dir, "nodes", o.Name+".log") }
+
+// StartNode runs the node; it does not wait until it orders.
+func (o *Orderer) StartNode() (err error) {
+	o.node, err = o.net.account.start("node-"+o.Name, o.home(), o.nodeLog(), filepath.Join(o.net.Dir, "pids"), o.net.chainify, "start", "--home", o.home())
+	return err
+}
+
+// StopNode ends the node as an operator would.
+func (o *Orderer) StopNode() error {
+	if o.node == nil {
+		return nil
+	}
+	return o.node.stop(syscall.SIGTERM, nodeStopLimit)
+}
+
+// Run runs a command of chainify on the node's home and returns what it printed.
+func (o *Orderer) Run(ctx context.Context, command string, args ...string) (string, error) {
+	return o.net.account.Run(ctx, o.net.Dir, o.net.chainify, append([]string{command, "--home", o.home()}, args...)...)
+}
 
 // WaitServing waits until the node of this organisation says that it serves.
 func (o *Organisation) WaitServing(ctx context.Context, limit time.Duration) error {

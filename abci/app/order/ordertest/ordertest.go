@@ -44,6 +44,15 @@ func keyOf(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
 }
 
+// OrderOnly makes the last k organisations ones that only order.
+func (c *Consortium) OrderOnly(k int) *Consortium {
+	organisations := c.Genesis.Organisations
+	for i := range k {
+		organisations[len(organisations)-1-i].OrderingOnly = true
+	}
+	return c
+}
+
 // Registry makes the consortium's registry.
 func (c *Consortium) Registry(t testing.TB) *order.Registry {
 	t.Helper()
