@@ -62,16 +62,28 @@ SELECT r.outcomes, r.sqlstates FROM chainify_node.position() p, chainify_node.ex
 SELECT * FROM t WHERE id >= 1000;
 SELECT test.states_hold();
 
--- an error of the machine is no outcome: the block fails as a whole
-CREATE FUNCTION break_down(state text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken' USING ERRCODE = state; END $$;
+-- an error of the machine is no outcome: the block fails as a whole; here the disk has no room for temporary files
+CREATE FUNCTION sort_much() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM (SELECT i FROM generate_series(1, 50000) i ORDER BY i) s); END $$;
+CREATE FUNCTION sort_unless_refused() RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM sort_much(); EXCEPTION WHEN OTHERS THEN NULL; END $$;
+CREATE FUNCTION sort_or_fail_otherwise() RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM sort_much(); EXCEPTION WHEN OTHERS THEN RAISE EXCEPTION 'otherwise'; END $$;
+SET work_mem = '64kB';
+SET temp_file_limit = 0;
 \set VERBOSITY sqlstate
-SELECT * FROM test.run('SELECT break_down(''53100'')');
-SELECT * FROM test.run('SELECT break_down(''58030'')');
-SELECT * FROM test.run('SELECT break_down(''57014'')');
-SELECT * FROM test.run('SELECT break_down(''XX001'')');
-SELECT * FROM test.run('SELECT break_down(''40P01'')');
+SELECT * FROM test.run('SELECT sort_much()');
+-- nor one that a function caught, for what the function did then was decided by the machine
+SELECT * FROM test.run('SELECT sort_unless_refused()');
+SELECT * FROM test.run('SELECT sort_or_fail_otherwise()');
 \set VERBOSITY default
-SELECT * FROM test.run('SELECT 1', 'SELECT break_down(''53200'')');
+SELECT * FROM test.run('SELECT 1', 'SELECT sort_unless_refused()');
+RESET work_mem;
+RESET temp_file_limit;
+-- a statement that says it was the machine is an ordinary failure, the same everywhere
+BEGIN;
+CREATE FUNCTION break_down(state text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken' USING ERRCODE = state; END $$;
+CREATE FUNCTION break_down_unseen(state text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM break_down(state); EXCEPTION WHEN OTHERS OR query_canceled THEN RETURN 1; END $$;
+SELECT tx, ok, sqlstate, message FROM test.run(VARIADIC ARRAY(SELECT format('SELECT %s(%L)', f, s)
+    FROM unnest(ARRAY['53100', '58030', '57014', 'XX001', '40P01', '55P03']) s, unnest(ARRAY['break_down', 'break_down_unseen']) f ORDER BY f, s));
+ROLLBACK;
 SELECT number FROM chainify_node.position();
 SELECT * FROM test.run('INSERT INTO t VALUES (2000, 1)');
 

@@ -199,12 +199,8 @@ fn run_one(request: &Request, index: usize) -> Outcome {
         "chainify block {} tx {index}",
         request.number
     )));
-    let outcome = transaction::run(request, index as u32);
-    if let Err(error) = &outcome {
-        if transaction::is_of_the_machine(error) {
-            show_activity(None);
-            raise_at(request.number, index, error.clone());
-        }
-    }
-    outcome
+    transaction::run(request, index as u32).unwrap_or_else(|error| {
+        show_activity(None);
+        raise_at(request.number, index, error)
+    })
 }

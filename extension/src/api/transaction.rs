@@ -11,23 +11,41 @@ use super::execute::Request;
 use super::plans;
 use super::session::{self, Mode};
 use crate::pg::block_settings::{seed_random, settings_undone};
-use crate::pg::error::PgError;
+use crate::pg::error::{PgError, SqlState};
+use crate::pg::raised::{watched, Raised};
 use crate::pg::role::Role;
 use crate::pg::subtransaction::subtransaction;
 
 /// Rows returned or changed, or why the transaction failed.
 pub type Outcome = Result<u64, PgError>;
 
-/// Runs transaction `index`; its changes are recorded under that index.
-pub fn run(request: &Request, index: u32) -> Outcome {
+/// Runs transaction `index`; its changes are recorded under that index. Err: an error of the machine, which is no outcome.
+pub fn run(request: &Request, index: u32) -> Result<Outcome, PgError> {
     let transaction = &request.transactions[index as usize];
     let as_written = Cell::new(false);
     let attempt = || {
-        subtransaction(|| settings_undone(|| dispatch(request, transaction, index, &as_written)))
+        let (outcome, raised) = watched(is_of_the_machine, || {
+            subtransaction(|| {
+                settings_undone(|| dispatch(request, transaction, index, &as_written))
+            })
+        });
+        unless_of_the_machine(outcome, raised)
     };
-    match attempt() {
-        Err(error) if as_written.get() && !is_of_the_machine(&error) => attempt(),
-        outcome => outcome,
+    match attempt()? {
+        Err(_) if as_written.get() => attempt(),
+        outcome => Ok(outcome),
+    }
+}
+
+/// Invariant X4: an error of the machine that a function caught has steered the transaction all the same. One that RAISE made up
+/// is the transaction's own doing, the same in every organisation.
+fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, PgError> {
+    if let Some(error) = raised.first {
+        return Err(error);
+    }
+    match outcome {
+        Err(error) if is_of_the_machine(error.sqlstate) && !raised.by_statement => Err(error),
+        outcome => Ok(outcome),
     }
 }
 
@@ -93,8 +111,8 @@ fn client_role(name: &str, group: &str) -> Result<Role, PgError> {
 
 /// Whether an error says something about this machine at this moment, not about the statement: such a one must never
 /// become an outcome, since other organisations would not see it.
-pub fn is_of_the_machine(error: &PgError) -> bool {
-    let state = error.sqlstate.as_str();
+fn is_of_the_machine(sqlstate: SqlState) -> bool {
+    let state = sqlstate.as_str();
     let class = &state[..2];
     matches!(class, "40" | "53" | "57" | "58" | "F0")
         || matches!(state, "55P03" | "XX001" | "XX002")

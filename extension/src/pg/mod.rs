@@ -22,6 +22,7 @@ pub mod level;
 pub mod lock_waits;
 pub mod memory;
 pub mod planning;
+pub mod raised;
 pub mod record;
 pub mod relation;
 mod relation_keys;
