@@ -14,6 +14,7 @@ import (
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
 )
 
 // DefaultClients are the client counts of pgbench.
@@ -39,7 +40,7 @@ type system struct {
 
 // Run measures all systems, interleaved, and adds series, figures and plots.
 func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
-	sites, err := open(ctx, cfg, r)
+	sites, err := open(ctx, cfg, r, workload.SmallbankSchema(cfg.Customers))
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestAllSystemsDoTheSameWork(t *testing.T) {
 	cfg := config(t)
 	cfg.Customers = 10
 	r := &report.Report{Versions: map[string]string{}, Settings: map[string]any{}}
-	s, err := open(t.Context(), cfg, r)
+	s, err := open(t.Context(), cfg, r, workload.SmallbankSchema(cfg.Customers))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,8 +46,8 @@ type site struct {
 	tables       []string
 }
 
-// open makes and fills both clusters and puts the tables of one on the ledger.
-func open(ctx context.Context, cfg Config, r *report.Report) (s *sites, err error) {
+// open makes both clusters and fills them with the tables of some workloads.
+func open(ctx context.Context, cfg Config, r *report.Report, workloads ...workload.Schema) (s *sites, err error) {
 	network, err := harness.New(ctx, harness.Config{Dir: cfg.Dir, PG: cfg.PG, Database: database, Organisations: []string{"plain", "ledger"}})
 	if err != nil {
 		return nil, err
@@ -67,10 +67,10 @@ func open(ctx context.Context, cfg Config, r *report.Report) (s *sites, err erro
 	if err := network.StartDatabases(ctx); err != nil {
 		return nil, err
 	}
-	if s.plain, err = prepare(ctx, network.Organisation("plain"), cfg.Customers, "CREATE ROLE "+role+" LOGIN"); err != nil {
+	if s.plain, err = prepare(ctx, network.Organisation("plain"), workloads, "CREATE ROLE "+role+" LOGIN"); err != nil {
 		return nil, err
 	}
-	if s.ledger, err = prepare(ctx, network.Organisation("ledger"), cfg.Customers,
+	if s.ledger, err = prepare(ctx, network.Organisation("ledger"), workloads,
 		"CREATE EXTENSION chainify; CREATE ROLE "+role+" LOGIN IN ROLE chainify_client; CREATE ROLE dba IN ROLE chainify_admin;"+
 			"CREATE ROLE "+harness.NodeRole+" LOGIN IN ROLE chainify_node"); err != nil {
 		return nil, err
@@ -82,17 +82,22 @@ func open(ctx context.Context, cfg Config, r *report.Report) (s *sites, err erro
 }
 
 // prepare makes roles, tables and functions of one cluster.
-func prepare(ctx context.Context, o *harness.Organisation, customers int, roles string) (*site, error) {
+func prepare(ctx context.Context, o *harness.Organisation, workloads []workload.Schema, roles string) (*site, error) {
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{organisation: o, conn: conn, tables: workload.SmallbankTables}
+	s := &site{organisation: o, conn: conn}
 	if s.postmaster, err = machine.Parent(int(conn.PgConn().PID())); err != nil {
 		return s, err
 	}
-	grants := "GRANT USAGE ON SCHEMA smallbank TO " + role + "; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA smallbank TO " + role
-	for _, sql := range []string{roles, workload.SmallbankSQL, fmt.Sprintf("SELECT smallbank.fill(%d)", customers), grants, "VACUUM ANALYZE", "CHECKPOINT"} {
+	statements := []string{roles}
+	for _, w := range workloads {
+		s.tables = append(s.tables, w.Tables...)
+		statements = append(statements, w.SQL, w.Fill,
+			fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s", w.Name, role))
+	}
+	for _, sql := range append(statements, "VACUUM ANALYZE", "CHECKPOINT") {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return s, fmt.Errorf("prepare cluster %s: %w", o.Name, err)
 		}

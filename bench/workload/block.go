@@ -6,6 +6,21 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
+// Statement is SQL with the values of $1, $2 … and their types.
+type Statement struct {
+	SQL    string
+	Types  []string
+	Values []string
+}
+
+// Schema is what a workload needs in a database.
+type Schema struct {
+	Name   string
+	SQL    string   // makes the schema with its tables and functions
+	Fill   string   // fills the tables
+	Tables []string // in the order in which they are attached
+}
+
 // Author is in whose name transactions are written, and the chain they are for.
 type Author struct {
 	ChainID, Organisation, Role string

@@ -13,8 +13,13 @@ import (
 //go:embed smallbank.sql
 var SmallbankSQL string
 
-// SmallbankTables are its tables, in the order in which they are attached.
-var SmallbankTables = []string{"smallbank.accounts", "smallbank.savings", "smallbank.checking"}
+// SmallbankSchema is Smallbank with some customers.
+func SmallbankSchema(customers int) Schema {
+	return Schema{
+		Name: "smallbank", SQL: SmallbankSQL, Fill: fmt.Sprintf("SELECT smallbank.fill(%d)", customers),
+		Tables: []string{"smallbank.accounts", "smallbank.savings", "smallbank.checking"},
+	}
+}
 
 // argument names what a transaction takes: c and d are different customers, v is an amount.
 type argument byte
@@ -73,13 +78,6 @@ func (s *Smallbank) Block(n int) []Call {
 
 func (c Call) value(a argument) int64 {
 	return map[argument]int64{'c': c.C, 'd': c.D, 'v': c.V}[a]
-}
-
-// Statement is SQL with the values of $1, $2 … and their types.
-type Statement struct {
-	SQL    string
-	Types  []string
-	Values []string
 }
 
 // Form is how a transaction is spelled.
