@@ -59,7 +59,8 @@ CREATE TABLE chainify_ledger.ledger_table (
     checkpoint     oid NOT NULL,
     schema_hash    bytea NOT NULL,
     attached_at    bigint NOT NULL,
-    detached_at    bigint
+    detached_at    bigint,
+    base_block     bigint NOT NULL           -- chainify_checkpoint.t holds the rows at the end of this block
 );
 CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (name) WHERE detached_at IS NULL;
 
@@ -80,11 +81,13 @@ CREATE TABLE chainify_ledger.table_state (
 );
 ALTER TABLE chainify_ledger.table_state ALTER COLUMN lanes SET STORAGE PLAIN;
 
--- Agreed states to restart from; the first of a table is its state when attached.
+-- Agreed states to restart from, at the ends of blocks: a row of each table then on the ledger. The rows of a checkpoint are those
+-- of chainify_checkpoint.t overlaid with the history up to its block; nothing is copied when it is made.
 CREATE TABLE chainify_ledger.checkpoint (
     block       bigint NOT NULL,
     table_id    integer NOT NULL REFERENCES chainify_ledger.ledger_table,
     row_count   bigint NOT NULL,
+    schema_hash bytea NOT NULL,
     table_state bytea NOT NULL,
     PRIMARY KEY (block, table_id)
 );

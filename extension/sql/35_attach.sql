@@ -230,8 +230,29 @@ BEGIN
         EXECUTE format('ALTER TABLE chainify_history.%I %s', copy, storage);
     END IF;
     EXECUTE format('CREATE INDEX ON chainify_history.%I (%s)', copy, keys);
+    -- Written in the order of blocks, so a few pages say where a range of blocks lies.
+    EXECUTE format('CREATE INDEX ON chainify_history.%I USING brin (_block) WITH (pages_per_range = 16)', copy);
     EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', copy);
     RETURN format('chainify_history.%I', copy)::regclass;
+END
+$$;
+
+-- The rows that checkpoints start from: at first those at attachment. Stored and indexed as in the table, so that what fits there fits here.
+CREATE FUNCTION chainify_ledger.make_base(tbl regclass, copy text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    columns text;
+    keys text;
+BEGIN
+    EXECUTE format('CREATE TABLE chainify_checkpoint.%I (LIKE %s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap', copy, tbl);
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO columns
+    FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped;
+    EXECUTE format('INSERT INTO chainify_checkpoint.%I (%s) SELECT %s FROM %s', copy, columns, columns, tbl);
+    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
+    FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
+    WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
+    EXECUTE format('CREATE INDEX ON chainify_checkpoint.%I (%s)', copy, keys);
+    EXECUTE format('GRANT SELECT ON chainify_checkpoint.%I TO chainify_reader', copy);
 END
 $$;
 
@@ -301,10 +322,9 @@ DECLARE
     column_ordinals smallint[];
     state record;
 BEGIN
-    EXECUTE format('CREATE TABLE chainify_checkpoint.%I USING heap AS TABLE %s', copy, tbl);
-    EXECUTE format('GRANT SELECT ON chainify_checkpoint.%I TO chainify_reader', copy);
-    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at)
-    VALUES (full_name, tbl, history, format('chainify_checkpoint.%I', copy)::regclass, '', at_block)
+    PERFORM chainify_ledger.make_base(tbl, copy);
+    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at, base_block)
+    VALUES (full_name, tbl, history, format('chainify_checkpoint.%I', copy)::regclass, '', at_block, at_block - 1)
     RETURNING t.id INTO new_id;
     INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part)
     SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname,
@@ -318,8 +338,6 @@ BEGIN
     FROM chainify_ledger.ledger_column c WHERE c.table_id = new_id;
     SELECT * INTO state FROM chainify_ledger.scan_state(chainify_ledger.leaves(tbl), full_name, column_names, column_ordinals);
     INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES (new_id, state.row_count, state.lanes);
-    INSERT INTO chainify_ledger.checkpoint (block, table_id, row_count, table_state)
-    VALUES (at_block, new_id, state.row_count, chainify_ledger.table_state_hash(full_name, hash, state.row_count, state.lanes));
 END
 $$;
 
@@ -360,4 +378,4 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
-    chainify_ledger.make_triggers, chainify_ledger.make_history FROM PUBLIC;
+    chainify_ledger.make_triggers, chainify_ledger.make_history, chainify_ledger.make_base FROM PUBLIC;

@@ -30,6 +30,13 @@ const TABLES: &str = "
 
 /// Every history that can be read; what keeps others from it is reported, as is history outside of its table's time.
 pub fn all(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
+    let tables = readable(client, report);
+    report_strays(client, &tables, report);
+    tables
+}
+
+/// Every history that can be read; what keeps others from it is reported.
+pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
     let mut tables = Vec::new();
     let mut rows = Cursor::open(client, Sees::Statement, TABLES, &[]);
     while let Some(row) = rows.next_row() {
@@ -56,7 +63,6 @@ pub fn all(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
             }
         }
     }
-    report_strays(client, &tables, report);
     tables
 }
 

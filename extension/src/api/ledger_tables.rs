@@ -18,12 +18,11 @@ pub struct LedgerTable {
     /// Quoted names; `None` when the relation is gone.
     pub live: Option<String>,
     pub history: Option<String>,
+    /// The base of the checkpoints (api/checkpoint.rs).
     pub checkpoint: Option<String>,
     pub relation: pg_sys::Oid,
-    /// Block of the oldest checkpoint, the one whose rows are kept: the history is laid over it.
-    pub checkpoint_block: i64,
-    /// The table state kept with it.
-    pub checkpoint_hash: Vec<u8>,
+    /// The base holds the rows at the end of this block: later history is laid over it.
+    pub base_block: i64,
     pub row_count: i64,
     pub lanes: Vec<u8>,
     pub columns: Vec<Column>,
@@ -45,12 +44,10 @@ pub struct Column {
 }
 
 const TABLES: &str = "
-    SELECT l.id, l.name, l.schema_hash, l.relation::int8, coalesce(c.block, l.attached_at), coalesce(s.row_count, -1),
-        coalesce(s.lanes, ''), n.live, n.history, n.checkpoint, coalesce(c.table_state, '')
+    SELECT l.id, l.name, l.schema_hash, l.relation::int8, l.base_block, coalesce(s.row_count, -1), coalesce(s.lanes, ''),
+        n.live, n.history, n.checkpoint
     FROM chainify_ledger.ledger_table l
     LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
-    LEFT JOIN LATERAL (
-        SELECT block, table_state FROM chainify_ledger.checkpoint WHERE table_id = l.id ORDER BY block LIMIT 1) c ON true
     CROSS JOIN LATERAL (
         SELECT max(q.name) FILTER (WHERE r.oid = l.relation) AS live,
             max(q.name) FILTER (WHERE r.oid = l.history) AS history,
@@ -83,13 +80,12 @@ pub fn all(client: &SpiClient<'_>, sees: Sees) -> Vec<LedgerTable> {
             name: row.text(2).unwrap_or_default(),
             schema_hash: row.bytes(3).unwrap_or_default(),
             relation: pg_sys::Oid::from(row.bigint(4).unwrap_or_default() as u32),
-            checkpoint_block: row.bigint(5).unwrap_or_default(),
+            base_block: row.bigint(5).unwrap_or_default(),
             row_count: row.bigint(6).unwrap_or_default(),
             lanes: row.bytes(7).unwrap_or_default(),
             live: row.text(8),
             history: row.text(9),
             checkpoint: row.text(10),
-            checkpoint_hash: row.bytes(11).unwrap_or_default(),
             columns: Vec::new(),
         });
     }
@@ -151,7 +147,12 @@ impl LedgerTable {
 
     /// `table_state` of the formats for this table in `state`.
     pub fn state_hash(&self, state: &State) -> Hash {
-        let schema_hash = self.schema_hash.clone().try_into().unwrap_or_default();
+        self.state_hash_by(&self.schema_hash, state)
+    }
+
+    /// The same with a definition it had earlier.
+    pub fn state_hash_by(&self, schema_hash: &[u8], state: &State) -> Hash {
+        let schema_hash = schema_hash.try_into().unwrap_or_default();
         table_state(&self.name, &schema_hash, state.row_count, &state.lanes)
     }
 
@@ -170,16 +171,6 @@ impl LedgerTable {
             "SELECT chainify_ledger.encoded_row({}, t) FROM {} t",
             self.id,
             self.live_name()
-        );
-        self.state_of(client, sees, &sql)
-    }
-
-    /// The state of the checkpoint's rows.
-    pub fn checkpoint_state(&self, client: &SpiClient<'_>, sees: Sees) -> State {
-        let checkpoint = self.checkpoint.as_deref().unwrap_or_default();
-        let sql = format!(
-            "SELECT chainify_ledger.encoded_row({}, c) FROM {checkpoint} c",
-            self.id
         );
         self.state_of(client, sees, &sql)
     }
@@ -213,9 +204,8 @@ impl LedgerTable {
         self.live.as_deref().unwrap_or_default()
     }
 
-    /// Columns `k` (canonical key) and `v` (row of the live table's type): the checkpoint's rows overlaid with the last
-    /// change of each key up to block `number`. The history of the checkpoint's own block is laid over it again, which
-    /// changes nothing it holds and adds what followed it in that block.
+    /// Columns `k` (canonical key) and `v` (row of the live table's type): the base overlaid with the last change of each
+    /// key up to block `number`, which must not be before the base's.
     fn expected_rows(&self, number: i64) -> String {
         let (id, live) = (self.id, self.live_name());
         let (history, checkpoint) = (
@@ -237,12 +227,58 @@ impl LedgerTable {
                     FROM {checkpoint} c
                     UNION ALL
                     SELECT chainify_ledger.encoded_key({id}, h), h._op, h._block, h._serial, {}
-                    FROM {history} h WHERE h._block >= {} AND h._block <= {number}) changes
+                    FROM {history} h WHERE h._block > {} AND h._block <= {number}) changes
                 ORDER BY k, b DESC, s DESC) last
             WHERE op <> 'D'",
             row_of("c"),
             row_of("h"),
-            self.checkpoint_block,
+            self.base_block,
+        )
+    }
+
+    /// Brings the base forward to block `to`: of every key changed since, the row it has goes, and the last one comes. Found
+    /// by the index where PostgreSQL's own operators compare the key, else by a scan of the base.
+    pub fn folding(&self, to: i64) -> String {
+        let (id, base_block) = (self.id, self.base_block);
+        let (history, base) = (
+            self.history.as_deref().unwrap_or_default(),
+            self.checkpoint.as_deref().unwrap_or_default(),
+        );
+        let listed = |prefix: &str| {
+            let columns: Vec<_> = self
+                .columns
+                .iter()
+                .map(|column| format!("{prefix}{}", column.quoted))
+                .collect();
+            columns.join(", ")
+        };
+        let key = || self.columns.iter().filter(|column| column.key);
+        let same: String = key()
+            .filter(|_| key().all(|column| column.built_in))
+            .map(|column| format!("b.{0} = (l.h).{0} AND ", column.quoted))
+            .collect();
+        format!(
+            "WITH last AS MATERIALIZED (
+                SELECT DISTINCT ON (k) k, h FROM (
+                    SELECT chainify_ledger.encoded_key({id}, h) AS k, h FROM {history} h
+                    WHERE h._block > {base_block} AND h._block <= {to}) changes
+                ORDER BY k, (h)._block DESC, (h)._serial DESC),
+            gone AS (
+                DELETE FROM {base} b USING last l WHERE {same}chainify_ledger.encoded_key({id}, b) = l.k),
+            come AS (
+                INSERT INTO {base} ({}) SELECT {} FROM last l WHERE (l.h)._op <> 'D')
+            SELECT FROM last",
+            listed(""),
+            listed("(l.h)."),
+        )
+    }
+
+    /// Lets the history's index of blocks know the pages added since.
+    pub fn summarising(&self) -> String {
+        format!(
+            "SELECT brin_summarize_new_values(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+            WHERE i.indrelid = {}::regclass AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'brin')",
+            literal(self.history.as_deref().unwrap_or_default()),
         )
     }
 

@@ -2,6 +2,7 @@
 pub mod analyze;
 pub mod attach;
 pub mod certificates;
+pub mod checkpoint;
 pub mod client;
 pub mod conflict;
 pub mod connection;

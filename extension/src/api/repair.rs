@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 
 use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::verify_table::last_block;
-use crate::api::{rows, session, triggers, verify};
+use crate::api::{checkpoint, rows, session, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call, Cell};
@@ -76,6 +76,7 @@ fn repair(call: &mut Call) -> Answer {
     rows::forget();
     let mut cured = Vec::new();
     session::unrecorded(|| {
+        checkpoint::lock_bases();
         Spi::connect(|client| {
             check_position(client, number).or_raise();
             if number > 0 {

@@ -2,9 +2,11 @@
 use std::collections::HashMap;
 
 use chainify_codec::{effects_root, state_root, table_state, Change, Hash, Lanes};
+use chainify_ledger::messages::Kind;
 use chainify_ledger::{tx_root, LedgerBlock, Outcomes};
 use pgrx::pg_sys::Oid;
 
+use super::checkpoint;
 use super::effects::{self, Effects, Recorded};
 use super::execute::Request;
 use super::transaction::Outcome;
@@ -54,7 +56,19 @@ pub fn seal(request: &Request, outcomes: &[Outcome]) -> LedgerBlock {
     };
     write_transactions(request, outcomes);
     write_block(&block);
+    checkpoint::at_seal(request.number, deploys(request, outcomes));
     block
+}
+
+fn deploys(request: &Request, outcomes: &[Outcome]) -> bool {
+    let succeeded = request
+        .transactions
+        .iter()
+        .zip(outcomes)
+        .filter(|(_, o)| o.is_ok());
+    succeeded
+        .into_iter()
+        .any(|(t, _)| t.proposal.kind == Kind::Deploy as i32)
 }
 
 fn row_hash(effects: &Effects, c: &Recorded) -> Hash {

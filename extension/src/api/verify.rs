@@ -39,8 +39,24 @@ fn verify_ledger(call: &mut Call) -> Answer {
                 cell(finding.detail),
             ]);
         };
-        Spi::connect(|client| Audit::new(client, from, to).run(&mut report));
+        Spi::connect(|client| {
+            let tables = history::all(client, &mut report);
+            Audit::new(client, from, to).run(&tables, &mut report);
+        });
     })
+}
+
+/// What is wrong first with these blocks themselves, certificates aside. Cost: reads them, their transactions and history.
+pub fn first_finding(client: &SpiClient<'_>, from: i64, to: i64) -> Option<(i64, Finding)> {
+    let mut first = None;
+    let mut report = |block: i64, finding: Finding| {
+        if first.is_none() && !finding.what.starts_with("certificate") {
+            first = Some((block, finding));
+        }
+    };
+    let tables = history::readable(client, &mut report);
+    Audit::new(client, from, Some(to)).run(&tables, &mut report);
+    first
 }
 
 struct Audit<'c> {
@@ -76,11 +92,10 @@ impl<'c> Audit<'c> {
         )
     }
 
-    fn run(&self, report: &mut Report) {
-        let tables = history::all(self.client, report);
+    fn run(&self, tables: &[History], report: &mut Report) {
         let mut blocks = ByBlock::new(self.open(BLOCKS), stored_block);
         let mut transactions = ByBlock::new(self.open(TRANSACTIONS), stored_transaction);
-        let changes_sql = history::changes(&tables);
+        let changes_sql = history::changes(tables);
         let mut changes = ByBlock::new(self.open(&changes_sql), history::kept_change);
         let mut certificates = ByBlock::new(self.open(certificates::STORED), certificates::stored);
         let mut previous = self.hash_before();
@@ -97,7 +112,7 @@ impl<'c> Audit<'c> {
             let block = blocks.take(number).remove(0);
             let kept_transactions = transactions.take(number);
             let kept_changes = changes.take(number);
-            let changes = stored_changes(&tables, &kept_changes);
+            let changes = stored_changes(tables, &kept_changes);
             let findings = check_block(
                 &self.chain_id,
                 &block,

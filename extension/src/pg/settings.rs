@@ -9,6 +9,8 @@ static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
+static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
+static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
 
 /// Defines them; once, while the library is loaded.
 pub fn define() {
@@ -56,6 +58,26 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::UNIT_MS,
     );
+    GucRegistry::define_int_guc(
+        c"chainify.checkpoint_interval",
+        c"Blocks from one checkpoint to the next.",
+        c"0: none but those at changes of what is on the ledger.",
+        &CHECKPOINT_INTERVAL,
+        0,
+        1_000_000_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.checkpoints_kept",
+        c"How many of the newest checkpoints can be restored; history before them is folded into their base.",
+        c"",
+        &CHECKPOINTS_KEPT,
+        1,
+        1_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
 }
 
 /// Path of the node's socket; empty when not configured.
@@ -86,4 +108,14 @@ pub fn conflict_grace() -> Option<Duration> {
     u64::try_from(CONFLICT_GRACE_MS.get())
         .ok()
         .map(Duration::from_millis)
+}
+
+/// Blocks from one checkpoint to the next; `None`: no regular ones.
+pub fn checkpoint_interval() -> Option<i64> {
+    Some(i64::from(CHECKPOINT_INTERVAL.get())).filter(|blocks| *blocks > 0)
+}
+
+/// At least 1.
+pub fn checkpoints_kept() -> i64 {
+    i64::from(CHECKPOINTS_KEPT.get())
 }
