@@ -70,9 +70,9 @@ test-go: pgtree
 installcheck: pgtree
 	regress/run $(PGTREE)
 	regress/socket/run $(PGTREE)
-	regress/fuzz/run $(PGTREE) --seed 1 --rounds 5
+	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 120
 
-## fuzz: random blocks on databases of different physical shape, for FUZZ_SECONDS (600); prints its seed
+## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
 .PHONY: fuzz
 fuzz: pgtree

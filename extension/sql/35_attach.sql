@@ -1,9 +1,10 @@
 -- Putting tables on the ledger and taking them off. Called by transactions of kind DEPLOY (api/attach.rs), as the extension's owner.
 
 -- What a table is, in the words of its definition: equal text, equal behaviour. Names of constraints, triggers and indexes are
--- left out: they may differ between organisations and decide nothing.
+-- left out: they may differ between organisations and decide nothing. Pinned here is what PostgreSQL words definitions by; the
+-- settings that output functions look at are pinned by the callers.
 CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
     WITH lines (kind, line) AS (
         SELECT 1, format('column %s %I %s%s%s%s%s',
                    (SELECT c.ordinal FROM chainify_ledger.ledger_table t JOIN chainify_ledger.ledger_column c ON c.table_id = t.id

@@ -2,7 +2,7 @@
 --
 -- Verification reads every table on the ledger with the rights of the extension's owner, for readers who may see the
 -- history but not the tables. It takes a table or numbers, never SQL, and calls nothing that a user could have defined.
--- Scans are sequential: an index may be what is wrong. Settings that output functions look at are those of a block.
+-- Scans are sequential: an index may be what is wrong. Settings that output functions and names of types depend on are those of a block.
 
 -- Canonical bytes of rows; for the functions below.
 CREATE FUNCTION chainify_ledger.encoded_row(table_id integer, r record) RETURNS bytea
@@ -14,7 +14,7 @@ REVOKE ALL ON FUNCTION chainify_ledger.encoded_row, chainify_ledger.encoded_key 
 CREATE FUNCTION chainify.row_hash(r record) RETURNS bytea
     AS 'MODULE_PATHNAME', 'chainify_row_hash' LANGUAGE C STABLE STRICT PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex';
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off;
 REVOKE ALL ON FUNCTION chainify.row_hash FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.row_hash TO chainify_reader;
 
@@ -22,7 +22,7 @@ CREATE FUNCTION chainify.verify_ledger(from_block bigint DEFAULT 1, to_block big
     RETURNS TABLE (block bigint, what text, detail text)
     AS 'MODULE_PATHNAME', 'chainify_verify_ledger' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
     SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
 REVOKE ALL ON FUNCTION chainify.verify_ledger FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.verify_ledger TO chainify_reader;
@@ -31,7 +31,7 @@ CREATE FUNCTION chainify.verify_table(ledger_table regclass)
     RETURNS TABLE (tbl text, what text, key jsonb, expected jsonb, found jsonb)
     AS 'MODULE_PATHNAME', 'chainify_verify_table' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
     SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
 REVOKE ALL ON FUNCTION chainify.verify_table FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.verify_table TO chainify_reader;
@@ -45,7 +45,7 @@ CREATE FUNCTION chainify_node.repair(number bigint, certified_hash bytea, deviat
     RETURNS TABLE (tbl text, key jsonb, expected jsonb, found jsonb)
     AS 'MODULE_PATHNAME', 'chainify_repair' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on SET session_replication_role = replica
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica
     SET statement_timeout = 0 SET lock_timeout = 0
     SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
 
