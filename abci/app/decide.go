@@ -111,7 +111,8 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	}
 	return &wire.OrderedBlock{
 		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash, Round: record.Round,
-		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, IDs: body.IDs, Transactions: body.Transactions,
+		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
+		IDs: body.IDs, Transactions: body.Transactions,
 	}, nil
 }
 

@@ -50,6 +50,7 @@ type ledgerRecord struct {
 	Round         uint32    `json:"round,omitempty"`
 	Quarantined   []uint32  `json:"quarantined,omitempty"`
 	QuarantineAll bool      `json:"quarantine_all,omitempty"`
+	Suspects      []uint32  `json:"suspects,omitempty"`
 }
 
 // Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired transactions.
@@ -138,7 +139,7 @@ func (s *Store) commitPending(w *writer, after *order.State, result *order.Resul
 	}
 	w.json(numberKey('b', p.Number), &ledgerRecord{
 		Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, TxCount: p.TxCount, Skipped: skipped,
-		Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll,
+		Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
 	})
 	return nil
 }

@@ -22,6 +22,8 @@ type Execution struct {
 	Hash    wire.Hash // LedgerBlockHash
 	Header  []byte
 	Results []wire.TxResult
+	// Effects is the effects hash of each transaction (spec/formats.md); only asked for, and given, from effect round 1 on.
+	Effects []wire.Hash
 }
 
 // RowDeviation is one row that differed from the certified state.

@@ -55,6 +55,7 @@ func (c Config) check() error {
 type ballot struct {
 	key     wire.Key
 	hash    wire.Hash
+	parts   string // from effect round 1 on
 	stuck   bool
 	stuckAt uint32
 }

@@ -40,6 +40,7 @@ type (
 	Executed struct {
 		Key     wire.Key
 		Hash    wire.Hash
+		Parts   string // for the vote, from effect round 1 on
 		Failure Failure
 		StuckAt uint32
 	}

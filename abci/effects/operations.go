@@ -29,7 +29,7 @@ func (c *Core) executed(e Executed) {
 	switch e.Failure {
 	case Fine:
 		c.failures = 0
-		c.cast(ballot{key: e.Key, hash: e.Hash})
+		c.cast(ballot{key: e.Key, hash: e.Hash, parts: e.Parts})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
 		c.failures = 0

@@ -119,16 +119,17 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 			v := wire.NewStuckVote(k, own.stuckAt)
 			return &v, false
 		}
-		return c.effectsVote(k, own.hash), false
+		return c.effectsVote(k, own.hash, own.parts), false
 	}
 	if k.Number == c.position.Number && k.Number > 0 {
-		return c.effectsVote(k, c.position.Hash), false
+		return c.effectsVote(k, c.position.Hash, ""), false
 	}
 	return nil, c.soon(k)
 }
 
-func (c *Core) effectsVote(k wire.Key, hash wire.Hash) *wire.EffectVote {
+func (c *Core) effectsVote(k wire.Key, hash wire.Hash, parts string) *wire.EffectVote {
 	v := wire.NewEffectsVote(k, c.cfg.Organisation, hash)
+	v.Parts = parts
 	return &v
 }
 

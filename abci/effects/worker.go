@@ -83,6 +83,9 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 func (s *Shell) execute(ctx context.Context, a Execute) item {
 	x, err := s.opt.Backend.Execute(ctx, a.Block, a.Previous)
 	e := Executed{Key: a.Block.Key(), Hash: x.Hash}
+	if a.Block.Round > 0 {
+		e.Parts = a.Block.InQuestion().Hashes(x.Effects)
+	}
 	var stuck *backend.StuckError
 	switch {
 	case err == nil:

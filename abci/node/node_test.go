@@ -368,6 +368,44 @@ func TestThreeOrganisationsAndAnOrderingOnlyValidatorSurviveOne(t *testing.T) {
 	}
 }
 
+// Two organisations against two have other effects of one transaction, for good: that one is quarantined, the others of
+// its block are committed, and so is what comes later.
+func TestATransactionWithDifferingEffectsIsQuarantinedAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	clients := make([]*gateway.Client, len(nodes))
+	for i, r := range nodes {
+		if i >= 2 {
+			r.db.Differ("fee()")
+		}
+		r.start()
+		clients[i] = r.dial()
+	}
+	eventually(t, 20*time.Second, "three peers", func() bool {
+		s, err := clients[0].Status(context.Background())
+		return err == nil && s.State == "serving" && s.Peers == 3
+	})
+	execute(t, clients[0], "SELECT 1")
+	ids, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"), sql("UPDATE t SET x = fee()"), sql("UPDATE t SET x = 3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range clients {
+		out, err := c.Wait(context.Background(), 30_000, ids...)
+		if err != nil || len(out) != 3 {
+			t.Fatalf("node %d: %v, %v", i, out, err)
+		}
+		if !out[0].Succeeded || out[1].Succeeded || out[1].Sqlstate != "CH001" || !out[2].Succeeded {
+			t.Errorf("node %d: outcomes %v", i, out)
+		}
+	}
+	if o := execute(t, clients[3], "SELECT 2"); !o.Succeeded {
+		t.Errorf("the next block: %v", o)
+	}
+}
+
 func TestAnOrderingOnlyOrganisationHasNoDatabase(t *testing.T) {
 	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme"}, OrderingOnly: []string{"notary"}})
 	c, err := config.Load(string(nodes[1].home))

@@ -16,7 +16,7 @@ const (
 	ChainIDBytesMax         = 50
 	ValidityHeightsMax      = 2_000 // valid_until_height above the height of the order block
 	CertificateVotesMax     = 1_000
-	VoteExtensionBytesMax   = 149
+	VoteExtensionBytesMax   = voteBytes + 2 + PartsMax*PartBytes
 	FrameBytesMax           = 16 << 20
 	AgreementsMax           = 1_000
 	addressBytes            = 20 // CometBFT address: first 20 bytes of SHA-256 of the key

@@ -22,7 +22,9 @@ type OrderedBlock struct {
 	Round         uint32
 	Quarantined   []uint32 // ascending transaction indexes
 	QuarantineAll bool
-	IDs           []TxID
+	// Suspects are, from round 1 on, the transactions in question; nil: all of them.
+	Suspects []uint32
+	IDs      []TxID
 	// Transactions is u32 count ‖ lp(ChainedTx bytes)…, as chainify_node.execute_block takes it.
 	Transactions []byte
 }
@@ -36,6 +38,11 @@ type Key struct {
 
 // Key returns the execution this block asks for.
 func (b *OrderedBlock) Key() Key { return Key{b.Number, b.OrderHash, b.Round} }
+
+// InQuestion are the transactions that the parts of a vote are about.
+func (b *OrderedBlock) InQuestion() Suspects {
+	return Suspects{List: b.Suspects, Count: uint32(len(b.IDs))}
+}
 
 // Certificate is the effect certificate of a ledger block: the votes on the chain that, together, certified it.
 type Certificate struct {

@@ -202,6 +202,7 @@ func TestVectorsOfVotes(t *testing.T) {
 			EffectRound        uint32 `json:"effect_round"`
 			OrderHash          Hash   `json:"order_hash"`
 			LedgerBlockHash    *Hash  `json:"ledger_block_hash"`
+			Parts              []hexBytes
 			StuckAt            uint32 `json:"stuck_at"`
 			Extension          hexBytes
 		}
@@ -227,6 +228,9 @@ func TestVectorsOfVotes(t *testing.T) {
 		vote := NewStuckVote(key, c.StuckAt)
 		if c.LedgerBlockHash != nil {
 			vote = NewEffectsVote(key, c.Organisation, *c.LedgerBlockHash)
+		}
+		for _, part := range c.Parts {
+			vote.Parts += string(part)
 		}
 		if !bytes.Equal(vote.Encode(), c.Extension) {
 			t.Errorf("%s: %x, want %x", c.Name, vote.Encode(), []byte(c.Extension))
@@ -319,10 +323,33 @@ func TestVectorsOfLeaves(t *testing.T) {
 				Serial uint32
 				Leaf   Hash
 			}
-			EffectsRoot Hash `json:"effects_root"`
+			EffectsRoot        Hash `json:"effects_root"`
+			Outcomes           []bool
+			TransactionEffects []Hash `json:"transaction_effects"` // checked by crates/codec
+		}
+		Parts []struct {
+			Name         string
+			Transactions uint32
+			Suspects     []uint32
+			Parts        int
+			First, Last  hexBytes
 		}
 	}
 	readVectors(t, "leaves", &v)
+	for _, c := range v.Parts {
+		effects := make([]Hash, c.Transactions)
+		for i := range effects {
+			effects[i] = sha256.Sum256(binary.BigEndian.AppendUint32(nil, uint32(i)))
+		}
+		s := Suspects{Count: c.Transactions}
+		if len(c.Suspects) > 0 {
+			s.List = c.Suspects
+		}
+		got := s.Hashes(effects)
+		if s.Parts() != c.Parts || len(got) != c.Parts*PartBytes || got[:PartBytes] != string(c.First) || got[len(got)-PartBytes:] != string(c.Last) {
+			t.Errorf("%s: %d parts %x", c.Name, s.Parts(), got)
+		}
+	}
 	for _, c := range v.Cases {
 		var leaves []Hash
 		for _, s := range c.Sorted {

@@ -26,10 +26,13 @@ type EffectVote struct {
 	OrderHash Hash   // of the order block that holds the ledger block
 	Kind      VoteKind
 	Value     Hash // VoteEffects: salted LedgerBlockHash; VoteStuck: transaction index, then zeros
+	// Parts holds the hashes of the block's parts, from effect round 1 on; empty where they are not known.
+	Parts string
 }
 
 const (
 	voteVersion  = 1
+	voteByParts  = 2 // followed by u16 parts ‖ their hashes
 	voteNumber   = 1
 	voteRound    = voteNumber + 8
 	voteOrder    = voteRound + 4
@@ -48,7 +51,7 @@ func SaltedHash(organisation string, ledgerBlock Hash) Hash {
 
 // NewEffectsVote returns organisation's vote that executing k gave ledgerBlock.
 func NewEffectsVote(k Key, organisation string, ledgerBlock Hash) EffectVote {
-	return EffectVote{k.Number, k.Round, k.OrderHash, VoteEffects, SaltedHash(organisation, ledgerBlock)}
+	return EffectVote{k.Number, k.Round, k.OrderHash, VoteEffects, SaltedHash(organisation, ledgerBlock), ""}
 }
 
 // NewStuckVote returns the vote that transaction index of k does not end.
@@ -74,26 +77,40 @@ func (v EffectVote) StuckAt() (index uint32, stuck bool) {
 	return binary.BigEndian.Uint32(v.Value[:]), true
 }
 
-// Encode returns the vote's 78 bytes.
+// PartHash returns the hash of part i.
+func (v EffectVote) PartHash(i int) string { return v.Parts[i*PartBytes : (i+1)*PartBytes] }
+
+// Encode returns the vote's bytes: 78, and those of its parts.
 func (v EffectVote) Encode() []byte {
-	out := make([]byte, 0, voteBytes)
-	out = append(out, voteVersion)
+	out := make([]byte, 0, voteBytes+2+len(v.Parts))
+	if v.Parts == "" {
+		out = append(out, voteVersion)
+	} else {
+		out = append(out, voteByParts)
+	}
 	out = binary.BigEndian.AppendUint64(out, v.Number)
 	out = binary.BigEndian.AppendUint32(out, v.Round)
 	out = append(out, v.OrderHash[:]...)
 	out = append(out, byte(v.Kind))
-	return append(out, v.Value[:]...)
+	out = append(out, v.Value[:]...)
+	if v.Parts == "" {
+		return out
+	}
+	out = binary.BigEndian.AppendUint16(out, uint16(len(v.Parts)/PartBytes))
+	return append(out, v.Parts...)
 }
 
 // DecodeEffectVote reads a vote extension that is not empty.
 func DecodeEffectVote(raw []byte) (EffectVote, error) {
-	if len(raw) != voteBytes {
-		return EffectVote{}, fieldErrorf("effect vote", "%d bytes, want %d", len(raw), voteBytes)
+	if len(raw) < voteBytes {
+		return EffectVote{}, fieldErrorf("effect vote", "%d bytes, want at least %d", len(raw), voteBytes)
 	}
-	if raw[0] != voteVersion {
-		return EffectVote{}, fieldErrorf("effect vote.version", "%d, want %d", raw[0], voteVersion)
+	parts, err := decodeParts(raw)
+	if err != nil {
+		return EffectVote{}, err
 	}
 	v := EffectVote{
+		Parts:     parts,
 		Number:    binary.BigEndian.Uint64(raw[voteNumber:]),
 		Round:     binary.BigEndian.Uint32(raw[voteRound:]),
 		OrderHash: Hash(raw[voteOrder:voteKind]),
@@ -113,6 +130,32 @@ func DecodeEffectVote(raw []byte) (EffectVote, error) {
 		return EffectVote{}, fieldErrorf("effect vote.kind", "%d, want %d or %d", v.Kind, VoteEffects, VoteStuck)
 	}
 	return v, nil
+}
+
+// decodeParts reads what follows the fields that all votes have.
+func decodeParts(raw []byte) (string, error) {
+	rest := raw[voteBytes:]
+	switch raw[0] {
+	case voteVersion:
+		if len(rest) > 0 {
+			return "", fieldErrorf("effect vote", "%d bytes, want %d", len(raw), voteBytes)
+		}
+		return "", nil
+	case voteByParts:
+	default:
+		return "", fieldErrorf("effect vote.version", "%d, want %d or %d", raw[0], voteVersion, voteByParts)
+	}
+	if VoteKind(raw[voteKind]) != VoteEffects || binary.BigEndian.Uint32(raw[voteRound:]) == 0 {
+		return "", fieldErrorf("effect vote.version", "%d, though it is not on effects of a round after the first", voteByParts)
+	}
+	if len(rest) < 2 {
+		return "", fieldErrorf("effect vote.parts", "%d bytes left, want their count", len(rest))
+	}
+	count := int(binary.BigEndian.Uint16(rest))
+	if rest = rest[2:]; count == 0 || count > PartsMax || len(rest) != count*PartBytes {
+		return "", fieldErrorf("effect vote.parts", "%d of them in %d bytes, want 1 to %d of %d bytes each", count, len(rest), PartsMax, PartBytes)
+	}
+	return string(rest), nil
 }
 
 // ExtensionSignBytes returns what a validator's key signs for a vote extension. It covers chain, height and

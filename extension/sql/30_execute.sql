@@ -44,8 +44,9 @@ $$;
 
 CREATE FUNCTION chainify_node.execute_block(
         number bigint, order_height bigint, block_time bigint, previous_hash bytea, transactions bytea,
-        quarantined integer[] DEFAULT '{}', quarantine_all boolean DEFAULT false,
-        OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[])
+        quarantined integer[] DEFAULT '{}', quarantine_all boolean DEFAULT false, effect_hashes boolean DEFAULT false,
+        OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
+        OUT transaction_effects bytea[])
     AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 

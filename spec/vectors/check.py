@@ -188,6 +188,16 @@ def leaves():
         sorted_changes = [{"change": at, "serial": serial, "leaf": leaf.hex()} for _, _, serial, at, leaf in found]
         expect("sorted leaves", sorted_changes, case["sorted"])
         expect("effects root", mth([entry[4] for entry in found]).hex(), case["effects_root"])
+        apart = [sha256(b"chainify/tx-effects/1", struct.pack(">IB", tx, outcome),
+                        mth([e[4] for e in found if case["changes"][e[3]]["tx"] == tx])).hex()
+                 for tx, outcome in enumerate(case["outcomes"])]
+        expect("effects of transactions", apart, case["transaction_effects"])
+    for case in load("leaves.json")["parts"]:
+        suspects = case["suspects"] or range(case["transactions"])
+        n, k = len(suspects), min(len(suspects), 1024)
+        parts = [sha256(b"chainify/effect-part/1", *(sha256(struct.pack(">I", tx)) for tx in suspects[i * n // k:(i + 1) * n // k]))
+                 for i in range(k)]
+        expect("parts", [k, parts[0][:16].hex(), parts[-1][:16].hex()], [case["parts"], case["first"], case["last"]])
 
 
 def lanes():
@@ -289,8 +299,11 @@ def votes():
         else:
             kind, value = 1, sha256(b"chainify/effect-vote/1", lp(case["organisation"].encode()),
                                     bytes.fromhex(case["ledger_block_hash"]))
-        vote = (struct.pack(">BQI", 1, int(case["block"]), case["effect_round"]) + bytes.fromhex(case["order_hash"])
-                + bytes([kind]) + value)
+        parts = [bytes.fromhex(part) for part in case.get("parts", [])]
+        vote = (struct.pack(">BQI", 2 if parts else 1, int(case["block"]), case["effect_round"])
+                + bytes.fromhex(case["order_hash"]) + bytes([kind]) + value)
+        if parts:
+            vote += struct.pack(">H", len(parts)) + b"".join(parts)
         expect("effect vote", vote.hex(), case["extension"])
     for case in vectors["signed"]:
         expect("sign bytes", sign_bytes(case).hex(), case["sign_bytes"])

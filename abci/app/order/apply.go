@@ -81,7 +81,7 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 		s.certified, s.certifiedHash = s.pending.Number, verdict.hash
 		s.pending = nil
 	case nextRoundVerdict:
-		s.pending = s.pending.nextRound(verdict, s.registry.parameters)
+		s.pending = s.pending.nextRound(verdict, len(s.registry.voters), s.registry.consent, s.registry.parameters)
 		result.Advanced = true
 	}
 	return bundles, nil
@@ -141,6 +141,9 @@ func (s *State) checkVote(p *Pending, height int64, extended *wire.ExtendedVote)
 	}
 	if index, stuck := vote.StuckAt(); stuck && index >= p.TxCount {
 		return Vote{}, fmt.Errorf("vote of %q is stuck at transaction %d of %d", name, index, p.TxCount)
+	}
+	if got, want := len(vote.Parts)/wire.PartBytes, p.inQuestion().Parts(); got != 0 && got != want {
+		return Vote{}, fmt.Errorf("vote of %q has %d parts, the block has %d", name, got, want)
 	}
 	if extended.Height < p.Height || extended.Height >= height {
 		return Vote{}, fmt.Errorf("vote of %q is from height %d, want %d to %d", name, extended.Height, p.Height, height-1)

@@ -37,6 +37,7 @@ type Pending struct {
 	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
 	Quarantined   []uint32 `json:"quarantined"`
 	QuarantineAll bool     `json:"quarantine_all"`
+	Suspects      []uint32 `json:"suspects,omitempty"` // what the parts of votes are about, from round 1 on; nil: all transactions
 
 	// Votes holds at most one vote for each organisation, its first of this round on the chain (invariant E3).
 	Votes    []Vote      `json:"votes"`
@@ -101,8 +102,12 @@ func (p *Pending) Key() wire.Key {
 func (p *Pending) Block(body *Body) *wire.OrderedBlock {
 	return &wire.OrderedBlock{
 		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Round: p.Round,
-		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, IDs: body.IDs, Transactions: body.Transactions,
+		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, IDs: body.IDs, Transactions: body.Transactions,
 	}
+}
+
+func (p *Pending) inQuestion() wire.Suspects {
+	return wire.Suspects{List: p.Suspects, Count: p.TxCount}
 }
 
 // VoteOf returns the vote of an organisation on the chain.

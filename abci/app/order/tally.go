@@ -87,13 +87,21 @@ func (p *Pending) stuckAt(c int) (indexes []uint32, most int) {
 	return indexes, most
 }
 
-// nextRound returns the pending block in its next effect round, without votes. Time alone never quarantines a whole
-// block: an organisation may have committed it on live votes that the chain has not seen yet (E1).
-func (p *Pending) nextRound(v verdict, parameters Parameters) *Pending {
+// nextRound returns the pending block in its next effect round, without votes. Time alone never quarantines anything (A4):
+// an organisation may have committed the block on live votes that the chain has not seen yet (E1).
+func (p *Pending) nextRound(v verdict, n, c int, parameters Parameters) *Pending {
 	next := *p
 	next.Round++
-	next.Votes, next.Revealed, next.SinceMicro = nil, nil, 0
-	next.Quarantined = slices.Concat(p.Quarantined, v.stuck)
+	next.Votes, next.Revealed, next.SinceMicro, next.Suspects = nil, nil, 0, nil
+	differing := v.stuck
+	if v.hopeless {
+		if blamed := p.blamed(n, c); p.inQuestion().Single() {
+			differing = blamed
+		} else {
+			next.Suspects = blamed
+		}
+	}
+	next.Quarantined = slices.Concat(p.Quarantined, differing)
 	slices.Sort(next.Quarantined)
 	next.Quarantined = slices.Compact(next.Quarantined)
 	if v.hopeless && next.Round > uint32(parameters.EffectRoundsMax) {

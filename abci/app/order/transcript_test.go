@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 //	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
 //	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
 //	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
+//	block t=6 votes=o0:A/xyx                    A letter for the hash of each part
 //
 // Rewrite with: go test ./app/order -run Transcripts -update
 func TestTranscripts(t *testing.T) {
@@ -153,10 +154,15 @@ func (p *player) votes(s string) (votes []*wire.ExtendedVote) {
 	for _, vote := range strings.Split(s, ",") {
 		who, what, _ := strings.Cut(vote, ":")
 		i, key := p.number(who[1:]), p.key()
+		what, parts, _ := strings.Cut(what, "/")
 		if at, stuck := strings.CutPrefix(what, "stuck"); stuck {
 			votes = append(votes, p.consortium.Sign(i, p.state.Height(), wire.NewStuckVote(key, uint32(p.number(at)))))
 		} else {
-			votes = append(votes, p.consortium.Effects(i, p.state.Height(), key, wire.Hash{what[0]}))
+			vote := wire.NewEffectsVote(key, fmt.Sprintf("o%d", i), wire.Hash{what[0]})
+			for _, letter := range parts {
+				vote.Parts += strings.Repeat(string(letter), wire.PartBytes)
+			}
+			votes = append(votes, p.consortium.Sign(i, p.state.Height(), vote))
 		}
 	}
 	slices.SortFunc(votes, func(a, b *wire.ExtendedVote) int {

@@ -3,6 +3,7 @@
 package backendtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -30,6 +31,7 @@ type Database struct {
 	delay      time.Duration
 	owner      *Memory
 	deviations []string // how recorded ones were cured
+	differs    map[string]bool
 }
 
 // NewDatabase returns an empty database.
@@ -52,6 +54,9 @@ func (d *Database) RestoreHistory() { d.set(func() { d.hopeless = false }) }
 
 // Down makes every call fail, or ends that; what was open is lost.
 func (d *Database) Down(down bool) { d.set(func() { d.down = down; d.lose() }) }
+
+// Differ makes a transaction that holds this text have other effects than elsewhere; no repair undoes it.
+func (d *Database) Differ(text string) { d.set(func() { d.differs = map[string]bool{text: true} }) }
 
 // LoseCommit makes the next COMMIT happen without an answer.
 func (d *Database) LoseCommit() { d.set(func() { d.unknown = true }) }
@@ -176,16 +181,44 @@ func (m *Memory) finish(ctx context.Context, b *wire.OrderedBlock, previous wire
 		return backend.Execution{}, fmt.Errorf("execute block %d after %d: %w", b.Number, len(d.hashes), backend.ErrOutOfTurn)
 	}
 	x := execution{block: b}
-	x.Hash = sha256.Sum256(fmt.Appendf(nil, "%d %x %x %v %v %s", b.Number, b.OrderHash, last, b.Quarantined, b.QuarantineAll, d.tampered))
+	raw := transactions(b)
+	all := fmt.Appendf(nil, "%d %x %x %v %v %s", b.Number, b.OrderHash, last, b.Quarantined, b.QuarantineAll, d.tampered)
 	for i, id := range b.IDs {
+		effects := fmt.Appendf(nil, "%x %s %v %v", id, d.tampered, quarantined(b, uint32(i)), d.differsAbout(b, uint32(i), raw))
+		all = append(all, effects...)
+		if b.Round > 0 {
+			x.Effects = append(x.Effects, sha256.Sum256(effects))
+		}
 		r := wire.TxResult{ID: id, Block: b.Number, Index: uint32(i), Succeeded: true, Rows: 1}
 		if quarantined(b, uint32(i)) {
 			r.Succeeded, r.Rows, r.SQLState, r.Message = false, 0, "CH001", "quarantined"
 		}
 		x.Results = append(x.Results, r)
 	}
+	x.Hash = sha256.Sum256(all)
 	m.open = &x
 	return x.Execution, nil
+}
+
+// transactions splits the block's buffer; nil for blocks of tests that have none.
+func transactions(b *wire.OrderedBlock) [][]byte {
+	raw, err := wire.SplitTransactions(b.Transactions)
+	if err != nil || len(raw) != len(b.IDs) {
+		return nil
+	}
+	return raw
+}
+
+func (d *Database) differsAbout(b *wire.OrderedBlock, i uint32, raw [][]byte) bool {
+	if raw == nil || quarantined(b, i) {
+		return false
+	}
+	for text := range d.differs {
+		if bytes.Contains(raw[i], []byte(text)) {
+			return true
+		}
+	}
+	return false
 }
 
 func quarantined(b *wire.OrderedBlock, i uint32) bool {

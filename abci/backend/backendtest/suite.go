@@ -3,6 +3,7 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 		{"cancelling an execution ends it", testCancel},
 		{"a transaction that does not end is named", testStuck},
 		{"quarantined transactions are not run", testQuarantine},
+		{"effects of transactions are told from round 1 on", testEffects},
 		{"certificates are kept beside blocks", testCertificate},
 		{"repair undoes tampering", testRepair},
 		{"what is beyond repair is said to be", testBeyondRepair},
@@ -114,6 +116,28 @@ func (r *run) commit(number uint64) backend.Execution {
 	x := r.execute(r.s.Block(number))
 	r.must("commit", r.b.Commit(r.ctx))
 	return x
+}
+
+func testEffects(r *run) {
+	r.commit(1)
+	b := r.s.Block(2)
+	plain := r.execute(b)
+	if plain.Effects != nil {
+		r.Fatalf("effects in round 0: %x", plain.Effects)
+	}
+	b.Round = 1
+	first, again := r.execute(b), r.execute(b)
+	if first.Hash != plain.Hash {
+		r.Fatalf("round 1 gives %x, round 0 gave %x", first.Hash, plain.Hash)
+	}
+	if len(first.Effects) != len(b.IDs) || !slices.Equal(first.Effects, again.Effects) {
+		r.Fatalf("effects %x, then %x, of %d transactions", first.Effects, again.Effects, len(b.IDs))
+	}
+	b.Round, b.Quarantined = 2, []uint32{1}
+	other := r.execute(b)
+	if other.Effects[0] != first.Effects[0] || other.Effects[1] == first.Effects[1] {
+		r.Fatalf("with transaction 1 quarantined the effects are %x, before %x", other.Effects, first.Effects)
+	}
 }
 
 func testRollback(r *run) {

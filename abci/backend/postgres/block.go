@@ -171,10 +171,10 @@ func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wi
 	}
 	var a answer
 	err := b.conn.QueryRow(ctx,
-		`SELECT hash, header, outcomes, rows, sqlstates, messages
-		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7)`,
-		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll,
-	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages)
+		`SELECT hash, header, outcomes, rows, sqlstates, messages, transaction_effects
+		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8)`,
+		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll, block.Round > 0,
+	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
 	if err != nil {
 		return backend.Execution{}, err
 	}
@@ -186,6 +186,7 @@ type answer struct {
 	hash, header, outcomes []byte
 	rows                   []int64
 	sqlstates, messages    []*string
+	effects                [][]byte // NULL unless asked for
 }
 
 func (a *answer) execution(block *wire.OrderedBlock) (backend.Execution, error) {
@@ -199,6 +200,17 @@ func (a *answer) execution(block *wire.OrderedBlock) (backend.Execution, error) 
 		return backend.Execution{}, err
 	}
 	x := backend.Execution{Hash: hash, Header: a.header, Results: make([]wire.TxResult, n)}
+	if block.Round > 0 {
+		if len(a.effects) != n {
+			return backend.Execution{}, fmt.Errorf("%d effects hashes for %d transactions", len(a.effects), n)
+		}
+		x.Effects = make([]wire.Hash, n)
+		for i, raw := range a.effects {
+			if x.Effects[i], err = hashOf(raw); err != nil {
+				return backend.Execution{}, err
+			}
+		}
+	}
 	for i, id := range block.IDs {
 		x.Results[i] = wire.TxResult{
 			ID: id, Block: block.Number, Index: uint32(i), Succeeded: a.outcomes[i/8]>>(i%8)&1 == 1,

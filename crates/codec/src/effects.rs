@@ -98,3 +98,18 @@ pub fn effects_root(changes: &mut [Change<'_>]) -> Effects {
     }
     Effects { root: tree.root(), order }
 }
+
+/// What each of a block's transactions did, for telling organisations whose effects differ which transaction it is.
+///
+/// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(its leaves, in the order of the block's leaves))`. `changes` and
+/// `order` are as [`effects_root`] left them, `outcomes` has an entry for each transaction. Cost: two SHA-256 per change.
+pub fn transaction_effects(changes: &[Change<'_>], order: &[u32], outcomes: &[bool]) -> Vec<Hash> {
+    let mut trees = vec![merkle::Tree::default(); outcomes.len()];
+    for change in order.iter().map(|&at| &changes[at as usize]) {
+        trees[change.tx as usize].push(leaf(change));
+    }
+    let hash = |(tx, tree): (u32, &merkle::Tree)| {
+        sha256(&[b"chainify/tx-effects/1", &tx.to_be_bytes(), &[outcomes[tx as usize].into()], &tree.root()])
+    };
+    (0..).zip(&trees).map(hash).collect()
+}

@@ -33,7 +33,7 @@ fn main() {
 
 fn vote(chain_id: &str, block: u64, hash: &Hash, organisation: &str, key: &SigningKey) -> serde_json::Value {
     let verdict = Verdict::Effects(salted(organisation, hash));
-    let extension = encode(&EffectVote { block, effect_round: 0, order_hash: [5; 32], verdict });
+    let extension = encode(&EffectVote { block, effect_round: 0, order_hash: [5; 32], verdict, parts: vec![] });
     let signature = key.sign(&sign_bytes(chain_id, HEIGHT, 0, &extension)).to_bytes();
     serde_json::json!({
         "organisation": organisation,

@@ -4,9 +4,15 @@ use std::ops::Range;
 
 use crate::{length_prefix, sha256, Hash, WireError};
 
-/// Bytes of a vote that is not empty.
+/// Bytes of a vote that is not empty, without its parts.
 pub const VOTE_BYTES: usize = 78;
+/// Bytes of a part's hash.
+pub const PART_BYTES: usize = 16;
+/// Parts of a vote at most.
+pub const PARTS_MAX: usize = 1_024;
 const VERSION: u8 = 1;
+/// Followed by `u16 parts ‖ their hashes`.
+const VERSION_BY_PARTS: u8 = 2;
 const KIND_EFFECTS: u8 = 1;
 const KIND_STUCK: u8 = 2;
 
@@ -19,7 +25,7 @@ const STUCK_AT: Range<usize> = VALUE.start..VALUE.start + 4;
 const _: () = assert!(ORDER_HASH.end - ORDER_HASH.start == 32 && VALUE.end - VALUE.start == 32);
 
 /// What an organisation says about one execution of a ledger block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectVote {
     /// Number of the ledger block, from 1.
     pub block: u64,
@@ -29,6 +35,8 @@ pub struct EffectVote {
     pub order_hash: Hash,
     /// What came of the execution.
     pub verdict: Verdict,
+    /// From effect round 1 on, the hashes of the block's parts; empty where they are not known.
+    pub parts: Vec<[u8; PART_BYTES]>,
 }
 
 /// What came of executing a block.
@@ -47,10 +55,10 @@ pub fn salted(organisation: &str, ledger_block_hash: &Hash) -> Hash {
     sha256(&[b"chainify/effect-vote/1", &length_prefix(name), name, ledger_block_hash])
 }
 
-/// The bytes of a vote extension.
-pub fn encode(vote: &EffectVote) -> [u8; VOTE_BYTES] {
-    let mut bytes = [0; VOTE_BYTES];
-    bytes[0] = VERSION;
+/// The bytes of a vote extension. At most [`PARTS_MAX`] parts.
+pub fn encode(vote: &EffectVote) -> Vec<u8> {
+    let mut bytes = vec![0; VOTE_BYTES];
+    bytes[0] = if vote.parts.is_empty() { VERSION } else { VERSION_BY_PARTS };
     bytes[BLOCK].copy_from_slice(&vote.block.to_be_bytes());
     bytes[EFFECT_ROUND].copy_from_slice(&vote.effect_round.to_be_bytes());
     bytes[ORDER_HASH].copy_from_slice(&vote.order_hash);
@@ -64,6 +72,11 @@ pub fn encode(vote: &EffectVote) -> [u8; VOTE_BYTES] {
             bytes[STUCK_AT].copy_from_slice(&index.to_be_bytes());
         }
     }
+    if !vote.parts.is_empty() {
+        let count = u16::try_from(vote.parts.len()).expect("a vote has at most PARTS_MAX parts");
+        bytes.extend(count.to_be_bytes());
+        bytes.extend(vote.parts.as_flattened());
+    }
     bytes
 }
 
@@ -72,22 +85,54 @@ pub fn decode(extension: &[u8]) -> Result<Option<EffectVote>, WireError> {
     if extension.is_empty() {
         return Ok(None);
     }
-    if extension.len() != VOTE_BYTES {
-        return Err(WireError::new("vote", format!("is {} bytes, want {VOTE_BYTES} or none", extension.len())));
-    }
-    if extension[0] != VERSION {
-        return Err(WireError::new("vote.version", format!("is {}, want {VERSION}", extension[0])));
+    if extension.len() < VOTE_BYTES {
+        return Err(WireError::new(
+            "vote",
+            format!("is {} bytes, want none or at least {VOTE_BYTES}", extension.len()),
+        ));
     }
     let vote = EffectVote {
         block: u64::from_be_bytes(part(extension, BLOCK)),
         effect_round: u32::from_be_bytes(part(extension, EFFECT_ROUND)),
         order_hash: part(extension, ORDER_HASH),
-        verdict: verdict(extension)?,
+        verdict: verdict(&extension[..VOTE_BYTES])?,
+        parts: parts(extension)?,
     };
     if vote.block == 0 {
         return Err(WireError::new("vote.block", "is 0"));
     }
     Ok(Some(vote))
+}
+
+fn parts(extension: &[u8]) -> Result<Vec<[u8; PART_BYTES]>, WireError> {
+    let rest = &extension[VOTE_BYTES..];
+    match extension[0] {
+        VERSION if rest.is_empty() => return Ok(Vec::new()),
+        VERSION => return Err(WireError::new("vote", format!("is {} bytes, want {VOTE_BYTES}", extension.len()))),
+        VERSION_BY_PARTS if extension[KIND] == KIND_EFFECTS && extension[EFFECT_ROUND] != [0; 4] => {}
+        VERSION_BY_PARTS => {
+            return Err(WireError::new(
+                "vote.version",
+                "is by parts, though not on effects of a round after the first",
+            ));
+        }
+        version => {
+            return Err(WireError::new("vote.version", format!("is {version}, want {VERSION} or {VERSION_BY_PARTS}")));
+        }
+    }
+    let Some((count, rest)) = rest.split_first_chunk() else {
+        return Err(WireError::new("vote.parts", "has no count"));
+    };
+    let count = usize::from(u16::from_be_bytes(*count));
+    let (parts, over) = rest.as_chunks();
+    if count == 0 || count > PARTS_MAX || parts.len() != count || !over.is_empty() {
+        let length = rest.len();
+        return Err(WireError::new(
+            "vote.parts",
+            format!("is {length} bytes for {count} parts, want 1 to {PARTS_MAX}"),
+        ));
+    }
+    Ok(parts.to_vec())
 }
 
 fn verdict(extension: &[u8]) -> Result<Verdict, WireError> {

@@ -19,7 +19,8 @@ fn organisations() -> Vec<(Validator, SigningKey)> {
 
 fn vote_of(validator: &Validator, key: &SigningKey) -> CertifiedVote {
     let verdict = Verdict::Effects(salted(&validator.organisation, &HASH));
-    let extension = vote::encode(&EffectVote { block: 7, effect_round: 1, order_hash: [9; 32], verdict }).to_vec();
+    let extension =
+        vote::encode(&EffectVote { block: 7, effect_round: 1, order_hash: [9; 32], verdict, parts: vec![] });
     let (height, round) = (21, 2);
     CertifiedVote {
         organisation: validator.organisation.clone(),

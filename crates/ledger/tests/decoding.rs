@@ -139,12 +139,15 @@ fn a_header_has_one_spelling() {
 #[test]
 fn a_vote_has_one_spelling() {
     let verdict = prop_oneof![any::<[u8; 32]>().prop_map(Verdict::Effects), any::<u32>().prop_map(Verdict::Stuck)];
-    let vote = (1..=u64::MAX, any::<u32>(), any::<[u8; 32]>(), verdict);
-    check(3_000, (vote, mutations()), |((block, effect_round, order_hash, verdict), mutations)| {
-        let vote = EffectVote { block, effect_round, order_hash, verdict };
-        let bytes = mutated(vote::encode(&vote).to_vec(), &mutations);
+    let parts = vec(any::<[u8; vote::PART_BYTES]>(), 0..4);
+    let vote = (1..=u64::MAX, any::<u32>(), any::<[u8; 32]>(), verdict, parts);
+    check(3_000, (vote, mutations()), |((block, effect_round, order_hash, verdict, parts), mutations)| {
+        let by_parts = effect_round > 0 && matches!(verdict, Verdict::Effects(_));
+        let parts = if by_parts { parts } else { Vec::new() };
+        let vote = EffectVote { block, effect_round, order_hash, verdict, parts };
+        let bytes = mutated(vote::encode(&vote), &mutations);
         match vote::decode(&bytes) {
-            Ok(Some(back)) => prop_assert_eq!(vote::encode(&back).to_vec(), bytes),
+            Ok(Some(back)) => prop_assert_eq!(vote::encode(&back), bytes),
             Ok(None) => prop_assert!(bytes.is_empty()),
             Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
         }

@@ -31,11 +31,13 @@ pub struct Request<'a> {
     pub bodies: Vec<&'a [u8]>,
     pub quarantined: Vec<i32>,
     pub quarantine_all: bool,
+    /// Asked for where organisations differed about the block: what each transaction did.
+    pub effect_hashes: bool,
 }
 
 fn execute_block(call: &mut Call) -> Answer {
     let buffer: Vec<u8> = call.required(4, "transactions");
-    let (block, outcomes) = session::with(Mode::Internal, || {
+    let (sealed, outcomes) = session::with(Mode::Internal, || {
         connected(|| {
             let request = check_request(call, &buffer);
             effects::start();
@@ -53,6 +55,10 @@ fn execute_block(call: &mut Call) -> Answer {
     let sqlstates: Vec<_> = errors()
         .map(|e| e.map(|e| e.sqlstate.as_str().to_owned()))
         .collect();
+    let block = &sealed.block;
+    let transaction_effects: Option<Vec<Vec<u8>>> = sealed
+        .transaction_effects
+        .map(|hashes| hashes.iter().map(|hash| hash.to_vec()).collect());
     let messages: Vec<_> = errors().map(|e| e.map(|e| e.message.clone())).collect();
     call.record(&[
         cell(&block.hash()[..]),
@@ -61,6 +67,7 @@ fn execute_block(call: &mut Call) -> Answer {
         cell(rows),
         cell(sqlstates),
         cell(messages),
+        cell::<Vec<Vec<u8>>>(transaction_effects),
     ])
 }
 
@@ -120,6 +127,7 @@ fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
         bodies,
         quarantined: call.arg(5).unwrap_or_default(),
         quarantine_all: call.arg(6).unwrap_or_default(),
+        effect_hashes: call.arg(7).unwrap_or_default(),
     }
 }
 

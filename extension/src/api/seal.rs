@@ -1,7 +1,9 @@
 //! The end of a block: its effects become leaves, lanes, history and a LedgerBlock.
 use std::collections::HashMap;
 
-use chainify_codec::{effects_root, state_root, table_state, Change, Hash, Lanes};
+use chainify_codec::{
+    effects_root, state_root, table_state, transaction_effects, Change, Hash, Lanes,
+};
 use chainify_ledger::messages::Kind;
 use chainify_ledger::{tx_root, LedgerBlock, Outcomes};
 use pgrx::pg_sys::Oid;
@@ -17,10 +19,17 @@ use crate::pg::function::{cell, Cell};
 use crate::pg::relation::{Lock, Relation, Scratch};
 use crate::pg::spi::query;
 
+/// What sealing gave.
+pub struct Sealed {
+    pub block: LedgerBlock,
+    /// What each transaction did, when the request asks for it.
+    pub transaction_effects: Option<Vec<Hash>>,
+}
+
 /// Writes everything the block leaves behind and returns the LedgerBlock. Cost: per change two SHA-256, at most two
 /// BLAKE3 expansions and one history row; per ledger table one SHA-256 over its lanes.
-pub fn seal(request: &Request, outcomes: &[Outcome]) -> LedgerBlock {
-    let (effects_root, effects_count) = effects::with(|effects| {
+pub fn seal(request: &Request, outcomes: &[Outcome]) -> Sealed {
+    let (effects_root, effects_count, transaction_effects) = effects::with(|effects| {
         let hashes = effects
             .changes
             .iter()
@@ -35,7 +44,11 @@ pub fn seal(request: &Request, outcomes: &[Outcome]) -> LedgerBlock {
         let sorted = effects_root(&mut changes);
         write_states(&net_changes(effects, &changes, &sorted.order));
         write_history(request.number, effects, &changes, &sorted.order);
-        (sorted.root, changes.len() as u32)
+        let succeeded = || outcomes.iter().map(Outcome::is_ok).collect::<Vec<_>>();
+        let apart = request
+            .effect_hashes
+            .then(|| transaction_effects(&changes, &sorted.order, &succeeded()));
+        (sorted.root, changes.len() as u32, apart)
     });
     let mut bitmap = Outcomes::failed(outcomes.len() as u32);
     for (i, _) in outcomes.iter().enumerate().filter(|(_, o)| o.is_ok()) {
@@ -57,7 +70,10 @@ pub fn seal(request: &Request, outcomes: &[Outcome]) -> LedgerBlock {
     write_transactions(request, outcomes);
     write_block(&block);
     checkpoint::at_seal(request.number, deploys(request, outcomes));
-    block
+    Sealed {
+        block,
+        transaction_effects,
+    }
 }
 
 fn deploys(request: &Request, outcomes: &[Outcome]) -> bool {

@@ -27,8 +27,9 @@ CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_a
 
 -- Transactions: u32 count, then u32 length and id of each; an id that starts with ff does not end, one with fe brings the block down.
 CREATE FUNCTION chainify_node.execute_block(n bigint, order_height bigint, block_time bigint, previous bytea, txs bytea,
-    quarantined int[], quarantine_all boolean,
-    OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[])
+    quarantined int[], quarantine_all boolean, effect_hashes boolean,
+    OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
+    OUT transaction_effects bytea[])
 LANGUAGE plpgsql AS $$
 DECLARE
     at record;
@@ -58,6 +59,9 @@ BEGIN
         rows := rows || CASE WHEN ok THEN 1 ELSE 0 END::bigint;
         sqlstates := sqlstates || CASE WHEN NOT ok THEN 'CH001' END;
         messages := messages || CASE WHEN NOT ok THEN 'quarantined' END;
+        IF effect_hashes THEN
+            transaction_effects := transaction_effects || sha256(convert_to(format('%s %s %s', i, ok, state()), 'UTF8'));
+        END IF;
         INSERT INTO transactions VALUES (n, i, id, ok, rows[i + 1], sqlstates[i + 1], messages[i + 1]);
     END LOOP;
     PERFORM set_config('application_name', 'chainify node', false);

@@ -21,7 +21,12 @@ fn effect_vote(json: &Json) -> EffectVote {
         effect_round: number(&json["effect_round"]),
         order_hash: hash(&json["order_hash"]),
         verdict,
+        parts: json.get("parts").map_or(Vec::new(), |parts| list(parts).iter().map(part).collect()),
     }
+}
+
+fn part(json: &Json) -> [u8; vote::PART_BYTES] {
+    unhex(json).try_into().expect("16 bytes")
 }
 
 fn said(organisation: &str) -> Json {
@@ -36,6 +41,7 @@ pub(crate) fn votes() -> Vec<Json> {
         case(said("bank-a"), json!({ "name": "effects" })),
         case(said("bank-b"), json!({ "name": "the same effects by another organisation" })),
         stuck,
+        case(said("bank-a"), json!({ "name": "effects by parts", "parts": [hex([1; 16]), hex([2; 16])] })),
     ];
     inputs.into_iter().map(vote_case).collect()
 }
@@ -43,7 +49,7 @@ pub(crate) fn votes() -> Vec<Json> {
 fn vote_case(input: Json) -> Json {
     let vote = effect_vote(&input);
     let extension = vote::encode(&vote);
-    assert_eq!(vote::decode(&extension), Ok(Some(vote)));
+    assert_eq!(vote::decode(&extension), Ok(Some(vote.clone())));
     case(input, json!({ "extension": hex(extension) }))
 }
 
@@ -53,13 +59,23 @@ pub(crate) fn refused_votes() -> Vec<Json> {
     let stuck = vote::encode(&effect_vote(
         &json!({ "block": 1, "effect_round": 0, "order_hash": hex([0; 32]), "stuck_at": 1 }),
     ));
+    let parts = json!([hex([1; 16]), hex([2; 16])]);
+    let by_parts = vote::encode(&effect_vote(&case(said("bank-a"), json!({ "parts": parts }))));
     let changed = |bytes: &[u8], at: usize, byte: u8| {
         let mut bytes = bytes.to_vec();
         bytes[at] = byte;
         bytes
     };
     let cases = [
-        ("another version", changed(&good, 0, 2)),
+        ("another version", changed(&good, 0, 3)),
+        ("by parts without any", changed(&good, 0, 2)),
+        ("0 parts", [&changed(&good, 0, 2)[..], &[0, 0]].concat()),
+        ("a part too many", changed(&by_parts, 79, 1)),
+        ("a part too few", changed(&by_parts, 79, 3)),
+        ("half a part", by_parts[..by_parts.len() - 8].to_vec()),
+        ("parts in round 0", changed(&by_parts, 12, 0)),
+        ("parts of a stuck vote", [&changed(&changed(&stuck, 0, 2), 12, 1)[..], &by_parts[78..]].concat()),
+        ("more than 1,024 parts", [&changed(&good, 0, 2)[..], &[4, 1], &[7; 16 * 1_025]].concat()),
         ("block 0", changed(&good, 8, 0)),
         ("unknown kind", changed(&good, 45, 3)),
         ("stuck with more than an index", changed(&stuck, 77, 1)),

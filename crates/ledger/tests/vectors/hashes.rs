@@ -1,7 +1,8 @@
 //! `merkle.json`, `leaves.json` and `lanes.json`.
 
 use chainify_codec::{
-    effects_root, leaf, merkle as tree, schema_hash, state_root, table_state, Change, Hash, Lanes, Op,
+    effects_root, leaf, merkle as tree, schema_hash, state_root, table_state, transaction_effects, Change, Hash, Lanes,
+    Op,
 };
 use serde_json::{json, Value as Json};
 use sha2::{Digest, Sha256};
@@ -83,8 +84,39 @@ fn effects_case(input: Json) -> Json {
         let change = &changes[*at as usize];
         json!({ "change": at, "serial": change.serial, "leaf": hex(leaf(change)) })
     });
-    let results = json!({ "sorted": sorted.collect::<Vec<_>>(), "effects_root": hex(effects.root) });
+    let sorted: Vec<_> = sorted.collect();
+    // One transaction more than have changes; those without one failed when their index is odd.
+    let count = changes.iter().map(|change| change.tx + 2).max().unwrap_or(2);
+    let outcomes: Vec<bool> =
+        (0..count).map(|tx| tx % 2 == 0 || changes.iter().any(|change| change.tx == tx)).collect();
+    let apart = transaction_effects(&changes, &effects.order, &outcomes);
+    let results = json!({ "sorted": sorted, "effects_root": hex(effects.root), "outcomes": outcomes,
+        "transaction_effects": apart.iter().map(hex).collect::<Vec<_>>() });
     case(input.clone(), results)
+}
+
+/// Parts of a vote: how many, the first and the last hash; the effects hash of transaction i is `H(u32 i)`.
+pub(crate) fn parts() -> Vec<Json> {
+    let inputs = [
+        json!({ "name": "each transaction is a part", "transactions": 3, "suspects": [] }),
+        json!({ "name": "as many as there are parts at most", "transactions": 1_024, "suspects": [] }),
+        json!({ "name": "one more: the last part has two", "transactions": 1_025, "suspects": [] }),
+        json!({ "name": "some of many", "transactions": 10_000, "suspects": [7, 9, 9_999] }),
+    ];
+    inputs.into_iter().map(parts_case).collect()
+}
+
+fn parts_case(input: Json) -> Json {
+    let suspects: Vec<u32> = list(&input["suspects"]).iter().map(number).collect();
+    let suspects = if suspects.is_empty() { (0..number(&input["transactions"])).collect() } else { suspects };
+    let count = suspects.len().min(1_024);
+    let part = |i: usize| {
+        let members = &suspects[i * suspects.len() / count..(i + 1) * suspects.len() / count];
+        let start = Sha256::new().chain_update(b"chainify/effect-part/1");
+        let all = members.iter().fold(start, |hash, tx| hash.chain_update(Sha256::digest(tx.to_be_bytes())));
+        hex(&all.finalize()[..16])
+    };
+    case(input, json!({ "parts": count, "first": part(0), "last": part(count - 1) }))
 }
 
 pub(crate) fn tables() -> Vec<Json> {
