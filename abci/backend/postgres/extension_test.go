@@ -111,11 +111,15 @@ func TestAFailedTransactionKeepsItsReason(t *testing.T) {
 	}
 }
 
-// Lack of memory is the machine's, not the statement's: it is no outcome, and the error says where it happened.
+// Lack of room for a sort is the machine's, not the statement's: it is no outcome, and the error says where it happened.
 func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 	dsn := database(t, setup)
 	run(t, dsn, `CREATE FUNCTION public.exhaust(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
-		$$ BEGIN RAISE 'out of memory' USING ERRCODE = '53200', DETAIL = 'Failed on request.'; END $$`)
+		$$ BEGIN RETURN (SELECT count(*) FROM (SELECT i FROM generate_series(1, 50000) i ORDER BY i) s); END $$;
+		DO $$ BEGIN
+			EXECUTE format('ALTER DATABASE %I SET temp_file_limit = 0', current_database());
+			EXECUTE format('ALTER DATABASE %I SET work_mem = ''64kB''', current_database());
+		END $$`)
 	b := open(t, dsn+" user=effects_node")
 	at := connected(t, b)
 	first, err := b.Execute(t.Context(), extensionBlock(1), at.Hash)
@@ -128,7 +132,7 @@ func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 	_, err = b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL,
 		"INSERT INTO items VALUES (2, 'x')", "UPDATE items SET id = public.exhaust(id)"), first.Hash)
 	var e *pgconn.PgError
-	if !errors.As(err, &e) || e.Code != "53200" || !strings.HasPrefix(e.Detail, "chainify block 2 tx 1") {
+	if !errors.As(err, &e) || e.Code != "53400" || !strings.HasPrefix(e.Detail, "chainify block 2 tx 1") {
 		t.Fatalf("%v with detail %+v", err, e)
 	}
 }
