@@ -18,7 +18,9 @@ mod place;
 pub mod plan;
 mod run;
 mod statement;
+pub mod template;
 mod units;
+pub mod value;
 
 pub use access::{AccessSet, PLACES_MAX, TARGETS_MAX};
 pub use dependency::{Dependencies, Dependency};

@@ -63,7 +63,7 @@ fn analyze(call: &mut Call) -> Answer {
 }
 
 fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
-    match &statement.levels {
+    match &statement.found {
         Err(refused) => {
             let rewrite = refused.hint.clone().unwrap_or_default();
             vec![(
@@ -75,8 +75,8 @@ fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
                 )),
             )]
         }
-        Ok(levels) => {
-            let findings: Vec<_> = levels.iter().flat_map(|l| check(l, false)).collect();
+        Ok(found) => {
+            let findings: Vec<_> = found.levels.iter().flat_map(|l| check(l, false)).collect();
             if findings.is_empty() {
                 return vec![("deterministic", None)];
             }

@@ -1,4 +1,5 @@
 //! The SQL functions and triggers, in safe Rust over `crate::pg`.
+pub mod access;
 pub mod analyze;
 pub mod attach;
 pub mod certificates;

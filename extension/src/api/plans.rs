@@ -8,13 +8,14 @@ use std::collections::{hash_map::Entry, HashMap};
 use std::rc::Rc;
 
 use chainify_ledger::messages::Proposal;
+use chainify_sched::AccessSet;
 use chainify_sqltext::{shape, Literal, Shape};
 
 use super::transaction::Outcome;
 use crate::pg::constants::{slots, Slot};
 use crate::pg::error::PgError;
 use crate::pg::role::Role;
-use crate::pg::statement::Prepared;
+use crate::pg::statement::{Bound, Prepared};
 use crate::pg::{catalog, settings};
 
 /// Plans and shapes kept in a session.
@@ -59,6 +60,26 @@ thread_local! {
 /// Runs a client's statements. Sets `as_written` when it fails because of literals taken as parameters: the caller
 /// then undoes this attempt and calls again, and the text runs as written.
 pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome {
+    with_bound(role, proposal, as_written, |_, bound| bound.run())
+}
+
+/// What a client's statements may read and write; fails as [`run`], but for what only running them shows.
+pub fn access(
+    role: Role,
+    proposal: &Proposal,
+    as_written: &Cell<bool>,
+) -> Result<AccessSet, PgError> {
+    with_bound(role, proposal, as_written, |prepared, bound| {
+        Ok(prepared.template()?.fill(&bound.values()))
+    })
+}
+
+fn with_bound<T>(
+    role: Role,
+    proposal: &Proposal,
+    as_written: &Cell<bool>,
+    f: impl FnOnce(&Prepared, Bound) -> Result<T, PgError>,
+) -> Result<T, PgError> {
     let statement = Statement::of(proposal, as_written.get());
     let (prepared, slots) = match CACHE.with_borrow_mut(|cache| cache.find(role, &statement)) {
         Some(found) => found,
@@ -72,7 +93,7 @@ pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome 
     let bound = prepared
         .bind(given.chain(literals.iter().map(|text| Some(text.as_str()))))
         .inspect_err(|_| as_written.set(!slots.is_empty()))?;
-    bound.run()
+    f(&prepared, bound)
 }
 
 struct Statement<'p> {

@@ -87,7 +87,7 @@ fn dispatch(
 }
 
 /// The role of a client, which must be what submitting asks for in every organisation.
-fn client_role(name: &str, group: &str) -> Result<Role, PgError> {
+pub(super) fn client_role(name: &str, group: &str) -> Result<Role, PgError> {
     let Some(role) = Role::find(name) else {
         return Err(PgError::new(
             b"28000",

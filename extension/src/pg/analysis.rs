@@ -17,7 +17,7 @@ mod sources;
 
 pub(super) type NodeAt = NonNull<pg_sys::Node>;
 
-mod raw {
+pub(super) mod raw {
     use super::{c_void, pg_sys};
     pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
     pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
@@ -125,7 +125,7 @@ unsafe extern "C-unwind" fn note_function(oid: pg_sys::Oid, found: *mut c_void) 
 
 /// # Safety
 /// `node` must be part of a query tree.
-unsafe fn children(node: NodeAt) -> Vec<NodeAt> {
+pub(super) unsafe fn children(node: NodeAt) -> Vec<NodeAt> {
     let mut found: Vec<NodeAt> = Vec::new();
     let at = (&raw mut found).cast();
     // SAFETY: the callback only pushes to `found`, which lives outside the frame that an error may leave.
@@ -135,7 +135,7 @@ unsafe fn children(node: NodeAt) -> Vec<NodeAt> {
 
 /// # Safety
 /// `node` must be part of a query tree.
-unsafe fn functions(node: NodeAt) -> Vec<pg_sys::Oid> {
+pub(super) unsafe fn functions(node: NodeAt) -> Vec<pg_sys::Oid> {
     let mut found: Vec<pg_sys::Oid> = Vec::new();
     let at = (&raw mut found).cast();
     // SAFETY: as for `children`.
@@ -147,7 +147,7 @@ unsafe fn functions(node: NodeAt) -> Vec<pg_sys::Oid> {
 
 /// # Safety
 /// `node` must be part of a query tree.
-unsafe fn is(node: NodeAt, tag: pg_sys::NodeTag) -> bool {
+pub(super) unsafe fn is(node: NodeAt, tag: pg_sys::NodeTag) -> bool {
     // SAFETY: every node starts with its tag.
     unsafe { node.as_ref().type_ == tag }
 }

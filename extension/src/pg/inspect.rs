@@ -1,8 +1,10 @@
 //! Statements analysed but never run, for their author.
 use std::ptr::NonNull;
 
+use chainify_sched::template::Template;
 use pgrx::pg_sys;
 
+use super::access::template;
 use super::analysis::{describe, elements};
 use super::error::{catch_c, PgError};
 use super::level::Level;
@@ -16,8 +18,15 @@ extern "C-unwind" {
 /// One statement of a text.
 pub struct Inspected {
     pub text: String,
-    /// Its levels after rewriting, or why it is no statement of a ledger transaction.
-    pub levels: Result<Vec<Level>, PgError>,
+    /// What was asked for, or why it is no statement of a ledger transaction.
+    pub found: Result<Found, PgError>,
+}
+
+/// What a statement is after rewriting.
+pub struct Found {
+    pub levels: Vec<Level>,
+    /// What it may read and write.
+    pub template: Template,
 }
 
 /// Parses, analyses and rewrites every statement of `sql`, as the current role; nothing is executed. Types of parameters are inferred.
@@ -32,7 +41,7 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
         let mut inspected = Vec::new();
         for statement in elements::<pg_sys::RawStmt>(list) {
             let own = own_text(sql, &statement).trim().to_owned();
-            let levels = match check_allowed(statement.as_ref().stmt) {
+            let found = match check_allowed(statement.as_ref().stmt) {
                 Err(refused) => Err(refused),
                 Ok(()) => {
                     let rewritten = catch_c(|| {
@@ -51,10 +60,17 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
                         }
                     })?;
                     let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
-                    Ok(queries.into_iter().map(|q| describe(q)).collect())
+                    let mut template = template(&[rewritten], usize::try_from(count).unwrap_or(0));
+                    if rewritten.is_null() {
+                        template.widen("it is no query");
+                    }
+                    Ok(Found {
+                        levels: queries.into_iter().map(|q| describe(q)).collect(),
+                        template,
+                    })
                 }
             };
-            inspected.push(Inspected { text: own, levels });
+            inspected.push(Inspected { text: own, found });
         }
         Ok(inspected)
     }

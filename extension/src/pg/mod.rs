@@ -2,6 +2,7 @@
 //!
 //! A C function exported with `sql_function!` gets a [`function::Call`]; expected failures are raised with
 //! [`error::PgError`], which keeps SQLSTATEs of our own (`CH001` and so on) that pgrx's error enumeration cannot hold.
+pub mod access;
 mod analysis;
 pub mod block_settings;
 pub mod bulk;

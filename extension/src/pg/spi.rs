@@ -69,6 +69,19 @@ impl Plan {
         }
     }
 
+    /// The analysed and rewritten queries of its statements: lists that live as long as the plan, or until it is made anew.
+    pub(super) fn queries(&self) -> Result<Vec<*mut pg_sys::List>, PgError> {
+        // SAFETY: the plan is kept by self, and so are its sources.
+        unsafe {
+            let sources = catch_c(|| raw::SPI_plan_get_plan_sources(self.plan.as_ptr()))?;
+            let sources = super::analysis::elements::<pg_sys::CachedPlanSource>(sources);
+            Ok(sources
+                .iter()
+                .map(|source| source.as_ref().query_list)
+                .collect())
+        }
+    }
+
     /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
     pub(super) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
         // SAFETY: the plan is kept by self, and so are its sources with their analysed queries.

@@ -1,7 +1,10 @@
 //! A client's SQL: taken apart, analysed and planned once, run with parameters.
+use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use chainify_sched::template::Template;
+use chainify_sched::value::Value;
 use pgrx::pg_sys;
 
 use super::error::{catch_c, PgError};
@@ -38,6 +41,7 @@ pub(super) mod raw {
 pub struct Prepared {
     plans: Vec<Plan>,
     parameters: Vec<ParameterType>,
+    template: OnceCell<Template>,
 }
 
 struct ParameterType {
@@ -83,7 +87,11 @@ impl Prepared {
             .zip(&declared)
             .map(|(oid, (_, typmod))| ParameterType::new(*oid, *typmod))
             .collect();
-        Ok(Prepared { plans, parameters })
+        Ok(Prepared {
+            plans,
+            parameters,
+            template: OnceCell::new(),
+        })
     }
 
     /// Reads values in text form, one per parameter, None for NULL.
@@ -97,8 +105,24 @@ impl Prepared {
             .collect::<Result<_, _>>()?;
         Ok(Bound {
             plans: &self.plans,
+            parameters: &self.parameters,
             values,
         })
+    }
+
+    /// What its statements may read and write; kept. The first time costs as much as analysing them, and takes the locks that analysis takes on what
+    /// functions and foreign keys add. Raises what analysing a function raises.
+    pub fn template(&self) -> Result<&Template, PgError> {
+        if let Some(template) = self.template.get() {
+            return Ok(template);
+        }
+        let mut queries = Vec::new();
+        for plan in &self.plans {
+            queries.extend(plan.queries()?);
+        }
+        // SAFETY: the queries are kept by the plans, which are made from copies.
+        let template = unsafe { super::access::template(&queries, self.parameters.len()) };
+        Ok(self.template.get_or_init(|| template))
     }
 
     /// Which of the parameters from `first` on, counted from 0, mean something else than a literal in their place: an
@@ -117,10 +141,21 @@ impl Prepared {
 /// Statements with their parameters' values, which live in the memory context they were read in.
 pub struct Bound<'p> {
     plans: &'p [Plan],
+    parameters: &'p [ParameterType],
     values: Vec<Option<pg_sys::Datum>>,
 }
 
 impl Bound<'_> {
+    /// The values as access sets know them.
+    pub fn values(&self) -> Vec<Value> {
+        let values = self.values.iter().zip(self.parameters);
+        // SAFETY: the datums were read by the types' input functions.
+        let value = |(datum, p): (&Option<_>, &ParameterType)| unsafe {
+            super::access::value_of(*datum, p.oid)
+        };
+        values.map(value).collect()
+    }
+
     /// Runs the statements in order. Returns the rows returned or changed by all together; rows returned are discarded.
     pub fn run(self) -> Result<u64, PgError> {
         self.plans

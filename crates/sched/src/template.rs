@@ -1,0 +1,331 @@
+//! The access set of a statement before its values are known, and with them.
+//!
+//! Whoever analyses a statement builds a [`Template`] once; [`Template::fill`] then gives the access set of each execution.
+
+use std::ops::Bound;
+
+use crate::value::{encode, Class, Value, VALUES};
+use crate::{AccessSet, Interval, KeyId, Place, Target, PLACES_MAX};
+
+/// Accesses of a template; with more it is everything.
+pub const ACCESSES_MAX: usize = 1_024;
+/// Places that one access stands for; a key that would make more of them bounds nothing, or the range of its values.
+pub const ALTERNATIVES_MAX: usize = 16;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// Written in the statement.
+    Constant(Value),
+    /// The value with this number that the statement is run with.
+    Given(usize),
+    /// What a cast to a type of bounded length makes of another; a value that it would change is not known.
+    Fitted(Box<Operand>, Fit),
+}
+
+/// A bounded length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Characters of a text.
+    Characters(usize),
+    /// Digits of a decimal after the point.
+    Scale(usize),
+}
+
+/// What is known of a column's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Equal to one of these, by SQL's equality: NULL is equal to nothing.
+    Equal(Vec<Operand>),
+    /// Equal to an element of one of these arrays, by SQL's equality.
+    Element(Operand),
+    /// It is one of these, NULL included.
+    Is(Vec<Operand>),
+    /// At least, or more than.
+    Lower(Operand, bool),
+    /// At most, or less than.
+    Upper(Operand, bool),
+}
+
+/// What is known of the values of a key's columns, in order, up to the first of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyLimits {
+    /// Which key.
+    pub key: KeyId,
+    /// Its columns: the class, and limits that all hold.
+    pub columns: Vec<(Class, Vec<Limit>)>,
+    /// These are all columns of the key.
+    pub complete: bool,
+}
+
+/// One access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// To what.
+    pub target: Target,
+    /// Whether it writes.
+    pub write: bool,
+    /// Where: all of these hold. Of a target `Keys`, only those of its key.
+    pub limits: Vec<KeyLimits>,
+}
+
+/// What a statement may read and write, as a function of the values it is run with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    accesses: Vec<Access>,
+    /// Why it is everything.
+    everything: Option<String>,
+}
+
+impl Template {
+    /// Adds an access. The same one twice counts once.
+    pub fn add(&mut self, access: Access) {
+        if self.everything.is_some() || self.accesses.contains(&access) {
+            return;
+        }
+        if self.accesses.len() == ACCESSES_MAX {
+            return self.widen("it has too many accesses");
+        }
+        self.accesses.push(access);
+    }
+
+    /// Makes it everything; the first reason stays.
+    pub fn widen(&mut self, reason: impl Into<String>) {
+        self.accesses.clear();
+        self.everything.get_or_insert_with(|| reason.into());
+    }
+
+    /// Why it is everything; `None` when it is not.
+    pub fn everything(&self) -> Option<&str> {
+        self.everything.as_deref()
+    }
+
+    /// The accesses, in the order added.
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// The access set with these values. A value that is missing or of another class than its column bounds nothing.
+    ///
+    /// Cost: linear in the accesses and the bytes of their values.
+    pub fn fill(&self, values: &[Value]) -> AccessSet {
+        if self.everything.is_some() {
+            return AccessSet::everything();
+        }
+        let mut set = AccessSet::new();
+        for access in &self.accesses {
+            for place in access.places(values) {
+                match access.write {
+                    true => set.write(access.target, place),
+                    false => set.read(access.target, place),
+                }
+            }
+        }
+        set
+    }
+}
+
+impl Access {
+    fn places(&self, values: &[Value]) -> Vec<Place> {
+        let mut all: Vec<Vec<(KeyId, Interval)>> = vec![Vec::new()];
+        for limits in &self.limits {
+            let intervals = match limits.intervals(values) {
+                Found::Nothing => return Vec::new(),
+                Found::Anything => continue,
+                Found::In(intervals) => intervals,
+            };
+            match &intervals[..] {
+                [one] => all.iter_mut().for_each(|place| place.push((limits.key, one.clone()))),
+                several if all.len() * several.len() <= PLACES_MAX => {
+                    let with = |place: &Vec<_>, interval: &Interval| {
+                        let mut place = place.clone();
+                        place.push((limits.key, interval.clone()));
+                        place
+                    };
+                    all = all.iter().flat_map(|place| several.iter().map(move |i| with(place, i))).collect();
+                }
+                _ => {}
+            }
+        }
+        all.into_iter().filter_map(Place::within).collect()
+    }
+}
+
+/// Where the values of a key are.
+enum Found {
+    /// No row can have such values.
+    Nothing,
+    Anything,
+    /// In one of these.
+    In(Vec<Interval>),
+}
+
+/// What is known of one column with the values of an execution: encodings.
+enum Known {
+    Nothing,
+    Anything,
+    /// Ascending.
+    OneOf(Vec<Vec<u8>>),
+    Between(Bound<Vec<u8>>, Bound<Vec<u8>>),
+}
+
+impl KeyLimits {
+    fn intervals(&self, values: &[Value]) -> Found {
+        let mut prefixes = vec![Vec::new()];
+        for (class, limits) in &self.columns {
+            match known(*class, limits, values) {
+                Known::Nothing => return Found::Nothing,
+                Known::Anything => return found(prefixes.iter().map(|p| Interval::prefix(p))),
+                Known::Between(lower, upper) => {
+                    return found(prefixes.iter().filter_map(|prefix| between(prefix, &lower, &upper)))
+                }
+                Known::OneOf(one_of) if prefixes.len() * one_of.len() > ALTERNATIVES_MAX => {
+                    let (Some(first), Some(last)) = (one_of.first(), one_of.last()) else { return Found::Nothing };
+                    let (first, last) = (Bound::Included(first.clone()), Bound::Included(last.clone()));
+                    return found(prefixes.iter().filter_map(|prefix| between(prefix, &first, &last)));
+                }
+                Known::OneOf(one_of) => {
+                    let join = |prefix: &Vec<u8>, value: &Vec<u8>| [&prefix[..], value].concat();
+                    prefixes = prefixes.iter().flat_map(|p| one_of.iter().map(move |value| join(p, value))).collect();
+                }
+            }
+        }
+        match self.complete {
+            true => found(prefixes.into_iter().map(Interval::point)),
+            false => found(prefixes.iter().map(|prefix| Interval::prefix(prefix))),
+        }
+    }
+}
+
+fn found(intervals: impl Iterator<Item = Interval>) -> Found {
+    let intervals: Vec<Interval> = intervals.collect();
+    if intervals.is_empty() {
+        return Found::Nothing;
+    }
+    if intervals.iter().any(Interval::is_all) {
+        return Found::Anything;
+    }
+    Found::In(intervals)
+}
+
+/// The values of a column that begin with `prefix`; `None` when there are none. Other columns may follow.
+fn between(prefix: &[u8], lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Option<Interval> {
+    let with = |bytes: &[u8]| [prefix, bytes].concat();
+    let lower = match lower {
+        Bound::Included(value) => with(value),
+        Bound::Excluded(value) => end_of(with(value)),
+        Bound::Unbounded => with(&[VALUES.0]),
+    };
+    let upper = match upper {
+        Bound::Included(value) => end_of(with(value)),
+        Bound::Excluded(value) => with(value),
+        Bound::Unbounded => with(&[VALUES.1]),
+    };
+    Interval::range(Bound::Included(&lower), Bound::Excluded(&upper))
+}
+
+/// The first byte string after all that begin with `bytes`, which do not consist of ff alone: encodings begin with a
+/// byte less than that.
+fn end_of(mut bytes: Vec<u8>) -> Vec<u8> {
+    while bytes.last() == Some(&0xff) {
+        bytes.pop();
+    }
+    if let Some(last) = bytes.last_mut() {
+        *last += 1;
+    }
+    bytes
+}
+
+/// What the limits say together. One that names values goes before ranges; of several such, the first.
+fn known(class: Class, limits: &[Limit], values: &[Value]) -> Known {
+    let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
+    let (mut best, mut ranged) = (Known::Anything, false);
+    for limit in limits {
+        match limit {
+            Limit::Lower(operand, inclusive) | Limit::Upper(operand, inclusive) => {
+                let Some(value) = operand.value(values) else { continue };
+                if *value == Value::Null {
+                    return Known::Nothing;
+                }
+                let mut bytes = Vec::new();
+                if !encode(class, value, &mut bytes) {
+                    continue;
+                }
+                ranged = true;
+                let end = if *inclusive { Bound::Included(bytes) } else { Bound::Excluded(bytes) };
+                match limit {
+                    Limit::Lower(..) => lower = end,
+                    _ => upper = end,
+                }
+            }
+            _ => match limit.one_of(class, values) {
+                Known::Nothing => return Known::Nothing,
+                found if matches!(best, Known::Anything) => best = found,
+                _ => {}
+            },
+        }
+    }
+    match best {
+        Known::Anything if ranged => Known::Between(lower, upper),
+        best => best,
+    }
+}
+
+impl Limit {
+    fn one_of(&self, class: Class, values: &[Value]) -> Known {
+        let mut found = Vec::new();
+        let mut take = |value: &Value, nulls: bool| {
+            let mut bytes = Vec::new();
+            if *value == Value::Null && !nulls {
+                return true;
+            }
+            let fits = encode(class, value, &mut bytes);
+            found.push(bytes);
+            fits
+        };
+        let all = match self {
+            Self::Equal(operands) => operands.iter().all(|o| o.value(values).is_some_and(|value| take(value, false))),
+            Self::Is(operands) => operands.iter().all(|o| o.value(values).is_some_and(|value| take(value, true))),
+            Self::Element(operand) => match operand.value(values) {
+                Some(Value::Array(elements)) => elements.iter().all(|value| take(value, false)),
+                Some(Value::Null) => true,
+                _ => false,
+            },
+            Self::Lower(..) | Self::Upper(..) => false,
+        };
+        if !all {
+            return Known::Anything;
+        }
+        if found.is_empty() {
+            return Known::Nothing;
+        }
+        found.sort_unstable();
+        found.dedup();
+        Known::OneOf(found)
+    }
+}
+
+impl Operand {
+    /// `None`: not known.
+    fn value<'v>(&'v self, values: &'v [Value]) -> Option<&'v Value> {
+        match self {
+            Self::Constant(value) => Some(value),
+            Self::Given(number) => values.get(*number),
+            Self::Fitted(operand, fit) => operand.value(values).filter(|value| fit.keeps(value)),
+        }
+    }
+}
+
+impl Fit {
+    fn keeps(self, value: &Value) -> bool {
+        match (self, value) {
+            (_, Value::Null) | (Self::Scale(_), Value::Integer(_)) => true,
+            // Bytes: there are no more characters than that, in any encoding.
+            (Self::Characters(max), Value::Text(text)) => text.len() <= max,
+            (Self::Scale(max), Value::Decimal(text)) => {
+                text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len()) <= max
+            }
+            _ => false,
+        }
+    }
+}

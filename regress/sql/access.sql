@@ -1,0 +1,102 @@
+-- What statements may read and write (spec/scheduling.md, api/access.rs).
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set setup :abs_srcdir /sql/setup.sql
+\i :setup
+CREATE TABLE parent (id int PRIMARY KEY, code text COLLATE "C" UNIQUE, note text);
+CREATE TABLE child (id bigint PRIMARY KEY, parent int REFERENCES parent, line smallint, amount numeric(10,2), day date, UNIQUE (parent, line));
+CREATE TABLE leaf (id uuid PRIMARY KEY, child bigint REFERENCES child ON DELETE CASCADE, word varchar(5) UNIQUE, pad char(4), local text UNIQUE);
+CREATE TABLE plain (a int, b int);
+CREATE VIEW lines AS SELECT c.id AS line_id, c.amount, p.code FROM child c JOIN parent p ON p.id = c.parent WHERE c.amount > 0;
+CREATE VIEW sums AS SELECT parent, sum(amount) AS total, count(*) AS n FROM child GROUP BY parent;
+CREATE VIEW every AS SELECT id::bigint, note FROM parent UNION ALL SELECT id, day::text FROM child;
+GRANT ALL ON ALL TABLES IN SCHEMA public TO alice;
+
+CREATE FUNCTION test.access(sql text) RETURNS TABLE (access text, target text, place text) LANGUAGE sql AS $$
+    SELECT access, CASE target WHEN 'rows' THEN relation ELSE relation || ' ' || target END, place FROM chainify.access(sql)
+$$;
+\pset format unaligned
+\pset fieldsep ' | '
+\pset tuples_only on
+\set ECHO queries
+-- Conditions.
+SELECT * FROM test.access('SELECT * FROM parent');
+SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1');
+SELECT * FROM test.access('SELECT * FROM parent WHERE 7 = id');
+SELECT * FROM test.access('SELECT * FROM child WHERE id = $1::int');
+SELECT * FROM test.access('SELECT * FROM child WHERE id = 1.5');
+SELECT * FROM test.access('SELECT * FROM child WHERE id > 5 AND id <= $1');
+SELECT * FROM test.access('SELECT * FROM child WHERE id BETWEEN 5 AND 10');
+SELECT * FROM test.access('SELECT * FROM child WHERE id IN (1, 2, $1)');
+SELECT * FROM test.access('SELECT * FROM child WHERE id = ANY ($1)');
+SELECT * FROM test.access('SELECT * FROM child WHERE id <> 5');
+SELECT * FROM test.access('SELECT * FROM child WHERE id + 1 = 5');
+SELECT * FROM test.access('SELECT * FROM child WHERE id = 1 OR id = 2');
+SELECT * FROM test.access('SELECT * FROM child WHERE id = 1 OR line = 2');
+SELECT * FROM test.access('SELECT * FROM child WHERE parent = 3');
+SELECT * FROM test.access('SELECT * FROM child WHERE parent = 3 AND line > 2');
+SELECT * FROM test.access('SELECT * FROM child WHERE (parent, line) = (3, 2)');
+SELECT * FROM test.access('SELECT * FROM child WHERE (parent, line) IN ((3, 2), (4, 1))');
+SELECT * FROM test.access('SELECT * FROM child WHERE parent IS NULL');
+SELECT * FROM test.access('SELECT * FROM child WHERE NOT id = 1');
+-- A range of texts needs byte order; equality does not.
+SELECT * FROM test.access($$SELECT * FROM parent WHERE code >= 'a' AND code < 'b'$$);
+SELECT * FROM test.access($$SELECT * FROM leaf WHERE local >= 'a'$$);
+SELECT * FROM test.access($$SELECT * FROM leaf WHERE local = 'a'$$);
+SELECT * FROM test.access($$SELECT * FROM leaf WHERE word = 'a'$$);
+-- Joins pass equality on, outer ones to one side.
+SELECT * FROM test.access('SELECT * FROM child c JOIN parent p ON p.id = c.parent WHERE c.parent = $1');
+SELECT * FROM test.access('SELECT * FROM child c, parent p WHERE p.id = c.parent AND p.id = $1');
+SELECT * FROM test.access('SELECT * FROM parent p LEFT JOIN child c ON c.parent = p.id WHERE p.id = $1');
+SELECT * FROM test.access('SELECT * FROM parent p LEFT JOIN child c ON c.parent = p.id AND p.id = $1');
+SELECT * FROM test.access('SELECT * FROM parent p LEFT JOIN child c ON c.parent = p.id WHERE c.id IS NULL');
+SELECT * FROM test.access('SELECT * FROM parent p FULL JOIN child c ON c.parent = p.id AND p.id = 1');
+SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1 AND EXISTS (SELECT FROM child WHERE child.parent = parent.id)');
+SELECT * FROM test.access('SELECT (SELECT sum(amount) FROM child WHERE parent = p.id) FROM parent p WHERE id = $1');
+SELECT * FROM test.access('WITH w AS (SELECT * FROM child WHERE id = 1) SELECT * FROM w');
+-- Views and subqueries.
+SELECT * FROM test.access('SELECT * FROM lines WHERE line_id = $1');
+SELECT * FROM test.access('SELECT * FROM sums WHERE parent = $1');
+SELECT * FROM test.access('SELECT * FROM sums WHERE total = 1');
+SELECT * FROM test.access('SELECT * FROM every WHERE id = $1');
+SELECT * FROM test.access('SELECT * FROM (SELECT * FROM child ORDER BY id LIMIT 3) c WHERE id = $1');
+-- Changes.
+SELECT * FROM test.access($$INSERT INTO parent VALUES ($1, 'x')$$);
+SELECT * FROM test.access('INSERT INTO child (id, parent) VALUES (1, 2), (3, $1)');
+SELECT * FROM test.access($$INSERT INTO leaf VALUES ($1, 7, 'word', 'p', 'l')$$);
+SELECT * FROM test.access('INSERT INTO child SELECT id, 5 FROM parent WHERE id = 4');
+SELECT * FROM test.access('INSERT INTO plain VALUES (1, 2)');
+SELECT * FROM test.access('UPDATE child SET amount = amount + 1 WHERE id = $1');
+SELECT * FROM test.access('UPDATE child SET line = 2 WHERE id = $1');
+SELECT * FROM test.access('UPDATE child SET parent = $2 WHERE parent = $1');
+SELECT * FROM test.access('UPDATE parent SET id = 5 WHERE id = 4');
+SELECT * FROM test.access('UPDATE child SET amount = 0 FROM parent p WHERE p.id = child.parent AND child.parent = $1');
+SELECT * FROM test.access('DELETE FROM parent WHERE id = $1');
+SELECT * FROM test.access('DELETE FROM child WHERE id = $1');
+SELECT * FROM test.access('DELETE FROM plain WHERE a = 1');
+SELECT * FROM test.access($$INSERT INTO parent VALUES ($1, 'x') ON CONFLICT (id) DO UPDATE SET note = 'y'$$);
+SELECT * FROM test.access($$INSERT INTO parent VALUES ($1, 'x') ON CONFLICT DO NOTHING$$);
+SELECT * FROM test.access('MERGE INTO child c USING (SELECT $1::bigint AS id, 3 AS parent) s ON c.id = s.id
+    WHEN MATCHED THEN UPDATE SET amount = 1 WHEN NOT MATCHED THEN INSERT (id, parent) VALUES (s.id, s.parent)');
+SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1 FOR UPDATE');
+SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1 FOR NO KEY UPDATE');
+SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1 FOR SHARE');
+SELECT * FROM test.access('TRUNCATE plain');
+
+-- What is everything.
+SELECT * FROM test.access('SELECT test.varint(1)');
+CREATE FUNCTION changes(i int) RETURNS int LANGUAGE sql VOLATILE AS 'SELECT i';
+SELECT * FROM test.access('SELECT changes(id) FROM parent');
+SELECT * FROM test.access('SELECT lower(note) FROM parent WHERE id = 1');
+
+-- The graph of a block. The second and the fourth transaction touch what the first one does, the third one only reads its parent's key.
+\set ECHO none
+DO $$ BEGIN PERFORM test.deploy('ATTACH TABLE public.parent, public.child'); END $$;
+DO $$ BEGIN PERFORM test.run($s$INSERT INTO parent VALUES (1, 'a'), (2, 'b')$s$, 'INSERT INTO child VALUES (10, 1, 1, 5)', 'INSERT INTO child VALUES (20, 2, 1, 5)'); END $$;
+DO $$ BEGIN PERFORM test.run($s$UPDATE parent SET note = 'x' WHERE id = 1$s$, $s$UPDATE parent SET note = note || 'y' WHERE id = 1$s$, 'INSERT INTO child VALUES (11, 1, 2, 5)',
+    'DELETE FROM child WHERE id = 11', 'UPDATE child SET amount = 6 WHERE id = 20', 'nonsense'); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(2);
+SELECT chainify.explain_block(3);
+SELECT chainify.explain_block(3, 'dot');
+SELECT chainify.explain_block(3, 'png');
+SELECT chainify.explain_block(99);
