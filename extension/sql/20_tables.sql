@@ -50,7 +50,8 @@ CREATE TABLE chainify_ledger.certificate (
     votes        jsonb NOT NULL
 );
 
--- Tables on the ledger. A detached table keeps its row and its history.
+-- Tables on the ledger, one row per version: name, columns and key of a version never change but for names of columns and for
+-- columns added that are NULL in every row. A version that ended keeps its row, and its history is read by it.
 CREATE TABLE chainify_ledger.ledger_table (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text NOT NULL,            -- schema.name, unquoted: what is hashed
@@ -60,7 +61,11 @@ CREATE TABLE chainify_ledger.ledger_table (
     schema_hash    bytea NOT NULL,
     attached_at    bigint NOT NULL,
     detached_at    bigint,
-    base_block     bigint NOT NULL           -- chainify_checkpoint.t holds the rows at the end of this block
+    base_block     bigint NOT NULL,          -- chainify_checkpoint.t holds the rows at the end of this block
+    -- Transactions of these blocks: changes after the one and before the other are of this version.
+    attached_tx    integer NOT NULL,
+    detached_tx    integer,
+    follows        integer REFERENCES chainify_ledger.ledger_table   -- the version that a DEPLOY transaction ended
 );
 CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (name) WHERE detached_at IS NULL;
 
@@ -70,7 +75,30 @@ CREATE TABLE chainify_ledger.ledger_column (
     ordinal  smallint NOT NULL,
     name     text NOT NULL,
     key_part smallint,                       -- position in the primary key, from 1
+    attnum   smallint NOT NULL,              -- of the live table, in this database
     PRIMARY KEY (table_id, ordinal)
+);
+
+-- Objects that DEPLOY transactions made, altered or granted on, with what the state root says of them (spec/formats.md).
+CREATE TABLE chainify_ledger.definition (
+    class      oid NOT NULL,                 -- of this database
+    object     oid NOT NULL,
+    kind       text NOT NULL,
+    identity   text NOT NULL,
+    definition text NOT NULL,
+    since      bigint NOT NULL,              -- block
+    PRIMARY KEY (class, object)
+);
+
+-- The hash of all definitions: one row from the first DEPLOY transaction with statements on.
+CREATE TABLE chainify_ledger.definitions (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    hash     bytea NOT NULL
+);
+
+-- Roles that DEPLOY transactions named. Rights of other roles are an organisation's own matter.
+CREATE TABLE chainify_ledger.governed_role (
+    name text PRIMARY KEY
 );
 
 -- The running state of each attached table; changes in the block's own transaction.

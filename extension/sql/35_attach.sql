@@ -85,9 +85,6 @@ BEGIN
     ELSIF c.relispartition THEN
         RETURN 'It is a partition: attach the partitioned table.';
     END IF;
-    IF EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = tbl AND detached_at IS NULL) THEN
-        RETURN 'It is on the ledger already.';
-    END IF;
     IF NOT EXISTS (SELECT FROM pg_index WHERE indrelid = tbl AND indisprimary AND indimmediate AND indisvalid) THEN
         RETURN 'It has no primary key that is checked at once.';
     END IF;
@@ -101,7 +98,8 @@ BEGIN
             WHEN part.relpersistence = 'u' THEN 'is unlogged'
             WHEN part.relpersistence = 't' THEN 'is temporary'
             WHEN part.relkind = 'r' AND part.relam <> (SELECT oid FROM pg_am WHERE amname = 'heap') THEN 'is not stored as a heap'
-            WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = part.oid AND NOT tgisinternal) THEN 'has triggers'
+            WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = part.oid AND NOT tgisinternal
+                         AND tgfoid <> 'chainify_ledger.digest()'::regprocedure) THEN 'has triggers'
             WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = part.oid) THEN 'has rules' END;
         IF found IS NOT NULL THEN
             RETURN format('Table "%s" %s.', part.oid::regclass, found);
@@ -134,7 +132,7 @@ BEGIN
     INTO found FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
       AND (chainify_ledger.is_local_type(a.atttypid) OR a.attidentity <> ''
-           OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash')
+           OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash') OR a.attname LIKE '\_dropped\_%'
            OR EXISTS (SELECT FROM pg_depend p JOIN pg_class s ON s.oid = p.refobjid AND s.relkind = 'S'
                       WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass))
     ORDER BY a.attnum LIMIT 1;
@@ -280,7 +278,7 @@ CREATE FUNCTION chainify_ledger.leaves(tbl regclass) RETURNS oid[]
     FROM pg_class WHERE oid = tbl
 $$;
 
-CREATE FUNCTION chainify_ledger.attach_tables(schemas text[], names text[], at_block bigint) RETURNS void
+CREATE FUNCTION chainify_ledger.attach_tables(schemas text[], names text[], at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     tables regclass[] := chainify_ledger.find_tables(schemas, names);
@@ -293,7 +291,8 @@ BEGIN
         END IF;
     END LOOP;
     FOR i IN 1 .. cardinality(tables) LOOP
-        obstacle := chainify_ledger.attach_obstacle(tables[i], tables);
+        obstacle := CASE WHEN EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = tables[i] AND detached_at IS NULL)
+                         THEN 'It is on the ledger already.' ELSE chainify_ledger.attach_obstacle(tables[i], tables) END;
         IF obstacle IS NOT NULL THEN
             RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schemas[i], names[i]
                 USING ERRCODE = 'CH005', DETAIL = obstacle;
@@ -305,44 +304,71 @@ BEGIN
             RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schemas[i], names[i]
                 USING ERRCODE = 'CH005', DETAIL = 'It was taken off the ledger in this block.', HINT = 'Attach it in a later block.';
         END IF;
-        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block);
+        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx);
     END LOOP;
     PERFORM chainify_ledger.announce_tables();
 END
 $$;
 
-CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint) RETURNS void
+CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     copy text := chainify_ledger.copy_name(schema, name);
     history regclass := chainify_ledger.make_history(tbl, copy);
-    full_name text := schema || '.' || name;
     new_id integer;
+BEGIN
+    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block)
+    VALUES (schema || '.' || attach_one.name, tbl, history, 0, '', at_block, at_tx, at_block - 1)
+    RETURNING t.id INTO new_id;
+    INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum)
+    SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname, chainify_ledger.key_part(tbl, a.attnum), a.attnum
+    FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
+    PERFORM chainify_ledger.make_triggers(tbl);
+    PERFORM chainify_ledger.start_version(new_id, copy);
+END
+$$;
+
+-- Position of a column in the primary key, from 1; NULL when it is not in it.
+CREATE FUNCTION chainify_ledger.key_part(tbl regclass, attnum smallint) RETURNS smallint
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT k.position FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position)
+    WHERE i.indrelid = tbl AND i.indisprimary AND k.attnum = key_part.attnum AND k.position <= i.indnkeyatts
+$$;
+
+-- What a version of a table starts from: its rows now as checkpoint, and their state by a full scan.
+CREATE FUNCTION chainify_ledger.start_version(id integer, copy text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t chainify_ledger.ledger_table;
     hash bytea;
     column_names text[];
     column_ordinals smallint[];
     state record;
 BEGIN
-    PERFORM chainify_ledger.make_base(tbl, copy);
-    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at, base_block)
-    VALUES (full_name, tbl, history, format('chainify_checkpoint.%I', copy)::regclass, '', at_block, at_block - 1)
-    RETURNING t.id INTO new_id;
-    INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part)
-    SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname,
-           (SELECT k.position FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position)
-            WHERE i.indrelid = tbl AND i.indisprimary AND k.attnum = a.attnum AND k.position <= i.indnkeyatts)
-    FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
-    PERFORM chainify_ledger.make_triggers(tbl);
-    hash := chainify_ledger.schema_hash(chainify_ledger.schema_text(tbl));
-    UPDATE chainify_ledger.ledger_table t SET schema_hash = hash WHERE t.id = new_id;
+    SELECT l.* INTO t FROM chainify_ledger.ledger_table l WHERE l.id = start_version.id;
+    PERFORM chainify_ledger.make_base(t.relation, copy);
+    hash := chainify_ledger.schema_hash(chainify_ledger.schema_text(t.relation));
+    UPDATE chainify_ledger.ledger_table l
+    SET schema_hash = hash, checkpoint = format('chainify_checkpoint.%I', copy)::regclass WHERE l.id = t.id;
     SELECT array_agg(c.name ORDER BY c.ordinal), array_agg(c.ordinal ORDER BY c.ordinal) INTO column_names, column_ordinals
-    FROM chainify_ledger.ledger_column c WHERE c.table_id = new_id;
-    SELECT * INTO state FROM chainify_ledger.scan_state(chainify_ledger.leaves(tbl), full_name, column_names, column_ordinals);
-    INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES (new_id, state.row_count, state.lanes);
+    FROM chainify_ledger.ledger_column c WHERE c.table_id = t.id;
+    SELECT * INTO state FROM chainify_ledger.scan_state(chainify_ledger.leaves(t.relation), t.name, column_names, column_ordinals);
+    INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES (t.id, state.row_count, state.lanes);
 END
 $$;
 
-CREATE FUNCTION chainify_ledger.detach_tables(schemas text[], names text[], at_block bigint) RETURNS void
+-- Ends a version: what was kept of it but for its history goes.
+CREATE FUNCTION chainify_ledger.end_version(id integer, at_block bigint, at_tx integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('DROP TABLE %s', (SELECT l.checkpoint::regclass FROM chainify_ledger.ledger_table l WHERE l.id = end_version.id));
+    DELETE FROM chainify_ledger.table_state s WHERE s.table_id = end_version.id;
+    DELETE FROM chainify_ledger.checkpoint c WHERE c.table_id = end_version.id;
+    UPDATE chainify_ledger.ledger_table l SET detached_at = at_block, detached_tx = at_tx WHERE l.id = end_version.id;
+END
+$$;
+
+CREATE FUNCTION chainify_ledger.detach_tables(schemas text[], names text[], at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     tables regclass[] := chainify_ledger.find_tables(schemas, names);
@@ -369,14 +395,12 @@ BEGIN
         FOREACH leaf IN ARRAY chainify_ledger.leaves(tables[i]) LOOP
             EXECUTE format('DROP TRIGGER chainify_truncate ON %s', leaf::regclass);
         END LOOP;
-        EXECUTE format('DROP TABLE %s', t.checkpoint::regclass);
-        DELETE FROM chainify_ledger.table_state s WHERE s.table_id = t.id;
-        DELETE FROM chainify_ledger.checkpoint c WHERE c.table_id = t.id;
-        UPDATE chainify_ledger.ledger_table l SET detached_at = at_block WHERE l.id = t.id;
+        PERFORM chainify_ledger.end_version(t.id, at_block, at_tx);
     END LOOP;
     PERFORM chainify_ledger.announce_tables();
 END
 $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
+    chainify_ledger.start_version, chainify_ledger.end_version,
     chainify_ledger.make_triggers, chainify_ledger.make_history, chainify_ledger.make_base FROM PUBLIC;

@@ -213,6 +213,10 @@ def lanes():
         expect("schema hash", schema.hex(), case["schema_hash"])
         state = sha256(b"chainify/table/1", lp(table), schema, struct.pack(">Q", len(case["rows"])), found)
         expect("table state", state.hex(), case["table_state"])
+    for case in vectors["definitions"]:
+        objects = sorted([o[part].encode() for part in ("kind", "identity", "definition")] for o in case["objects"])
+        state = sha256(b"chainify/definitions/1", struct.pack(">I", len(objects)), *[lp(part) for o in objects for part in o])
+        expect("definitions", state.hex(), case["definitions_state"])
     for case in vectors["state_roots"]:
         states = sorted((t["table"].encode(), bytes.fromhex(t["table_state"])) for t in case["tables"])
         expect("state root", sha256(b"chainify/state-root/1", *[s for _, s in states]).hex(), case["state_root"])

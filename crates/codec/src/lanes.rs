@@ -118,8 +118,26 @@ pub fn schema_hash(text: &str) -> Hash {
     sha256(&[b"chainify/schema/1", &length_prefix(text.as_bytes()), text.as_bytes()])
 }
 
-/// `H("chainify/state-root/1" ‖ table_state …)` over every table on the ledger, given as name and state in any order;
-/// sorts them by name, byte-wise. Names must differ.
+/// `H("chainify/definitions/1" ‖ u32 count ‖ per object: lp(kind) ‖ lp(identity) ‖ lp(definition))`, objects given in any
+/// order and sorted by kind and identity, byte-wise.
+pub fn definitions<'a>(objects: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Hash {
+    let mut objects: Vec<_> = objects.into_iter().collect();
+    objects.sort_unstable();
+    let count = u32::try_from(objects.len()).expect("a catalog has fewer than 2^32 rows");
+    let mut bytes = b"chainify/definitions/1".to_vec();
+    bytes.extend_from_slice(&count.to_be_bytes());
+    for part in objects.iter().flat_map(|(kind, identity, text)| [kind, identity, text]) {
+        bytes.extend_from_slice(&length_prefix(part.as_bytes()));
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    sha256(&[&bytes])
+}
+
+/// The name under which the hash of the definitions stands in the state root; a table's has a dot.
+pub const DEFINITIONS: &str = "definitions";
+
+/// `H("chainify/state-root/1" ‖ state …)` over every table on the ledger and the definitions, given as name and state in any
+/// order; sorts them by name, byte-wise. Names must differ.
 pub fn state_root<'a>(tables: impl IntoIterator<Item = (&'a str, Hash)>) -> Hash {
     let mut tables: Vec<_> = tables.into_iter().collect();
     tables.sort_unstable();

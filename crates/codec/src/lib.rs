@@ -21,7 +21,7 @@ pub use decode::{decode_row, decode_value, RangeValue, Value, VALUE_DEPTH_MAX};
 pub use effects::{effects_root, leaf, transaction_effects, Change, Effects, Op};
 pub use error::{DecodeError, ValueError};
 pub use json::JSON_DEPTH_MAX;
-pub use lanes::{schema_hash, state_root, table_state, LaneHasher, Lanes, LANES_BYTES};
+pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};
 pub use row::{row_hash, RowHasher, RowWriter};
 pub use tag::Tag;
 pub use uuid::transaction_uuid;

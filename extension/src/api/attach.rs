@@ -4,6 +4,7 @@
 use chainify_codec::Lanes;
 use pgrx::pg_sys::Oid;
 
+use super::deploy::At;
 use super::tables;
 use super::transaction::Outcome;
 use crate::pg::encode::{LedgerColumn, RowEncoder};
@@ -36,19 +37,30 @@ fn with_reason(mut error: PgError) -> PgError {
     error
 }
 
-/// Runs `ATTACH TABLE a.b, …` or `DETACH TABLE a.b, …` in block `number`.
-pub fn deploy(sql: &str, number: i64) -> Outcome {
+/// Whether the text is a command of this module rather than SQL.
+pub fn is_command(sql: &str) -> bool {
+    let first = word(&mut sql.trim());
+    matches!(first.as_deref(), Some("attach" | "detach"))
+}
+
+/// Runs `ATTACH TABLE a.b, …` or `DETACH TABLE a.b, …`.
+pub fn deploy(sql: &str, at: At) -> Outcome {
     let command = Command::parse(sql)?;
     let statement = match command.verb {
-        Verb::Attach => "SELECT chainify_ledger.attach_tables($1, $2, $3)",
-        Verb::Detach => "SELECT chainify_ledger.detach_tables($1, $2, $3)",
+        Verb::Attach => "SELECT chainify_ledger.attach_tables($1, $2, $3, $4)",
+        Verb::Detach => "SELECT chainify_ledger.detach_tables($1, $2, $3, $4)",
     };
     let (schemas, names) = command
         .tables
         .into_iter()
         .unzip::<String, String, Vec<_>, Vec<_>>();
     let count = names.len() as u64;
-    let args = [cell(schemas), cell(names), cell(number)];
+    let args = [
+        cell(schemas),
+        cell(names),
+        cell(at.block),
+        cell(at.tx as i32),
+    ];
     attempt(|| query(statement, &args, |_| ())).map_err(with_reason)?;
     Ok(count)
 }
@@ -72,7 +84,7 @@ struct Command {
 fn syntax() -> PgError {
     PgError::new(
         b"42601",
-        "transaction of kind DEPLOY is neither ATTACH TABLE nor DETACH TABLE",
+        "neither ATTACH TABLE nor DETACH TABLE with a list of tables",
     )
     .hint("Write ATTACH TABLE schema.table, … with names quoted as SQL does.")
 }

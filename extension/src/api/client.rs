@@ -44,6 +44,7 @@ crate::sql_function!(
 crate::sql_function!(chainify_wait, pg_finfo_chainify_wait, wait_for);
 crate::sql_function!(chainify_attach, pg_finfo_chainify_attach, attach);
 crate::sql_function!(chainify_detach, pg_finfo_chainify_detach, detach);
+crate::sql_function!(chainify_deploy, pg_finfo_chainify_deploy, deploy);
 crate::sql_function!(
     chainify_node_status,
     pg_finfo_chainify_node_status,
@@ -97,17 +98,27 @@ fn wait_for(call: &mut Call) -> Answer {
 
 /// `chainify.attach`: puts tables on the ledger, together.
 fn attach(call: &mut Call) -> Answer {
-    deploy(call, "ATTACH TABLE")
+    of_tables(call, "ATTACH TABLE")
 }
 
 /// `chainify.detach`: takes tables off the ledger.
 fn detach(call: &mut Call) -> Answer {
-    deploy(call, "DETACH TABLE")
+    of_tables(call, "DETACH TABLE")
 }
 
-fn deploy(call: &mut Call, verb: &str) -> Answer {
+fn of_tables(call: &mut Call, verb: &str) -> Answer {
     let tables: Vec<Option<String>> = call.required(0, "table");
     let sql = format!("{verb} {}", qualified_names(tables).or_raise());
+    deployed(call, sql)
+}
+
+/// `chainify.deploy`: changes definitions in every organisation; a failure raises.
+fn deploy(call: &mut Call) -> Answer {
+    let statement = sql_statement(call.arg(0), Vec::new()).or_raise();
+    deployed(call, statement.sql)
+}
+
+fn deployed(call: &mut Call, sql: String) -> Answer {
     let outcome = run_one(Statement {
         kind: Kind::Deploy as i32,
         sql,

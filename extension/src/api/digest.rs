@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use super::session::{self, Mode};
 use super::{effects, guard, tables};
 use crate::pg::relation::{Lock, Relation, Scratch};
+use crate::pg::statement::not_allowed;
 use crate::pg::trigger::{Event, TriggerCall};
 
 crate::trigger_function!(chainify_digest, pg_finfo_chainify_digest, digest);
@@ -17,6 +18,7 @@ fn digest(call: &TriggerCall) {
     let tx = match session::mode() {
         Mode::Internal => return,
         Mode::Outside => return guard::refuse_write(call.relation()),
+        Mode::Deploy => not_allowed("changing rows while definitions change").raise(),
         Mode::Client { tx } => tx,
     };
     // A table detached earlier in this block still has its triggers until that transaction ends.

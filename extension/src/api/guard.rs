@@ -2,7 +2,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
-use super::{effects, tables};
+use super::{deploy, effects, tables};
 use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::relation::{ColumnDef, Lock, Relation};
@@ -49,13 +49,13 @@ fn wanted() -> bool {
     match session::mode() {
         Mode::Internal => false,
         Mode::Outside => settings::guard(),
-        Mode::Client { .. } => true,
+        Mode::Client { .. } | Mode::Deploy => true,
     }
 }
 
 fn relation(relation: Oid, access: Access) {
     match session::mode() {
-        Mode::Client { .. } => {
+        Mode::Client { .. } | Mode::Deploy => {
             if tables::owner(relation).is_some() || catalog::is_view(relation) {
                 return;
             }
@@ -81,6 +81,10 @@ fn utility(statement: &Utility) {
     match session::mode() {
         // A function may try any command; only TRUNCATE is one of a ledger transaction.
         Mode::Client { .. } if !statement.is_truncate => not_allowed(statement.command).raise(),
+        // What a function called by a statement of a DEPLOY transaction tries.
+        Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
+            not_allowed(statement.command).raise()
+        }
         Mode::Outside if !hooks::creating_extension() => {
             let altered = statement.alters.and_then(tables::owner);
             refuse_ddl(altered.map(|t| t.name.clone()));
@@ -133,6 +137,8 @@ fn refuse_schema_change(schema: Oid) {
 fn ddl(event: Ddl) {
     match session::mode() {
         Mode::Internal => (),
+        Mode::Deploy if event.change == Change::Truncate => not_allowed("TRUNCATE TABLE").raise(),
+        Mode::Deploy => deploy::note(event),
         Mode::Client { .. } => match event.change {
             Change::Truncate if tables::owner(event.object).is_some() => (),
             Change::Truncate => not_on_the_ledger(event.object).raise(),

@@ -6,19 +6,30 @@ use pgrx::spi::SpiClient;
 use crate::api::verify::Report;
 use crate::pg::cursor::{Cursor, Row, Sees};
 
-/// The history of one ledger table, from the block that attached it to the one that detached it.
+/// The history of one version of a ledger table, from the transaction that started it to the one that ended it.
 pub struct History {
     id: i32,
     /// `schema.name`, unquoted: what is hashed.
     pub name: String,
     /// Quoted name of the history table.
     relation: String,
-    attached_at: i64,
-    detached_at: i64,
+    /// Block and transaction; changes between them are of this version.
+    since: (i64, i32),
+    until: (i64, i32),
+}
+
+impl History {
+    /// A condition on `_block` and `_tx`.
+    fn span(&self, alias: &str) -> String {
+        let ((b, t), (to_b, to_t)) = (self.since, self.until);
+        let at = format!("({alias}._block, {alias}._tx)");
+        format!("{at} > ({b}, {t}) AND {at} < ({to_b}, {to_t})")
+    }
 }
 
 const TABLES: &str = "
-    SELECT l.id, l.name, l.attached_at, coalesce(l.detached_at, 9223372036854775807), q.name,
+    SELECT l.id, l.name, l.attached_at, l.attached_tx, coalesce(l.detached_at, 9223372036854775807),
+        coalesce(l.detached_tx, 2147483647), q.name,
         (SELECT string_agg(c.name, ', ' ORDER BY c.ordinal) FROM chainify_ledger.ledger_column c
          WHERE c.table_id = l.id AND NOT EXISTS (
             SELECT FROM pg_attribute a WHERE a.attrelid = l.history AND a.attname::text = c.name AND NOT a.attisdropped))
@@ -48,17 +59,17 @@ pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
                 Finding::new("history table", format!("{name}: {why}")),
             )
         };
-        match (row.text(5), row.text(6)) {
+        match (row.text(7), row.text(8)) {
             (None, _) => unreadable("its history table is gone".into()),
             (Some(_), Some(columns)) => unreadable(format!("its history table lacks {columns}")),
             (Some(relation), None) => {
-                let detached_at = row.bigint(4).unwrap_or_default();
+                let tx = |column| row.int(column).unwrap_or_default();
                 tables.push(History {
                     id: row.int(1).unwrap_or_default(),
                     name,
                     relation,
-                    attached_at,
-                    detached_at,
+                    since: (attached_at, tx(4)),
+                    until: (row.bigint(5).unwrap_or_default(), tx(6)),
                 });
             }
         }
@@ -73,16 +84,9 @@ fn report_strays(client: &SpiClient<'_>, tables: &[History], report: &mut Report
     relations.dedup();
     for relation in relations {
         let times = tables.iter().filter(|table| table.relation == *relation);
-        let times: Vec<_> = times
-            .map(|table| {
-                format!(
-                    "_block BETWEEN {} AND {}",
-                    table.attached_at, table.detached_at
-                )
-            })
-            .collect();
+        let times: Vec<_> = times.map(|table| table.span("h")).collect();
         let sql = format!(
-            "SELECT _block, count(*) FROM {relation} WHERE ({}) IS NOT TRUE GROUP BY 1 ORDER BY 1",
+            "SELECT _block, count(*) FROM {relation} h WHERE ({}) IS NOT TRUE GROUP BY 1 ORDER BY 1",
             times.join(" OR ")
         );
         let mut rows = Cursor::open(client, Sees::Statement, &sql, &[]);
@@ -113,18 +117,12 @@ pub struct Kept {
 /// All changes of blocks `$1` to `$2`, by block, table and serial.
 pub fn changes(tables: &[History]) -> String {
     let of = |(place, table): (usize, &History)| {
-        let History {
-            id,
-            relation,
-            attached_at,
-            detached_at,
-            ..
-        } = table;
+        let (History { id, relation, .. }, span) = (table, table.span("h"));
         format!(
             "SELECT h._block, {place}::int4 AS place, h._tx, h._serial, h._op::text, h._hash,
                 chainify_ledger.encoded_key({id}, h), chainify_ledger.encoded_row({id}, h)
             FROM {relation} h
-            WHERE h._block BETWEEN $1 AND $2 AND h._block BETWEEN {attached_at} AND {detached_at}"
+            WHERE h._block BETWEEN $1 AND $2 AND {span}"
         )
     };
     let none = "SELECT 0::int8, 0::int4, 0::int4, 0::int4, ''::text, ''::bytea, ''::bytea, ''::bytea WHERE $1 > $2 AND false";

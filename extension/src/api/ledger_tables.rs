@@ -23,6 +23,8 @@ pub struct LedgerTable {
     pub relation: pg_sys::Oid,
     /// The base holds the rows at the end of this block: later history is laid over it.
     pub base_block: i64,
+    /// Block and transaction that started this version of the table; earlier history is of another.
+    pub since: (i64, i32),
     pub row_count: i64,
     pub lanes: Vec<u8>,
     pub columns: Vec<Column>,
@@ -45,7 +47,7 @@ pub struct Column {
 
 const TABLES: &str = "
     SELECT l.id, l.name, l.schema_hash, l.relation::int8, l.base_block, coalesce(s.row_count, -1), coalesce(s.lanes, ''),
-        n.live, n.history, n.checkpoint
+        n.live, n.history, n.checkpoint, l.attached_at, l.attached_tx
     FROM chainify_ledger.ledger_table l
     LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
     CROSS JOIN LATERAL (
@@ -86,6 +88,10 @@ pub fn all(client: &SpiClient<'_>, sees: Sees) -> Vec<LedgerTable> {
             live: row.text(8),
             history: row.text(9),
             checkpoint: row.text(10),
+            since: (
+                row.bigint(11).unwrap_or_default(),
+                row.int(12).unwrap_or_default(),
+            ),
             columns: Vec::new(),
         });
     }
@@ -227,19 +233,28 @@ impl LedgerTable {
                     FROM {checkpoint} c
                     UNION ALL
                     SELECT chainify_ledger.encoded_key({id}, h), h._op, h._block, h._serial, {}
-                    FROM {history} h WHERE h._block > {} AND h._block <= {number}) changes
+                    FROM {history} h WHERE {}) changes
                 ORDER BY k, b DESC, s DESC) last
             WHERE op <> 'D'",
             row_of("c"),
             row_of("h"),
-            self.base_block,
+            self.after_base(number),
+        )
+    }
+
+    /// The rows of history `h` after the base, up to block `number`, as far as they are of this version.
+    fn after_base(&self, number: i64) -> String {
+        let (block, tx) = self.since;
+        format!(
+            "h._block > {} AND h._block <= {number} AND (h._block, h._tx) > ({block}, {tx})",
+            self.base_block
         )
     }
 
     /// Brings the base forward to block `to`: of every key changed since, the row it has goes, and the last one comes. Found
     /// by the index where PostgreSQL's own operators compare the key, else by a scan of the base.
     pub fn folding(&self, to: i64) -> String {
-        let (id, base_block) = (self.id, self.base_block);
+        let (id, later) = (self.id, self.after_base(to));
         let (history, base) = (
             self.history.as_deref().unwrap_or_default(),
             self.checkpoint.as_deref().unwrap_or_default(),
@@ -261,7 +276,7 @@ impl LedgerTable {
             "WITH last AS MATERIALIZED (
                 SELECT DISTINCT ON (k) k, h FROM (
                     SELECT chainify_ledger.encoded_key({id}, h) AS k, h FROM {history} h
-                    WHERE h._block > {base_block} AND h._block <= {to}) changes
+                    WHERE {later}) changes
                 ORDER BY k, (h)._block DESC, (h)._serial DESC),
             gone AS (
                 DELETE FROM {base} b USING last l WHERE {same}chainify_ledger.encoded_key({id}, b) = l.k),

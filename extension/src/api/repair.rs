@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 
 use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::verify_table::last_block;
-use crate::api::{checkpoint, rows, session, triggers, verify};
+use crate::api::{checkpoint, definitions, rows, session, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call, Cell};
@@ -128,6 +128,7 @@ fn repair_tables(
         });
     }
     let expected = expected_states(client, &tables, number, &header)?;
+    check_definitions(client)?;
     let mut cured = Vec::new();
     for (table, expected) in tables.iter().zip(&expected) {
         cured.extend(repair_triggers(client, table));
@@ -188,7 +189,8 @@ fn expected_states(
         .iter()
         .zip(&states)
         .map(|(table, state)| (table.name.as_str(), table.state_hash(state)));
-    match state_root(hashes)[..] == header.state_root[..] {
+    let definitions = definitions::entry(client, Sees::Latest);
+    match state_root(hashes.chain(definitions))[..] == header.state_root[..] {
         true => Ok(states),
         false => {
             let detail = format!("The rows of checkpoint and history give another state root than block {number} has.");
@@ -207,6 +209,18 @@ fn repair_triggers(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
         .into_iter()
         .map(|defect| Cured::of_table(table, json!(defect.expected), json!(defect.found)))
         .collect()
+}
+
+/// Nor can a function or a right; the text kept says how it was.
+fn check_definitions(client: &SpiClient<'_>) -> Result<(), PgError> {
+    match definitions::defects(client, Sees::Latest).into_iter().next() {
+        None => Ok(()),
+        Some(defect) => Err(beyond_repair(format!(
+            "The definition of {} is not the certified one.",
+            defect.object
+        ))
+        .hint("Put it back as the view chainify.definitions has it, with SET chainify.guard = off as a superuser.")),
+    }
 }
 
 /// A definition cannot be put right from rows; an operator has to.

@@ -1,8 +1,9 @@
 //! The end of a block: its effects become leaves, lanes, history and a LedgerBlock.
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use chainify_codec::{
-    effects_root, state_root, table_state, transaction_effects, Change, Hash, Lanes,
+    effects_root, state_root, table_state, transaction_effects, Change, Hash, Lanes, DEFINITIONS,
 };
 use chainify_ledger::messages::Kind;
 use chainify_ledger::{tx_root, LedgerBlock, Outcomes};
@@ -11,12 +12,13 @@ use pgrx::pg_sys::Oid;
 use super::checkpoint;
 use super::effects::{self, Effects, Recorded};
 use super::execute::Request;
+use super::tables::{self, Leaf};
 use super::transaction::Outcome;
 use crate::pg::bulk::BulkInsert;
 use crate::pg::catalog::relation_named;
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Cell};
-use crate::pg::relation::{Lock, Relation, Scratch};
+use crate::pg::relation::Scratch;
 use crate::pg::spi::query;
 
 /// What sealing gave.
@@ -120,9 +122,15 @@ struct Net {
 /// Per table, by id: the first row before and the last row after of each key; what lies between cancels out.
 fn net_changes(effects: &Effects, changes: &[Change], order: &[u32]) -> HashMap<i32, Net> {
     let mut nets: HashMap<i32, Net> = HashMap::new();
+    // A DEPLOY transaction in between starts a new version of the table, whose state counts from there.
+    let version = |at: &u32| {
+        effects.leaves[effects.changes[*at as usize].leaf as usize]
+            .table
+            .id
+    };
     let same = |a: &u32, b: &u32| {
-        let (a, b) = (&changes[*a as usize], &changes[*b as usize]);
-        a.pk == b.pk && a.table == b.table
+        let (left, right) = (&changes[*a as usize], &changes[*b as usize]);
+        left.pk == right.pk && left.table == right.table && version(a) == version(b)
     };
     for key in order.chunk_by(same) {
         let first = &effects.changes[key[0] as usize];
@@ -189,12 +197,63 @@ pub fn current_state_root() -> Hash {
             states.push((name, state));
         },
     );
-    states.sort();
+    if let Some(hash) = definitions() {
+        states.push((DEFINITIONS.to_owned(), hash));
+    }
     state_root(states.iter().map(|(name, state)| (name.as_str(), *state)))
 }
 
+/// What a column of a history holds.
+#[derive(Clone, Copy)]
+enum Field {
+    /// Column of this number of the changed row.
+    Column(i16),
+    Block,
+    Tx,
+    Serial,
+    Op,
+    Hash,
+    /// Of a column that the table did not have when the row changed, or has no more.
+    Nothing,
+}
+
+/// The fields of a history for rows of `leaf`, in the order of the history's columns.
+fn fields(leaf: &Leaf, history: &BulkInsert) -> Vec<Field> {
+    // Columns may have been given other names since the leaf was read, by a DEPLOY transaction later in the block.
+    let current = tables::leaf_is_current(leaf);
+    let columns = match current {
+        true => Cow::Borrowed(&leaf.table.columns),
+        false => Cow::Owned(super::rows::columns(leaf.table.id)),
+    };
+    let field = |name: String| match name.as_str() {
+        "_block" => Field::Block,
+        "_tx" => Field::Tx,
+        "_serial" => Field::Serial,
+        "_op" => Field::Op,
+        "_hash" => Field::Hash,
+        _ => {
+            let column = columns.iter().find(|c| c.name == name);
+            let number = column.and_then(|c| leaf.encoder.number_of(c.ordinal));
+            number.map_or(Field::Nothing, Field::Column)
+        }
+    };
+    history.columns().map(field).collect()
+}
+
+/// The hash of the definitions; None before the first DEPLOY of statements.
+fn definitions() -> Option<Hash> {
+    let mut found = None;
+    query("SELECT hash FROM chainify_ledger.definitions", &[], |row| {
+        let Ok(hash) = Hash::try_from(row.must::<Vec<u8>>(1)) else {
+            PgError::new(b"XX001", "hash of the definitions is malformed").raise()
+        };
+        found = Some(hash);
+    });
+    found
+}
+
 fn write_history(block: i64, effects: &Effects, changes: &[Change], order: &[u32]) {
-    let mut relations: HashMap<u32, Relation> = HashMap::new();
+    let mut fields_of: HashMap<u32, Vec<Field>> = HashMap::new();
     let mut open: Option<(Oid, BulkInsert)> = None;
     let mut scratch = Scratch::default();
     for at in order.iter().map(|at| *at as usize) {
@@ -204,20 +263,25 @@ fn write_history(block: i64, effects: &Effects, changes: &[Change], order: &[u32
         if open.as_ref().is_none_or(|(current, _)| *current != history) {
             finish(open.replace((history, BulkInsert::open(history))));
         }
-        let relation = relations
-            .entry(recorded.leaf)
-            .or_insert_with(|| Relation::open(leaf.relation, Lock::AccessShare));
-        let image = effects.images.get(recorded.image, relation, &mut scratch);
+        let image = effects
+            .images
+            .get(recorded.image, &leaf.shape, &mut scratch);
         let (_, bulk) = open.as_mut().expect("opened above");
+        let fields = fields_of
+            .entry(recorded.leaf)
+            .or_insert_with(|| fields(leaf, bulk));
         bulk.row(|row| {
-            leaf.encoder
-                .numbers()
-                .for_each(|number| row.copy(&image, number));
-            row.push(cell(block));
-            row.push(cell(change.tx as i32));
-            row.push(cell(change.serial as i32));
-            row.push(cell(change.op as u8 as i8));
-            row.push(cell(&change.row_hash[..]));
+            for field in fields.iter() {
+                match field {
+                    Field::Column(number) => row.copy(&image, *number),
+                    Field::Block => row.push(cell(block)),
+                    Field::Tx => row.push(cell(change.tx as i32)),
+                    Field::Serial => row.push(cell(change.serial as i32)),
+                    Field::Op => row.push(cell(change.op as u8 as i8)),
+                    Field::Hash => row.push(cell(&change.row_hash[..])),
+                    Field::Nothing => row.skip(),
+                }
+            }
         });
     }
     finish(open);

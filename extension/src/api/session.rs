@@ -8,6 +8,8 @@ pub enum Mode {
     Outside,
     /// A client's transaction in a block: changes are recorded.
     Client { tx: u32 },
+    /// A statement of a DEPLOY transaction: definitions change, rows do not.
+    Deploy,
     /// The ledger's own work (attach, seal, repair): neither refused nor recorded.
     Internal,
 }

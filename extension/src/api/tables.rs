@@ -9,7 +9,7 @@ use pgrx::pg_sys::Oid;
 use crate::pg::catalog;
 use crate::pg::encode::{LedgerColumn, RowEncoder};
 use crate::pg::error::OrRaise;
-use crate::pg::relation::{Lock, Relation};
+use crate::pg::relation::{Lock, Relation, Shape};
 
 /// A table on the ledger.
 pub struct LedgerTable {
@@ -27,6 +27,8 @@ pub struct Leaf {
     pub table: Rc<LedgerTable>,
     pub relation: Oid,
     pub encoder: RowEncoder,
+    /// Its columns when rows are recorded; a later transaction of the block may change them.
+    pub shape: Shape,
 }
 
 #[derive(Default)]
@@ -70,15 +72,25 @@ pub fn leaf(relation: Oid) -> Option<Rc<Leaf>> {
         return Some(known);
     }
     let table = owner(relation)?;
-    let encoder =
-        RowEncoder::new(&Relation::open(relation, Lock::AccessShare), &table.columns).or_raise();
+    let open = Relation::open(relation, Lock::AccessShare);
+    let encoder = RowEncoder::new(&open, &table.columns).or_raise();
     let leaf = Rc::new(Leaf {
         table,
         relation,
         encoder,
+        shape: Shape::of(&open),
     });
     CACHE.with_borrow_mut(|c| c.leaves.insert(relation, leaf.clone()));
     Some(leaf)
+}
+
+/// Whether nothing changed in the table's definition since `leaf` was read.
+pub fn leaf_is_current(leaf: &Leaf) -> bool {
+    refresh();
+    CACHE.with_borrow(|c| {
+        let kept = c.leaves.get(&leaf.relation);
+        kept.is_some_and(|kept| std::ptr::eq(Rc::as_ptr(kept), leaf))
+    })
 }
 
 /// Makes every session read the list anew; in this one from the next command on.

@@ -5,7 +5,7 @@ use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 
 use super::analyze::seed_uuid;
-use super::attach;
+use super::deploy::{self, At};
 use super::determinism;
 use super::execute::Request;
 use super::plans;
@@ -76,8 +76,14 @@ fn dispatch(
             })
         }
         Kind::Deploy => {
-            client_role(name, "chainify_admin")?;
-            attach::deploy(&proposal.sql, request.number)
+            let role = client_role(name, "chainify_admin")?;
+            seed_random(&transaction.id);
+            seed_uuid(&transaction.id);
+            let at = At {
+                block: request.number,
+                tx: index,
+            };
+            deploy::run(role, &proposal.sql, at)
         }
         _ => Err(PgError::new(
             b"0A000",

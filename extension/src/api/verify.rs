@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 
 use crate::api::certificates;
+use crate::api::definitions;
 use crate::api::history::{self, History};
 use crate::api::rows;
 use crate::pg::cursor::{Cursor, Row, Sees};
@@ -142,6 +143,9 @@ impl<'c> Audit<'c> {
         orphaned("transactions", transactions.skip_to(i64::MAX), report);
         orphaned("history", changes.skip_to(i64::MAX), report);
         orphaned("certificate", certificates.skip_to(i64::MAX), report);
+        if self.to == i64::MAX {
+            self.check_definitions(next - 1, report);
+        }
         if let Some(number) = uncertified.filter(|_| self.exists(next)) {
             report(
                 number,
@@ -150,6 +154,16 @@ impl<'c> Audit<'c> {
                     "a later block is there, so it was certified",
                 ),
             );
+        }
+    }
+
+    /// Functions, views, rights and the like are as of the last block.
+    fn check_definitions(&self, last: i64, report: &mut Report) {
+        for defect in definitions::defects(self.client, Sees::Statement) {
+            let part = |text: Option<String>| text.map_or("nothing".into(), |t| format!("{t:?}"));
+            let (expected, found) = (part(defect.expected), part(defect.found));
+            let detail = format!("{}: expected {expected}, found {found}", defect.object);
+            report(last, Finding::new("definition", detail));
         }
     }
 

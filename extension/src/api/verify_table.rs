@@ -8,7 +8,7 @@ use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
 use crate::api::ledger_tables::{self, LedgerTable, State};
-use crate::api::{checkpoint, rows, triggers, verify};
+use crate::api::{checkpoint, definitions, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -131,6 +131,7 @@ fn check_states(
     let kept = verify::block(client, Sees::Statement, number)
         .map(|block| block.state_root)
         .unwrap_or_default();
+    let definitions = definitions::entry(client, Sees::Statement);
     let root = |own: Option<&State>| {
         let states = tables.iter().map(|other| {
             let running = other.running_state();
@@ -144,7 +145,7 @@ fn check_states(
                 state.map_or(Hash::default(), |state| other.state_hash(state)),
             )
         });
-        state_root(states)[..] == kept[..]
+        state_root(states.chain(definitions))[..] == kept[..]
     };
     let running = table.running_state();
     let shown =

@@ -34,6 +34,11 @@ impl NewRow<'_> {
         self.put(cell.datum(), cell.oid());
     }
 
+    /// Leaves the next column NULL.
+    pub fn skip(&mut self) {
+        self.at += 1;
+    }
+
     /// The next column, from column `number` of a stored row, which must live until the insertion is finished.
     pub fn copy(&mut self, from: &Tuple, number: i16) {
         let oid = self
@@ -65,6 +70,11 @@ impl NewRow<'_> {
 }
 
 impl BulkInsert {
+    /// The table's columns, in the order in which a row's are set.
+    pub fn columns(&self) -> impl Iterator<Item = String> {
+        self.relation.columns().into_iter().map(|c| c.name)
+    }
+
     pub fn open(table: pg_sys::Oid) -> Self {
         let relation = Relation::open(table, Lock::RowExclusive);
         let types = relation.columns().into_iter().map(|c| c.type_oid).collect();

@@ -92,6 +92,8 @@ const PG_TYPE: (u32, u32) = (1247, 2703);
 const PG_CONSTRAINT: (u32, u32) = (2606, 2667);
 const TYPBASETYPE: i16 = 26;
 const CONTYPID: i16 = 9;
+/// pg_class.
+pub const RELATIONS: pg_sys::Oid = pg_sys::Oid::from_u32(1259);
 /// pg_namespace.
 pub const SCHEMAS: pg_sys::Oid = pg_sys::Oid::from_u32(2615);
 

@@ -112,9 +112,10 @@ impl RowEncoder {
         Ok(RowEncoder { columns: encoded })
     }
 
-    /// Physical column numbers, in the order of the ordinals.
-    pub fn numbers(&self) -> impl Iterator<Item = i16> + '_ {
-        self.columns.iter().map(|c| c.number)
+    /// Physical number of the column with this ordinal.
+    pub fn number_of(&self, ordinal: u16) -> Option<i16> {
+        let column = self.columns.iter().find(|c| c.ordinal == ordinal)?;
+        Some(column.number)
     }
 
     /// Appends the whole row.

@@ -41,6 +41,8 @@ pub struct Utility<'a> {
     /// Its command tag.
     pub command: &'a str,
     pub is_truncate: bool,
+    /// A step of a statement that came by already.
+    pub part_of_another: bool,
     /// The table of an ALTER TABLE. Not every kind of it has a DDL event.
     pub alters: Option<pg_sys::Oid>,
     /// Of LOCK in a mode that keeps writers out: the tables and views named.
@@ -179,6 +181,8 @@ unsafe extern "C-unwind" fn on_utility(
                 (watch.utility)(&Utility {
                     command: &tag.to_string_lossy(),
                     is_truncate: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt,
+                    part_of_another: context
+                        == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_SUBCOMMAND,
                     alters: altered_table(node),
                     locks: locked_tables(node),
                 });

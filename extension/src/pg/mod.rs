@@ -11,6 +11,7 @@ mod collation;
 pub mod conflict_memory;
 pub mod constants;
 pub mod cursor;
+pub mod ddl;
 pub mod encode;
 pub mod end_session;
 pub mod error;

@@ -201,6 +201,28 @@ const HAS_EXTERNAL: u16 = 0x0004;
 /// Longest row that still fits a page with the columns the history adds: MaxHeapTupleSize of htup_details.h less those.
 const ROW_BYTES_MAX: u32 = 8_160 - 96;
 
+/// The columns of a table as they were when it was read; later changes of the table do not show.
+pub struct Shape(NonNull<pg_sys::TupleDescData>);
+
+impl Shape {
+    pub fn of(relation: &Relation) -> Self {
+        // SAFETY: the copy, with defaults that older rows lack, is made in memory that lasts as long as the session.
+        unsafe {
+            let context = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+            let copy = pg_sys::CreateTupleDescCopyConstr(relation.descriptor());
+            pg_sys::MemoryContextSwitchTo(context);
+            Shape(NonNull::new(copy).expect("a copy is made or an error raised"))
+        }
+    }
+}
+
+impl Drop for Shape {
+    fn drop(&mut self) {
+        // SAFETY: made in `of`, freed once; nothing refers to it but tuples that borrow self. Freeing raises nothing.
+        unsafe { pg_sys::FreeTupleDesc(self.0.as_ptr()) }
+    }
+}
+
 /// Copies of rows, kept until cleared; eight-byte aligned as PostgreSQL wants.
 #[derive(Default)]
 pub struct TupleStore(Vec<u64>);
@@ -261,16 +283,16 @@ impl TupleStore {
         }
     }
 
-    /// Reads a copy back; `relation` must be the table it came from.
+    /// Reads a copy back; `shape` must be that of the table when the row was copied.
     pub fn get<'a>(
         &'a self,
         stored: Stored,
-        relation: &Relation,
+        shape: &'a Shape,
         scratch: &'a mut Scratch,
     ) -> Tuple<'a> {
         // SAFETY: row type and number of columns are checked; the words hold a tuple that `push` copied.
         unsafe {
-            let descriptor = relation.descriptor();
+            let descriptor = shape.0.as_ptr();
             if (*descriptor).tdtypeid != stored.row_type
                 || (*descriptor).natts as i16 != stored.natts
             {

@@ -1,8 +1,8 @@
 //! `merkle.json`, `leaves.json` and `lanes.json`.
 
 use chainify_codec::{
-    effects_root, leaf, merkle as tree, schema_hash, state_root, table_state, transaction_effects, Change, Hash, Lanes,
-    Op,
+    definitions, effects_root, leaf, merkle as tree, schema_hash, state_root, table_state, transaction_effects, Change,
+    Hash, Lanes, Op,
 };
 use serde_json::{json, Value as Json};
 use sha2::{Digest, Sha256};
@@ -143,12 +143,32 @@ fn table_case(input: Json) -> Json {
     case(input.clone(), results)
 }
 
+pub(crate) fn definition_lists() -> Vec<Json> {
+    let object =
+        |kind: &str, identity: &str, text: &str| json!({ "kind": kind, "identity": identity, "definition": text });
+    let inputs = [
+        json!({ "name": "nothing left", "objects": [] }),
+        json!({ "name": "sorted by kind and identity, byte-wise", "objects": [
+            object("view", "public.b", "owner admin"), object("function", "public.f(integer)", "owner admin\nCREATE …"),
+            object("view", "public.B", ""), object("schema", "shop", "owner admin")] }),
+        json!({ "name": "the same bytes, divided elsewhere", "objects": [object("view", "public.bo", "wner admin")] }),
+    ];
+    let hash = |input: &Json| {
+        definitions(
+            list(&input["objects"]).iter().map(|o| (text(&o["kind"]), text(&o["identity"]), text(&o["definition"]))),
+        )
+    };
+    inputs.into_iter().map(|input| case(input.clone(), json!({ "definitions_state": hex(hash(&input)) }))).collect()
+}
+
 pub(crate) fn state_roots() -> Vec<Json> {
     let state = |name: &str, byte: u8| json!({ "table": name, "table_state": hex([byte; 32]) });
     let inputs = [
         json!({ "name": "no table", "tables": [] }),
         json!({ "name": "sorted by name, byte-wise", "tables": [
             state("public.b", 1), state("public.a", 2), state("public.B", 3), state("public.aa", 4)] }),
+        json!({ "name": "definitions stand among the tables", "tables": [
+            state("public.b", 1), state("definitions", 2), state("\"A\".z", 3)] }),
     ];
     let root = |input: &Json| {
         state_root(list(&input["tables"]).iter().map(|table| (text(&table["table"]), hash(&table["table_state"]))))

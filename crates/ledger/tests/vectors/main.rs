@@ -92,7 +92,11 @@ fn leaves_vectors() {
 
 #[test]
 fn lanes_vectors() {
-    verify("lanes.json", json!({ "tables": hashes::tables(), "state_roots": hashes::state_roots() }));
+    verify(
+        "lanes.json",
+        json!({ "tables": hashes::tables(), "definitions": hashes::definition_lists(),
+        "state_roots": hashes::state_roots() }),
+    );
 }
 
 #[test]

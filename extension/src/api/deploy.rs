@@ -1,0 +1,193 @@
+//! Transactions of kind DEPLOY: definitions changed through the ledger, in every organisation at the same place in the order.
+//!
+//! A statement runs as the client's role, with that role's rights, under the settings of a block. What it creates, alters or
+//! grants on is under the ledger from then on: its definition enters the state root (spec/formats.md, "Definitions"). What has
+//! to follow in the ledger's own tables (history, checkpoint, triggers, columns) is done by `chainify_ledger.follow`
+//! (extension/sql/36_deploy.sql) with the rights of the extension's owner, which calls nothing that a client wrote.
+use std::cell::{Cell, RefCell};
+
+use pgrx::pg_sys::Oid;
+
+use super::deploy_rules::{refusal, STATEMENTS_MAX};
+use super::session::{self, Mode};
+use super::transaction::Outcome;
+use super::{attach, determinism, tables};
+use crate::pg::catalog;
+use crate::pg::ddl::{parse_definitions, Address, Definition, Kind};
+use crate::pg::error::{attempt, PgError};
+use crate::pg::function::{cell, Answer, Call};
+use crate::pg::hooks::{Change, Ddl};
+use crate::pg::role::Role;
+use crate::pg::spi::query;
+
+crate::sql_function!(
+    chainify_definitions_hash,
+    pg_finfo_chainify_definitions_hash,
+    definitions_hash
+);
+
+thread_local! {
+    /// Objects made by the statement being run.
+    static MADE: RefCell<Vec<Address>> = const { RefCell::new(Vec::new()) };
+    /// The statement itself has begun: further ones come from functions that it calls.
+    static STARTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the statement to be run had begun already (guard.rs).
+pub fn statement_started() -> bool {
+    STARTED.replace(true)
+}
+
+/// Where in the ledger a DEPLOY transaction stands.
+#[derive(Clone, Copy)]
+pub struct At {
+    pub block: i64,
+    pub tx: u32,
+}
+
+/// Runs a DEPLOY transaction's text: `ATTACH TABLE …`, `DETACH TABLE …` or SQL statements. Returns the number of tables or
+/// statements. The caller's subtransaction undoes all of it when one fails.
+pub fn run(role: Role, sql: &str, at: At) -> Outcome {
+    if attach::is_command(sql) {
+        return attach::deploy(sql, at);
+    }
+    let definitions = parse_definitions(sql)?;
+    if definitions.is_empty() {
+        return Err(PgError::new(b"42601", "transaction contains no statement"));
+    }
+    if definitions.len() > STATEMENTS_MAX {
+        return Err(PgError::new(
+            b"54000",
+            format!(
+                "{} statements, at most {STATEMENTS_MAX} are allowed in a DEPLOY transaction",
+                definitions.len()
+            ),
+        ));
+    }
+    if let Some(error) = definitions.iter().find_map(refusal) {
+        return Err(with_reason(error));
+    }
+    determinism::before_transaction();
+    for definition in &definitions {
+        run_one(role, definition, at).map_err(with_reason)?;
+    }
+    attempt(|| query("SELECT chainify_ledger.refresh_definitions()", &[], |_| ()))?;
+    Ok(definitions.len() as u64)
+}
+
+/// An outcome keeps the message alone, so the reason goes there.
+fn with_reason(mut error: PgError) -> PgError {
+    let ours = matches!(
+        error.sqlstate.as_str(),
+        "CH003" | "CH004" | "CH005" | "CH006"
+    );
+    if let Some(detail) = error.detail.take_if(|_| ours) {
+        error.message = format!("{}: {detail}", error.message);
+    }
+    error
+}
+
+fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
+    let targets = role.run(|| definition.targets())?;
+    let mut targets: Vec<Address> = targets.into_iter().map(whole).collect();
+    for target in &targets {
+        check_under_ledger(*target)?;
+    }
+    MADE.take();
+    STARTED.set(false);
+    role.run(|| session::with(Mode::Deploy, || definition.run()))?;
+    let made = MADE.take();
+    targets.retain(|target| !made.contains(target));
+    if definition.kind == Kind::Comment {
+        return Ok(()); // decides nothing
+    }
+    follow(definition, &made, &targets, at)
+}
+
+/// The object as the ledger knows it: of an index, a constraint, a policy its table.
+fn whole(part: Address) -> Address {
+    match catalog::table_of(part.class, part.object) {
+        Some((table, _)) => Address {
+            class: catalog::RELATIONS,
+            object: table,
+        },
+        None => part,
+    }
+}
+
+/// Only what every organisation has the same can be changed in every organisation.
+fn check_under_ledger(target: Address) -> Result<(), PgError> {
+    if target.class == catalog::RELATIONS && tables::owner(target.object).is_some() {
+        return Ok(());
+    }
+    let mut known = false;
+    let sql = "SELECT true FROM chainify_ledger.definition WHERE class = $1 AND object = $2";
+    query(sql, &[cell(target.class), cell(target.object)], |_| {
+        known = true
+    });
+    if known {
+        return Ok(());
+    }
+    let mut name = String::new();
+    let sql = "SELECT type || ' ' || identity FROM pg_catalog.pg_identify_object($1, $2, 0)";
+    query(sql, &[cell(target.class), cell(target.object)], |row| {
+        name = row.get::<String>(1).unwrap_or_default()
+    });
+    let error = PgError::new(b"CH004", format!("{name} is not on the ledger"));
+    Err(error
+        .detail("A DEPLOY transaction changes what it or an earlier one made, and tables on the ledger: what else a database holds differs between organisations."))
+}
+
+fn follow(
+    definition: &Definition,
+    made: &[Address],
+    targets: &[Address],
+    at: At,
+) -> Result<(), PgError> {
+    let classes = |list: &[Address]| list.iter().map(|a| a.class).collect::<Vec<Oid>>();
+    let objects = |list: &[Address]| list.iter().map(|a| a.object).collect::<Vec<Oid>>();
+    let args = [
+        cell(classes(made)),
+        cell(objects(made)),
+        cell(classes(targets)),
+        cell(objects(targets)),
+        cell(definition.roles.clone()),
+        cell(at.block),
+        cell(at.tx as i32),
+    ];
+    let sql = "SELECT chainify_ledger.follow($1, $2, $3, $4, $5, $6, $7)";
+    attempt(|| query(sql, &args, |_| ())).map(drop)
+}
+
+/// A DDL event of the statement being run (guard.rs): notes what it makes.
+pub fn note(event: Ddl) {
+    if event.change != Change::Create || event.internal {
+        return;
+    }
+    let made = Address {
+        class: event.class,
+        object: event.object,
+    };
+    // A view replaced by CREATE OR REPLACE has a new rule, and no event of its own.
+    let made = whole(made);
+    MADE.with_borrow_mut(|all| {
+        if !all.contains(&made) {
+            all.push(made);
+        }
+    });
+}
+
+/// `definitions_hash(kinds text[], identities text[], definitions text[])`, see spec/formats.md.
+fn definitions_hash(call: &mut Call) -> Answer {
+    let kinds: Vec<String> = call.required(0, "kinds");
+    let identities: Vec<String> = call.required(1, "identities");
+    let texts: Vec<String> = call.required(2, "definitions");
+    if kinds.len() != texts.len() || identities.len() != texts.len() {
+        PgError::new(b"22023", "arrays are not of one length").raise();
+    }
+    let all = kinds.iter().zip(&identities).zip(&texts);
+    let hash = chainify_codec::definitions(
+        all.map(|((kind, identity), text)| (kind.as_str(), identity.as_str(), text.as_str())),
+    );
+    call.value(&hash[..])
+}
