@@ -124,17 +124,11 @@ BEGIN
     SELECT CASE
             WHEN chainify_ledger.is_local_type(a.atttypid)
                 THEN format('Column "%s" has type %s, whose values mean something else in another database.', a.attname, format_type(a.atttypid, NULL))
-            WHEN a.attidentity <> '' OR EXISTS (SELECT FROM pg_depend p WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
-                                                  AND p.refclassid = 'pg_class'::regclass
-                                                  AND (SELECT s.relkind FROM pg_class s WHERE s.oid = p.refobjid) = 'S')
-                THEN format('Column "%s" takes its values from a sequence, which the ledger does not keep yet.', a.attname)
             ELSE format('Column "%s" has a name of the history''s own columns.', a.attname) END
-    INTO found FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    INTO found FROM pg_attribute a
     WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
-      AND (chainify_ledger.is_local_type(a.atttypid) OR a.attidentity <> ''
-           OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash') OR a.attname LIKE '\_dropped\_%'
-           OR EXISTS (SELECT FROM pg_depend p JOIN pg_class s ON s.oid = p.refobjid AND s.relkind = 'S'
-                      WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass))
+      AND (chainify_ledger.is_local_type(a.atttypid) OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash')
+           OR a.attname LIKE '\_dropped\_%')
     ORDER BY a.attnum LIMIT 1;
     RETURN found;
 END

@@ -244,6 +244,13 @@ BEGIN
                             > chainify_ledger.lost_columns_max() THEN
         obstacle := format('More than %s of its columns were dropped or changed their type.', chainify_ledger.lost_columns_max());
     END IF;
+    obstacle := coalesce(obstacle, (
+        SELECT format('Column "%s" would draw from a sequence for the rows that are there, in the order in which they are stored.', k.name)
+        FROM chainify_ledger.new_columns(version) k JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = k.attnum
+        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE a.attidentity <> '' OR EXISTS (SELECT FROM pg_depend p JOIN pg_class s ON s.oid = p.refobjid AND s.relkind = 'S'
+                                              WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass)
+        ORDER BY k.attnum LIMIT 1));
     IF obstacle IS NOT NULL THEN
         PERFORM chainify_ledger.refuse_table(full_name, obstacle);
     END IF;

@@ -67,6 +67,11 @@ SELECT * FROM test.verdicts('UPDATE account SET balance = amount FROM entry WHER
     'INSERT INTO account SELECT account, ''x'', amount FROM entry ON CONFLICT DO NOTHING', 'INSERT INTO account SELECT account, ''x'', amount FROM entry ORDER BY account, n ON CONFLICT DO NOTHING', 'INSERT INTO account VALUES (1, ''a'', 1), (1, ''b'', 1) ON CONFLICT DO NOTHING', 'INSERT INTO account SELECT account, ''x'', amount FROM entry',
     'UPDATE account SET rate = random()', 'UPDATE account SET rate = random() WHERE id = 1', 'UPDATE account SET tag = chainify.uuid()', 'DELETE FROM account WHERE random() < 0.5', 'INSERT INTO account (id, owner, balance, tag) SELECT n, ''x'', 0, chainify.uuid() FROM entry', 'INSERT INTO account (id, owner, balance, tag) SELECT n, ''x'', 0, chainify.uuid() FROM entry ORDER BY account, n', 'INSERT INTO account (id, owner, balance, rate) SELECT g, ''x'', 0, random() FROM generate_series(10, 12) g', 'INSERT INTO account (id, owner, balance, tag) VALUES (20, ''x'', 0, chainify.uuid()), (21, ''y'', 0, chainify.uuid())');
 
+-- what is drawn before rows are put in order, or once for each row that is not returned; and as often as a join likes
+SELECT * FROM test.verdicts('SELECT sum(random()) FROM account', 'SELECT sum(random()) FROM generate_series(1, 3)', 'SELECT id FROM account ORDER BY random(), id', 'SELECT id FROM account ORDER BY id, random() LIMIT 1', 'SELECT DISTINCT id, random() FROM account ORDER BY id, 2', 'SELECT random() FROM account GROUP BY id, random() ORDER BY id',
+    'UPDATE account SET rate = 1 WHERE id = 1 AND random() > 0', 'UPDATE account SET rate = random() WHERE id = 1', 'SELECT random() FROM account ORDER BY id', 'SELECT random() WHERE random() > 0.5', 'SELECT * FROM account, (SELECT random()) r', 'SELECT * FROM (SELECT random()) r', 'WITH r AS (SELECT random() r) SELECT * FROM account, r', 'WITH r AS (SELECT random() r) SELECT r, random() FROM r',
+    'SELECT max(random()) OVER (ORDER BY id) FROM account ORDER BY id');
+
 -- functions of users
 CREATE FUNCTION late() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT clock_timestamp()';
 CREATE FUNCTION late_atomic() RETURNS timestamptz LANGUAGE sql VOLATILE BEGIN ATOMIC SELECT clock_timestamp(); END;
@@ -80,6 +85,10 @@ CREATE FUNCTION foreign_code() RETURNS int LANGUAGE internal AS 'pg_backend_pid'
 CREATE FUNCTION pays(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE account SET balance = balance - 1 WHERE id = i; RETURN i; END $$;
 SELECT tx, ok, sqlstate, message FROM test.run('UPDATE account SET seen = late() WHERE id = 1', 'UPDATE account SET seen = late_atomic() WHERE id = 1', 'UPDATE account SET seen = late_assigned() WHERE id = 1', 'UPDATE account SET seen = late_dynamic() WHERE id = 1',
     'SELECT first_found()', 'SELECT loops()', 'SELECT loops_in_order()', 'SELECT * FROM rows_of()', 'SELECT foreign_code()', 'SELECT pays(1)', 'SELECT pays(id) FROM account', 'SELECT pays(id) FROM account ORDER BY id');
+-- what a call leaves to a default is part of the statement
+CREATE FUNCTION defaulted(i int, t timestamptz DEFAULT clock_timestamp(), u float8 DEFAULT 1) RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RETURN t; END $$;
+SELECT * FROM test.verdicts('SELECT defaulted(1)', 'SELECT defaulted(1, now())', 'SELECT defaulted(i => 1, u => 2)', 'SELECT defaulted(u => 2, i => 1, t => now())', 'SELECT * FROM defaulted(1)', 'SELECT (SELECT defaulted(1))', 'UPDATE account SET seen = defaulted(1) WHERE id = 1');
+SELECT tx, ok, sqlstate, message FROM test.run('SELECT defaulted(1)', 'SELECT defaulted(1, now())');
 -- a plan that this session made outside of a block is checked as well
 CREATE FUNCTION planned() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RETURN clock_timestamp(); END $$;
 SELECT planned() IS NOT NULL;

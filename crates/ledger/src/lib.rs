@@ -14,6 +14,7 @@ mod names;
 pub mod node_messages;
 mod outcomes;
 mod read;
+pub mod sequence;
 mod transaction;
 pub mod vote;
 

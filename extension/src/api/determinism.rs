@@ -2,7 +2,10 @@
 //!
 //! The rules are the same in every organisation and look at nothing but the statement and the definitions it uses, so that a refusal is
 //! an outcome like any other.
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use pgrx::pg_sys::Oid;
 
 use super::determinism_functions::{self as functions, Verdict};
 use super::session::{self, Mode};
@@ -11,6 +14,7 @@ use crate::pg::level::{
     Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window,
 };
 use crate::pg::planning::{self, Watch};
+use crate::pg::{catalog, function_facts};
 
 /// Why a statement is refused, and what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,6 +84,30 @@ fn query(level: &Level, outermost: bool) {
     UNCHECKED_PLANS.set(true);
 }
 
+thread_local! {
+    /// Functions that may be executed, as of a generation of the catalog.
+    static EXECUTABLE: RefCell<(u64, BTreeSet<u32>)> = const { RefCell::new((0, BTreeSet::new())) };
+}
+
+/// Raises CH006 for a function that a client's transaction must not run, wherever the call stands.
+pub fn execution(function: Oid) {
+    let generation = catalog::generation();
+    let known = EXECUTABLE.with_borrow_mut(|(of, known)| {
+        if *of != generation {
+            (*of, *known) = (generation, BTreeSet::new());
+        }
+        known.contains(&function.to_u32())
+    });
+    if known {
+        return;
+    }
+    let facts = function_facts::function(function);
+    if let Some(finding) = functions::execution_finding(&facts) {
+        finding.error().raise();
+    }
+    EXECUTABLE.with_borrow_mut(|(_, known)| known.insert(function.to_u32()));
+}
+
 /// Everything in the statement that is refused; `in_function`: its caller takes the rows one by one.
 pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -105,7 +133,7 @@ fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>) {
         found.extend(functions::finding(&call.function));
     }
     found.extend(level.constructs.iter().map(construct));
-    draws(level, level, found);
+    draws(level, found);
     limit(level, place, found);
     if let Distinct::On(_) = level.distinct {
         ordered(level, "DISTINCT ON", found);
@@ -308,40 +336,62 @@ fn order_sensitive_in_window(function: &Function, window: &Window) -> bool {
     order_sensitive(function) || window.counts_rows
 }
 
-/// Values drawn anew at each call depend on the order of the calls.
-fn draws(at: &Level, level: &Level, found: &mut Vec<Finding>) {
+/// Values drawn anew at each call depend on the number and the order of the calls. Both follow from the statement where a call is made once
+/// at most, or once for each row that is returned, in a total order which it does not enter itself.
+fn draws(level: &Level, found: &mut Vec<Finding>) {
+    let one_row = level.one_row();
+    let rows_in_order = !matches!(level.command, Command::Update | Command::Delete)
+        && matches!(level.distinct, Distinct::No)
+        && !level.sort.iter().chain(&level.group).any(|t| t.volatile)
+        && level.ordered();
+    let once = level.sources.iter().all(|s| s.one_row);
     for call in &level.calls {
-        let what = match functions::verdict(&call.function) {
-            Verdict::Draws => "It is drawn once per row, in the order in which rows are stored, which differs between organisations.",
-            Verdict::Runs if call.function.volatile => "It may have effects, and runs once per row, in the order in which rows are stored, which differs between organisations.",
-            _ => continue,
-        };
-        let own = std::ptr::eq(at, level);
-        let in_order = own
-            && call.in_target
-            && at.command != Command::Update
-            && at.command != Command::Delete
-            && at.ordered();
-        if !(at.one_row() || in_order) {
-            found.push(Finding::new(
-                format!("{}() for several rows", call.function.name),
-                what,
-                if call.function.built_in {
-                    "Restrict the statement to one row, or compute it in a query with ORDER BY over the primary key."
-                } else {
-                    "Restrict the statement to one row, call it from a query with ORDER BY over the primary key, or declare the function STABLE or IMMUTABLE if it is."
-                },
-            ));
+        if !(once || call.in_target && (one_row || rows_in_order)) {
+            found.extend(drawn(&call.function));
         }
     }
+    let drawing = level
+        .inner
+        .iter()
+        .filter(|(_, inner)| draws_within(inner))
+        .count();
     for (place, inner) in &level.inner {
-        if matches!(
-            place,
-            Place::Exists | Place::Array | Place::Expression | Place::Lateral
-        ) {
-            draws(at, inner, found);
+        let fine = match place {
+            Place::From => level.sources.len() == 1,
+            Place::With => {
+                drawing == 1 && !level.calls.iter().any(|c| functions::draws(&c.function))
+            }
+            _ => once,
+        };
+        if !fine {
+            let mut calls = Vec::new();
+            inner.all_calls(&mut calls);
+            found.extend(calls.into_iter().filter_map(drawn));
         }
     }
+}
+
+fn draws_within(level: &Level) -> bool {
+    let mut calls = Vec::new();
+    level.all_calls(&mut calls);
+    calls.into_iter().any(functions::draws)
+}
+
+fn drawn(function: &Function) -> Option<Finding> {
+    let what = match functions::verdict(function) {
+        Verdict::Draws => "It is drawn once per row, in the order in which rows are stored, which differs between organisations.",
+        Verdict::Runs if function.volatile => "It may have effects, and runs once per row, in the order in which rows are stored, which differs between organisations.",
+        _ => return None,
+    };
+    Some(Finding::new(
+        format!("{}() for several rows", function.name),
+        what,
+        if function.built_in || function.on_sequence {
+            "Restrict the statement to one row, or compute it in a query with ORDER BY over the primary key."
+        } else {
+            "Restrict the statement to one row, call it from a query with ORDER BY over the primary key, or declare the function STABLE or IMMUTABLE if it is."
+        },
+    ))
 }
 
 /// What an UPDATE or INSERT leaves to the order of the rows.

@@ -5,8 +5,8 @@ use crate::pg::level::{Function, Language};
 pub const PASS_PARAMETER: &str = "Compute the value before submitting, and pass it as a parameter.";
 pub const SESSION_REASON: &str = "It tells about one session, database or server.";
 pub const SEQUENCE_REASON: &str =
-    "A sequence is not part of the agreed state: it keeps what failed and rolled-back transactions took.";
-pub const SEQUENCE_REWRITE: &str = "Use a key from the application, or chainify.uuid().";
+    "Called from here it would work on the database's own sequence, which is not part of the agreed state.";
+pub const SEQUENCE_REWRITE: &str = "Call it in a statement, not in a constraint or domain.";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -137,7 +137,7 @@ const EXTENSIONS: &[&str] = &[
 ];
 
 pub fn verdict(f: &Function) -> Verdict {
-    if f.name == "chainify.uuid" || (f.built_in && f.name == "random") {
+    if f.on_sequence || f.name == "chainify.uuid" || (f.built_in && f.name == "random") {
         return Verdict::Draws;
     }
     if SUBMITTING.contains(&f.name.as_str()) {
@@ -175,6 +175,28 @@ fn stable_allowed(name: &str) -> bool {
         })
     });
     STABLE.contains(&name) || input_or_output || comparison
+}
+
+/// Whether the number and the order of a function's calls matter.
+pub fn draws(f: &Function) -> bool {
+    match verdict(f) {
+        Verdict::Draws => true,
+        Verdict::Runs => f.volatile,
+        _ => false,
+    }
+}
+
+/// As [`finding`], for a function about to run: aggregates have transition functions of their own, and what is put into a statement
+/// unseen was refused with the statement.
+pub fn execution_finding(f: &Function) -> Option<Finding> {
+    let of_aggregate = f.built_in
+        && ["_transfn", "_finalfn"]
+            .iter()
+            .any(|end| f.name.ends_with(end));
+    if of_aggregate || f.may_be_merged {
+        return None;
+    }
+    finding(f)
 }
 
 /// Why a function is refused; None when it is not.

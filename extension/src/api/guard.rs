@@ -2,7 +2,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
-use super::{deploy, effects, tables};
+use super::{deploy, determinism, effects, sequences, tables};
 use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::relation::{ColumnDef, Lock, Relation};
@@ -20,14 +20,16 @@ static WATCH: Watch = Watch {
     relation,
     utility,
     ddl,
+    function,
 };
 
 /// Installs hooks and callbacks; once, in the postmaster.
 pub fn install() {
     hooks::watch(&WATCH);
     subtransaction::watch(&effects::HOOKS);
+    subtransaction::watch(&sequences::HOOKS);
     catalog::watch_relations();
-    super::determinism::install();
+    determinism::install();
 }
 
 /// Raises CH003 unless the guard is off.
@@ -80,6 +82,9 @@ fn not_on_the_ledger(relation: Oid) -> PgError {
 fn utility(statement: &Utility) {
     match session::mode() {
         // A function may try any command; only TRUNCATE is one of a ledger transaction.
+        Mode::Client { .. } if statement.restarts_sequences => {
+            not_allowed("TRUNCATE ... RESTART IDENTITY").raise()
+        }
         Mode::Client { .. } if !statement.is_truncate => not_allowed(statement.command).raise(),
         // What a function called by a statement of a DEPLOY transaction tries.
         Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
@@ -94,6 +99,13 @@ fn utility(statement: &Utility) {
             statement.locks.iter().for_each(|r| refuse_lock(*r));
         }
         _ => (),
+    }
+}
+
+/// Functions that no query names (of CHECK constraints, domains, indexes, aggregates) come by here alone.
+fn function(function: Oid) {
+    if let Mode::Client { .. } | Mode::Deploy = session::mode() {
+        determinism::execution(function);
     }
 }
 
@@ -170,6 +182,9 @@ fn outside(event: Ddl) {
         (Change::Alter, catalog::SCHEMAS) => refuse_schema_change(event.object),
         (Change::Create | Change::Drop, class) if class != Oid::from(PG_CONSTRAINT) => (),
         (_, class) => refuse_type_change(class, event.object),
+    }
+    if event.class == Oid::from(PG_CLASS) {
+        refuse_ddl(sequences::name_of(event.object));
     }
     if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
         let own = OWN_SCHEMAS.contains(&schema.as_str());

@@ -22,6 +22,7 @@ pub mod plans;
 pub mod repair;
 pub mod rows;
 pub mod seal;
+pub mod sequences;
 pub mod session;
 pub mod tables;
 pub mod transaction;

@@ -12,6 +12,7 @@ use pgrx::pg_sys::Oid;
 use super::checkpoint;
 use super::effects::{self, Effects, Recorded};
 use super::execute::Request;
+use super::sequences;
 use super::tables::{self, Leaf};
 use super::transaction::Outcome;
 use crate::pg::bulk::BulkInsert;
@@ -52,6 +53,7 @@ pub fn seal(request: &Request, outcomes: &[Outcome]) -> Sealed {
             .then(|| transaction_effects(&changes, &sorted.order, &succeeded()));
         (sorted.root, changes.len() as u32, apart)
     });
+    sequences::follow_ledger();
     let mut bitmap = Outcomes::failed(outcomes.len() as u32);
     for (i, _) in outcomes.iter().enumerate().filter(|(_, o)| o.is_ok()) {
         bitmap.succeed(i as u32);

@@ -9,6 +9,7 @@ use super::deploy::{self, At};
 use super::determinism;
 use super::execute::Request;
 use super::plans;
+use super::sequences;
 use super::session::{self, Mode};
 use crate::pg::block_settings::{seed_random, settings_undone};
 use crate::pg::error::{PgError, SqlState};
@@ -69,11 +70,14 @@ fn dispatch(
             seed_random(&transaction.id);
             seed_uuid(&transaction.id);
             determinism::before_transaction();
-            role.run(|| {
+            sequences::before_transaction();
+            let rows = role.run(|| {
                 session::with(Mode::Client { tx: index }, || {
                     plans::run(role, proposal, as_written)
                 })
-            })
+            })?;
+            sequences::after_transaction(index);
+            Ok(rows)
         }
         Kind::Deploy => {
             let role = client_role(name, "chainify_admin")?;
@@ -83,7 +87,9 @@ fn dispatch(
                 block: request.number,
                 tx: index,
             };
-            deploy::run(role, &proposal.sql, at)
+            let rows = deploy::run(role, &proposal.sql, at)?;
+            sequences::follow_tables(request.number, index);
+            Ok(rows)
         }
         _ => Err(PgError::new(
             b"0A000",

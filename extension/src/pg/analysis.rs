@@ -291,6 +291,7 @@ impl Reader<'_> {
                 id,
                 column,
                 constant: columns_of(node, 0).is_empty() && is_constant(node),
+                volatile: catch_c(|| raw::contain_volatile_functions(node)).or_raise(),
                 identical: is_identical(pg_sys::exprType(node), pg_sys::exprTypmod(node)),
                 local_collation: super::collation::local(collation),
             }
@@ -445,8 +446,13 @@ impl Reader<'_> {
                     });
                 }
             }
+            let names_sequence = names_sequence(node);
+            // The arguments of an aggregate are computed for rows that are not returned.
+            let at = if aggregate { ELSEWHERE } else { at };
             for child in children(node) {
-                self.expression(child, at);
+                if !(names_sequence && is(child, T_Const)) {
+                    self.expression(child, at);
+                }
             }
         }
     }
@@ -516,6 +522,15 @@ impl Reader<'_> {
                 }
             }
         }
+    }
+}
+
+/// Whether a node is a call of one of the ledger's own functions on sequences: their names stand for agreed state.
+unsafe fn names_sequence(node: NodeAt) -> bool {
+    // SAFETY: the tag says which structure follows.
+    unsafe {
+        is(node, T_FuncExpr)
+            && function(node.cast::<pg_sys::FuncExpr>().as_ref().funcid).on_sequence
     }
 }
 

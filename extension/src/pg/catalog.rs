@@ -27,6 +27,25 @@ pub fn relation_named(schema: &str, name: &str) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
+/// The function of this name and these argument types; invalid when there is none.
+pub fn function_named(schema: &CStr, name: &CStr, types: &[pg_sys::Oid]) -> pg_sys::Oid {
+    // SAFETY: catalog look-ups by C strings and a vector of oids, which are copied or read at once.
+    unsafe {
+        let namespace = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+        if namespace == pg_sys::InvalidOid {
+            return namespace;
+        }
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32,
+            pg_sys::Anum_pg_proc_oid as i16,
+            pg_sys::Datum::from(name.as_ptr()),
+            pg_sys::Datum::from(pg_sys::buildoidvector(types.as_ptr(), types.len() as i32)),
+            pg_sys::Datum::from(namespace),
+            pg_sys::Datum::from(0),
+        )
+    }
+}
+
 /// The partitioned table at the top, when `relation` is a partition.
 pub fn partition_root(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: the list is of oids, the topmost last.

@@ -14,7 +14,7 @@ const SQL_LANGUAGE: u32 = 14;
 const PG_PROC: u32 = 1255;
 
 /// Raises 42883 when there is no such function (any more).
-pub(super) fn function(oid: pg_sys::Oid) -> Rc<Function> {
+pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
     // SAFETY: the tuple is a row of pg_proc and is read before it is released; names are C strings.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
@@ -44,8 +44,19 @@ pub(super) fn function(oid: pg_sys::Oid) -> Rc<Function> {
         let plain = name_text(&form.proname);
         let language = text(pg_sys::get_language_name(form.prolang, true));
         let extension = pg_sys::getExtensionOfObject(PG_PROC.into(), oid);
+        let on_sequence = schema == "chainify_ledger"
+            && matches!(
+                plain.as_str(),
+                "nextval" | "next_identity" | "currval" | "lastval" | "setval"
+            );
+        let plain = if on_sequence {
+            plain.replace("next_identity", "nextval")
+        } else {
+            plain
+        };
         let facts = Function {
-            name: if built_in {
+            on_sequence,
+            name: if built_in || on_sequence {
                 plain
             } else {
                 format!("{schema}.{plain}")

@@ -43,6 +43,8 @@ pub struct Utility<'a> {
     pub is_truncate: bool,
     /// A step of a statement that came by already.
     pub part_of_another: bool,
+    /// TRUNCATE ... RESTART IDENTITY.
+    pub restarts_sequences: bool,
     /// The table of an ALTER TABLE. Not every kind of it has a DDL event.
     pub alters: Option<pg_sys::Oid>,
     /// Of LOCK in a mode that keeps writers out: the tables and views named.
@@ -57,6 +59,8 @@ pub struct Watch {
     pub utility: fn(&Utility),
     /// For every change of an object.
     pub ddl: fn(Ddl),
+    /// For every function that an expression is about to call, once per expression, whoever runs it.
+    pub function: fn(pg_sys::Oid),
     /// Whether `relation` and `utility` want to be called now; asked first, because it is asked for every statement.
     pub wanted: fn() -> bool,
 }
@@ -183,6 +187,8 @@ unsafe extern "C-unwind" fn on_utility(
                     is_truncate: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt,
                     part_of_another: context
                         == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_SUBCOMMAND,
+                    restarts_sequences: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt
+                        && (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
                     alters: altered_table(node),
                     locks: locked_tables(node),
                 });
@@ -263,6 +269,12 @@ unsafe extern "C-unwind" fn on_ddl(
                     Change::Drop
                 }
                 OAT_TRUNCATE => Change::Truncate,
+                OAT_FUNCTION_EXECUTE => {
+                    if let Some(watch) = WATCH.get() {
+                        (watch.function)(object);
+                    }
+                    return;
+                }
                 _ => return,
             };
             if let Some(watch) = WATCH.get() {

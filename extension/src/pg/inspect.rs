@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use super::access::template;
 use super::analysis::{describe, elements};
+use super::complete::complete;
 use super::error::{catch_c, PgError};
 use super::level::Level;
 use super::spi::c_string;
@@ -65,7 +66,13 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
                         template.widen("it is no query");
                     }
                     Ok(Found {
-                        levels: queries.into_iter().map(|q| describe(q)).collect(),
+                        levels: queries
+                            .into_iter()
+                            .map(|q| {
+                                complete(q.as_ptr().cast());
+                                describe(q)
+                            })
+                            .collect(),
                         template,
                     })
                 }

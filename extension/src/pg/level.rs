@@ -20,6 +20,8 @@ pub struct Term {
     pub column: Option<Column>,
     /// The same for every row of the level.
     pub constant: bool,
+    /// Computed anew, perhaps to something else, each time.
+    pub volatile: bool,
     /// Values that compare as equal are the same bytes.
     pub identical: bool,
     /// The collation, when its order depends on the machine.
@@ -77,6 +79,8 @@ pub struct Function {
     pub takes_xid: bool,
     /// A set-returning SQL function whose text PostgreSQL may put into the query that calls it.
     pub may_be_merged: bool,
+    /// One of the ledger's own, which stand for nextval() and its like.
+    pub on_sequence: bool,
 }
 
 #[derive(Debug)]
@@ -196,6 +200,14 @@ impl Level {
             ignores_conflicts: false,
             returning: false,
         }
+    }
+
+    /// The functions called here and in the levels within.
+    pub fn all_calls<'l>(&'l self, calls: &mut Vec<&'l Function>) {
+        calls.extend(self.calls.iter().map(|call| &*call.function));
+        self.inner
+            .iter()
+            .for_each(|(_, inner)| inner.all_calls(calls));
     }
 
     fn groups(&self) -> bool {

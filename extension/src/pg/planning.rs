@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use super::analysis::describe;
+use super::complete::complete;
 use super::error::enter;
 use super::function_facts::is_sql;
 use super::level::Level;
@@ -76,12 +77,13 @@ unsafe extern "C-unwind" fn on_plan(
     options: c_int,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the arguments are passed on as they came; the query is as the rewriter left it.
+    // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's to change.
     unsafe {
         enter(|| {
             let outermost = OUTERMOST.replace(false);
             let watch = WATCH.get().filter(|w| (w.wanted)());
             if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
+                complete(query.as_ptr().cast());
                 (watch.query)(&describe(query), outermost);
             }
         });

@@ -126,14 +126,18 @@ impl Prepared {
     }
 
     /// Which of the parameters from `first` on, counted from 0, mean something else than a literal in their place: an
-    /// interval, whose literal is read with the qualifier of its column, and what a cast may refuse.
+    /// interval, whose literal is read with the qualifier of its column, the name of a sequence, and what a cast may refuse.
     pub fn unlike_literals(&self, first: usize) -> Result<Vec<usize>, PgError> {
         let mut cast = Vec::new();
         for plan in &self.plans {
             plan.cast_parameters(&mut cast)?;
         }
-        let differs =
-            |at: &usize| cast.contains(&(*at as i32 + 1)) || self.parameters[*at].is_interval();
+        let differs = |at: &usize| {
+            let parameter = &self.parameters[*at];
+            cast.contains(&(*at as i32 + 1))
+                || parameter.is_interval()
+                || parameter.oid == pg_sys::REGCLASSOID
+        };
         Ok((first..self.parameters.len()).filter(differs).collect())
     }
 }

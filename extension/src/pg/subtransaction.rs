@@ -44,9 +44,15 @@ fn each(f: impl Fn(&Hooks)) {
     HOOKS.with_borrow(|hooks| hooks.iter().for_each(|h| f(h)));
 }
 
-/// Once, while the library is loaded. The hooks must not raise.
+/// While the library is loaded. The hooks must not raise.
 pub fn watch(hooks: &'static Hooks) {
-    HOOKS.with_borrow_mut(|all| all.push(hooks));
+    let first = HOOKS.with_borrow_mut(|all| {
+        all.push(hooks);
+        all.len() == 1
+    });
+    if !first {
+        return;
+    }
     // SAFETY: the callbacks are static functions; they are registered once.
     unsafe {
         pg_sys::RegisterSubXactCallback(Some(on_subtransaction), std::ptr::null_mut());

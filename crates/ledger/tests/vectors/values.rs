@@ -202,6 +202,10 @@ pub(crate) fn rows() -> Vec<Json> {
         json!({ "name": "the first row in another table", "table": "public.tt", "columns": pair("at", "b") }),
         json!({ "name": "column 2 NULL, name unquoted", "table": "Sales.Öl \"x\"", "columns": [
             column(1, json!({ "integer": "42" })), column(3, json!({ "numeric": "10.50" }))] }),
+        json!({ "name": "a sequence", "table": "chainify_ledger.sequence", "columns": [
+            column(1, json!({ "text": "public.account_id_seq" })), column(2, json!({ "integer": "7" })),
+            column(3, json!({ "boolean": true })), column(4, json!({ "integer": "1" })), column(5, json!({ "integer": "1" })),
+            column(6, json!({ "integer": "2147483647" })), column(7, json!({ "boolean": false }))] }),
     ];
     inputs.into_iter().map(row_case).collect()
 }

@@ -1,0 +1,122 @@
+//! A sequence as part of the agreed state: what it gives next follows from its row in the ledger alone.
+
+/// A sequence with its definition, as in `chainify_ledger.sequence`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The value given last, or the one to give first.
+    pub last_value: i64,
+    /// Whether `last_value` has been given.
+    pub called: bool,
+    /// Never 0.
+    pub increment: i64,
+    /// No value is below.
+    pub minimum: i64,
+    /// No value is above.
+    pub maximum: i64,
+    /// Begins anew at the other bound instead of ending.
+    pub cycle: bool,
+}
+
+/// Why a sequence gives no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// It ascends and stands at this maximum.
+    Maximum(i64),
+    /// It descends and stands at this minimum.
+    Minimum(i64),
+}
+
+impl Sequence {
+    /// The next value, as nextval() of PostgreSQL gives it.
+    pub fn draw(&mut self) -> Result<i64, Spent> {
+        if self.called {
+            self.last_value = self.following()?;
+        }
+        self.called = true;
+        Ok(self.last_value)
+    }
+
+    fn following(&self) -> Result<i64, Spent> {
+        let within = |value: &i64| (self.minimum..=self.maximum).contains(value);
+        match self.last_value.checked_add(self.increment).filter(within) {
+            Some(value) => Ok(value),
+            None if self.increment > 0 && self.cycle => Ok(self.minimum),
+            None if self.increment > 0 => Err(Spent::Maximum(self.maximum)),
+            None if self.cycle => Ok(self.maximum),
+            None => Err(Spent::Minimum(self.minimum)),
+        }
+    }
+
+    /// Makes `value` the one given last, or the next one when not `called`. `false`, and nothing changes, beyond the bounds.
+    #[must_use]
+    pub fn set(&mut self, value: i64, called: bool) -> bool {
+        let within = (self.minimum..=self.maximum).contains(&value);
+        if within {
+            (self.last_value, self.called) = (value, called);
+        }
+        within
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASCENDING: Sequence =
+        Sequence { last_value: 1, called: false, increment: 1, minimum: 1, maximum: 3, cycle: false };
+
+    fn drawn(mut sequence: Sequence, count: usize) -> Vec<Result<i64, Spent>> {
+        (0..count).map(|_| sequence.draw()).collect()
+    }
+
+    #[test]
+    fn gives_the_first_value_first_and_ends_at_the_maximum() {
+        assert_eq!(drawn(ASCENDING, 5), [Ok(1), Ok(2), Ok(3), Err(Spent::Maximum(3)), Err(Spent::Maximum(3))]);
+    }
+
+    #[test]
+    fn begins_anew_at_the_other_bound_when_it_cycles() {
+        let cycling = Sequence { cycle: true, ..ASCENDING };
+        assert_eq!(drawn(cycling, 4), [Ok(1), Ok(2), Ok(3), Ok(1)]);
+        let descending = Sequence { last_value: 2, increment: -2, minimum: -3, maximum: 2, ..cycling };
+        assert_eq!(drawn(descending, 4), [Ok(2), Ok(0), Ok(-2), Ok(2)]);
+    }
+
+    #[test]
+    fn descends_to_the_minimum() {
+        let descending = Sequence { last_value: -1, increment: -1, minimum: -2, maximum: -1, ..ASCENDING };
+        assert_eq!(drawn(descending, 3), [Ok(-1), Ok(-2), Err(Spent::Minimum(-2))]);
+    }
+
+    #[test]
+    fn set_keeps_to_the_bounds() {
+        let mut sequence = ASCENDING;
+        assert!(sequence.set(3, false));
+        assert_eq!(sequence.draw(), Ok(3));
+        assert!(!sequence.set(4, true) && !sequence.set(0, true));
+        assert_eq!(sequence.last_value, 3);
+    }
+
+    /// Every step of every small definition, and of those at the ends of i64, against arithmetic that cannot overflow.
+    #[test]
+    fn agrees_with_wide_arithmetic() {
+        let ends = [i64::MIN, i64::MIN + 1, -3, -1, 0, 2, 5, i64::MAX - 1, i64::MAX];
+        for (minimum, maximum) in ends.iter().flat_map(|a| ends.map(|b| (*a, b))).filter(|(a, b)| a < b) {
+            for increment in ends.into_iter().filter(|i| *i != 0) {
+                for last_value in ends.into_iter().filter(|v| (minimum..=maximum).contains(v)) {
+                    for cycle in [false, true] {
+                        let mut sequence = Sequence { last_value, called: true, increment, minimum, maximum, cycle };
+                        let wide = i128::from(last_value) + i128::from(increment);
+                        let expected = match i64::try_from(wide).ok().filter(|v| (minimum..=maximum).contains(v)) {
+                            Some(value) => Ok(value),
+                            None if cycle => Ok(if increment > 0 { minimum } else { maximum }),
+                            None if increment > 0 => Err(Spent::Maximum(maximum)),
+                            None => Err(Spent::Minimum(minimum)),
+                        };
+                        assert_eq!(sequence.draw(), expected, "{sequence:?}");
+                    }
+                }
+            }
+        }
+    }
+}

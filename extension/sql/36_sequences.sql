@@ -1,0 +1,89 @@
+-- Sequences of the ledger (api/sequences.rs): a ledger table of the ledger's own keeps what each stands at, so that blocks agree on it, it
+-- is undone with what drew from it, and history, verification and repair know it. The sequences of the database only follow.
+
+CREATE TABLE chainify_ledger.sequence (
+    name       text PRIMARY KEY,             -- schema.name, unquoted
+    last_value bigint NOT NULL,
+    called     boolean NOT NULL,             -- whether last_value was given
+    increment  bigint NOT NULL,
+    minimum    bigint NOT NULL,
+    maximum    bigint NOT NULL,
+    cycle      boolean NOT NULL
+);
+
+-- Which sequences of this database those are. Local: object numbers differ between organisations.
+CREATE TABLE chainify_ledger.sequence_here (
+    name     text PRIMARY KEY,
+    relation oid NOT NULL UNIQUE,
+    alone    boolean NOT NULL DEFAULT false  -- on the ledger for itself, not for the columns that use it
+);
+
+-- Sequences that columns of ledger tables own or take their values from.
+CREATE FUNCTION chainify_ledger.sequences_used() RETURNS SETOF oid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH holders (relation) AS (
+        SELECT relation FROM chainify_ledger.ledger_table WHERE detached_at IS NULL
+        UNION
+        SELECT p.relid FROM chainify_ledger.ledger_table t, pg_partition_tree(t.relation) p WHERE t.detached_at IS NULL
+    )
+    SELECT s.oid FROM pg_class s WHERE s.relkind = 'S' AND (
+        EXISTS (SELECT FROM pg_depend d JOIN holders h ON h.relation = d.refobjid
+                WHERE d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i'))
+        OR EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef a ON a.oid = d.objid JOIN holders h ON h.relation = a.adrelid
+                   WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid))
+$$;
+
+-- What the sequences say that are not on the ledger yet and should be, by name.
+CREATE FUNCTION chainify_ledger.sequences_new()
+    RETURNS TABLE (relation oid, name text, last_value bigint, called boolean, increment bigint, minimum bigint, maximum bigint, cycle boolean)
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    FOR relation, name, increment, minimum, maximum, cycle IN
+        SELECT c.oid, n.nspname || '.' || c.relname, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle
+        FROM chainify_ledger.sequences_used() u JOIN pg_class c ON c.oid = u JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_sequence s ON s.seqrelid = c.oid
+        WHERE NOT EXISTS (SELECT FROM chainify_ledger.sequence_here h WHERE h.relation = c.oid) ORDER BY n.nspname, c.relname LOOP
+        EXECUTE format('SELECT last_value, is_called FROM %s', relation::regclass) INTO last_value, called;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- Those that nothing on the ledger uses any more, with the database's own, if it is still there.
+CREATE FUNCTION chainify_ledger.sequences_old() RETURNS TABLE (name text, relation oid)
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT h.name, c.oid FROM chainify_ledger.sequence_here h LEFT JOIN pg_class c ON c.oid = h.relation
+    WHERE c.oid IS NULL OR (NOT h.alone AND c.oid NOT IN (SELECT chainify_ledger.sequences_used())) ORDER BY h.name COLLATE "C"
+$$;
+
+-- The first sequence puts the table above on the ledger, empty, and there it stays: as if before the transaction, whose changes come after.
+CREATE FUNCTION chainify_ledger.attach_sequences(at_block bigint, at_tx integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = 'chainify_ledger.sequence'::regclass AND detached_at IS NULL) THEN
+        PERFORM chainify_ledger.attach_one('chainify_ledger.sequence', 'chainify_ledger', 'sequence', at_block, at_tx - 1);
+        PERFORM chainify_ledger.announce_tables();
+    END IF;
+END
+$$;
+
+-- In place of PostgreSQL's functions of these names in statements of the ledger. Outside of a block they do what those do.
+CREATE FUNCTION chainify_ledger.nextval(regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_nextval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION chainify_ledger.next_identity(regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_next_identity' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION chainify_ledger.currval(regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_currval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION chainify_ledger.lastval() RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_lastval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION chainify_ledger.setval(regclass, bigint) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_setval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION chainify_ledger.setval(regclass, bigint, boolean) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_setval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+REVOKE ALL ON FUNCTION chainify_ledger.sequences_used, chainify_ledger.sequences_new, chainify_ledger.sequences_old,
+    chainify_ledger.attach_sequences FROM PUBLIC;
+
+CREATE VIEW chainify.sequences AS
+SELECT name, last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence;
+GRANT SELECT ON chainify.sequences TO chainify_reader, chainify_client;
