@@ -171,13 +171,13 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 	if err != nil {
 		return &abci.ResponseCheckTx{Code: order.CodeOf(err), Log: err.Error(), Codespace: codespace}, nil
 	}
-	if tx.Bundle() == nil {
+	if tx.Bundle() == nil && !tx.IsPolicy() {
 		return &abci.ResponseCheckTx{Code: order.CodeNotABundle, Log: "an effect certificate comes from a proposer only", Codespace: codespace}, nil
 	}
 	a.mu.RLock() // again: the replay window moves at Commit, and opening took long
 	defer a.mu.RUnlock()
-	if !a.state.Live(tx.Bundle()) {
-		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed", Codespace: codespace}, nil
+	if !a.state.Live(tx) {
+		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed, or the policy change is stale", Codespace: codespace}, nil
 	}
 	return &abci.ResponseCheckTx{}, nil
 }

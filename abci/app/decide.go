@@ -92,6 +92,15 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
+// Consents returns c of all ledger blocks so far, by the first block each holds for.
+func (a *App) Consents() []wire.ConsentFrom {
+	state, err := a.current()
+	if err != nil {
+		return nil
+	}
+	return state.Consents()
+}
+
 // Certificate returns the certificate of ledger block n (Source).
 func (a *App) Certificate(n uint64) (*wire.Certificate, error) { return a.opt.Store.Certificate(n) }
 
@@ -110,7 +119,7 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 		return nil, fmt.Errorf("read ledger block %d: %w", n, err)
 	}
 	return &wire.OrderedBlock{
-		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash, Round: record.Round,
+		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash, Consent: record.Consent, Round: record.Round,
 		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
 		IDs: body.IDs, Transactions: body.Transactions,
 	}, nil
@@ -165,7 +174,8 @@ type Status struct {
 	LastOrdered   uint64         `json:"last_ordered"`
 	LastCertified uint64         `json:"last_certified"`
 	CertifiedHash wire.Hash      `json:"certified_hash"`
-	Consent       int            `json:"consent"`
+	Consent       int            `json:"consent"` // of ledger blocks ordered next
+	Policy        order.Policy   `json:"policy"`
 	Organisations []string       `json:"organisations"`
 	Pending       *PendingStatus `json:"pending"`
 	Evidence      uint64         `json:"evidence"` // conflicting votes seen since the start
@@ -189,7 +199,7 @@ func (a *App) Status() (s Status, ok bool) {
 		return Status{}, false
 	}
 	s = Status{
-		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(),
+		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Policy().Consent, Policy: state.Policy(),
 		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
 	}
 	s.LastCertified, s.CertifiedHash = state.LastCertified()

@@ -34,7 +34,7 @@ func newOpenCache() *openCache {
 	return c
 }
 
-// open is registry.Open. Refusals and certificates are not kept: they are cheap, or met once.
+// open is registry.Open. Refusals, policy changes and certificates are not kept: they are cheap, or met once.
 func (c *openCache) open(registry *order.Registry, raw []byte) (order.Tx, error) {
 	key := sha256.Sum256(raw)
 	c.mu.Lock()

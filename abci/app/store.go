@@ -47,6 +47,7 @@ type ledgerRecord struct {
 	OrderHash     wire.Hash `json:"order_hash"`
 	TxCount       uint32    `json:"tx_count"`
 	Skipped       []uint32  `json:"skipped,omitempty"`
+	Consent       int       `json:"consent"`
 	Round         uint32    `json:"round,omitempty"`
 	Quarantined   []uint32  `json:"quarantined,omitempty"`
 	QuarantineAll bool      `json:"quarantine_all,omitempty"`
@@ -139,7 +140,7 @@ func (s *Store) commitPending(w *writer, after *order.State, result *order.Resul
 	}
 	w.json(numberKey('b', p.Number), &ledgerRecord{
 		Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, TxCount: p.TxCount, Skipped: skipped,
-		Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
+		Consent: p.Consent, Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
 	})
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 func fourOf(t *testing.T) *Core {
 	t.Helper()
-	c, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}, Consent: 3})
+	c, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestMemoryIsBoundedWhateverOthersSend(t *testing.T) {
 		key := wire.Key{Number: 1 + i%3, OrderHash: hash}
 		c.Step(1, VoteSeen{Organisation: "b", Vote: wire.NewEffectsVote(key, "b", hash)})
 		c.Step(1, VoteSeen{Organisation: "stranger", Vote: wire.NewEffectsVote(key, "stranger", hash)})
-		block := &wire.OrderedBlock{Number: 1, Height: 1, OrderHash: hash}
+		block := &wire.OrderedBlock{Consent: 3, Number: 1, Height: 1, OrderHash: hash}
 		for _, a := range c.Step(1, Proposed{Block: block}) {
 			if x, ok := a.(Cancel); ok {
 				c.Step(1, Executed{Key: x.Key, Failure: Cancelled})
@@ -66,7 +66,7 @@ func TestOfTwoVotesOfAnOrganisationTheFirstCounts(t *testing.T) {
 	c := fourOf(t)
 	c.Step(1, Started{})
 	c.Step(1, DatabaseAt{Position: backend.Position{}})
-	block := &wire.OrderedBlock{Number: 1, Height: 1, OrderHash: wire.Hash{1}}
+	block := &wire.OrderedBlock{Consent: 3, Number: 1, Height: 1, OrderHash: wire.Hash{1}}
 	key, good, bad := block.Key(), wire.Hash{7}, wire.Hash{8}
 	c.Step(1, Decided{Height: 1, Ordered: block})
 	c.Step(1, Executed{Key: key, Hash: good})
@@ -85,10 +85,8 @@ func TestOfTwoVotesOfAnOrganisationTheFirstCounts(t *testing.T) {
 
 func TestAConsortiumThatCannotBeIsRefused(t *testing.T) {
 	for _, c := range []Config{
-		{Organisation: "x", Organisations: []string{"a"}, Consent: 1},
-		{Organisation: "a", Organisations: []string{"a"}, Consent: 0},
-		{Organisation: "a", Organisations: []string{"a"}, Consent: 2},
-		{Organisation: "a", Organisations: []string{"a"}, Consent: 1, OpenMaxMS: -1},
+		{Organisation: "x", Organisations: []string{"a"}},
+		{Organisation: "a", Organisations: []string{"a"}, OpenMaxMS: -1},
 	} {
 		if _, err := NewCore(c); err == nil {
 			t.Errorf("%+v is accepted", c)

@@ -28,8 +28,7 @@ const (
 // Config is what a core has to know of its consortium, and its limits.
 type Config struct {
 	Organisation  string
-	Organisations []string // those that vote on effects
-	Consent       int      // how many of them have to agree
+	Organisations []string // those that vote on effects; each block says how many of them have to agree
 	// OrderingOnly: this node has no database; it votes nothing. Its organisation need not be one that votes.
 	OrderingOnly bool
 	OpenMaxMS    int64 // a block open without consent for longer is rolled back; default 5,000
@@ -38,12 +37,8 @@ type Config struct {
 }
 
 func (c Config) check() error {
-	n := len(c.Organisations)
 	if !c.OrderingOnly && !slices.Contains(c.Organisations, c.Organisation) {
 		return fmt.Errorf("organisation %q is not among the consortium's", c.Organisation)
-	}
-	if c.Consent < 1 || c.Consent > n {
-		return fmt.Errorf("consent is %d, want 1 to %d", c.Consent, n)
 	}
 	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 {
 		return errors.New("a limit is negative")
@@ -91,7 +86,7 @@ const (
 // Core is the decision about one organisation's database.
 //
 // Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted for: by a
-// certificate on the chain or, if 3c > 2·organisations, by live votes (those in a certificate that is only proposed count as live).
+// certificate on the chain or, if 3c > 2·organisations for the block's c, by live votes (those in a certificate that is only proposed count as live).
 // Invariant E2: Commit is asked only for a decided block.
 // Invariant E3: of an organisation's votes for one execution the first counts.
 // Invariant E4: at most one operation is under way.

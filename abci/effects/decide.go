@@ -91,7 +91,7 @@ func (c *Core) settle() Action {
 		case agreed:
 			c.deviateFrom(b, hash, o.hash)
 			return c.rollback()
-		case c.cannotWin(o.key, o.hash):
+		case c.cannotWin(b, o.hash):
 			c.deviate(b, o.hash)
 			c.shelved = o.key
 			return c.rollback()

@@ -51,24 +51,26 @@ func (c *Core) ballotOf(k wire.Key) *ballot {
 }
 
 // liveVotesCount: only when two sets of c organisations share more than a third of all may live votes decide (E1).
-func (c *Core) liveVotesCount() bool { return 3*c.cfg.Consent > 2*len(c.cfg.Organisations) }
+func (c *Core) liveVotesCount(b *wire.OrderedBlock) bool {
+	return 3*b.Consent > 2*len(c.cfg.Organisations)
+}
 
 // agreed returns the hash that consent was given to, for a wanted block, when this node knows it (E1).
 func (c *Core) agreed(b *wire.OrderedBlock) (wire.Hash, bool) {
 	if cert := c.certs[b.Number]; cert != nil {
 		return cert.Hash, true
 	}
-	if !c.liveVotesCount() || !c.isDecided(b) {
+	if !c.liveVotesCount(b) || !c.isDecided(b) {
 		return wire.Hash{}, false
 	}
 	if p := c.proof; p != nil && p.Number == b.Number && p.Round == b.Round {
 		return p.Hash, true
 	}
 	key := b.Key()
-	if own := c.ballotOf(key); own != nil && !own.stuck && c.agreeing(key, own.hash) >= c.cfg.Consent {
+	if own := c.ballotOf(key); own != nil && !own.stuck && c.agreeing(key, own.hash) >= b.Consent {
 		return own.hash, true
 	}
-	if o := c.open; o != nil && o.key == key && c.agreeing(key, o.hash) >= c.cfg.Consent {
+	if o := c.open; o != nil && o.key == key && c.agreeing(key, o.hash) >= b.Consent {
 		return o.hash, true
 	}
 	return wire.Hash{}, false
@@ -81,9 +83,9 @@ func (c *Core) agreeing(k wire.Key, hash wire.Hash) int {
 }
 
 // cannotWin: so many votes differ from hash that c can no longer come together.
-func (c *Core) cannotWin(k wire.Key, hash wire.Hash) bool {
-	_, others := c.count(k, hash)
-	return len(c.cfg.Organisations)-others < c.cfg.Consent
+func (c *Core) cannotWin(b *wire.OrderedBlock, hash wire.Hash) bool {
+	_, others := c.count(b.Key(), hash)
+	return len(c.cfg.Organisations)-others < b.Consent
 }
 
 func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {

@@ -50,7 +50,7 @@ type transcript struct {
 }
 
 func play(t *testing.T, text string) string {
-	core, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}, Consent: 3})
+	core, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (p *transcript) block(word string) *wire.OrderedBlock {
 		return nil
 	}
 	parts := strings.Split(word, "/")
-	b := &wire.OrderedBlock{Number: p.number(parts[0][:1]), OrderHash: p.hash(parts[0][1:])}
+	b := &wire.OrderedBlock{Consent: 3, Number: p.number(parts[0][:1]), OrderHash: p.hash(parts[0][1:])}
 	b.Height = int64(2*b.Number - 1)
 	if len(parts) > 1 {
 		b.Round = uint32(p.number(parts[1]))

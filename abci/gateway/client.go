@@ -100,6 +100,12 @@ func (c *Client) Wait(ctx context.Context, timeoutMS uint32, ids ...[]byte) ([]*
 	return r.GetWait().GetOutcomes(), nil
 }
 
+// ChangePolicy hands an approved change to the order.
+func (c *Client) ChangePolicy(ctx context.Context, change *wire.SignedPolicyChange) error {
+	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Policy{Policy: &wire.PolicyRequest{Change: change}}})
+	return err
+}
+
 // Status asks the node how it stands.
 func (c *Client) Status(ctx context.Context) (*wire.StatusResponse, error) {
 	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}})

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ type StatusSource func(ctx context.Context) *wire.StatusResponse
 type Handler struct {
 	Gateway *Gateway
 	Status  StatusSource
+	// ChangePolicy hands an encoded OrderedTx with a policy change to the order's mempool. nil: refused.
+	ChangePolicy func(ctx context.Context, ordered []byte) error
 }
 
 func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeResponse {
@@ -27,8 +30,10 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 		return h.wait(ctx, r.Request, body.Wait)
 	case *wire.NodeRequest_Status:
 		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Status{Status: h.Status(ctx)}}
+	case *wire.NodeRequest_Policy:
+		return h.changePolicy(ctx, r.Request, body.Policy.GetChange())
 	default:
-		return errorResponse(r.Request, malformed("body: none of submit, wait, status"))
+		return errorResponse(r.Request, malformed("body: none of submit, wait, status, policy"))
 	}
 }
 
@@ -65,6 +70,26 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 		}
 	}
 	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: out}}
+}
+
+// changePolicy hands a change to the order. Who sends it does not matter: it stands by the organisations' signatures.
+func (h *Handler) changePolicy(ctx context.Context, request uint64, change *wire.SignedPolicyChange) *wire.NodeResponse {
+	if h.ChangePolicy == nil {
+		return errorResponse(request, malformed("body: this node takes no policy change"))
+	}
+	err := h.ChangePolicy(ctx, wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Policy{Policy: change}}))
+	var rejected *RejectedError
+	switch {
+	case err == nil, errors.Is(err, ErrKnown):
+		return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Policy{Policy: &wire.PolicyResponse{}}}
+	case errors.As(err, &rejected):
+		return errorResponse(request, &Error{
+			SQLState: StateRefused, Message: "the order refuses the policy change", Detail: rejected.Log + ".",
+			Hint: "\"chainify status --json\" shows how many changes there were; the next one's sequence is one more.",
+		})
+	default:
+		return errorResponse(request, &Error{SQLState: StateCannotOrder, Message: "the node cannot order the policy change now", Detail: err.Error() + ".", Hint: "Retry later."})
+	}
 }
 
 func errorResponse(request uint64, err error) *wire.NodeResponse {

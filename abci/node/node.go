@@ -116,7 +116,7 @@ func (n *node) assemble() error {
 	}
 	n.effects, err = effects.New(effects.Options{
 		Config: effects.Config{
-			Organisation: n.opt.Config.Organisation, Organisations: n.registry.Organisations(), Consent: n.registry.Consent(),
+			Organisation: n.opt.Config.Organisation, Organisations: n.registry.Organisations(),
 			OpenMaxMS: time.Duration(n.opt.Config.Effects.OpenMax).Milliseconds(),
 		},
 		Backend: n.backend, Outcomes: n.gateway, Logger: n.log.With("part", "effects"),
@@ -175,6 +175,7 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation,
 		Validators: n.doc.validators(), Consent: n.registry.Consent(), StuckAfter: time.Duration(c.StuckAfter),
+		Consents: func() []wire.ConsentFrom { return n.app.Consents() }, // the database is connected after the application is made
 	})
 	if err != nil {
 		return err
@@ -226,7 +227,7 @@ func (n *node) openDoors() (*doors, error) {
 	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
 		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
 		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
-	}, &gateway.Handler{Gateway: n.gateway, Status: n.status})
+	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, ChangePolicy: n.order.Broadcast})
 	if err != nil {
 		return nil, err
 	}
@@ -391,6 +392,10 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 		Height: n.height.Load(), LastOrdered: n.app.LastOrdered(), LastCertified: n.app.LastCertified(),
 		LastCommitted: s.LastCommitted, State: s.State, Peers: n.order.peers(),
 		Organisations: uint32(len(n.registry.Organisations())), Consent: uint32(n.registry.Consent()),
+	}
+	if order, ok := n.app.Status(); ok {
+		out.Consent, out.NextConsent = uint32(order.Policy.Consent), uint32(order.Policy.Next)
+		out.NextConsentHeight, out.PolicyChanges = uint64(order.Policy.NextHeight), order.Policy.Changes
 	}
 	if n.order.catchingUp() {
 		out.State = "catching_up"

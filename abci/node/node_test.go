@@ -368,6 +368,86 @@ func TestThreeOrganisationsAndAnOrderingOnlyValidatorSurviveOne(t *testing.T) {
 	}
 }
 
+// From two thirds to All and back, through the order: c holds for blocks ordered from the height on.
+func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	clients := make([]*gateway.Client, len(nodes))
+	for i, r := range nodes {
+		r.start()
+		clients[i] = r.dial()
+	}
+	eventually(t, 20*time.Second, "three peers", func() bool { return status(t, clients[0]).Peers == 3 })
+	execute(t, clients[0], "SELECT 1")
+	change := func(sequence uint64, consent uint32, signers ...int) error {
+		s := status(t, clients[0])
+		raw := wire.Encode(&wire.PolicyChange{ChainId: "test", Sequence: sequence, Consent: consent, EffectiveHeight: uint64(s.Height) + 3})
+		signed := &wire.SignedPolicyChange{Change: raw}
+		for _, i := range signers {
+			key, err := nodes[i].home.GatewayKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			signed.Approvals = append(signed.Approvals, wire.Approve(key, organisationOf(nodes[i]), "test", raw))
+		}
+		return clients[1].ChangePolicy(context.Background(), signed)
+	}
+	var refused *gateway.Error
+	if err := change(1, 4, 0, 1); !errors.As(err, &refused) || refused.SQLState != gateway.StateRefused {
+		t.Fatalf("two approvals of four: %v", err)
+	}
+	inForce := func(consent uint32) {
+		t.Helper()
+		eventually(t, 20*time.Second, fmt.Sprintf("consent %d is in force", consent), func() bool {
+			execute(t, clients[0], "SELECT 2")
+			return status(t, clients[3]).Consent == consent
+		})
+	}
+	if err := change(1, 4, 0, 1, 3); err != nil {
+		t.Fatal(err)
+	}
+	inForce(4)
+	nodes[3].stop() // with All, blocks wait for the one that is away
+	ids, err := clients[0].Submit(context.Background(), "bank", sql("SELECT 3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "ordered", func() bool { s := status(t, clients[0]); return s.LastOrdered == s.LastCertified+1 })
+	if out, err := clients[0].Wait(context.Background(), 700, ids...); err != nil || len(out) != 0 {
+		t.Fatalf("with All and one away: %v, %v", out, err)
+	}
+	if err := change(2, 3, 0, 1, 2); err != nil { // ordered while the block waits, which keeps its c
+		t.Fatal(err)
+	}
+	nodes[3].start()
+	clients[3] = nodes[3].dial()
+	if out, err := clients[0].Wait(context.Background(), 20_000, ids...); err != nil || len(out) != 1 || !out[0].Succeeded {
+		t.Fatalf("when it is back: %v, %v", out, err)
+	}
+	inForce(3)
+	nodes[3].stop()
+	if o := execute(t, clients[0], "SELECT 4"); !o.Succeeded {
+		t.Fatalf("with two thirds again and one away: %v", o)
+	}
+	nodes[3].start()
+	if s := status(t, nodes[3].dial()); s.Consent != 3 || s.PolicyChanges != 2 {
+		t.Errorf("after a restart: %v", s)
+	}
+}
+
+func organisationOf(r *runner) string { return filepath.Base(string(r.home)) }
+
+func status(t *testing.T, c *gateway.Client) *wire.StatusResponse {
+	t.Helper()
+	s, err := c.Status(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // Two organisations against two have other effects of one transaction, for good: that one is quarantined, the others of
 // its block are committed, and so is what comes later.
 func TestATransactionWithDifferingEffectsIsQuarantinedAlone(t *testing.T) {

@@ -727,6 +727,180 @@ func (x *EffectCertificate) GetVotes() []*ExtendedVote {
 	return nil
 }
 
+// Changes how many organisations have to report the same effects.
+type PolicyChange struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ChainId         string                 `protobuf:"bytes,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Sequence        uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`                                      // 1 for the chain's first change, and so on
+	Consent         uint32                 `protobuf:"varint,3,opt,name=consent,proto3" json:"consent,omitempty"`                                        // c
+	EffectiveHeight uint64                 `protobuf:"varint,4,opt,name=effective_height,json=effectiveHeight,proto3" json:"effective_height,omitempty"` // ledger blocks ordered from this height on need c
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PolicyChange) Reset() {
+	*x = PolicyChange{}
+	mi := &file_chainify_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyChange) ProtoMessage() {}
+
+func (x *PolicyChange) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
+func (*PolicyChange) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PolicyChange) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *PolicyChange) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *PolicyChange) GetConsent() uint32 {
+	if x != nil {
+		return x.Consent
+	}
+	return 0
+}
+
+func (x *PolicyChange) GetEffectiveHeight() uint64 {
+	if x != nil {
+		return x.EffectiveHeight
+	}
+	return 0
+}
+
+// An organisation's consent to a policy change.
+type Approval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // its gateway key over "chainify/policy/1" ‖ lp(chain_id) ‖ change
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_chainify_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Approval) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Approval) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+type SignedPolicyChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        []byte                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	Approvals     []*Approval            `protobuf:"bytes,2,rep,name=approvals,proto3" json:"approvals,omitempty"` // ascending by organisation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedPolicyChange) Reset() {
+	*x = SignedPolicyChange{}
+	mi := &file_chainify_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedPolicyChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedPolicyChange) ProtoMessage() {}
+
+func (x *SignedPolicyChange) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedPolicyChange.ProtoReflect.Descriptor instead.
+func (*SignedPolicyChange) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SignedPolicyChange) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *SignedPolicyChange) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
 // One transaction of a CometBFT block.
 type OrderedTx struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -734,6 +908,7 @@ type OrderedTx struct {
 	//
 	//	*OrderedTx_Certificate
 	//	*OrderedTx_Bundle
+	//	*OrderedTx_Policy
 	Body          isOrderedTx_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -741,7 +916,7 @@ type OrderedTx struct {
 
 func (x *OrderedTx) Reset() {
 	*x = OrderedTx{}
-	mi := &file_chainify_proto_msgTypes[10]
+	mi := &file_chainify_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +928,7 @@ func (x *OrderedTx) String() string {
 func (*OrderedTx) ProtoMessage() {}
 
 func (x *OrderedTx) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[10]
+	mi := &file_chainify_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +941,7 @@ func (x *OrderedTx) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderedTx.ProtoReflect.Descriptor instead.
 func (*OrderedTx) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{10}
+	return file_chainify_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OrderedTx) GetBody() isOrderedTx_Body {
@@ -794,6 +969,15 @@ func (x *OrderedTx) GetBundle() *SignedBundle {
 	return nil
 }
 
+func (x *OrderedTx) GetPolicy() *SignedPolicyChange {
+	if x != nil {
+		if x, ok := x.Body.(*OrderedTx_Policy); ok {
+			return x.Policy
+		}
+	}
+	return nil
+}
+
 type isOrderedTx_Body interface {
 	isOrderedTx_Body()
 }
@@ -806,9 +990,15 @@ type OrderedTx_Bundle struct {
 	Bundle *SignedBundle `protobuf:"bytes,2,opt,name=bundle,proto3,oneof"`
 }
 
+type OrderedTx_Policy struct {
+	Policy *SignedPolicyChange `protobuf:"bytes,3,opt,name=policy,proto3,oneof"`
+}
+
 func (*OrderedTx_Certificate) isOrderedTx_Body() {}
 
 func (*OrderedTx_Bundle) isOrderedTx_Body() {}
+
+func (*OrderedTx_Policy) isOrderedTx_Body() {}
 
 var File_chainify_proto protoreflect.FileDescriptor
 
@@ -863,10 +1053,22 @@ const file_chainify_proto_rawDesc = "" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12!\n" +
 	"\feffect_round\x18\x02 \x01(\rR\veffectRound\x12*\n" +
 	"\x11ledger_block_hash\x18\x03 \x01(\fR\x0fledgerBlockHash\x12/\n" +
-	"\x05votes\x18\x04 \x03(\v2\x19.chainify.v1.ExtendedVoteR\x05votes\"\x8c\x01\n" +
+	"\x05votes\x18\x04 \x03(\v2\x19.chainify.v1.ExtendedVoteR\x05votes\"\x8a\x01\n" +
+	"\fPolicyChange\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x18\n" +
+	"\aconsent\x18\x03 \x01(\rR\aconsent\x12)\n" +
+	"\x10effective_height\x18\x04 \x01(\x04R\x0feffectiveHeight\"L\n" +
+	"\bApproval\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"a\n" +
+	"\x12SignedPolicyChange\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\fR\x06change\x123\n" +
+	"\tapprovals\x18\x02 \x03(\v2\x15.chainify.v1.ApprovalR\tapprovals\"\xc7\x01\n" +
 	"\tOrderedTx\x12B\n" +
 	"\vcertificate\x18\x01 \x01(\v2\x1e.chainify.v1.EffectCertificateH\x00R\vcertificate\x123\n" +
-	"\x06bundle\x18\x02 \x01(\v2\x19.chainify.v1.SignedBundleH\x00R\x06bundleB\x06\n" +
+	"\x06bundle\x18\x02 \x01(\v2\x19.chainify.v1.SignedBundleH\x00R\x06bundle\x129\n" +
+	"\x06policy\x18\x03 \x01(\v2\x1f.chainify.v1.SignedPolicyChangeH\x00R\x06policyB\x06\n" +
 	"\x04body*b\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
@@ -888,20 +1090,23 @@ func file_chainify_proto_rawDescGZIP() []byte {
 }
 
 var file_chainify_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_chainify_proto_goTypes = []any{
-	(Kind)(0),                 // 0: chainify.v1.Kind
-	(*Client)(nil),            // 1: chainify.v1.Client
-	(*Parameter)(nil),         // 2: chainify.v1.Parameter
-	(*Proposal)(nil),          // 3: chainify.v1.Proposal
-	(*SignedProposal)(nil),    // 4: chainify.v1.SignedProposal
-	(*Agreement)(nil),         // 5: chainify.v1.Agreement
-	(*ChainedTx)(nil),         // 6: chainify.v1.ChainedTx
-	(*Bundle)(nil),            // 7: chainify.v1.Bundle
-	(*SignedBundle)(nil),      // 8: chainify.v1.SignedBundle
-	(*ExtendedVote)(nil),      // 9: chainify.v1.ExtendedVote
-	(*EffectCertificate)(nil), // 10: chainify.v1.EffectCertificate
-	(*OrderedTx)(nil),         // 11: chainify.v1.OrderedTx
+	(Kind)(0),                  // 0: chainify.v1.Kind
+	(*Client)(nil),             // 1: chainify.v1.Client
+	(*Parameter)(nil),          // 2: chainify.v1.Parameter
+	(*Proposal)(nil),           // 3: chainify.v1.Proposal
+	(*SignedProposal)(nil),     // 4: chainify.v1.SignedProposal
+	(*Agreement)(nil),          // 5: chainify.v1.Agreement
+	(*ChainedTx)(nil),          // 6: chainify.v1.ChainedTx
+	(*Bundle)(nil),             // 7: chainify.v1.Bundle
+	(*SignedBundle)(nil),       // 8: chainify.v1.SignedBundle
+	(*ExtendedVote)(nil),       // 9: chainify.v1.ExtendedVote
+	(*EffectCertificate)(nil),  // 10: chainify.v1.EffectCertificate
+	(*PolicyChange)(nil),       // 11: chainify.v1.PolicyChange
+	(*Approval)(nil),           // 12: chainify.v1.Approval
+	(*SignedPolicyChange)(nil), // 13: chainify.v1.SignedPolicyChange
+	(*OrderedTx)(nil),          // 14: chainify.v1.OrderedTx
 }
 var file_chainify_proto_depIdxs = []int32{
 	1,  // 0: chainify.v1.Proposal.client:type_name -> chainify.v1.Client
@@ -911,13 +1116,15 @@ var file_chainify_proto_depIdxs = []int32{
 	5,  // 4: chainify.v1.ChainedTx.agreements:type_name -> chainify.v1.Agreement
 	6,  // 5: chainify.v1.Bundle.transactions:type_name -> chainify.v1.ChainedTx
 	9,  // 6: chainify.v1.EffectCertificate.votes:type_name -> chainify.v1.ExtendedVote
-	10, // 7: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
-	8,  // 8: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	12, // 7: chainify.v1.SignedPolicyChange.approvals:type_name -> chainify.v1.Approval
+	10, // 8: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
+	8,  // 9: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
+	13, // 10: chainify.v1.OrderedTx.policy:type_name -> chainify.v1.SignedPolicyChange
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_chainify_proto_init() }
@@ -925,9 +1132,10 @@ func file_chainify_proto_init() {
 	if File_chainify_proto != nil {
 		return
 	}
-	file_chainify_proto_msgTypes[10].OneofWrappers = []any{
+	file_chainify_proto_msgTypes[13].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),
 		(*OrderedTx_Bundle)(nil),
+		(*OrderedTx_Policy)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -935,7 +1143,7 @@ func file_chainify_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chainify_proto_rawDesc), len(file_chainify_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

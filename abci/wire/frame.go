@@ -60,6 +60,8 @@ func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 			}
 		}
 	case *NodeRequest_Status:
+	case *NodeRequest_Policy:
+		return m, checkPolicy(body.Policy.GetChange())
 	default:
 		return m, fieldErrorf("node request", "asks for nothing")
 	}

@@ -226,6 +226,51 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{3}
 }
 
+// An approved change of the policy, for the order; answered when it is in the mempool.
+type PolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        *SignedPolicyChange    `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyRequest) Reset() {
+	*x = PolicyRequest{}
+	mi := &file_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRequest) ProtoMessage() {}
+
+func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
+func (*PolicyRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PolicyRequest) GetChange() *SignedPolicyChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 type NodeRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -234,6 +279,7 @@ type NodeRequest struct {
 	//	*NodeRequest_Submit
 	//	*NodeRequest_Wait
 	//	*NodeRequest_Status
+	//	*NodeRequest_Policy
 	Body          isNodeRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,7 +287,7 @@ type NodeRequest struct {
 
 func (x *NodeRequest) Reset() {
 	*x = NodeRequest{}
-	mi := &file_node_proto_msgTypes[4]
+	mi := &file_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -253,7 +299,7 @@ func (x *NodeRequest) String() string {
 func (*NodeRequest) ProtoMessage() {}
 
 func (x *NodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[4]
+	mi := &file_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -266,7 +312,7 @@ func (x *NodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRequest.ProtoReflect.Descriptor instead.
 func (*NodeRequest) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{4}
+	return file_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeRequest) GetRequest() uint64 {
@@ -310,6 +356,15 @@ func (x *NodeRequest) GetStatus() *StatusRequest {
 	return nil
 }
 
+func (x *NodeRequest) GetPolicy() *PolicyRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Policy); ok {
+			return x.Policy
+		}
+	}
+	return nil
+}
+
 type isNodeRequest_Body interface {
 	isNodeRequest_Body()
 }
@@ -326,11 +381,17 @@ type NodeRequest_Status struct {
 	Status *StatusRequest `protobuf:"bytes,4,opt,name=status,proto3,oneof"`
 }
 
+type NodeRequest_Policy struct {
+	Policy *PolicyRequest `protobuf:"bytes,5,opt,name=policy,proto3,oneof"`
+}
+
 func (*NodeRequest_Submit) isNodeRequest_Body() {}
 
 func (*NodeRequest_Wait) isNodeRequest_Body() {}
 
 func (*NodeRequest_Status) isNodeRequest_Body() {}
+
+func (*NodeRequest_Policy) isNodeRequest_Body() {}
 
 type SubmitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -341,7 +402,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +414,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,7 +427,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{5}
+	return file_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SubmitResponse) GetIds() [][]byte {
@@ -374,6 +435,42 @@ func (x *SubmitResponse) GetIds() [][]byte {
 		return x.Ids
 	}
 	return nil
+}
+
+type PolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyResponse) Reset() {
+	*x = PolicyResponse{}
+	mi := &file_node_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyResponse) ProtoMessage() {}
+
+func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
+func (*PolicyResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{7}
 }
 
 type Outcome struct {
@@ -391,7 +488,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +500,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +513,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{6}
+	return file_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Outcome) GetId() []byte {
@@ -477,7 +574,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +586,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +599,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{7}
+	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WaitResponse) GetOutcomes() []*Outcome {
@@ -513,25 +610,28 @@ func (x *WaitResponse) GetOutcomes() []*Outcome {
 }
 
 type StatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
-	ChainId       string                 `protobuf:"bytes,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Height        int64                  `protobuf:"varint,4,opt,name=height,proto3" json:"height,omitempty"`
-	LastOrdered   uint64                 `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
-	LastCertified uint64                 `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
-	LastCommitted uint64                 `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
-	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, catching_up, database_down, excluded, ordering_only
-	Peers         uint32                 `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
-	Organisations uint32                 `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
-	Consent       uint32                 `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Organisation      string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	ChainId           string                 `protobuf:"bytes,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Version           string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Height            int64                  `protobuf:"varint,4,opt,name=height,proto3" json:"height,omitempty"`
+	LastOrdered       uint64                 `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
+	LastCertified     uint64                 `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
+	LastCommitted     uint64                 `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
+	State             string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, catching_up, database_down, excluded, ordering_only
+	Peers             uint32                 `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
+	Organisations     uint32                 `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
+	Consent           uint32                 `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next
+	NextConsent       uint32                 `protobuf:"varint,12,opt,name=next_consent,json=nextConsent,proto3" json:"next_consent,omitempty"` // a change that waits for its height; 0: none
+	NextConsentHeight uint64                 `protobuf:"varint,13,opt,name=next_consent_height,json=nextConsentHeight,proto3" json:"next_consent_height,omitempty"`
+	PolicyChanges     uint64                 `protobuf:"varint,14,opt,name=policy_changes,json=policyChanges,proto3" json:"policy_changes,omitempty"` // accepted so far: the next one's sequence is one more
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +643,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +656,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{8}
+	return file_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StatusResponse) GetOrganisation() string {
@@ -636,6 +736,27 @@ func (x *StatusResponse) GetConsent() uint32 {
 	return 0
 }
 
+func (x *StatusResponse) GetNextConsent() uint32 {
+	if x != nil {
+		return x.NextConsent
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetNextConsentHeight() uint64 {
+	if x != nil {
+		return x.NextConsentHeight
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetPolicyChanges() uint64 {
+	if x != nil {
+		return x.PolicyChanges
+	}
+	return 0
+}
+
 type NodeError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sqlstate      string                 `protobuf:"bytes,1,opt,name=sqlstate,proto3" json:"sqlstate,omitempty"`
@@ -648,7 +769,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +781,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +794,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{9}
+	return file_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -713,6 +834,7 @@ type NodeResponse struct {
 	//	*NodeResponse_Wait
 	//	*NodeResponse_Status
 	//	*NodeResponse_Error
+	//	*NodeResponse_Policy
 	Body          isNodeResponse_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -720,7 +842,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +854,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +867,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -798,6 +920,15 @@ func (x *NodeResponse) GetError() *NodeError {
 	return nil
 }
 
+func (x *NodeResponse) GetPolicy() *PolicyResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Policy); ok {
+			return x.Policy
+		}
+	}
+	return nil
+}
+
 type isNodeResponse_Body interface {
 	isNodeResponse_Body()
 }
@@ -818,6 +949,10 @@ type NodeResponse_Error struct {
 	Error *NodeError `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
 
+type NodeResponse_Policy struct {
+	Policy *PolicyResponse `protobuf:"bytes,6,opt,name=policy,proto3,oneof"`
+}
+
 func (*NodeResponse_Submit) isNodeResponse_Body() {}
 
 func (*NodeResponse_Wait) isNodeResponse_Body() {}
@@ -825,6 +960,8 @@ func (*NodeResponse_Wait) isNodeResponse_Body() {}
 func (*NodeResponse_Status) isNodeResponse_Body() {}
 
 func (*NodeResponse_Error) isNodeResponse_Body() {}
+
+func (*NodeResponse_Policy) isNodeResponse_Body() {}
 
 var File_node_proto protoreflect.FileDescriptor
 
@@ -847,15 +984,19 @@ const file_node_proto_rawDesc = "" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x02 \x01(\rR\ttimeoutMs\"\x0f\n" +
-	"\rStatusRequest\"\xcb\x01\n" +
+	"\rStatusRequest\"H\n" +
+	"\rPolicyRequest\x127\n" +
+	"\x06change\x18\x01 \x01(\v2\x1f.chainify.v1.SignedPolicyChangeR\x06change\"\x81\x02\n" +
 	"\vNodeRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1a.chainify.v1.SubmitRequestH\x00R\x06submit\x12.\n" +
 	"\x04wait\x18\x03 \x01(\v2\x18.chainify.v1.WaitRequestH\x00R\x04wait\x124\n" +
-	"\x06status\x18\x04 \x01(\v2\x1a.chainify.v1.StatusRequestH\x00R\x06statusB\x06\n" +
+	"\x06status\x18\x04 \x01(\v2\x1a.chainify.v1.StatusRequestH\x00R\x06status\x124\n" +
+	"\x06policy\x18\x05 \x01(\v2\x1a.chainify.v1.PolicyRequestH\x00R\x06policyB\x06\n" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\fR\x03ids\"\xad\x01\n" +
+	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x10\n" +
+	"\x0ePolicyResponse\"\xad\x01\n" +
 	"\aOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\x12\x14\n" +
@@ -865,7 +1006,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x06 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\"@\n" +
 	"\fWaitResponse\x120\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xde\x02\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xd8\x03\n" +
 	"\x0eStatusResponse\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x18\n" +
@@ -878,18 +1019,22 @@ const file_node_proto_rawDesc = "" +
 	"\x05peers\x18\t \x01(\rR\x05peers\x12$\n" +
 	"\rorganisations\x18\n" +
 	" \x01(\rR\rorganisations\x12\x18\n" +
-	"\aconsent\x18\v \x01(\rR\aconsent\"m\n" +
+	"\aconsent\x18\v \x01(\rR\aconsent\x12!\n" +
+	"\fnext_consent\x18\f \x01(\rR\vnextConsent\x12.\n" +
+	"\x13next_consent_height\x18\r \x01(\x04R\x11nextConsentHeight\x12%\n" +
+	"\x0epolicy_changes\x18\x0e \x01(\x04R\rpolicyChanges\"m\n" +
 	"\tNodeError\x12\x1a\n" +
 	"\bsqlstate\x18\x01 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xff\x01\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xb6\x02\n" +
 	"\fNodeResponse\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x125\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1b.chainify.v1.SubmitResponseH\x00R\x06submit\x12/\n" +
 	"\x04wait\x18\x03 \x01(\v2\x19.chainify.v1.WaitResponseH\x00R\x04wait\x125\n" +
 	"\x06status\x18\x04 \x01(\v2\x1b.chainify.v1.StatusResponseH\x00R\x06status\x12.\n" +
-	"\x05error\x18\x05 \x01(\v2\x16.chainify.v1.NodeErrorH\x00R\x05errorB\x06\n" +
+	"\x05error\x18\x05 \x01(\v2\x16.chainify.v1.NodeErrorH\x00R\x05error\x125\n" +
+	"\x06policy\x18\x06 \x01(\v2\x1b.chainify.v1.PolicyResponseH\x00R\x06policyB\x06\n" +
 	"\x04bodyB0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
 
 var (
@@ -904,39 +1049,45 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_node_proto_goTypes = []any{
-	(*Statement)(nil),      // 0: chainify.v1.Statement
-	(*SubmitRequest)(nil),  // 1: chainify.v1.SubmitRequest
-	(*WaitRequest)(nil),    // 2: chainify.v1.WaitRequest
-	(*StatusRequest)(nil),  // 3: chainify.v1.StatusRequest
-	(*NodeRequest)(nil),    // 4: chainify.v1.NodeRequest
-	(*SubmitResponse)(nil), // 5: chainify.v1.SubmitResponse
-	(*Outcome)(nil),        // 6: chainify.v1.Outcome
-	(*WaitResponse)(nil),   // 7: chainify.v1.WaitResponse
-	(*StatusResponse)(nil), // 8: chainify.v1.StatusResponse
-	(*NodeError)(nil),      // 9: chainify.v1.NodeError
-	(*NodeResponse)(nil),   // 10: chainify.v1.NodeResponse
-	(Kind)(0),              // 11: chainify.v1.Kind
-	(*Parameter)(nil),      // 12: chainify.v1.Parameter
+	(*Statement)(nil),          // 0: chainify.v1.Statement
+	(*SubmitRequest)(nil),      // 1: chainify.v1.SubmitRequest
+	(*WaitRequest)(nil),        // 2: chainify.v1.WaitRequest
+	(*StatusRequest)(nil),      // 3: chainify.v1.StatusRequest
+	(*PolicyRequest)(nil),      // 4: chainify.v1.PolicyRequest
+	(*NodeRequest)(nil),        // 5: chainify.v1.NodeRequest
+	(*SubmitResponse)(nil),     // 6: chainify.v1.SubmitResponse
+	(*PolicyResponse)(nil),     // 7: chainify.v1.PolicyResponse
+	(*Outcome)(nil),            // 8: chainify.v1.Outcome
+	(*WaitResponse)(nil),       // 9: chainify.v1.WaitResponse
+	(*StatusResponse)(nil),     // 10: chainify.v1.StatusResponse
+	(*NodeError)(nil),          // 11: chainify.v1.NodeError
+	(*NodeResponse)(nil),       // 12: chainify.v1.NodeResponse
+	(Kind)(0),                  // 13: chainify.v1.Kind
+	(*Parameter)(nil),          // 14: chainify.v1.Parameter
+	(*SignedPolicyChange)(nil), // 15: chainify.v1.SignedPolicyChange
 }
 var file_node_proto_depIdxs = []int32{
-	11, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	12, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	13, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	14, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
 	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	1,  // 3: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
-	2,  // 4: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
-	3,  // 5: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
-	6,  // 6: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	5,  // 7: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	7,  // 8: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	8,  // 9: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	9,  // 10: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	15, // 3: chainify.v1.PolicyRequest.change:type_name -> chainify.v1.SignedPolicyChange
+	1,  // 4: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
+	2,  // 5: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
+	3,  // 6: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
+	4,  // 7: chainify.v1.NodeRequest.policy:type_name -> chainify.v1.PolicyRequest
+	8,  // 8: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	6,  // 9: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	9,  // 10: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	10, // 11: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	11, // 12: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	7,  // 13: chainify.v1.NodeResponse.policy:type_name -> chainify.v1.PolicyResponse
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -945,16 +1096,18 @@ func file_node_proto_init() {
 		return
 	}
 	file_chainify_proto_init()
-	file_node_proto_msgTypes[4].OneofWrappers = []any{
+	file_node_proto_msgTypes[5].OneofWrappers = []any{
 		(*NodeRequest_Submit)(nil),
 		(*NodeRequest_Wait)(nil),
 		(*NodeRequest_Status)(nil),
+		(*NodeRequest_Policy)(nil),
 	}
-	file_node_proto_msgTypes[10].OneofWrappers = []any{
+	file_node_proto_msgTypes[12].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
 		(*NodeResponse_Error)(nil),
+		(*NodeResponse_Policy)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -962,7 +1115,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

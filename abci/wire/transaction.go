@@ -48,8 +48,10 @@ func DecodeOrderedTx(raw []byte) (*OrderedTx, error) {
 		return tx, checkCertificate(body.Certificate)
 	case *OrderedTx_Bundle:
 		return tx, checkSignedBundle(body.Bundle)
+	case *OrderedTx_Policy:
+		return tx, checkPolicy(body.Policy)
 	default:
-		return nil, fieldErrorf("ordered transaction", "has neither a certificate nor a bundle")
+		return nil, fieldErrorf("ordered transaction", "has neither a certificate nor a bundle nor a policy change")
 	}
 }
 

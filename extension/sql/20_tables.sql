@@ -8,6 +8,12 @@ CREATE TABLE chainify_ledger.chain (
     consent      integer                     -- c; NULL: the default for the number of organisations
 );
 
+-- c of the ledger blocks from a number on, where it was changed; before, and where there is none, that of chain.
+CREATE TABLE chainify_ledger.consent (
+    from_block   bigint PRIMARY KEY,
+    consent      integer NOT NULL
+);
+
 -- Whose consensus key signs effect votes.
 CREATE TABLE chainify_ledger.validator (
     address      bytea PRIMARY KEY,

@@ -34,6 +34,20 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION chainify_node.set_consents(consents jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM chainify_ledger.chain) THEN
+        RAISE EXCEPTION 'this database belongs to no chain yet'
+            USING ERRCODE = '55000', HINT = 'Call chainify_node.init first.';
+    END IF;
+    LOCK TABLE chainify_ledger.consent IN SHARE ROW EXCLUSIVE MODE;
+    DELETE FROM chainify_ledger.consent;
+    INSERT INTO chainify_ledger.consent (from_block, consent)
+    SELECT (c ->> 'from_block')::bigint, (c ->> 'consent')::integer FROM jsonb_array_elements(set_consents.consents) c;
+END
+$$;
+
 CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
@@ -50,8 +64,8 @@ CREATE FUNCTION chainify_node.execute_block(
     AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
-REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.position, chainify_node.execute_block TO chainify_node;
+REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_consents, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_consents, chainify_node.position, chainify_node.execute_block TO chainify_node;
 
 CREATE FUNCTION chainify_ledger.digest() RETURNS trigger
     AS 'MODULE_PATHNAME', 'chainify_digest' LANGUAGE C;

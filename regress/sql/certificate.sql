@@ -78,3 +78,10 @@ SELECT test.certify(2, '[{"organisation": "acme"}]');
 SET ROLE alice;
 SELECT chainify_node.store_certificate(2, 0, '\x00', '[]');
 RESET ROLE;
+
+-- c by block: what was enough before a change is no finding after it, and the other way round
+SELECT chainify_node.set_consents('[{"from_block": 1, "consent": 4}]');
+SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
+SELECT chainify_node.set_consents('[{"from_block": 1, "consent": 1}, {"from_block": 1000, "consent": 4}]');
+SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
+SELECT chainify_node.set_consents('[]');

@@ -44,11 +44,13 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 	}
 	next := *s
 	next.height, next.added = b.Height, nil
+	next.policy = s.policy.enforce(b.Height)
 	result := &Result{Codes: make([]uint32, len(b.Txs))}
 	bundles, err := next.certify(b, result)
 	if err != nil {
 		return nil, nil, err
 	}
+	bundles = next.changePolicy(b, bundles, result)
 	if err := next.orderBundles(b, bundles, result); err != nil {
 		return nil, nil, err
 	}
@@ -70,18 +72,21 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 		if tx.certificate != nil {
 			return 0, fmt.Errorf("transaction %d: a certificate that is not first", bundles+i)
 		}
+		if tx.policy != nil && i > 0 {
+			return 0, fmt.Errorf("transaction %d: a policy change that is not first after the certificate", bundles+i)
+		}
 	}
 	if s.pending == nil {
 		return bundles, nil
 	}
-	verdict := s.pending.tally(len(s.registry.voters), s.registry.consent, b.TimeMicro, s.registry.parameters)
+	verdict := s.pending.tally(len(s.registry.voters), s.pending.Consent, b.TimeMicro, s.registry.parameters)
 	switch verdict.kind {
 	case certifiedVerdict:
 		result.Certified = s.pending.certificate(verdict.hash)
 		s.certified, s.certifiedHash = s.pending.Number, verdict.hash
 		s.pending = nil
 	case nextRoundVerdict:
-		s.pending = s.pending.nextRound(verdict, len(s.registry.voters), s.registry.consent, s.registry.parameters)
+		s.pending = s.pending.nextRound(verdict, len(s.registry.voters), s.pending.Consent, s.registry.parameters)
 		result.Advanced = true
 	}
 	return bundles, nil
@@ -105,7 +110,7 @@ func (s *State) applyCertificate(b Block, c *wire.EffectCertificate) error {
 		}
 		next.Votes = append(next.Votes, vote)
 	}
-	if len(p.Votes) < s.registry.consent && len(next.Votes) >= s.registry.consent {
+	if len(p.Votes) < p.Consent && len(next.Votes) >= p.Consent {
 		next.SinceMicro = b.TimeMicro
 	}
 	if len(c.LedgerBlockHash) > 0 {
@@ -210,7 +215,9 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
+		Consent: s.policy.Consent,
 	}
+	s.noteConsent()
 	return nil
 }
 
@@ -252,9 +259,12 @@ func refusalOf(id wire.TxID, l liveness) wire.TxResult {
 	}
 }
 
-// Live reports whether the next order block could accept some transaction of the bundle.
-func (s *State) Live(b *Bundle) bool {
-	for _, t := range b.transactions {
+// Live reports whether the next order block could accept the policy change, or some transaction of the bundle.
+func (s *State) Live(tx Tx) bool {
+	if tx.policy != nil {
+		return s.policy.accepts(tx.policy, s.height+1) == nil
+	}
+	for _, t := range tx.bundle.transactions {
 		if s.judge(t, s.height+1, nil, 0) == live {
 			return true
 		}

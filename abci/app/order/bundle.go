@@ -16,6 +16,7 @@ const (
 	CodeSignature       uint32 = 4
 	CodeNotABundle      uint32 = 5 // certificates come from proposers, never from the mempool
 	CodeTooManyForBlock uint32 = 6 // more transactions than a block may hold
+	CodeTooFewApprove   uint32 = 7 // a policy change without more than two thirds of the organisations
 )
 
 // Refusal is why a transaction of CometBFT is refused, with its result code.
@@ -41,12 +42,16 @@ func CodeOf(err error) uint32 {
 	return CodeMalformed
 }
 
-// Tx is one opened transaction of CometBFT: either a certificate, whose votes are not checked yet, or a bundle,
-// whose form, organisation and signature are. Only Open makes it, so a bundle in hand is a checked one.
+// Tx is one opened transaction of CometBFT: a certificate, whose votes are not checked yet, or a bundle or policy change,
+// whose form, organisations and signatures are. Only Open makes it, so a bundle in hand is a checked one.
 type Tx struct {
 	certificate *wire.EffectCertificate
 	bundle      *Bundle
+	policy      *policyChange
 }
+
+// IsPolicy reports whether the transaction is a policy change.
+func (t Tx) IsPolicy() bool { return t.policy != nil }
 
 // Bundle returns the transaction's bundle, nil for a certificate.
 func (t Tx) Bundle() *Bundle { return t.bundle }
@@ -81,6 +86,9 @@ func (r *Registry) open(raw []byte, verify bool) (Tx, error) {
 	}
 	if certificate := ordered.GetCertificate(); certificate != nil {
 		return Tx{certificate: certificate}, nil
+	}
+	if policy := ordered.GetPolicy(); policy != nil {
+		return r.openPolicy(policy, verify)
 	}
 	bundle, txs, err := wire.DecodeBundle(ordered.GetBundle().Bundle)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 type Genesis struct {
 	Organisations []GenesisOrganisation `json:"organisations"`
 	// Consent is c, how many of the n organisations that vote on effects must report the same ones; 0 means
-	// ⌊2n/3⌋+1, at least 2, at most n.
+	// ⌊2n/3⌋+1, at least 2, at most n. Policy changes may replace it.
 	Consent    int        `json:"consent"`
 	Parameters Parameters `json:"parameters"`
 }

@@ -29,11 +29,14 @@ type stateRecord struct {
 	Age           uint64    `json:"age"`
 	Certified     uint64    `json:"certified"`
 	CertifiedHash wire.Hash `json:"certified_hash"`
+
+	Policy   Policy             `json:"policy"`
+	Consents []wire.ConsentFrom `json:"consents"`
 }
 
 // Record returns the state's bytes for storing it. The replay window is stored by what each block Added.
 func (s *State) Record() ([]byte, error) {
-	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash})
+	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.policy, s.consents})
 	if err != nil {
 		return nil, fmt.Errorf("encode state at height %d: %w", s.height, err)
 	}
@@ -60,6 +63,6 @@ func (r *Registry) Restore(record []byte, accepted []Accepted) (*State, error) {
 	window.settle(m.Height, accepted)
 	return &State{
 		registry: r, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
-		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash,
+		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, policy: m.Policy, consents: m.Consents,
 	}, nil
 }

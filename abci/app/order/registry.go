@@ -150,7 +150,7 @@ func (r *Registry) encode() []byte {
 // ChainID returns the chain this registry belongs to.
 func (r *Registry) ChainID() string { return r.chainID }
 
-// Consent returns c.
+// Consent returns c as the genesis has it; State.Policy has what changes made of it.
 func (r *Registry) Consent() int { return r.consent }
 
 // Parameters returns the bounds, defaults filled in.

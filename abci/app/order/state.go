@@ -23,6 +23,8 @@ type State struct {
 	age           uint64
 	certified     uint64
 	certifiedHash wire.Hash
+	policy        Policy
+	consents      []wire.ConsentFrom
 }
 
 // Pending is the ledger block that is ordered and not certified.
@@ -32,6 +34,7 @@ type Pending struct {
 	Height    int64     `json:"height"`
 	TimeMicro int64     `json:"time"` // of its order block
 	TxCount   uint32    `json:"tx_count"`
+	Consent   int       `json:"consent"` // c of this block (A5)
 
 	Round         uint32   `json:"round"`
 	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
@@ -53,7 +56,7 @@ type Vote struct {
 // Genesis returns the state before the first order block, which will have initialHeight.
 func (r *Registry) Genesis(initialHeight int64) *State {
 	height := max(initialHeight, 1) - 1
-	return &State{registry: r, window: newWindow(height), height: height}
+	return &State{registry: r, window: newWindow(height), height: height, policy: Policy{Consent: r.consent}}
 }
 
 // Registry returns who takes part.
@@ -71,19 +74,23 @@ func (s *State) LastCertified() (uint64, wire.Hash) { return s.certified, s.cert
 // Pending returns the pending ledger block or nil. It must not be changed.
 func (s *State) Pending() *Pending { return s.pending }
 
+// Policy returns the consent policy at the next height.
+func (s *State) Policy() Policy { return s.policy.enforce(s.height + 1) }
+
 // Age counts the order blocks for which the ledger block last pending has been so.
 func (s *State) Age() uint64 { return s.age }
 
 // Added returns the transactions the last order block accepted.
 func (s *State) Added() []Accepted { return s.added }
 
-// AppHash returns H("chainify/app/1" ‖ chain ‖ H(registry) ‖ u64 age). It changes with every ordered ledger block and
-// while one is pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
+// AppHash returns H("chainify/app/2" ‖ chain ‖ H(registry) ‖ u64 age ‖ H(last policy change)). It changes with every ordered
+// ledger block, policy change, and while a ledger block is pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
 // for the certificate and none in a quiet network.
 func (s *State) AppHash() wire.Hash {
-	out := append([]byte("chainify/app/1"), s.chain[:]...)
+	out := append([]byte("chainify/app/2"), s.chain[:]...)
 	out = append(out, s.registry.hash[:]...)
-	return sha256.Sum256(binary.BigEndian.AppendUint64(out, s.age))
+	out = binary.BigEndian.AppendUint64(out, s.age)
+	return sha256.Sum256(append(out, s.policy.Hash[:]...))
 }
 
 // Settle moves the replay window on to this state once its order block is committed. States derived from the
@@ -101,7 +108,7 @@ func (p *Pending) Key() wire.Key {
 // Block returns the ledger block as it is to be executed, with the body it was ordered with.
 func (p *Pending) Block(body *Body) *wire.OrderedBlock {
 	return &wire.OrderedBlock{
-		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Round: p.Round,
+		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Consent: p.Consent, Round: p.Round,
 		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, IDs: body.IDs, Transactions: body.Transactions,
 	}
 }

@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 //	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
 //	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
 //	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
-//	block t=6 votes=o0:A/xyx                    A letter for the hash of each part
+//	block t=6 votes=o0:A/xyx                    a letter for the hash of each part
+//	block t=7 policy=1:4@9:o0,o1,o2             change 1 of c to 4 from height 9 on, approved by these
 //
 // Rewrite with: go test ./app/order -run Transcripts -update
 func TestTranscripts(t *testing.T) {
@@ -109,6 +110,8 @@ func (p *player) block(fields []string) string {
 			b.TimeMicro = int64(p.number(value)) * 1_000_000
 		case "bundle":
 			bundles = append(bundles, p.bundle(value))
+		case "policy":
+			bundles = append(bundles, p.policy(value))
 		case "votes":
 			votes = p.votes(value)
 		case "reveal":
@@ -148,6 +151,17 @@ func (p *player) bundle(s string) []byte {
 		proposals = append(proposals, p.consortium.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until))))
 	}
 	return p.consortium.Bundle(i, proposals...)
+}
+
+func (p *player) policy(s string) []byte {
+	what, who, _ := strings.Cut(s, "@")
+	sequence, consent, _ := strings.Cut(what, ":")
+	height, who, _ := strings.Cut(who, ":")
+	var approve []int
+	for _, name := range strings.Split(who, ",") {
+		approve = append(approve, p.number(name[1:]))
+	}
+	return p.consortium.Policy(uint64(p.number(sequence)), uint32(p.number(consent)), uint64(p.number(height)), approve...)
 }
 
 func (p *player) votes(s string) (votes []*wire.ExtendedVote) {
@@ -200,6 +214,13 @@ func (p *player) apply(b order.Block) string {
 	}
 	if result.Advanced {
 		fmt.Fprintf(&out, ", next round")
+	}
+	if before.Policy() != next.Policy() {
+		policy := next.Policy()
+		fmt.Fprintf(&out, ", policy %d: consent %d", policy.Changes, policy.Consent)
+		if policy.Next != 0 {
+			fmt.Fprintf(&out, ", %d from height %d", policy.Next, policy.NextHeight)
+		}
 	}
 	if q := next.Pending(); q != nil {
 		fmt.Fprintf(&out, ", pending block %d round %d", q.Number, q.Round)

@@ -41,6 +41,11 @@ func (b *Backend) connect(ctx context.Context) error {
 		b.drop()
 		return fmt.Errorf("name the chain: %w", err)
 	}
+	b.told.Store(0) // the database may be another one, or restored
+	if err := b.tellConsents(ctx, conn); err != nil {
+		b.drop()
+		return err
+	}
 	b.pid = conn.PgConn().PID()
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,7 +37,9 @@ type Config struct {
 	ChainID      string
 	Organisation string
 	Validators   []Validator
-	Consent      int // c, for verification in the database; 0: the default for that many organisations
+	Consent      int // c at first, for verification in the database; 0: the default for that many organisations
+	// Consents gives c of all blocks so far, by the first block each holds for; it only grows. nil: never changed.
+	Consents func() []wire.ConsentFrom
 	// StuckAfter bounds how long one transaction of a block may run; default 60 s.
 	StuckAfter time.Duration
 	// PollEvery is how often that is looked at; default a quarter of StuckAfter, at most 1 s.
@@ -67,6 +70,9 @@ type Backend struct {
 	pid  uint32 // of the newest block connection, which may have outlived its socket
 
 	failing failing
+
+	// told is how many entries of Consents the database has.
+	told atomic.Int64
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -174,6 +180,9 @@ func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) erro
 	if err != nil {
 		return fmt.Errorf("store certificate %d: %w", c.Number, err)
 	}
+	if err := b.tellConsents(ctx, b.pool); err != nil {
+		return fmt.Errorf("store certificate %d: %w", c.Number, err)
+	}
 	_, err = b.pool.Exec(ctx, `SELECT chainify_node.store_certificate($1, $2, $3, $4::jsonb)`,
 		int64(c.Number), int32(c.Round), c.Hash[:], string(votes))
 	if sqlState(err) == certificateBad {
@@ -182,6 +191,31 @@ func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) erro
 	if err != nil {
 		return fmt.Errorf("store certificate %d: %w", c.Number, err)
 	}
+	return nil
+}
+
+// execer is a connection or a pool of them.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// tellConsents gives the database c of all blocks, when it does not have the newest: it verifies certificates with it.
+func (b *Backend) tellConsents(ctx context.Context, on execer) error {
+	if b.cfg.Consents == nil {
+		return nil
+	}
+	list := b.cfg.Consents()
+	if len(list) == 0 || int64(len(list)) == b.told.Load() {
+		return nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("encode consents: %w", err)
+	}
+	if _, err := on.Exec(ctx, `SELECT chainify_node.set_consents($1::jsonb)`, string(text)); err != nil {
+		return fmt.Errorf("tell consents: %w", err)
+	}
+	b.told.Store(int64(len(list)))
 	return nil
 }
 

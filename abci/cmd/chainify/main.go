@@ -118,7 +118,7 @@ report the same effects.
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newSubmit(), newStatus(), newVersion())
+	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newSubmit(), newPolicy(), newStatus(), newVersion())
 	wrapUsage(root)
 	return root
 }

@@ -50,7 +50,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpTexts(t *testing.T) {
 	var all strings.Builder
-	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "status", "version"} {
+	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "policy", "policy sign", "policy submit", "status", "version"} {
 		args := append(strings.Fields(command), "--help")
 		code, out, errs := call("", args...)
 		if code != exitOK || errs != "" {

@@ -130,9 +130,38 @@ pub fn validators(client: &SpiClient<'_>) -> Vec<Validator> {
     validators
 }
 
-/// How many organisations have to agree: as `chainify_node.init` was told, or by the default of the order's genesis, more
-/// than two thirds of them and at least two where there are two.
-pub fn consent(client: &SpiClient<'_>, validators: &[Validator]) -> usize {
+/// How many organisations have to agree about each block: c of the beginning, and its changes.
+pub struct Consents {
+    first: usize,
+    /// From which block on, and c; ascending.
+    changes: Vec<(i64, usize)>,
+}
+
+impl Consents {
+    /// Reads what `chainify_node.init` and `set_consents` were told.
+    pub fn read(client: &SpiClient<'_>, validators: &[Validator]) -> Self {
+        let sql = "SELECT from_block, consent FROM chainify_ledger.consent ORDER BY from_block";
+        let mut rows = Cursor::open(client, Sees::Statement, sql, &[]);
+        let mut changes = Vec::new();
+        while let Some(row) = rows.next_row() {
+            // A negative c, which nobody reaches, instead of one that everybody does.
+            let consent = usize::try_from(row.int(2).unwrap_or(-1)).unwrap_or(usize::MAX);
+            changes.push((row.bigint(1).unwrap_or_default(), consent));
+        }
+        let first = consent(client, validators);
+        Self { first, changes }
+    }
+
+    /// c of a block.
+    pub fn of(&self, block: i64) -> usize {
+        let change = self.changes.iter().rev().find(|(from, _)| *from <= block);
+        change.map_or(self.first, |(_, consent)| *consent)
+    }
+}
+
+/// As `chainify_node.init` was told, or by the default of the order's genesis: more than two thirds of the organisations
+/// and at least two where there are two.
+fn consent(client: &SpiClient<'_>, validators: &[Validator]) -> usize {
     let sql = "SELECT consent FROM chainify_ledger.chain";
     let mut chain = Cursor::open(client, Sees::Statement, sql, &[]);
     let told = chain.next_row().and_then(|row| row.int(1));

@@ -66,21 +66,21 @@ struct Audit<'c> {
     to: i64,
     chain_id: String,
     validators: Vec<Validator>,
-    consent: usize,
+    consents: certificates::Consents,
 }
 
 impl<'c> Audit<'c> {
     fn new(client: &'c SpiClient<'c>, from: i64, to: Option<i64>) -> Self {
         let chain_id = chain_id(client, Sees::Statement);
         let validators = certificates::validators(client);
-        let consent = certificates::consent(client, &validators);
+        let consents = certificates::Consents::read(client, &validators);
         Audit {
             client,
             from,
             to: to.unwrap_or(i64::MAX),
             chain_id,
             validators,
-            consent,
+            consents,
         }
     }
 
@@ -206,7 +206,7 @@ impl<'c> Audit<'c> {
             number: number as u64,
             hash,
             validators: &self.validators,
-            consent: self.consent,
+            consent: self.consents.of(number),
         };
         check(&certificate, &expected)
             .into_iter()

@@ -95,6 +95,16 @@ func (c *Consortium) SignBundle(i int, b *wire.Bundle) []byte {
 	return wire.SignBundle(c.gateways[i], b)
 }
 
+// Policy encodes a policy change that these organisations approve.
+func (c *Consortium) Policy(sequence uint64, consent uint32, effective uint64, approve ...int) []byte {
+	change := wire.Encode(&wire.PolicyChange{ChainId: ChainID, Sequence: sequence, Consent: consent, EffectiveHeight: effective})
+	signed := &wire.SignedPolicyChange{Change: change}
+	for _, i := range approve {
+		signed.Approvals = append(signed.Approvals, wire.Approve(c.gateways[i], c.names[i], ChainID, change))
+	}
+	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Policy{Policy: signed}})
+}
+
 // Sign makes organisation i's signed vote extension of a height.
 func (c *Consortium) Sign(i int, height int64, vote wire.EffectVote) *wire.ExtendedVote {
 	extension := vote.Encode()
