@@ -61,7 +61,7 @@ SELECT b.number,
        b.hash,
        b.previous_hash,
        b.tx_count,
-       (SELECT count(*) FROM chainify_ledger.transaction t WHERE t.block = b.number AND t.succeeded)::integer AS succeeded,
+       bit_count(b.outcomes)::integer AS succeeded,
        b.effects_count,
        b.state_root,
        c.number IS NOT NULL AS certified
