@@ -13,6 +13,7 @@ pub mod conflict_memory;
 pub mod constants;
 pub mod cursor;
 pub mod ddl;
+mod direct_call;
 pub mod encode;
 pub mod end_session;
 pub mod error;

@@ -65,6 +65,11 @@ pub(super) fn outermost() {
     OUTERMOST.set(true);
 }
 
+/// Says that it is planned and runs: what comes to the planner now is inside of it.
+pub(super) fn running() {
+    OUTERMOST.set(false);
+}
+
 /// Makes every kept plan be made anew when it is used next.
 pub fn forget_plans() {
     // SAFETY: marks plans as invalid; those in use are kept by their users.

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
+use super::direct_call;
 use super::error::{catch_c, OrRaise, PgError};
 use super::function::Cell;
 
@@ -42,6 +43,8 @@ pub fn connected<T>(f: impl FnOnce() -> T) -> T {
 pub struct Plan {
     plan: NonNull<pg_sys::_SPI_plan>,
     types: Vec<pg_sys::Oid>,
+    /// When it may be run by [`direct_call`].
+    call: Option<NonNull<pg_sys::CachedPlanSource>>,
 }
 
 impl Plan {
@@ -65,7 +68,14 @@ impl Plan {
                 return Err(PgError::new(b"0A000", "statement cannot be prepared"));
             };
             pg_sys::SPI_keepplan(plan.as_ptr());
-            Ok(Plan { plan, types })
+            let call = catch_c(|| {
+                let sources =
+                    super::statement::nodes(raw::SPI_plan_get_plan_sources(plan.as_ptr()));
+                let mut sources = sources.map(NonNull::cast::<pg_sys::CachedPlanSource>);
+                let only = sources.next().filter(|_| sources.next().is_none());
+                only.filter(|source| direct_call::is_call(source.as_ref().query_list))
+            })?;
+            Ok(Plan { plan, types, call })
         }
     }
 
@@ -104,6 +114,16 @@ impl Plan {
 
     /// Runs it, discards result rows, returns how many rows were returned or changed.
     pub(super) fn run(&self, values: &[Option<pg_sys::Datum>]) -> Result<u64, PgError> {
+        if let Some(source) = self.call {
+            assert_eq!(values.len(), self.types.len(), "one value per parameter");
+            super::planning::outermost();
+            // SAFETY: the source belongs to the plan, which is kept by self; the values are of its types.
+            let ran =
+                unsafe { catch_c(|| direct_call::run(source.as_ptr(), &self.types, values))? };
+            if ran {
+                return Ok(1);
+            }
+        }
         // SAFETY: the None receiver is static; the parameters live until the call returns.
         unsafe { self.execute(values, pg_sys::None_Receiver) }
     }
