@@ -4,7 +4,7 @@ use chainify_ledger::{block_buffer, Transaction};
 
 use super::session::{self, Mode};
 use super::transaction::{self, Outcome};
-use super::{conflict, effects, seal};
+use super::{conflict, effects, groups, seal};
 use crate::pg::block_settings::{at_time, pinned, show_activity};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
@@ -170,24 +170,54 @@ fn position() -> (i64, Hash) {
 
 fn run(request: &Request) -> Vec<Outcome> {
     let memory = Context::child(c"chainify transaction");
-    let outcomes = pinned(|| {
+    let count = request.transactions.len();
+    let mut outcomes = Vec::with_capacity(count);
+    pinned(|| {
         at_time(request.block_time, || {
-            (0..request.transactions.len())
-                .map(|i| {
-                    pgrx::check_for_interrupts!();
-                    let outcome = memory.enter(|| run_one(request, i));
-                    memory.reset();
-                    outcome
-                })
-                .collect()
+            while outcomes.len() < count {
+                match run_group(request, outcomes.len(), &memory) {
+                    Some(group) => outcomes.extend(group),
+                    None => {
+                        pgrx::check_for_interrupts!();
+                        let outcome = memory.enter(|| run_one(request, outcomes.len()));
+                        memory.reset();
+                        groups::ran_alone(outcome.is_ok());
+                        outcomes.push(outcome);
+                    }
+                }
+            }
         })
     });
     show_activity(None);
     outcomes
 }
 
+/// Runs the transactions that share a subtransaction with the one at `first`. None: it has one of its own.
+fn run_group(request: &Request, first: usize, memory: &Context) -> Option<Vec<Outcome>> {
+    let members = groups::from(request, first)?;
+    let count = members.len();
+    let each = |index: u32, run: &mut dyn FnMut()| {
+        pgrx::check_for_interrupts!();
+        show(request, index as usize);
+        memory.enter(run);
+        memory.reset();
+    };
+    let outcomes = transaction::run_together(request, members, each)
+        .unwrap_or_else(|(index, error)| raise_at(request.number, index as usize, error));
+    groups::ran_together(count, outcomes.is_some());
+    outcomes
+}
+
+fn show(request: &Request, index: usize) {
+    show_activity(Some(&format!(
+        "chainify block {} tx {index}",
+        request.number
+    )));
+}
+
 /// Raises an error of the machine with the transaction in its detail: the node votes stuck at one that keeps failing.
 fn raise_at(number: i64, index: usize, mut error: PgError) -> ! {
+    show_activity(None);
     let at = format!("chainify block {number} tx {index}");
     error.detail = Some(match error.detail.take() {
         Some(detail) => format!("{at}\n{detail}"),
@@ -197,18 +227,18 @@ fn raise_at(number: i64, index: usize, mut error: PgError) -> ! {
 }
 
 fn run_one(request: &Request, index: usize) -> Outcome {
-    if request.quarantine_all || request.quarantined.contains(&(index as i32)) {
+    if is_quarantined(request, index) {
         return Err(PgError::new(
             b"CH001",
             "quarantined: its effects differed between organisations",
         ));
     }
-    show_activity(Some(&format!(
-        "chainify block {} tx {index}",
-        request.number
-    )));
-    transaction::run(request, index as u32).unwrap_or_else(|error| {
-        show_activity(None);
-        raise_at(request.number, index, error)
-    })
+    show(request, index);
+    transaction::run(request, index as u32)
+        .unwrap_or_else(|error| raise_at(request.number, index, error))
+}
+
+/// Whether the node said not to run it.
+pub fn is_quarantined(request: &Request, index: usize) -> bool {
+    request.quarantine_all || request.quarantined.contains(&(index as i32))
 }

@@ -15,6 +15,7 @@ mod determinism_functions;
 pub mod digest;
 pub mod effects;
 pub mod execute;
+pub mod groups;
 pub mod guard;
 pub mod history;
 pub mod ledger_tables;

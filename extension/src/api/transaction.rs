@@ -12,7 +12,7 @@ use super::plans;
 use super::sequences;
 use super::session::{self, Mode};
 use crate::pg::block_settings::{seed_random, settings_undone};
-use crate::pg::error::{PgError, SqlState};
+use crate::pg::error::{attempt, PgError, SqlState};
 use crate::pg::raised::{watched, Raised};
 use crate::pg::role::Role;
 use crate::pg::subtransaction::subtransaction;
@@ -35,6 +35,38 @@ pub fn run(request: &Request, index: u32) -> Result<Outcome, PgError> {
     match attempt()? {
         Err(_) if as_written.get() => attempt(),
         outcome => Ok(outcome),
+    }
+}
+
+/// Runs several transactions in one subtransaction, `each` around every one of them. None: one failed, nothing of them is left, and each has to run by
+/// itself. Err: an error of the machine in the transaction named, which is no outcome.
+pub fn run_together(
+    request: &Request,
+    indices: std::ops::Range<u32>,
+    each: impl Fn(u32, &mut dyn FnMut()),
+) -> Result<Option<Vec<Outcome>>, (u32, PgError)> {
+    let stopped = Cell::new(None);
+    let one = |index: u32| {
+        let transaction = &request.transactions[index as usize];
+        let mut result = Ok(0);
+        each(index, &mut || {
+            let (outcome, raised) = watched(is_of_the_machine, || {
+                let as_written = Cell::new(false);
+                attempt(|| settings_undone(|| dispatch(request, transaction, index, &as_written)))
+                    .and_then(|outcome| outcome)
+            });
+            result = unless_of_the_machine(outcome, raised).unwrap_or_else(|error| {
+                stopped.set(Some((index, error.clone())));
+                Err(error)
+            });
+        });
+        result
+    };
+    let outcomes = subtransaction(|| indices.map(one).collect::<Result<Vec<_>, _>>());
+    match (stopped.take(), outcomes) {
+        (Some(stopped), _) => Err(stopped),
+        (None, Ok(rows)) => Ok(Some(rows.into_iter().map(Ok).collect())),
+        (None, Err(_)) => Ok(None),
     }
 }
 

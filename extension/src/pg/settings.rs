@@ -7,6 +7,7 @@ use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
+static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
@@ -35,6 +36,16 @@ pub fn define() {
         c"Plans statements that differ in literals alone once.",
         c"Off: every text is planned as written. Results are the same.",
         &SHARE_PLANS,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.group_after",
+        c"Transactions that succeed in a row for each further one that shares their subtransaction.",
+        c"0: as many share one as may; -1: each has its own. Results are the same.",
+        &GROUP_AFTER,
+        -1,
+        10_000,
         GucContext::Suset,
         GucFlags::default(),
     );
@@ -96,6 +107,11 @@ pub fn guard() -> bool {
 /// Whether statements that differ in literals alone share a plan.
 pub fn share_plans() -> bool {
     SHARE_PLANS.get()
+}
+
+/// Successes in a row for each further transaction of a group, 0 to 10,000; None: no groups.
+pub fn group_after() -> Option<usize> {
+    usize::try_from(GROUP_AFTER.get()).ok()
 }
 
 /// Milliseconds, 0 to 600,000.
