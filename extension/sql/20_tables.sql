@@ -147,3 +147,18 @@ CREATE TABLE chainify_ledger.deviation_row (
     expected  jsonb,
     found     jsonb
 );
+
+-- What each executor worker committed last: beside the effects of its part of that block, what sealing the block needs of them
+-- (spec/parallel.md). A block above the last LedgerBlock is half committed. One row for each worker, changed in place.
+CREATE TABLE chainify_ledger.part (
+    part           integer PRIMARY KEY,
+    block          bigint NOT NULL,
+    order_height   bigint NOT NULL,
+    block_time     bigint NOT NULL,
+    previous_hash  bytea NOT NULL,
+    tx_root        bytea NOT NULL,
+    quarantined    integer[] NOT NULL,
+    quarantine_all boolean NOT NULL,
+    nets           bytea NOT NULL            -- per table: rows and lanes
+) WITH (fillfactor = 20);
+ALTER TABLE chainify_ledger.part ALTER COLUMN nets SET STORAGE MAIN;

@@ -67,6 +67,13 @@ CREATE FUNCTION chainify_node.execute_block(
 REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_consents, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_consents, chainify_node.position, chainify_node.execute_block TO chainify_node;
 
+-- The last block, which stays the last one that the calling transaction sees (api/read_block.rs).
+CREATE FUNCTION chainify.read_block() RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_read_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+REVOKE ALL ON FUNCTION chainify.read_block FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify.read_block TO chainify_reader;
+
 CREATE FUNCTION chainify_ledger.digest() RETURNS trigger
     AS 'MODULE_PATHNAME', 'chainify_digest' LANGUAGE C;
 

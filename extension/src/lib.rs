@@ -17,5 +17,7 @@ pub extern "C-unwind" fn _PG_init() {
         pg::settings::define();
         api::guard::install();
         api::conflict::install();
+        api::commit::install();
+        pg::pool::register(api::executor::serve);
     });
 }

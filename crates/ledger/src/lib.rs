@@ -13,6 +13,7 @@ pub mod messages;
 mod names;
 pub mod node_messages;
 mod outcomes;
+pub mod parts;
 mod read;
 pub mod sequence;
 mod transaction;

@@ -9,9 +9,12 @@
 //! enough: one that itself waits for others gives up its locks, or its place in the queue, all the same.
 //! PostgreSQL's own rules hold for autovacuum, which makes way unless it prevents wraparound.
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::tables;
+use pgrx::pg_sys::Oid;
+
+use super::tables::{self, LedgerTable};
 use crate::pg::conflict_memory::{self as memory, Reason};
 use crate::pg::end_session::{cancel_statement, terminate};
 use crate::pg::error::PgError;
@@ -39,10 +42,18 @@ pub fn install() {
 /// whoever executes another one is no local session.
 pub fn before_locals<T>(block: i64, f: impl FnOnce() -> T) -> T {
     let tables = tables::all();
-    let names = tables
+    memory::executing(block, names(&tables), f)
+}
+
+/// The same for a worker, from now on until [`memory::retire`]: its part stays open when it has run.
+pub fn enlist(block: i64) {
+    memory::enlist(block, names(&tables::all()));
+}
+
+fn names(tables: &[(Oid, Rc<LedgerTable>)]) -> impl Iterator<Item = (Oid, &str)> {
+    tables
         .iter()
-        .map(|(oid, table)| (*oid, table.name.as_str()));
-    memory::executing(block, names, f)
+        .map(|(oid, table)| (*oid, table.name.as_str()))
 }
 
 /// A local transaction in the way of a block.
@@ -119,7 +130,10 @@ fn look(
             }
         }
         for pid in lock_waits::blockers(executor) {
-            if running.iter().any(|(other, _)| *other == pid) {
+            if let Some((_, other)) = running.iter().find(|(other, _)| *other == pid) {
+                if *other == block {
+                    part(executor, pid);
+                }
                 continue;
             }
             let Some(session) = lock_waits::session(pid).filter(|s| s.of_client) else {
@@ -140,6 +154,17 @@ fn look(
         }
     }
     claims
+}
+
+/// Parts of one block wait for each other: they are not what they seemed, and the worker among them gives up. Mostly a part
+/// has done so itself (`lock_timeout`); a function may have put that off.
+fn part(waiting: i32, holding: i32) {
+    let worker = [waiting, holding]
+        .into_iter()
+        .filter_map(lock_waits::session);
+    if let Some(worker) = worker.filter(|s| !s.of_client).min_by_key(|s| s.pid) {
+        terminate(&worker);
+    }
 }
 
 fn resolve(claim: Claim, history: &mut History, session: &Session, grace: Duration) {

@@ -50,6 +50,8 @@ pub struct Effects {
     pub images: TupleStore,
     bytes: Vec<u8>,
     marks: Vec<Mark>,
+    changes_peak: usize,
+    bytes_peak: usize,
 }
 
 thread_local! {
@@ -103,6 +105,7 @@ pub fn start() {
         e.leaves.clear();
         e.images.truncate(0);
         e.bytes.clear();
+        (e.changes_peak, e.bytes_peak) = (0, 0);
     });
 }
 
@@ -111,7 +114,17 @@ pub fn with<T>(f: impl FnOnce(&Effects) -> T) -> T {
     EFFECTS.with_borrow(f)
 }
 
+/// Whether parts that reported such peaks could together have met the bounds of a block.
+pub fn exceeds_block(changes_peak: u64, bytes_peak: u64) -> bool {
+    changes_peak >= CHANGES_MAX as u64 || bytes_peak > BYTES_MAX as u64
+}
+
 impl Effects {
+    /// The most changes and bytes there were when one was added, those undone since included.
+    pub fn peak(&self) -> (u64, u64) {
+        (self.changes_peak as u64, self.bytes_peak as u64)
+    }
+
     pub fn bytes(&self, span: Span) -> &[u8] {
         &self.bytes[span.at..span.at + span.length]
     }
@@ -145,6 +158,8 @@ impl Effects {
         after: Option<Span>,
         image: &Tuple,
     ) {
+        self.changes_peak = self.changes_peak.max(self.changes.len());
+        self.bytes_peak = self.bytes_peak.max(self.bytes.len());
         if self.changes.len() >= CHANGES_MAX || self.bytes.len() > BYTES_MAX {
             PgError::new(b"54000", "transaction changes too much for one block")
                 .detail(format!(

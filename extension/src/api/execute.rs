@@ -1,15 +1,14 @@
 //! Runs one block of transactions (spec/sql-api.md, `chainify_node.execute_block`).
-use chainify_codec::Hash;
+use chainify_codec::{merged_root, Hash};
 use chainify_ledger::{block_buffer, Transaction};
 
+use super::part::{self, Company, Finished};
+use super::seal::{self, Ran};
 use super::session::{self, Mode};
-use super::transaction::{self, Outcome};
-use super::{conflict, effects, groups, seal};
-use crate::pg::block_settings::{at_time, pinned, show_activity};
+use super::{commit, conflict, effects, half, parallel, team};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
-use crate::pg::memory::Context;
 use crate::pg::relation::{Lock, Relation};
 use crate::pg::spi::{connected, query};
 
@@ -27,6 +26,8 @@ pub struct Request<'a> {
     pub block_time: i64,
     pub previous: Hash,
     pub transactions: Vec<Transaction>,
+    /// Their positions in the block: all of them, but for a worker, which is given those of its part.
+    pub indices: Vec<u32>,
     /// Their bytes as ordered.
     pub bodies: Vec<&'a [u8]>,
     pub quarantined: Vec<i32>,
@@ -37,26 +38,27 @@ pub struct Request<'a> {
 
 fn execute_block(call: &mut Call) -> Answer {
     let buffer: Vec<u8> = call.required(4, "transactions");
-    let (sealed, outcomes) = session::with(Mode::Internal, || {
+    let (block, ran) = session::with(Mode::Internal, || {
         connected(|| {
-            let request = check_request(call, &buffer);
-            effects::start();
+            let request = half::authoritative(check_request(call, &buffer));
             conflict::before_locals(request.number, || {
-                let outcomes = run(&request);
-                (seal::seal(&request, &outcomes), outcomes)
+                let ran = run(&request);
+                let block = seal::seal(&request, &ran);
+                commit::executed(request.number, ran.workers);
+                (block, ran)
             })
         })
     });
-    let rows: Vec<i64> = outcomes
+    let rows: Vec<i64> = ran
+        .outcomes
         .iter()
         .map(|o| o.as_ref().map_or(0, |rows| *rows as i64))
         .collect();
-    let errors = || outcomes.iter().map(|o| o.as_ref().err());
+    let errors = || ran.outcomes.iter().map(|o| o.as_ref().err());
     let sqlstates: Vec<_> = errors()
         .map(|e| e.map(|e| e.sqlstate.as_str().to_owned()))
         .collect();
-    let block = &sealed.block;
-    let transaction_effects: Option<Vec<Vec<u8>>> = sealed
+    let transaction_effects: Option<Vec<Vec<u8>>> = ran
         .transaction_effects
         .map(|hashes| hashes.iter().map(|hash| hash.to_vec()).collect());
     let messages: Vec<_> = errors().map(|e| e.map(|e| e.message.clone())).collect();
@@ -81,6 +83,8 @@ fn malformed(error: impl std::fmt::Display) -> PgError {
 
 fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
     let chain_id = lock_chain();
+    commit::check_nothing_open();
+    team::settle();
     let (number, previous): (i64, Vec<u8>) = (
         call.required(0, "number"),
         call.required(3, "previous_hash"),
@@ -124,6 +128,7 @@ fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
         block_time: call.required(2, "block_time"),
         previous: last_hash,
         transactions: transactions.collect(),
+        indices: (0..bodies.len() as u32).collect(),
         bodies,
         quarantined: call.arg(5).unwrap_or_default(),
         quarantine_all: call.arg(6).unwrap_or_default(),
@@ -168,77 +173,26 @@ fn position() -> (i64, Hash) {
     last
 }
 
-fn run(request: &Request) -> Vec<Outcome> {
-    let memory = Context::child(c"chainify transaction");
-    let count = request.transactions.len();
-    let mut outcomes = Vec::with_capacity(count);
-    pinned(|| {
-        at_time(request.block_time, || {
-            while outcomes.len() < count {
-                match run_group(request, outcomes.len(), &memory) {
-                    Some(group) => outcomes.extend(group),
-                    None => {
-                        pgrx::check_for_interrupts!();
-                        let outcome = memory.enter(|| run_one(request, outcomes.len()));
-                        memory.reset();
-                        groups::ran_alone(outcome.is_ok());
-                        outcomes.push(outcome);
-                    }
-                }
-            }
-        })
-    });
-    show_activity(None);
-    outcomes
+fn run(request: &Request) -> Ran {
+    half::complete(request)
+        .or_else(|| parallel::run(request))
+        .unwrap_or_else(|| alone(request))
 }
 
-/// Runs the transactions that share a subtransaction with the one at `first`. None: it has one of its own.
-fn run_group(request: &Request, first: usize, memory: &Context) -> Option<Vec<Outcome>> {
-    let members = groups::from(request, first)?;
-    let count = members.len();
-    let each = |index: u32, run: &mut dyn FnMut()| {
-        pgrx::check_for_interrupts!();
-        show(request, index as usize);
-        memory.enter(run);
-        memory.reset();
-    };
-    let outcomes = transaction::run_together(request, members, each)
-        .unwrap_or_else(|(index, error)| raise_at(request.number, index as usize, error));
-    groups::ran_together(count, outcomes.is_some());
-    outcomes
-}
-
-fn show(request: &Request, index: usize) {
-    show_activity(Some(&format!(
-        "chainify block {} tx {index}",
-        request.number
-    )));
-}
-
-/// Raises an error of the machine with the transaction in its detail: the node votes stuck at one that keeps failing.
-fn raise_at(number: i64, index: usize, mut error: PgError) -> ! {
-    show_activity(None);
-    let at = format!("chainify block {number} tx {index}");
-    error.detail = Some(match error.detail.take() {
-        Some(detail) => format!("{at}\n{detail}"),
-        None => at,
-    });
-    error.raise()
-}
-
-fn run_one(request: &Request, index: usize) -> Outcome {
-    if is_quarantined(request, index) {
-        return Err(PgError::new(
-            b"CH001",
-            "quarantined: its effects differed between organisations",
-        ));
+fn alone(request: &Request) -> Ran {
+    effects::start();
+    let positions: Vec<usize> = (0..request.transactions.len()).collect();
+    let outcomes = part::run(request, &positions, Company::Alone);
+    let Finished {
+        report,
+        transaction_effects,
+    } = part::finish(request, &positions, &outcomes);
+    Ran {
+        outcomes,
+        effects_root: merged_root([report.leaves()]).expect("one part shares no key with another"),
+        effects_count: report.leaves().count() as u32,
+        nets: report.nets,
+        transaction_effects,
+        workers: 0,
     }
-    show(request, index);
-    transaction::run(request, index as u32)
-        .unwrap_or_else(|error| raise_at(request.number, index, error))
-}
-
-/// Whether the node said not to run it.
-pub fn is_quarantined(request: &Request, index: usize) -> bool {
-    request.quarantine_all || request.quarantined.contains(&(index as i32))
 }

@@ -8,11 +8,11 @@
 //! Running again costs half a group for each failure, so groups grow with the transactions that succeeded since the last one. What
 //! is kept here decides about speed alone.
 use std::cell::Cell;
-use std::ops::Range;
 
 use chainify_ledger::messages::Kind;
 
-use super::execute::{is_quarantined, Request};
+use super::execute::Request;
+use super::part::is_quarantined;
 use crate::pg::settings;
 
 /// Transactions of a group at most: more save nothing that could be measured.
@@ -31,24 +31,25 @@ thread_local! {
     static PACE: Cell<Pace> = const { Cell::new(Pace { successes: 0, alone: 0 }) };
 }
 
-/// The transactions from `first` on that run together now; None for a single one.
-pub fn from(request: &Request, first: usize) -> Option<Range<u32>> {
+/// How many of the transactions at `positions` run together now, from the first one on; None for a single one.
+pub fn from(request: &Request, positions: &[usize]) -> Option<usize> {
     let pace = PACE.get();
     let after = settings::group_after().filter(|_| pace.alone == 0)?;
     let members = pace
         .successes
         .checked_div(after)
         .map_or(MEMBERS_MAX, |n| (1 + n).min(MEMBERS_MAX));
-    let count = (first..request.transactions.len())
+    let count = positions
+        .iter()
         .take(members)
-        .take_while(|index| may_share(request, *index))
+        .take_while(|at| may_share(request, **at))
         .count();
-    (count > 1).then(|| first as u32..(first + count) as u32)
+    (count > 1).then_some(count)
 }
 
 /// A DEPLOY changes definitions, which its end announces: it stays alone. One that is not run has nothing to undo.
-fn may_share(request: &Request, index: usize) -> bool {
-    request.transactions[index].kind() == Kind::Sql && !is_quarantined(request, index)
+fn may_share(request: &Request, at: usize) -> bool {
+    request.transactions[at].kind() == Kind::Sql && !is_quarantined(request, at)
 }
 
 /// A group of so many has run, or was undone.

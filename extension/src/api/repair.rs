@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 
 use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::verify_table::last_block;
-use crate::api::{checkpoint, definitions, rows, session, triggers, verify};
+use crate::api::{checkpoint, definitions, half, rows, session, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call, Cell};
@@ -79,6 +79,7 @@ fn repair(call: &mut Call) -> Answer {
         checkpoint::lock_bases();
         Spi::connect(|client| {
             check_position(client, number).or_raise();
+            half::take_back(number);
             if number > 0 {
                 cured = repair_tables(client, number, &certified).or_raise();
             }

@@ -20,9 +20,9 @@ use crate::pg::subtransaction::subtransaction;
 /// Rows returned or changed, or why the transaction failed.
 pub type Outcome = Result<u64, PgError>;
 
-/// Runs transaction `index`; its changes are recorded under that index. Err: an error of the machine, which is no outcome.
-pub fn run(request: &Request, index: u32) -> Result<Outcome, PgError> {
-    let transaction = &request.transactions[index as usize];
+/// Runs the transaction of `request` at `at`; its changes are recorded under its index in the block. Err: an error of the machine, which is no outcome.
+pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
+    let (transaction, index) = (&request.transactions[at], request.indices[at]);
     let as_written = Cell::new(false);
     let attempt = || {
         let (outcome, raised) = watched(is_of_the_machine, || {
@@ -39,30 +39,30 @@ pub fn run(request: &Request, index: u32) -> Result<Outcome, PgError> {
 }
 
 /// Runs several transactions in one subtransaction, `each` around every one of them. None: one failed, nothing of them is left, and each has to run by
-/// itself. Err: an error of the machine in the transaction named, which is no outcome.
+/// itself. Err: an error of the machine in the transaction at the position named, which is no outcome.
 pub fn run_together(
     request: &Request,
-    indices: std::ops::Range<u32>,
-    each: impl Fn(u32, &mut dyn FnMut()),
-) -> Result<Option<Vec<Outcome>>, (u32, PgError)> {
+    positions: &[usize],
+    each: impl Fn(usize, &mut dyn FnMut()),
+) -> Result<Option<Vec<Outcome>>, (usize, PgError)> {
     let stopped = Cell::new(None);
-    let one = |index: u32| {
-        let transaction = &request.transactions[index as usize];
+    let one = |at: &usize| {
+        let (transaction, index) = (&request.transactions[*at], request.indices[*at]);
         let mut result = Ok(0);
-        each(index, &mut || {
+        each(*at, &mut || {
             let (outcome, raised) = watched(is_of_the_machine, || {
                 let as_written = Cell::new(false);
                 attempt(|| settings_undone(|| dispatch(request, transaction, index, &as_written)))
                     .and_then(|outcome| outcome)
             });
             result = unless_of_the_machine(outcome, raised).unwrap_or_else(|error| {
-                stopped.set(Some((index, error.clone())));
+                stopped.set(Some((*at, error.clone())));
                 Err(error)
             });
         });
         result
     };
-    let outcomes = subtransaction(|| indices.map(one).collect::<Result<Vec<_>, _>>());
+    let outcomes = subtransaction(|| positions.iter().map(one).collect::<Result<Vec<_>, _>>());
     match (stopped.take(), outcomes) {
         (Some(stopped), _) => Err(stopped),
         (None, Ok(rows)) => Ok(Some(rows.into_iter().map(Ok).collect())),

@@ -12,6 +12,7 @@ use pgrx::spi::SpiClient;
 
 use crate::api::certificates;
 use crate::api::definitions;
+use crate::api::half;
 use crate::api::history::{self, History};
 use crate::api::rows;
 use crate::pg::cursor::{Cursor, Row, Sees};
@@ -41,6 +42,7 @@ fn verify_ledger(call: &mut Call) -> Answer {
             ]);
         };
         Spi::connect(|client| {
+            half::refuse(client, Sees::Statement);
             let tables = history::all(client, &mut report);
             Audit::new(client, from, to).run(&tables, &mut report);
         });

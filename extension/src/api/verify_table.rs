@@ -8,7 +8,7 @@ use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
 use crate::api::ledger_tables::{self, LedgerTable, State};
-use crate::api::{checkpoint, definitions, rows, triggers, verify};
+use crate::api::{checkpoint, definitions, half, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -49,6 +49,7 @@ fn verify_table(call: &mut Call) -> Answer {
     rows::forget();
     call.rows(|row| {
         Spi::connect(|client| {
+            half::refuse(client, Sees::Statement);
             let tables = ledger_tables::all(client, Sees::Statement);
             let Some(table) = tables.iter().find(|table| table.relation == relation) else {
                 PgError::new(b"42P01", "table is not on the ledger").raise()

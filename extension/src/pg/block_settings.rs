@@ -82,6 +82,18 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
+/// The same, giving up a lock that is not to be had within [`IMPATIENCE`].
+pub fn pinned_impatiently<T>(f: impl FnOnce() -> T) -> T {
+    pinned(|| {
+        // SAFETY: inside the nest level of `pinned`; name and value are static.
+        unsafe { set(c"lock_timeout", IMPATIENCE) }
+        f()
+    })
+}
+
+/// Long enough for what two writers of one table wait for each other anyway: that it grows by a page.
+const IMPATIENCE: &CStr = c"20ms";
+
 /// # Safety
 /// A GUC nest level must be open, to which the change belongs.
 unsafe fn set(name: &CStr, value: &CStr) {

@@ -10,8 +10,8 @@ use std::ptr::{addr_of_mut, null_mut};
 
 use pgrx::pg_sys;
 
-/// Blocks executed at the same moment in one server: one per database with a chain. Further ones run unwatched.
-const EXECUTORS_MAX: usize = 32;
+/// Processes that execute blocks at the same moment in one server. Further ones run unwatched.
+const EXECUTORS_MAX: usize = 64;
 /// Tables an executor tells the names of, because the worker can read no database's catalogs; locks on further ones
 /// are reported without a name.
 const TABLES_MAX: usize = 64;
@@ -161,15 +161,16 @@ pub fn executing<'a, T>(
     struct Registered;
     impl Drop for Registered {
         fn drop(&mut self) {
-            let pid = my_pid();
-            locked(|head, _| {
-                for executor in head.executors.iter_mut().filter(|e| e.pid == pid) {
-                    executor.pid = 0;
-                }
-            });
+            retire();
         }
     }
     let _registered = Registered;
+    enlist(block, tables);
+    f()
+}
+
+/// From now on the conflict worker keeps the locks of this process free, until [`retire`].
+pub fn enlist<'a>(block: i64, tables: impl Iterator<Item = (pg_sys::Oid, &'a str)>) {
     let pid = my_pid();
     let latch = locked(|head, _| {
         let free = head.executors.iter_mut().find(|e| e.pid == 0)?;
@@ -186,7 +187,11 @@ pub fn executing<'a, T>(
         // SAFETY: a latch in the process array, which stays as long as the server; a wake-up too many does no harm.
         unsafe { pg_sys::SetLatch(latch) }
     }
-    f()
+}
+
+/// This process executes nothing any more. Cannot raise.
+pub fn retire() {
+    forget_executor(my_pid());
 }
 
 /// Runs `f`, which waits for the outcome of a ledger transaction: such a session must not hold up a block at all.
@@ -249,7 +254,7 @@ pub fn executing_now() -> Vec<(i32, i64)> {
     found
 }
 
-/// For the worker: forgets an executor whose process has gone.
+/// Forgets an executor whose process has gone.
 pub fn forget_executor(pid: i32) {
     locked(|head, _| {
         for executor in head.executors.iter_mut().filter(|e| e.pid == pid) {

@@ -12,6 +12,9 @@ static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
 static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
+static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
+static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
+static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 /// Defines them; once, while the library is loaded.
 pub fn define() {
@@ -89,6 +92,40 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::default(),
     );
+    define_of_parts();
+}
+
+/// Those of execution in parts, and of its tests.
+fn define_of_parts() {
+    GucRegistry::define_int_guc(
+        c"chainify.executor_workers",
+        c"Processes that execute a block, the session that was asked included.",
+        c"Results are the same with any number.",
+        &EXECUTOR_WORKERS,
+        1,
+        super::pool::WORKERS_MAX as i32 + 1,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    let for_tests = GucFlags::NO_SHOW_ALL;
+    GucRegistry::define_int_guc(
+        c"chainify.debug_parts",
+        c"For tests: divides a block into so many parts by position, whatever its transactions access.",
+        c"0: by what they access.",
+        &DEBUG_PARTS,
+        0,
+        super::pool::WORKERS_MAX as i32 + 1,
+        GucContext::Suset,
+        for_tests,
+    );
+    GucRegistry::define_string_guc(
+        c"chainify.crash_point",
+        c"For tests: where to crash the server while a block is executed or committed.",
+        c"",
+        &CRASH_POINT,
+        GucContext::Suset,
+        for_tests,
+    );
 }
 
 /// Path of the node's socket; empty when not configured.
@@ -134,4 +171,20 @@ pub fn checkpoint_interval() -> Option<i64> {
 /// At least 1.
 pub fn checkpoints_kept() -> i64 {
     i64::from(CHECKPOINTS_KEPT.get())
+}
+
+/// Processes that execute a block, the leader included; at least 1.
+pub fn executor_workers() -> usize {
+    EXECUTOR_WORKERS.get().max(1) as usize
+}
+
+/// Into how many parts tests want blocks divided; `None`: by what they access.
+pub fn debug_parts() -> Option<u32> {
+    u32::try_from(DEBUG_PARTS.get()).ok().filter(|n| *n > 0)
+}
+
+/// Where to crash.
+pub fn crash_point() -> Option<String> {
+    let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
+    (!point.is_empty()).then_some(point)
 }

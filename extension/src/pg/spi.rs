@@ -251,6 +251,12 @@ pub fn execute(sql: &str, args: &[Cell]) -> u64 {
     rows(&Plan::prepare(sql, &types).or_raise(), args, &mut |_| ())
 }
 
+/// Runs a query whose text is made up; its plan is not kept. `f` sees each row.
+pub fn query_once(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
+    let types: Vec<_> = args.iter().map(Cell::oid).collect();
+    rows(&Plan::prepare(sql, &types).or_raise(), args, &mut f);
+}
+
 fn rows(plan: &Plan, args: &[Cell], f: &mut dyn FnMut(&Row)) -> u64 {
     let values: Vec<_> = args.iter().map(Cell::datum).collect();
     // SAFETY: the cells carry their types, which are the plan's; the tuple table is valid until freed below.

@@ -1,0 +1,233 @@
+//! Executes a block in parts that run beside each other (spec/parallel.md). This session leads and runs the first part.
+//!
+//! * P1 The order of the block is the semantics: in parts or not, a block has the same LedgerBlock.
+//! * P2 Whatever goes otherwise than foreseen rolls back every part; then the block runs in the leader alone, which is how
+//!   it is defined. So a schedule can cost time and nothing else.
+use std::cell::{Cell, RefCell};
+
+use chainify_codec::merged_root;
+use chainify_ledger::messages::Kind;
+use chainify_ledger::parts::{PartReport, PartRequest};
+use chainify_sched::{graph, plan, AccessSet, Place, Target};
+
+use super::execute::Request;
+use super::part::{self, Company};
+use super::seal::{self, Ran};
+use super::{effects, team};
+use crate::pg::commit::nothing_written;
+use crate::pg::error::PgError;
+use crate::pg::settings;
+use crate::pg::subtransaction::subtransaction;
+
+/// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
+const TRANSACTIONS_MIN: usize = 32;
+/// What a part costs more than its transactions, in transactions: telling it, merging and committing it.
+const PART_COST: u64 = 20;
+/// After a block that had to run again, so many run alone; twice as many after the next, up to the limit.
+const PAUSE_MAX: u32 = 64;
+
+/// Blocks that run alone because parts did not go well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pause {
+    length: u32,
+    left: u32,
+}
+
+impl Pause {
+    fn failed(self) -> Self {
+        let length = (2 * self.length).clamp(1, PAUSE_MAX);
+        Pause {
+            length,
+            left: length,
+        }
+    }
+
+    fn went_well(self) -> Self {
+        Pause {
+            length: self.length / 2,
+            left: 0,
+        }
+    }
+
+    /// The pause after one more block that could run in parts, and whether it may.
+    fn next(self) -> (Self, bool) {
+        let left = self.left.saturating_sub(1);
+        (Pause { left, ..self }, self.left == 0)
+    }
+}
+
+thread_local! {
+    static PAUSE: RefCell<Pause> = RefCell::default();
+    /// The block this session ran last.
+    static LAST: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Runs the block in parts, when that pays; None: nothing was done, or it was undone, and the block runs alone.
+pub fn run(request: &Request) -> Option<Ran> {
+    let parts = parts_of(request)?;
+    match subtransaction(|| beside(request, &parts)) {
+        Ok(ran) => {
+            PAUSE.with_borrow_mut(|pause| *pause = pause.went_well());
+            Some(ran)
+        }
+        Err(error) => {
+            team::abandon();
+            if is_for_this_session(&error) {
+                error.raise();
+            }
+            team::settle();
+            PAUSE.with_borrow_mut(|pause| *pause = pause.failed());
+            pgrx::log!(
+                "block {} runs again in one process: {}",
+                request.number,
+                error.message
+            );
+            None
+        }
+    }
+}
+
+/// Somebody wants this session's statement to end.
+fn is_for_this_session(error: &PgError) -> bool {
+    error.sqlstate.as_str().starts_with("57")
+}
+
+/// The parts, as positions in the request; None when the block runs in the leader alone.
+fn parts_of(request: &Request) -> Option<Vec<Vec<usize>>> {
+    let again = LAST.replace(request.number) == request.number;
+    let workers = settings::executor_workers();
+    if workers < 2 || !nothing_written() || is_deploy(request) || request.effect_hashes {
+        return None;
+    }
+    let debug = settings::debug_parts();
+    // A block that is executed again may be one whose effects differed: the second time nothing is taken for granted.
+    if debug.is_none() && (again || request.transactions.len() < TRANSACTIONS_MIN) {
+        return None;
+    }
+    if debug.is_none()
+        && !PAUSE.with_borrow_mut(|pause| {
+            let (next, may) = pause.next();
+            *pause = next;
+            may
+        })
+    {
+        return None;
+    }
+    let sets: Vec<AccessSet> = match debug {
+        Some(parts) => (0..request.transactions.len() as u32)
+            .map(|tx| apart(tx % parts))
+            .collect(),
+        None => return None,
+    };
+    let graph = graph::build(&sets);
+    let costs = vec![1; sets.len()];
+    let mut plan = plan::assign(&graph, &costs, workers as u32);
+    let cost = if debug.is_some() { 0 } else { PART_COST };
+    if plan.parts().len() < 2 || !plan::worth_it(&plan, cost) {
+        return None;
+    }
+    let workers = workers_for(plan.parts().len() - 1);
+    if workers + 1 < plan.parts().len() {
+        plan = plan::assign(&graph, &costs, workers as u32 + 1);
+    }
+    let parts = plan.parts().iter();
+    (plan.parts().len() > 1).then(|| {
+        parts
+            .map(|p| p.iter().map(|tx| *tx as usize).collect())
+            .collect()
+    })
+}
+
+/// How many workers there are, up to `wanted`; starts those that are missing.
+fn workers_for(wanted: usize) -> usize {
+    if team::size() >= wanted {
+        return wanted;
+    }
+    match subtransaction(|| Ok(team::start(wanted))) {
+        Ok(started) => started,
+        Err(error) if is_for_this_session(&error) => error.raise(),
+        Err(error) => {
+            pgrx::log!("no executor workers: {}", error.message);
+            0
+        }
+    }
+}
+
+fn is_deploy(request: &Request) -> bool {
+    request.transactions.iter().any(|t| t.kind() != Kind::Sql)
+}
+
+/// An access set apart from those of other numbers.
+fn apart(number: u32) -> AccessSet {
+    let mut set = AccessSet::new();
+    set.write(Target::Rows(number), Place::whole());
+    set
+}
+
+/// Runs the first part here and the others in workers.
+fn beside(request: &Request, parts: &[Vec<usize>]) -> Result<Ran, PgError> {
+    team::begin();
+    for (part, members) in parts.iter().enumerate().skip(1) {
+        team::run(part, request_of(request, part, members))?;
+    }
+    effects::start();
+    let outcomes = part::run(request, &parts[0], Company::Beside);
+    let own = part::finish(request, &parts[0], &outcomes).report;
+    let members: Vec<usize> = parts[1..].iter().map(Vec::len).collect();
+    let mut reports = vec![own];
+    reports.extend(team::collect(request.number, &members)?);
+    crate::pg::crash::point("parts_ready");
+    merge(request, parts, reports)
+}
+
+fn request_of(request: &Request, part: usize, members: &[usize]) -> PartRequest {
+    PartRequest {
+        chain_id: request.chain_id.clone(),
+        number: request.number,
+        order_height: request.order_height,
+        block_time: request.block_time,
+        previous: request.previous.to_vec(),
+        tx_root: seal::root_of_ids(request).to_vec(),
+        part: part as i32,
+        members: members.iter().map(|at| request.indices[*at]).collect(),
+        bodies: members
+            .iter()
+            .map(|at| request.bodies[*at].to_vec())
+            .collect(),
+        quarantined: request.quarantined.clone(),
+        quarantine_all: request.quarantine_all,
+    }
+}
+
+/// What the parts give together; Err when they turn out not to have been independent.
+fn merge(
+    request: &Request,
+    parts: &[Vec<usize>],
+    reports: Vec<PartReport>,
+) -> Result<Ran, PgError> {
+    let unforeseen = |why: &str| PgError::new(b"40001", why);
+    let (changes, bytes) = reports.iter().fold((0, 0), |(changes, bytes), report| {
+        (changes + report.changes_peak, bytes + report.bytes_peak)
+    });
+    if effects::exceeds_block(changes, bytes) {
+        return Err(unforeseen(
+            "together its parts may exceed the bounds of a block",
+        ));
+    }
+    let effects_root = merged_root(reports.iter().map(PartReport::leaves))
+        .ok_or_else(|| unforeseen("two parts changed the same row"))?;
+    let mut outcomes: Vec<_> = vec![Ok(0); request.transactions.len()];
+    for (members, report) in parts.iter().zip(&reports) {
+        for (at, outcome) in members.iter().zip(&report.outcomes) {
+            outcomes[*at] = part::from_report(outcome);
+        }
+    }
+    Ok(Ran {
+        outcomes,
+        effects_root,
+        effects_count: reports.iter().map(|r| r.leaves().count() as u32).sum(),
+        nets: reports.into_iter().flat_map(|r| r.nets).collect(),
+        transaction_effects: None,
+        workers: parts.len() - 1,
+    })
+}

@@ -1,0 +1,28 @@
+//! Readers that need exactly one block.
+use pgrx::Spi;
+
+use crate::api::half;
+use crate::pg::cursor::{Cursor, Sees};
+use crate::pg::function::{Answer, Call};
+use crate::pg::own_lock::{self, OwnLock};
+
+crate::sql_function!(
+    chainify_read_block,
+    pg_finfo_chainify_read_block,
+    read_block
+);
+
+/// `chainify.read_block()`: the last block, which stays the last one that this transaction sees. Contract in spec/sql-api.md.
+///
+/// A block is committed with the lock held alone, so what a later statement sees is not of another block. A snapshot taken before
+/// this call may have been taken while a block was being committed: then it shows a part without its block, and is refused.
+fn read_block(call: &mut Call) -> Answer {
+    own_lock::share(OwnLock::Block);
+    let number = Spi::connect(|client| {
+        half::refuse(client, Sees::Latest);
+        let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
+        let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
+        rows.next_row().and_then(|row| row.bigint(1))
+    });
+    call.value::<i64>(number)
+}
