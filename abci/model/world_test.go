@@ -1,0 +1,356 @@
+package model
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// fault is what is wrong with one organisation, the first.
+type fault int
+
+const (
+	none     fault = iota
+	tampered       // its database is changed once, behind the ledger's back, after its first block
+	differs        // transaction 1 has other effects there, for good
+	liar           // it has no core: it votes what it likes, to each organisation something else
+)
+
+func (f fault) String() string { return [...]string{"none", "tampered", "differs", "liar"}[f] }
+
+// bounds of what may go wrong on one path.
+type bounds struct {
+	n, consent int
+	fault      fault
+	blocks     int // ledger blocks that clients ask for
+	// accidents on one path: a live vote that does not reach one organisation, an operation on the database of organisation 1
+	// that fails, a crash of organisation 1's node, a pause longer than anything waits.
+	accidents int
+}
+
+func (b bounds) String() string {
+	return fmt.Sprintf("n=%d c=%d %s", b.n, b.consent, b.fault)
+}
+
+// world is one consortium at one moment. The order does not fork: CometBFT's part.
+type world struct {
+	bounds
+	chain     *chain
+	nodes     []*node
+	nowMS     int64
+	ordered   int
+	isTouched bool // tampering happened
+	broken    string
+}
+
+type node struct {
+	i, seen int
+	core    *effects.Core // nil: a liar
+	op      effects.Action
+	db      database
+	sent    map[wire.Key]int // bit j: its live vote reached organisation j, or was lost on the way
+	voted   map[wire.Key]wire.EffectVote
+	told    map[wire.Key]wire.EffectVote // of a liar: what stands on the chain
+}
+
+type database struct {
+	blocks    []wire.Hash
+	certified uint64
+	open      *open
+	tampered  bool
+}
+
+type open struct {
+	key  wire.Key
+	hash wire.Hash
+}
+
+func name(i int) string { return fmt.Sprintf("o%d", i) }
+
+func newWorld(b bounds, c *chains) *world {
+	w := &world{bounds: b, chain: c.root, nowMS: 1}
+	for i := range b.n {
+		n := &node{i: i, sent: map[wire.Key]int{}, voted: map[wire.Key]wire.EffectVote{}, told: map[wire.Key]wire.EffectVote{}}
+		w.nodes = append(w.nodes, n)
+		if b.fault != liar || i > 0 {
+			w.start(n)
+		}
+	}
+	return w
+}
+
+// start begins a process: what was under way is gone, what is durable is not.
+func (w *world) start(n *node) {
+	var names []string
+	for i := range w.n {
+		names = append(names, name(i))
+	}
+	core, err := effects.NewCore(effects.Config{Organisation: name(n.i), Organisations: names})
+	if err != nil {
+		panic(err)
+	}
+	n.core, n.op, n.db.open, n.sent = core, nil, nil, map[wire.Key]int{}
+	n.voted = map[wire.Key]wire.EffectVote{} // a node that crashed has no memory of its votes; CometBFT's does not help
+	at := w.at(n)
+	var certified uint64
+	certified, _ = at.state.LastCertified()
+	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified})
+}
+
+// at is the order as far as the node's own store holds it.
+func (w *world) at(n *node) *chain { return w.chain.back(w.chain.length - n.seen) }
+
+func (w *world) fail(format string, args ...any) {
+	if w.broken == "" {
+		w.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) step(n *node, e effects.Event) {
+	for _, a := range n.core.Step(w.nowMS, e) {
+		switch a := a.(type) {
+		case effects.Report:
+		case effects.Answer:
+			if k := a.Block.Number; uint64(len(n.db.blocks)) < k {
+				w.fail("E6: %s answers block %d, its database has %d", name(n.i), k, len(n.db.blocks))
+			}
+		case effects.Cancel:
+			n.op = nil
+			w.step(n, effects.Executed{Key: a.Key, Failure: effects.Cancelled})
+		default:
+			if n.op != nil {
+				w.fail("E4: %s starts %T while %T is under way", name(n.i), a, n.op)
+			}
+			n.op = a
+		}
+	}
+}
+
+// finish ends the operation under way; when it fails, the database may have done it all the same.
+func (w *world) finish(n *node, fails, done bool) {
+	op, f := n.op, effects.Fine
+	n.op = nil
+	if fails {
+		f = effects.Unavailable
+	}
+	switch op := op.(type) {
+	case effects.ReadPosition:
+		w.step(n, effects.DatabaseAt{Position: n.db.position(), Failure: f})
+	case effects.FetchOrdered:
+		b, c := w.at(n).stored(op.Number)
+		w.step(n, effects.Fetched{Number: op.Number, Block: b, Certificate: c, Failure: f})
+	case effects.Execute:
+		w.execute(n, op, f)
+	case effects.Commit:
+		if !fails || done {
+			w.commit(n)
+		}
+		n.db.open = nil
+		w.step(n, effects.Committed{Failure: f})
+	case effects.Rollback:
+		n.db.open = nil
+		w.step(n, effects.RolledBack{Failure: f})
+	case effects.Repair:
+		if !fails || done {
+			if at := n.db.position(); at.Number != op.Number || at.Hash != op.Certified {
+				w.fail("R1: %s repairs at block %d, its database is at %d", name(n.i), op.Number, at.Number)
+			}
+			n.db.tampered = false
+		}
+		w.step(n, effects.Repaired{Failure: f})
+	case effects.StoreCertificate:
+		k := op.Certificate.Number
+		if f == effects.Fine && (uint64(len(n.db.blocks)) < k || n.db.blocks[k-1] != op.Certificate.Hash) {
+			f = effects.BeyondRepair
+		} else if !fails || done {
+			n.db.certified = k
+		}
+		w.step(n, effects.CertificateStored{Failure: f})
+	case effects.RecordDeviation:
+		w.step(n, effects.DeviationRecorded{Failure: f})
+	}
+	if fails {
+		n.db.open = nil
+	}
+}
+
+func (db *database) position() backend.Position {
+	p := backend.Position{Number: uint64(len(db.blocks)), Certified: db.certified}
+	if p.Number > 0 {
+		p.Hash = db.blocks[p.Number-1]
+	}
+	return p
+}
+
+func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
+	at := n.db.position()
+	if f == effects.Fine && (op.Block.Number != at.Number+1 || op.Previous != at.Hash) {
+		f = effects.OutOfTurn
+	}
+	e := effects.Executed{Key: op.Block.Key(), Failure: f}
+	if f == effects.Fine {
+		apart := w.effectsOf(op.Block, n.db.tampered, w.fault == differs && n.i == 0)
+		e.Hash = blockHash(op.Block, apart, at.Hash, n.db.tampered)
+		if op.Block.Round > 0 {
+			e.Parts = op.Block.InQuestion().Hashes(apart)
+		}
+		n.db.open = &open{e.Key, e.Hash}
+	}
+	w.step(n, e)
+}
+
+// effectsOf is what each transaction of a block does: every one changes a row that the next reads, if tampering did.
+func (w *world) effectsOf(b *wire.OrderedBlock, isTampered, isDifferent bool) (out []wire.Hash) {
+	for i := range b.IDs {
+		isOut := b.QuarantineAll || slices.Contains(b.Quarantined, uint32(i))
+		out = append(out, sha256.Sum256(fmt.Appendf(nil, "%d %x %v %v", i, b.IDs[i], !isOut && isTampered, !isOut && isDifferent && i == 1)))
+	}
+	return out
+}
+
+func blockHash(b *wire.OrderedBlock, apart []wire.Hash, previous wire.Hash, isTampered bool) wire.Hash {
+	return sha256.Sum256(fmt.Appendf(nil, "%d %x %v %v %x %x %v", b.Number, b.OrderHash, b.Quarantined, b.QuarantineAll, apart, previous, isTampered))
+}
+
+// commit checks E1 and E2 where they bind.
+func (w *world) commit(n *node) {
+	o := n.db.open
+	if o == nil {
+		w.fail("%s commits, nothing is open", name(n.i))
+		return
+	}
+	b, certificate := w.at(n).stored(o.key.Number)
+	if b == nil || b.OrderHash != o.key.OrderHash {
+		w.fail("E2: %s commits block %d, which its store does not hold", name(n.i), o.key.Number)
+	}
+	if certificate == nil && 3*w.consent <= 2*w.n {
+		w.fail("E1: %s commits block %d without a certificate, though c = %d of %d", name(n.i), o.key.Number, w.consent, w.n)
+	}
+	if n.db.open = nil; w.broken == "" {
+		n.db.blocks = append(slices.Clip(n.db.blocks), o.hash)
+	}
+	w.compare()
+}
+
+// compare is the first property: no two organisations hold different effects of one block, nor others than certified.
+func (w *world) compare() {
+	for _, n := range w.nodes {
+		for k, hash := range n.db.blocks {
+			if _, c := w.chain.stored(uint64(k + 1)); c != nil && c.Hash != hash {
+				w.fail("E1: %s holds other effects of block %d than certified", name(n.i), k+1)
+			}
+			for _, other := range w.nodes {
+				if len(other.db.blocks) > k && other.db.blocks[k] != hash {
+					w.fail("E1: %s and %s hold different effects of block %d", name(n.i), name(other.i), k+1)
+				}
+			}
+		}
+	}
+}
+
+// vote asks a core about the pending block and sees that it does not change its word while it runs (E5).
+func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
+	w.step(n, effects.Proposed{Block: b})
+	v, _ := n.core.Vote(b.Key())
+	if v == nil {
+		return nil
+	}
+	if old, ok := n.voted[b.Key()]; ok && old != *v {
+		w.fail("E5: %s votes twice for %v", name(n.i), b.Key())
+	}
+	n.voted[b.Key()] = *v
+	return v
+}
+
+// lie is a vote of organisation 0, which lies: 0 what an honest one votes; 1 another hash and other effects of all
+// transactions; 2 another hash and other effects of transaction 0 alone.
+func (w *world) lie(b *wire.OrderedBlock, variant int) wire.EffectVote {
+	apart := w.effectsOf(b, false, false)
+	var previous wire.Hash
+	if _, c := w.chain.stored(b.Number - 1); c != nil {
+		previous = c.Hash
+	}
+	hash := blockHash(b, apart, previous, false)
+	if variant > 0 {
+		hash = wire.Hash{byte(variant)}
+		for i := range apart {
+			if variant == 1 || i == 0 {
+				apart[i] = wire.Hash{byte(variant)}
+			}
+		}
+	}
+	v := wire.NewEffectsVote(b.Key(), name(0), hash)
+	if b.Round > 0 {
+		v.Parts = b.InQuestion().Hashes(apart)
+	}
+	return v
+}
+
+// proposal is what the next order block may hold.
+type proposal struct {
+	without  int // whose vote the proposer has not seen; n: it has seen all
+	proposer int // whose core reveals the hash
+	lie      int // what the liar votes
+}
+
+// decide makes the next order block and tells organisations other than 1 at once.
+func (w *world) decide(p proposal) {
+	var votes []*wire.ExtendedVote
+	var known func(wire.Key) (wire.Hash, bool)
+	if pending := w.chain.pending(); pending != nil {
+		for i, n := range w.nodes {
+			if i == p.without {
+				continue
+			}
+			var v *wire.EffectVote
+			if n.core == nil {
+				told := w.lie(pending, p.lie)
+				v = &told
+			} else if n.seen == w.chain.length {
+				v = w.vote(n, pending)
+			}
+			if v != nil {
+				votes = append(votes, w.chain.of.sign(i, w.chain, *v))
+			}
+		}
+		known = func(k wire.Key) (wire.Hash, bool) {
+			if n := w.nodes[p.proposer]; n.core != nil {
+				return n.core.Hash(k)
+			}
+			return wire.Hash{byte(p.lie)}, p.lie > 0
+		}
+	}
+	next := w.chain.extend(votes, known, w.nowMS, w.ordered < w.blocks)
+	if next.result.Ordered != nil {
+		w.ordered++
+	}
+	w.chain = next
+	w.compare()
+}
+
+// learn brings the next decision into a node's store and tells its core.
+func (w *world) learn(n *node) {
+	n.seen++
+	if n.core == nil {
+		return
+	}
+	at := w.at(n)
+	w.step(n, effects.Decided{Height: at.decision.Height, Ordered: at.decision.Ordered, Certificate: at.decision.Certificate})
+}
+
+// send delivers a node's live vote to all that it has not reached yet, but to one that loses it.
+func (w *world) send(n *node, b *wire.OrderedBlock, v wire.EffectVote, lost int) {
+	for j, to := range w.nodes {
+		if j == n.i || n.sent[b.Key()]>>j&1 == 1 {
+			continue
+		}
+		n.sent[b.Key()] |= 1 << j
+		if j != lost && to.core != nil {
+			w.step(to, effects.VoteSeen{Organisation: name(n.i), Vote: v})
+		}
+	}
+}
