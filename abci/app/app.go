@@ -102,7 +102,14 @@ func New(opt Options) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the order's store: %w", err)
 	}
-	return &App{opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{}}, nil
+	kept, err := opt.Store.evidence()
+	if err != nil {
+		return nil, fmt.Errorf("open the order's store: %w", err)
+	}
+	return &App{
+		opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{},
+		watch: watch{found: kept, count: uint64(len(kept))},
+	}, nil
 }
 
 // SetBlocks gives the application CometBFT's block store. Before, while CometBFT replays blocks at start, effects is

@@ -111,19 +111,24 @@ func (a *App) watchCommit(state *order.State, votes []*wire.ExtendedVote) {
 func (a *App) reportEvidence(before uint64) {
 	if a.watch.count > before {
 		last := a.watch.found[len(a.watch.found)-1]
+		if a.watch.count <= evidenceMax {
+			if err := a.opt.Store.keepEvidence(len(a.watch.found)-1, &last); err != nil {
+				a.log.Error("evidence is not kept", "organisation", last.Organisation, "error", err)
+			}
+		}
 		a.log.Warn("an organisation voted twice, differently", "organisation", last.Organisation,
 			"block", last.First.Number, "round", last.First.Round, "count", a.watch.count)
 	}
 }
 
-// Evidence returns the conflicting votes seen since the start, at most the first thousand.
+// Evidence returns the conflicting votes that this node has seen since it was set up, at most the first thousand.
 func (a *App) Evidence() []Evidence {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return slices.Clone(a.watch.found)
 }
 
-// EvidenceCount returns how many conflicting votes were seen since the start.
+// EvidenceCount returns how many conflicting votes were kept or seen since the start.
 func (a *App) EvidenceCount() uint64 {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

@@ -21,6 +21,7 @@ import (
 //	s                          state after the last committed order block
 //	b ‖ u64 number             ledger block
 //	c ‖ u64 number             its certificate
+//	e ‖ u64 index              evidence of two votes for one execution (E3)
 //	x ‖ u64 expiry ‖ u64 height  ids accepted at height that expire at expiry
 type Store struct{ db dbm.DB }
 

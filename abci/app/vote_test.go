@@ -7,6 +7,8 @@ import (
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -172,6 +174,17 @@ func TestConflictingVotesAreEvidence(t *testing.T) {
 	}
 	if status, _ := c.app.Status(); status.Evidence != 2 || len(status.Pending.Voted) != 1 {
 		t.Errorf("status %+v", status)
+	}
+	c.open() // after a restart it is there, and the same once more is nothing new
+	c.attach()
+	again := c.app.Evidence()
+	if len(again) != 2 || again[0] != found[0] || again[1].Second != found[1].Second || !proto.Equal(again[1].SecondSigned, found[1].SecondSigned) {
+		t.Fatalf("after a restart evidence %+v", again)
+	}
+	c.verify(1, vote(1, 1))
+	c.verify(1, vote(1, 2))
+	if n := c.app.EvidenceCount(); n != 2 {
+		t.Errorf("%d pieces of evidence after a restart, want 2", n)
 	}
 }
 
