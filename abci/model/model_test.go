@@ -51,7 +51,10 @@ func TestModel(t *testing.T) {
 		}
 	}
 	for _, b := range consortia() {
-		t.Run(b.String(), func(t *testing.T) { explore(t, b, states) })
+		t.Run(b.String(), func(t *testing.T) {
+			t.Parallel()
+			explore(t, b, states)
+		})
 	}
 }
 
@@ -98,6 +101,7 @@ func TestWalks(t *testing.T) {
 	for _, b := range consortia() {
 		b.accidents, b.blocks = 6, 3
 		t.Run(b.String(), func(t *testing.T) {
+			t.Parallel()
 			consortium := ordertest.New(b.n, b.consent)
 			c := newChains(consortium, consortium.Registry(t))
 			for i := range uint64(walks) {
