@@ -25,6 +25,7 @@ type options struct {
 	bench, pg, dir, out               string
 	seed                              uint64
 	repeat, seconds, customers, block int
+	short                             bool
 }
 
 func main() {
@@ -52,6 +53,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.seconds, "seconds", 1, "length of each measurement")
 	f.IntVar(&o.customers, "customers", 100_000, "Smallbank customers")
 	f.IntVar(&o.block, "block", 4096, "transactions of a block")
+	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -122,7 +124,7 @@ func measure(ctx context.Context, b benchmark, o options, w io.Writer) (*report.
 	started := time.Now()
 	r := &report.Report{
 		Name: b.name, About: b.about, Started: started.UTC(),
-		Command:    fmt.Sprintf("go run ./bench -bench %s -seed %d -repeat %d -seconds %d -customers %d -block %d", b.name, o.seed, o.repeat, o.seconds, o.customers, o.block),
+		Command:    fmt.Sprintf("go run ./bench -bench %s -seed %d -repeat %d -seconds %d -customers %d -block %d", b.name, o.seed, o.repeat, o.seconds, o.customers, o.block) + map[bool]string{true: " -short"}[o.short],
 		Versions:   map[string]string{"chainify": machine.Commit(), "go": runtime.Version()},
 		Parameters: map[string]any{"seed": o.seed, "repeat": o.repeat, "seconds": o.seconds, "customers": o.customers, "block": o.block},
 		Settings:   map[string]any{},

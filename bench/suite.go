@@ -8,6 +8,7 @@ import (
 
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
 )
 
 // benchmark is one of `make bench BENCH=…`.
@@ -18,7 +19,7 @@ type benchmark struct {
 }
 
 var benchmarks = []benchmark{
-	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank, no network", runExecutor},
+	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", runExecutor},
 }
 
 // chosen gives the benchmarks named, separated by commas; all for "all".
@@ -50,8 +51,13 @@ func known() string {
 }
 
 func runExecutor(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	return executor.Run(ctx, executor.Config{
+	cfg := executor.Config{
 		Dir: o.dir, PG: o.pg, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, Block: o.block, Clients: executor.DefaultClients, Progress: progress,
-	}, r)
+		Customers: o.customers, Block: o.block, Clients: executor.DefaultClients, BlockSizes: executor.DefaultBlockSizes,
+		Sizes: executor.DefaultSizes, TPCC: workload.DefaultTPCC, Progress: progress,
+	}
+	if o.short {
+		cfg.Clients, cfg.BlockSizes, cfg.Sizes = []int{8, 16}, []int{64, 4096}, []int{10_000, 100_000}
+	}
+	return executor.Run(ctx, cfg, r)
 }

@@ -27,8 +27,18 @@ type Config struct {
 	Repeat, Seconds  int
 	Customers, Block int
 	Clients          []int
-	Progress         io.Writer
+	// BlockSizes and Sizes are the blocks, and the customers of Smallbank, over which the cost of a transaction is to be flat. Every
+	// size is a cluster of its own.
+	BlockSizes, Sizes []int
+	TPCC              workload.TPCCSize
+	Progress          io.Writer
 }
+
+// What the cost of a transaction is to be flat over.
+var (
+	DefaultBlockSizes = []int{64, 256, 1024, 4096, 16384}
+	DefaultSizes      = []int{10_000, 100_000, 1_000_000}
+)
 
 // system is one of what is compared. measure does it once and says what it saw.
 type system struct {
@@ -40,7 +50,7 @@ type system struct {
 
 // Run measures all systems, interleaved, and adds series, figures and plots.
 func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
-	sites, err := open(ctx, cfg, r, workload.SmallbankSchema(cfg.Customers))
+	sites, err := open(ctx, cfg, r, workload.SmallbankSchema(cfg.Customers), cfg.TPCC.Schema())
 	if err != nil {
 		return err
 	}
@@ -64,13 +74,19 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err := figures(r); err != nil {
 		return err
 	}
-	return draw(cfg, r)
+	if err := scaleFigures(r); err != nil {
+		return err
+	}
+	if err := workerFigures(r, sites.ledger.workers); err != nil {
+		return err
+	}
+	return errors.Join(draw(cfg, r), drawScale(cfg, r))
 }
 
 // warmUp runs every block system and one pgbench once, so that caches are filled and plans are made.
 func warmUp(ctx context.Context, systems []system, progress io.Writer) error {
 	for i, s := range systems {
-		if i > 0 && s.point != 0 { // another client count of pgbench
+		if i > 0 && (s.name == pgbenchOn || s.name == pgbenchOff) { // another client count of pgbench
 			continue
 		}
 		if _, err := s.measure(ctx, 0); err != nil {

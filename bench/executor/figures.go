@@ -58,4 +58,11 @@ var targets = map[string]report.Target{
 	"executor.over_pgbench_off": report.AtLeast(1.6),
 	"executor.ledger_cost":      report.AtMost(1.6),
 	"executor.literal_cost":     report.AtMost(1.3),
+
+	"executor.flat_block_sizes": report.AtMost(1.3),
+	"executor.flat_rows":        report.AtMost(1.3),
+
+	"executor.two_workers_over_pgbench_off": report.AtLeast(2.6),
+	"executor.tpcc_two_workers":             report.AtLeast(1.6),
+	"executor.tpcc_skew":                    report.AtLeast(0.95),
 }

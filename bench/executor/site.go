@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,8 @@ var settings = map[string]string{
 type sites struct {
 	network       *harness.Network
 	plain, ledger *site
-	scripts       []string // of pgbench
+	sized         map[int]*site // with other numbers of customers on the ledger
+	scripts       []string      // of pgbench
 }
 
 // site is one cluster with its session.
@@ -44,11 +46,17 @@ type site struct {
 	conn         *pgx.Conn // the superuser's, for what is not measured
 	postmaster   int
 	tables       []string
+	workers      bool // the executor takes a number of workers
+	blocks       *chain
 }
 
-// open makes both clusters and fills them with the tables of some workloads.
+// open makes the clusters. The one with the ledger gets the tables of all workloads, the one without those of the first.
 func open(ctx context.Context, cfg Config, r *report.Report, workloads ...workload.Schema) (s *sites, err error) {
-	network, err := harness.New(ctx, harness.Config{Dir: cfg.Dir, PG: cfg.PG, Database: database, Organisations: []string{"plain", "ledger"}})
+	organisations := []string{"plain", "ledger"}
+	for _, size := range cfg.otherSizes() {
+		organisations = append(organisations, sizedName(size))
+	}
+	network, err := harness.New(ctx, harness.Config{Dir: cfg.Dir, PG: cfg.PG, Database: database, Organisations: organisations})
 	if err != nil {
 		return nil, err
 	}
@@ -61,25 +69,42 @@ func open(ctx context.Context, cfg Config, r *report.Report, workloads ...worklo
 	if err := network.Each(func(o *harness.Organisation) error { return o.Cluster.Configure(settings) }); err != nil {
 		return nil, err
 	}
-	if err := network.Organisation("ledger").Cluster.Configure(map[string]string{"shared_preload_libraries": "'chainify'"}); err != nil {
-		return nil, err
+	for _, name := range organisations[1:] {
+		if err := network.Organisation(name).Cluster.Configure(map[string]string{"shared_preload_libraries": "'chainify'"}); err != nil {
+			return nil, err
+		}
 	}
 	if err := network.StartDatabases(ctx); err != nil {
 		return nil, err
 	}
-	if s.plain, err = prepare(ctx, network.Organisation("plain"), workloads, "CREATE ROLE "+role+" LOGIN"); err != nil {
+	if s.plain, err = prepare(ctx, network.Organisation("plain"), workloads[:1], "CREATE ROLE "+role+" LOGIN"); err != nil {
 		return nil, err
 	}
-	if s.ledger, err = prepare(ctx, network.Organisation("ledger"), workloads,
-		"CREATE EXTENSION chainify; CREATE ROLE "+role+" LOGIN IN ROLE chainify_client; CREATE ROLE dba IN ROLE chainify_admin;"+
-			"CREATE ROLE "+harness.NodeRole+" LOGIN IN ROLE chainify_node"); err != nil {
+	if s.ledger, err = prepare(ctx, network.Organisation("ledger"), workloads, ledgerRoles); err != nil {
 		return nil, err
+	}
+	s.sized = map[int]*site{cfg.Customers: s.ledger}
+	for _, size := range cfg.otherSizes() {
+		of := []workload.Schema{workload.SmallbankSchema(size)}
+		if s.sized[size], err = prepare(ctx, network.Organisation(sizedName(size)), of, ledgerRoles); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.writeScripts(network.Dir); err != nil {
 		return nil, err
 	}
 	return s, s.describe(ctx, r)
 }
+
+// otherSizes are the sizes that want a cluster of their own.
+func (c Config) otherSizes() []int {
+	return slices.DeleteFunc(slices.Clone(c.Sizes), func(size int) bool { return size == c.Customers })
+}
+
+func sizedName(size int) string { return fmt.Sprintf("rows%d", size) }
+
+const ledgerRoles = "CREATE EXTENSION chainify; CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE ROLE dba IN ROLE chainify_admin;" +
+	"CREATE ROLE " + harness.NodeRole + " LOGIN IN ROLE chainify_node"
 
 // prepare makes roles, tables and functions of one cluster.
 func prepare(ctx context.Context, o *harness.Organisation, workloads []workload.Schema, roles string) (*site, error) {
@@ -102,7 +127,8 @@ func prepare(ctx context.Context, o *harness.Organisation, workloads []workload.
 			return s, fmt.Errorf("prepare cluster %s: %w", o.Name, err)
 		}
 	}
-	return s, nil
+	err = conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_settings WHERE name = 'chainify.executor_workers'").Scan(&s.workers)
+	return s, err
 }
 
 func (s *sites) writeScripts(dir string) error {
@@ -173,6 +199,14 @@ type chain struct {
 	number   int64
 	previous []byte
 	nonce    uint64
+}
+
+// chain of the site, begun when it is asked for first.
+func (s *site) chain(ctx context.Context) (c *chain, err error) {
+	if s.blocks == nil {
+		s.blocks, err = newChain(ctx, s)
+	}
+	return s.blocks, err
 }
 
 // newChain names the chain and attaches the tables in its first block.

@@ -38,13 +38,14 @@ func (s *sites) systems(cfg Config) []system {
 			system{pgbenchOn, float64(clients), s.plain, s.pgbench(cfg, clients, "on")},
 			system{pgbenchOff, float64(clients), s.plain, s.pgbench(cfg, clients, "off")})
 	}
-	blocks := &blockRunner{site: s.ledger, cfg: cfg}
 	// One stream for all: the n-th block holds the same transactions in each of these systems.
 	bank := func() *workload.Smallbank { return workload.NewSmallbank(cfg.Seed, 0, int64(cfg.Customers)) }
+	out = append(out, s.scale(cfg)...)
+	out = append(out, s.severalWorkers(cfg)...)
 	return append(out,
-		system{blockFunction, 0, s.ledger, blocks.measure(bank(), workload.Function)},
-		system{blockParameters, 0, s.ledger, blocks.measure(bank(), workload.Parameters)},
-		system{blockLiteral, 0, s.ledger, blocks.measure(bank(), workload.Literal)},
+		system{blockFunction, 0, s.ledger, measureBlocks(s.ledger, cfg, run{spelledBy(bank(), workload.Function), cfg.Block, 1})},
+		system{blockParameters, 0, s.ledger, measureBlocks(s.ledger, cfg, run{spelledBy(bank(), workload.Parameters), cfg.Block, 1})},
+		system{blockLiteral, 0, s.ledger, measureBlocks(s.ledger, cfg, run{spelledBy(bank(), workload.Literal), cfg.Block, 1})},
 		system{loopPlain, 0, s.plain, s.loop(cfg, bank(), "run_block")},
 		system{loopSubxact, 0, s.plain, s.loop(cfg, bank(), "run_block_subtransactions")})
 }
@@ -113,40 +114,50 @@ func perTransaction(cpu time.Duration, transactions int) float64 {
 	return float64(cpu.Microseconds()) / float64(transactions)
 }
 
-// blockRunner runs blocks on the ledger; all forms share its chain.
-type blockRunner struct {
-	site  *site
-	cfg   Config
-	chain *chain
+// run is how blocks are made and executed.
+type run struct {
+	next    func(n int) []workload.Statement
+	block   int // transactions
+	workers int
 }
 
-func (b *blockRunner) measure(bank *workload.Smallbank, form workload.Form) func(context.Context, int) (report.Sample, error) {
+// measureBlocks runs blocks on the ledger; what is measured at one site shares its chain.
+func measureBlocks(on *site, cfg Config, how run) func(context.Context, int) (report.Sample, error) {
 	return func(ctx context.Context, _ int) (sample report.Sample, err error) {
-		if b.chain == nil {
-			if b.chain, err = newChain(ctx, b.site); err != nil {
+		c, err := on.chain(ctx)
+		if err != nil {
+			return sample, err
+		}
+		if on.workers {
+			if _, err := c.conn.Exec(ctx, fmt.Sprintf("SET chainify.executor_workers = %d", how.workers)); err != nil {
 				return sample, err
 			}
 		}
 		var executing, committing time.Duration
-		sample, err = blocks(b.site, b.cfg, func() (time.Duration, error) {
-			raw, err := b.chain.encode(wire.Kind_KIND_SQL, spelled(bank.Block(b.cfg.Block), form))
+		sample, err = blocks(on, cfg.Seconds, how.block, func() (time.Duration, error) {
+			raw, err := c.encode(wire.Kind_KIND_SQL, how.next(how.block))
 			if err != nil {
 				return 0, err
 			}
-			execute, commit, err := b.chain.run(ctx, raw)
+			execute, commit, err := c.run(ctx, raw)
 			executing, committing = executing+execute, committing+commit
 			return execute + commit, err
 		})
 		if err != nil {
 			return sample, err
 		}
-		count := float64(sample.Transactions / b.cfg.Block)
+		count := float64(sample.Transactions / how.block)
 		sample.Detail = map[string]float64{
 			"execute_ms_per_block": executing.Seconds() * 1000 / count,
 			"commit_ms_per_block":  committing.Seconds() * 1000 / count,
 		}
 		return sample, nil
 	}
+}
+
+// spelledBy draws Smallbank's calls in one form.
+func spelledBy(bank *workload.Smallbank, form workload.Form) func(n int) []workload.Statement {
+	return func(n int) []workload.Statement { return spelled(bank.Block(n), form) }
 }
 
 // spelled gives the statements of calls in one form.
@@ -160,17 +171,17 @@ func spelled(calls []workload.Call, form workload.Form) []workload.Statement {
 
 // blocks runs one block after the other until they took the seconds of a measurement. Making a block is not
 // counted: one gives the time that counts.
-func blocks(s *site, cfg Config, one func() (time.Duration, error)) (report.Sample, error) {
+func blocks(s *site, seconds, block int, one func() (time.Duration, error)) (report.Sample, error) {
 	var busy time.Duration
 	transactions := 0
 	cpu, err := s.cpu(func() error {
-		for busy < time.Duration(cfg.Seconds)*time.Second {
+		for busy < time.Duration(seconds)*time.Second {
 			took, err := one()
 			if err != nil {
 				return err
 			}
 			busy += took
-			transactions += cfg.Block
+			transactions += block
 		}
 		return nil
 	})
@@ -192,7 +203,7 @@ func (s *sites) loop(cfg Config, bank *workload.Smallbank, function string) func
 				return sample, err
 			}
 		}
-		return blocks(s.plain, cfg, func() (time.Duration, error) {
+		return blocks(s.plain, cfg.Seconds, cfg.Block, func() (time.Duration, error) {
 			calls := bank.Block(cfg.Block)
 			started := time.Now()
 			err := runLoop(ctx, conn, function, calls)

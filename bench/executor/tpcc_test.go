@@ -11,6 +11,7 @@ import (
 // Blocks of TPC-C pass the determinism checker, keep what the specification asks of the tables, and leave a ledger that verifies.
 func TestTPCCKeepsItsConditions(t *testing.T) {
 	cfg := config(t)
+	cfg.Sizes = nil
 	size := workload.TPCCSize{Warehouses: 2, Items: 100, Customers: 30}
 	s, err := open(t.Context(), cfg, &report.Report{Versions: map[string]string{}, Settings: map[string]any{}}, size.Schema())
 	if err != nil {

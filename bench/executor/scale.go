@@ -1,0 +1,92 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/chainify-db/chainify/bench/chart"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// Systems whose point is a size.
+const (
+	byBlockSize = "block of transactions" // Smallbank functions; the point is the number of transactions of a block
+	byRows      = "block on customers"    // the same; the point is the number of customers
+)
+
+// scale lists what the cost of a transaction is to be flat over.
+func (s *sites) scale(cfg Config) []system {
+	var out []system
+	add := func(name string, point, customers, block int) {
+		next := spelledBy(workload.NewSmallbank(cfg.Seed, uint64(point), int64(customers)), workload.Function)
+		on := s.sized[customers]
+		out = append(out, system{name, float64(point), on, measureBlocks(on, cfg, run{next, block, 1})})
+	}
+	for _, block := range cfg.BlockSizes {
+		add(byBlockSize, block, cfg.Customers, block)
+	}
+	for _, customers := range cfg.Sizes {
+		add(byRows, customers, customers, cfg.Block)
+	}
+	return out
+}
+
+// scaleFigures states how far the dearest size is from the cheapest one.
+func scaleFigures(r *report.Report) error {
+	var problems []error
+	add := func(id, name, how string, of func(*report.Series) []float64) {
+		ratios := dearestOverCheapest(r, name, of)
+		problems = append(problems, r.AddFigure(id, ratios, "ratio", targets[id], how))
+	}
+	cpu := (*report.Series).CPUs
+	wall := func(s *report.Series) []float64 {
+		out := s.Values()
+		for i, rate := range out {
+			out[i] = 1 / rate
+		}
+		return out
+	}
+	add("executor.flat_block_sizes", byBlockSize, "server processor time of a transaction, Smallbank functions: dearest size of a block / cheapest", cpu)
+	add("executor.flat_rows", byRows, "the same over numbers of customers", cpu)
+	add("executor.flat_block_sizes_wall", byBlockSize, "the same as flat_block_sizes by elapsed time, with an fdatasync for each block", wall)
+	add("executor.flat_rows_wall", byRows, "the same as flat_rows by elapsed time", wall)
+	return errors.Join(problems...)
+}
+
+// dearestOverCheapest takes the ratio within each repetition.
+func dearestOverCheapest(r *report.Report, name string, of func(*report.Series) []float64) []float64 {
+	var costs [][]float64 // by point, then repetition
+	for _, s := range r.Series {
+		if s.System == name {
+			costs = append(costs, of(s))
+		}
+	}
+	var ratios []float64
+	for repetition := 0; len(costs) > 0 && repetition < len(costs[0]); repetition++ {
+		at := make([]float64, len(costs))
+		for i, c := range costs {
+			at[i] = c[repetition]
+		}
+		ratios = append(ratios, slices.Max(at)/slices.Min(at))
+	}
+	return ratios
+}
+
+// drawScale draws the cost of a transaction over the sizes.
+func drawScale(cfg Config, r *report.Report) error {
+	var problems []error
+	for name, x := range map[string]string{byBlockSize: "transactions of a block", byRows: "customers"} {
+		line := chart.Line{Name: "server processor time"}
+		for _, s := range r.Series {
+			if s.System == name {
+				line.Points = append(line.Points, chart.Point{X: s.Point, Spread: s.CPU})
+			}
+		}
+		c := chart.Chart{Title: "Smallbank: cost of a transaction", X: x, Y: "microseconds", Lines: []chart.Line{line}}
+		file := map[string]string{byBlockSize: "block-sizes", byRows: "rows"}[name]
+		problems = append(problems, c.Write(cfg.Out, fmt.Sprintf("%s-%s", r.Name, file)))
+	}
+	return errors.Join(problems...)
+}

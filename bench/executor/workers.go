@@ -1,0 +1,65 @@
+package executor
+
+import (
+	"errors"
+
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// twoWorkers is blockFunction with two workers.
+const twoWorkers = "block, two workers"
+
+// tpccBlock is the transactions of a block of TPC-C, each of which is twenty statements, at most.
+const tpccBlock = 1024
+
+func tpcc(spread workload.Spread) string { return "tpcc, " + string(spread) }
+
+var spreads = []workload.Spread{workload.ByTheBook, workload.AtHome, workload.OneWarehouse}
+
+// severalWorkers lists TPC-C, whose point is the number of workers, and Smallbank with two of them.
+func (s *sites) severalWorkers(cfg Config) []system {
+	var out []system
+	workers := []int{1}
+	if s.ledger.workers {
+		workers = append(workers, 2)
+		next := spelledBy(workload.NewSmallbank(cfg.Seed, 0, int64(cfg.Customers)), workload.Function)
+		out = append(out, system{twoWorkers, 0, s.ledger, measureBlocks(s.ledger, cfg, run{next, cfg.Block, 2})})
+	}
+	for stream, spread := range spreads {
+		for _, n := range workers {
+			next := workload.NewTPCC(cfg.Seed, uint64(stream), cfg.TPCC, spread).Block
+			how := run{next, min(cfg.Block, tpccBlock), n}
+			out = append(out, system{tpcc(spread), float64(n), s.ledger, measureBlocks(s.ledger, cfg, how)})
+		}
+	}
+	return out
+}
+
+// workerFigures states what a second worker brings; `several` is whether this executor takes a number of workers.
+func workerFigures(r *report.Report, several bool) error {
+	book := r.Find(tpcc(workload.ByTheBook), 1)
+	problems := []error{r.AddFigure("executor.tpcc", book.Values(), "tx/s", report.Target{}, "TPC-C NewOrder and Payment as PL/pgSQL functions, one worker")}
+	if !several {
+		r.Notes = append(r.Notes, "the executor has no setting chainify.executor_workers: nothing is said of several workers")
+		return errors.Join(problems...)
+	}
+	two := r.Find(twoWorkers, 0)
+	ratio := func(id string, a, b []float64, how string) {
+		problems = append(problems, r.AddRatio(id, a, b, targets[id], how))
+	}
+	ratio("executor.two_workers_over_pgbench_off", two.Values(), r.Best(pgbenchOff).Values(), "block_functions with two workers / pgbench_off")
+	ratio("executor.two_workers", two.Values(), r.Find(blockFunction, 0).Values(), "block_functions with two workers / with one")
+	for _, f := range []struct {
+		id     string
+		spread workload.Spread
+		how    string
+	}{
+		{"executor.tpcc_two_workers", workload.ByTheBook, "TPC-C by the book: two workers / one"},
+		{"executor.tpcc_two_workers_at_home", workload.AtHome, "TPC-C, no transaction leaves its warehouse: two workers / one"},
+		{"executor.tpcc_skew", workload.OneWarehouse, "TPC-C, all of one warehouse, nothing to be had: two workers / one"},
+	} {
+		ratio(f.id, r.Find(tpcc(f.spread), 2).Values(), r.Find(tpcc(f.spread), 1).Values(), f.how)
+	}
+	return errors.Join(problems...)
+}
