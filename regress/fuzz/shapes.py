@@ -52,7 +52,7 @@ class Shape:
         chosen = [(name, r.choice(values)) for source, share in ((COSTS, 0.5), (PINNED, 0.35), (LEDGER, 0.4))
                   for name, values in source.items() if r.random() < share]
         if self.workers:
-            chosen.append(("chainify.executor_workers", r.choice(WORKERS)))
+            chosen += [("chainify.executor_workers", r.choice(WORKERS)), ("chainify.debug_parts", "-1")]
         return chosen
 
     def create(self, schema):

@@ -10,13 +10,15 @@ use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{PartReport, PartRequest};
 use chainify_sched::{graph, plan, AccessSet, Place, Target};
 
+use super::access;
 use super::execute::Request;
 use super::part::{self, Company};
 use super::seal::{self, Ran};
 use super::{effects, team};
+use crate::pg::block_settings::pinned;
 use crate::pg::commit::nothing_written;
 use crate::pg::error::PgError;
-use crate::pg::settings;
+use crate::pg::settings::{self, DebugParts};
 use crate::pg::subtransaction::subtransaction;
 
 /// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
@@ -100,42 +102,37 @@ fn parts_of(request: &Request) -> Option<Vec<Vec<usize>>> {
         return None;
     }
     let debug = settings::debug_parts();
-    // A block that is executed again may be one whose effects differed: the second time nothing is taken for granted.
-    if debug.is_none() && (again || request.transactions.len() < TRANSACTIONS_MIN) {
+    if debug.is_none() && !may_pay(request, again) {
         return None;
     }
-    if debug.is_none()
-        && !PAUSE.with_borrow_mut(|pause| {
-            let (next, may) = pause.next();
-            *pause = next;
-            may
-        })
-    {
-        return None;
-    }
-    let sets: Vec<AccessSet> = match debug {
-        Some(parts) => (0..request.transactions.len() as u32)
-            .map(|tx| apart(tx % parts))
-            .collect(),
-        None => return None,
+    let sets = match debug {
+        Some(DebugParts::ByPosition(parts)) => by_position(request, parts),
+        _ => pinned(|| access::of_block(&request.transactions)),
     };
     let graph = graph::build(&sets);
     let costs = vec![1; sets.len()];
     let mut plan = plan::assign(&graph, &costs, workers as u32);
-    let cost = if debug.is_some() { 0 } else { PART_COST };
-    if plan.parts().len() < 2 || !plan::worth_it(&plan, cost) {
+    if debug.is_none() && !plan::worth_it(&plan, PART_COST) {
         return None;
     }
     let workers = workers_for(plan.parts().len() - 1);
     if workers + 1 < plan.parts().len() {
         plan = plan::assign(&graph, &costs, workers as u32 + 1);
     }
-    let parts = plan.parts().iter();
-    (plan.parts().len() > 1).then(|| {
-        parts
-            .map(|p| p.iter().map(|tx| *tx as usize).collect())
-            .collect()
-    })
+    let positions = |part: &Vec<u32>| part.iter().map(|tx| *tx as usize).collect();
+    (plan.parts().len() > 1).then(|| plan.parts().iter().map(positions).collect())
+}
+
+/// Whether to look for parts at all. A block that is executed again may be one whose effects differed: the second time nothing
+/// is taken for granted.
+fn may_pay(request: &Request, again: bool) -> bool {
+    !again
+        && request.transactions.len() >= TRANSACTIONS_MIN
+        && PAUSE.with_borrow_mut(|pause| {
+            let (next, over) = pause.next();
+            *pause = next;
+            over
+        })
 }
 
 /// How many workers there are, up to `wanted`; starts those that are missing.
@@ -157,11 +154,14 @@ fn is_deploy(request: &Request) -> bool {
     request.transactions.iter().any(|t| t.kind() != Kind::Sql)
 }
 
-/// An access set apart from those of other numbers.
-fn apart(number: u32) -> AccessSet {
-    let mut set = AccessSet::new();
-    set.write(Target::Rows(number), Place::whole());
-    set
+/// For tests: access sets that make the block fall into `parts` by position.
+fn by_position(request: &Request, parts: u32) -> Vec<AccessSet> {
+    let apart = |tx: u32| {
+        let mut set = AccessSet::new();
+        set.write(Target::Rows(tx % parts), Place::whole());
+        set
+    };
+    (0..request.transactions.len() as u32).map(apart).collect()
 }
 
 /// Runs the first part here and the others in workers.

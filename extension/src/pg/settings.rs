@@ -111,9 +111,9 @@ fn define_of_parts() {
     GucRegistry::define_int_guc(
         c"chainify.debug_parts",
         c"For tests: divides a block into so many parts by position, whatever its transactions access.",
-        c"0: by what they access.",
+        c"0: by what they access, when it pays; -1: by what they access.",
         &DEBUG_PARTS,
-        0,
+        -1,
         super::pool::WORKERS_MAX as i32 + 1,
         GucContext::Suset,
         for_tests,
@@ -178,9 +178,21 @@ pub fn executor_workers() -> usize {
     EXECUTOR_WORKERS.get().max(1) as usize
 }
 
-/// Into how many parts tests want blocks divided; `None`: by what they access.
-pub fn debug_parts() -> Option<u32> {
-    u32::try_from(DEBUG_PARTS.get()).ok().filter(|n| *n > 0)
+/// How tests want blocks divided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum DebugParts {
+    /// By what transactions access, whether it pays or not.
+    ByAccess,
+    /// Into so many parts by position, at least 1.
+    ByPosition(u32),
+}
+
+/// `None`: no test.
+pub fn debug_parts() -> Option<DebugParts> {
+    match DEBUG_PARTS.get() {
+        0 => None,
+        parts => Some(u32::try_from(parts).map_or(DebugParts::ByAccess, DebugParts::ByPosition)),
+    }
 }
 
 /// Where to crash.
