@@ -56,17 +56,6 @@ CREATE FUNCTION chainify_ledger.sequences_old() RETURNS TABLE (name text, relati
     WHERE c.oid IS NULL OR (NOT h.alone AND c.oid NOT IN (SELECT chainify_ledger.sequences_used())) ORDER BY h.name COLLATE "C"
 $$;
 
--- The first sequence puts the table above on the ledger, empty, and there it stays: as if before the transaction, whose changes come after.
-CREATE FUNCTION chainify_ledger.attach_sequences(at_block bigint, at_tx integer) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = 'chainify_ledger.sequence'::regclass AND detached_at IS NULL) THEN
-        PERFORM chainify_ledger.attach_one('chainify_ledger.sequence', 'chainify_ledger', 'sequence', at_block, at_tx - 1);
-        PERFORM chainify_ledger.announce_tables();
-    END IF;
-END
-$$;
-
 -- In place of PostgreSQL's functions of these names in statements of the ledger. Outside of a block they do what those do.
 CREATE FUNCTION chainify_ledger.nextval(regclass) RETURNS bigint
     AS 'MODULE_PATHNAME', 'chainify_nextval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
@@ -81,8 +70,7 @@ CREATE FUNCTION chainify_ledger.setval(regclass, bigint) RETURNS bigint
 CREATE FUNCTION chainify_ledger.setval(regclass, bigint, boolean) RETURNS bigint
     AS 'MODULE_PATHNAME', 'chainify_setval' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
-REVOKE ALL ON FUNCTION chainify_ledger.sequences_used, chainify_ledger.sequences_new, chainify_ledger.sequences_old,
-    chainify_ledger.attach_sequences FROM PUBLIC;
+REVOKE ALL ON FUNCTION chainify_ledger.sequences_used, chainify_ledger.sequences_new, chainify_ledger.sequences_old FROM PUBLIC;
 
 CREATE VIEW chainify.sequences AS
 SELECT name, last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use chainify_codec::{transaction_uuid, Hash};
 
 use super::determinism::{check, Finding};
+use super::policy::{self, Determinism};
 use super::session::{self, Mode};
 use crate::pg::block_settings::pinned;
 use crate::pg::error::{OrRaise, PgError};
@@ -80,7 +81,15 @@ fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
             if findings.is_empty() {
                 return vec![("deterministic", None)];
             }
-            findings.into_iter().map(|f| ("refused", Some(f))).collect()
+            let detect = policy::determinism() == Determinism::Detect;
+            let verdict = |f: &Finding| match detect && f.by_order {
+                true => "may differ",
+                false => "refused",
+            };
+            findings
+                .into_iter()
+                .map(|f| (verdict(&f), Some(f)))
+                .collect()
         }
     }
 }

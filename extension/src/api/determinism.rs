@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use pgrx::pg_sys::Oid;
 
 use super::determinism_functions::{self as functions, Verdict};
+use super::policy::{self, Determinism};
 use super::session::{self, Mode};
 use crate::pg::error::PgError;
 use crate::pg::level::{
@@ -22,6 +23,8 @@ pub struct Finding {
     pub construct: String,
     pub reason: String,
     pub rewrite: String,
+    /// What it does depends on the order of rows alone: where that is left to detection, the statement may run.
+    pub by_order: bool,
 }
 
 impl Finding {
@@ -30,6 +33,14 @@ impl Finding {
             construct: construct.into(),
             reason: reason.into(),
             rewrite: rewrite.into(),
+            by_order: false,
+        }
+    }
+
+    fn by_order(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
+        Finding {
+            by_order: true,
+            ..Finding::new(construct, reason, rewrite)
         }
     }
 
@@ -45,6 +56,8 @@ static WATCH: Watch = Watch { wanted, query };
 thread_local! {
     /// This session has run a client's transaction.
     static EXECUTES: Cell<bool> = const { Cell::new(false) };
+    /// Under which policy plans were checked.
+    static PLANNED_UNDER: Cell<Determinism> = const { Cell::new(Determinism::Strict) };
     /// A plan may be kept that a client's transaction could not have made.
     static UNCHECKED_PLANS: Cell<bool> = const { Cell::new(false) };
 }
@@ -57,7 +70,9 @@ pub fn install() {
 /// Invariant X6. To be called before a client's transaction runs. A plan that a function made outside of one was not checked, and would be used
 /// unseen in this session but not in another organisation's.
 pub fn before_transaction() {
-    if !EXECUTES.replace(true) || UNCHECKED_PLANS.get() {
+    let policy = policy::determinism();
+    let planned_under = PLANNED_UNDER.replace(policy);
+    if !EXECUTES.replace(true) || UNCHECKED_PLANS.get() || planned_under != policy {
         planning::forget_plans();
         UNCHECKED_PLANS.set(false);
     }
@@ -75,7 +90,9 @@ fn query(level: &Level, outermost: bool) {
     }
     // While definitions change, PostgreSQL itself asks for rows: those that a new foreign key does not allow.
     let in_function = !outermost && mode != Mode::Deploy;
-    let Some(first) = check(level, in_function).into_iter().next() else {
+    let detect = policy::determinism() == Determinism::Detect;
+    let mut refused = check(level, in_function).into_iter();
+    let Some(first) = refused.find(|finding| !(detect && finding.by_order)) else {
         return;
     };
     if client {
@@ -113,7 +130,7 @@ pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     check_level(level, &mut found, None);
     if in_function && level.command == Command::Select && !level.ordered() {
-        found.push(Finding::new(
+        found.push(Finding::by_order(
             "a query without a total order inside a function",
             "The function takes its rows in the order in which they are stored, which differs between organisations.",
             "Add ORDER BY over the primary key, restrict the query to one row, or aggregate.",
@@ -174,7 +191,7 @@ fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
 /// A clause that picks rows by their order.
 fn ordered(level: &Level, clause: &str, found: &mut Vec<Finding>) {
     if !level.ordered() {
-        found.push(Finding::new(
+        found.push(Finding::by_order(
             format!("{clause} without a total order"),
             "Rows that ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
             ADD_KEY,
@@ -187,7 +204,7 @@ fn ordered(level: &Level, clause: &str, found: &mut Vec<Finding>) {
 
 fn collations(order: &[Term], found: &mut Vec<Finding>) {
     for name in order.iter().filter_map(|t| t.local_collation.as_ref()) {
-        found.push(Finding::new(
+        found.push(Finding::by_order(
             format!("an order by collation \"{name}\""),
             "Its order comes from libraries of the machine, whose versions differ between organisations.",
             "Add COLLATE \"C\" to the expression.",
@@ -248,13 +265,13 @@ fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding
     }
     if !order_fixed(level, aggregate) {
         found.push(if rounds(function) {
-            Finding::new(
+            Finding::by_order(
                 format!("{}() of floating-point values", function.name),
                 ROUNDING_REASON,
                 "Cast the values to numeric.",
             )
         } else {
-            Finding::new(
+            Finding::by_order(
                 format!("{}() without a total order", function.name),
                 "It takes the rows in the order in which they are stored, which differs between organisations.",
                 "Add ORDER BY over the primary key, or over the aggregated values, inside the call.",
@@ -310,13 +327,13 @@ fn window(level: &Level, window: &Window, found: &mut Vec<Finding>) {
         let positional = BY_POSITION.contains(&function.name.as_str())
             || order_sensitive_in_window(function, window);
         if positional && !total {
-            found.push(Finding::new(
+            found.push(Finding::by_order(
                 format!("{}() over a window without a total order", function.name),
                 "Rows that its ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
                 "Add the primary key to the ORDER BY of the window.",
             ));
         } else if rounds(function) && !total {
-            found.push(Finding::new(
+            found.push(Finding::by_order(
                 format!("{}() of floating-point values", function.name),
                 ROUNDING_REASON,
                 "Cast the values to numeric.",
@@ -383,7 +400,7 @@ fn drawn(function: &Function) -> Option<Finding> {
         Verdict::Runs if function.volatile => "It may have effects, and runs once per row, in the order in which rows are stored, which differs between organisations.",
         _ => return None,
     };
-    Some(Finding::new(
+    Some(Finding::by_order(
         format!("{}() for several rows", function.name),
         what,
         if function.built_in || function.on_sequence {
@@ -398,18 +415,18 @@ fn drawn(function: &Function) -> Option<Finding> {
 fn changes(level: &Level, found: &mut Vec<Finding>) {
     let several = |target| !level.determined(std::iter::empty(), &[target]);
     match (level.command, level.target) {
-        (Command::Update, Some(target)) if several(target) => found.push(Finding::new(
+        (Command::Update, Some(target)) if several(target) => found.push(Finding::by_order(
             "UPDATE ... FROM that may match a row twice",
             "Which match is taken depends on the order in which rows are stored, which differs between organisations.",
             "Join by equality on a unique key of the other table, use a subquery, or MERGE, which fails on a second match.",
         )),
-        (Command::Delete, Some(target)) if level.returning && several(target) => found.push(Finding::new(
+        (Command::Delete, Some(target)) if level.returning && several(target) => found.push(Finding::by_order(
             "DELETE ... USING ... RETURNING that may match a row twice",
             "Which match is returned depends on the order in which rows are stored, which differs between organisations.",
             "Join by equality on a unique key of the other table, or use a subquery.",
         )),
         (Command::Insert, _) if level.ignores_conflicts && !level.sources.iter().all(|s| s.one_row || s.ordered) => {
-            found.push(Finding::new(
+            found.push(Finding::by_order(
                 "INSERT ... SELECT ... ON CONFLICT DO NOTHING without a total order",
                 "Of two rows that conflict the first one is inserted, and the order in which rows are stored differs between organisations.",
                 ADD_KEY,
@@ -436,7 +453,7 @@ fn construct(construct: &Construct) -> Finding {
             "Object numbers are of one database.",
             "Use the object's name as text.",
         ),
-        Construct::TableSample => Finding::new(
+        Construct::TableSample => Finding::by_order(
             "TABLESAMPLE",
             "It picks rows by where they are stored, which differs between organisations.",
             "Use a condition on the rows, for example on a hash of the key.",

@@ -81,11 +81,13 @@ fn not_on_the_ledger(relation: Oid) -> PgError {
 
 fn utility(statement: &Utility) {
     match session::mode() {
-        // A function may try any command; only TRUNCATE is one of a ledger transaction.
+        // A function may try any command; only TRUNCATE and CALL are such of a ledger transaction.
         Mode::Client { .. } if statement.restarts_sequences => {
             not_allowed("TRUNCATE ... RESTART IDENTITY").raise()
         }
-        Mode::Client { .. } if !statement.is_truncate => not_allowed(statement.command).raise(),
+        Mode::Client { .. } if !(statement.is_truncate || statement.is_call) => {
+            not_allowed(statement.command).raise()
+        }
         // What a function called by a statement of a DEPLOY transaction tries.
         Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
             not_allowed(statement.command).raise()

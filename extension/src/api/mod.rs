@@ -25,6 +25,7 @@ pub mod ledger_tables;
 pub mod parallel;
 pub mod part;
 pub mod plans;
+pub mod policy;
 pub mod read_block;
 pub mod repair;
 pub mod rows;

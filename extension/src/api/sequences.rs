@@ -353,7 +353,7 @@ pub fn follow_tables(number: i64, tx: u32) {
         return;
     }
     query(
-        "SELECT chainify_ledger.attach_sequences($1, $2)",
+        "SELECT chainify_ledger.attach_own('sequence', $1, $2)",
         &[cell(number), cell(tx as i32)],
         |_| (),
     );

@@ -9,6 +9,7 @@ use super::deploy::{self, At};
 use super::determinism;
 use super::execute::Request;
 use super::plans;
+use super::policy;
 use super::sequences;
 use super::session::{self, Mode};
 use crate::pg::block_settings::{seed_random, settings_undone};
@@ -119,7 +120,10 @@ fn dispatch(
                 block: request.number,
                 tx: index,
             };
-            let rows = deploy::run(role, &proposal.sql, at)?;
+            let rows = match policy::deploy(&proposal.sql, at) {
+                Some(outcome) => return outcome,
+                None => deploy::run(role, &proposal.sql, at)?,
+            };
             sequences::follow_tables(request.number, index);
             Ok(rows)
         }

@@ -8,7 +8,7 @@ const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// What changes results, wording that can reach a result, or plans.
 const PINNED: &[(&CStr, &CStr)] = &[
-    (c"search_path", c"public"),
+    (c"search_path", c"public, pg_temp"), // temporary objects last: they hide nothing
     (c"TimeZone", c"UTC"),
     (c"timezone_abbreviations", c"Default"),
     (c"DateStyle", c"ISO, MDY"),

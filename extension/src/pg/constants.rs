@@ -249,6 +249,15 @@ pub fn slots(sql: &str, literals: &[Literal]) -> Result<Vec<Slot>, PgError> {
         // it fills belongs to this frame, which `catch_c` returns to.
         unsafe {
             let top = statement.as_ref().stmt;
+            if (*top).type_ == pg_sys::NodeTag::T_CallStmt {
+                let arguments = (*(*top.cast::<pg_sys::CallStmt>()).funccall).args;
+                super::error::catch_c(|| {
+                    for argument in nodes(arguments) {
+                        visit(argument.as_ptr(), context);
+                    }
+                })?;
+                continue;
+            }
             if !is_query(top) {
                 continue; // refused, or TRUNCATE
             }

@@ -41,6 +41,7 @@ pub struct Utility<'a> {
     /// Its command tag.
     pub command: &'a str,
     pub is_truncate: bool,
+    pub is_call: bool,
     /// A step of a statement that came by already.
     pub part_of_another: bool,
     /// TRUNCATE ... RESTART IDENTITY.
@@ -176,15 +177,18 @@ unsafe extern "C-unwind" fn on_utility(
     dest: *mut pg_sys::DestReceiver,
     completion: *mut pg_sys::QueryCompletion,
 ) {
-    // SAFETY: the arguments are passed on as they came; command tags are static strings.
+    // SAFETY: the arguments are passed on, with a copy of a CALL that may be changed; command tags are static strings.
     unsafe {
-        enter(|| {
+        let (mut statement, mut read_only_tree) = (statement, read_only_tree);
+        let replaced = enter(|| {
+            let mut replaced = std::ptr::null_mut();
             if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
                 let node = (*statement).utilityStmt;
                 let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(node)));
                 (watch.utility)(&Utility {
                     command: &tag.to_string_lossy(),
                     is_truncate: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt,
+                    is_call: (*node).type_ == pg_sys::NodeTag::T_CallStmt,
                     part_of_another: context
                         == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_SUBCOMMAND,
                     restarts_sequences: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt
@@ -192,8 +196,15 @@ unsafe extern "C-unwind" fn on_utility(
                     alters: altered_table(node),
                     locks: locked_tables(node),
                 });
+                if (*node).type_ == pg_sys::NodeTag::T_CallStmt {
+                    replaced = super::planning::check_call(statement);
+                }
             }
+            replaced
         });
+        if !replaced.is_null() {
+            (statement, read_only_tree) = (replaced, false);
+        }
         // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
         match NEXT_UTILITY.get() {
             Some(next) => next(

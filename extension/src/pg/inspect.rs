@@ -9,6 +9,7 @@ use super::analysis::{describe, elements};
 use super::complete::complete;
 use super::error::{catch_c, PgError};
 use super::level::Level;
+use super::planning::describe_call;
 use super::spi::c_string;
 use super::statement::{check_allowed, own_text, raw};
 
@@ -45,6 +46,8 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
             let found = match check_allowed(statement.as_ref().stmt) {
                 Err(refused) => Err(refused),
                 Ok(()) => {
+                    let mut call = std::ptr::null_mut();
+                    let call_at = &raw mut call;
                     let rewritten = catch_c(|| {
                         let none = std::ptr::null_mut();
                         let query = raw::parse_analyze_varparams(
@@ -55,6 +58,7 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
                             none,
                         );
                         if (*query).commandType == pg_sys::CmdType::CMD_UTILITY {
+                            *call_at = (*query).utilityStmt;
                             std::ptr::null_mut()
                         } else {
                             pg_rewrite_query(query)
@@ -65,16 +69,17 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
                     if rewritten.is_null() {
                         template.widen("it is no query");
                     }
-                    Ok(Found {
-                        levels: queries
-                            .into_iter()
-                            .map(|q| {
-                                complete(q.as_ptr().cast());
-                                describe(q)
-                            })
-                            .collect(),
-                        template,
-                    })
+                    let mut levels: Vec<_> = queries
+                        .into_iter()
+                        .map(|q| {
+                            complete(q.as_ptr().cast());
+                            describe(q)
+                        })
+                        .collect();
+                    if !call.is_null() && (*call).type_ == pg_sys::NodeTag::T_CallStmt {
+                        levels.push(describe_call(call.cast()));
+                    }
+                    Ok(Found { levels, template })
                 }
             };
             inspected.push(Inspected { text: own, found });

@@ -60,6 +60,47 @@ pub fn watch(watch: &'static Watch) {
     }
 }
 
+/// Checks the call of a procedure, whose arguments are computed without a plan, and completes it. Null when nobody wants to see queries; else the
+/// statement to run in place of the one given, which belongs to a kept plan.
+///
+/// # Safety
+/// `statement` must hold an analysed CALL.
+pub(super) unsafe fn check_call(statement: *mut pg_sys::PlannedStmt) -> *mut pg_sys::PlannedStmt {
+    let outermost = OUTERMOST.replace(false);
+    let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: by the caller's promise; the copy is this function's to change.
+    unsafe {
+        let own = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
+        (watch.query)(&describe_call((*own).utilityStmt.cast()), outermost);
+        own
+    }
+}
+
+/// The call of a procedure as a query that computes it, completed.
+///
+/// # Safety
+/// `call` must be an analysed CALL that the caller may change.
+pub(super) unsafe fn describe_call(call: *mut pg_sys::CallStmt) -> Level {
+    // SAFETY: by the caller's promise; the nodes made live in the current memory context.
+    unsafe {
+        let target =
+            pg_sys::makeTargetEntry((*call).funcexpr.cast(), 1, std::ptr::null_mut(), false);
+        let from = pg_sys::makeFromExpr(std::ptr::null_mut(), std::ptr::null_mut());
+        let mut query = pg_sys::Query {
+            type_: pg_sys::NodeTag::T_Query,
+            commandType: pg_sys::CmdType::CMD_SELECT,
+            jointree: from,
+            targetList: pg_sys::lappend(std::ptr::null_mut(), target.cast()),
+            ..Default::default()
+        };
+        let query = NonNull::from(&mut query);
+        complete(query.as_ptr().cast());
+        describe(query)
+    }
+}
+
 /// Says that the next query is a statement as submitted.
 pub(super) fn outermost() {
     OUTERMOST.set(true);

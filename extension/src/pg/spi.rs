@@ -45,6 +45,8 @@ pub struct Plan {
     types: Vec<pg_sys::Oid>,
     /// When it may be run by [`direct_call`].
     call: Option<NonNull<pg_sys::CachedPlanSource>>,
+    /// How many statements CALL a procedure that returns a row: PostgreSQL does not count those.
+    returned_by_calls: u64,
 }
 
 impl Plan {
@@ -75,7 +77,18 @@ impl Plan {
                 let only = sources.next().filter(|_| sources.next().is_none());
                 only.filter(|source| direct_call::is_call(source.as_ref().query_list))
             })?;
-            Ok(Plan { plan, types, call })
+            let mut made = Plan {
+                plan,
+                types,
+                call,
+                returned_by_calls: 0,
+            };
+            made.returned_by_calls = made
+                .queries()?
+                .into_iter()
+                .map(|list| returned_by_calls(list))
+                .sum();
+            Ok(made)
         }
     }
 
@@ -125,7 +138,8 @@ impl Plan {
             }
         }
         // SAFETY: the None receiver is static; the parameters live until the call returns.
-        unsafe { self.execute(values, pg_sys::None_Receiver) }
+        let rows = unsafe { self.execute(values, pg_sys::None_Receiver)? };
+        Ok(rows + self.returned_by_calls)
     }
 
     /// # Safety
@@ -168,6 +182,24 @@ impl Plan {
             Ok(pg_sys::SPI_processed)
         }
     }
+}
+
+/// How many of the queries are calls of procedures that return a row.
+///
+/// # Safety
+/// `queries` must be null or a list of queries.
+unsafe fn returned_by_calls(queries: *mut pg_sys::List) -> u64 {
+    // SAFETY: by the caller's promise; the tag says which structure follows.
+    let returns = |query: NonNull<pg_sys::Node>| unsafe {
+        let utility = query.cast::<pg_sys::Query>().as_ref().utilityStmt;
+        !utility.is_null()
+            && (*utility).type_ == pg_sys::NodeTag::T_CallStmt
+            && !(*utility.cast::<pg_sys::CallStmt>()).outargs.is_null()
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { super::statement::nodes(queries) }
+        .filter(|q| returns(*q))
+        .count() as u64
 }
 
 impl Drop for Plan {

@@ -201,7 +201,8 @@ pub(super) unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), P
             T_SelectStmt => (*statement.cast::<pg_sys::SelectStmt>())
                 .intoClause
                 .is_null(),
-            T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt | T_TruncateStmt => true,
+            T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt | T_TruncateStmt
+            | T_CallStmt => true,
             _ => false,
         };
         if allowed {
@@ -220,7 +221,7 @@ pub(super) unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), P
 /// The refusal of a statement of this kind.
 pub fn not_allowed(command: &str) -> PgError {
     PgError::new(b"CH004", format!("{command} is not allowed in a ledger transaction"))
-        .hint("A ledger transaction consists of SELECT, INSERT, UPDATE, DELETE, MERGE and TRUNCATE on ledger tables.")
+        .hint("A ledger transaction consists of SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CALL on ledger tables.")
 }
 
 /// Fills in the types of parameters that were left open.

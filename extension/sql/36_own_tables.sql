@@ -1,0 +1,26 @@
+-- Ledger tables of the ledger's own: what else all organisations have the same, beside the rows of clients.
+
+-- The first row puts the table on the ledger, empty, and there it stays: as if before the transaction, whose changes come after.
+CREATE FUNCTION chainify_ledger.attach_own(own text, at_block bigint, at_tx integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    tbl regclass := ('chainify_ledger.' || own)::regclass;
+BEGIN
+    IF NOT EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = tbl AND detached_at IS NULL) THEN
+        PERFORM chainify_ledger.attach_one(tbl, 'chainify_ledger', own, at_block, at_tx - 1);
+        PERFORM chainify_ledger.announce_tables();
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION chainify_ledger.attach_own FROM PUBLIC;
+
+-- Set by DEPLOY transactions (api/policy.rs); without a row the default of chainify.settings.
+CREATE TABLE chainify_ledger.setting (
+    name  text PRIMARY KEY,
+    value text NOT NULL
+);
+
+CREATE VIEW chainify.settings AS
+SELECT d.name, coalesce(s.value, d.value) AS value
+FROM (VALUES ('determinism', 'strict')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
+GRANT SELECT ON chainify.settings TO chainify_reader, chainify_client;
