@@ -15,6 +15,9 @@ type Position struct {
 	Number    uint64
 	Hash      wire.Hash // zeros before the first block
 	Certified uint64    // last block whose certificate is stored
+	// Deviates: the database's own scrubber found rows that are not those of the certified state. Repair at the position,
+	// with it as the deviating block, puts them right.
+	Deviates bool
 }
 
 // Execution is what executing a block gave, before COMMIT or ROLLBACK.

@@ -131,13 +131,17 @@ CREATE TABLE chainify_ledger.checkpoint (
 
 CREATE TABLE chainify_ledger.deviation (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    block         bigint NOT NULL,
+    block         bigint NOT NULL,           -- that came out differently, or at whose end the scrubber found it
+    since_block   bigint,                    -- the last one at whose end all was seen to be well; NULL when never looked
+    found_by      text NOT NULL CHECK (found_by IN ('block', 'scrubber')),
     expected_hash bytea,
     found_hash    bytea,
+    rows_total    bigint NOT NULL DEFAULT 0, -- that differed; a bounded number of them is in deviation_row
     cured_by      text,                      -- NULL while open
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     took          interval
 );
+CREATE INDEX deviation_open ON chainify_ledger.deviation (id) WHERE cured_by IS NULL;
 
 CREATE TABLE chainify_ledger.deviation_row (
     deviation bigint NOT NULL REFERENCES chainify_ledger.deviation,
@@ -161,3 +165,14 @@ CREATE TABLE chainify_ledger.part (
     nets           bytea NOT NULL            -- per table: rows and lanes
 ) WITH (fillfactor = 20);
 ALTER TABLE chainify_ledger.part ALTER COLUMN nets SET STORAGE MAIN;
+
+-- When the scrubber last read each table, and when all was well with it.
+CREATE TABLE chainify_ledger.scrubbed (
+    table_id    integer PRIMARY KEY,
+    block       bigint NOT NULL,
+    rows        bigint NOT NULL,
+    findings    bigint NOT NULL,
+    clean_block bigint,
+    at          timestamptz NOT NULL,
+    took        interval NOT NULL
+);

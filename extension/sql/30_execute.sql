@@ -31,6 +31,7 @@ BEGIN
     INSERT INTO chainify_ledger.validator (address, public_key, organisation)
     SELECT decode(v ->> 'address', 'hex'), decode(v ->> 'public_key', 'hex'), v ->> 'organisation'
     FROM jsonb_array_elements(init.validators) v;
+    PERFORM chainify_ledger.maintain();
 END
 $$;
 
@@ -48,10 +49,11 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint)
+CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
-           (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c)
+           (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c),
+           EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber')
     FROM (VALUES (1)) one LEFT JOIN
          (SELECT l.number, l.hash FROM chainify_ledger.block l ORDER BY l.number DESC LIMIT 1) b ON true
 $$;

@@ -358,6 +358,7 @@ BEGIN
     EXECUTE format('DROP TABLE %s', (SELECT l.checkpoint::regclass FROM chainify_ledger.ledger_table l WHERE l.id = end_version.id));
     DELETE FROM chainify_ledger.table_state s WHERE s.table_id = end_version.id;
     DELETE FROM chainify_ledger.checkpoint c WHERE c.table_id = end_version.id;
+    DELETE FROM chainify_ledger.scrubbed s WHERE s.table_id = end_version.id;
     UPDATE chainify_ledger.ledger_table l SET detached_at = at_block, detached_tx = at_tx WHERE l.id = end_version.id;
 END
 $$;

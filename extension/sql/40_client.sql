@@ -90,13 +90,17 @@ CREATE VIEW chainify.tables AS
 SELECT l.name,
        l.attached_at,
        s.row_count AS rows,
-       chainify_ledger.table_state_hash(l.name, l.schema_hash, s.row_count, s.lanes) AS state
+       chainify_ledger.table_state_hash(l.name, l.schema_hash, s.row_count, s.lanes) AS state,
+       c.clean_block AS scrubbed_block,
+       c.at AS scrubbed_at
 FROM chainify_ledger.ledger_table l
 LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
+LEFT JOIN chainify_ledger.scrubbed c ON c.table_id = l.id
 WHERE l.detached_at IS NULL;
 
 CREATE VIEW chainify.deviations AS
-SELECT d.id, d.block, d.expected_hash, d.found_hash, r.tbl, r.key, r.expected, r.found, d.cured_by, d.started_at, d.took
+SELECT d.id, d.block, d.since_block, d.found_by, d.expected_hash, d.found_hash, r.tbl, r.key, r.expected, r.found, d.rows_total,
+       d.cured_by, d.started_at, d.took
 FROM chainify_ledger.deviation d
 LEFT JOIN chainify_ledger.deviation_row r ON r.deviation = d.id;
 
@@ -114,7 +118,10 @@ SELECT c.organisation,
        n.organisations,
        n.consent,
        n.version AS node_version,
-       n.error
+       n.error,
+       -- Rows may not be those agreed on: something was found that is not put right yet.
+       EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL)
+           OR coalesce(n.state IN ('recovering', 'excluded'), false) AS stale
 FROM chainify_ledger.node_status() n
 LEFT JOIN chainify_ledger.chain c ON true
 LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true;

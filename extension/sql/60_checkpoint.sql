@@ -42,3 +42,19 @@ WHERE c.block >= t.base_block
 GROUP BY c.block, b.block_time;
 
 GRANT SELECT ON chainify.checkpoints TO chainify_reader, chainify_client;
+
+-- Starts the database's maintenance worker (api/maintenance.rs), which ends by itself when there is one or no node is connected.
+CREATE FUNCTION chainify_ledger.maintain() RETURNS boolean
+    AS 'MODULE_PATHNAME', 'chainify_maintain' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION chainify_ledger.maintain FROM PUBLIC;
+
+-- Reads a table and its base as one statement sees them, and records what is wrong (api/scrub.rs). NULL or 0 rows per second: as
+-- fast as it can. findings is NULL when the table was rewritten meanwhile.
+CREATE FUNCTION chainify_node.scrub(ledger_table regclass, rows_per_second bigint DEFAULT NULL,
+                                    OUT block bigint, OUT rows bigint, OUT findings bigint)
+    AS 'MODULE_PATHNAME', 'chainify_scrub' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+REVOKE ALL ON FUNCTION chainify_node.scrub FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.scrub TO chainify_node;

@@ -19,5 +19,6 @@ pub extern "C-unwind" fn _PG_init() {
         api::conflict::install();
         api::commit::install();
         pg::pool::register(api::executor::serve);
+        api::maintenance::install();
     });
 }

@@ -147,11 +147,13 @@ func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 	}
 	var number, certified int64
 	var hash []byte
-	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified FROM chainify_node.position()`).Scan(&number, &hash, &certified)
+	var deviates bool
+	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified, deviates FROM chainify_node.position()`).
+		Scan(&number, &hash, &certified, &deviates)
 	if err != nil {
 		return backend.Position{}, fmt.Errorf("read position: %w", err)
 	}
-	p := backend.Position{Number: uint64(number), Certified: uint64(certified)}
+	p := backend.Position{Number: uint64(number), Certified: uint64(certified), Deviates: deviates}
 	p.Hash, err = hashOf(hash)
 	return p, err
 }

@@ -82,17 +82,16 @@ pub fn lock_bases() {
 fn fold_history(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     rows::forget();
-    session::unrecorded(|| {
+    let folded = session::unrecorded(|| {
         lock_bases();
-        Spi::connect(|client| match next_range(client, changes_max) {
-            None => call.record(&[cell::<i64>(None), cell(0i64)]),
-            Some((from, to)) => {
-                check(client, from, to);
-                let changes = fold(client, to);
-                call.record(&[cell(to), cell(changes as i64)])
-            }
+        Spi::connect(|client| {
+            let (from, to) = next_range(client, changes_max)?;
+            check(client, from, to);
+            Some((to, fold(client, to)))
         })
-    })
+    });
+    let (block, changes) = folded.unzip();
+    call.record(&[cell::<i64>(block), cell(changes.unwrap_or_default() as i64)])
 }
 
 /// The blocks to fold next: after `from`, up to and with `to`.

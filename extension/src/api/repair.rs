@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 
 use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::verify_table::last_block;
-use crate::api::{checkpoint, definitions, half, rows, session, triggers, verify};
+use crate::api::{checkpoint, definitions, half, rows, scrub, session, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call, Cell};
@@ -42,15 +42,22 @@ struct Cured {
     key: Option<JsonB>,
     expected: Option<JsonB>,
     found: Option<JsonB>,
+    /// How many it stands for.
+    rows: i64,
 }
 
 impl Cured {
+    fn rows(&self) -> i64 {
+        self.rows
+    }
+
     fn of_table(table: &LedgerTable, expected: Value, found: Value) -> Self {
         Cured {
             table: table.name.clone(),
             key: None,
             expected: Some(JsonB(expected)),
             found: Some(JsonB(found)),
+            rows: 1,
         }
     }
 
@@ -84,7 +91,7 @@ fn repair(call: &mut Call) -> Answer {
                 cured = repair_tables(client, number, &certified).or_raise();
             }
         });
-        record(&cured, deviating, found);
+        record(&cured, number, deviating, found);
     });
     call.rows(|row| cured.iter().for_each(|cured| row(&cured.cells())))
 }
@@ -373,30 +380,55 @@ fn staged_rows(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
             key: row.json(1),
             expected: row.json(2),
             found: row.json(3),
+            rows: 1,
         });
     }
     if total > ROWS_RECORDED_MAX {
         let rest = json!({ "rows_not_recorded": total - ROWS_RECORDED_MAX });
-        cured.push(Cured::of_table(table, Value::Null, rest));
+        let mut rest = Cured::of_table(table, Value::Null, rest);
+        rest.rows = total - ROWS_RECORDED_MAX;
+        cured.push(rest);
     }
     cured
 }
 
-/// Opens a record of the deviation; `record_deviation` closes it when the block has been executed again.
-fn record(cured: &[Cured], deviating: i64, found: Option<Vec<u8>>) {
-    if cured.is_empty() {
-        return;
-    }
+/// Opens a record of the deviation, or takes over that of the scrubber; `record_deviation` closes it when the block has
+/// been executed again. With no block waiting for the repair, `deviating` being the position, it is closed at once.
+fn record(cured: &[Cured], number: i64, deviating: i64, found: Option<Vec<u8>>) {
+    let mut tables: Vec<_> = cured.iter().map(|cured| cured.table.as_str()).collect();
+    tables.dedup();
+    let since = Spi::connect(|client| scrub::since(client, &tables));
     spi::connected(|| {
-        let mut id = 0i64;
-        let sql = "INSERT INTO chainify_ledger.deviation (block, found_hash) VALUES ($1, $2) RETURNING id";
-        spi::query(sql, &[cell(deviating), cell::<Vec<u8>>(found)], |row| {
-            id = row.must(1)
-        });
+        let mut id = None;
+        let total: i64 = cured.iter().map(Cured::rows).sum();
+        if !cured.is_empty() {
+            let sql = "WITH known AS (
+                    UPDATE chainify_ledger.deviation SET block = $1, found_hash = $2, rows_total = $4
+                    WHERE id = (SELECT id FROM chainify_ledger.deviation WHERE cured_by IS NULL AND found_by = 'scrubber' ORDER BY id LIMIT 1)
+                    RETURNING id),
+                forgotten AS (DELETE FROM chainify_ledger.deviation_row r USING known k WHERE r.deviation = k.id),
+                new AS (
+                    INSERT INTO chainify_ledger.deviation (block, found_hash, since_block, rows_total, found_by)
+                    SELECT $1, $2, $3, $4, CASE WHEN $5 THEN 'scrubber' ELSE 'block' END WHERE NOT EXISTS (SELECT FROM known) RETURNING id)
+                SELECT id FROM known UNION ALL SELECT id FROM new";
+            let arguments = [
+                cell(deviating),
+                cell::<Vec<u8>>(found),
+                cell::<i64>(since),
+                cell(total),
+                cell(deviating == number),
+            ];
+            spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
+        }
         let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
         for cured in cured {
             let [table, key, expected, found] = cured.cells();
-            spi::query(sql, &[cell(id), table, key, expected, found], |_| ());
+            spi::query(sql, &[cell::<i64>(id), table, key, expected, found], |_| ());
+        }
+        if deviating == number {
+            let sql = "UPDATE chainify_ledger.deviation SET cured_by = 'repair', took = clock_timestamp() - started_at
+                WHERE cured_by IS NULL AND found_by = 'scrubber'";
+            spi::query(sql, &[], |_| ());
         }
     });
 }
@@ -411,8 +443,8 @@ fn record_deviation(call: &mut Call) -> Answer {
             UPDATE chainify_ledger.deviation
             SET expected_hash = $2, found_hash = coalesce($3, found_hash), cured_by = $4, took = $5
             WHERE block = $1 AND cured_by IS NULL RETURNING id)
-        INSERT INTO chainify_ledger.deviation (block, expected_hash, found_hash, cured_by, took)
-        SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT FROM open)";
+        INSERT INTO chainify_ledger.deviation (block, expected_hash, found_hash, cured_by, took, found_by)
+        SELECT $1, $2, $3, $4, $5, 'block' WHERE NOT EXISTS (SELECT FROM open)";
     let arguments = [
         cell(block),
         cell::<Vec<u8>>(expected),

@@ -7,6 +7,7 @@ use pgrx::spi::SpiClient;
 use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
+use crate::api::checkpoint::Checkpoint;
 use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::{checkpoint, definitions, half, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
@@ -23,11 +24,11 @@ crate::sql_function!(
 const ROWS_MAX: usize = 10_000;
 
 /// One defect of a table.
-struct Finding {
-    what: &'static str,
-    key: Option<JsonB>,
-    expected: Option<JsonB>,
-    found: Option<JsonB>,
+pub struct Finding {
+    pub what: &'static str,
+    pub key: Option<JsonB>,
+    pub expected: Option<JsonB>,
+    pub found: Option<JsonB>,
 }
 
 impl Finding {
@@ -73,24 +74,9 @@ fn check(
     table: &LedgerTable,
     report: &mut dyn FnMut(Finding),
 ) {
-    for defect in triggers::defects(client, Sees::Statement, table) {
-        report(Finding::of_table(
-            "trigger",
-            json!(defect.expected),
-            json!(defect.found),
-        ));
-    }
-    let schema_hash = table.live_schema_hash(client, Sees::Statement);
-    if schema_hash.as_ref() != Some(&table.schema_hash) {
-        let found = schema_hash.map(|hash| hex(&hash));
-        report(Finding::of_table(
-            "schema",
-            json!(hex(&table.schema_hash)),
-            json!(found),
-        ));
-    }
-    if let Some(why) = table.unreadable() {
-        return report(Finding::of_table("schema", Value::Null, json!(why)));
+    check_definition(client, Sees::Statement, table, report);
+    if table.unreadable().is_some() {
+        return;
     }
     check_checkpoints(client, table, report);
     let live = table.live_state(client, Sees::Statement);
@@ -105,23 +91,62 @@ fn check(
     check_rows(client, table, number, certified, report);
 }
 
+/// Compares triggers and definition with what they should be.
+pub fn check_definition(
+    client: &SpiClient<'_>,
+    sees: Sees,
+    table: &LedgerTable,
+    report: &mut dyn FnMut(Finding),
+) {
+    for defect in triggers::defects(client, sees, table) {
+        report(Finding::of_table(
+            "trigger",
+            json!(defect.expected),
+            json!(defect.found),
+        ));
+    }
+    let schema_hash = table.live_schema_hash(client, sees);
+    if schema_hash.as_ref() != Some(&table.schema_hash) {
+        let found = schema_hash.map(|hash| hex(&hash));
+        report(Finding::of_table(
+            "schema",
+            json!(hex(&table.schema_hash)),
+            json!(found),
+        ));
+    }
+    if let Some(why) = table.unreadable() {
+        report(Finding::of_table("schema", Value::Null, json!(why)));
+    }
+}
+
 /// Hashes the rows of every checkpoint of the table.
 fn check_checkpoints(client: &SpiClient<'_>, table: &LedgerTable, report: &mut dyn FnMut(Finding)) {
     for kept in checkpoint::of_table(client, Sees::Statement, table) {
         let state = table.expected_state(client, Sees::Statement, kept.block);
-        let found = table.state_hash_by(&kept.schema_hash, &state);
-        if kept.table_state[..] != found[..] {
-            report(Finding::of_table(
-                "checkpoint",
-                json!({ "block": kept.block, "state": hex(&kept.table_state) }),
-                json!({ "rows": state.row_count, "state": hex(&found) }),
-            ));
-        }
+        checkpoint_finding(table, &kept, &state)
+            .into_iter()
+            .for_each(&mut *report);
     }
 }
 
+/// What is wrong with a checkpoint whose rows give `state`.
+pub fn checkpoint_finding(
+    table: &LedgerTable,
+    kept: &Checkpoint,
+    state: &State,
+) -> Option<Finding> {
+    let found = table.state_hash_by(&kept.schema_hash, state);
+    (kept.table_state[..] != found[..]).then(|| {
+        Finding::of_table(
+            "checkpoint",
+            json!({ "block": kept.block, "state": hex(&kept.table_state) }),
+            json!({ "rows": state.row_count, "state": hex(&found) }),
+        )
+    })
+}
+
 /// Compares scan, running state and the last block's header; returns whether the scan gives the certified state.
-fn check_states(
+pub fn check_states(
     client: &SpiClient<'_>,
     tables: &[LedgerTable],
     table: &LedgerTable,
@@ -175,7 +200,7 @@ fn check_states(
 }
 
 /// Names the rows. Where the scan gave the certified state, it is the checkpoint or the history that is wrong.
-fn check_rows(
+pub fn check_rows(
     client: &SpiClient<'_>,
     table: &LedgerTable,
     number: i64,

@@ -33,6 +33,11 @@ impl Relation {
         Relation(NonNull::new(relation).expect("table_open returns a relation or raises"))
     }
 
+    /// A relation opened by a call of PostgreSQL's; closed when dropped. None for null.
+    pub(super) fn from_open(relation: pg_sys::Relation) -> Option<Self> {
+        NonNull::new(relation).map(Relation)
+    }
+
     pub fn oid(&self) -> pg_sys::Oid {
         // SAFETY: held open by self.
         unsafe { self.0.as_ref() }.rd_id
@@ -67,14 +72,31 @@ impl Relation {
     /// Calls `f` with every row visible now, including this transaction's own changes, in physical order. Memory
     /// allocated by `f` in PostgreSQL is freed after each row. Interruptible.
     pub fn scan(&self, mut f: impl FnMut(&Tuple)) {
-        let mut scratch = Scratch::default();
         // SAFETY: the snapshot is registered for the length of the scan; an ERROR on the way cleans all up at abort.
         unsafe {
-            let context = super::memory::Context::child(c"chainify scan");
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
-            let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
-                | pg_sys::ScanOptions::SO_ALLOW_STRAT
-                | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+            self.scan_blocks(snapshot, None, &mut f);
+            pg_sys::UnregisterSnapshot(snapshot);
+        }
+    }
+
+    /// The same with the rows that `snapshot` sees, in `blocks` (the first and how many) alone when given.
+    ///
+    /// # Safety
+    /// `snapshot` must be registered, the blocks within the relation.
+    pub(super) unsafe fn scan_blocks(
+        &self,
+        snapshot: pg_sys::Snapshot,
+        blocks: Option<(u32, u32)>,
+        f: &mut dyn FnMut(&Tuple),
+    ) {
+        let mut scratch = Scratch::default();
+        let context = super::memory::Context::child(c"chainify scan");
+        let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
+            | pg_sys::ScanOptions::SO_ALLOW_STRAT
+            | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+        // SAFETY: by the caller's promise; limits are set before the first row. Tuples are of the relation's descriptor.
+        unsafe {
             let scan = pg_sys::heap_beginscan(
                 self.raw(),
                 snapshot,
@@ -83,6 +105,9 @@ impl Relation {
                 std::ptr::null_mut(),
                 flags,
             );
+            if let Some((first, count)) = blocks {
+                pg_sys::heap_setscanlimits(scan, first, count);
+            }
             while let Some(tuple) = NonNull::new(pg_sys::heap_getnext(
                 scan,
                 pg_sys::ScanDirection::ForwardScanDirection,
@@ -93,7 +118,6 @@ impl Relation {
                 context.reset();
             }
             pg_sys::heap_endscan(scan);
-            pg_sys::UnregisterSnapshot(snapshot);
         }
     }
 }

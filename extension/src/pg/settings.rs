@@ -15,6 +15,8 @@ static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
 static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
 static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
 static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static SCRUB_RATE: GucSetting<i32> = GucSetting::<i32>::new(50_000);
+static SCRUB_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(600);
 
 /// Defines them; once, while the library is loaded.
 pub fn define() {
@@ -91,6 +93,26 @@ pub fn define() {
         1_000,
         GucContext::Sighup,
         GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.scrub_rate",
+        c"Rows per second that the scrubber reads.",
+        c"0: it does not run; only rows that blocks touch are then looked at.",
+        &SCRUB_RATE,
+        0,
+        1_000_000_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.scrub_interval",
+        c"How long a ledger table is left alone after it was scrubbed.",
+        c"",
+        &SCRUB_INTERVAL_S,
+        1,
+        10_000_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
     );
     define_of_parts();
 }
@@ -199,4 +221,14 @@ pub fn debug_parts() -> Option<DebugParts> {
 pub fn crash_point() -> Option<String> {
     let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
     (!point.is_empty()).then_some(point)
+}
+
+/// Rows per second; `None`: the scrubber does not run.
+pub fn scrub_rate() -> Option<i64> {
+    Some(i64::from(SCRUB_RATE.get())).filter(|rate| *rate > 0)
+}
+
+/// From one look at a table to the next.
+pub fn scrub_interval() -> Duration {
+    Duration::from_secs(u64::try_from(SCRUB_INTERVAL_S.get()).unwrap_or(1))
 }

@@ -1,0 +1,145 @@
+//! What a worker of each database does beside the blocks: folds history into the base of the checkpoints, and has the
+//! scrubber read every table from time to time. Started when the node connects, it ends when the node is gone.
+
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+use crate::api::scrub;
+use crate::pg::error::PgError;
+use crate::pg::function::{cell, Answer, Call};
+use crate::pg::{maintainer, settings, spi};
+
+crate::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
+
+/// How often it looks for work.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long it leaves alone what failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+/// Changes folded in one transaction.
+const FOLD_CHANGES_MAX: i64 = 10_000;
+/// The node's advisory lock of the database is (SPACE, NODE), the worker's (SPACE, WORKER): spec/sql-api.md.
+const SPACE: i32 = 0x6368_6679;
+const NODE: i32 = 1;
+const WORKER: i32 = 2;
+
+/// Sets what workers run; once, in the postmaster.
+pub fn install() {
+    maintainer::install(run);
+}
+
+/// `chainify_ledger.maintain()`: starts this database's worker, which ends at once when there is one.
+fn maintain(call: &mut Call) -> Answer {
+    call.value(maintainer::start())
+}
+
+fn run() {
+    let lock = "SELECT pg_catalog.pg_try_advisory_lock($1, $2)";
+    if !said(c"starting", lock, WORKER) {
+        return;
+    }
+    let (mut fold_after, mut scrub_after) = (None, None);
+    while node_is_there() {
+        work(&mut fold_after, "folding history", fold);
+        work(&mut scrub_after, "scrubbing", scrub_next);
+        maintainer::wait(LOOK);
+    }
+}
+
+/// Does one kind of work unless it failed a moment ago; `f` says whether there may be more at once.
+fn work(after: &mut Option<Instant>, what: &str, f: fn() -> Result<bool, PgError>) {
+    if after.is_some_and(|after| Instant::now() < after) {
+        return;
+    }
+    *after = None;
+    loop {
+        match f() {
+            Ok(true) => maintainer::wait(Duration::ZERO),
+            Ok(false) => return,
+            Err(error) => {
+                maintainer::warn(what, &error);
+                *after = Some(Instant::now() + AFTER_FAILURE);
+                return;
+            }
+        }
+    }
+}
+
+/// What a query over a lock says; false when it fails.
+fn said(activity: &'static CStr, sql: &str, lock: i32) -> bool {
+    let mut said = false;
+    let asked = maintainer::transaction(activity, || {
+        spi::connected(|| {
+            spi::query(sql, &[cell(SPACE), cell(lock)], |row| said = row.must(1));
+        })
+    });
+    if let Err(error) = &asked {
+        maintainer::warn("looking for the node", error);
+    }
+    said
+}
+
+/// Whether a node holds its lock on this database, and the extension is still there.
+fn node_is_there() -> bool {
+    let sql = "SELECT to_regclass('chainify_ledger.chain') IS NOT NULL AND EXISTS (
+        SELECT FROM pg_catalog.pg_locks l
+        WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 2
+            AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()))";
+    said(c"looking for the node", sql, NODE)
+}
+
+fn fold() -> Result<bool, PgError> {
+    let mut more = false;
+    let folded = maintainer::transaction(c"folding history", || {
+        let sql = "SELECT block FROM chainify_node.fold_history($1)";
+        spi::connected(|| {
+            spi::query(sql, &[cell(FOLD_CHANGES_MAX)], |row| {
+                more = row.get::<i64>(1).is_some()
+            })
+        });
+    });
+    if let Err(error) = &folded {
+        if error.sqlstate.as_str() == "CH002" {
+            let detail = error.detail.clone().unwrap_or_default();
+            maintainer::transaction(c"recording a deviation", || {
+                scrub::record_history(&format!("{}. {detail}", error.message))
+            })?;
+        }
+    }
+    folded.map(|()| more)
+}
+
+/// Scrubs the table that was not read for longest, when its turn has come.
+fn scrub_next() -> Result<bool, PgError> {
+    let Some(rate) = settings::scrub_rate() else {
+        return Ok(false);
+    };
+    let interval_s = settings::scrub_interval().as_secs_f64();
+    let next = "SELECT l.relation FROM chainify_ledger.ledger_table l
+        LEFT JOIN chainify_ledger.scrubbed s ON s.table_id = l.id
+        WHERE l.detached_at IS NULL AND (s.at + make_interval(secs => $1) < clock_timestamp()) IS NOT FALSE
+        ORDER BY s.at NULLS FIRST, l.id LIMIT 1";
+    let mut table = None;
+    maintainer::transaction(c"scrubbing", || {
+        spi::connected(|| {
+            spi::query(next, &[cell(interval_s)], |row| {
+                table = row.get::<pgrx::pg_sys::Oid>(1)
+            })
+        });
+    })?;
+    let Some(table) = table else {
+        return Ok(false);
+    };
+    let mut found = 0;
+    maintainer::transaction(c"scrubbing", || {
+        let sql = "SELECT findings FROM chainify_node.scrub($1::oid::regclass, $2)";
+        spi::connected(|| {
+            spi::query(sql, &[cell(table), cell(rate)], |row| {
+                found = row.must::<i64>(1)
+            });
+        });
+    })?;
+    if found > 0 {
+        pgrx::warning!("scrubbing found {found} deviations; chainify.deviations has them");
+    }
+    Ok(true)
+}

@@ -1,0 +1,311 @@
+//! The scrubber: reads a ledger table and its base under one snapshot, slowly, and compares them with what the blocks left.
+//! It finds what nobody touches: changed, missing and added rows, triggers that are gone, a changed definition.
+//!
+//! What it finds is recorded as an open deviation; `chainify_node.position` tells the node, which repairs.
+
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+use pgrx::spi::SpiClient;
+use pgrx::{pg_sys, JsonB};
+
+use chainify_codec::{LaneHasher, Lanes};
+
+use crate::api::checkpoint;
+use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::rows;
+use crate::api::verify_table::{self, Finding};
+use crate::pg::cursor::{Cursor, Sees};
+use crate::pg::encode::RowEncoder;
+use crate::pg::error::{OrRaise, PgError};
+use crate::pg::function::{cell, Answer, Call};
+use crate::pg::latch;
+use crate::pg::relation::{Lock, Relation};
+use crate::pg::slices::{Slice, Slices};
+use crate::pg::spi;
+
+crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
+
+/// Findings recorded of one pass; more are counted.
+const FINDINGS_RECORDED_MAX: usize = 1_000;
+
+/// Rows read so far, and how fast that may be.
+struct Pace {
+    since: Instant,
+    rows: u64,
+    rows_per_second: Option<f64>,
+}
+
+impl Pace {
+    /// How long to wait now so that the rows so far took as long as they should.
+    fn ahead(&self, now: Instant) -> Duration {
+        let due = self
+            .rows_per_second
+            .map_or(0.0, |rate| self.rows as f64 / rate);
+        Duration::from_secs_f64(due).saturating_sub(now - self.since)
+    }
+}
+
+/// `chainify_node.scrub(ledger_table, rows_per_second)`; contract in spec/sql-api.md. Cost: one read of the table and one
+/// of its base, a BLAKE3 expansion per row; much more when they deviate.
+fn scrub(call: &mut Call) -> Answer {
+    let relation: pg_sys::Oid = call.required(0, "ledger_table");
+    let rows_per_second = call.arg::<i64>(1).filter(|rate| *rate > 0);
+    let mut pace = Pace {
+        since: Instant::now(),
+        rows: 0,
+        rows_per_second: rows_per_second.map(|rate| rate as f64),
+    };
+    rows::forget();
+    let (number, findings) = Spi::connect(|client| {
+        let tables = ledger_tables::all(client, Sees::Statement);
+        let Some(table) = tables.iter().find(|table| table.relation == relation) else {
+            PgError::new(b"42P01", "table is not on the ledger").raise()
+        };
+        let number = verify_table::last_block(client, Sees::Statement).unwrap_or_default();
+        let mut findings = definition(client, table.id);
+        let readable = table.unreadable().is_none();
+        if readable && !contents(client, &tables, table, number, &mut pace, &mut findings) {
+            return (number, None);
+        }
+        record(client, table, number, &pace, &findings);
+        (number, Some(findings.len() as i64))
+    });
+    call.record(&[cell(number), cell(pace.rows as i64), cell::<i64>(findings)])
+}
+
+/// What is wrong with triggers and definition, found twice: what is deployed while we look changes both sides.
+fn definition(client: &SpiClient<'_>, id: i32) -> Vec<Finding> {
+    let look = || {
+        let mut findings = Vec::new();
+        let tables = ledger_tables::all(client, Sees::Latest);
+        if let Some(table) = tables.iter().find(|table| table.id == id) {
+            verify_table::check_definition(client, Sees::Latest, table, &mut |finding| {
+                findings.push(finding)
+            });
+        }
+        findings
+    };
+    match look().is_empty() {
+        true => Vec::new(),
+        false => look(),
+    }
+}
+
+/// Compares rows and base; false when the table was rewritten meanwhile and nothing can be said.
+fn contents(
+    client: &SpiClient<'_>,
+    tables: &[LedgerTable],
+    table: &LedgerTable,
+    number: i64,
+    pace: &mut Pace,
+    findings: &mut Vec<Finding>,
+) -> bool {
+    let Some(live) = read(table, &leaves(client, table), pace) else {
+        return false;
+    };
+    let certified =
+        verify_table::check_states(client, tables, table, &live, number, &mut |finding| {
+            findings.push(finding)
+        });
+    let states_differ = !findings
+        .iter()
+        .all(|finding| finding.what == "schema" || finding.what == "trigger");
+    if states_differ && !certified {
+        verify_table::check_rows(client, table, number, false, &mut |finding| {
+            findings.push(finding)
+        });
+    }
+    base(client, table, pace, findings)
+}
+
+/// Compares the base with its checkpoint, when it is at one; false as for [`contents`].
+fn base(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    pace: &mut Pace,
+    findings: &mut Vec<Finding>,
+) -> bool {
+    let kept = checkpoint::of_table(client, Sees::Statement, table);
+    let Some(kept) = kept.iter().find(|kept| kept.block == table.base_block) else {
+        return true;
+    };
+    let Some(state) = read(table, &[table.base], pace) else {
+        return false;
+    };
+    findings.extend(verify_table::checkpoint_finding(table, kept, &state));
+    true
+}
+
+fn leaves(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
+    let sql = "SELECT l.leaf::int8 FROM unnest(chainify_ledger.leaves($1)) l (leaf)";
+    let mut rows = Cursor::open(client, Sees::Statement, sql, &[table.relation.into()]);
+    let mut leaves = Vec::new();
+    while let Some(row) = rows.next_row() {
+        leaves.push(pg_sys::Oid::from(row.bigint(1).unwrap_or_default() as u32));
+    }
+    leaves
+}
+
+/// The state of these relations' rows together; `None` when one was rewritten meanwhile.
+fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Option<State> {
+    let columns = rows::columns(table.id);
+    let hasher = LaneHasher::new(&table.name);
+    let mut state = State {
+        row_count: 0,
+        lanes: Lanes::zero(),
+    };
+    let mut bytes = Vec::new();
+    for relation in relations {
+        let mut slices = Slices::of(*relation);
+        let encoder =
+            RowEncoder::new(&Relation::open(*relation, Lock::AccessShare), &columns).or_raise();
+        loop {
+            let before = state.row_count;
+            let slice = slices.read(&mut |row| {
+                bytes.clear();
+                encoder.row(row, &mut bytes);
+                hasher.add(&mut state.lanes, &bytes);
+                state.row_count += 1;
+            });
+            pace.rows += state.row_count - before;
+            match slice {
+                Slice::Read => latch::pause(pace.ahead(Instant::now())),
+                Slice::End => break,
+                Slice::Replaced => return None,
+            }
+        }
+    }
+    Some(state)
+}
+
+/// Notes that the table was read, and what was found, unless a deviation is open: then recovery is on its way.
+fn record(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    number: i64,
+    pace: &Pace,
+    findings: &[Finding],
+) {
+    let clean_block = findings.is_empty().then_some(number);
+    let sql = "INSERT INTO chainify_ledger.scrubbed AS s (table_id, block, rows, findings, clean_block, at, took)
+        VALUES ($1, $2, $3, $4, $5, clock_timestamp(), make_interval(secs => $6))
+        ON CONFLICT (table_id) DO UPDATE SET block = excluded.block, rows = excluded.rows, findings = excluded.findings,
+            clean_block = coalesce(excluded.clean_block, s.clean_block), at = excluded.at, took = excluded.took";
+    spi::connected(|| {
+        let arguments = [
+            cell(table.id),
+            cell(number),
+            cell(pace.rows as i64),
+            cell(findings.len() as i64),
+            cell::<i64>(clean_block),
+            cell(pace.since.elapsed().as_secs_f64()),
+        ];
+        spi::query(sql, &arguments, |_| ());
+    });
+    let since = since(client, &[table.name.as_str()]);
+    let row = |finding: &Finding| Row {
+        table: table.name.clone(),
+        key: copy(&finding.key),
+        expected: copy(&finding.expected),
+        found: copy(&finding.found),
+    };
+    let total = findings.len() as i64;
+    if total > 0 {
+        let rows: Vec<_> = findings
+            .iter()
+            .take(FINDINGS_RECORDED_MAX)
+            .map(row)
+            .collect();
+        open(number, since, &rows, total);
+    }
+}
+
+/// What is recorded of one row that differed.
+struct Row {
+    table: String,
+    key: Option<JsonB>,
+    expected: Option<JsonB>,
+    found: Option<JsonB>,
+}
+
+fn copy(json: &Option<JsonB>) -> Option<JsonB> {
+    json.as_ref().map(|json| JsonB(json.0.clone()))
+}
+
+/// The last block at whose end all of these tables were seen to be well.
+pub fn since(client: &SpiClient<'_>, tables: &[&str]) -> Option<i64> {
+    let sql = "SELECT s.clean_block FROM chainify_ledger.ledger_table l
+        LEFT JOIN chainify_ledger.scrubbed s ON s.table_id = l.id
+        WHERE l.detached_at IS NULL AND l.name = $1";
+    let clean = |table: &&str| {
+        Cursor::open(client, Sees::Latest, sql, &[(*table).into()])
+            .next_row()
+            .and_then(|row| row.bigint(1))
+    };
+    // None is less than any block.
+    tables.iter().map(clean).min().flatten()
+}
+
+fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
+    spi::connected(|| {
+        let mut id = None;
+        let sql = "INSERT INTO chainify_ledger.deviation (block, since_block, found_by, rows_total)
+            SELECT $1, $2, 'scrubber', $3 WHERE NOT EXISTS (SELECT FROM chainify_ledger.deviation WHERE cured_by IS NULL) RETURNING id";
+        let arguments = [cell(number), cell::<i64>(since), cell(total)];
+        spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
+        let Some(id) = id else {
+            return;
+        };
+        let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
+        for row in rows {
+            let arguments = [
+                cell(id),
+                cell(row.table.clone()),
+                cell::<JsonB>(copy(&row.key)),
+                cell::<JsonB>(copy(&row.expected)),
+                cell::<JsonB>(copy(&row.found)),
+            ];
+            spi::query(sql, &arguments, |_| ());
+        }
+    });
+}
+
+/// Records that history does not fit its blocks, as folding found.
+pub fn record_history(what: &str) {
+    Spi::connect(|client| {
+        let number = verify_table::last_block(client, Sees::Latest).unwrap_or_default();
+        let row = Row {
+            table: "chainify_history".into(),
+            key: None,
+            expected: None,
+            found: Some(JsonB(serde_json::json!(what))),
+        };
+        open(number, None, &[row], 1);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_waits_for_as_long_as_the_rate_says() {
+        let since = Instant::now();
+        let pace = |rows, rows_per_second| Pace {
+            since,
+            rows,
+            rows_per_second,
+        };
+        let after = |ms| since + Duration::from_millis(ms);
+        assert_eq!(
+            pace(1_000, Some(1_000.0)).ahead(after(400)),
+            Duration::from_millis(600)
+        );
+        assert_eq!(
+            pace(1_000, Some(1_000.0)).ahead(after(1_400)),
+            Duration::ZERO
+        );
+        assert_eq!(pace(1_000, None).ahead(after(0)), Duration::ZERO);
+    }
+}
