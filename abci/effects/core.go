@@ -34,13 +34,15 @@ type Config struct {
 	OpenMaxMS    int64 // a block open without consent for longer is rolled back; default 5,000
 	BackoffMinMS int64 // default 50
 	BackoffMaxMS int64 // default 10,000
+	// LookMS is how often an idle core asks the database whether its scrubber found something; 0: never.
+	LookMS int64
 }
 
 func (c Config) check() error {
 	if !c.OrderingOnly && !slices.Contains(c.Organisations, c.Organisation) {
 		return fmt.Errorf("organisation %q is not among the consortium's", c.Organisation)
 	}
-	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 {
+	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -116,6 +118,10 @@ type Core struct {
 	// proven: the block at position is certified with the hash found there.
 	proven bool
 	open   *opened
+	// lookedMS is when position was read last. hopeless: what the scrubber found could not be repaired; the database goes
+	// on, since each block shows whether it matters.
+	lookedMS int64
+	hopeless bool
 	// unsure is the block whose COMMIT may or may not have happened.
 	unsure *opened
 	// op is the operation under way (E4), nil when there is none.
@@ -174,6 +180,8 @@ func (c *Core) DeadlineMS() int64 {
 		return c.resumeMS
 	case c.open != nil:
 		return c.open.sinceMS + c.cfg.OpenMaxMS
+	case c.known && c.excluded == "" && c.cfg.LookMS > 0:
+		return c.lookedMS + c.cfg.LookMS
 	}
 	return 0
 }
@@ -276,6 +284,7 @@ func (c *Core) rejoin() {
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
 	c.excluded, c.rejoins, c.failures, c.resumeMS = "", rejoinAttempts, 0, 0
+	c.hopeless = false
 	c.restartRecovery()
 }
 

@@ -141,8 +141,19 @@ func (c *Core) ladderOf(n uint64) *ladder {
 	return &c.ladder
 }
 
+// cure repairs what the scrubber found, at the position and without a block that waits for it.
+func (c *Core) cure() Action {
+	if p := c.position; p.Deviates && !c.hopeless && c.proven {
+		return Repair{Number: p.Number, Certified: p.Hash, Deviating: p.Number}
+	}
+	return nil
+}
+
 // advance brings the database one block further when nothing is open: fetch, repair or execute.
 func (c *Core) advance() Action {
+	if a := c.cure(); a != nil {
+		return a
+	}
 	n := c.position.Number + 1
 	if n <= c.ordered && (c.blocks[n] == nil || n <= c.certified && c.certs[n] == nil) {
 		return FetchOrdered{Number: n}
@@ -197,10 +208,18 @@ func (c *Core) housekeeping() Action {
 	}
 	m := c.position.Certified + 1
 	if m > min(c.position.Number, c.certified) {
-		return nil
+		return c.look()
 	}
 	if cert := c.certs[m]; cert != nil {
 		return StoreCertificate{Certificate: *cert}
 	}
 	return FetchOrdered{Number: m}
+}
+
+// look asks an idle database from time to time how it is.
+func (c *Core) look() Action {
+	if c.cfg.LookMS == 0 || c.open != nil || c.nowMS < c.lookedMS+c.cfg.LookMS {
+		return nil
+	}
+	return ReadPosition{}
 }

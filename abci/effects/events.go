@@ -178,6 +178,7 @@ const (
 	BlockCommitted    Incident = "block committed"
 	Deviation         Incident = "effects deviate"
 	RowsRepaired      Incident = "tables repaired"
+	CannotCure        Incident = "what the scrubber found cannot be repaired; going on"
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"
 	TransactionStuck  Incident = "transaction does not end"

@@ -120,6 +120,10 @@ func keep[T any](list []T, wanted func(T) bool) []T {
 func (c *Core) repaired(e Repaired) {
 	asked := c.op.(Repair)
 	c.op = nil
+	if asked.Deviating == asked.Number {
+		c.cured(asked, e)
+		return
+	}
 	if e.Failure == BeyondRepair {
 		c.failures = 0
 		c.exclude(asked.Deviating, asked.Certified, asked.Found, "checkpoint and history do not give the certified state")
@@ -133,6 +137,21 @@ func (c *Core) repaired(e Repaired) {
 	c.ladder.repairs++
 	if e.Rows > 0 {
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
+	}
+}
+
+// cured follows a repair that no block waits for. What cannot be repaired is left to the operator.
+func (c *Core) cured(asked Repair, e Repaired) {
+	if e.Failure == BeyondRepair {
+		c.failures, c.hopeless = 0, true
+		c.deviations++
+		c.report(Report{What: CannotCure, Number: asked.Number})
+		return
+	}
+	if c.went(e.Failure) {
+		c.position.Deviates = false
+		c.deviations++
+		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows})
 	}
 }
 
@@ -160,7 +179,8 @@ func (c *Core) databaseAt(e DatabaseAt) {
 		c.report(Report{What: DatabaseBack, Number: e.Position.Number})
 	}
 	before := c.position
-	c.position, c.known = e.Position, true
+	c.position, c.known, c.lookedMS = e.Position, true, c.nowMS
+	c.hopeless = c.hopeless && e.Position.Deviates
 	if before.Number != e.Position.Number || before.Hash != e.Position.Hash {
 		c.proven = false
 		c.prune()

@@ -177,12 +177,13 @@ func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 // State names what this node does, as in StatusResponse.state of spec/proto/node.proto.
 func (c *Core) State() string {
 	_, executing := c.op.(Execute)
+	_, repairing := c.op.(Repair)
 	switch {
 	case c.cfg.OrderingOnly:
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+	case repairing || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
 		return "recovering"
 	case !c.known:
 		return "database_down"

@@ -50,7 +50,7 @@ type transcript struct {
 }
 
 func play(t *testing.T, text string) string {
-	core, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}})
+	core, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}, LookMS: 60_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func (p *transcript) event(w []string) Event {
 		if w[1] == "unavailable" {
 			return DatabaseAt{Failure: Unavailable}
 		}
-		return DatabaseAt{Position: backend.Position{Number: p.number(w[1]), Hash: p.hash(w[2]), Certified: p.number(w[3])}}
+		return DatabaseAt{Position: backend.Position{Number: p.number(w[1]), Hash: p.hash(w[2]), Certified: p.number(w[3]), Deviates: w[4] == "deviates"}}
 	case "proposed":
 		return Proposed{p.block(w[1]), p.certificate(w[2])}
 	case "decided":

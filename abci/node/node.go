@@ -42,6 +42,7 @@ type Options struct {
 
 const (
 	settleLimit = 3 * time.Second // for the open block, at the end
+	lookEvery   = 2 * time.Second // whether the scrubber of an idle database found something
 	settlePoll  = 20 * time.Millisecond
 	stopLimit   = 10 * time.Second // for CometBFT
 )
@@ -118,6 +119,7 @@ func (n *node) assemble() error {
 		Config: effects.Config{
 			Organisation: n.opt.Config.Organisation, Organisations: n.registry.Organisations(),
 			OpenMaxMS: time.Duration(n.opt.Config.Effects.OpenMax).Milliseconds(),
+			LookMS:    lookEvery.Milliseconds(),
 		},
 		Backend: n.backend, Outcomes: n.gateway, Logger: n.log.With("part", "effects"),
 	})

@@ -24,6 +24,7 @@ type Database struct {
 	certified  uint64
 	tampered   string
 	hopeless   bool
+	scrubbed   string // what the last scrubbing found
 	down       bool
 	unknown    bool // the next COMMIT happens, its answer gets lost
 	stuckAt    uint32
@@ -48,6 +49,9 @@ func (d *Database) Tamper(what string) { d.set(func() { d.tampered = what }) }
 
 // TamperHistory tampers so that Repair cannot undo it.
 func (d *Database) TamperHistory(what string) { d.set(func() { d.tampered, d.hopeless = what, true }) }
+
+// Scrub makes the database notice what Tamper did.
+func (d *Database) Scrub() { d.set(func() { d.scrubbed = d.tampered }) }
 
 // RestoreHistory makes Repair possible again.
 func (d *Database) RestoreHistory() { d.set(func() { d.hopeless = false }) }
@@ -132,7 +136,7 @@ func (m *Memory) Position(ctx context.Context) (backend.Position, error) {
 		return backend.Position{}, err
 	}
 	d.owner = m
-	p := backend.Position{Number: uint64(len(d.hashes)), Certified: d.certified}
+	p := backend.Position{Number: uint64(len(d.hashes)), Certified: d.certified, Deviates: d.scrubbed != ""}
 	if p.Number > 0 {
 		p.Hash = d.hashes[p.Number-1]
 	}
@@ -288,10 +292,11 @@ func (m *Memory) Repair(ctx context.Context, number uint64, certified wire.Hash,
 	case d.hopeless || number == 0 || number > uint64(len(d.hashes)) || d.hashes[number-1] != certified:
 		return nil, fmt.Errorf("repair at block %d: %w", number, backend.ErrBeyondRepair)
 	case d.tampered == "":
+		d.scrubbed = ""
 		return nil, nil
 	}
 	row := backend.RowDeviation{Table: "public.items", Key: []byte(`{"id": 1}`), Found: []byte(fmt.Sprintf("%q", d.tampered))}
-	d.tampered = ""
+	d.tampered, d.scrubbed = "", ""
 	return []backend.RowDeviation{row}, nil
 }
 

@@ -19,6 +19,7 @@ func TestMemoryConforms(t *testing.T) {
 			Block:         block,
 			Tamper:        func(*testing.T) { db.Tamper("x") },
 			TamperHistory: func(*testing.T) { db.TamperHistory("x") },
+			Scrub:         func(*testing.T) { db.Scrub() },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {
 				db.StickAt(0, true)
 				return block(n), func() { db.StickAt(0, false) }

@@ -20,6 +20,8 @@ type Subject struct {
 	Block func(number uint64) *wire.OrderedBlock
 	// Tamper changes a row on the ledger; TamperHistory does so beyond repair. Both after block 2.
 	Tamper, TamperHistory func(t *testing.T)
+	// Scrub has the database look for tampering by itself.
+	Scrub func(t *testing.T)
 	// Stick makes block n not end at its transaction 0: it returns such a block and how to end that.
 	Stick func(number uint64) (block *wire.OrderedBlock, end func())
 }
@@ -42,6 +44,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 		{"effects of transactions are told from round 1 on", testEffects},
 		{"certificates are kept beside blocks", testCertificate},
 		{"repair undoes tampering", testRepair},
+		{"what scrubbing finds shows in the position until it is repaired", testScrub},
 		{"what is beyond repair is said to be", testBeyondRepair},
 		{"two nodes do not share a database", testOwner},
 	} {
@@ -309,6 +312,29 @@ func testRepair(r *run) {
 	}
 	r.must("commit", r.b.Commit(r.ctx))
 	r.must("record deviation", r.b.RecordDeviation(r.ctx, 3, good.Hash, bad.Hash, "repair", time.Second))
+}
+
+func testScrub(r *run) {
+	r.commit(1)
+	at := r.commit(2)
+	r.s.Scrub(r.T)
+	if r.position().Deviates {
+		r.Fatal("a database that nobody touched deviates")
+	}
+	r.s.Tamper(r.T)
+	r.s.Scrub(r.T)
+	if p := r.position(); !p.Deviates || p.Number != 2 || p.Hash != at.Hash {
+		r.Fatalf("after tampering the position is %+v", p)
+	}
+	rows, err := r.b.Repair(r.ctx, 2, at.Hash, 2, wire.Hash{})
+	r.must("repair", err)
+	if len(rows) == 0 {
+		r.Fatal("nothing to repair")
+	}
+	if r.position().Deviates {
+		r.Fatal("after the repair it still deviates")
+	}
+	r.commit(3)
 }
 
 func testBeyondRepair(r *run) {

@@ -42,6 +42,7 @@ func TestExtensionConforms(t *testing.T) {
 			TamperHistory: func(t *testing.T) {
 				run(t, dsn, `SET chainify.guard = off; UPDATE chainify_history.items SET name = 'tampered'`)
 			},
+			Scrub: func(t *testing.T) { run(t, dsn, `SELECT chainify_node.scrub('public.items')`) },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {
 				return orderedBlock(n, wire.Kind_KIND_SQL, endless), func() {}
 			},

@@ -18,9 +18,9 @@ BEGIN
     INSERT INTO chain VALUES (c, o, v);
 END $$;
 
-CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint) LANGUAGE sql AS $$
+CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean) LANGUAGE sql AS $$
     SELECT coalesce(max(b.number), 0), coalesce((array_agg(b.hash ORDER BY b.number DESC))[1], decode(repeat('00', 32), 'hex')),
-           coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0)
+           coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0), EXISTS (SELECT FROM items WHERE name <> 'x')
     FROM block b $$;
 
 CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_agg(id || name, ',' ORDER BY id), '') FROM items $$;
