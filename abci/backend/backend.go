@@ -37,11 +37,27 @@ type RowDeviation struct {
 	Found    []byte // JSON, nil: there was none
 }
 
+// Step is one way to bring the tables back to the certified state.
+type Step uint8
+
+// The steps, cheapest first.
+const (
+	Rows   Step = iota // put right the rows that differ from what checkpoint and history tell
+	Replay             // execute blocks again from the newest checkpoint that holds
+	Rebase             // take the tables as base of new checkpoints, when they are as certified
+	stepsEnd
+)
+
+// Next is the step to try when this one is of no help; false after the last.
+func (s Step) Next() (Step, bool) { return s + 1, s+1 < stepsEnd }
+
+func (s Step) String() string { return [...]string{"rows", "replay", "rebase"}[s] }
+
 // Errors a Backend tells apart. Any other error means: not available now, try again later.
 var (
 	// ErrOutOfTurn: the database is not at the block before the one asked for.
 	ErrOutOfTurn = errors.New("block out of turn")
-	// ErrBeyondRepair: checkpoint and history do not give the certified state (SQLSTATE CH002).
+	// ErrBeyondRepair: checkpoint and history do not give the certified state (SQLSTATE CH002); a further step may.
 	ErrBeyondRepair = errors.New("checkpoint and history do not give the certified state")
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
@@ -68,9 +84,9 @@ type Backend interface {
 	// StoreCertificate keeps a certificate beside its committed block, beside an open one too; idempotent.
 	// ErrBeyondRepair: the block is recorded with another hash.
 	StoreCertificate(ctx context.Context, c wire.Certificate) error
-	// Repair brings the ledger tables back to the certified state at the end of block number (the position), and
+	// Repair takes one step to bring the ledger tables back to the certified state at the end of block number (the position), and
 	// reports what differed; deviating is the block at which found was seen. An open block is rolled back first.
-	Repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
+	Repair(ctx context.Context, step Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
 	// Outcome looks a transaction up among the committed blocks.

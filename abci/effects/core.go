@@ -65,9 +65,10 @@ type opened struct {
 	sinceMS int64
 }
 
-// ladder is how far recovery has come for one block: retry, then repair, then excluded.
+// ladder is how far recovery has come for one block: retry, then repair by rows, by replay, then excluded.
 type ladder struct {
 	number     uint64
+	by         backend.Step // of the repair that is needed, or was last
 	step       step
 	needRepair bool
 	deviated   bool // found is compared with the certified hash, and differed
@@ -121,6 +122,7 @@ type Core struct {
 	// lookedMS is when position was read last. hopeless: what the scrubber found could not be repaired; the database goes
 	// on, since each block shows whether it matters.
 	lookedMS int64
+	cureBy   backend.Step
 	hopeless bool
 	// unsure is the block whose COMMIT may or may not have happened.
 	unsure *opened

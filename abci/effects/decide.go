@@ -144,7 +144,7 @@ func (c *Core) ladderOf(n uint64) *ladder {
 // cure repairs what the scrubber found, at the position and without a block that waits for it.
 func (c *Core) cure() Action {
 	if p := c.position; p.Deviates && !c.hopeless && c.proven {
-		return Repair{Number: p.Number, Certified: p.Hash, Deviating: p.Number}
+		return Repair{Step: c.cureBy, Number: p.Number, Certified: p.Hash, Deviating: p.Number}
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (c *Core) advance() Action {
 		if !c.proven {
 			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
 		}
-		return Repair{Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
+		return Repair{Step: l.by, Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
 	return Execute{Block: b, Previous: c.position.Hash}
 }

@@ -117,8 +117,9 @@ type (
 	Commit struct{ Number uint64 }
 	// Rollback undoes the open block. Ends with RolledBack.
 	Rollback struct{ Number uint64 }
-	// Repair brings the tables back to the certified state at the end of block Number. Ends with Repaired.
+	// Repair takes one step to bring the tables back to the certified state at the end of block Number. Ends with Repaired.
 	Repair struct {
+		Step      backend.Step
 		Number    uint64
 		Certified wire.Hash
 		Deviating uint64

@@ -67,6 +67,9 @@ func (c *Core) committed(e Committed) {
 	c.isCommitted(o)
 }
 
+// curedBy names what cured a deviation, in chainify.deviations.
+var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase"}
+
 // isCommitted follows a block that the database was seen to hold (E6).
 func (c *Core) isCommitted(o *opened) {
 	n := o.key.Number
@@ -76,7 +79,7 @@ func (c *Core) isCommitted(o *opened) {
 	if l := c.ladder; l.number == n && (l.rows > 0 || l.deviated && l.found != o.hash) {
 		r := RecordDeviation{Number: n, Expected: o.hash, Found: l.found, CuredBy: "retry", TookMS: c.nowMS - l.sinceMS}
 		if l.rows > 0 {
-			r.CuredBy = "repair"
+			r.CuredBy = curedBy[l.by]
 		}
 		c.records = append(c.records, r)
 		c.deviations++
@@ -126,6 +129,11 @@ func (c *Core) repaired(e Repaired) {
 	}
 	if e.Failure == BeyondRepair {
 		c.failures = 0
+		if next, more := asked.Step.Next(); more {
+			c.ladder.by = next
+			c.report(Report{What: RecoveryEscalates, Number: asked.Deviating, Reason: "repair by " + next.String()})
+			return
+		}
 		c.exclude(asked.Deviating, asked.Certified, asked.Found, "checkpoint and history do not give the certified state")
 		return
 	}
@@ -143,13 +151,18 @@ func (c *Core) repaired(e Repaired) {
 // cured follows a repair that no block waits for. What cannot be repaired is left to the operator.
 func (c *Core) cured(asked Repair, e Repaired) {
 	if e.Failure == BeyondRepair {
-		c.failures, c.hopeless = 0, true
+		c.failures = 0
+		if next, more := asked.Step.Next(); more {
+			c.cureBy = next
+			return
+		}
+		c.cureBy, c.hopeless = backend.Rows, true
 		c.deviations++
 		c.report(Report{What: CannotCure, Number: asked.Number})
 		return
 	}
 	if c.went(e.Failure) {
-		c.position.Deviates = false
+		c.position.Deviates, c.cureBy = false, backend.Rows
 		c.deviations++
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows})
 	}

@@ -224,7 +224,11 @@ func (p *transcript) action(a Action) string {
 	case Answer:
 		return "answer " + p.key(a.Block.Key())
 	case Repair:
-		return fmt.Sprintf("repair at %d %s, block %d gave %s", a.Number, p.name(a.Certified), a.Deviating, p.name(a.Found))
+		by := ""
+		if a.Step != backend.Rows {
+			by = "by " + a.Step.String() + " "
+		}
+		return fmt.Sprintf("repair %sat %d %s, block %d gave %s", by, a.Number, p.name(a.Certified), a.Deviating, p.name(a.Found))
 	case StoreCertificate:
 		return fmt.Sprintf("store certificate %d %s", a.Certificate.Number, p.name(a.Certificate.Hash))
 	case RecordDeviation:

@@ -103,7 +103,7 @@ func (s *Shell) execute(ctx context.Context, a Execute) item {
 func (s *Shell) repair(ctx context.Context, a Repair) Event {
 	var rows []backend.RowDeviation
 	err := limited(ctx, repairLimit, func(ctx context.Context) (err error) {
-		rows, err = s.opt.Backend.Repair(ctx, a.Number, a.Certified, a.Deviating, a.Found)
+		rows, err = s.opt.Backend.Repair(ctx, a.Step, a.Number, a.Certified, a.Deviating, a.Found)
 		return err
 	})
 	for i, r := range rows {

@@ -41,7 +41,7 @@ CREATE FUNCTION chainify_node.store_certificate(number bigint, effect_round inte
     SET search_path = pg_catalog, pg_temp;
 
 -- Replica: neither foreign keys nor the owner's triggers act on what is put right.
-CREATE FUNCTION chainify_node.repair(number bigint, certified_hash bytea, deviating_block bigint, found_hash bytea)
+CREATE FUNCTION chainify_node.repair(number bigint, certified_hash bytea, deviating_block bigint, found_hash bytea, step text DEFAULT 'rows')
     RETURNS TABLE (tbl text, key jsonb, expected jsonb, found jsonb)
     AS 'MODULE_PATHNAME', 'chainify_repair' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'

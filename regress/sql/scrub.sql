@@ -85,14 +85,13 @@ SELECT scrubbed_block FROM chainify.tables WHERE name = 'public.account';
 
 -- The worker of the database does it by itself while a node, which is whoever holds its lock, is connected.
 SELECT pg_advisory_lock(1667786361, 1);
-UPDATE chainify_ledger.scrubbed SET at = '2000-01-01';
-DO $$ BEGIN PERFORM chainify_node.init('testchain', 'acme', '[]'); END $$;
 SET chainify.guard = off;
 SET session_replication_role = replica;
 DELETE FROM account WHERE id = 100;
 RESET session_replication_role;
 RESET chainify.guard;
 UPDATE chainify_ledger.scrubbed SET at = '2000-01-01';
+DO $$ BEGIN PERFORM chainify_node.init('testchain', 'acme', '[]'); END $$;
 DO $$
 BEGIN
     FOR i IN 1 .. 600 LOOP

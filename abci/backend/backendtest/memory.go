@@ -24,7 +24,8 @@ type Database struct {
 	certified  uint64
 	tampered   string
 	hopeless   bool
-	scrubbed   string // what the last scrubbing found
+	needs      backend.Step // cures what was tampered with
+	scrubbed   string       // what the last scrubbing found
 	down       bool
 	unknown    bool // the next COMMIT happens, its answer gets lost
 	stuckAt    uint32
@@ -46,6 +47,11 @@ func (d *Database) set(change func()) {
 
 // Tamper makes what is executed from now on come out differently; Repair undoes it.
 func (d *Database) Tamper(what string) { d.set(func() { d.tampered = what }) }
+
+// TamperUntil tampers so that only this step of Repair, or a later one, undoes it.
+func (d *Database) TamperUntil(step backend.Step, what string) {
+	d.set(func() { d.tampered, d.needs = what, step })
+}
 
 // TamperHistory tampers so that Repair cannot undo it.
 func (d *Database) TamperHistory(what string) { d.set(func() { d.tampered, d.hopeless = what, true }) }
@@ -282,21 +288,21 @@ func (m *Memory) StoreCertificate(ctx context.Context, c wire.Certificate) error
 }
 
 // Repair undoes Tamper.
-func (m *Memory) Repair(ctx context.Context, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) ([]backend.RowDeviation, error) {
+func (m *Memory) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) ([]backend.RowDeviation, error) {
 	d, err := m.enter(ctx)
 	defer d.mu.Unlock()
 	m.open = nil
 	switch {
 	case err != nil:
 		return nil, err
-	case d.hopeless || number == 0 || number > uint64(len(d.hashes)) || d.hashes[number-1] != certified:
+	case d.hopeless || step < d.needs || number == 0 || number > uint64(len(d.hashes)) || d.hashes[number-1] != certified:
 		return nil, fmt.Errorf("repair at block %d: %w", number, backend.ErrBeyondRepair)
 	case d.tampered == "":
 		d.scrubbed = ""
 		return nil, nil
 	}
 	row := backend.RowDeviation{Table: "public.items", Key: []byte(`{"id": 1}`), Found: []byte(fmt.Sprintf("%q", d.tampered))}
-	d.tampered, d.scrubbed = "", ""
+	d.tampered, d.scrubbed, d.needs = "", "", backend.Rows
 	return []backend.RowDeviation{row}, nil
 }
 

@@ -18,6 +18,7 @@ func TestMemoryConforms(t *testing.T) {
 			Open:          func(*testing.T) backend.Backend { return Open(db, time.Second) },
 			Block:         block,
 			Tamper:        func(*testing.T) { db.Tamper("x") },
+			TamperBoth:    func(*testing.T) { db.TamperUntil(backend.Replay, "x") },
 			TamperHistory: func(*testing.T) { db.TamperHistory("x") },
 			Scrub:         func(*testing.T) { db.Scrub() },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {

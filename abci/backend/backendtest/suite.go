@@ -18,8 +18,9 @@ type Subject struct {
 	Open func(t *testing.T) backend.Backend
 	// Block returns a block that a database at number-1 executes with at least one success and one change.
 	Block func(number uint64) *wire.OrderedBlock
-	// Tamper changes a row on the ledger; TamperHistory does so beyond repair. Both after block 2.
-	Tamper, TamperHistory func(t *testing.T)
+	// Tamper changes a row on the ledger; TamperBoth its history, too, so that only Replay helps; TamperHistory does so
+	// beyond repair. All after block 2.
+	Tamper, TamperBoth, TamperHistory func(t *testing.T)
 	// Scrub has the database look for tampering by itself.
 	Scrub func(t *testing.T)
 	// Stick makes block n not end at its transaction 0: it returns such a block and how to end that.
@@ -45,6 +46,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 		{"certificates are kept beside blocks", testCertificate},
 		{"repair undoes tampering", testRepair},
 		{"what scrubbing finds shows in the position until it is repaired", testScrub},
+		{"what rows do not cure, executing again does", testReplay},
 		{"what is beyond repair is said to be", testBeyondRepair},
 		{"two nodes do not share a database", testOwner},
 	} {
@@ -297,12 +299,12 @@ func testRepair(r *run) {
 	if bad.Hash == good.Hash {
 		r.Fatal("tampering does not show in the hash")
 	}
-	rows, err := r.b.Repair(r.ctx, 2, at.Hash, 3, bad.Hash) // with the block still open
+	rows, err := r.b.Repair(r.ctx, backend.Rows, 2, at.Hash, 3, bad.Hash) // with the block still open
 	r.must("repair", err)
 	if len(rows) == 0 || rows[0].Table == "" {
 		r.Fatalf("repair reports %+v", rows)
 	}
-	rows, err = r.b.Repair(r.ctx, 2, at.Hash, 3, bad.Hash)
+	rows, err = r.b.Repair(r.ctx, backend.Rows, 2, at.Hash, 3, bad.Hash)
 	r.must("repair again", err)
 	if len(rows) != 0 {
 		r.Fatalf("with nothing to repair it reports %+v", rows)
@@ -326,7 +328,7 @@ func testScrub(r *run) {
 	if p := r.position(); !p.Deviates || p.Number != 2 || p.Hash != at.Hash {
 		r.Fatalf("after tampering the position is %+v", p)
 	}
-	rows, err := r.b.Repair(r.ctx, 2, at.Hash, 2, wire.Hash{})
+	rows, err := r.b.Repair(r.ctx, backend.Rows, 2, at.Hash, 2, wire.Hash{})
 	r.must("repair", err)
 	if len(rows) == 0 {
 		r.Fatal("nothing to repair")
@@ -341,8 +343,31 @@ func testBeyondRepair(r *run) {
 	r.commit(1)
 	at := r.commit(2)
 	r.s.TamperHistory(r.T)
-	_, err := r.b.Repair(r.ctx, 2, at.Hash, 3, wire.Hash{})
-	r.want("repair", err, backend.ErrBeyondRepair)
+	for step, more := backend.Rows, true; more; step, more = step.Next() {
+		_, err := r.b.Repair(r.ctx, step, 2, at.Hash, 3, wire.Hash{})
+		r.want("repair by "+step.String(), err, backend.ErrBeyondRepair)
+	}
+}
+
+func testReplay(r *run) {
+	r.commit(1)
+	at := r.commit(2)
+	good := r.execute(r.s.Block(3))
+	r.must("roll back", r.b.Rollback(r.ctx))
+	r.s.TamperBoth(r.T)
+	_, err := r.b.Repair(r.ctx, backend.Rows, 2, at.Hash, 3, wire.Hash{})
+	r.want("repair by rows", err, backend.ErrBeyondRepair)
+	rows, err := r.b.Repair(r.ctx, backend.Replay, 2, at.Hash, 3, wire.Hash{})
+	r.must("repair by replay", err)
+	if len(rows) == 0 {
+		r.Fatal("nothing differed")
+	}
+	if p := r.position(); p.Number != 2 || p.Hash != at.Hash {
+		r.Fatalf("after the replay the position is %+v", p)
+	}
+	if x := r.execute(r.s.Block(3)); x.Hash != good.Hash {
+		r.Fatalf("after the replay the block gives %x, want %x", x.Hash, good.Hash)
+	}
 }
 
 func testOwner(r *run) {

@@ -282,13 +282,13 @@ func (b *Backend) Rollback(context.Context) error {
 
 // Repair brings the tables back to the certified state, in a transaction of its own; an open block is rolled back
 // first, since it holds the rows.
-func (b *Backend) Repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.begin(ctx); err != nil {
 		return nil, fmt.Errorf("repair at block %d: %w", number, err)
 	}
-	rows, err := b.repair(ctx, number, certified, deviating, found)
+	rows, err := b.repair(ctx, step, number, certified, deviating, found)
 	if err == nil {
 		_, err = b.conn.Exec(ctx, `COMMIT`)
 	}
@@ -302,10 +302,10 @@ func (b *Backend) Repair(ctx context.Context, number uint64, certified wire.Hash
 	return nil, fmt.Errorf("repair at block %d: %w", number, err)
 }
 
-func (b *Backend) repair(ctx context.Context, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+func (b *Backend) repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
 	rows, err := b.conn.Query(ctx,
-		`SELECT tbl, key::text, expected::text, found::text FROM chainify_node.repair($1, $2, $3, $4)`,
-		int64(number), certified[:], int64(deviating), found[:])
+		`SELECT tbl, key::text, expected::text, found::text FROM chainify_node.repair($1, $2, $3, $4, $5)`,
+		int64(number), certified[:], int64(deviating), found[:], step.String())
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,13 @@ func TestExtensionConforms(t *testing.T) {
 			Tamper: func(t *testing.T) {
 				run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1`)
 			},
+			TamperBoth: func(t *testing.T) {
+				run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1;
+					UPDATE chainify_history.items SET name = 'tampered'`)
+			},
 			TamperHistory: func(t *testing.T) {
-				run(t, dsn, `SET chainify.guard = off; UPDATE chainify_history.items SET name = 'tampered'`)
+				run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1;
+					UPDATE chainify_history.items SET name = 'tampered'; UPDATE chainify_checkpoint.items SET name = 'tampered'`)
 			},
 			Scrub: func(t *testing.T) { run(t, dsn, `SELECT chainify_node.scrub('public.items')`) },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {

@@ -82,6 +82,7 @@ func TestStandinConforms(t *testing.T) {
 			Open:          func(t *testing.T) backend.Backend { return open(t, dsn) },
 			Block:         func(n uint64) *wire.OrderedBlock { return standinBlock(n, 1) },
 			Tamper:        func(t *testing.T) { run(t, dsn, `UPDATE items SET name = 'y' WHERE id = 1000`) },
+			TamperBoth:    func(t *testing.T) { run(t, dsn, `UPDATE items SET name = 'z' WHERE id = 1000`) },
 			TamperHistory: func(t *testing.T) { run(t, dsn, `UPDATE block SET hash = sha256(hash)`) },
 			Scrub:         func(*testing.T) {}, // position() itself looks
 			Stick:         func(n uint64) (*wire.OrderedBlock, func()) { return standinBlock(n, 0xff), func() {} },

@@ -9,8 +9,9 @@
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 
+use crate::api::deviations::Cured;
 use crate::api::ledger_tables::{self, LedgerTable};
-use crate::api::{rows, session, verify};
+use crate::api::{rows, session, verify, verify_table};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -39,8 +40,13 @@ const MAKE: &str = "
 pub fn at_seal(number: i64, deployed: bool) {
     let due = settings::checkpoint_interval().is_some_and(|interval| number % interval == 0);
     if due || deployed {
-        spi::query(MAKE, &[cell(number)], |_| ());
+        make(number);
     }
+}
+
+/// Makes a checkpoint of block `number`, whose states the tables have to be in.
+pub fn make(number: i64) {
+    spi::connected(|| spi::query(MAKE, &[cell(number)], |_| ()));
 }
 
 /// A checkpoint of one table.
@@ -69,6 +75,27 @@ pub fn of_table(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<
         });
     }
     checkpoints
+}
+
+/// Drops the checkpoints whose rows are no longer those kept with them, and makes a new one of the position, `number`, whose
+/// tables the caller has shown to be as certified. Cost: for each checkpoint a scan of base and history, and a sort.
+pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
+    let mut dropped = Vec::new();
+    for table in ledger_tables::all(client, Sees::Latest) {
+        for kept in of_table(client, Sees::Latest, &table) {
+            let state = table.expected_state(client, Sees::Latest, kept.block);
+            let Some(finding) = verify_table::checkpoint_finding(&table, &kept, &state) else {
+                continue;
+            };
+            let sql = "DELETE FROM chainify_ledger.checkpoint WHERE block = $1 AND table_id = $2";
+            spi::connected(|| spi::query(sql, &[cell(kept.block), cell(table.id)], |_| ()));
+            dropped.push(Cured::of_finding(&table, finding));
+        }
+    }
+    if !dropped.is_empty() {
+        make(number);
+    }
+    dropped
 }
 
 /// Keeps bases and history of all tables from changing but through the caller, until its transaction ends.

@@ -1,6 +1,6 @@
 //! Runs one block of transactions (spec/sql-api.md, `chainify_node.execute_block`).
 use chainify_codec::{merged_root, Hash};
-use chainify_ledger::{block_buffer, Transaction};
+use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 
 use super::part::{self, Company, Finished};
 use super::seal::{self, Ran};
@@ -71,6 +71,12 @@ fn execute_block(call: &mut Call) -> Answer {
         cell(messages),
         cell::<Vec<Vec<u8>>>(transaction_effects),
     ])
+}
+
+/// Runs and seals a block that follows the last one within a recovery: in this process alone, where what recovery has written
+/// is seen, and with no COMMIT of its own. Needs [`connected`], in the mode of the ledger's own work.
+pub fn again(request: &Request) -> LedgerBlock {
+    conflict::before_locals(request.number, || seal::seal(request, &alone(request)))
 }
 
 fn out_of_turn(message: String) -> PgError {

@@ -22,7 +22,7 @@ use pgrx::spi::SpiClient;
 use pgrx::Spi;
 
 /// The block that parts are committed of and that is not there, if any, as `sees` shows it.
-fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
+pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
     let sql = "SELECT max(block) FROM chainify_ledger.part
         WHERE block > coalesce((SELECT max(number) FROM chainify_ledger.block), 0)";
     let mut rows = Cursor::open(client, sees, sql, &[]);

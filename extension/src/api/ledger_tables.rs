@@ -253,6 +253,15 @@ impl LedgerTable {
         )
     }
 
+    /// The columns, each with `prefix`.
+    pub fn listed(&self, prefix: &str) -> String {
+        let columns = self.columns.iter();
+        let columns: Vec<_> = columns
+            .map(|column| format!("{prefix}{}", column.quoted))
+            .collect();
+        columns.join(", ")
+    }
+
     /// Brings the base forward to block `to`: of every key changed since, the row it has goes, and the last one comes. Found
     /// by the index where PostgreSQL's own operators compare the key, else by a scan of the base.
     pub fn folding(&self, to: i64) -> String {
@@ -261,14 +270,6 @@ impl LedgerTable {
             self.history.as_deref().unwrap_or_default(),
             self.checkpoint.as_deref().unwrap_or_default(),
         );
-        let listed = |prefix: &str| {
-            let columns: Vec<_> = self
-                .columns
-                .iter()
-                .map(|column| format!("{prefix}{}", column.quoted))
-                .collect();
-            columns.join(", ")
-        };
         let key = || self.columns.iter().filter(|column| column.key);
         let same: String = key()
             .filter(|_| key().all(|column| column.built_in))
@@ -285,8 +286,8 @@ impl LedgerTable {
             come AS (
                 INSERT INTO {base} ({}) SELECT {} FROM last l WHERE (l.h)._op <> 'D')
             SELECT FROM last",
-            listed(""),
-            listed("(l.h)."),
+            self.listed(""),
+            self.listed("(l.h)."),
         )
     }
 
@@ -303,22 +304,33 @@ impl LedgerTable {
     /// jsonb, the expected and the found row as jsonb, then the canonical key, the partition and place of the found row and
     /// the expected row, for repair.
     pub fn differences(&self, number: i64) -> String {
+        self.differences_between(&self.expected_rows(number), self.live_name())
+    }
+
+    /// The same between what the table holds now and rows of it kept in another table.
+    pub fn differences_from(&self, found: &str) -> String {
+        let (id, live) = (self.id, self.live_name());
+        let now = format!("SELECT chainify_ledger.encoded_key({id}, t) AS k, t AS v FROM {live} t");
+        self.differences_between(&now, found)
+    }
+
+    fn differences_between(&self, expected: &str, found: &str) -> String {
         let id = self.id;
-        let key = self.json_of("coalesce(e.v, f.v)", |column| column.key);
+        let key = |side: &str| self.json_of(side, |column| column.key);
         let whole = |side: &str| self.json_of(side, |_| true);
         format!(
-            "SELECT {key} AS key, CASE WHEN e.k IS NOT NULL THEN {} END AS expected,
+            "SELECT CASE WHEN e.k IS NOT NULL THEN {} ELSE {} END AS key, CASE WHEN e.k IS NOT NULL THEN {} END AS expected,
                 CASE WHEN f.k IS NOT NULL THEN {} END AS found, coalesce(e.k, f.k) AS k, f.part, f.place, e.v
-            FROM ({}) e
+            FROM ({expected}) e
             FULL JOIN (
                 SELECT chainify_ledger.encoded_key({id}, t) AS k, t.tableoid::int8 AS part, t.ctid AS place, t AS v
-                FROM {} t) f ON f.k = e.k
+                FROM {found} t) f ON f.k = e.k
             WHERE chainify_ledger.encoded_row({id}, e.v) IS DISTINCT FROM chainify_ledger.encoded_row({id}, f.v)
             ORDER BY coalesce(e.k, f.k), f.place",
+            key("e.v"),
+            key("f.v"),
             whole("e.v"),
             whole("f.v"),
-            self.expected_rows(number),
-            self.live_name(),
         )
     }
 

@@ -11,75 +11,40 @@ use chainify_codec::state_root;
 use chainify_ledger::audit::StoredBlock;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
-use pgrx::JsonB;
 use serde_json::{json, Value};
 
+use crate::api::deviations::{self, Cured};
 use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::verify_table::last_block;
-use crate::api::{checkpoint, definitions, half, rows, scrub, session, triggers, verify};
+use crate::api::{checkpoint, definitions, half, rebase, replay, rows, session, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
-use crate::pg::function::{cell, Answer, Call, Cell};
+use crate::pg::function::{cell, Answer, Call};
 use crate::pg::role::Role;
 use crate::pg::spi;
 
 crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
-crate::sql_function!(
-    chainify_record_deviation,
-    pg_finfo_chainify_record_deviation,
-    record_deviation
-);
-
-/// Rows recorded and returned of one table; more are put right all the same, and one further row says how many.
-const ROWS_RECORDED_MAX: i64 = 10_000;
 
 /// The differing rows of the table being repaired, out of reach of other sessions. Dropped before the next table.
 const STAGE: &str = "pg_temp.chainify_repair";
 
-/// One thing that was put right.
-struct Cured {
-    table: String,
-    key: Option<JsonB>,
-    expected: Option<JsonB>,
-    found: Option<JsonB>,
-    /// How many it stands for.
-    rows: i64,
-}
-
-impl Cured {
-    fn rows(&self) -> i64 {
-        self.rows
-    }
-
-    fn of_table(table: &LedgerTable, expected: Value, found: Value) -> Self {
-        Cured {
-            table: table.name.clone(),
-            key: None,
-            expected: Some(JsonB(expected)),
-            found: Some(JsonB(found)),
-            rows: 1,
-        }
-    }
-
-    fn cells(&self) -> [Cell; 4] {
-        let json =
-            |value: &Option<JsonB>| cell::<JsonB>(value.as_ref().map(|json| JsonB(json.0.clone())));
-        [
-            cell(self.table.clone()),
-            json(&self.key),
-            json(&self.expected),
-            json(&self.found),
-        ]
-    }
-}
-
-/// `chainify_node.repair(number, certified_hash, deviating_block, found_hash)`; contract in spec/sql-api.md. No rows when
-/// nothing differed. Cost: for each table two scans of table and history, and two sorts.
+/// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in spec/sql-api.md. No rows
+/// when nothing differed. Cost of rows: for each table two scans of table, base and history since, and two sorts; of the others see
+/// there.
 fn repair(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let certified: Vec<u8> = call.required(1, "certified_hash");
     let deviating: i64 = call.required(2, "deviating_block");
     let found: Option<Vec<u8>> = call.arg(3);
+    let step: String = call.required(4, "step");
+    let (by, cured_by): (Step, _) = match step.as_str() {
+        "rows" => (repair_tables, "repair"),
+        "replay" => (replay::replay, "replay"),
+        "rebase" => (rebase::rebase, "rebase"),
+        _ => PgError::new(b"22023", format!("there is no step \"{step}\" of recovery"))
+            .hint("Steps are rows, replay and rebase.")
+            .raise(),
+    };
     rows::forget();
     let mut cured = Vec::new();
     session::unrecorded(|| {
@@ -88,13 +53,19 @@ fn repair(call: &mut Call) -> Answer {
             check_position(client, number).or_raise();
             half::take_back(number);
             if number > 0 {
-                cured = repair_tables(client, number, &certified).or_raise();
+                cured = by(client, number, &certified).or_raise();
+                if deviating == number {
+                    cured.extend(checkpoint::drop_false(client, number));
+                }
             }
         });
-        record(&cured, number, deviating, found);
+        deviations::record(&cured, number, deviating, found, cured_by);
     });
     call.rows(|row| cured.iter().for_each(|cured| row(&cured.cells())))
 }
+
+/// One way of repairing: the position, its certified hash.
+type Step = fn(&SpiClient<'_>, i64, &[u8]) -> Result<Vec<Cured>, PgError>;
 
 fn check_position(client: &SpiClient<'_>, number: i64) -> Result<(), PgError> {
     match last_block(client, Sees::Latest).unwrap_or(0) {
@@ -106,7 +77,7 @@ fn check_position(client: &SpiClient<'_>, number: i64) -> Result<(), PgError> {
     }
 }
 
-fn beyond_repair(detail: String) -> PgError {
+pub fn beyond_repair(detail: String) -> PgError {
     PgError::new(
         b"CH002",
         "checkpoint and history do not give the certified state",
@@ -120,50 +91,92 @@ fn repair_tables(
     certified: &[u8],
 ) -> Result<Vec<Cured>, PgError> {
     let header = certified_header(client, number, certified)?;
+    let tables = locked(client)?;
+    let told: Vec<_> = tables
+        .iter()
+        .map(|table| table.expected_state(client, Sees::Latest, number))
+        .collect();
+    if !are_certified(client, &tables, &told, &header) {
+        return Err(beyond_repair(format!(
+            "The rows of checkpoint and history give another state root than block {number} has."
+        ))
+        .hint("chainify.verify_ledger() names the blocks whose history was changed."));
+    }
+    check_definitions(client)?;
+    let mut cured = Vec::new();
+    for (table, told) in tables.iter().zip(&told) {
+        cured.extend(put_right(client, table, number, told)?);
+    }
+    Ok(cured)
+}
+
+/// Every table on the ledger, readable and safe from others until the transaction ends.
+pub fn locked(client: &SpiClient<'_>) -> Result<Vec<LedgerTable>, PgError> {
     let tables = ledger_tables::all(client, Sees::Latest);
     for table in &tables {
         if let Some(why) = table.unreadable() {
             return Err(beyond_repair(format!("Table {}: {why}.", table.name)));
         }
-        spi::connected(|| {
-            spi::execute(
-                &format!(
-                    "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
-                    table.live_name()
-                ),
-                &[],
-            )
-        });
+        let sql = format!(
+            "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
+            table.live_name()
+        );
+        spi::connected(|| spi::execute(&sql, &[]));
     }
-    let expected = expected_states(client, &tables, number, &header)?;
-    check_definitions(client)?;
-    let mut cured = Vec::new();
-    for (table, expected) in tables.iter().zip(&expected) {
-        cured.extend(repair_triggers(client, table));
-        check_schema(client, table)?;
-        cured.extend(repair_running_state(table, expected));
-        if !same(table, &table.live_state(client, Sees::Latest), expected) {
-            cured.extend(repair_rows(client, table, number));
-            if !same(table, &table.live_state(client, Sees::Latest), expected) {
-                return Err(PgError::new(
-                    b"XX000",
-                    format!(
-                        "table {} is not in the certified state after repair",
-                        table.name
-                    ),
-                ));
-            }
-        }
+    Ok(tables)
+}
+
+/// Brings a table to what base and history tell of the end of block `number`, which has to be `state`.
+pub fn put_right(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    number: i64,
+    state: &State,
+) -> Result<Vec<Cured>, PgError> {
+    let mut cured = repair_definition(client, table, state)?;
+    if !same(table, &table.live_state(client, Sees::Latest), state) {
+        cured.extend(repair_rows(client, table, number));
+        check_live(client, table, state)?;
     }
     Ok(cured)
 }
 
-fn same(table: &LedgerTable, one: &State, other: &State) -> bool {
+/// Raises an error when a table does not scan to `state`.
+pub fn check_live(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    state: &State,
+) -> Result<(), PgError> {
+    match same(table, &table.live_state(client, Sees::Latest), state) {
+        true => Ok(()),
+        false => Err(PgError::new(
+            b"XX000",
+            format!(
+                "table {} is not in the certified state after repair",
+                table.name
+            ),
+        )),
+    }
+}
+
+/// What a table is beside its rows.
+pub fn repair_definition(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    state: &State,
+) -> Result<Vec<Cured>, PgError> {
+    let mut cured = repair_triggers(client, table);
+    check_schema(client, table)?;
+    cured.extend(repair_running_state(table, state));
+    Ok(cured)
+}
+
+pub fn same(table: &LedgerTable, one: &State, other: &State) -> bool {
     table.state_hash(one) == table.state_hash(other)
 }
 
 /// The header of the block, once it hashes to what was certified.
-fn certified_header(
+pub fn certified_header(
     client: &SpiClient<'_>,
     number: i64,
     certified: &[u8],
@@ -182,30 +195,19 @@ fn certified_header(
     }
 }
 
-/// What every table has to hold; shown to hash to the certified state root.
-fn expected_states(
+/// Whether these states of all tables hash to the certified state root.
+pub fn are_certified(
     client: &SpiClient<'_>,
     tables: &[LedgerTable],
-    number: i64,
+    states: &[State],
     header: &StoredBlock,
-) -> Result<Vec<State>, PgError> {
-    let states: Vec<_> = tables
-        .iter()
-        .map(|table| table.expected_state(client, Sees::Latest, number))
-        .collect();
+) -> bool {
     let hashes = tables
         .iter()
-        .zip(&states)
+        .zip(states)
         .map(|(table, state)| (table.name.as_str(), table.state_hash(state)));
     let definitions = definitions::entry(client, Sees::Latest);
-    match state_root(hashes.chain(definitions))[..] == header.state_root[..] {
-        true => Ok(states),
-        false => {
-            let detail = format!("The rows of checkpoint and history give another state root than block {number} has.");
-            Err(beyond_repair(detail)
-                .hint("chainify.verify_ledger() names the blocks whose history was changed."))
-        }
-    }
+    state_root(hashes.chain(definitions))[..] == header.state_root[..]
 }
 
 fn repair_triggers(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
@@ -220,7 +222,7 @@ fn repair_triggers(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
 }
 
 /// Nor can a function or a right; the text kept says how it was.
-fn check_definitions(client: &SpiClient<'_>) -> Result<(), PgError> {
+pub fn check_definitions(client: &SpiClient<'_>) -> Result<(), PgError> {
     match definitions::defects(client, Sees::Latest).into_iter().next() {
         None => Ok(()),
         Some(defect) => Err(beyond_repair(format!(
@@ -306,7 +308,7 @@ fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Vec<
             )
         });
     }
-    let cured = staged_rows(client, table);
+    let cured = Cured::read(client, table, &format!("SELECT * FROM {STAGE} d"));
     spi::connected(|| spi::execute(&format!("DROP TABLE {STAGE}"), &[]));
     cured
 }
@@ -367,93 +369,6 @@ fn parts(client: &SpiClient<'_>) -> Vec<(i64, String)> {
         ));
     }
     parts
-}
-
-fn staged_rows(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
-    let sql = format!("SELECT key, expected, found, count(*) OVER () FROM {STAGE} ORDER BY k, place LIMIT {ROWS_RECORDED_MAX}");
-    let (mut cured, mut total) = (Vec::new(), 0);
-    let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
-    while let Some(row) = rows.next_row() {
-        total = row.bigint(4).unwrap_or_default();
-        cured.push(Cured {
-            table: table.name.clone(),
-            key: row.json(1),
-            expected: row.json(2),
-            found: row.json(3),
-            rows: 1,
-        });
-    }
-    if total > ROWS_RECORDED_MAX {
-        let rest = json!({ "rows_not_recorded": total - ROWS_RECORDED_MAX });
-        let mut rest = Cured::of_table(table, Value::Null, rest);
-        rest.rows = total - ROWS_RECORDED_MAX;
-        cured.push(rest);
-    }
-    cured
-}
-
-/// Opens a record of the deviation, or takes over that of the scrubber; `record_deviation` closes it when the block has
-/// been executed again. With no block waiting for the repair, `deviating` being the position, it is closed at once.
-fn record(cured: &[Cured], number: i64, deviating: i64, found: Option<Vec<u8>>) {
-    let mut tables: Vec<_> = cured.iter().map(|cured| cured.table.as_str()).collect();
-    tables.dedup();
-    let since = Spi::connect(|client| scrub::since(client, &tables));
-    spi::connected(|| {
-        let mut id = None;
-        let total: i64 = cured.iter().map(Cured::rows).sum();
-        if !cured.is_empty() {
-            let sql = "WITH known AS (
-                    UPDATE chainify_ledger.deviation SET block = $1, found_hash = $2, rows_total = $4
-                    WHERE id = (SELECT id FROM chainify_ledger.deviation WHERE cured_by IS NULL AND found_by = 'scrubber' ORDER BY id LIMIT 1)
-                    RETURNING id),
-                forgotten AS (DELETE FROM chainify_ledger.deviation_row r USING known k WHERE r.deviation = k.id),
-                new AS (
-                    INSERT INTO chainify_ledger.deviation (block, found_hash, since_block, rows_total, found_by)
-                    SELECT $1, $2, $3, $4, CASE WHEN $5 THEN 'scrubber' ELSE 'block' END WHERE NOT EXISTS (SELECT FROM known) RETURNING id)
-                SELECT id FROM known UNION ALL SELECT id FROM new";
-            let arguments = [
-                cell(deviating),
-                cell::<Vec<u8>>(found),
-                cell::<i64>(since),
-                cell(total),
-                cell(deviating == number),
-            ];
-            spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
-        }
-        let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
-        for cured in cured {
-            let [table, key, expected, found] = cured.cells();
-            spi::query(sql, &[cell::<i64>(id), table, key, expected, found], |_| ());
-        }
-        if deviating == number {
-            let sql = "UPDATE chainify_ledger.deviation SET cured_by = 'repair', took = clock_timestamp() - started_at
-                WHERE cured_by IS NULL AND found_by = 'scrubber'";
-            spi::query(sql, &[], |_| ());
-        }
-    });
-}
-
-/// `chainify_node.record_deviation`: closes the open record of the block, or adds one without rows.
-fn record_deviation(call: &mut Call) -> Answer {
-    let block: i64 = call.required(0, "deviating_block");
-    let (expected, found): (Option<Vec<u8>>, Option<Vec<u8>>) = (call.arg(1), call.arg(2));
-    let cured_by: String = call.required(3, "cured_by");
-    let took: Option<Interval> = call.arg(4);
-    let sql = "WITH open AS (
-            UPDATE chainify_ledger.deviation
-            SET expected_hash = $2, found_hash = coalesce($3, found_hash), cured_by = $4, took = $5
-            WHERE block = $1 AND cured_by IS NULL RETURNING id)
-        INSERT INTO chainify_ledger.deviation (block, expected_hash, found_hash, cured_by, took, found_by)
-        SELECT $1, $2, $3, $4, $5, 'block' WHERE NOT EXISTS (SELECT FROM open)";
-    let arguments = [
-        cell(block),
-        cell::<Vec<u8>>(expected),
-        cell::<Vec<u8>>(found),
-        cell(cured_by),
-        cell::<Interval>(took),
-    ];
-    spi::connected(|| spi::query(sql, &arguments, |_| ()));
-    call.void()
 }
 
 fn quoted(name: &str) -> String {

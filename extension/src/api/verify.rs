@@ -260,6 +260,16 @@ fn stored_block(row: &Row<'_>) -> StoredBlock {
     }
 }
 
+/// The headers of these blocks as stored, by number.
+pub fn blocks(client: &SpiClient<'_>, sees: Sees, from: i64, to: i64) -> Vec<StoredBlock> {
+    let mut blocks = Vec::new();
+    let mut rows = Cursor::open(client, sees, BLOCKS, &[from.into(), to.into()]);
+    while let Some(row) = rows.next_row() {
+        blocks.push(stored_block(&row));
+    }
+    blocks
+}
+
 /// The header of block `number` as stored.
 pub fn block(client: &SpiClient<'_>, sees: Sees, number: i64) -> Option<StoredBlock> {
     let arguments = [number.into(), number.into()];

@@ -78,18 +78,21 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION chainify_node.repair(n bigint, certified bytea, deviating bigint, found_hash bytea)
+CREATE FUNCTION chainify_node.repair(n bigint, certified bytea, deviating bigint, found_hash bytea, step text)
 RETURNS TABLE (tbl text, key jsonb, expected jsonb, found jsonb) LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM block WHERE number = n AND hash = certified) THEN
         RAISE 'history is gone' USING ERRCODE = 'CH002';
+    END IF;
+    IF step = 'rows' AND EXISTS (SELECT FROM items WHERE name = 'z') THEN
+        RAISE 'history was changed as well' USING ERRCODE = 'CH002';
     END IF;
     IF EXISTS (SELECT FROM items WHERE name <> 'x') THEN
         UPDATE items SET name = 'x' WHERE name <> 'x';
         RETURN QUERY SELECT 'public.items', '{"id": 1}'::jsonb, '{"name": "x"}'::jsonb, NULL::jsonb;
     END IF;
 END $$;
-ALTER FUNCTION chainify_node.repair(bigint, bytea, bigint, bytea) SET plpgsql.variable_conflict = use_column;
+ALTER FUNCTION chainify_node.repair(bigint, bytea, bigint, bytea, text) SET plpgsql.variable_conflict = use_column;
 
 CREATE FUNCTION chainify_node.record_deviation(n bigint, e bytea, f bytea, c text, t interval) RETURNS void LANGUAGE sql AS $$
     INSERT INTO deviation VALUES (n, e, f, c, t) $$;

@@ -1,0 +1,58 @@
+-- What bench/recovery/run measures.
+\i sql/setup.sql
+\set ECHO none
+SET client_min_messages = warning;
+CREATE TABLE account (id int PRIMARY KEY, balance numeric NOT NULL, note text);
+INSERT INTO account SELECT i, i * 1.5, 'account of customer ' || i FROM generate_series(1, :rows) i;
+GRANT ALL ON account TO alice;
+CREATE TABLE test.sample (what text, seconds float8, rows float8);
+-- Seconds of processor that this backend has used.
+CREATE FUNCTION test.cpu() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+    SELECT (f[12]::float8 + f[13]::float8) / 100 FROM regexp_split_to_array(regexp_replace(pg_read_file('/proc/self/stat'), '^.*\) ', ''), ' ') f $$;
+CREATE PROCEDURE test.measure(what text, sql text, rows float8 DEFAULT 0, clock boolean DEFAULT false) LANGUAGE plpgsql AS $$
+DECLARE
+    used float8 := test.cpu();
+    since timestamptz := clock_timestamp();
+BEGIN
+    EXECUTE sql;
+    INSERT INTO test.sample VALUES (what, CASE WHEN clock THEN extract(epoch FROM clock_timestamp() - since) ELSE test.cpu() - used END, rows);
+END $$;
+CREATE FUNCTION test.repair(step text) RETURNS bigint LANGUAGE sql AS $$
+    SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL, step) r $$;
+CALL test.measure('attach', $$SELECT * FROM test.deploy('ATTACH TABLE public.account')$$, :rows);
+VACUUM ANALYZE account;
+VACUUM ANALYZE chainify_checkpoint.account;
+SELECT set_config('test.repeat', :'repeat', false) \g /dev/null
+DO $$
+DECLARE
+    many int := current_setting('test.repeat')::int;
+    n float8 := (SELECT count(*) FROM account);
+BEGIN
+    FOR i IN 1 .. many LOOP
+        CALL test.measure('scrub, table and base', 'SELECT * FROM chainify_node.scrub(''account'')', n);
+        COMMIT;
+    END LOOP;
+    -- With the row of the block's own transaction, a checkpoint of as many rows as there are.
+    FOR i IN 1 .. 20 * many LOOP
+        PERFORM * FROM test.run(format('UPDATE account SET balance = balance + 1 WHERE id BETWEEN %s AND %s', i * 10, i * 10 + 99));
+        COMMIT;
+        CALL test.measure('checkpoint', 'SELECT chainify_node.checkpoint()', n, true);
+        COMMIT;
+    END LOOP;
+    FOR i IN 1 .. many LOOP
+        SET LOCAL chainify.guard = off;
+        SET LOCAL session_replication_role = replica;
+        UPDATE account SET balance = 0 WHERE id = 77;
+        SET LOCAL session_replication_role = origin;
+        CALL test.measure('repair by rows', 'SELECT test.repair(''rows'')', n);
+        COMMIT;
+    END LOOP;
+    FOR i IN 1 .. many LOOP
+        CALL test.measure('replay', 'SELECT test.repair(''replay'')', n);
+        COMMIT;
+    END LOOP;
+    CALL test.measure('fold', 'SELECT * FROM chainify_node.fold_history(1000000)', 100 * 20 * many);
+END $$;
+SELECT what, count(*) AS samples, round((1000 * percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds))::numeric, 2) AS ms,
+       round((percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE WHEN seconds > 0 THEN rows / seconds END))::numeric, -3) AS rows_per_second
+FROM test.sample GROUP BY what ORDER BY what;

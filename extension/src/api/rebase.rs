@@ -1,0 +1,75 @@
+//! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
+//! the tables do, it is the checkpoints that were changed, and the tables become their base.
+
+use pgrx::spi::SpiClient;
+use serde_json::json;
+
+use crate::api::checkpoint;
+use crate::api::deviations::Cured;
+use crate::api::ledger_tables::{LedgerTable, State};
+use crate::api::repair::{
+    are_certified, beyond_repair, certified_header, check_definitions, locked, repair_definition,
+    same,
+};
+use crate::pg::cursor::Sees;
+use crate::pg::error::PgError;
+use crate::pg::function::cell;
+use crate::pg::spi;
+
+/// Takes the tables as the new base of their checkpoints once they are shown to be as certified (R1); CH002 when they are not.
+/// A history that was changed stays so: verification names it. Cost: two scans of each table, one of base and history, a copy of
+/// tables whose base is no longer theirs.
+pub fn rebase(
+    client: &SpiClient<'_>,
+    number: i64,
+    certified: &[u8],
+) -> Result<Vec<Cured>, PgError> {
+    let header = certified_header(client, number, certified)?;
+    let tables = locked(client)?;
+    let live: Vec<_> = tables
+        .iter()
+        .map(|table| table.live_state(client, Sees::Latest))
+        .collect();
+    if !are_certified(client, &tables, &live, &header) {
+        return Err(beyond_repair(format!(
+            "The tables give another state root than block {number} has."
+        )));
+    }
+    check_definitions(client)?;
+    let mut cured = Vec::new();
+    let mut moved = false;
+    for (table, live) in tables.iter().zip(&live) {
+        cured.extend(repair_definition(client, table, live)?);
+        let told = table.expected_state(client, Sees::Latest, number);
+        if !same(table, &told, live) {
+            cured.push(take_base(table, number, &told, live));
+            moved = true;
+        }
+    }
+    if moved {
+        checkpoint::make(number);
+    }
+    Ok(cured)
+}
+
+fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cured {
+    let base = table.checkpoint.as_deref().unwrap_or_default();
+    let columns = table.listed("");
+    let rows = format!(
+        "INSERT INTO {base} ({columns}) SELECT {columns} FROM {}",
+        table.live_name()
+    );
+    spi::connected(|| {
+        spi::execute(&format!("DELETE FROM {base}"), &[]);
+        spi::execute(&rows, &[]);
+        let sql = "WITH gone AS (DELETE FROM chainify_ledger.checkpoint WHERE table_id = $1)
+            UPDATE chainify_ledger.ledger_table SET base_block = $2 WHERE id = $1";
+        spi::query(sql, &[cell(table.id), cell(number)], |_| ());
+    });
+    let shown = |state: &State| json!({ "checkpoint": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
+    Cured::of_table(table, shown(live), shown(told))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
