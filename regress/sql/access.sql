@@ -100,3 +100,114 @@ SELECT chainify.explain_block(3);
 SELECT chainify.explain_block(3, 'dot');
 SELECT chainify.explain_block(3, 'png');
 SELECT chainify.explain_block(99);
+
+-- Functions: from their bodies.
+CREATE FUNCTION pay(c bigint, d bigint, v numeric) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE child SET amount = amount - v WHERE id = c AND amount >= v;
+    IF FOUND THEN
+        UPDATE child SET amount = amount + v WHERE id = d;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+SELECT * FROM test.access('SELECT pay($1, 20, 5)');
+SELECT * FROM test.access('SELECT pay(d => $1, c => 7::smallint, v => 5)');
+SELECT * FROM test.access('SELECT pay(id, 3, 5) FROM parent WHERE id = 1');
+CREATE FUNCTION twice(a bigint, b bigint DEFAULT 9) RETURNS void LANGUAGE sql AS 'SELECT pay(a, b, 1); DELETE FROM child WHERE id = $2';
+SELECT * FROM test.access('SELECT twice($1)');
+CREATE FUNCTION body(a int) RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM child WHERE parent = a; END;
+SELECT * FROM test.access('SELECT body($1)');
+CREATE FUNCTION variables(p int, q int, list int[], INOUT r int) LANGUAGE plpgsql AS $$
+DECLARE
+    same CONSTANT int := p;
+    other int := q;
+    total numeric := (SELECT count(*) FROM plain);
+    each int;
+    one record;
+    small varchar(2) := 'abc';
+    many CURSOR (x int) FOR SELECT * FROM parent WHERE id = x;
+BEGIN
+    PERFORM FROM parent WHERE id = same;
+    other := other + 1;
+    PERFORM FROM parent WHERE id = other;
+    FOREACH each IN ARRAY list LOOP
+        PERFORM FROM child WHERE parent = each;
+    END LOOP;
+    FOR i IN 1..3 LOOP
+        PERFORM FROM child WHERE id = list[i];
+    END LOOP;
+    FOR one IN SELECT l.id AS key, l.word FROM leaf l WHERE l.word = 'x' LOOP
+        DELETE FROM plain WHERE b = length(one.word);
+    END LOOP;
+    PERFORM FROM child WHERE id = r;
+    PERFORM FROM leaf WHERE word = small;
+    OPEN many (4);
+    r := 5;
+EXCEPTION WHEN unique_violation THEN
+    PERFORM FROM leaf WHERE local = sqlerrm;
+END
+$$;
+SELECT * FROM test.access('SELECT variables($1, $2, $3, $4)');
+CREATE FUNCTION dynamic() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'SELECT 1'; END $$;
+SELECT * FROM test.access('SELECT dynamic()');
+CREATE FUNCTION itself(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN itself(i - 1); END $$;
+SELECT * FROM test.access('SELECT itself(1)');
+CREATE FUNCTION elsewhere() RETURNS void LANGUAGE sql SET search_path = test AS 'DELETE FROM public.plain';
+SELECT * FROM test.access('SELECT elsewhere()');
+CREATE FUNCTION owned(i int) RETURNS void LANGUAGE sql SECURITY DEFINER AS 'DELETE FROM parent WHERE id = i';
+SELECT * FROM test.access('SELECT owned($1)');
+CREATE FUNCTION late() RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM 1 FROM missing; END $$;
+SELECT * FROM test.access('SELECT late()');
+SELECT * FROM test.access('SELECT pay($1, $2, 1)');
+
+-- Partitions count as their root, inheritance as everything.
+CREATE TABLE split (id int, p int REFERENCES parent ON DELETE CASCADE, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF split FOR VALUES FROM (0) TO (10);
+CREATE TABLE high PARTITION OF split FOR VALUES FROM (10) TO (20);
+CREATE TABLE beside (id int PRIMARY KEY, split int REFERENCES split);
+SELECT * FROM test.access('SELECT * FROM split WHERE id = 1');
+SELECT * FROM test.access('SELECT * FROM low');
+SELECT * FROM test.access('INSERT INTO split VALUES (1, 2)');
+SELECT * FROM test.access('DELETE FROM low');
+SELECT * FROM test.access('INSERT INTO beside VALUES (1, $1)');
+SELECT * FROM test.access('DELETE FROM split WHERE id = 1');
+SELECT * FROM test.access($$UPDATE parent SET code = 'x' WHERE id = 1$$);
+SELECT * FROM test.access('DELETE FROM parent WHERE id = 1');
+CREATE TABLE testator (a int);
+CREATE TABLE heir () INHERITS (testator);
+SELECT * FROM test.access('SELECT * FROM testator');
+DROP TABLE heir, testator, beside, split;
+
+-- Tables whose writes may do anything.
+CREATE TABLE timed (id int PRIMARY KEY, during int4range, EXCLUDE USING gist (during WITH &&));
+SELECT * FROM test.access('DELETE FROM timed WHERE id = 1');
+SELECT * FROM test.access('SELECT FROM timed WHERE id = 1');
+CREATE TABLE checked (id int PRIMARY KEY CHECK (changes(id) > 0));
+SELECT * FROM test.access('INSERT INTO checked VALUES (1)');
+CREATE TABLE computed (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED UNIQUE, n int GENERATED ALWAYS AS IDENTITY);
+SELECT * FROM test.access('INSERT INTO computed VALUES (1)');
+SELECT * FROM test.access('UPDATE computed SET n = DEFAULT WHERE twice = 4 AND id = 2');
+CREATE UNIQUE INDEX ON plain (lower(a::text)) WHERE b > 0;
+SELECT * FROM test.access('INSERT INTO plain VALUES (1, 2)');
+SELECT * FROM test.access('UPDATE plain SET b = 1 WHERE a = 2');
+CREATE RULE also AS ON DELETE TO checked DO ALSO DELETE FROM parent WHERE id = old.id;
+SELECT * FROM test.access('DELETE FROM checked WHERE id = 5');
+
+-- Row-level security is of the role.
+CREATE TABLE secret (id int PRIMARY KEY, owner text COLLATE "C" NOT NULL);
+CREATE INDEX ON secret (owner);
+ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON secret USING (owner = 'alice');
+GRANT ALL ON secret TO alice;
+GRANT USAGE ON SCHEMA test TO alice;
+SELECT * FROM test.access('UPDATE secret SET id = id');
+SET ROLE alice;
+SELECT * FROM test.access('UPDATE secret SET id = id');
+RESET ROLE;
+
+-- A function of alice's runs beside another, as its calls are known.
+\set ECHO none
+DO $$ BEGIN PERFORM test.run('SELECT pay(10, 11, 1)', 'SELECT pay(20, 21, 1)', 'SELECT pay(11, 12, 1)', 'SELECT late()', 'SELECT pay(30, 31, 1)'); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(4);

@@ -22,7 +22,7 @@ pub mod template;
 mod units;
 pub mod value;
 
-pub use access::{AccessSet, PLACES_MAX, TARGETS_MAX};
+pub use access::{focus, AccessSet, PLACES_MAX, TARGETS_MAX};
 pub use dependency::{Dependencies, Dependency};
 pub use graph::{Edge, Graph, STEPS_MAX};
 pub use interval::{Interval, KEY_BYTES_MAX};

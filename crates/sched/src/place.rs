@@ -65,6 +65,17 @@ impl Place {
         &self.bounds
     }
 
+    /// Its bound in one key.
+    pub fn bound(&self, key: KeyId) -> Option<&Interval> {
+        let at = self.bounds.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        Some(&self.bounds[at].1)
+    }
+
+    /// Drops the bounds in other keys.
+    pub(crate) fn keep(&mut self, key: KeyId) {
+        self.bounds.retain(|(of, _)| *of == key);
+    }
+
     /// Whether it is the whole target.
     pub fn is_whole(&self) -> bool {
         self.bounds.is_empty()

@@ -10,7 +10,7 @@ use crate::{AccessSet, Interval, KeyId, Place, Target, PLACES_MAX};
 /// Accesses of a template; with more it is everything.
 pub const ACCESSES_MAX: usize = 1_024;
 /// Places that one access stands for; a key that would make more of them bounds nothing, or the range of its values.
-pub const ALTERNATIVES_MAX: usize = 16;
+pub const ALTERNATIVES_MAX: usize = PLACES_MAX;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub enum Fit {
 pub enum Limit {
     /// Equal to one of these, by SQL's equality: NULL is equal to nothing.
     Equal(Vec<Operand>),
-    /// Equal to an element of one of these arrays, by SQL's equality.
-    Element(Operand),
+    /// Equal to an element of this array, by SQL's equality; if so said, it may be NULL as well.
+    Element(Operand, bool),
     /// It is one of these, NULL included.
     Is(Vec<Operand>),
     /// At least, or more than.
@@ -78,9 +78,14 @@ pub struct Template {
 }
 
 impl Template {
-    /// Adds an access. The same one twice counts once.
+    /// Adds an access. The same one twice counts once, and a write as a read too.
     pub fn add(&mut self, access: Access) {
-        if self.everything.is_some() || self.accesses.contains(&access) {
+        if self.everything.is_some() {
+            return;
+        }
+        let same = |known: &&mut Access| known.target == access.target && known.limits == access.limits;
+        if let Some(known) = self.accesses.iter_mut().find(same) {
+            known.write |= access.write;
             return;
         }
         if self.accesses.len() == ACCESSES_MAX {
@@ -127,6 +132,15 @@ impl Template {
 
 impl Access {
     fn places(&self, values: &[Value]) -> Vec<Place> {
+        if let [limits] = &self.limits[..] {
+            return match limits.intervals(values) {
+                Found::Nothing => Vec::new(),
+                Found::Anything => vec![Place::whole()],
+                Found::In(intervals) => {
+                    intervals.into_iter().filter_map(|interval| Place::within([(limits.key, interval)])).collect()
+                }
+            };
+        }
         let mut all: Vec<Vec<(KeyId, Interval)>> = vec![Vec::new()];
         for limits in &self.limits {
             let intervals = match limits.intervals(values) {
@@ -170,7 +184,33 @@ enum Known {
 }
 
 impl KeyLimits {
+    /// What most keys are: one value for each column.
+    fn point(&self, values: &[Value]) -> Option<Found> {
+        let mut bytes = Vec::with_capacity(12 * self.columns.len());
+        for (class, limits) in &self.columns {
+            let value = match limits.first() {
+                Some(Limit::Equal(operands)) => match operands[..].first()?.value(values)? {
+                    Value::Null if operands.len() == 1 => return Some(Found::Nothing),
+                    value if operands.len() == 1 => value,
+                    _ => return None,
+                },
+                Some(Limit::Is(operands)) if operands.len() == 1 => operands.first()?.value(values)?,
+                _ => return None,
+            };
+            if !encode(*class, value, &mut bytes) {
+                return None;
+            }
+        }
+        Some(Found::In(match self.complete {
+            true => vec![Interval::point(bytes)],
+            false => vec![Interval::prefix(&bytes)],
+        }))
+    }
+
     fn intervals(&self, values: &[Value]) -> Found {
+        if let Some(found) = self.point(values) {
+            return found;
+        }
         let mut prefixes = vec![Vec::new()];
         for (class, limits) in &self.columns {
             match known(*class, limits, values) {
@@ -286,11 +326,14 @@ impl Limit {
         let all = match self {
             Self::Equal(operands) => operands.iter().all(|o| o.value(values).is_some_and(|value| take(value, false))),
             Self::Is(operands) => operands.iter().all(|o| o.value(values).is_some_and(|value| take(value, true))),
-            Self::Element(operand) => match operand.value(values) {
-                Some(Value::Array(elements)) => elements.iter().all(|value| take(value, false)),
-                Some(Value::Null) => true,
-                _ => false,
-            },
+            Self::Element(operand, or_null) => {
+                let fits = match operand.value(values) {
+                    Some(Value::Array(elements)) => elements.iter().all(|value| take(value, false)),
+                    Some(Value::Null) => true,
+                    _ => false,
+                };
+                fits && (!or_null || take(&Value::Null, true))
+            }
             Self::Lower(..) | Self::Upper(..) => false,
         };
         if !all {

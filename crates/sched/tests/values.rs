@@ -151,7 +151,9 @@ fn limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
         vec(operand(), 1..4).prop_map(Limit::Equal),
         vec(operand(), 1..3).prop_map(Limit::Is),
-        vec(value(), 0..30).prop_map(|values| Limit::Element(Operand::Constant(Value::Array(values)))),
+        (vec(value(), 0..30), any::<bool>())
+            .prop_map(|(values, or_null)| Limit::Element(Operand::Constant(Value::Array(values)), or_null)),
+        (0usize..4, any::<bool>()).prop_map(|(array, or_null)| Limit::Element(Operand::Given(array), or_null)),
         (operand(), any::<bool>()).prop_map(|(operand, closed)| Limit::Lower(operand, closed)),
         (operand(), any::<bool>()).prop_map(|(operand, closed)| Limit::Upper(operand, closed)),
     ]
@@ -176,10 +178,14 @@ fn allows(limit: &Limit, value: &Value, given: &[Value]) -> bool {
     match limit {
         Limit::Equal(operands) => operands.iter().any(equal),
         Limit::Is(operands) => operands.iter().any(|o| [value, &Value::Opaque].contains(&value_of(o, given))),
-        Limit::Element(Operand::Constant(Value::Array(values))) => {
-            values.iter().any(|element| equal(&Operand::Constant(element.clone())))
+        Limit::Element(array, or_null) => {
+            let found = match value_of(array, given) {
+                Value::Array(values) => values.iter().any(|element| equal(&Operand::Constant(element.clone()))),
+                Value::Null => false,
+                _ => true,
+            };
+            found || (*or_null && *value == Value::Null)
         }
-        Limit::Element(_) => true,
         Limit::Lower(operand, closed) => {
             order(operand).is_none_or(|o| o == Some(Ordering::Greater) || (*closed && o == Some(Ordering::Equal)))
         }

@@ -4,10 +4,10 @@ use std::cell::Cell as Flag;
 use chainify_ledger::messages::{Kind, Proposal};
 use chainify_ledger::Transaction;
 use chainify_sched::explain::Explained;
-use chainify_sched::{graph, AccessSet};
+use chainify_sched::{focus, graph, AccessSet};
 
 use super::plans;
-use super::transaction::client_role;
+use super::transaction::{client_role, is_of_the_machine};
 use crate::pg::access::show;
 use crate::pg::block_settings::pinned;
 use crate::pg::error::{OrRaise, PgError};
@@ -28,10 +28,10 @@ crate::sql_function!(
 const EXPLANATION_BYTES_MAX: usize = 1 << 20;
 
 /// The access sets of a block's transactions, in order; to be called before the first of them runs, under the settings
-/// of a block. Never raises for what a transaction says: what cannot be analysed is everything, and fails when it runs.
+/// of a block. Raises for failures of the machine only (X4): what cannot be analysed is everything, and fails when it runs.
 ///
-/// Runs no function of a client and locks no row. Cost: for a statement whose plan is kept some microseconds, for the
-/// others that of analysing them, which running them then saves.
+/// Runs no function of a client and locks no row. Cost: for a statement whose plan is kept that of reading its values, for
+/// the others that of analysing them, which running them then saves.
 pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
     let mut deployed = false;
     let set = |transaction: &Transaction| {
@@ -42,7 +42,9 @@ pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
         }
         of_transaction(&transaction.proposal)
     };
-    transactions.iter().map(set).collect()
+    let mut sets: Vec<AccessSet> = transactions.iter().map(set).collect();
+    focus(&mut sets);
+    sets
 }
 
 /// The access set of one SQL transaction. Everything for what fails to analyse.
@@ -51,7 +53,13 @@ pub fn of_transaction(proposal: &Proposal) -> AccessSet {
     let Ok(role) = client_role(name, "chainify_client") else {
         return AccessSet::new(); // refused before it reads anything but roles, which no transaction changes
     };
-    attempt(role, proposal).unwrap_or_else(|_| AccessSet::everything())
+    if let Some(set) = plans::kept_access(role, proposal) {
+        return set;
+    }
+    match attempt(role, proposal) {
+        Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
+        set => set.unwrap_or_else(|_| AccessSet::everything()),
+    }
 }
 
 fn attempt(role: Role, proposal: &Proposal) -> Result<AccessSet, PgError> {
@@ -66,13 +74,17 @@ fn attempt(role: Role, proposal: &Proposal) -> Result<AccessSet, PgError> {
 /// `chainify.access(sql)`: what each statement may read and write.
 fn access(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "sql");
-    let statements = pinned(|| inspect(&sql)).or_raise();
+    let statements = pinned(|| inspect(&sql, true)).or_raise();
     call.rows(|row| {
         for (number, statement) in (1i32..).zip(&statements) {
-            let Ok(found) = &statement.found else {
+            let Ok(Some(template)) = statement
+                .found
+                .as_ref()
+                .map(|found| found.template.as_ref())
+            else {
                 continue; // chainify.analyze says why
             };
-            for shown in show::show(&found.template) {
+            for shown in show::show(template) {
                 row(&[
                     cell(number),
                     cell(shown.access.to_owned()),

@@ -43,7 +43,7 @@ fn uuid(call: &mut Call) -> Answer {
 /// `chainify.analyze`: one row per finding, or one that says "deterministic", for each statement, under the settings of a block.
 fn analyze(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "sql");
-    let statements = pinned(|| inspect(&sql)).or_raise();
+    let statements = pinned(|| inspect(&sql, false)).or_raise();
     call.rows(|row| {
         for (number, statement) in (1i32..).zip(&statements) {
             let normalised = normalise(&statement.text);

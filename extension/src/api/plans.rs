@@ -15,7 +15,7 @@ use super::transaction::Outcome;
 use crate::pg::constants::{slots, Slot};
 use crate::pg::error::PgError;
 use crate::pg::role::Role;
-use crate::pg::statement::{Bound, Prepared};
+use crate::pg::statement::Prepared;
 use crate::pg::{catalog, settings};
 
 /// Plans and shapes kept in a session.
@@ -60,7 +60,13 @@ thread_local! {
 /// Runs a client's statements. Sets `as_written` when it fails because of literals taken as parameters: the caller
 /// then undoes this attempt and calls again, and the text runs as written.
 pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome {
-    with_bound(role, proposal, as_written, |_, bound| bound.run())
+    let statement = Statement::of(proposal, as_written.get());
+    let (prepared, slots) = statement.prepared(role, as_written)?;
+    let literals = statement.values(&slots);
+    let bound = prepared
+        .bind(statement.given(&literals))
+        .inspect_err(|_| as_written.set(!slots.is_empty()))?;
+    bound.run()
 }
 
 /// What a client's statements may read and write; fails as [`run`], but for what only running them shows.
@@ -69,31 +75,21 @@ pub fn access(
     proposal: &Proposal,
     as_written: &Cell<bool>,
 ) -> Result<AccessSet, PgError> {
-    with_bound(role, proposal, as_written, |prepared, bound| {
-        Ok(prepared.template()?.fill(&bound.values()))
-    })
+    let statement = Statement::of(proposal, as_written.get());
+    let (prepared, slots) = statement.prepared(role, as_written)?;
+    let literals = statement.values(&slots);
+    prepared
+        .access(statement.given(&literals))
+        .inspect_err(|_| as_written.set(!slots.is_empty()))
 }
 
-fn with_bound<T>(
-    role: Role,
-    proposal: &Proposal,
-    as_written: &Cell<bool>,
-    f: impl FnOnce(&Prepared, Bound) -> Result<T, PgError>,
-) -> Result<T, PgError> {
-    let statement = Statement::of(proposal, as_written.get());
-    let (prepared, slots) = match CACHE.with_borrow_mut(|cache| cache.find(role, &statement)) {
-        Some(found) => found,
-        None => statement.prepare(role, as_written)?,
-    };
-    let literals: Vec<String> = slots.iter().map(|slot| statement.value(slot)).collect();
-    let given = proposal
-        .parameters
-        .iter()
-        .map(|p| (!p.null).then_some(p.text.as_str()));
-    let bound = prepared
-        .bind(given.chain(literals.iter().map(|text| Some(text.as_str()))))
-        .inspect_err(|_| as_written.set(!slots.is_empty()))?;
-    f(&prepared, bound)
+/// The same where everything but the values is known, and these can be read: needs no subtransaction.
+pub fn kept_access(role: Role, proposal: &Proposal) -> Option<AccessSet> {
+    let statement = Statement::of(proposal, false);
+    let (prepared, slots) = CACHE.with_borrow_mut(|cache| cache.find(role, &statement))?;
+    let literals = statement.values(&slots);
+    let analysed = prepared.is_analysed();
+    analysed.then(|| prepared.access(statement.given(&literals)).ok())?
 }
 
 struct Statement<'p> {
@@ -120,6 +116,28 @@ impl<'p> Statement<'p> {
         match slot.minus {
             Some(_) => format!("-{value}"),
             None => value,
+        }
+    }
+
+    fn values(&self, slots: &[Slot]) -> Vec<String> {
+        slots.iter().map(|slot| self.value(slot)).collect()
+    }
+
+    /// The values of all parameters: those given, then the literals.
+    fn given<'v>(&'v self, literals: &'v [String]) -> impl Iterator<Item = Option<&'v str>> {
+        let given = self.proposal.parameters.iter();
+        let given = given.map(|p| (!p.null).then_some(p.text.as_str()));
+        given.chain(literals.iter().map(|text| Some(text.as_str())))
+    }
+
+    fn prepared(
+        &self,
+        role: Role,
+        as_written: &Cell<bool>,
+    ) -> Result<(Rc<Prepared>, Rc<[Slot]>), PgError> {
+        match CACHE.with_borrow_mut(|cache| cache.find(role, self)) {
+            Some(found) => Ok(found),
+            None => self.prepare(role, as_written),
         }
     }
 

@@ -159,7 +159,7 @@ pub(super) fn client_role(name: &str, group: &str) -> Result<Role, PgError> {
 
 /// Whether an error says something about this machine at this moment, not about the statement: such a one must never
 /// become an outcome, since other organisations would not see it.
-fn is_of_the_machine(sqlstate: SqlState) -> bool {
+pub(super) fn is_of_the_machine(sqlstate: SqlState) -> bool {
     let state = sqlstate.as_str();
     let class = &state[..2];
     matches!(class, "40" | "53" | "57" | "58" | "F0")

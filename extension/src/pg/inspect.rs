@@ -12,6 +12,7 @@ use super::level::Level;
 use super::planning::describe_call;
 use super::spi::c_string;
 use super::statement::{check_allowed, own_text, raw};
+use super::subtransaction::subtransaction;
 
 extern "C-unwind" {
     fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
@@ -27,13 +28,14 @@ pub struct Inspected {
 /// What a statement is after rewriting.
 pub struct Found {
     pub levels: Vec<Level>,
-    /// What it may read and write.
-    pub template: Template,
+    /// What it may read and write, if that was asked for.
+    pub template: Option<Template>,
 }
 
 /// Parses, analyses and rewrites every statement of `sql`, as the current role; nothing is executed. Types of parameters are inferred.
+/// `access`: asks for what it may read and write, for which functions are looked at as well.
 /// Errors: those of parsing and analysis.
-pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
+pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
     let text = c_string(sql)?;
     let (mut types, mut count) = (std::ptr::null_mut(), 0);
     let (types_at, count_at) = (&raw mut types, &raw mut count);
@@ -65,10 +67,8 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
                         }
                     })?;
                     let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
-                    let mut template = template(&[rewritten], usize::try_from(count).unwrap_or(0));
-                    if rewritten.is_null() {
-                        template.widen("it is no query");
-                    }
+                    let parameters = usize::try_from(count).unwrap_or(0);
+                    let template = access.then(|| template_or_everything(rewritten, parameters));
                     let mut levels: Vec<_> = queries
                         .into_iter()
                         .map(|q| {
@@ -86,4 +86,20 @@ pub fn inspect(sql: &str) -> Result<Vec<Inspected>, PgError> {
         }
         Ok(inspected)
     }
+}
+
+/// # Safety
+/// `rewritten` must be a list of analysed and rewritten queries, null for a utility statement.
+unsafe fn template_or_everything(rewritten: *mut pg_sys::List, parameters: usize) -> Template {
+    // SAFETY: by the caller's promise.
+    let found = subtransaction(|| Ok(unsafe { template(&[rewritten], parameters) }));
+    let mut found = found.unwrap_or_else(|error| {
+        let mut everything = Template::default();
+        everything.widen(error.message);
+        everything
+    });
+    if rewritten.is_null() {
+        found.widen("it is no query");
+    }
+    found
 }

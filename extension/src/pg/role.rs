@@ -15,6 +15,11 @@ impl Role {
         Role(unsafe { pg_sys::GetUserId() })
     }
 
+    /// The role with an oid from a catalog.
+    pub(super) fn of(oid: pg_sys::Oid) -> Role {
+        Role(oid)
+    }
+
     /// None when there is no role of this name.
     pub fn find(name: &str) -> Option<Role> {
         let name = CString::new(name).ok()?;

@@ -5,9 +5,11 @@ use std::ptr::NonNull;
 
 use chainify_sched::template::Template;
 use chainify_sched::value::Value;
+use chainify_sched::AccessSet;
 use pgrx::pg_sys;
 
-use super::error::{catch_c, PgError};
+use super::error::{attempt, catch_c, PgError};
+use super::memory::Context;
 use super::spi::{c_string, Plan};
 
 pub(super) mod raw {
@@ -49,6 +51,8 @@ struct ParameterType {
     typmod: i32,
     input: pg_sys::Oid,
     io_param: pg_sys::Oid,
+    /// Only functions of PostgreSQL read it.
+    own: bool,
 }
 
 impl Prepared {
@@ -105,14 +109,29 @@ impl Prepared {
             .collect::<Result<_, _>>()?;
         Ok(Bound {
             plans: &self.plans,
-            parameters: &self.parameters,
             values,
         })
     }
 
+    /// The access set of one execution. Values are read by PostgreSQL's own input functions; one of another type, such as
+    /// a domain, whose conditions are a user's, is not known.
+    pub fn access<'v>(
+        &self,
+        values: impl Iterator<Item = Option<&'v str>>,
+    ) -> Result<AccessSet, PgError> {
+        let template = self.template()?;
+        let values = values.zip(&self.parameters).map(|(text, p)| p.value(text));
+        Ok(template.fill(&values.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Whether [`Prepared::access`] has nothing to analyse: then only reading a value may fail, and leaves nothing behind.
+    pub fn is_analysed(&self) -> bool {
+        self.template.get().is_some()
+    }
+
     /// What its statements may read and write; kept. The first time costs as much as analysing them, and takes the locks that analysis takes on what
-    /// functions and foreign keys add. Raises what analysing a function raises.
-    pub fn template(&self) -> Result<&Template, PgError> {
+    /// functions and foreign keys add. Fails as analysing a function does; the caller then undoes the subtransaction it is in.
+    fn template(&self) -> Result<&Template, PgError> {
         if let Some(template) = self.template.get() {
             return Ok(template);
         }
@@ -120,9 +139,17 @@ impl Prepared {
         for plan in &self.plans {
             queries.extend(plan.queries()?);
         }
+        let memory = Context::child(c"chainify access");
         // SAFETY: the queries are kept by the plans, which are made from copies.
-        let template = unsafe { super::access::template(&queries, self.parameters.len()) };
-        Ok(self.template.get_or_init(|| template))
+        let template = memory.enter(|| {
+            attempt(|| unsafe { super::access::template(&queries, self.parameters.len()) })
+        });
+        if let Err(error) = &template {
+            let mut everything = Template::default();
+            everything.widen(&error.message);
+            self.template.get_or_init(|| everything); // it would fail again
+        }
+        template.map(|template| self.template.get_or_init(|| template))
     }
 
     /// Which of the parameters from `first` on, counted from 0, mean something else than a literal in their place: an
@@ -145,21 +172,10 @@ impl Prepared {
 /// Statements with their parameters' values, which live in the memory context they were read in.
 pub struct Bound<'p> {
     plans: &'p [Plan],
-    parameters: &'p [ParameterType],
     values: Vec<Option<pg_sys::Datum>>,
 }
 
 impl Bound<'_> {
-    /// The values as access sets know them.
-    pub fn values(&self) -> Vec<Value> {
-        let values = self.values.iter().zip(self.parameters);
-        // SAFETY: the datums were read by the types' input functions.
-        let value = |(datum, p): (&Option<_>, &ParameterType)| unsafe {
-            super::access::value_of(*datum, p.oid)
-        };
-        values.map(value).collect()
-    }
-
     /// Runs the statements in order. Returns the rows returned or changed by all together; rows returned are discarded.
     pub fn run(self) -> Result<u64, PgError> {
         self.plans
@@ -299,12 +315,36 @@ impl ParameterType {
         let (mut input, mut io_param) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
         // SAFETY: out parameters are valid; raises for a type that does not exist.
         unsafe { pg_sys::getTypeInputInfo(oid, &mut input, &mut io_param) };
+        // SAFETY: catalog look-ups; an array's elements are read by their own type's function.
+        let own = unsafe {
+            let element = pg_sys::get_element_type(oid);
+            let read = if element == pg_sys::InvalidOid {
+                oid
+            } else {
+                element
+            };
+            let (mut function, mut io_param) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+            pg_sys::getTypeInputInfo(read, &mut function, &mut io_param);
+            [pg_sys::TYPTYPE_BASE, pg_sys::TYPTYPE_ENUM]
+                .contains(&(pg_sys::get_typtype(read) as u8))
+                && function.to_u32() < pg_sys::FirstNormalObjectId
+        };
         ParameterType {
             oid,
             typmod,
             input,
             io_param,
+            own,
         }
+    }
+
+    fn value(&self, text: Option<&str>) -> Result<Value, PgError> {
+        if text.is_some() && !self.own {
+            return Ok(Value::Opaque);
+        }
+        // SAFETY: the datum was read by the type's input function.
+        self.datum(text)
+            .map(|datum| unsafe { super::access::value_of(datum, self.oid) })
     }
 
     fn is_interval(&self) -> bool {

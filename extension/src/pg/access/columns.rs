@@ -19,6 +19,8 @@ pub(super) enum Known {
     Operand(Operand),
     /// It is that of a column, if it fits.
     Column(Node, Option<Fit>),
+    /// It is an element of an array, or NULL.
+    Element(Operand),
 }
 
 impl Known {
@@ -30,7 +32,7 @@ impl Known {
                 Some(Known::Operand(Operand::Fitted(Box::new(operand), fit)))
             }
             (Known::Column(node, None), fit) => Some(Known::Column(node, fit)),
-            (Known::Column(_, Some(_)), Some(_)) => None,
+            (Known::Column(_, Some(_)) | Known::Element(_), Some(_)) => None,
         }
     }
 }
@@ -112,6 +114,7 @@ impl Columns {
     pub fn stored(&self, known: &Known) -> Vec<Limit> {
         match known {
             Known::Operand(operand) => vec![Limit::Is(vec![operand.clone()])],
+            Known::Element(array) => vec![Limit::Element(array.clone(), true)],
             Known::Column(node, None) => {
                 self.collect(*node, |node| !self.nullable.contains(&self.names[node].0))
             }

@@ -269,6 +269,9 @@ impl Reader {
                         _ => Limit::Lower(operand, false),
                     }),
                     Some(Known::Column(node, None)) if strategy == 3 => Fact::EqualTo(node),
+                    Some(Known::Element(array)) if strategy == 3 => {
+                        Fact::Limit(Limit::Element(array, false))
+                    }
                     _ => continue,
                 };
                 facts.push((column.node, fact));
@@ -311,7 +314,7 @@ impl Reader {
                     .map(Limit::Equal)
             } else {
                 match self.known(array, place) {
-                    Some(Known::Operand(operand)) => Some(Limit::Element(operand)),
+                    Some(Known::Operand(operand)) => Some(Limit::Element(operand, false)),
                     _ => None,
                 }
             };
@@ -398,11 +401,22 @@ impl Reader {
                     if INTEGER_CASTS.contains(&number) || TO_NUMERIC.contains(&number) {
                         let known = self.known(inner, place)?;
                         // A column keeps its class, and a numeric is of another.
-                        let column = matches!(known, Known::Column(..));
-                        return (!column || INTEGER_CASTS.contains(&number)).then_some(known);
+                        let operand = matches!(known, Known::Operand(_));
+                        return (operand || INTEGER_CASTS.contains(&number)).then_some(known);
                     }
                     let fit = fit(number, arguments.get(1)?.as_ptr())?;
                     self.known(inner, place)?.fitted(Some(fit))
+                }
+                T_SubscriptingRef => {
+                    let part = &*node.cast::<pg_sys::SubscriptingRef>();
+                    let one = part.reflowerindexpr.is_null()
+                        && part.refassgnexpr.is_null()
+                        && elements::<pg_sys::Node>(part.refupperindexpr).len() == 1
+                        && pg_sys::get_element_type(part.refcontainertype) != pg_sys::InvalidOid;
+                    match self.known(part.refexpr.cast(), place)? {
+                        Known::Operand(array) if one => Some(Known::Element(array)),
+                        _ => None,
+                    }
                 }
                 _ => None,
             }

@@ -16,6 +16,7 @@ use super::error::{catch_c, OrRaise};
 mod columns;
 mod conditions;
 mod functions;
+mod plpgsql;
 mod relation;
 pub mod show;
 mod uses;
@@ -27,13 +28,15 @@ use columns::{Columns, Known};
 use uses::{Lock, New, Use};
 
 /// Queries of one statement, those of views and functions included.
-const QUERIES_MAX: usize = 256;
+const QUERIES_MAX: usize = 1_024;
 
 /// What the parameters of a query are.
 #[derive(Default)]
 struct Parameters {
     /// By number, from 1.
     values: Vec<Option<Known>>,
+    /// Functions being read, outermost first.
+    functions: Vec<pg_sys::Oid>,
 }
 
 /// Where a query stands: its parameters and the queries around it, outermost first.
@@ -52,6 +55,7 @@ pub(super) unsafe fn template(queries: &[*mut pg_sys::List], parameters: usize) 
     let place = Place {
         parameters: Rc::new(Parameters {
             values: values.collect(),
+            functions: Vec::new(),
         }),
         around: Vec::new(),
     };
@@ -413,7 +417,7 @@ impl Reader {
                         Known::Column(node, fit) => {
                             Some((self.columns.of((level, number), known.len(), *node)?, *fit))
                         }
-                        Known::Operand(_) => None,
+                        _ => None,
                     });
                     if let Some((column, fit)) = column {
                         *value = known[column].clone().and_then(|known| known.fitted(fit));

@@ -70,6 +70,8 @@ pub(super) struct Facts {
     pub generated: Vec<i16>,
     /// Accesses are never bounded: its rows are in other relations too.
     pub whole: bool,
+    /// Its rows are those of other tables too, which count for themselves.
+    pub inherited: bool,
     /// Why a write may do anything.
     pub open: Option<&'static str>,
 }
@@ -122,10 +124,15 @@ fn look_up(oid: pg_sys::Oid) -> Facts {
                 .filter(|a| a.attgenerated != 0)
                 .map(|a| a.attnum)
                 .collect(),
-            whole: !plain || form.relispartition || form.relhassubclass,
-            open: (!plain && form.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE)
-                .then_some("it is no table"),
+            whole: !plain || form.relispartition,
+            inherited: plain && form.relhassubclass,
+            open: None,
         };
+        if form.relispartition {
+            facts.open = Some("it is a partition"); // its columns are numbered otherwise than its root's
+        } else if !plain && form.relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE {
+            facts.open = Some("it is no table");
+        }
         triggers(&relation, &mut facts);
         checks(&relation, &mut facts);
         indexes(&relation, &mut facts);
@@ -338,6 +345,7 @@ fn action(code: u8) -> Action {
     }
 }
 
+/// None for one that is the part of another on a partition.
 fn foreign_key(oid: pg_sys::Oid) -> Option<ForeignKey> {
     // SAFETY: the row is read before it is released; the arrays have room for as many columns as an index may have.
     unsafe {
@@ -374,7 +382,11 @@ fn foreign_key(oid: pg_sys::Oid) -> Option<ForeignKey> {
             on_delete: action(form.on_delete),
             on_update: action(form.on_update),
         };
+        let part = form.whole != pg_sys::InvalidOid;
         pg_sys::ReleaseSysCache(tuple);
+        if part {
+            return None;
+        }
         let (child, parent) = (
             Relation::open(key.child, Lock::AccessShare),
             Relation::open(key.parent, Lock::AccessShare),
@@ -405,7 +417,6 @@ unsafe fn triggers(relation: &Relation, facts: &mut Facts) {
             match RI_FKey_trigger_type(trigger.tgfoid) as u32 {
                 pg_sys::RI_TRIGGER_PK | pg_sys::RI_TRIGGER_FK => {
                     let Some(key) = foreign_key(trigger.tgconstraint) else {
-                        facts.open = Some("a foreign key of it cannot be read");
                         continue;
                     };
                     let own = relation.oid();

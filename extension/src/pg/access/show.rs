@@ -112,7 +112,8 @@ fn condition(name: &str, limit: &Limit) -> String {
     match limit {
         Limit::Equal(operands) => format!("{name} = {}", list(operands)),
         Limit::Is(operands) => format!("{name} is {}", list(operands)),
-        Limit::Element(array) => format!("{name} = any({})", operand(array)),
+        Limit::Element(array, false) => format!("{name} = any({})", operand(array)),
+        Limit::Element(array, true) => format!("{name} is any({}) or NULL", operand(array)),
         Limit::Lower(value, true) => format!("{name} >= {}", operand(value)),
         Limit::Lower(value, false) => format!("{name} > {}", operand(value)),
         Limit::Upper(value, true) => format!("{name} <= {}", operand(value)),

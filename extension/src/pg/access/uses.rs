@@ -128,6 +128,10 @@ impl Resolver<'_> {
         limits: &Limits,
         write: bool,
     ) {
+        if facts.inherited {
+            let name = crate::pg::catalog::display_name(relation);
+            self.template.widen(format!("\"{name}\" has child tables"));
+        }
         let counted = counted_as(relation).to_u32();
         let bounded = (0..)
             .zip(&facts.keys)
@@ -277,8 +281,10 @@ fn across(exact: bool, limits: &Limits, columns: impl Iterator<Item = (i16, i16)
 /// Limits of values that are looked up, which NULL never finds.
 fn looked_up(mut limits: Limits) -> Limits {
     for limit in limits.values_mut().flatten() {
-        if let Limit::Is(operands) = limit {
-            *limit = Limit::Equal(std::mem::take(operands));
+        match limit {
+            Limit::Is(operands) => *limit = Limit::Equal(std::mem::take(operands)),
+            Limit::Element(_, or_null) => *or_null = false,
+            _ => {}
         }
     }
     limits
