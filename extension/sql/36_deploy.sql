@@ -12,12 +12,23 @@ CREATE FUNCTION chainify_ledger.rights_text(acl aclitem[], kind "char", owner oi
           GROUP BY 1) g
 $$;
 
+-- The owner of an object under the ledger.
+CREATE FUNCTION chainify_ledger.owner_of(class oid, object oid) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_get_userbyid(CASE class
+        WHEN 'pg_class'::regclass THEN (SELECT relowner FROM pg_class WHERE oid = object)
+        WHEN 'pg_proc'::regclass THEN (SELECT proowner FROM pg_proc WHERE oid = object)
+        WHEN 'pg_namespace'::regclass THEN (SELECT nspowner FROM pg_namespace WHERE oid = object)
+        ELSE (SELECT typowner FROM pg_type WHERE oid = object) END)::text
+$$;
+
 -- What an object is, in the words of its definition; no row when there is none, or one of a kind that the ledger does not follow.
 -- Columns, constraints, policies and indexes of a table are in its schema text.
 CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TABLE (kind text, identity text, definition text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE c.relkind WHEN 'v' THEN 'view' ELSE 'table' END, format('%I.%I', n.nspname, c.relname),
-           format('owner %I', pg_get_userbyid(c.relowner)) || chainify_ledger.rights_text(c.relacl, 'r', c.relowner)
+    SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' ELSE 'table' END, format('%I.%I', n.nspname, c.relname),
+           format('owner %I', pg_get_userbyid(c.relowner))
+           || chainify_ledger.rights_text(c.relacl, CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner)
            || coalesce((SELECT string_agg(format(E'\ncolumn %I', a.attname) || chainify_ledger.rights_text(a.attacl, 'c', c.relowner), '' ORDER BY a.attnum)
                         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attacl IS NOT NULL), '')
            || CASE WHEN c.relkind = 'v' THEN
@@ -31,7 +42,7 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
                                WHERE t.tgrelid = c.oid), '')
               ELSE '' END
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE class = 'pg_class'::regclass AND c.oid = object AND c.relkind IN ('r', 'p', 'v')
+    WHERE class = 'pg_class'::regclass AND c.oid = object AND c.relkind IN ('r', 'p', 'v', 'S')
     UNION ALL
     SELECT CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, i.identity,
            format('owner %I', pg_get_userbyid(p.proowner)) || chainify_ledger.rights_text(p.proacl, 'f', p.proowner)
@@ -113,27 +124,43 @@ CREATE FUNCTION chainify_ledger.follow(made_classes oid[], made oid[], target_cl
 DECLARE
     o record;
     t chainify_ledger.ledger_table;
+    obstacle text;
     changed boolean := false;
 BEGIN
     INSERT INTO chainify_ledger.governed_role (name) SELECT DISTINCT unnest(roles) ON CONFLICT DO NOTHING;
     DELETE FROM chainify_ledger.definition d
     USING unnest(target_classes, targets) u (class, object)
     WHERE (d.class, d.object) = (u.class, u.object) AND NOT EXISTS (SELECT FROM chainify_ledger.definition_of(u.class, u.object));
+    -- A sequence goes with the column that owns it.
+    DELETE FROM chainify_ledger.definition d
+    WHERE d.kind = 'sequence' AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = d.object);
     FOR t IN SELECT l.* FROM chainify_ledger.ledger_table l
              WHERE l.detached_at IS NULL AND l.relation = ANY (targets) AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = l.relation)
              ORDER BY l.name COLLATE "C" LOOP
         PERFORM chainify_ledger.end_version(t.id, at_block, at_tx);
         changed := true;
     END LOOP;
-    FOR o IN SELECT u.class, u.object, d.kind FROM unnest(made_classes || target_classes, made || targets) u (class, object),
+    FOR o IN SELECT u.class, u.object, d.kind, d.identity FROM unnest(made_classes || target_classes, made || targets) u (class, object),
                     LATERAL chainify_ledger.definition_of(u.class, u.object) d LOOP
         IF o.kind = 'table' AND NOT EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = o.object AND l.detached_at IS NULL) THEN
             PERFORM chainify_ledger.attach_new(o.object, at_block, at_tx);
             changed := true;
+        ELSIF o.kind = 'view' THEN
+            SELECT format('It reads %s, which is not.', r.oid::regclass) INTO obstacle
+            FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_class'::regclass
+            JOIN pg_class r ON r.oid = d.refobjid
+            WHERE w.ev_class = o.object AND r.oid <> o.object
+              AND NOT EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = r.oid AND l.detached_at IS NULL)
+              AND NOT EXISTS (SELECT FROM chainify_ledger.definition k WHERE k.class = 'pg_class'::regclass AND k.object = r.oid)
+            ORDER BY r.oid::regclass::text COLLATE "C" LIMIT 1;
+            IF obstacle IS NOT NULL THEN
+                PERFORM chainify_ledger.refuse_object('view', o.identity, obstacle);
+            END IF;
         END IF;
         INSERT INTO chainify_ledger.definition (class, object, kind, identity, definition, since)
         SELECT o.class, o.object, d.kind, d.identity, d.definition, at_block FROM chainify_ledger.definition_of(o.class, o.object) d
         ON CONFLICT DO NOTHING;
+        INSERT INTO chainify_ledger.governed_role (name) VALUES (chainify_ledger.owner_of(o.class, o.object)) ON CONFLICT DO NOTHING;
     END LOOP;
     -- A foreign key is part of both tables' definitions, so all are looked at.
     FOR t IN SELECT l.* FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -150,10 +177,10 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION chainify_ledger.refuse_table(name text, why text) RETURNS void
+CREATE FUNCTION chainify_ledger.refuse_object(kind text, name text, why text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE EXCEPTION 'table "%" cannot be on the ledger', name USING ERRCODE = 'CH005', DETAIL = why;
+    RAISE EXCEPTION '% "%" cannot be on the ledger', kind, name USING ERRCODE = 'CH005', DETAIL = why;
 END
 $$;
 
@@ -167,7 +194,7 @@ DECLARE
 BEGIN
     SELECT n.nspname, c.relname INTO schema, name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl;
     IF obstacle IS NOT NULL THEN
-        PERFORM chainify_ledger.refuse_table(schema || '.' || name, obstacle);
+        PERFORM chainify_ledger.refuse_object('table', schema || '.' || name, obstacle);
     END IF;
     PERFORM chainify_ledger.attach_one(tbl, schema, name, at_block, at_tx);
 END
@@ -252,7 +279,7 @@ BEGIN
                                               WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass)
         ORDER BY k.attnum LIMIT 1));
     IF obstacle IS NOT NULL THEN
-        PERFORM chainify_ledger.refuse_table(full_name, obstacle);
+        PERFORM chainify_ledger.refuse_object('table', full_name, obstacle);
     END IF;
     SELECT array_agg(k.ordinal) FILTER (WHERE NOT k.lost), bool_or(k.key_was IS DISTINCT FROM k.key_part OR k.lost AND k.key_was IS NOT NULL),
            bool_or(k.lost)
@@ -266,7 +293,7 @@ BEGIN
         END LOOP;
         IF t.name <> full_name THEN
             IF to_regclass('chainify_history.' || quote_ident(copy)) IS NOT NULL THEN
-                PERFORM chainify_ledger.refuse_table(full_name, 'There is a history of another table of that name.');
+                PERFORM chainify_ledger.refuse_object('table', full_name, 'There is a history of another table of that name.');
             END IF;
             EXECUTE format('ALTER TABLE %s RENAME TO %I', t.history::regclass, copy);
         END IF;

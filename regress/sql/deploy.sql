@@ -65,3 +65,155 @@ SELECT kind, identity FROM chainify.definitions ORDER BY kind, identity;
 DO $$ BEGIN PERFORM chainify_node.checkpoint(); END $$;
 SELECT * FROM chainify_node.fold_history();
 SELECT test.all_well();
+
+-- What is refused, and why. Nothing of it is left.
+CREATE FUNCTION test.refused(VARIADIC commands text[]) RETURNS TABLE (command text, sqlstate text, message text) LANGUAGE sql AS $$
+    SELECT c.command, b.sqlstate, b.message FROM test.block(VARIADIC ARRAY(SELECT test.tx(c, 'admin', 3) FROM unnest(commands) WITH ORDINALITY u (c, i) ORDER BY i)) b
+    JOIN unnest(commands) WITH ORDINALITY c (command, i) ON i = tx + 1 ORDER BY tx
+$$;
+SELECT * FROM test.refused(' ; ', 'SELEC', 'SELECT 1', 'INSERT INTO article VALUES (1)', 'TRUNCATE article', 'DO $x$ BEGIN END $x$', 'CREATE TABLE t AS SELECT 1 AS a', 'SELECT 1 AS a INTO t',
+    'CREATE EXTENSION citext', 'CREATE ROLE r', 'CREATE TRIGGER t BEFORE INSERT ON article FOR EACH ROW EXECUTE FUNCTION f()', 'CREATE SEQUENCE s', 'CREATE RULE r AS ON DELETE TO article DO INSTEAD NOTHING',
+    'CREATE MATERIALIZED VIEW v AS SELECT 1', 'VACUUM article', 'SET search_path = shop', 'BEGIN', 'LOCK article', 'COPY article TO STDOUT', 'GRANT admin TO alice', 'ALTER SYSTEM SET work_mem = 1',
+    'ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO alice', 'CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION f()', 'CREATE FOREIGN TABLE f (a int) SERVER s');
+SELECT * FROM test.refused('CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY)', 'DROP TABLE IF EXISTS t', 'DROP TABLE article CASCADE', 'CREATE TEMP TABLE t (a int PRIMARY KEY)', 'CREATE TABLE pg_temp.t (a int PRIMARY KEY)',
+    'CREATE UNLOGGED TABLE t (a int PRIMARY KEY)', 'CREATE TABLE t (a int PRIMARY KEY) TABLESPACE pg_default', 'CREATE TABLE t (a int PRIMARY KEY USING INDEX TABLESPACE pg_default)', 'CREATE TABLE t (b int, PRIMARY KEY (id, name)) INHERITS (article)',
+    'CREATE TABLE t (a int PRIMARY KEY) PARTITION BY RANGE (a)', 'CREATE TABLE t PARTITION OF article FOR VALUES IN (1)', 'CREATE TABLE t (LIKE article)', 'CREATE TABLE t OF shop.pair', 'CREATE TABLE t (a int)',
+    'CREATE TABLE t (a int PRIMARY KEY, _hash int)', 'CREATE TABLE t (a int PRIMARY KEY REFERENCES local)', 'CREATE TABLE t (a int PRIMARY KEY, b money)',
+    'CREATE INDEX CONCURRENTLY ON article (price)', 'CREATE INDEX ON local (a)', 'DROP INDEX CONCURRENTLY article_name_idx', 'ALTER TABLE article SET UNLOGGED', 'ALTER TABLE article DISABLE TRIGGER ALL', 'ALTER TABLE article DROP CONSTRAINT item_pkey',
+    'ALTER TABLE article INHERIT local', 'ALTER TABLE article ALTER id ADD GENERATED ALWAYS AS IDENTITY', 'ALTER TABLE article ADD EXCLUDE (id WITH =)', 'ALTER TABLE article OWNER TO CURRENT_USER', 'ALTER TABLE article ADD COLUMN _dropped_9_x int',
+    'ALTER TABLE local ADD COLUMN b int', 'ALTER TABLE missing ADD COLUMN b int', 'DROP TABLE local', 'DROP FUNCTION local_function()', 'ALTER FUNCTION local_function() STABLE', 'GRANT EXECUTE ON FUNCTION local_function() TO alice', 'GRANT ALL ON local TO alice',
+    'GRANT ALL ON ALL TABLES IN SCHEMA public TO alice', 'GRANT SELECT ON article TO CURRENT_USER', 'GRANT SELECT ON article TO nobody_here', 'GRANT USAGE ON LANGUAGE plpgsql TO alice', 'CREATE SCHEMA s CREATE TABLE t (a int)', 'CREATE SCHEMA IF NOT EXISTS shop', 'CREATE VIEW v AS SELECT * FROM local',
+    'CREATE TEMP VIEW v AS SELECT 1', 'CREATE FUNCTION f() RETURNS int AS ''x'', ''y'' LANGUAGE c', 'CREATE FUNCTION f() RETURNS int AS ''x'' LANGUAGE internal', 'CREATE FUNCTION f() RETURNS int AS ''x''', 'ALTER TYPE shop.colour RENAME VALUE ''red'' TO ''rouge''', 'CREATE TYPE r AS RANGE (SUBTYPE = int)',
+    'DROP SCHEMA shop', 'DROP TABLE pg_class', 'ALTER TABLE chainify_ledger.block ADD COLUMN b int', 'CREATE TABLE chainify_ledger.t (a int PRIMARY KEY)', 'COMMENT ON TABLE local IS ''x''', 'ALTER VIEW shop.cheap ALTER id SET DEFAULT 1', 'ALTER TABLE article RENAME TO local');
+-- What is not deterministic, as far as deployment can tell. CALL and queries without an order in functions are looked at when they run as well.
+SELECT * FROM test.refused('CREATE VIEW v AS SELECT * FROM article LIMIT 1', 'CREATE VIEW v AS SELECT clock_timestamp()', 'CREATE VIEW v AS SELECT oid FROM pg_class',
+    'CREATE FUNCTION f() RETURNS timestamptz LANGUAGE sql AS ''SELECT clock_timestamp()''', 'CREATE FUNCTION f(i int) RETURNS text LANGUAGE sql AS ''SELECT name FROM article WHERE id > i LIMIT 1''', 'CREATE FUNCTION f() RETURNS void LANGUAGE sql AS ''LISTEN x''',
+    'CREATE FUNCTION f() RETURNS uuid LANGUAGE plpgsql AS ''BEGIN /* now() */ RETURN gen_random_uuid ( ); END''', 'CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS ''BEGIN RETURN pg_catalog.pg_backend_pid(); END''',
+    'CREATE TABLE t (a int PRIMARY KEY, b timestamptz DEFAULT clock_timestamp())', 'CREATE TABLE t (a int PRIMARY KEY CHECK (pg_backend_pid() > a))', 'ALTER TABLE article ADD COLUMN x float8 DEFAULT random()', 'ALTER TABLE article ALTER price TYPE text USING clock_timestamp()::text',
+    'CREATE POLICY p ON article USING (name = session_user)', 'CREATE TABLE t (a int PRIMARY KEY); CREATE INDEX ON t (a) WHERE a > 0; ALTER TABLE t ADD COLUMN u uuid DEFAULT gen_random_uuid()');
+SELECT * FROM test.refused('CREATE TABLE uuids (id uuid PRIMARY KEY DEFAULT chainify.uuid(), at timestamptz DEFAULT now())', 'CREATE FUNCTION fine(i int, OUT n text) LANGUAGE sql AS ''SELECT name FROM article WHERE id > i ORDER BY id, name LIMIT 1''',
+    'CREATE FUNCTION also_fine() RETURNS text LANGUAGE plpgsql AS $x$ BEGIN RETURN ''clock_timestamp()'' || now(); END $x$', 'ALTER TABLE uuids ALTER id SET DEFAULT chainify.uuid()', 'DROP FUNCTION fine(int), also_fine(); DROP TABLE uuids');
+-- Who may: an admin that owns what he changes.
+SELECT * FROM test.block(test.tx('CREATE TABLE t (a int PRIMARY KEY)', 'alice', 3), test.tx('DROP TABLE article', 'postgres', 3), test.tx('ALTER TABLE article OWNER TO alice', 'admin', 3));
+SELECT test.all_well();
+SELECT relname FROM pg_class WHERE relname IN ('t', 'v', 'half') OR relnamespace = 'chainify_history'::regnamespace AND relkind = 'r' ORDER BY 1;
+
+-- Existing functions are taken under the ledger by CREATE OR REPLACE; from then on they are changed through it alone.
+SELECT * FROM test.deploy('CREATE OR REPLACE FUNCTION local_function() RETURNS int LANGUAGE sql AS ''SELECT 2''; GRANT EXECUTE ON FUNCTION local_function() TO alice');
+SET ROLE admin;
+CREATE OR REPLACE FUNCTION local_function() RETURNS int LANGUAGE sql AS 'SELECT 3';
+ALTER FUNCTION local_function() STABLE;
+DROP FUNCTION local_function();
+GRANT EXECUTE ON FUNCTION local_function() TO PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM alice;
+CREATE OR REPLACE VIEW shop.cheap AS SELECT id, name FROM article;
+DROP VIEW shop.cheap;
+ALTER TYPE shop.colour ADD VALUE 'blue';
+ALTER DOMAIN shop.price SET NOT NULL;
+DROP SCHEMA shop;
+ALTER SCHEMA shop RENAME TO store;
+DROP TABLE article;
+ALTER TABLE article ADD COLUMN x int;
+CREATE POLICY p ON article;
+REVOKE SELECT ON article FROM alice;
+-- rights of a role that the ledger does not know of are this database's own
+GRANT SELECT ON article TO stranger;
+RESET ROLE;
+SELECT test.all_well();
+
+-- Who goes round the guard is found.
+CREATE FUNCTION test.found(change text, undo text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    SET LOCAL chainify.guard = off;
+    EXECUTE change;
+    RETURN QUERY SELECT v.what || ' ' || split_part(v.detail, ':', 1) FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%';
+    RETURN QUERY SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL;
+    EXECUTE undo;
+    RETURN QUERY SELECT test.all_well();
+END
+$$;
+SELECT test.found('ALTER FUNCTION local_function() VOLATILE SECURITY DEFINER', 'ALTER FUNCTION local_function() SECURITY INVOKER');
+SELECT test.found('ALTER FUNCTION local_function() OWNER TO postgres', 'ALTER FUNCTION local_function() OWNER TO admin');
+SELECT test.found('GRANT TRUNCATE ON article TO alice', 'REVOKE TRUNCATE ON article FROM alice');
+SELECT test.found('GRANT SELECT (id) ON article TO PUBLIC', 'REVOKE SELECT (id) ON article FROM PUBLIC');
+SELECT test.found('ALTER VIEW shop.cheap SET (security_barrier)', 'ALTER VIEW shop.cheap RESET (security_barrier)');
+SELECT test.found('ALTER VIEW shop.cheap RENAME TO dear', 'ALTER VIEW shop.dear RENAME TO cheap');
+SELECT test.found('ALTER POLICY cheap ON article USING (true)', 'ALTER POLICY cheap ON article USING (price < 100)');
+SELECT test.found($$UPDATE chainify_ledger.definition SET definition = definition || ' ' WHERE identity = 'local_function()' OR identity = 'public.local_function()'$$, $$UPDATE chainify_ledger.definition SET definition = rtrim(definition, ' ')$$);
+SELECT test.found($$UPDATE chainify_ledger.definitions SET hash = '\x00'$$, $$UPDATE chainify_ledger.definitions SET hash = chainify_ledger.hash_of_definitions()$$);
+-- and no repair takes what is not certified
+BEGIN;
+SET LOCAL chainify.guard = off;
+ALTER FUNCTION local_function() SECURITY DEFINER;
+SELECT * FROM chainify_node.repair((SELECT number FROM chainify_node.position()), (SELECT hash FROM chainify_node.position()), (SELECT number + 1 FROM chainify_node.position()), NULL);
+ROLLBACK;
+BEGIN;
+SET LOCAL chainify.guard = off;
+SET LOCAL session_replication_role = replica;
+UPDATE article SET price = 0.5 WHERE id = 1;
+SELECT tbl, key, expected -> 'price' AS expected, found -> 'price' AS found
+FROM chainify_node.repair((SELECT number FROM chainify_node.position()), (SELECT hash FROM chainify_node.position()), (SELECT number + 1 FROM chainify_node.position()), NULL);
+SELECT test.all_well();
+ROLLBACK;
+
+-- Executed again after ROLLBACK, a block with definitions and rows gives the same hash.
+CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
+    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
+$$;
+SELECT ARRAY[test.tx('UPDATE article SET price = 7', nonce => 1), test.tx($$CREATE TYPE pair AS (a int, b text); CREATE TABLE pairs (id int PRIMARY KEY, p pair);
+    ALTER TABLE article ADD COLUMN since timestamptz DEFAULT now(); GRANT ALL ON pairs TO alice; DROP VIEW shop.cheap$$, 'admin', 3, nonce => 2),
+    test.tx($$INSERT INTO pairs VALUES (1, (1, 'x'))$$, nonce => 3), test.tx('DROP TABLE article', 'admin', 3, nonce => 4)] AS txs \gset
+BEGIN;
+SELECT test.hash_of(VARIADIC :'txs') AS first \gset
+SELECT test.all_well();
+ROLLBACK;
+SELECT test.all_well();
+SELECT test.hash_of(VARIADIC :'txs') = :'first' AS again;
+SELECT test.all_well();
+
+-- A table that is dropped leaves its history; one of the same name starts anew.
+SELECT to_regclass('article'), (SELECT count(*) > 0 FROM chainify_history.article);
+SELECT * FROM test.block(test.tx('DROP TABLE pairs', 'admin', 3), test.tx('CREATE TABLE pairs (id bigint PRIMARY KEY, note text); GRANT ALL ON pairs TO alice', 'admin', 3), test.tx($$INSERT INTO pairs VALUES (1, 'new')$$));
+SELECT test.all_well();
+SELECT relname FROM pg_class WHERE relnamespace = 'chainify_history'::regnamespace AND relkind = 'r' ORDER BY 1;
+-- Foreign keys belong to the definitions of both tables.
+SELECT * FROM test.deploy('CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, p int REFERENCES parent)');
+SELECT test.all_well();
+SELECT * FROM test.deploy('DROP TABLE parent');
+SELECT * FROM test.deploy('ALTER TABLE child DROP CONSTRAINT child_p_fkey, ADD CONSTRAINT self FOREIGN KEY (p) REFERENCES child; DROP TABLE parent');
+SELECT test.all_well();
+-- What a DEPLOY transaction did to the state tells it apart, though it has no leaves.
+CREATE FUNCTION test.effects_of(VARIADIC txs bytea[]) RETURNS bytea[] LANGUAGE sql AS $$
+    SELECT r.transaction_effects FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs), effect_hashes => true) r
+$$;
+SELECT test.tx('CREATE OR REPLACE FUNCTION local_function() RETURNS int LANGUAGE sql AS ''SELECT 5''', 'admin', 3, nonce => 1) AS tx \gset
+SELECT test.tx('SELECT 1', nonce => 2) AS other \gset
+BEGIN;
+SELECT test.effects_of(:'tx', :'other') AS one \gset
+ROLLBACK;
+BEGIN;
+SET LOCAL chainify.guard = off;
+ALTER FUNCTION local_function() STABLE;
+SELECT test.effects_of(:'tx', :'other') AS two \gset
+ROLLBACK;
+BEGIN;
+SET LOCAL chainify.guard = off;
+REVOKE EXECUTE ON FUNCTION local_function() FROM alice;
+SELECT test.effects_of(:'tx', :'other') AS three \gset
+ROLLBACK;
+SELECT o[1] = t[1] AS replaced, o[1] = h[1] AS of_another, o[2] = h[2] AS others FROM (VALUES (:'one'::bytea[], :'two'::bytea[], :'three'::bytea[])) x (o, t, h);
+-- Sequences come with their tables, and go with them.
+SELECT * FROM test.block(test.tx('CREATE TABLE drawn (id serial PRIMARY KEY, other int GENERATED ALWAYS AS IDENTITY); GRANT ALL ON drawn TO alice; GRANT USAGE ON SEQUENCE drawn_id_seq TO alice', 'admin', 3),
+    test.tx('INSERT INTO drawn DEFAULT VALUES'), test.tx('INSERT INTO drawn DEFAULT VALUES'));
+SELECT id, other FROM drawn ORDER BY id;
+SELECT kind, identity, definition FROM chainify.definitions WHERE kind = 'sequence' ORDER BY identity;
+SELECT test.all_well();
+SELECT * FROM test.deploy('DROP TABLE drawn');
+SELECT kind, identity FROM chainify.definitions WHERE kind = 'sequence';
+SELECT test.all_well();
+-- Everything goes again; what is left says so.
+SELECT * FROM test.deploy('DROP TABLE child, pairs; DROP FUNCTION local_function(), shop.total(); DROP PROCEDURE shop.reprice(numeric)');
+-- The history still has values of these.
+SELECT * FROM test.refused('DROP TYPE pair', 'DROP DOMAIN shop.price', 'DROP TYPE shop.colour');
+SELECT kind, identity FROM chainify.definitions;
+SELECT test.all_well();

@@ -192,6 +192,9 @@ def leaves():
                         mth([e[4] for e in found if case["changes"][e[3]]["tx"] == tx])).hex()
                  for tx, outcome in enumerate(case["outcomes"])]
         expect("effects of transactions", apart, case["transaction_effects"])
+    for case in load("leaves.json")["deploys"]:
+        parts = [bytes.fromhex(case[name]) for name in ("tx_effects", "state_root")]
+        expect("effects of a deployment", sha256(b"chainify/tx-deploy/1", *parts).hex(), case["deploy_effects"])
     for case in load("leaves.json")["parts"]:
         suspects = case["suspects"] or range(case["transactions"])
         n, k = len(suspects), min(len(suspects), 1024)

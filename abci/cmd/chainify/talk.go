@@ -80,7 +80,7 @@ Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE
 	}
 	s.flags(cmd)
 	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or who you are)")
-	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for ATTACH TABLE and DETACH TABLE")
+	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE")
 	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
 	cmd.Flags().StringVar(&s.wait, "wait", "", "wait for the outcome, so long at most (without a value: "+waitDefault+")")
 	cmd.Flags().Lookup("wait").NoOptDefVal = waitDefault

@@ -151,6 +151,12 @@ pub fn merged_root<'a, P: Iterator<Item = KeyedLeaf<'a>>>(parts: impl IntoIterat
     }
 }
 
+/// The same of a DEPLOY transaction that succeeded, which may change definitions and whole tables without a leaf:
+/// `H("chainify/tx-deploy/1" ‖ tx_effects ‖ state root as it left it)`.
+pub fn deploy_effects(tx_effects: &Hash, state_root: &Hash) -> Hash {
+    sha256(&[b"chainify/tx-deploy/1", tx_effects, state_root])
+}
+
 /// What each of a block's transactions did, for telling organisations whose effects differ which transaction it is.
 ///
 /// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(its leaves, in the order of the block's leaves))`. `changes` and

@@ -18,7 +18,9 @@ mod uuid;
 pub mod value;
 
 pub use decode::{decode_row, decode_value, RangeValue, Value, VALUE_DEPTH_MAX};
-pub use effects::{effects_root, leaf, merged_root, sort_changes, transaction_effects, Change, Effects, KeyedLeaf, Op};
+pub use effects::{
+    deploy_effects, effects_root, leaf, merged_root, sort_changes, transaction_effects, Change, Effects, KeyedLeaf, Op,
+};
 pub use error::{DecodeError, ValueError};
 pub use json::JSON_DEPTH_MAX;
 pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};

@@ -187,3 +187,20 @@ fn quoted_end(b: &[u8], mut at: usize, escapes: bool) -> usize {
     }
     b.len()
 }
+
+/// Names of functions that a text calls without a schema or in `pg_catalog`, as far as words followed by a parenthesis are such.
+pub fn called_names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut before = String::new();
+    for (start, end, literal) in tokens(text) {
+        let word = text[start..end].to_lowercase();
+        let qualified = text[..start].trim_end().ends_with('.');
+        let called = text[end..].trim_start().starts_with('(');
+        let ours = !qualified || before == "pg_catalog";
+        if called && ours && !literal && !names.contains(&word) {
+            names.push(word.clone());
+        }
+        before = word;
+    }
+    names
+}

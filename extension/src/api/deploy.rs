@@ -5,13 +5,16 @@
 //! to follow in the ledger's own tables (history, checkpoint, triggers, columns) is done by `chainify_ledger.follow`
 //! (extension/sql/36_deploy.sql) with the rights of the extension's owner, which calls nothing that a client wrote.
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
+use chainify_codec::{deploy_effects, Hash};
 use pgrx::pg_sys::Oid;
 
+use super::deploy_checks;
 use super::deploy_rules::{refusal, STATEMENTS_MAX};
 use super::session::{self, Mode};
 use super::transaction::Outcome;
-use super::{attach, determinism, tables};
+use super::{attach, determinism, seal, sequences, tables};
 use crate::pg::catalog;
 use crate::pg::ddl::{parse_definitions, Address, Definition, Kind};
 use crate::pg::error::{attempt, PgError};
@@ -31,6 +34,29 @@ thread_local! {
     static MADE: RefCell<Vec<Address>> = const { RefCell::new(Vec::new()) };
     /// The statement itself has begun: further ones come from functions that it calls.
     static STARTED: Cell<bool> = const { Cell::new(false) };
+    /// The state root that each DEPLOY transaction of the block left, when it last ran.
+    static STATES: RefCell<BTreeMap<u32, Hash>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Begins a block: no DEPLOY transaction ran.
+pub fn start() {
+    STATES.take();
+}
+
+/// `tx_effects` of a block's transactions, those of DEPLOY transactions with the state they left (spec/formats.md).
+pub fn with_states(mut effects: Vec<Hash>, succeeded: &[bool]) -> Vec<Hash> {
+    STATES.with_borrow(|states| {
+        for (at, own) in effects
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| succeeded[*at])
+        {
+            if let Some(root) = states.get(&(at as u32)) {
+                *own = deploy_effects(own, root);
+            }
+        }
+    });
+    effects
 }
 
 /// Whether the statement to be run had begun already (guard.rs).
@@ -48,6 +74,13 @@ pub struct At {
 /// Runs a DEPLOY transaction's text: `ATTACH TABLE …`, `DETACH TABLE …` or SQL statements. Returns the number of tables or
 /// statements. The caller's subtransaction undoes all of it when one fails.
 pub fn run(role: Role, sql: &str, at: At) -> Outcome {
+    let count = run_text(role, sql, at)?;
+    let root = attempt(seal::current_state_root)?;
+    STATES.with_borrow_mut(|states| states.insert(at.tx, root));
+    Ok(count)
+}
+
+fn run_text(role: Role, sql: &str, at: At) -> Outcome {
     if attach::is_command(sql) {
         return attach::deploy(sql, at);
     }
@@ -89,19 +122,31 @@ fn with_reason(mut error: PgError) -> PgError {
 
 fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     let targets = role.run(|| definition.targets())?;
-    let mut targets: Vec<Address> = targets.into_iter().map(whole).collect();
+    let targets: Vec<Address> = targets.into_iter().map(whole).collect();
     for target in &targets {
         check_under_ledger(*target)?;
     }
+    deploy_checks::before(role, definition)?;
+    let columns = deploy_checks::columns_of(&targets);
     MADE.take();
     STARTED.set(false);
     role.run(|| session::with(Mode::Deploy, || definition.run()))?;
     let made = MADE.take();
-    targets.retain(|target| !made.contains(target));
     if definition.kind == Kind::Comment {
         return Ok(()); // decides nothing
     }
-    follow(definition, &made, &targets, at)
+    let altered: Vec<Address> = targets
+        .iter()
+        .copied()
+        .filter(|t| !made.contains(t))
+        .collect();
+    follow(definition, &made, &altered, at)?;
+    let checked: Vec<Address> = made
+        .iter()
+        .copied()
+        .filter(|m| !targets.contains(m))
+        .collect();
+    attempt(|| deploy_checks::after(&checked, &targets, &columns))?
 }
 
 /// The object as the ledger knows it: of an index, a constraint, a policy its table.
@@ -117,7 +162,10 @@ fn whole(part: Address) -> Address {
 
 /// Only what every organisation has the same can be changed in every organisation.
 fn check_under_ledger(target: Address) -> Result<(), PgError> {
-    if target.class == catalog::RELATIONS && tables::owner(target.object).is_some() {
+    let relation = target.class == catalog::RELATIONS;
+    if relation
+        && (tables::owner(target.object).is_some() || sequences::name_of(target.object).is_some())
+    {
         return Ok(());
     }
     let mut known = false;

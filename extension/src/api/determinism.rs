@@ -44,7 +44,7 @@ impl Finding {
         }
     }
 
-    fn error(self) -> PgError {
+    pub fn error(self) -> PgError {
         PgError::new(b"CH006", format!("{} is not deterministic", self.construct))
             .detail(self.reason)
             .hint(self.rewrite)

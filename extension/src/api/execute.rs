@@ -5,7 +5,7 @@ use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 use super::part::{self, Company, Finished};
 use super::seal::{self, Ran};
 use super::session::{self, Mode};
-use super::{commit, conflict, effects, half, parallel, team};
+use super::{commit, conflict, deploy, effects, half, parallel, team};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -187,6 +187,7 @@ fn run(request: &Request) -> Ran {
 
 fn alone(request: &Request) -> Ran {
     effects::start();
+    deploy::start();
     let positions: Vec<usize> = (0..request.transactions.len()).collect();
     let outcomes = part::run(request, &positions, Company::Alone);
     let Finished {

@@ -2,7 +2,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
-use super::{deploy, determinism, effects, sequences, tables};
+use super::{deploy, determinism, effects, guard_definitions, sequences, tables};
 use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::relation::{ColumnDef, Lock, Relation};
@@ -99,6 +99,9 @@ fn utility(statement: &Utility) {
                 refuse_type_change(Oid::from(PG_CLASS), relation);
             }
             statement.locks.iter().for_each(|r| refuse_lock(*r));
+            if let Some(rights) = &statement.rights {
+                guard_definitions::refuse_rights(rights);
+            }
         }
         _ => (),
     }
@@ -142,7 +145,7 @@ fn refuse_type_change(class: Oid, object: Oid) {
 /// A schema's name is part of its tables' names.
 fn refuse_schema_change(schema: Oid) {
     let name = catalog::schema_name(schema).unwrap_or_default();
-    refuse_ddl(OWN_SCHEMAS.contains(&name.as_str()).then_some(name));
+    refuse_own(OWN_SCHEMAS.contains(&name.as_str()).then_some(name));
     for (relation, table) in tables::all() {
         refuse_ddl((catalog::schema_of(relation) == schema).then(|| table.name.clone()));
     }
@@ -188,9 +191,10 @@ fn outside(event: Ddl) {
     if event.class == Oid::from(PG_CLASS) {
         refuse_ddl(sequences::name_of(event.object));
     }
+    guard_definitions::refuse_change(event.class, event.object);
     if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
         let own = OWN_SCHEMAS.contains(&schema.as_str());
-        refuse_ddl(own.then(|| format!("{schema}.{}", catalog::display_name(table))));
+        refuse_own(own.then(|| format!("{schema}.{}", catalog::display_name(table))));
         refuse_ddl(tables::owner(table).map(|t| t.name.clone()));
     }
 }
@@ -199,7 +203,16 @@ fn refuse_ddl(table: Option<String>) {
     if let Some(table) = table {
         on_the_ledger(&table)
             .detail("Its definition is agreed between the organisations.")
-            .hint("Take the table off the ledger with SELECT chainify.detach('...'), change it in every organisation, attach it again.")
+            .hint("Submit the statement with SELECT chainify.deploy('...'); what that does not take, change in every organisation between chainify.detach('...') and chainify.attach('...').")
+            .raise();
+    }
+}
+
+/// What the extension keeps for itself.
+fn refuse_own(object: Option<String>) {
+    if let Some(object) = object {
+        PgError::new(b"CH003", format!("\"{object}\" belongs to the ledger"))
+            .detail("Only the ledger changes what it keeps.")
             .raise();
     }
 }

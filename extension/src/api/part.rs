@@ -8,6 +8,7 @@ use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, Keye
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
 use pgrx::pg_sys::Oid;
 
+use super::deploy;
 use super::effects::{self, Effects, Recorded};
 use super::execute::Request;
 use super::groups;
@@ -162,7 +163,10 @@ pub fn finish(request: &Request, positions: &[usize], outcomes: &[Outcome]) -> F
         };
         Finished {
             report,
-            transaction_effects: apart.then(|| transaction_effects(&changes, &order, &succeeded())),
+            transaction_effects: apart.then(|| {
+                let effects = transaction_effects(&changes, &order, &succeeded());
+                deploy::with_states(effects, &succeeded())
+            }),
         }
     })
 }

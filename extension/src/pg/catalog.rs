@@ -110,9 +110,15 @@ const PG_INHERITS: u32 = 2611;
 const PG_TYPE: (u32, u32) = (1247, 2703);
 const PG_CONSTRAINT: (u32, u32) = (2606, 2667);
 const TYPBASETYPE: i16 = 26;
+const PG_PROC_OID_INDEX: u32 = 2690;
+const PRONAMESPACE: i16 = 3;
 const CONTYPID: i16 = 9;
 /// pg_class.
 pub const RELATIONS: pg_sys::Oid = pg_sys::Oid::from_u32(1259);
+/// pg_proc.
+pub const FUNCTIONS: pg_sys::Oid = pg_sys::Oid::from_u32(1255);
+/// pg_type.
+pub const TYPES: pg_sys::Oid = pg_sys::Oid::from_u32(PG_TYPE.0);
 /// pg_namespace.
 pub const SCHEMAS: pg_sys::Oid = pg_sys::Oid::from_u32(2615);
 
@@ -136,6 +142,16 @@ pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid,
 pub fn schema_of(relation: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a catalog look-up; invalid for a relation that is gone.
     unsafe { pg_sys::get_rel_namespace(relation) }
+}
+
+/// The schema of a relation or function; None for other objects and those that are gone.
+pub fn schema_of_object(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    let schema = match class {
+        RELATIONS => schema_of(object),
+        FUNCTIONS => catalog_oid(FUNCTIONS.to_u32(), PG_PROC_OID_INDEX, object, PRONAMESPACE)?,
+        _ => return None,
+    };
+    (schema != pg_sys::InvalidOid).then_some(schema)
 }
 
 /// Name of a schema; None when there is none.

@@ -7,7 +7,10 @@ use std::ptr::NonNull;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
-use super::error::{catch_c, PgError};
+use super::ddl_kinds::{alteration, commented, dropped, granted, moved, owned, renamed};
+use super::error::{catch_c, OrRaise, PgError};
+use super::inspect::inspect_expression;
+use super::level::Level;
 use super::spi::Plan;
 use super::statement::{nodes, own_text, parse};
 
@@ -106,6 +109,8 @@ pub struct Definition<'s> {
     pub clauses: Vec<Clause>,
     /// Names of roles that a GRANT, REVOKE, OWNER TO or policy is about, without PUBLIC.
     pub roles: Vec<String>,
+    /// PUBLIC is among them.
+    pub public: bool,
     statement: NonNull<pg_sys::Node>,
 }
 
@@ -117,6 +122,7 @@ pub struct Address {
 }
 
 const PG_CLASS: u32 = 1259;
+const PG_PROC: u32 = 1255;
 const PG_TYPE: u32 = 1247;
 
 /// The statements of a text. Errors: those of the parser.
@@ -133,10 +139,19 @@ impl<'s> Definition<'s> {
     /// # Safety
     /// `raw` must come from the parser.
     unsafe fn read(text: &'s str, raw: &NonNull<pg_sys::RawStmt>) -> Self {
-        // SAFETY: a RawStmt holds a statement; command tags are static strings.
+        // SAFETY: a RawStmt holds a statement.
         unsafe {
             let statement =
                 NonNull::new(raw.as_ref().stmt).expect("the parser makes no empty statement");
+            Self::of(text, statement)
+        }
+    }
+
+    /// # Safety
+    /// `statement` must be a statement from the parser, not analysed or run yet.
+    unsafe fn of(text: &'s str, statement: NonNull<pg_sys::Node>) -> Self {
+        // SAFETY: by the caller's promise; command tags are static strings.
+        unsafe {
             let tag = pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(statement.as_ptr()));
             let mut definition = Definition {
                 text,
@@ -144,6 +159,7 @@ impl<'s> Definition<'s> {
                 kind: Kind::Other,
                 clauses: Vec::new(),
                 roles: Vec::new(),
+                public: false,
                 statement,
             };
             definition.kind = definition.describe();
@@ -407,9 +423,38 @@ impl<'s> Definition<'s> {
                 Some(role) if role.roletype == ROLESPEC_CSTRING => {
                     self.roles.extend(text(role.rolename))
                 }
-                Some(role) => self.has(Clause::RoleOfSession, role.roletype != ROLESPEC_PUBLIC),
+                Some(role) if role.roletype == ROLESPEC_PUBLIC => self.public = true,
+                Some(role) => {
+                    self.has(Clause::RoleOfSession, true);
+                    self.roles.extend(text(pg_sys::get_rolespec_name(role)));
+                }
                 None => {}
             }
+        }
+    }
+
+    /// What ALTER COLUMN TYPE … USING computes from the rows, as queries; before it runs. Errors: those of analysis.
+    pub fn conversions(&self) -> Result<Vec<Level>, PgError> {
+        // SAFETY: the tags say which structures follow.
+        unsafe {
+            if self.statement.as_ref().type_ != T_AlterTableStmt {
+                return Ok(Vec::new());
+            }
+            let s = self.at::<pg_sys::AlterTableStmt>();
+            let mut levels = Vec::new();
+            for command in nodes(s.cmds) {
+                let command = command.cast::<pg_sys::AlterTableCmd>().as_ref();
+                let Some(def) = NonNull::new(command.def) else {
+                    continue;
+                };
+                if command.subtype == pg_sys::AlterTableType::AT_AlterColumnType {
+                    let expression = def.cast::<pg_sys::ColumnDef>().as_ref().raw_default;
+                    if !expression.is_null() {
+                        levels.extend(inspect_expression(expression, s.relation)?);
+                    }
+                }
+            }
+            Ok(levels)
         }
     }
 
@@ -453,7 +498,9 @@ impl<'s> Definition<'s> {
                 T_GrantStmt => {
                     let s = self.at::<pg_sys::GrantStmt>();
                     let of = |object: NonNull<pg_sys::Node>| match s.objtype {
-                        pg_sys::ObjectType::OBJECT_TABLE => relation(object.cast().as_ptr()),
+                        pg_sys::ObjectType::OBJECT_TABLE | pg_sys::ObjectType::OBJECT_SEQUENCE => {
+                            relation(object.cast().as_ptr())
+                        }
                         pg_sys::ObjectType::OBJECT_TYPE | pg_sys::ObjectType::OBJECT_DOMAIN => {
                             type_named(object.cast().as_ptr())
                         }
@@ -463,6 +510,58 @@ impl<'s> Definition<'s> {
                 }
                 _ => Ok(Vec::new()),
             }
+        }
+    }
+}
+
+/// Whose rights a GRANT or REVOKE changes, and on what.
+pub struct Rights {
+    pub roles: Vec<String>,
+    pub public: bool,
+    pub objects: Vec<Address>,
+    /// Of ALL … IN SCHEMA, with the catalog of the objects meant.
+    pub schemas: Vec<pg_sys::Oid>,
+    pub class: pg_sys::Oid,
+}
+
+impl Rights {
+    /// None for any other statement, and for kinds of objects that no DEPLOY transaction makes. Raises what looking the
+    /// objects up raises.
+    ///
+    /// # Safety
+    /// `node` must be a utility statement about to run.
+    pub(super) unsafe fn of(node: *mut pg_sys::Node) -> Option<Rights> {
+        use pg_sys::GrantTargetType::{ACL_TARGET_ALL_IN_SCHEMA, ACL_TARGET_OBJECT};
+        let statement = NonNull::new(node)?;
+        // SAFETY: the tag says which structure follows; ALL … IN SCHEMA lists names of schemas.
+        unsafe {
+            if statement.as_ref().type_ != T_GrantStmt {
+                return None;
+            }
+            let grant = statement.cast::<pg_sys::GrantStmt>().as_ref();
+            let definition = Definition::of("", statement);
+            let mut rights = Rights {
+                roles: definition.roles.clone(),
+                public: definition.public,
+                objects: Vec::new(),
+                schemas: Vec::new(),
+                class: match grant.objtype {
+                    pg_sys::ObjectType::OBJECT_TABLE | pg_sys::ObjectType::OBJECT_SEQUENCE => {
+                        PG_CLASS.into()
+                    }
+                    _ => PG_PROC.into(),
+                },
+            };
+            if grant.targtype == ACL_TARGET_ALL_IN_SCHEMA {
+                let schema = |name: NonNull<pg_sys::Node>| {
+                    address(pg_sys::ObjectType::OBJECT_SCHEMA, name.as_ptr())
+                };
+                let found: Result<Vec<_>, _> = nodes(grant.objects).map(schema).collect();
+                rights.schemas = found.or_raise().iter().map(|a| a.object).collect();
+            } else if grant.targtype == ACL_TARGET_OBJECT && granted(grant.objtype) {
+                rights.objects = definition.targets().or_raise();
+            }
+            Some(rights)
         }
     }
 }
@@ -565,97 +664,4 @@ unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<String> {
 unsafe fn text(s: *const c_char) -> Option<String> {
     // SAFETY: by the caller's promise.
     (!s.is_null()).then(|| unsafe { CStr::from_ptr(s) }.to_string_lossy().into_owned())
-}
-
-#[expect(non_upper_case_globals, reason = "PostgreSQL's own names")]
-/// How a part of ALTER TABLE is called, and whether it is one that the ledger follows.
-fn alteration(part: pg_sys::AlterTableType::Type) -> (&'static str, bool) {
-    use pg_sys::AlterTableType::*;
-    match part {
-        AT_AddColumn => ("ADD COLUMN", true),
-        AT_DropColumn => ("DROP COLUMN", true),
-        AT_AlterColumnType => ("ALTER COLUMN TYPE", true),
-        AT_ColumnDefault => ("SET DEFAULT", true),
-        AT_SetNotNull => ("SET NOT NULL", true),
-        AT_DropNotNull => ("DROP NOT NULL", true),
-        AT_AddConstraint => ("ADD CONSTRAINT", true),
-        AT_DropConstraint => ("DROP CONSTRAINT", true),
-        AT_ValidateConstraint => ("VALIDATE CONSTRAINT", true),
-        AT_ChangeOwner => ("OWNER TO", true),
-        AT_EnableRowSecurity => ("ENABLE ROW LEVEL SECURITY", true),
-        AT_DisableRowSecurity => ("DISABLE ROW LEVEL SECURITY", true),
-        AT_ForceRowSecurity => ("FORCE ROW LEVEL SECURITY", true),
-        AT_NoForceRowSecurity => ("NO FORCE ROW LEVEL SECURITY", true),
-        AT_SetLogged | AT_SetUnLogged => ("SET UNLOGGED", false),
-        AT_SetTableSpace => ("SET TABLESPACE", false),
-        AT_SetAccessMethod => ("SET ACCESS METHOD", false),
-        AT_AddInherit | AT_DropInherit => ("INHERIT", false),
-        AT_AttachPartition => ("ATTACH PARTITION", false),
-        AT_DetachPartition | AT_DetachPartitionFinalize => ("DETACH PARTITION", false),
-        AT_AddIdentity | AT_SetIdentity | AT_DropIdentity => ("IDENTITY", false),
-        AT_DropExpression => ("DROP EXPRESSION", false),
-        AT_AlterConstraint => ("ALTER CONSTRAINT", false),
-        AT_EnableTrig | AT_EnableAlwaysTrig | AT_EnableReplicaTrig | AT_EnableTrigAll
-        | AT_EnableTrigUser => ("ENABLE TRIGGER", false),
-        AT_DisableTrig | AT_DisableTrigAll | AT_DisableTrigUser => ("DISABLE TRIGGER", false),
-        AT_SetStorage => ("SET STORAGE", false),
-        AT_SetCompression => ("SET COMPRESSION", false),
-        AT_SetRelOptions | AT_ResetRelOptions => ("SET (…)", false),
-        AT_ReplicaIdentity => ("REPLICA IDENTITY", false),
-        _ => ("", false),
-    }
-}
-
-fn renamed(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    matches!(
-        kind,
-        OBJECT_TABLE
-            | OBJECT_VIEW
-            | OBJECT_INDEX
-            | OBJECT_TABCONSTRAINT
-            | OBJECT_POLICY
-            | OBJECT_FUNCTION
-            | OBJECT_PROCEDURE
-            | OBJECT_ROUTINE
-    )
-}
-
-fn moved(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    matches!(
-        kind,
-        OBJECT_TABLE | OBJECT_VIEW | OBJECT_FUNCTION | OBJECT_PROCEDURE | OBJECT_ROUTINE
-    )
-}
-
-fn owned(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    matches!(
-        kind,
-        OBJECT_FUNCTION
-            | OBJECT_PROCEDURE
-            | OBJECT_ROUTINE
-            | OBJECT_SCHEMA
-            | OBJECT_TYPE
-            | OBJECT_DOMAIN
-    )
-}
-
-fn dropped(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    owned(kind)
-        || matches!(
-            kind,
-            OBJECT_TABLE | OBJECT_VIEW | OBJECT_INDEX | OBJECT_POLICY
-        )
-}
-
-fn granted(kind: pg_sys::ObjectType::Type) -> bool {
-    owned(kind) || kind == pg_sys::ObjectType::OBJECT_TABLE
-}
-
-fn commented(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    dropped(kind) || matches!(kind, OBJECT_COLUMN | OBJECT_TABCONSTRAINT)
 }

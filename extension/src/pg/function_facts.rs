@@ -88,6 +88,11 @@ pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
     }
 }
 
+/// A function by its oid; raises 42883 when there is none.
+pub fn facts(oid: pg_sys::Oid) -> Rc<Function> {
+    function(oid)
+}
+
 /// Whether a function is written in SQL.
 pub(super) fn is_sql(oid: pg_sys::Oid) -> bool {
     // SAFETY: as above; an unknown oid has no row.

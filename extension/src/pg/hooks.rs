@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
+use super::ddl::Rights;
 use super::error::enter;
 
 /// How a statement uses a relation.
@@ -50,6 +51,8 @@ pub struct Utility<'a> {
     pub alters: Option<pg_sys::Oid>,
     /// Of LOCK in a mode that keeps writers out: the tables and views named.
     pub locks: Vec<pg_sys::Oid>,
+    /// Of GRANT and REVOKE.
+    pub rights: Option<Rights>,
 }
 
 /// What the extension wants to see. Callbacks raise to refuse.
@@ -195,6 +198,7 @@ unsafe extern "C-unwind" fn on_utility(
                         && (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
                     alters: altered_table(node),
                     locks: locked_tables(node),
+                    rights: Rights::of(node),
                 });
                 if (*node).type_ == pg_sys::NodeTag::T_CallStmt {
                     replaced = super::planning::check_call(statement);

@@ -1,4 +1,5 @@
 //! Statements analysed but never run, for their author.
+use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 
 use chainify_sched::template::Template;
@@ -102,4 +103,112 @@ unsafe fn template_or_everything(rewritten: *mut pg_sys::List, parameters: usize
         found.widen("it is no query");
     }
     found
+}
+
+/// The query `SELECT expression FROM relation`, analysed and rewritten.
+///
+/// # Safety
+/// Both must be as the parser left them; they are copied.
+pub(super) unsafe fn inspect_expression(
+    expression: *mut pg_sys::Node,
+    relation: *mut pg_sys::RangeVar,
+) -> Result<Vec<Level>, PgError> {
+    // SAFETY: nodes made here have the size and tag of their structures; the analyser scribbles on copies alone.
+    unsafe {
+        let rewritten = catch_c(|| {
+            let target = node::<pg_sys::ResTarget>(pg_sys::NodeTag::T_ResTarget);
+            (*target).val = copied(expression.cast()).cast();
+            let select = node::<pg_sys::SelectStmt>(pg_sys::NodeTag::T_SelectStmt);
+            (*select).targetList = lappend(std::ptr::null_mut(), target.cast());
+            (*select).fromClause = lappend(std::ptr::null_mut(), copied(relation.cast()));
+            let raw = node::<pg_sys::RawStmt>(pg_sys::NodeTag::T_RawStmt);
+            (*raw).stmt = select.cast();
+            let (mut types, mut count) = (std::ptr::null_mut(), 0);
+            let none = std::ptr::null_mut();
+            let query = raw_analysis(raw, c"".as_ptr(), &raw mut types, &raw mut count, none);
+            pg_rewrite_query(query)
+        })?;
+        let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
+        Ok(queries.into_iter().map(|q| describe(q)).collect())
+    }
+}
+
+use raw::parse_analyze_varparams as raw_analysis;
+
+extern "C-unwind" {
+    fn palloc0(size: usize) -> *mut c_void;
+    fn lappend(list: *mut pg_sys::List, datum: *mut c_void) -> *mut pg_sys::List;
+    #[link_name = "copyObjectImpl"]
+    fn copied(node: *const c_void) -> *mut c_void;
+    fn prepare_sql_fn_parse_info(
+        procedure: pg_sys::HeapTuple,
+        call: *mut pg_sys::Node,
+        collation: pg_sys::Oid,
+    ) -> *mut c_void;
+    fn sql_fn_parser_setup(state: *mut pg_sys::ParseState, info: *mut c_void);
+    fn parse_analyze_withcb(
+        statement: *mut pg_sys::RawStmt,
+        text: *const c_char,
+        setup: unsafe extern "C-unwind" fn(*mut pg_sys::ParseState, *mut c_void),
+        argument: *mut c_void,
+        environment: *mut pg_sys::QueryEnvironment,
+    ) -> *mut pg_sys::Query;
+}
+
+/// # Safety
+/// `T` must be the structure of nodes tagged `tag`.
+unsafe fn node<T>(tag: pg_sys::NodeTag) -> *mut T {
+    // SAFETY: zeroed memory of the structure's size; every node begins with its tag.
+    unsafe {
+        let node = palloc0(std::mem::size_of::<T>());
+        (*node.cast::<pg_sys::Node>()).type_ = tag;
+        node.cast()
+    }
+}
+
+/// The statements of a function written in SQL as text, analysed with its parameters and rewritten, or why one is no
+/// statement of a ledger transaction. Empty for a function that is not, or whose parameters have no types yet.
+pub fn inspect_sql_function(
+    function: pg_sys::Oid,
+    body: &str,
+) -> Result<Vec<Result<Vec<Level>, PgError>>, PgError> {
+    let text = c_string(body)?;
+    // SAFETY: the catalog row is held until the parameters are read; statements and text live through the analysis.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(function));
+        if tuple.is_null() {
+            return Ok(Vec::new());
+        }
+        let info =
+            catch_c(|| prepare_sql_fn_parse_info(tuple, std::ptr::null_mut(), pg_sys::InvalidOid));
+        pg_sys::ReleaseSysCache(tuple);
+        let info = info?;
+        let mut inspected = Vec::new();
+        let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
+        for statement in elements::<pg_sys::RawStmt>(list) {
+            if let Err(refused) = check_allowed(statement.as_ref().stmt) {
+                inspected.push(Err(refused));
+                continue;
+            }
+            let rewritten = catch_c(|| {
+                let none = std::ptr::null_mut();
+                let query = parse_analyze_withcb(
+                    statement.as_ptr(),
+                    text.as_ptr(),
+                    sql_fn_parser_setup,
+                    info,
+                    none,
+                );
+                if (*query).commandType == pg_sys::CmdType::CMD_UTILITY {
+                    std::ptr::null_mut()
+                } else {
+                    pg_rewrite_query(query)
+                }
+            })?;
+            let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
+            inspected.push(Ok(queries.into_iter().map(|q| describe(q)).collect()));
+        }
+        Ok(inspected)
+    }
 }

@@ -15,6 +15,7 @@ pub mod constants;
 pub mod crash;
 pub mod cursor;
 pub mod ddl;
+mod ddl_kinds;
 mod direct_call;
 pub mod encode;
 pub mod end_session;

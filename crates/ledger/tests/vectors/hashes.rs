@@ -1,8 +1,8 @@
 //! `merkle.json`, `leaves.json` and `lanes.json`.
 
 use chainify_codec::{
-    definitions, effects_root, leaf, merkle as tree, schema_hash, state_root, table_state, transaction_effects, Change,
-    Hash, Lanes, Op,
+    definitions, deploy_effects, effects_root, leaf, merkle as tree, schema_hash, state_root, table_state,
+    transaction_effects, Change, Hash, Lanes, Op,
 };
 use serde_json::{json, Value as Json};
 use sha2::{Digest, Sha256};
@@ -117,6 +117,12 @@ fn parts_case(input: Json) -> Json {
         hex(&all.finalize()[..16])
     };
     case(input, json!({ "parts": count, "first": part(0), "last": part(count - 1) }))
+}
+
+pub(crate) fn deploys() -> Vec<Json> {
+    let input = json!({ "tx_effects": hex([1; 32]), "state_root": hex([2; 32]) });
+    let effects = deploy_effects(&hash(&input["tx_effects"]), &hash(&input["state_root"]));
+    vec![case(input, json!({ "deploy_effects": hex(effects) }))]
 }
 
 pub(crate) fn tables() -> Vec<Json> {

@@ -87,7 +87,7 @@ fn merkle_vectors() {
 
 #[test]
 fn leaves_vectors() {
-    verify("leaves.json", json!({ "cases": hashes::leaves(), "parts": hashes::parts() }));
+    verify("leaves.json", json!({ "cases": hashes::leaves(), "deploys": hashes::deploys(), "parts": hashes::parts() }));
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! What can be told at deployment of the statements that an object will run: views, functions, defaults, constraints, indexes,
+//! policies. What cannot (dynamic SQL, most of PL/pgSQL) is checked when it runs (invariant X6).
+use pgrx::pg_sys::Oid;
+
+use super::analyze::called_names;
+use super::determinism::check;
+use super::determinism_functions::finding;
+use crate::pg::catalog;
+use crate::pg::ddl::{Address, Definition};
+use crate::pg::error::PgError;
+use crate::pg::function::cell;
+use crate::pg::function_facts::facts;
+use crate::pg::inspect::{inspect, inspect_sql_function};
+use crate::pg::level::Level;
+use crate::pg::role::Role;
+use crate::pg::spi::query;
+
+/// Before the statement runs: the conversions of its ALTER COLUMN TYPE. Errors: CH006.
+pub fn before(role: Role, definition: &Definition) -> Result<(), PgError> {
+    refuse_levels(&role.run(|| definition.conversions())?, false)
+}
+
+/// The highest column number of a table, before a statement adds more.
+pub fn columns_of(targets: &[Address]) -> Vec<i16> {
+    let sql = "SELECT max(attnum) FROM pg_catalog.pg_attribute WHERE attrelid = $1";
+    let count = |target: &Address| {
+        let mut last = None;
+        query(sql, &[cell(target.object)], |row| last = row.get::<i16>(1));
+        last.unwrap_or_default()
+    };
+    targets.iter().map(count).collect()
+}
+
+/// After the statement ran: what it made, and what it altered with the columns that this had before. Errors: CH006, CH004.
+pub fn after(made: &[Address], altered: &[Address], columns: &[i16]) -> Result<(), PgError> {
+    let altered = altered.iter().zip(columns);
+    let all = made.iter().map(|m| (m, i16::MAX));
+    for (object, had) in all.chain(altered.map(|(a, had)| (a, *had))) {
+        match object.class {
+            catalog::RELATIONS => relation(object.object, had)?,
+            catalog::FUNCTIONS => function(object.object)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A query for each expression that a relation's rows are computed or checked with; for a view, itself. A default is computed
+/// for one row, but for all when its column was added (`$2` is the last column there was before).
+const QUERIES: &str = "
+    WITH r AS (SELECT c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
+               FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)
+    SELECT 'SELECT * FROM ' || r.name FROM r WHERE r.relkind = 'v'
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s)', pg_catalog.pg_get_expr(d.adbin, d.adrelid))
+           || CASE WHEN a.attgenerated <> '' OR a.attnum > $2 THEN ' FROM ' || r.name ELSE '' END
+    FROM r JOIN pg_catalog.pg_attrdef d ON d.adrelid = r.oid
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(k.conbin, k.conrelid), r.name)
+    FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'c'
+    UNION ALL
+    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
+    FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid,
+         LATERAL (VALUES (pg_catalog.pg_get_expr(i.indexprs, i.indrelid)), (pg_catalog.pg_get_expr(i.indpred, i.indrelid))) x (e)
+    WHERE e IS NOT NULL
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s) FROM %s', e, r.name)
+    FROM r JOIN pg_catalog.pg_policy p ON p.polrelid = r.oid,
+         LATERAL (VALUES (pg_catalog.pg_get_expr(p.polqual, p.polrelid)), (pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid))) x (e)
+    WHERE e IS NOT NULL
+    ORDER BY 1";
+
+fn relation(table: Oid, had: i16) -> Result<(), PgError> {
+    let mut queries: Vec<String> = Vec::new();
+    // Names in the texts are qualified, whatever `search_path` the functions above print them under.
+    let sql = format!("SELECT q FROM ({QUERIES}) x (q)");
+    query(&sql, &[cell(table), cell(had)], |row| {
+        queries.push(row.must(1))
+    });
+    for text in queries {
+        for statement in inspect(&text, false)? {
+            refuse_levels(&statement.found?.levels, false)?;
+        }
+    }
+    Ok(())
+}
+
+fn function(oid: Oid) -> Result<(), PgError> {
+    let mut found = None;
+    let sql = "SELECT l.lanname::text, p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        WHERE p.oid = $1 AND p.prosqlbody IS NULL
+          AND NOT EXISTS (SELECT FROM pg_catalog.unnest(p.proargtypes::oid[]) a JOIN pg_catalog.pg_type t ON t.oid = a
+                          WHERE t.typtype = 'p')";
+    query(sql, &[cell(oid)], |row| {
+        found = Some((row.must::<String>(1), row.must::<String>(2)))
+    });
+    match found {
+        Some((language, body)) if language == "sql" => {
+            for levels in inspect_sql_function(oid, &body)? {
+                refuse_levels(&levels?, true)?;
+            }
+            Ok(())
+        }
+        Some((_, body)) => plpgsql(&body),
+        None => Ok(()), // polymorphic, or parsed already: checked when it runs
+    }
+}
+
+/// PL/pgSQL is not parsed here: the built-in functions that it names and that nothing makes deterministic.
+fn plpgsql(body: &str) -> Result<(), PgError> {
+    for name in called_names(body) {
+        let mut overloads = Vec::new();
+        let sql = "SELECT oid FROM pg_catalog.pg_proc WHERE proname = $1::text::name AND pronamespace = 'pg_catalog'::regnamespace ORDER BY oid";
+        query(sql, &[cell(name)], |row| overloads.push(row.must::<Oid>(1)));
+        let findings: Vec<_> = overloads.iter().map(|oid| finding(&facts(*oid))).collect();
+        if let (Some(Some(first)), true) = (findings.first(), findings.iter().all(Option::is_some))
+        {
+            return Err(first.clone().error());
+        }
+    }
+    Ok(())
+}
+
+fn refuse_levels(levels: &[Level], in_function: bool) -> Result<(), PgError> {
+    let found = levels
+        .iter()
+        .flat_map(|level| check(level, in_function))
+        .next();
+    found.map_or(Ok(()), |finding| Err(finding.error()))
+}
