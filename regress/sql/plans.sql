@@ -141,3 +141,11 @@ BEGIN
 END
 $$;
 RESET client_min_messages;
+
+-- a minus sign stands elsewhere in another text of the shape, whose plan is another one because a literal that is no parameter differs
+CREATE TABLE signed (id int PRIMARY KEY, span int4range, n int);
+GRANT ALL ON signed TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.signed');
+SELECT ok, sqlstate FROM test.run('INSERT INTO signed VALUES (1, ''[1,5]''::int4range, -3)', 'INSERT INTO signed VALUES (2, ''empty''::int4range, - 32768)',
+    'INSERT INTO signed VALUES (3, ''(,)''::int4range, -1)', 'INSERT INTO signed VALUES (12345678, ''[1000000,2000000]''::int4range, -12345678)');
+SELECT * FROM signed ORDER BY id;

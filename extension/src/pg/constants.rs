@@ -39,14 +39,14 @@ mod raw {
 pub struct Slot {
     /// Its place among the text's literals.
     pub literal: usize,
-    /// Where its minus sign stands, which belongs to the value.
+    /// How many bytes before the literal its minus sign stands, which belongs to the value. The same in every text of the shape.
     pub minus: Option<usize>,
 }
 
 impl Slot {
     /// Where in the text the value begins.
     pub fn at(&self, literals: &[Literal]) -> usize {
-        self.minus.unwrap_or(literals[self.literal].at)
+        literals[self.literal].at - self.minus.unwrap_or(0)
     }
 }
 
@@ -66,7 +66,10 @@ impl Walk<'_> {
             return;
         };
         let (at, minus) = match self.sql.get(at..).and_then(|rest| rest.strip_prefix('-')) {
-            Some(rest) => (self.sql.len() - rest.trim_start().len(), Some(at)),
+            Some(rest) => {
+                let number = self.sql.len() - rest.trim_start().len();
+                (number, Some(number - at))
+            }
             None => (at, None),
         };
         let Ok(literal) = self.literals.binary_search_by_key(&at, |l| l.at) else {
