@@ -112,6 +112,10 @@ BEGIN
     IF found IS NOT NULL THEN
         RETURN found;
     END IF;
+    found := chainify_ledger.crossing_actions(tbl);
+    IF found IS NOT NULL THEN
+        RETURN found;
+    END IF;
     SELECT format('Foreign key "%s" leads %s table "%s", which is not on the ledger; attach them together.', conname,
                   CASE WHEN conrelid = tbl THEN 'to' ELSE 'from' END,
                   CASE WHEN conrelid = tbl THEN confrelid ELSE conrelid END::regclass)

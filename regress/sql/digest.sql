@@ -20,7 +20,7 @@ SELECT * FROM test.run('INSERT INTO parent VALUES (1, ''a''), (2, ''b''), (3, ''
 SELECT * FROM test.run('DELETE FROM parent WHERE id = 1', 'UPDATE parent SET id = 22 WHERE id = 2');
 SELECT * FROM log WHERE _block = 3;
 -- keys that change, swap, and come back; generated columns
-SELECT * FROM test.run('UPDATE gen SET a = a + 10', 'UPDATE gen SET a = a - 10', 'UPDATE gen SET s = DEFAULT WHERE a = 1', 'UPDATE parent SET id = id', 'DELETE FROM gen WHERE a = 1; INSERT INTO gen VALUES (1, 2)');
+SELECT * FROM test.run('UPDATE gen SET a = a + 10 WHERE a = 1 AND b = 2; UPDATE gen SET a = a + 10 WHERE a = 3 AND b = 4', 'UPDATE gen SET a = a - 10 WHERE a = 11 AND b = 2; UPDATE gen SET a = a - 10 WHERE a = 13 AND b = 4', 'UPDATE gen SET s = DEFAULT WHERE a = 1', 'UPDATE parent SET id = id', 'DELETE FROM gen WHERE a = 1; INSERT INTO gen VALUES (1, 2)');
 SELECT * FROM log WHERE _block = 4;
 SELECT test.states_hold();
 -- a row that is as before leaves the state as before

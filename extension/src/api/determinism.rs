@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use pgrx::pg_sys::Oid;
 
+use super::determinism_changes as changes;
 use super::determinism_functions::{self as functions, Verdict};
 use super::policy::{self, Determinism};
 use super::session::{self, Mode};
@@ -37,7 +38,7 @@ impl Finding {
         }
     }
 
-    fn by_order(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
+    pub fn by_order(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
         Finding {
             by_order: true,
             ..Finding::new(construct, reason, rewrite)
@@ -136,6 +137,7 @@ pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
             "Add ORDER BY over the primary key, restrict the query to one row, or aggregate.",
         ));
     }
+    changes::twice(level, &mut found);
     let mut unique = Vec::new();
     for finding in found {
         if !unique.contains(&finding) {
@@ -164,13 +166,14 @@ fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>) {
     for w in &level.windows {
         window(level, w, found);
     }
-    changes(level, found);
+    changes::of_level(level, found);
     for (place, inner) in &level.inner {
         check_level(inner, found, Some(*place));
     }
 }
 
-const ADD_KEY: &str = "Add ORDER BY over the primary key, or over columns that determine the row.";
+pub(super) const ADD_KEY: &str =
+    "Add ORDER BY over the primary key, or over columns that determine the row.";
 
 fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
     let Some(limit) = level.limit else {
@@ -409,31 +412,6 @@ fn drawn(function: &Function) -> Option<Finding> {
             "Restrict the statement to one row, call it from a query with ORDER BY over the primary key, or declare the function STABLE or IMMUTABLE if it is."
         },
     ))
-}
-
-/// What an UPDATE or INSERT leaves to the order of the rows.
-fn changes(level: &Level, found: &mut Vec<Finding>) {
-    let several = |target| !level.determined(std::iter::empty(), &[target]);
-    match (level.command, level.target) {
-        (Command::Update, Some(target)) if several(target) => found.push(Finding::by_order(
-            "UPDATE ... FROM that may match a row twice",
-            "Which match is taken depends on the order in which rows are stored, which differs between organisations.",
-            "Join by equality on a unique key of the other table, use a subquery, or MERGE, which fails on a second match.",
-        )),
-        (Command::Delete, Some(target)) if level.returning && several(target) => found.push(Finding::by_order(
-            "DELETE ... USING ... RETURNING that may match a row twice",
-            "Which match is returned depends on the order in which rows are stored, which differs between organisations.",
-            "Join by equality on a unique key of the other table, or use a subquery.",
-        )),
-        (Command::Insert, _) if level.ignores_conflicts && !level.sources.iter().all(|s| s.one_row || s.ordered) => {
-            found.push(Finding::by_order(
-                "INSERT ... SELECT ... ON CONFLICT DO NOTHING without a total order",
-                "Of two rows that conflict the first one is inserted, and the order in which rows are stored differs between organisations.",
-                ADD_KEY,
-            ))
-        }
-        _ => {}
-    }
 }
 
 fn construct(construct: &Construct) -> Finding {

@@ -13,6 +13,7 @@ pub mod deploy;
 mod deploy_checks;
 mod deploy_rules;
 pub mod determinism;
+mod determinism_changes;
 mod determinism_functions;
 pub mod deviations;
 pub mod digest;

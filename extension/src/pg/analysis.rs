@@ -13,6 +13,7 @@ use super::error::{catch_c, OrRaise};
 use super::function_facts::function;
 use super::level::*;
 
+mod changes;
 mod sources;
 
 pub(super) type NodeAt = NonNull<pg_sys::Node>;
@@ -156,7 +157,7 @@ pub(super) unsafe fn is(node: NodeAt, tag: pg_sys::NodeTag) -> bool {
 ///
 /// # Safety
 /// `node` must be null or part of a query tree.
-unsafe fn columns_of(node: *mut pg_sys::Node, up: i32) -> Vec<Column> {
+pub(super) unsafe fn columns_of(node: *mut pg_sys::Node, up: i32) -> Vec<Column> {
     if node.is_null() {
         return Vec::new();
     }
@@ -210,6 +211,7 @@ impl Reader<'_> {
             self.expressions();
             self.clauses();
             self.windows();
+            self.change();
             self.level.returning = !q.returningList.is_null();
             if let Some(conflict) = q.onConflict.as_ref() {
                 self.level.ignores_conflicts =

@@ -152,11 +152,32 @@ pub struct Limit {
     pub with_ties: bool,
 }
 
+/// What changes do to the rows that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Rows come, none changes or goes.
+    Adds,
+    /// Rows change, none leaves its place in a unique index.
+    KeepsKeys,
+    Any,
+}
+
+/// What a level changes.
+#[derive(Debug)]
+pub struct Change {
+    pub table: u32,
+    pub name: String,
+    pub kind: Kind,
+    /// Rows may take places in a unique index that others, changed by the same level, leave.
+    pub moves_keys: bool,
+}
+
 #[derive(Debug)]
 pub struct Level {
     pub command: Command,
     /// The source that an UPDATE or DELETE changes.
     pub target: Option<u32>,
+    pub change: Option<Change>,
     pub sources: Vec<Source>,
     pub implications: Vec<Implication>,
     pub outputs: Vec<Term>,
@@ -182,6 +203,7 @@ impl Level {
         Level {
             command,
             target: None,
+            change: None,
             sources: Vec::new(),
             implications: Vec::new(),
             outputs: Vec::new(),
