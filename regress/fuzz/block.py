@@ -25,6 +25,8 @@ def with_parameters(r, schema):
 
 
 def transaction(r, schema, nonce):
+    if r.random() < 0.015:
+        return Transaction(statements.definition(r, schema, nonce), "admin", DEPLOY, nonce=nonce)
     role = r.choices(["alice", "bob", "stranger", "nobody", "postgres"], [80, 15, 1, 1, 1])[0]
     if r.random() < 0.15:
         sql, parameters = with_parameters(r, schema)
@@ -35,9 +37,40 @@ def transaction(r, schema, nonce):
     return Transaction(sql, role, nonce=nonce)
 
 
+# Values of keys that seldom meet.
+SPREAD = {
+    "int": lambda r: str(r.randrange(2000)),
+    "bigint": lambda r: str(r.randrange(2000)),
+    "numeric": lambda r: str(r.randrange(2000)),
+    "text": lambda r: f"'t{r.randrange(2000)}'",
+    'text COLLATE "C"': lambda r: f"'c{r.randrange(2000)}'",
+    "uuid": lambda r: f"'00000000-0000-0000-0001-{r.randrange(2000):012}'",
+}
+
+
+def narrow(r, schema, nonce):
+    """One that keeps to a row of its own, so that many of a block can run side by side."""
+    tables = [t for t in schema.tables if all(kind in SPREAD for _, kind in t.keys)]
+    if not tables:
+        return Transaction(statements.insert(r, r.choice(schema.tables)), "alice", nonce=nonce)
+    table = r.choice(tables)
+    values = [SPREAD[kind](r) for _, kind in table.keys]
+    at = " AND ".join(f"{name} = {value}" for name, value in zip(table.key_names(), values))
+    sql = r.choice([
+        f"INSERT INTO {table.name} ({', '.join(table.key_names())}, n) VALUES ({', '.join(values)}, {r.randrange(30, 990)})",
+        f"UPDATE {table.name} SET g = {r.randrange(6)} WHERE {at}", f"DELETE FROM {table.name} WHERE {at}",
+        f"SELECT g FROM {table.name} WHERE {at}", f"INSERT INTO {table.name} ({', '.join(table.key_names())}, n) VALUES"
+        f" ({', '.join(values)}, {r.randrange(30, 990)}) ON CONFLICT DO NOTHING",
+    ])
+    return Transaction(sql, "alice", nonce=nonce)
+
+
 def block(r, schema, nonce):
-    """One to nine transactions, seldom thirty; now and then one of them twice."""
-    count = r.choice([1, 1, 2, 3, 4, 6, 9]) if r.random() < 0.97 else 30
+    """One to nine transactions; now and then enough to run in parts, or one of them twice."""
+    if r.random() < 0.12:
+        wide = r.choice([0, 0, 0, 0.03, 0.3])
+        return [(transaction if r.random() < wide else narrow)(r, schema, nonce + i) for i in range(r.choice([33, 64, 90]))]
+    count = r.choice([1, 1, 2, 3, 4, 6, 9])
     transactions = [transaction(r, schema, nonce + i) for i in range(count)]
     if r.random() < 0.05:
         transactions.append(r.choice(transactions))

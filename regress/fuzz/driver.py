@@ -1,6 +1,7 @@
 """Runs a program on its databases and compares. The properties:
 
-equal      every database answers a block with the same LedgerBlockHash, outcomes, SQLSTATEs and row counts
+equal      every database answers a block with the same LedgerBlockHash, outcomes, SQLSTATEs and row counts, whatever its
+           physical form, settings and number of executor processes
 again      a block executed again after ROLLBACK answers as at first (X2)
 nothing    a block without the transactions that failed has the same hash: they changed nothing (X1)
 verify     ledger, tables and running states verify after any block
@@ -144,6 +145,8 @@ class Run:
         if errors:
             raise Failed("error", "; ".join(errors))
         differ("equal", answers)
+        if self.step == 0 and answers[0].failed(1):
+            raise Failed("error", f"the tables could not be attached: {answers[0].messages}")
         if first:
             differ("again", [first, answers[step.again]])
         self.count(step, answers[0])
@@ -172,9 +175,15 @@ class Run:
         self.statistics["transactions"] += len(step.transactions)
         for state in answer.sqlstates.strip("{}").split(","):
             self.statistics[state] += 1
+        if len(step.transactions) >= 32:
+            parts = "SELECT DISTINCT block FROM chainify_ledger.part JOIN chainify_node.position() ON block = number"
+            self.statistics["in parts"] += sum(len(d.connection.query(parts)) for d in self.databases)
 
     def explain(self, step):
-        pass
+        """In the database that also ran the block without its failures."""
+        if step.without >= 0:
+            database = self.databases[step.without]
+            database.ask("SELECT chainify.explain_block(number) FROM chainify_node.position()")
 
     def move(self, step):
         database = self.databases[step.database]

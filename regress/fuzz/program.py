@@ -63,7 +63,7 @@ def make(seed, databases, blocks, workers=False):
     r = random.Random(seed)
     schema = schemas.make(r)
     shapes = [Shape(number, seed, workers) for number in range(databases)]
-    fill = [statements.fill(r, table) for _ in range(r.choice([0, 4, 10])) for table in schema.tables]
+    fill = [statements.fill(r, table) for _ in range(r.choice([0, 10, 40])) for table in schema.tables]
     program = Program(seed, schema, shapes, fill)
     nonce = 1
     add = program.steps.append
@@ -71,7 +71,11 @@ def make(seed, databases, blocks, workers=False):
     for at in range(blocks):
         nonce += 100
         some = r.randrange(databases)
-        add(Block(block.block(r, schema, nonce), some if r.random() < 0.4 else -1, (some + 1) % databases))
+        transactions = block.block(r, schema, nonce)
+        if len(transactions) >= 32 and r.random() < 0.7:
+            add(Block(transactions))  # a session that has executed the block before would not execute it in parts
+        else:
+            add(Block(transactions, some if r.random() < 0.4 else -1, (some + 1) % databases))
         if r.random() < 0.3:
             moved = r.randrange(1, databases)
             add(Move(moved, shapes[moved].between_blocks(r, r.choice(schema.tables))))
@@ -81,7 +85,7 @@ def make(seed, databases, blocks, workers=False):
         if r.random() < 0.02:
             add(Block([block.deploy("DETACH", schema, nonce + 50)]))
             add(Block([block.deploy("ATTACH", schema, nonce + 51)]))
-        if at % 8 == 7:
+        if at % 14 == 13:
             add(Check())
     add(Check())
     return program

@@ -64,6 +64,8 @@ class Shape:
             late += [f"CREATE UNIQUE INDEX ON {table.name} {unique}" for unique, _ in table.uniques]
             if not self.plain and r.random() < 0.5:
                 late += local_indexes(r, table)
+        if not self.plain:
+            r.shuffle(late)
         return out + late + schema.definitions
 
     def create_table(self, r, table):
@@ -83,10 +85,11 @@ class Shape:
         if self.plain:
             return []
         names = table.key_names() + [n for n, _, rest in table.columns if "GENERATED" not in rest] + [n for n, _ in table.reference_columns()]
+        names += ["s"] if table.sequence else []
         columns = ", ".join(names)
         out = ["SET session_replication_role = replica", f"CREATE TEMP TABLE moved AS SELECT {columns} FROM {table.name}",
                f"DELETE FROM {table.name}",
-               f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM moved ORDER BY md5(moved::text || '{r.random()}')",
+               f"INSERT INTO {table.name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM moved ORDER BY md5(moved::text || '{r.random()}')",
                "DROP TABLE moved", "RESET session_replication_role"]
         if r.random() < 0.5:
             out.append(f"UPDATE {table.name} SET g = g")
@@ -97,6 +100,10 @@ class Shape:
         name = table.name
         simple = {"vacuum": f"VACUUM {name}", "full": f"VACUUM FULL {name}", "freeze": f"VACUUM (FREEZE, ANALYZE) {name}",
                   "analyze": f"ANALYZE {name}", "reindex": f"REINDEX TABLE {name}"}
+        simple |= {"checkpoint": "SELECT chainify_node.checkpoint()", "fold": f"SELECT chainify_node.fold_history({r.choice([1, 20, 10000])})"}
+        if table.sequence:
+            stands = -31 if "INCREMENT -" in table.sequence else 31
+            simple["sequence"] = f"SELECT setval(pg_get_serial_sequence({quoted(name)}, 's'), {stands})"
         kind = r.choice([*simple, "cluster", "statistics", "session", "index"])
         if kind in simple:
             return [simple[kind]]

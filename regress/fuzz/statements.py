@@ -10,7 +10,7 @@ def key_value(r, kind):
 def value(r, name, kind, in_block=True):
     """A value of a column, by its name where the schema gives it a meaning. Outside of a block nothing pins time or session."""
     if name == "n":
-        return str(r.choice([0, 7, 13, 20, 21, 35, r.randrange(60), r.randrange(60)]))
+        return str(r.choice([13, r.randrange(8), r.randrange(8), r.randrange(18, 26), r.randrange(60)]))
     if name == "g":
         return str(r.randrange(6))
     if name == "own":
@@ -31,7 +31,7 @@ def row(r, table, full=False, in_block=True):
         names.append(name)
         values.append(value(r, name, kind, in_block))
     for ref in table.references:
-        given = ["NULL"] * len(ref.columns) if r.random() < 0.5 else key(r, ref.parent)
+        given = ["NULL"] * len(ref.columns) if r.random() < 0.25 else key(r, ref.parent)
         names += ref.columns
         values += given
     return names, values
@@ -213,12 +213,29 @@ def statement(r, schema):
     if at < 0.82:
         return select(r, table, other)
     if at < 0.87 and schema.functions:
-        return f"SELECT {r.choice(schema.functions)}({r.randrange(4)})"
+        name = r.choice(schema.functions)
+        return r.choice([f"SELECT {name}({r.randrange(4)})", f"SELECT {name}({r.randrange(4)})", f"CALL {name}_call({r.randrange(4)}, 1)"])
     if at < 0.91 and schema.views:
         return view(r, *r.choice(schema.views))
     if at < 0.93:
         return f"TRUNCATE {table.name} CASCADE"
     return failing(r, table) if at < 0.97 else refused(r, table)
+
+
+def definition(r, schema, number):
+    """DDL as a DEPLOY transaction has it, of one or two statements; what earlier ones did may make it fail."""
+    table, fresh = r.choice(schema.tables), f"fresh_{r.randrange(3)}"
+    one = [
+        f"ALTER TABLE {table.name} ADD COLUMN x{number} {r.choice(['int', 'int DEFAULT 5', 'text', 'boolean NOT NULL DEFAULT true', 'numeric DEFAULT 1.50'])}",
+        f"ALTER TABLE {table.name} ADD CONSTRAINT c{number} CHECK (g < {r.randrange(4, 40)})", f"ALTER TABLE {table.name} DROP COLUMN gen",
+        f"ALTER TABLE {table.name} ALTER COLUMN n SET DEFAULT {r.randrange(9)}", f"ALTER TABLE {table.name} ALTER COLUMN g TYPE int",
+        f"CREATE INDEX ON {table.name} (n, g)", f"CREATE UNIQUE INDEX ON {table.name} (n, {', '.join(table.key_names())})",
+        f"CREATE TABLE {fresh} (k int PRIMARY KEY, v text)", f"DROP TABLE {fresh}", f"GRANT SELECT ON {table.name} TO bob",
+        f"CREATE FUNCTION fuzz_new{number}() RETURNS int LANGUAGE sql AS 'SELECT {number}'", f"COMMENT ON TABLE {table.name} IS 'x'",
+        f"ALTER TABLE {table.name} RENAME CONSTRAINT c1 TO c2", f"CREATE VIEW fuzz_view{number} AS SELECT n, g FROM {table.name}",
+        "ALTER TYPE fuzz_mood ADD VALUE 'great'", "CREATE TEMP TABLE x (a int)", "SELECT 1",
+    ]
+    return "; ".join(r.sample(one, r.choice([1, 1, 2])))
 
 
 def parts(r, schema):
