@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cometbft/cometbft/consensus"
 	"github.com/cometbft/cometbft/mempool"
 	cometnode "github.com/cometbft/cometbft/node"
+	"github.com/cometbft/cometbft/p2p"
 	"github.com/cometbft/cometbft/proxy"
 	"github.com/cometbft/cometbft/types"
 
@@ -23,8 +25,11 @@ import (
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
 type ordering struct {
-	comet   *cometnode.Node
-	running bool
+	comet      *cometnode.Node
+	running    bool
+	validators int
+	// listened: more than two thirds of the validators have once listened to transactions.
+	listened atomic.Bool
 	// stopping silences CometBFT's log.
 	stopping atomic.Bool
 }
@@ -53,6 +58,7 @@ func (o *ordering) open(n *node) error {
 		default:
 		}
 	})
+	o.validators = len(n.doc.doc.Validators)
 	o.comet, err = cometnode.NewNode(settings, validator, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge)
@@ -109,6 +115,9 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.comet.IsRunning() {
 		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
 	}
+	if !o.othersListen() {
+		return fmt.Errorf("%w: too few validators have started", gateway.ErrFull)
+	}
 	answer := make(chan *abci.ResponseCheckTx, 1)
 	err := o.comet.Mempool().CheckTx(ordered, func(r *abci.ResponseCheckTx) { answer <- r }, mempool.TxInfo{})
 	switch {
@@ -128,6 +137,29 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// gossipHeight is a height from which on CometBFT's mempool surely holds a transaction back until a peer has reached the block before.
+const gossipHeight = 3
+
+// othersListen tells that more than two thirds of the validators, this one included, take in transactions. In a chain's first
+// blocks CometBFT sends one to a peer that is still looking for blocks, which ignores it and is not sent it again: were it the next
+// proposer, it would wait for transactions, and the others for its block.
+func (o *ordering) othersListen() bool {
+	if o.listened.Load() {
+		return true
+	}
+	listening := 1
+	o.comet.Switch().Peers().ForEach(func(peer p2p.Peer) {
+		if state, ok := peer.Get(types.PeerStateKey).(*consensus.PeerState); ok && state.GetHeight() > 0 {
+			listening++
+		}
+	})
+	if o.comet.BlockStore().Height() < gossipHeight && 3*listening <= 2*o.validators {
+		return false
+	}
+	o.listened.Store(true)
+	return true
 }
 
 // Txs implements app.Blocks.

@@ -327,7 +327,8 @@ func TestVectorsOfLeaves(t *testing.T) {
 			Outcomes           []bool
 			TransactionEffects []Hash `json:"transaction_effects"` // checked by crates/codec
 		}
-		Parts []struct {
+		Deploys json.RawMessage // checked by crates/codec
+		Parts   []struct {
 			Name         string
 			Transactions uint32
 			Suspects     []uint32

@@ -136,7 +136,7 @@ func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL,
-		"INSERT INTO items VALUES (2, 'x')", "UPDATE items SET id = public.exhaust(id)"), first.Hash)
+		"INSERT INTO items VALUES (2, 'x')", "UPDATE items SET id = public.exhaust(id) WHERE id = 2"), first.Hash)
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code != "53400" || !strings.HasPrefix(e.Detail, "chainify block 2 tx 1") {
 		t.Fatalf("%v with detail %+v", err, e)
