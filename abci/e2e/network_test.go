@@ -89,6 +89,9 @@ func networkOf(ctx context.Context, t *testing.T, cfg harness.Config) *harness.N
 	}
 	must(t, net.Each((*harness.Organisation).StartNode))
 	must(t, net.Each(func(o *harness.Organisation) error { return o.WaitServing(ctx, readyLimit) }))
+	for _, o := range net.Orderers {
+		must(t, o.WaitServing(ctx, readyLimit))
+	}
 	must(t, smallbank.Attach(ctx, net.Organisations[0]))
 	return net
 }

@@ -127,6 +127,19 @@ func (o *Orderer) Run(ctx context.Context, command string, args ...string) (stri
 	return o.net.account.Run(ctx, o.net.Dir, o.net.chainify, append([]string{command, "--home", o.home()}, args...)...)
 }
 
+// WaitServing waits until the node says that nothing is wrong with it: it votes and orders.
+func (o *Orderer) WaitServing(ctx context.Context, limit time.Duration) error {
+	return Poll(ctx, limit, "node of "+o.Name, func(ctx context.Context) (bool, string, error) {
+		if !o.node.Running() {
+			return false, "", fmt.Errorf("it ended:\n%s", o.node.tail(15))
+		}
+		if _, err := o.Run(ctx, "status"); err != nil {
+			return false, err.Error(), nil
+		}
+		return true, "", nil
+	})
+}
+
 // WaitServing waits until the node of this organisation says that it serves.
 func (o *Organisation) WaitServing(ctx context.Context, limit time.Duration) error {
 	return Poll(ctx, limit, "node of "+o.Name, func(ctx context.Context) (bool, string, error) {
