@@ -111,6 +111,27 @@ func newNetwork(t *testing.T, organisations ...string) []*runner {
 	return newTestnet(t, config.Testnet{Organisations: organisations})
 }
 
+// startAll starts the nodes and waits until each is connected with all others and orders; a client of each is returned.
+func startAll(t *testing.T, nodes []*runner) []*gateway.Client {
+	t.Helper()
+	clients := make([]*gateway.Client, len(nodes))
+	for i, r := range nodes {
+		r.start()
+		clients[i] = r.dial()
+	}
+	for i, c := range clients {
+		want := "serving"
+		if nodes[i].backend == nil {
+			want = "ordering_only"
+		}
+		eventually(t, patience, want+" with all peers", func() bool {
+			s, err := c.Status(context.Background())
+			return err == nil && s.State == want && int(s.Peers) == len(nodes)-1
+		})
+	}
+	return clients
+}
+
 // newTestnet is newNetwork with what is set in n.
 func newTestnet(t *testing.T, n config.Testnet) []*runner {
 	t.Helper()
@@ -268,17 +289,7 @@ func TestFourNodesAgreeAndSurviveOne(t *testing.T) {
 		t.Skip("four nodes take some seconds")
 	}
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
-	clients := make([]*gateway.Client, len(nodes))
-	for i, r := range nodes {
-		r.start()
-		clients[i] = r.dial()
-	}
-	for _, c := range clients {
-		eventually(t, patience, "serving with three peers", func() bool {
-			s, err := c.Status(context.Background())
-			return err == nil && s.State == "serving" && s.Peers == 3
-		})
-	}
+	clients := startAll(t, nodes)
 	var ids [][]byte
 	var mu sync.Mutex
 	var load sync.WaitGroup
@@ -335,20 +346,11 @@ func TestThreeOrganisationsAndAnOrderingOnlyValidatorSurviveOne(t *testing.T) {
 		t.Skip("four nodes take some seconds")
 	}
 	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme", "bolt", "cargo"}, OrderingOnly: []string{"notary"}, Consent: 2})
-	clients := make([]*gateway.Client, len(nodes))
-	for i, r := range nodes {
-		r.start()
-		clients[i] = r.dial()
-	}
-	for i, c := range clients {
-		want := "serving"
-		if i == 3 {
-			want = "ordering_only"
+	clients := startAll(t, nodes)
+	for _, c := range clients {
+		if s := status(t, c); s.Organisations != 3 || s.Consent != 2 {
+			t.Fatalf("status %v, want consent of 2 of 3 organisations", s)
 		}
-		eventually(t, patience, want+" with three peers", func() bool {
-			s, err := c.Status(context.Background())
-			return err == nil && s.State == want && s.Peers == 3 && s.Organisations == 3 && s.Consent == 2
-		})
 	}
 	execute(t, clients[0], "UPDATE t SET x = 1")
 	nodes[2].stop()
@@ -377,17 +379,7 @@ func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
 		t.Skip("four nodes take some seconds")
 	}
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
-	clients := make([]*gateway.Client, len(nodes))
-	for i, r := range nodes {
-		r.start()
-		clients[i] = r.dial()
-	}
-	for _, c := range clients {
-		eventually(t, patience, "serving with three peers", func() bool {
-			s := status(t, c)
-			return s.State == "serving" && s.Peers == 3
-		})
-	}
+	clients := startAll(t, nodes)
 	execute(t, clients[1], "SELECT 1")
 	change := func(sequence uint64, consent uint32, signers ...int) error {
 		s := status(t, clients[0])
@@ -463,18 +455,10 @@ func TestATransactionWithDifferingEffectsIsQuarantinedAlone(t *testing.T) {
 		t.Skip("four nodes take some seconds")
 	}
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
-	clients := make([]*gateway.Client, len(nodes))
-	for i, r := range nodes {
-		if i >= 2 {
-			r.db.Differ("fee()")
-		}
-		r.start()
-		clients[i] = r.dial()
+	for _, r := range nodes[2:] {
+		r.db.Differ("fee()")
 	}
-	eventually(t, patience, "three peers", func() bool {
-		s, err := clients[0].Status(context.Background())
-		return err == nil && s.State == "serving" && s.Peers == 3
-	})
+	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")
 	ids, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"), sql("UPDATE t SET x = fee()"), sql("UPDATE t SET x = 3"))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -110,14 +111,7 @@ block holds it. Anybody may submit; what counts are the signatures.`,
 			if err != nil {
 				return err
 			}
-			client, err := t.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), statusLimit)
-			defer cancel()
-			return client.ChangePolicy(ctx, change)
+			return t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) error { return c.ChangePolicy(ctx, change) })
 		},
 	}
 	t.flags(cmd)

@@ -50,6 +50,22 @@ func (t *target) dial(ctx context.Context) (*gateway.Client, error) {
 	return gateway.Dial(ctx, path)
 }
 
+// ask calls question with a client of the node, for an answer that needs no waiting.
+func (t *target) ask(ctx context.Context, question func(context.Context, *gateway.Client) error) error {
+	client, err := t.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, statusLimit)
+	defer cancel()
+	err = question(ctx, client)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &exitError{exitUnreachable, fmt.Errorf("the node did not answer within %s", statusLimit)}
+	}
+	return err
+}
+
 type submission struct {
 	target
 	role, kind string
@@ -220,17 +236,11 @@ func newStatus() *cobra.Command {
   chainify status --socket /run/chainify/node.sock --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.dial(cmd.Context())
-			if err != nil {
+			var s *wire.StatusResponse
+			err := t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) (err error) {
+				s, err = c.Status(ctx)
 				return err
-			}
-			defer client.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), statusLimit)
-			defer cancel()
-			s, err := client.Status(ctx)
-			if errors.Is(err, context.DeadlineExceeded) {
-				return &exitError{exitUnreachable, fmt.Errorf("the node did not answer within %s", statusLimit)}
-			}
+			})
 			if err != nil {
 				return err
 			}

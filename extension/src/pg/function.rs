@@ -6,12 +6,10 @@ use pgrx::{FromDatum, IntoDatum};
 
 use super::error::PgError;
 
-/// Exports a safe function `fn(&mut Call) -> Answer` as a C function for `AS 'MODULE_PATHNAME', 'name'`.
-///
-/// `sql_function!(chainify_position, pg_finfo_chainify_position, position);`
+/// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one of `$function`.
 #[macro_export]
-macro_rules! sql_function {
-    ($symbol:ident, $finfo:ident, $function:path) => {
+macro_rules! export_v1 {
+    ($symbol:ident, $finfo:ident, $run:path, $function:path) => {
         #[no_mangle]
         pub extern "C" fn $finfo() -> *const pgrx::pg_sys::Pg_finfo_record {
             const V1: pgrx::pg_sys::Pg_finfo_record =
@@ -23,8 +21,18 @@ macro_rules! sql_function {
         pub extern "C-unwind" fn $symbol(
             fcinfo: pgrx::pg_sys::FunctionCallInfo,
         ) -> pgrx::pg_sys::Datum {
-            $crate::pg::function::run(fcinfo, $function)
+            $run(fcinfo, $function)
         }
+    };
+}
+
+/// Exports a safe function `fn(&mut Call) -> Answer` as a C function for `AS 'MODULE_PATHNAME', 'name'`.
+///
+/// `sql_function!(chainify_position, pg_finfo_chainify_position, position);`
+#[macro_export]
+macro_rules! sql_function {
+    ($symbol:ident, $finfo:ident, $function:path) => {
+        $crate::export_v1!($symbol, $finfo, $crate::pg::function::run, $function);
     };
 }
 

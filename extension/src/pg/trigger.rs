@@ -8,19 +8,7 @@ use super::relation::{Scratch, Tuple};
 #[macro_export]
 macro_rules! trigger_function {
     ($symbol:ident, $finfo:ident, $function:path) => {
-        #[no_mangle]
-        pub extern "C" fn $finfo() -> *const pgrx::pg_sys::Pg_finfo_record {
-            const V1: pgrx::pg_sys::Pg_finfo_record =
-                pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
-            &V1
-        }
-
-        #[no_mangle]
-        pub extern "C-unwind" fn $symbol(
-            fcinfo: pgrx::pg_sys::FunctionCallInfo,
-        ) -> pgrx::pg_sys::Datum {
-            $crate::pg::trigger::run(fcinfo, $function)
-        }
+        $crate::export_v1!($symbol, $finfo, $crate::pg::trigger::run, $function);
     };
 }
 
