@@ -6,7 +6,7 @@ CREATE FUNCTION chainify.uuid() RETURNS uuid
 
 -- Runs nothing: it analyses the statements as the caller, under the settings of a block.
 CREATE FUNCTION chainify.analyze(sql text)
-    RETURNS TABLE (statement integer, verdict text, construct text, reason text, rewrite text, normalised text)
+    RETURNS TABLE (statement integer, verdict text, construct text, reason text, rewrite text, normalised text, access text)
     AS 'MODULE_PATHNAME', 'chainify_analyze' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION chainify.analyze FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.analyze TO chainify_client;

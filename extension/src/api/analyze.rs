@@ -6,6 +6,7 @@ use chainify_codec::{transaction_uuid, Hash};
 use super::determinism::{check, Finding};
 use super::policy::{self, Determinism};
 use super::session::{self, Mode};
+use crate::pg::access::show::{show, Shown};
 use crate::pg::block_settings::pinned;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -43,10 +44,11 @@ fn uuid(call: &mut Call) -> Answer {
 /// `chainify.analyze`: one row per finding, or one that says "deterministic", for each statement, under the settings of a block.
 fn analyze(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "sql");
-    let statements = pinned(|| inspect(&sql, false)).or_raise();
+    let statements = pinned(|| inspect(&sql, true)).or_raise();
     call.rows(|row| {
         for (number, statement) in (1i32..).zip(&statements) {
             let normalised = normalise(&statement.text);
+            let access = access_set(statement);
             for (verdict, finding) in verdicts(statement) {
                 let part =
                     |field: fn(&Finding) -> &String| finding.as_ref().map(|f| field(f).clone());
@@ -57,10 +59,23 @@ fn analyze(call: &mut Call) -> Answer {
                     cell::<String>(part(|f| &f.reason)),
                     cell::<String>(part(|f| &f.rewrite)),
                     cell(normalised.clone()),
+                    cell::<String>(access.clone()),
                 ]);
             }
         }
     })
+}
+
+/// What a statement may read and write, a line each as in `chainify.access`.
+fn access_set(statement: &Inspected) -> Option<String> {
+    let template = statement.found.as_ref().ok()?.template.as_ref()?;
+    let line = |s: Shown| match s.target.as_str() {
+        "" => format!("{}: {}", s.access, s.place),
+        "rows" => format!("{} {}: {}", s.access, s.relation, s.place),
+        key => format!("{} {} {key}: {}", s.access, s.relation, s.place),
+    };
+    let lines: Vec<_> = show(template).into_iter().map(line).collect();
+    Some(lines.join("\n"))
 }
 
 fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
