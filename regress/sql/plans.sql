@@ -149,3 +149,13 @@ SELECT ok FROM test.deploy('ATTACH TABLE public.signed');
 SELECT ok, sqlstate FROM test.run('INSERT INTO signed VALUES (1, ''[1,5]''::int4range, -3)', 'INSERT INTO signed VALUES (2, ''empty''::int4range, - 32768)',
     'INSERT INTO signed VALUES (3, ''(,)''::int4range, -1)', 'INSERT INTO signed VALUES (12345678, ''[1000000,2000000]''::int4range, -12345678)');
 SELECT * FROM signed ORDER BY id;
+
+-- plans made in one block serve the next one: what is computed while planning is computed once
+CREATE FUNCTION planned(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'planned'; RETURN i; END $$;
+CREATE FUNCTION uses_plan() RETURNS void LANGUAGE plpgsql AS $$ BEGIN UPDATE signed SET n = planned(7) WHERE id = 1; END $$;
+SET client_min_messages = warning;
+SELECT test.buffer(ARRAY[test.tx('SELECT uses_plan()')]) AS txs, hash AS h1, number + 1 AS n1 FROM chainify_node.position() \gset
+SELECT outcomes, hash AS h2, :n1 + 1 AS n2 FROM chainify_node.execute_block(:n1, 1, 1700000000000000, :'h1', :'txs') \gset
+SELECT outcomes, hash AS h3, :n2 + 1 AS n3 FROM chainify_node.execute_block(:n2, 2, 1700000000000000, :'h2', :'txs') \gset
+SELECT outcomes FROM chainify_node.execute_block(:n3, 3, 1700000000000000, :'h3', :'txs');
+RESET client_min_messages;

@@ -15,7 +15,7 @@ use crate::pg::error::PgError;
 use crate::pg::level::{
     Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window,
 };
-use crate::pg::planning::{self, Watch};
+use crate::pg::planning::{self, Origin, Watch};
 use crate::pg::{catalog, function_facts};
 
 /// Why a statement is refused, and what to write instead.
@@ -83,14 +83,14 @@ fn wanted() -> bool {
     EXECUTES.get()
 }
 
-fn query(level: &Level, outermost: bool) {
+fn query(level: &Level, origin: Origin) {
     let mode = session::mode();
     let client = matches!(mode, Mode::Client { .. } | Mode::Deploy);
-    if !client && outermost {
-        return; // the ledger's own
+    if !client && origin != Origin::Function {
+        return; // the ledger's own, or the session's: no function of a client comes upon their plans
     }
     // While definitions change, PostgreSQL itself asks for rows: those that a new foreign key does not allow.
-    let in_function = !outermost && mode != Mode::Deploy;
+    let in_function = origin != Origin::Submitted && mode != Mode::Deploy;
     let detect = policy::determinism() == Determinism::Detect;
     let mut refused = check(level, in_function).into_iter();
     let Some(first) = refused.find(|finding| !(detect && finding.by_order)) else {

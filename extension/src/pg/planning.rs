@@ -16,12 +16,23 @@ use super::error::enter;
 use super::function_facts::is_sql;
 use super::level::Level;
 
+/// Where a query stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A statement that we run.
+    Submitted,
+    /// A statement that the session was sent, or a part of it: what is planned serves it alone.
+    Session,
+    /// Anything else: a statement inside a function, which may keep its plan for later calls.
+    Function,
+}
+
 /// What the extension wants to see. `query` raises to refuse.
 pub struct Watch {
     /// Asked first, for every query of every session.
     pub wanted: fn() -> bool,
-    /// For every query about to be planned; true: a statement as submitted, not one inside a function.
-    pub query: fn(&Level, bool),
+    /// For every query about to be planned.
+    pub query: fn(&Level, Origin),
 }
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
@@ -66,14 +77,14 @@ pub fn watch(watch: &'static Watch) {
 /// # Safety
 /// `statement` must hold an analysed CALL.
 pub(super) unsafe fn check_call(statement: *mut pg_sys::PlannedStmt) -> *mut pg_sys::PlannedStmt {
-    let outermost = OUTERMOST.replace(false);
+    let origin = origin(std::ptr::null());
     let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
         return std::ptr::null_mut();
     };
     // SAFETY: by the caller's promise; the copy is this function's to change.
     unsafe {
         let own = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
-        (watch.query)(&describe_call((*own).utilityStmt.cast()), outermost);
+        (watch.query)(&describe_call((*own).utilityStmt.cast()), origin);
         own
     }
 }
@@ -111,6 +122,18 @@ pub(super) fn running() {
     OUTERMOST.set(false);
 }
 
+/// Where the query comes from that is planned now, from the text that it is a part of.
+fn origin(text: *const c_char) -> Origin {
+    // SAFETY: reads a variable of the process. The pointers are compared, not followed.
+    let sent = unsafe { (&raw const pg_sys::debug_query_string).read() };
+    match OUTERMOST.replace(false) {
+        true => Origin::Submitted,
+        // A plan that is kept has a copy of its text, and so has a function's.
+        false if !text.is_null() && text == sent => Origin::Session,
+        false => Origin::Function,
+    }
+}
+
 /// Makes every kept plan be made anew when it is used next.
 pub fn forget_plans() {
     // SAFETY: marks plans as invalid; those in use are kept by their users.
@@ -126,11 +149,11 @@ unsafe extern "C-unwind" fn on_plan(
     // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's to change.
     unsafe {
         enter(|| {
-            let outermost = OUTERMOST.replace(false);
+            let origin = origin(text);
             let watch = WATCH.get().filter(|w| (w.wanted)());
             if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
                 complete(query.as_ptr().cast());
-                (watch.query)(&describe(query), outermost);
+                (watch.query)(&describe(query), origin);
             }
         });
         // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
