@@ -12,6 +12,7 @@ mod error;
 mod json;
 mod lanes;
 pub mod merkle;
+mod ranges;
 mod row;
 mod tag;
 mod uuid;
@@ -24,6 +25,7 @@ pub use effects::{
 pub use error::{DecodeError, ValueError};
 pub use json::JSON_DEPTH_MAX;
 pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};
+pub use ranges::{key_range, RangeDigest, RANGE_BITS_MAX};
 pub use row::{row_hash, RowHasher, RowWriter};
 pub use tag::Tag;
 pub use uuid::transaction_uuid;

@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod block_buffer;
+pub mod cells;
 pub mod certificate;
 mod error;
 mod header;

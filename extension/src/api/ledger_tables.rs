@@ -183,14 +183,18 @@ impl LedgerTable {
         self.state_of(client, sees, &sql)
     }
 
-    /// The state that checkpoint and history give for the end of block `number`.
-    pub fn expected_state(&self, client: &SpiClient<'_>, sees: Sees, number: i64) -> State {
+    /// The state of what a query with columns `k` and `v` gives.
+    pub fn state_by(&self, client: &SpiClient<'_>, sees: Sees, rows: &str) -> State {
         let sql = format!(
-            "SELECT chainify_ledger.encoded_row({}, v) FROM ({}) e",
-            self.id,
-            self.expected_rows(number)
+            "SELECT chainify_ledger.encoded_row({}, v) FROM ({rows}) e",
+            self.id
         );
         self.state_of(client, sees, &sql)
+    }
+
+    /// The state that checkpoint and history give for the end of block `number`.
+    pub fn expected_state(&self, client: &SpiClient<'_>, sees: Sees, number: i64) -> State {
+        self.state_by(client, sees, &self.expected_rows(number))
     }
 
     fn state_of(&self, client: &SpiClient<'_>, sees: Sees, sql: &str) -> State {
@@ -214,20 +218,12 @@ impl LedgerTable {
 
     /// Columns `k` (canonical key) and `v` (row of the live table's type): the base overlaid with the last change of each
     /// key up to block `number`, which must not be before the base's.
-    fn expected_rows(&self, number: i64) -> String {
-        let (id, live) = (self.id, self.live_name());
+    pub fn expected_rows(&self, number: i64) -> String {
+        let id = self.id;
         let (history, checkpoint) = (
             self.history.as_deref().unwrap_or_default(),
             self.checkpoint.as_deref().unwrap_or_default(),
         );
-        let row_of = |alias: &str| {
-            let columns: Vec<_> = self
-                .columns
-                .iter()
-                .map(|column| format!("{alias}.{}", column.quoted))
-                .collect();
-            format!("ROW({})::{live}", columns.join(", "))
-        };
         format!(
             "SELECT k, v FROM (
                 SELECT DISTINCT ON (k) k, op, v FROM (
@@ -238,9 +234,40 @@ impl LedgerTable {
                     FROM {history} h WHERE {}) changes
                 ORDER BY k, b DESC, s DESC) last
             WHERE op <> 'D'",
-            row_of("c"),
-            row_of("h"),
+            self.row_of("c"),
+            self.row_of("h"),
             self.after_base(number),
+        )
+    }
+
+    /// A row of the live table's type from one with the same columns.
+    fn row_of(&self, alias: &str) -> String {
+        format!(
+            "ROW({})::{}",
+            self.listed(&format!("{alias}.")),
+            self.live_name()
+        )
+    }
+
+    /// Columns `k` and `v`, as [`LedgerTable::expected_rows`], of the live table.
+    pub fn live_rows(&self) -> String {
+        format!(
+            "SELECT chainify_ledger.encoded_key({}, t) AS k, t AS v FROM {} t",
+            self.id,
+            self.live_name()
+        )
+    }
+
+    /// The same with the rows of `other` instead in these ranges of keys (`chainify_codec::key_range`).
+    pub fn rows_with(&self, other: &str, bits: i32, ranges: &[i32]) -> String {
+        let ranges: Vec<_> = ranges.iter().map(i32::to_string).collect();
+        format!(
+            "SELECT k, v FROM ({}) l WHERE chainify_ledger.key_range(k, {bits}) <> ALL ('{{{}}}')
+            UNION ALL SELECT chainify_ledger.encoded_key({}, o), {} FROM {other} o",
+            self.live_rows(),
+            ranges.join(","),
+            self.id,
+            self.row_of("o"),
         )
     }
 
@@ -304,14 +331,17 @@ impl LedgerTable {
     /// jsonb, the expected and the found row as jsonb, then the canonical key, the partition and place of the found row and
     /// the expected row, for repair.
     pub fn differences(&self, number: i64) -> String {
-        self.differences_between(&self.expected_rows(number), self.live_name())
+        self.differences_to(&self.expected_rows(number))
+    }
+
+    /// The same between rows as [`LedgerTable::expected_rows`] gives them and the table.
+    pub fn differences_to(&self, expected: &str) -> String {
+        self.differences_between(expected, self.live_name())
     }
 
     /// The same between what the table holds now and rows of it kept in another table.
     pub fn differences_from(&self, found: &str) -> String {
-        let (id, live) = (self.id, self.live_name());
-        let now = format!("SELECT chainify_ledger.encoded_key({id}, t) AS k, t AS v FROM {live} t");
-        self.differences_between(&now, found)
+        self.differences_between(&self.live_rows(), found)
     }
 
     fn differences_between(&self, expected: &str, found: &str) -> String {

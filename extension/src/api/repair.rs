@@ -32,10 +32,7 @@ const STAGE: &str = "pg_temp.chainify_repair";
 /// when nothing differed. Cost of rows: for each table two scans of table, base and history since, and two sorts; of the others see
 /// there.
 fn repair(call: &mut Call) -> Answer {
-    let number: i64 = call.required(0, "number");
-    let certified: Vec<u8> = call.required(1, "certified_hash");
-    let deviating: i64 = call.required(2, "deviating_block");
-    let found: Option<Vec<u8>> = call.arg(3);
+    let recovery = Recovery::of(call);
     let step: String = call.required(4, "step");
     let (by, cured_by): (Step, _) = match step.as_str() {
         "rows" => (repair_tables, "repair"),
@@ -45,23 +42,54 @@ fn repair(call: &mut Call) -> Answer {
             .hint("Steps are rows, replay and rebase.")
             .raise(),
     };
-    rows::forget();
-    let mut cured = Vec::new();
-    session::unrecorded(|| {
-        checkpoint::lock_bases();
-        Spi::connect(|client| {
-            check_position(client, number).or_raise();
-            half::take_back(number);
-            if number > 0 {
-                cured = by(client, number, &certified).or_raise();
-                if deviating == number {
-                    cured.extend(checkpoint::drop_false(client, number));
+    recovery.run(call, cured_by, by)
+}
+
+/// What every way of repairing is asked: the position, its certified hash, the block that deviates, the hash it had.
+pub struct Recovery {
+    number: i64,
+    certified: Vec<u8>,
+    deviating: i64,
+    found: Option<Vec<u8>>,
+}
+
+impl Recovery {
+    /// The first four arguments of a call.
+    pub fn of(call: &Call) -> Self {
+        Recovery {
+            number: call.required(0, "number"),
+            certified: call.required(1, "certified_hash"),
+            deviating: call.required(2, "deviating_block"),
+            found: call.arg(3),
+        }
+    }
+
+    /// Repairs by one way and records what differed.
+    pub fn run(
+        self,
+        call: &mut Call,
+        cured_by: &str,
+        by: impl FnOnce(&SpiClient<'_>, i64, &[u8]) -> Result<Vec<Cured>, PgError>,
+    ) -> Answer {
+        let (number, deviating) = (self.number, self.deviating);
+        rows::forget();
+        let mut cured = Vec::new();
+        session::unrecorded(|| {
+            checkpoint::lock_bases();
+            Spi::connect(|client| {
+                check_position(client, number).or_raise();
+                half::take_back(number);
+                if number > 0 {
+                    cured = by(client, number, &self.certified).or_raise();
+                    if deviating == number {
+                        cured.extend(checkpoint::drop_false(client, number));
+                    }
                 }
-            }
+            });
+            deviations::record(&cured, number, deviating, self.found, cured_by);
         });
-        deviations::record(&cured, number, deviating, found, cured_by);
-    });
-    call.rows(|row| cured.iter().for_each(|cured| row(&cured.cells())))
+        call.rows(|row| cured.iter().for_each(|cured| row(&cured.cells())))
+    }
 }
 
 /// One way of repairing: the position, its certified hash.
@@ -133,9 +161,19 @@ pub fn put_right(
     number: i64,
     state: &State,
 ) -> Result<Vec<Cured>, PgError> {
+    put_right_from(client, table, &table.expected_rows(number), state)
+}
+
+/// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), which have to give `state`.
+pub fn put_right_from(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    rows: &str,
+    state: &State,
+) -> Result<Vec<Cured>, PgError> {
     let mut cured = repair_definition(client, table, state)?;
     if !same(table, &table.live_state(client, Sees::Latest), state) {
-        cured.extend(repair_rows(client, table, number));
+        cured.extend(repair_rows(client, table, rows));
         check_live(client, table, state)?;
     }
     Ok(cured)
@@ -271,13 +309,13 @@ fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> 
     ))
 }
 
-fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Vec<Cured> {
+fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, rows: &str) -> Vec<Cured> {
     let owner = Role::owner_of(table.relation);
     spi::connected(|| {
         spi::execute(
             &format!(
                 "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {}",
-                table.differences(number)
+                table.differences_to(rows)
             ),
             &[],
         );

@@ -1,0 +1,76 @@
+//! Ranges of a table's rows by the hashes of their keys, and digests of them: how two databases find the rows in which they
+//! differ without sending all of them.
+//!
+//! A digest is a hint, no proof: who lies about it costs the other a failed attempt. What is taken over has to hash to the
+//! certified state of the table.
+
+use crate::{sha256, Hash};
+
+/// Ranges are told apart by at most so many bits of the keys' hashes.
+pub const RANGE_BITS_MAX: u32 = 24;
+
+/// The range of a row: the first `bits` bits of H(pk), at most [`RANGE_BITS_MAX`].
+pub fn key_range(pk: &[u8], bits: u32) -> u32 {
+    debug_assert!(bits <= RANGE_BITS_MAX);
+    let hash = sha256(&[pk]);
+    let head = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
+    // A shift by the whole width is not defined, and one range has no bits.
+    head.checked_shr(u32::BITS - bits).unwrap_or(0)
+}
+
+/// The rows of one range: how many, and the sum of their row hashes as four u64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeDigest {
+    /// How many.
+    pub rows: u64,
+    sum: [u64; 4],
+}
+
+impl RangeDigest {
+    /// Adds a row; the order of rows does not matter.
+    pub fn add(&mut self, row_hash: &Hash) {
+        self.rows += 1;
+        for (sum, word) in self.sum.iter_mut().zip(row_hash.chunks_exact(8)) {
+            *sum = sum.wrapping_add(u64::from_be_bytes(word.try_into().expect("chunks of eight bytes")));
+        }
+    }
+
+    /// The sum, big endian.
+    pub fn to_bytes(&self) -> Hash {
+        let mut bytes = Hash::default();
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.sum) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longer_ranges_lie_within_shorter_ones() {
+        for key in [&b""[..], b"a", b"key 7"] {
+            assert_eq!(key_range(key, 0), 0);
+            for bits in 1..=RANGE_BITS_MAX {
+                assert_eq!(key_range(key, bits) >> 1, key_range(key, bits - 1));
+            }
+        }
+        // H("abc") begins with ba7816.
+        assert_eq!(key_range(b"abc", 12), 0xba7);
+    }
+
+    #[test]
+    fn a_digest_tells_rows_apart_and_not_their_order() {
+        let digest = |rows: &[&[u8]]| {
+            let mut digest = RangeDigest::default();
+            rows.iter().for_each(|row| digest.add(&sha256(&[row])));
+            digest
+        };
+        assert_eq!(digest(&[b"a", b"b"]), digest(&[b"b", b"a"]));
+        assert_ne!(digest(&[b"a", b"b"]), digest(&[b"a", b"c"]));
+        assert_ne!(digest(&[b"a"]), digest(&[b"a", b"a"]));
+        assert_eq!(digest(&[b"a"]).to_bytes(), sha256(&[b"a"]));
+    }
+}
