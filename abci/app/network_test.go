@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,18 +195,18 @@ func newNetwork(t *testing.T, c *ordertest.Consortium) []*testNode {
 	}
 	genesis.ConsensusParams.ABCI.VoteExtensionsEnableHeight = 1
 	nodes, ports := []*testNode(nil), freePorts(t, len(c.Validators))
-	peers := ""
+	var peers []string
 	for i, v := range c.Validators {
 		key := cmted25519.PrivKey(c.Key(i))
 		genesis.Validators = append(genesis.Validators, cmttypes.GenesisValidator{PubKey: key.PubKey(), Power: v.Power})
-		peers += fmt.Sprintf("%s@127.0.0.1:%d,", p2p.PubKeyToID(key.PubKey()), ports[i])
+		peers = append(peers, fmt.Sprintf("%s@127.0.0.1:%d", p2p.PubKeyToID(key.PubKey()), ports[i]))
 	}
 	if err := genesis.ValidateAndComplete(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range c.Validators {
 		config := fastConfig(filepath.Join(t.TempDir(), fmt.Sprint(i)), ports[i])
-		config.P2P.PersistentPeers = peers[:len(peers)-1]
+		config.P2P.PersistentPeers = strings.Join(peers[:i], ",") // one of two dials, see abci/node/peers.go
 		n := &testNode{
 			effects: newFakeEffects(fmt.Sprintf("o%d", i)), config: config, genesis: genesis,
 			key: cmted25519.PrivKey(c.Key(i)), dbs: map[string]dbm.DB{},

@@ -25,15 +25,18 @@ func (c *Config) Comet(home string) (*comet.Config, error) {
 
 	out.P2P.ListenAddress = "tcp://" + c.Network.Listen
 	out.P2P.ExternalAddress = c.Network.ExternalAddress
-	out.P2P.PersistentPeers = strings.Join(c.Network.Peers, ",")
-	out.P2P.PexReactor = false // organisations name each other; nobody else has a reason to connect
+	var ids []string
+	for _, peer := range c.Network.Peers { // abci/node dials them
+		id, _, _ := strings.Cut(peer, "@")
+		ids = append(ids, id)
+	}
+	out.P2P.UnconditionalPeerIDs = strings.Join(ids, ",") // none is turned away because there are many
+	out.P2P.PexReactor = false                            // organisations name each other; nobody else has a reason to connect
 	out.P2P.AddrBookStrict = c.Network.StrictAddresses
 	out.P2P.AllowDuplicateIP = !c.Network.StrictAddresses
 	out.P2P.FlushThrottleTimeout = time.Duration(c.Network.FlushThrottle)
 	out.P2P.SendRate, out.P2P.RecvRate = c.Network.SendRate, c.Network.RecvRate
 	out.P2P.MaxPacketMsgPayloadSize = 16 << 10 // blocks are megabytes; 1 kB packets cost more than they smooth
-	// A dead organisation's return should be noticed within seconds, not after CometBFT's exponential back-off.
-	out.P2P.PersistentPeersMaxDialPeriod = 2 * time.Second
 
 	out.RPC.ListenAddress = ""
 	if c.Network.RPCListen != "" {

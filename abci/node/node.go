@@ -307,6 +307,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	group.Go(func() error { n.rejoinWhenTold(inner); return nil })
 	err := n.order.start()
 	if err == nil {
+		group.Go(func() error { n.order.peering(n).run(inner); return nil })
 		n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.registry.ChainID(),
 			"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "height", n.height.Load())
 		if n.opt.Ready != nil {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cometbft/cometbft/p2p"
+
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
@@ -50,6 +52,12 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// tail is the last lines.
+func (b *lockedBuffer) tail(lines int) string {
+	all := strings.SplitAfter(b.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
 }
 
 func (r *runner) start() {
@@ -154,6 +162,11 @@ func newTestnet(t *testing.T, n config.Testnet) []*runner {
 			runners[i].backend = func() backend.Backend { return backendtest.Open(db, time.Minute) }
 		}
 		t.Cleanup(runners[i].stop)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("the end of the log of %s:\n%s", filepath.Base(string(h)), runners[i].log.tail(40))
+			}
+		})
 	}
 	return runners
 }
@@ -381,9 +394,10 @@ func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
 	clients := startAll(t, nodes)
 	execute(t, clients[1], "SELECT 1")
+	const ahead = 20 // more than a slow machine orders meanwhile, certificates of earlier blocks included
 	change := func(sequence uint64, consent uint32, signers ...int) error {
 		s := status(t, clients[0])
-		raw := wire.Encode(&wire.PolicyChange{ChainId: "test", Sequence: sequence, Consent: consent, EffectiveHeight: uint64(s.Height) + 3})
+		raw := wire.Encode(&wire.PolicyChange{ChainId: "test", Sequence: sequence, Consent: consent, EffectiveHeight: uint64(s.Height) + ahead})
 		signed := &wire.SignedPolicyChange{Change: raw}
 		for _, i := range signers {
 			key, err := nodes[i].home.GatewayKey()
@@ -675,5 +689,18 @@ func TestConsensusFailureEndsTheNode(t *testing.T) {
 	l.Error("a closed connection")
 	if s := log.String(); strings.Contains(s, "not shown") || !strings.Contains(s, "height=3") || strings.Contains(s, "closed") {
 		t.Errorf("log:\n%s", s)
+	}
+}
+
+// Of two nodes one dials; the other one only when that does not succeed.
+func TestOneOfTwoNodesDials(t *testing.T) {
+	small, great := p2p.ID(strings.Repeat("1", 40)), p2p.ID(strings.Repeat("a", 40))
+	for apart := 1; apart <= otherSideDials; apart++ {
+		if !dials(small, great, apart) || dials(great, small, apart) {
+			t.Errorf("apart at %d looks: the smaller one dials %v, the other one %v", apart, dials(small, great, apart), dials(great, small, apart))
+		}
+	}
+	if !dials(great, small, otherSideDials+1) {
+		t.Error("the one that is not reached never dials")
 	}
 }

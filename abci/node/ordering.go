@@ -76,6 +76,13 @@ func (o *ordering) start() error {
 	return nil
 }
 
+// peering is what keeps CometBFT, once started, connected.
+func (o *ordering) peering(n *node) *peering {
+	return &peering{
+		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, log: n.log.With("part", "peers"),
+	}
+}
+
 // stop ends CometBFT, bounded: its switch waits for peers' goroutines.
 func (o *ordering) stop(log *slog.Logger) error {
 	if !o.running {
@@ -177,8 +184,7 @@ func (o *ordering) catchingUp() bool {
 }
 
 func (o *ordering) peers() uint32 {
-	outbound, inbound, _ := o.comet.Switch().NumPeers()
-	return uint32(outbound + inbound)
+	return uint32(o.comet.Switch().Peers().Size()) // NumPeers counts only those that may be turned away
 }
 
 // genesisDoc is the genesis file, read.

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cometbft/cometbft/p2p"
+)
+
+const (
+	// redialEvery is how often a peer that is not connected is looked at.
+	redialEvery = 500 * time.Millisecond
+	// otherSideDials is for how many looks a peer is left to dial us before we dial it: it may be behind an address
+	// that reaches us and that we do not reach, or the other way round. Longer than dialling takes.
+	otherSideDials = 20
+)
+
+// peering keeps a node connected with the peers of its configuration, instead of CometBFT's persistent peers.
+//
+// Those are dialled by both ends, again and again at the same time after a restart. When the two connections cross, the
+// switch may remove the one that both keep: its set of peers removes by id whichever connection failed (PeerSet.Remove of
+// CometBFT v0.40.0). Such a pair stays apart for good, and an organisation whose votes are needed with it. Besides, after
+// 100 s it would dial ever more rarely, up to hours.
+//
+// Invariant: of two nodes one dials, that with the smaller id, unless it does not succeed for long.
+type peering struct {
+	own  p2p.ID
+	net  p2p.Switcher
+	log  *slog.Logger
+	list []string // id@host:port
+}
+
+// run dials until ctx ends.
+func (p *peering) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, peer := range p.list {
+		all.Go(func() { p.keep(ctx, peer) })
+	}
+	all.Wait()
+}
+
+// keep is run for one peer.
+func (p *peering) keep(ctx context.Context, peer string) {
+	tick := time.NewTicker(redialEvery)
+	defer tick.Stop()
+	id, apart, said := idOf(peer), 0, false
+	for {
+		if p.net.Peers().Has(id) {
+			apart, said = 0, false
+		} else if apart++; dials(p.own, id, apart) {
+			err := p.dial(ctx, peer)
+			if err != nil && !said && ctx.Err() == nil {
+				p.log.Info("peer is not reached; going on trying", "peer", peer, "error", err)
+				said = true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// dial connects to a peer, whose name is looked up every time, or waits until ctx ends.
+func (p *peering) dial(ctx context.Context, peer string) error {
+	done := make(chan error, 1)
+	go func() {
+		address, err := p2p.NewNetAddressString(peer)
+		if err == nil {
+			err = p.net.DialPeerWithAddress(address)
+		}
+		if errors.As(err, new(p2p.ErrCurrentlyDialingOrExistingAddress)) {
+			err = nil
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// dials says whether the node own dials peer when they were found apart at so many looks in a row.
+func dials(own, peer p2p.ID, apart int) bool { return own < peer || apart > otherSideDials }
+
+func idOf(peer string) p2p.ID { return p2p.ID(peer[:min(len(peer), 2*p2p.IDByteLength)]) }
