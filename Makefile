@@ -79,11 +79,24 @@ FUZZ_SECONDS ?= 600
 fuzz: pgtree
 	regress/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
-## e2e: a network of four organisations under load and faults
+## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
-e2e: pgtree build-node
+e2e: pgtree build-node build-faults
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 8m -v ./e2e
+	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
+
+## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json
+MINUTES   ?= 5
+RUNS      ?= 0
+LENGTH    ?= 60s
+FAULTS    := $(CURDIR)/build/faults
+FAULTS_AT  = -pg $(PGTREE) -chainify $(CHAINIFY) -scripts $(CURDIR)/scripts/smallbank -dir $(STATE)/faults
+.PHONY: soak build-faults
+soak: pgtree build-node build-faults
+	$(FAULTS) soak $(FAULTS_AT) -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
+build-faults:
+	@cd abci && $(GO) build -o $(FAULTS) ./e2e/cmd/faults
 
 ## bench: measure beside PostgreSQL alone (BENCH=executor; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
 BENCH   ?= all

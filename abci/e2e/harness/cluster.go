@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,7 +83,10 @@ func (c *Cluster) Configure(settings map[string]string) error {
 
 // Start runs the postmaster and waits until it accepts connections.
 func (c *Cluster) Start(ctx context.Context) error {
-	p, err := c.account.start("postgres-"+c.Name, c.dir, filepath.Join(c.dir, "postgres.log"), c.pidDir, c.Bin("postgres"), "-D", c.data())
+	p, err := c.account.start(server{
+		name: "postgres-" + c.Name, dir: c.dir, log: filepath.Join(c.dir, "postgres.log"), pids: c.pidDir,
+		path: c.Bin("postgres"), args: []string{"-D", c.data()},
+	})
 	if err != nil {
 		return err
 	}
@@ -113,6 +117,43 @@ func (c *Cluster) Kill() {
 		c.process.kill()
 	}
 }
+
+// StopNow ends the cluster as after a crash: nothing is written, the next start recovers.
+func (c *Cluster) StopNow() error { return c.process.stop(syscall.SIGQUIT, clusterStopLimit) }
+
+// Pause stops the postmaster and all backends from running until Resume.
+func (c *Cluster) Pause() error { return c.process.signalAll(syscall.SIGSTOP) }
+
+// Resume lets a paused cluster go on.
+func (c *Cluster) Resume() error { return c.process.signalAll(syscall.SIGCONT) }
+
+// CopyData copies the data directory as a power cut at this moment would leave it: all processes rest meanwhile.
+func (c *Cluster) CopyData(ctx context.Context) (err error) {
+	if err := c.Pause(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Resume()) }()
+	if err := os.RemoveAll(c.copied()); err != nil {
+		return err
+	}
+	_, err = c.account.Run(ctx, c.dir, "cp", "-a", c.data(), c.copied())
+	return err
+}
+
+// RestoreData puts what CopyData copied in place of the data directory. The cluster must not run.
+func (c *Cluster) RestoreData(ctx context.Context) error {
+	if c.Running() {
+		return fmt.Errorf("restore data of %s: it runs", c.Name)
+	}
+	// contents, not the directory: that may be a disk of its own
+	_, err := c.account.Run(ctx, c.dir, "bash", "-c", `find data -mindepth 1 -delete && cp -a copied/. data/ && rm -rf copied data/postmaster.pid`)
+	return err
+}
+
+func (c *Cluster) copied() string { return filepath.Join(c.dir, "copied") }
+
+// Tail gives the last lines of the server's log.
+func (c *Cluster) Tail(lines int) string { return c.process.tail(lines) }
 
 // Running says whether the postmaster runs.
 func (c *Cluster) Running() bool { return c.process.Running() }

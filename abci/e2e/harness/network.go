@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	Organisations []string
 	OrderingOnly  []string // organisations beside these that have no database
 	Consent       int      // how many of the first must report the same effects; 0: the default
+	Lan           bool     // give every node a host of its own, which can be cut off (see Lan)
+	SmallDisks    []string // members whose database and node are on small disks, which can be filled
 }
 
 // Network is a set of organisations on this machine.
@@ -29,6 +32,9 @@ type Network struct {
 	Organisations []*Organisation
 	Orderers      []*Orderer // have no database
 	consent       int
+	lan           *Lan // nil: all nodes on the loopback interface
+	smallDisks    []string
+	mounts        []string // small disks that are mounted
 	Dir           string
 	Database      string
 	account       Account
@@ -38,18 +44,12 @@ type Network struct {
 
 // Organisation is one member: its PostgreSQL and its node.
 type Organisation struct {
-	Name    string
+	Node
 	Cluster *Cluster
-	net     *Network
-	node    *Process
 }
 
 // Orderer is a member without a database: its node only orders.
-type Orderer struct {
-	Name string
-	net  *Network
-	node *Process
-}
+type Orderer struct{ Node }
 
 // New ends what an earlier run left in the directory, empties it, and makes one empty cluster each; it starts
 // nothing. The caller ends the network with Close.
@@ -61,18 +61,23 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent}
-	for _, name := range cfg.OrderingOnly {
-		n.Orderers = append(n.Orderers, &Orderer{Name: name, net: n})
-	}
-	for _, sub := range []string{"bin", "run", "pids", "nodes"} {
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, smallDisks: cfg.SmallDisks}
+	for _, sub := range slices.Concat([]string{"bin", "run", "pids", "nodes"}, cfg.Organisations, cfg.OrderingOnly) {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err
 		}
 	}
+	for _, name := range cfg.OrderingOnly {
+		n.Orderers = append(n.Orderers, &Orderer{Node{Name: name, net: n}})
+	}
 	if cfg.Chainify != "" {
 		if err := copyProgram(cfg.Chainify, n.chainify); err != nil {
 			return nil, fmt.Errorf("copy the node's binary: %w", err)
+		}
+	}
+	if cfg.Lan {
+		if n.lan, err = NewLan(slices.Concat(cfg.Organisations, cfg.OrderingOnly)); err != nil {
+			return nil, err
 		}
 	}
 	base, err := freePorts(len(cfg.Organisations))
@@ -80,16 +85,32 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		return nil, err
 	}
 	for i, name := range cfg.Organisations {
-		if err := n.mkdir(name); err != nil {
-			return nil, err
-		}
-		n.Organisations = append(n.Organisations, &Organisation{Name: name, net: n, Cluster: &Cluster{
+		n.Organisations = append(n.Organisations, &Organisation{Node: Node{Name: name, net: n}, Cluster: &Cluster{
 			Name: name, Port: base + i, SocketDir: filepath.Join(cfg.Dir, "run"), account: account,
 			bin: filepath.Join(cfg.PG, "lib", "postgresql", "15", "bin"), dir: filepath.Join(cfg.Dir, name),
 			pidDir: filepath.Join(cfg.Dir, "pids"),
 		}})
 	}
-	return n, n.Each(func(o *Organisation) error { return o.Cluster.Init(ctx) })
+	if err := n.Each(func(o *Organisation) error { return o.Cluster.Init(ctx) }); err != nil {
+		return nil, err
+	}
+	for _, o := range n.Organisations {
+		if slices.Contains(cfg.SmallDisks, o.Name) {
+			if err := n.smallDatabase(ctx, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// smallDatabase puts a cluster that was just made on a small disk, which its log must leave some of.
+func (n *Network) smallDatabase(ctx context.Context, o *Organisation) error {
+	dir, _ := n.disks(o.Name)
+	if err := n.mountSmall(ctx, dir); err != nil {
+		return err
+	}
+	return o.Cluster.Configure(map[string]string{"max_wal_size": "'96MB'", "min_wal_size": "'32MB'"})
 }
 
 // takeDirectory makes dir an empty directory of the account. It deletes only what an earlier network made.
@@ -175,6 +196,9 @@ func (n *Network) Organisation(name string) *Organisation {
 	return nil
 }
 
+// Divide cuts the network into parts, see Lan; without an argument it is made whole. The network must have a Lan.
+func (n *Network) Divide(groups ...[]string) error { return n.lan.Divide(groups...) }
+
 // Close ends all nodes, then all clusters. Logs and data stay in the directory.
 func (n *Network) Close() error {
 	var err error
@@ -184,7 +208,7 @@ func (n *Network) Close() error {
 			nodes = errors.Join(nodes, o.StopNode())
 		}
 		clusters := n.Each(func(o *Organisation) error { return o.Cluster.Stop() })
-		err = errors.Join(nodes, clusters)
+		err = errors.Join(nodes, clusters, n.unmount(), n.lan.Close())
 	})
 	return err
 }

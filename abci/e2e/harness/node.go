@@ -20,13 +20,20 @@ const (
 	NodeRole = "chainify_login"
 )
 
+// Node is the process of one member.
+type Node struct {
+	Name string
+	net  *Network
+	node *Process
+}
+
 // Home is the node's directory.
-func (o *Organisation) Home() string { return filepath.Join(o.net.Dir, "nodes", o.Name) }
+func (n *Node) Home() string { return filepath.Join(n.net.Dir, "nodes", n.Name) }
 
 // Socket is where the node listens for its PostgreSQL.
-func (o *Organisation) Socket() string { return filepath.Join(o.net.Dir, "run", o.Name+".sock") }
+func (n *Node) Socket() string { return filepath.Join(n.net.Dir, "run", n.Name+".sock") }
 
-func (o *Organisation) nodeLog() string { return filepath.Join(o.Cluster.dir, "node.log") }
+func (n *Node) nodeLog() string { return filepath.Join(n.net.Dir, n.Name, "node.log") }
 
 // InitNodes makes keys, genesis and configuration of all nodes with `chainify testnet`.
 func (n *Network) InitNodes(ctx context.Context) error {
@@ -50,6 +57,36 @@ func (n *Network) InitNodes(ctx context.Context) error {
 	}
 	for _, o := range n.Organisations {
 		if err := o.configureNode(); err != nil {
+			return err
+		}
+	}
+	for _, name := range n.smallDisks {
+		_, dir := n.disks(name)
+		if err := n.mountSmall(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return n.useLan(base)
+}
+
+// useLan gives every node the address of its host in place of the loopback one.
+func (n *Network) useLan(base int) error {
+	if n.lan == nil {
+		return nil
+	}
+	var pairs []string
+	for i, h := range n.lan.hosts {
+		p := base + i*portsPerNode
+		pairs = append(pairs, fmt.Sprintf("127.0.0.1:%d", p), fmt.Sprintf("%s:%d", h.address, p))
+	}
+	addresses := strings.NewReplacer(pairs...)
+	for _, h := range n.lan.hosts {
+		path := filepath.Join(n.Dir, "nodes", h.name, "chainify.toml")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(addresses.Replace(string(text))), 0o600); err != nil {
 			return err
 		}
 	}
@@ -77,54 +114,51 @@ func (o *Organisation) configureNode() error {
 }
 
 // StartNode runs the node; it does not wait until it serves.
-func (o *Organisation) StartNode() error {
-	p, err := o.net.account.start("node-"+o.Name, o.Home(), o.nodeLog(), filepath.Join(o.net.Dir, "pids"), o.net.chainify, "start", "--home", o.Home())
+func (n *Node) StartNode() error { return n.StartNodeWith() }
+
+// StartNodeWith is StartNode with variables beside the node's usual environment.
+func (n *Node) StartNodeWith(env ...string) error {
+	p, err := n.net.account.start(server{
+		name: "node-" + n.Name, dir: n.Home(), log: n.nodeLog(), pids: filepath.Join(n.net.Dir, "pids"),
+		path: n.net.chainify, args: []string{"start", "--home", n.Home()}, env: env, host: n.net.lan.host(n.Name),
+	})
 	if err != nil {
 		return err
 	}
-	o.node = p
+	n.node = p
 	return nil
 }
 
 // StopNode ends the node as an operator would.
-func (o *Organisation) StopNode() error {
-	if o.node == nil {
+func (n *Node) StopNode() error {
+	if n.node == nil {
 		return nil
 	}
-	return o.node.stop(syscall.SIGTERM, nodeStopLimit)
+	return n.node.stop(syscall.SIGTERM, nodeStopLimit)
 }
 
 // KillNode ends the node at once.
-func (o *Organisation) KillNode() {
-	if o.node != nil {
-		o.node.kill()
+func (n *Node) KillNode() {
+	if n.node != nil {
+		n.node.kill()
 	}
 }
 
 // NodeRunning says whether the node's process runs.
-func (o *Organisation) NodeRunning() bool { return o.node.Running() }
+func (n *Node) NodeRunning() bool { return n.node.Running() }
 
-func (o *Orderer) home() string { return filepath.Join(o.net.Dir, "nodes", o.Name) }
+// NodeTail gives the last lines of the node's log.
+func (n *Node) NodeTail(lines int) string { return n.node.tail(lines) }
 
-func (o *Orderer) nodeLog() string { return filepath.Join(o.net.Dir, "nodes", o.Name+".log") }
+// PauseNode stops the node from running, but not its connections, until ResumeNode.
+func (n *Node) PauseNode() error { return n.node.signalAll(syscall.SIGSTOP) }
 
-// StartNode runs the node; it does not wait until it orders.
-func (o *Orderer) StartNode() (err error) {
-	o.node, err = o.net.account.start("node-"+o.Name, o.home(), o.nodeLog(), filepath.Join(o.net.Dir, "pids"), o.net.chainify, "start", "--home", o.home())
-	return err
-}
-
-// StopNode ends the node as an operator would.
-func (o *Orderer) StopNode() error {
-	if o.node == nil {
-		return nil
-	}
-	return o.node.stop(syscall.SIGTERM, nodeStopLimit)
-}
+// ResumeNode lets a paused node go on.
+func (n *Node) ResumeNode() error { return n.node.signalAll(syscall.SIGCONT) }
 
 // Run runs a command of chainify on the node's home and returns what it printed.
 func (o *Orderer) Run(ctx context.Context, command string, args ...string) (string, error) {
-	return o.net.account.Run(ctx, o.net.Dir, o.net.chainify, append([]string{command, "--home", o.home()}, args...)...)
+	return o.net.account.Run(ctx, o.net.Dir, o.net.chainify, append([]string{command, "--home", o.Home()}, args...)...)
 }
 
 // WaitServing waits until the node says that nothing is wrong with it: it votes and orders.
@@ -165,3 +199,24 @@ func (o *Organisation) State(ctx context.Context) (string, error) {
 	}
 	return *state, nil
 }
+
+// StartNodes starts all nodes and waits until each serves, at most limit; also those without a database: the others may order
+// and agree before these listen.
+func (n *Network) StartNodes(ctx context.Context, limit time.Duration) error {
+	for _, o := range n.Orderers {
+		if err := o.StartNode(); err != nil {
+			return err
+		}
+	}
+	if err := n.Each((*Organisation).start); err != nil {
+		return err
+	}
+	for _, o := range n.Orderers {
+		if err := o.WaitServing(ctx, limit); err != nil {
+			return err
+		}
+	}
+	return n.Each(func(o *Organisation) error { return o.WaitServing(ctx, limit) })
+}
+
+func (o *Organisation) start() error { return o.StartNode() }

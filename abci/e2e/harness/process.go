@@ -99,26 +99,39 @@ type Process struct {
 	pids string // file that names it for a later run
 }
 
-// start runs a server, appending what it prints to logPath, and leaves its process id in pidDir.
-func (a Account) start(name, dir, logPath, pidDir, path string, args ...string) (*Process, error) {
-	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// server is what start needs to know.
+type server struct {
+	name string
+	dir  string
+	log  string // what it prints is appended
+	pids string // directory in which its process id is left
+	path string
+	args []string
+	env  []string // beside the environment of all servers
+	host *host    // where its network is; nil: where the harness is
+}
+
+// start runs a server.
+func (a Account) start(s server) (*Process, error) {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
 	defer log.Close()
-	cmd := a.Command(context.Background(), dir, path, args...)
+	cmd := a.Command(context.Background(), s.dir, s.path, s.args...)
+	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+	if err := s.host.within(cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
-	p := &Process{Name: name, Log: logPath, cmd: cmd, done: make(chan struct{}), pids: filepath.Join(pidDir, name)}
+	p := &Process{Name: s.name, Log: s.log, cmd: cmd, done: make(chan struct{}), pids: filepath.Join(s.pids, s.name)}
 	go func() {
 		_ = cmd.Wait()
 		close(p.done)
 	}()
 	if err := writePid(p.pids, cmd.Process.Pid); err != nil {
 		p.kill()
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
 	return p, nil
 }
@@ -164,6 +177,20 @@ func (p *Process) kill() {
 		<-p.done
 	}
 	_ = os.Remove(p.pids)
+}
+
+// signalAll signals the process and its children; the parent first, so that it starts no further child.
+func (p *Process) signalAll(sig syscall.Signal) error {
+	if !p.Running() {
+		return fmt.Errorf("%s does not run", p.Name)
+	}
+	if err := syscall.Kill(p.PID(), sig); err != nil {
+		return fmt.Errorf("signal %s: %w", p.Name, err)
+	}
+	for _, kid := range children(p.PID()) {
+		_ = syscall.Kill(kid, sig) // it may have ended since
+	}
+	return nil
 }
 
 // tail gives the last lines of the log, for an error message.

@@ -126,3 +126,25 @@ func WaitSame(ctx context.Context, organisations []*Organisation, atLeast uint64
 	})
 	return same, err
 }
+
+// SetSystem sets a setting of the whole server for all its sessions, or resets it when the value is empty, while the
+// server may be recovering: it tries until the limit.
+func (o *Organisation) SetSystem(ctx context.Context, limit time.Duration, name, value string) error {
+	statement := "ALTER SYSTEM SET " + name + " = " + quote(value)
+	if value == "" {
+		statement = "ALTER SYSTEM RESET " + name
+	}
+	return Poll(ctx, limit, "set "+name+" at "+o.Name, func(ctx context.Context) (bool, string, error) {
+		conn, err := o.Cluster.Connect(ctx, "postgres", "postgres")
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		for _, sql := range []string{statement, "SELECT pg_reload_conf()"} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return false, err.Error(), nil
+			}
+		}
+		return true, "", nil
+	})
+}

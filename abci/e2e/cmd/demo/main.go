@@ -145,10 +145,7 @@ func (d *demo) enable(ctx context.Context) error {
 	if err := d.net.InitNodes(ctx); err != nil {
 		return err
 	}
-	if err := d.net.Each((*harness.Organisation).StartNode); err != nil {
-		return err
-	}
-	if err := d.net.Each(func(o *harness.Organisation) error { return o.WaitServing(ctx, readyLimit) }); err != nil {
+	if err := d.net.StartNodes(ctx, readyLimit); err != nil {
 		return err
 	}
 	done()

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/chainify-db/chainify/abci/e2e/faults"
+)
+
+// summary adds up runs.
+type summary struct {
+	Runs       []faults.Report `json:"runs"`
+	Passed     int             `json:"passed"`
+	Failed     int             `json:"failed"` // the run itself failed
+	Answered   int             `json:"answered"`
+	Faults     int             `json:"faults"`
+	Lost       int             `json:"lost"`
+	Duplicated int             `json:"duplicated"`
+	Diverged   int             `json:"diverged"`
+	Stuck      int             `json:"stuck"`
+	Unexpected int             `json:"unexpected"`
+	NotRun     map[string]int  `json:"not_run"` // faults that this machine cannot do
+}
+
+func (s *summary) add(r faults.Report) {
+	s.Runs = append(s.Runs, r)
+	if r.Passed {
+		s.Passed++
+	}
+	if r.Error != "" {
+		s.Failed++
+	}
+	s.Answered += r.Answered
+	s.Faults += len(r.Faults)
+	s.Lost, s.Duplicated, s.Diverged = s.Lost+r.Lost, s.Duplicated+r.Duplicated, s.Diverged+r.Diverged
+	s.Stuck, s.Unexpected = s.Stuck+r.Stuck, s.Unexpected+r.Unexpected
+	for _, n := range r.NotRun {
+		if s.NotRun == nil {
+			s.NotRun = map[string]int{}
+		}
+		s.NotRun[n]++
+	}
+}
+
+func (s *summary) print() {
+	fmt.Printf("%d of %d runs passed: %d faults, %d transactions answered, %d lost, %d duplicated, %d diverged, %d stuck, %d unexpected, %d runs failed\n",
+		s.Passed, len(s.Runs), s.Faults, s.Answered, s.Lost, s.Duplicated, s.Diverged, s.Stuck, s.Unexpected, s.Failed)
+	for what, n := range s.NotRun {
+		fmt.Printf("not run, %d times: %s\n", n, what)
+	}
+}
+
+func (s *summary) write(path string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,197 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What can be wrong in the end.
+const (
+	Lost       = "lost"       // an answered transaction is not in a ledger, or not as answered
+	Duplicated = "duplicated" // a transaction is in a ledger twice, or was executed twice
+	Diverged   = "diverged"   // two organisations have different blocks, outcomes or rows; or one contradicts itself
+	Stuck      = "stuck"      // somebody does not go on after the last fault
+	Unexpected = "unexpected" // an error or an end that no fault explains
+)
+
+// Violation is one thing that is wrong.
+type Violation struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+func (v Violation) String() string { return v.Kind + ": " + v.Text }
+
+// Entry is one transaction in a ledger.
+type Entry struct {
+	ID        string
+	Block     int64
+	Index     int32
+	Succeeded bool
+	SQLState  string
+	Client    int // whose counter it adds to; 0: none
+}
+
+// Evidence is what one organisation's database says in the end.
+type Evidence struct {
+	Organisation string
+	State        string           // of its node
+	Hashes       map[int64]string // LedgerBlockHash by block
+	Entries      []Entry
+	Counters     map[int]int64 // executions by client
+	Deposited    int64         // money that came in, by the counters
+	Money        string        // in all accounts; it and the next are numbers as the database writes them
+	Expected     string        // what that should be: at first, and what was deposited
+	Rows         string        // a digest of all rows
+	Findings     []string      // of verify_ledger and verify_table
+	Deviations   int           // recorded
+	Open         int           // of them not cured
+}
+
+// Check compares what the clients were told with what every organisation has.
+func Check(answers []Answer, all []Evidence) []Violation {
+	var v violations
+	for _, e := range all {
+		v.checkChain(all[0], e)
+		v.checkEntries(answers, e)
+		v.checkExecutions(e)
+		if e.Rows != all[0].Rows {
+			v.add(Diverged, "rows of %s differ from those of %s", e.Organisation, all[0].Organisation)
+		}
+		if e.Money != e.Expected {
+			v.add(Diverged, "%s: there are %s in all accounts, want %s", e.Organisation, e.Money, e.Expected)
+		}
+		for _, finding := range e.Findings {
+			v.add(Diverged, "%s: %s", e.Organisation, finding)
+		}
+		if e.State != "serving" && e.State != "executing" {
+			v.add(Stuck, "%s: the node is %q", e.Organisation, e.State)
+		}
+		if e.Open > 0 {
+			v.add(Stuck, "%s: %d deviations are not cured", e.Organisation, e.Open)
+		}
+	}
+	return v
+}
+
+// violationsMax bounds how many of a kind are told apart.
+const violationsMax = 20
+
+type violations []Violation
+
+func (v *violations) add(kind, format string, args ...any) {
+	n := 0
+	for _, have := range *v {
+		if have.Kind == kind {
+			n++
+		}
+	}
+	if n < violationsMax {
+		*v = append(*v, Violation{kind, fmt.Sprintf(format, args...)})
+	}
+}
+
+// checkChain compares one chain with the first, block by block.
+func (v *violations) checkChain(first, e Evidence) {
+	if len(e.Hashes) != len(first.Hashes) {
+		v.add(Diverged, "%s has %d blocks, %s has %d", e.Organisation, len(e.Hashes), first.Organisation, len(first.Hashes))
+	}
+	for number := int64(1); number <= int64(len(e.Hashes)); number++ {
+		hash, ok := e.Hashes[number]
+		if !ok {
+			v.add(Lost, "%s has no block %d", e.Organisation, number)
+		} else if want := first.Hashes[number]; want != "" && hash != want {
+			v.add(Diverged, "block %d is %.16s at %s and %.16s at %s", number, hash, e.Organisation, want, first.Organisation)
+			return
+		}
+	}
+}
+
+// checkEntries looks every answer up in the ledger, which holds every transaction once.
+func (v *violations) checkEntries(answers []Answer, e Evidence) {
+	ledger := make(map[string]Entry, len(e.Entries))
+	for _, entry := range e.Entries {
+		if _, twice := ledger[entry.ID]; twice {
+			v.add(Duplicated, "%s: transaction %x is in the ledger twice", e.Organisation, entry.ID)
+		}
+		ledger[entry.ID] = entry
+	}
+	for _, a := range answers {
+		want := Entry{string(a.ID), a.Block, a.Index, a.Succeeded, a.SQLState, a.Client}
+		got, ok := ledger[want.ID]
+		switch {
+		case a.Block == 0 && !ok: // refused by the order, in which it therefore is not
+		case !ok:
+			v.add(Lost, "%s: transaction %x answered by %s for block %d is not in the ledger", e.Organisation, a.ID, a.Organisation, a.Block)
+		case got != want:
+			v.add(Lost, "%s: transaction %x is in the ledger as %+v, but was answered by %s as %+v", e.Organisation, a.ID, got, a.Organisation, want)
+		}
+	}
+}
+
+// checkExecutions compares each client's counter with the transactions of his that succeeded.
+func (v *violations) checkExecutions(e Evidence) {
+	succeeded := map[int]int64{}
+	for _, entry := range e.Entries {
+		if entry.Succeeded && entry.Client > 0 {
+			succeeded[entry.Client]++
+		}
+	}
+	for _, client := range sortedKeys(e.Counters) {
+		switch n, want := e.Counters[client], succeeded[client]; {
+		case n > want:
+			v.add(Duplicated, "%s: client %d has %d transactions that succeeded and %d executions", e.Organisation, client, want, n)
+		case n < want:
+			v.add(Lost, "%s: client %d has %d transactions that succeeded and %d executions", e.Organisation, client, want, n)
+		}
+	}
+}
+
+func sortedKeys[V any](m map[int]V) []int {
+	keys := make([]int, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// count says how many violations are of a kind.
+func count(v []Violation, kind string) int {
+	n := 0
+	for _, one := range v {
+		if one.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// kindsFrom is how many answers it takes that each kind of outcome is among them for certain: the rarest is one in ten.
+const kindsFrom = 400
+
+// checkKinds expects that the load failed in all ways that it is meant to.
+func checkKinds(answers []Answer) []Violation {
+	var v violations
+	got := outcomes(answers)
+	for _, want := range []string{"succeeded", "failed 23514", "failed 42601", "failed 42501"} {
+		if len(answers) >= kindsFrom && got[want] == 0 {
+			v.add(Unexpected, "none of %d transactions %s", len(answers), want)
+		}
+	}
+	return v
+}
+
+// outcomes counts answers by how they ended, for the report.
+func outcomes(answers []Answer) map[string]int {
+	kinds := map[string]int{}
+	for _, a := range answers {
+		if a.Succeeded {
+			kinds["succeeded"]++
+		} else {
+			kinds[strings.TrimSpace("failed "+a.SQLState)]++
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,82 @@
+package faults
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sound is what two organisations say after a run in which all went well.
+func sound() ([]Answer, []Evidence) {
+	answers := []Answer{
+		{Organisation: "acme", Client: 1, ID: []byte("a"), Block: 2, Index: 0, Succeeded: true},
+		{Organisation: "bolt", Client: 2, ID: []byte("b"), Block: 2, Index: 1, SQLState: "23514"},
+		{Organisation: "acme", Client: 1, ID: []byte("r")}, // refused by the order
+	}
+	var all []Evidence
+	for _, name := range []string{"acme", "bolt"} {
+		all = append(all, Evidence{
+			Organisation: name, State: "serving", Hashes: map[int64]string{1: "11", 2: "22"},
+			Entries: []Entry{
+				{ID: "0", Block: 1, Succeeded: true}, // attach
+				{ID: "a", Block: 2, Succeeded: true, Client: 1},
+				{ID: "b", Block: 2, Index: 1, SQLState: "23514", Client: 2},
+				{ID: "c", Block: 2, Index: 2, Succeeded: true, Client: 2}, // never answered
+			},
+			Counters: map[int]int64{1: 1, 2: 1}, Deposited: 5, Money: "105", Expected: "105", Rows: "same",
+		})
+	}
+	return answers, all
+}
+
+func TestSoundEvidenceHasNoViolation(t *testing.T) {
+	if v := Check(sound()); len(v) > 0 {
+		t.Error(v)
+	}
+}
+
+func TestEachViolationIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func([]Answer, *Evidence)
+		kind  string
+		text  string
+	}{
+		"answer lost": {func(_ []Answer, e *Evidence) {
+			e.Entries = slices.DeleteFunc(e.Entries, func(t Entry) bool { return t.ID == "b" })
+		}, Lost, "not in the ledger"},
+		"another outcome":   {func(a []Answer, _ *Evidence) { a[1].Succeeded = true }, Lost, "was answered"},
+		"another block":     {func(a []Answer, _ *Evidence) { a[0].Block = 1 }, Lost, "was answered"},
+		"refused but there": {func(a []Answer, _ *Evidence) { a[2].ID = []byte("c") }, Lost, "was answered"},
+		"twice in the ledger": {func(_ []Answer, e *Evidence) {
+			e.Entries = append(e.Entries, e.Entries[2])
+		}, Duplicated, "in the ledger twice"},
+		"executed twice":        {func(_ []Answer, e *Evidence) { e.Counters[1]++ }, Duplicated, "2 executions"},
+		"not executed":          {func(_ []Answer, e *Evidence) { e.Counters[2]-- }, Lost, "0 executions"},
+		"failed but executed":   {func(_ []Answer, e *Evidence) { e.Counters[2]++ }, Duplicated, "2 executions"},
+		"another hash":          {func(_ []Answer, e *Evidence) { e.Hashes[1] = "12" }, Diverged, "block 1 is"},
+		"a block more":          {func(_ []Answer, e *Evidence) { e.Hashes[3] = "33" }, Diverged, "has 3 blocks"},
+		"a block missing":       {func(_ []Answer, e *Evidence) { delete(e.Hashes, 1) }, Lost, "no block 1"},
+		"other rows":            {func(_ []Answer, e *Evidence) { e.Rows = "other" }, Diverged, "rows of"},
+		"money from nowhere":    {func(_ []Answer, e *Evidence) { e.Money = "106" }, Diverged, "106"},
+		"a finding":             {func(_ []Answer, e *Evidence) { e.Findings = []string{"verify finds it"} }, Diverged, "finds it"},
+		"excluded":              {func(_ []Answer, e *Evidence) { e.State = "excluded" }, Stuck, "excluded"},
+		"deviation still there": {func(_ []Answer, e *Evidence) { e.Open = 1 }, Stuck, "not cured"},
+	} {
+		answers, all := sound()
+		c.spoil(answers, &all[1])
+		v := Check(answers, all)
+		if !slices.ContainsFunc(v, func(v Violation) bool { return v.Kind == c.kind && strings.Contains(v.Text, c.text) }) {
+			t.Errorf("%s: %v, want %s with %q", name, v, c.kind, c.text)
+		}
+	}
+}
+
+func TestManyViolationsAreBounded(t *testing.T) {
+	var v violations
+	for range 10 * violationsMax {
+		v.add(Lost, "one more")
+	}
+	if len(v) != violationsMax {
+		t.Errorf("%d violations", len(v))
+	}
+}

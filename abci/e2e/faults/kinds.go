@@ -1,0 +1,216 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+)
+
+// The kinds that others than the table of kinds have to know.
+const (
+	kindPartition    = "partition"
+	tampering        = "tamper_" // all that begin so
+	kindFullDatabase = "full_disk_postgres"
+	kindFullNode     = "full_disk_node"
+)
+
+const (
+	// slowWrites is what a slow disk does in a second: as a disk that is worn out or shared by too many.
+	slowWrites   = 25
+	operateLimit = 60 * time.Second // for what a fault does itself, on a slow machine
+)
+
+// kind is one way to disturb members. begin and end are called once each, for every member by itself; end also when
+// the run is over before its time.
+type kind struct {
+	needs    func(capabilities) error // says why the machine cannot do it; nil: always possible
+	database bool                     // it hits databases, which not every member has
+	ends     bool                     // the member's processes end by it, or may; end starts them again
+	points   []string                 // what Fault.Point may be
+	begin    func(context.Context, *run, *member, Fault) error
+	end      func(context.Context, *run, *member, Fault) error
+}
+
+// member is an organisation, or a validator without a database.
+type member struct {
+	*harness.Node
+	organisation *harness.Organisation // nil without a database
+}
+
+// kinds are all faults that a manifest can name.
+var kinds = map[string]kind{
+	"kill_node":     {ends: true, begin: killNode, end: startNode},
+	"kill_postgres": {database: true, ends: true, begin: killPostgres, end: startPostgres},
+	"kill_both":     {database: true, ends: true, begin: both(killNode, killPostgres), end: both(startNode, startPostgres)},
+	"stop_node":     {ends: true, begin: stopNode, end: startNode},
+	"stop_postgres": {database: true, ends: true, begin: stopPostgres, end: startPostgres},
+	// what the next start after a crash does, but under load from the first moment
+	"restart_postgres":   {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
+	"pause_node":         {begin: pauseNode, end: resumeNode},
+	"pause_postgres":     {database: true, begin: pausePostgres, end: resumePostgres},
+	"pause_both":         {database: true, begin: both(pausePostgres, pauseNode), end: both(resumeNode, resumePostgres)},
+	kindPartition:        {needs: capabilities.lan, begin: nothing, end: nothing}, // by run.divide, for all members at once
+	"tamper_rows":        {database: true, begin: tamperRows, end: nothing},
+	"tamper_history":     {database: true, begin: tamperHistory, end: nothing},
+	"older_data":         {database: true, begin: copyData, end: restoreData},
+	kindFullDatabase:     {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
+	kindFullNode:         {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
+	"slow_disk_postgres": {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
+	"slow_disk_node":     {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
+	"crash_postgres":     {database: true, points: databasePoints, begin: armDatabase, end: disarmDatabase},
+	"crash_node":         {ends: true, points: nodePoints(), begin: crashNode, end: startNodeAgain},
+}
+
+// databasePoints are the extension's crash points (spec/parallel.md) that every block passes.
+var databasePoints = []string{"parts_ready", "before_part_commit", "after_part_commit:1", "before_block_commit", "after_block_commit"}
+
+// nodePoints are CometBFT's: the n-th call of fail.Fail in its commit path after the node began. There are nine for each
+// order block, so that these are the places of two blocks.
+func nodePoints() []string {
+	var points []string
+	for i := range 18 {
+		points = append(points, fmt.Sprint(i))
+	}
+	return points
+}
+
+type step = func(context.Context, *run, *member, Fault) error
+
+// both does one step after the other, the second also when the first fails.
+func both(first, second step) step {
+	return func(ctx context.Context, r *run, m *member, f Fault) error {
+		return errors.Join(first(ctx, r, m, f), second(ctx, r, m, f))
+	}
+}
+
+func nothing(context.Context, *run, *member, Fault) error { return nil }
+
+func killNode(_ context.Context, _ *run, m *member, _ Fault) error {
+	m.KillNode()
+	return nil
+}
+
+func stopNode(_ context.Context, _ *run, m *member, _ Fault) error  { return m.StopNode() }
+func startNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.StartNode() }
+
+func pauseNode(_ context.Context, _ *run, m *member, _ Fault) error  { return m.PauseNode() }
+func resumeNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.ResumeNode() }
+
+func killPostgres(_ context.Context, _ *run, m *member, _ Fault) error {
+	m.organisation.Cluster.Kill()
+	return nil
+}
+
+func stopPostgres(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Cluster.Stop()
+}
+
+func stopPostgresNow(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Cluster.StopNow()
+}
+
+func startPostgres(ctx context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Cluster.Start(ctx)
+}
+
+func pausePostgres(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Cluster.Pause()
+}
+
+func resumePostgres(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Cluster.Resume()
+}
+
+// tamperRows changes rows behind the ledger's back.
+func tamperRows(ctx context.Context, r *run, m *member, _ Fault) error {
+	return r.tamper(ctx, m, "ALTER TABLE checking DISABLE TRIGGER ALL",
+		"UPDATE checking SET balance = balance + 1000000 WHERE custid % 10 = 3",
+		"ALTER TABLE checking ENABLE TRIGGER ALL")
+}
+
+// tamperHistory changes rows and the history that would tell how to put them right.
+func tamperHistory(ctx context.Context, r *run, m *member, _ Fault) error {
+	return r.tamper(ctx, m, "ALTER TABLE savings DISABLE TRIGGER ALL",
+		"UPDATE savings SET balance = balance + 7 WHERE custid % 10 = 4",
+		"UPDATE chainify_history.savings SET balance = balance + 7 WHERE custid % 10 = 4",
+		"ALTER TABLE savings ENABLE TRIGGER ALL")
+}
+
+// tamper runs statements as a superuser who knows where the guard is.
+func (r *run) tamper(ctx context.Context, m *member, statements ...string) error {
+	return m.organisation.Exec(ctx, "postgres", "SET chainify.guard = off; SET lock_timeout = '30s'; "+strings.Join(statements, "; "))
+}
+
+func copyData(ctx context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Cluster.CopyData(ctx)
+}
+
+// restoreData is a power cut after which the disk holds what it held when the fault began.
+func restoreData(ctx context.Context, _ *run, m *member, _ Fault) error {
+	m.organisation.Cluster.Kill()
+	if err := m.organisation.Cluster.RestoreData(ctx); err != nil {
+		return err
+	}
+	return m.organisation.Cluster.Start(ctx)
+}
+
+func fillDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.FillDatabase()
+}
+
+// freeDatabase frees the disk and starts the server where it ended, as a service manager does.
+func freeDatabase(ctx context.Context, _ *run, m *member, _ Fault) error {
+	if err := m.organisation.FreeDatabase(); err != nil {
+		return err
+	}
+	if m.organisation.Cluster.Running() {
+		return nil
+	}
+	return m.organisation.Cluster.Start(ctx)
+}
+
+func fillNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.FillNode() }
+
+func freeNode(ctx context.Context, r *run, m *member, f Fault) error {
+	if err := m.FreeNode(); err != nil {
+		return err
+	}
+	return startNodeAgain(ctx, r, m, f)
+}
+
+// startNodeAgain starts a node that ended, as a service manager does.
+func startNodeAgain(_ context.Context, _ *run, m *member, _ Fault) error {
+	if m.NodeRunning() {
+		m.KillNode() // whatever variables it runs with
+	}
+	return m.StartNode()
+}
+
+func slowDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.SlowDatabase(slowWrites)
+}
+
+func fastDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.FastDatabase()
+}
+func slowNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.SlowNode(slowWrites) }
+func fastNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.FastNode() }
+
+// armDatabase has the server crash at a point of every block from now on; it comes up again by itself.
+func armDatabase(ctx context.Context, _ *run, m *member, f Fault) error {
+	return m.organisation.SetSystem(ctx, operateLimit, "chainify.crash_point", f.Point)
+}
+
+func disarmDatabase(ctx context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.SetSystem(ctx, operateLimit, "chainify.crash_point", "")
+}
+
+// crashNode starts the node so that it ends at a point of its commit path.
+func crashNode(_ context.Context, _ *run, m *member, f Fault) error {
+	m.KillNode()
+	return m.StartNodeWith("FAIL_TEST_INDEX=" + f.Point)
+}

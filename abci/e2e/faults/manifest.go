@@ -1,0 +1,183 @@
+// Package faults runs networks through the faults that a manifest lists, under load, and checks that nothing was lost,
+// executed twice or different between the organisations, and that all go on without an operator.
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+// Bounds of a manifest: a run on one machine has to end.
+const (
+	membersMax   = 7
+	clientsMax   = 64
+	customersMax = 100_000
+	workersMax   = 4
+	faultsMax    = 200
+	durationMax  = time.Hour
+	faultMax     = 5 * time.Minute
+)
+
+// names are given to members in order: first organisations, then validators without a database.
+var names = []string{"acme", "bolt", "cargo", "delta", "eagle", "fable", "grain"}
+
+// Manifest is one run: a network, its load, and the faults that hit it.
+type Manifest struct {
+	Name          string          `toml:"name"`
+	Seed          uint64          `toml:"seed"` // of the load
+	Organisations int             `toml:"organisations"`
+	OrderingOnly  int             `toml:"ordering_only"`
+	Consent       int             `toml:"consent"` // 0: the default
+	Workers       int             `toml:"workers"` // processes that execute a block; organisations differ when above 1
+	Clients       int             `toml:"clients"` // of each organisation
+	Customers     int             `toml:"customers"`
+	Duration      config.Duration `toml:"duration"` // of the load; it goes on until the last fault is over
+	Faults        []Fault         `toml:"fault"`
+}
+
+// Fault is one perturbation: it begins At after the load and is undone after For.
+type Fault struct {
+	Kind    string          `toml:"kind"`
+	Members []string        `toml:"members"` // whom it hits; of a partition, those on the one side
+	At      config.Duration `toml:"at"`
+	For     config.Duration `toml:"for"`
+	Point   string          `toml:"point,omitempty"` // of a crash
+	// OthersGoOn has the fault last until every organisation that it does not hit has made some more blocks.
+	OthersGoOn bool `toml:"others_go_on,omitempty"`
+}
+
+func (f Fault) begin() time.Duration { return time.Duration(f.At) }
+func (f Fault) end() time.Duration   { return time.Duration(f.At) + time.Duration(f.For) }
+
+func (f Fault) String() string {
+	text := f.Kind + " " + strings.Join(f.Members, ",")
+	if f.Point != "" {
+		text += " at " + f.Point
+	}
+	return text
+}
+
+// Parse reads and checks a manifest; unknown keys are errors.
+func Parse(text []byte) (Manifest, error) {
+	var m Manifest
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return Manifest{}, err
+	}
+	return m, m.Check()
+}
+
+// Format writes a manifest so that Parse reads the same.
+func (m Manifest) Format() ([]byte, error) { return toml.Marshal(m) }
+
+// members lists the names of all members, those without a database last.
+func (m Manifest) members() []string { return names[:m.Organisations+m.OrderingOnly] }
+
+// organisations lists the members with a database.
+func (m Manifest) organisations() []string { return names[:m.Organisations] }
+
+// Check says what is wrong with a manifest.
+func (m Manifest) Check() error {
+	for _, bound := range []struct {
+		what            string
+		value, min, max int
+	}{
+		{"organisations", m.Organisations, 1, membersMax},
+		{"ordering_only", m.OrderingOnly, 0, membersMax - m.Organisations},
+		{"consent", m.Consent, 0, m.Organisations},
+		{"workers", m.Workers, 1, workersMax},
+		{"clients", m.Clients, 1, clientsMax},
+		{"customers", m.Customers, 10, customersMax},
+		{"faults", len(m.Faults), 0, faultsMax},
+	} {
+		if bound.value < bound.min || bound.value > bound.max {
+			return fmt.Errorf("%s is %d, want %d to %d", bound.what, bound.value, bound.min, bound.max)
+		}
+	}
+	if d := time.Duration(m.Duration); d < time.Second || d > durationMax {
+		return fmt.Errorf("duration is %s, want 1s to %s", d, durationMax)
+	}
+	for i, f := range m.Faults {
+		if err := m.checkFault(f); err != nil {
+			return fmt.Errorf("fault %d (%s): %w", i+1, f, err)
+		}
+		for j, g := range m.Faults[:i] {
+			if f.collides(g) {
+				return fmt.Errorf("fault %d (%s) and fault %d (%s) hit the same at the same time", j+1, g, i+1, f)
+			}
+		}
+	}
+	if n := m.tampered(); n > 0 && n >= m.consent() {
+		return fmt.Errorf("%d organisations are tampered with: %d that lie alike would be right", n, m.consent())
+	}
+	return nil
+}
+
+// consent is how many organisations must report the same effects.
+func (m Manifest) consent() int {
+	if m.Consent == 0 {
+		return 2*m.Organisations/3 + 1
+	}
+	return m.Consent
+}
+
+// tampered counts the organisations whose rows are changed behind the ledger's back.
+func (m Manifest) tampered() int {
+	hit := map[string]bool{}
+	for _, f := range m.Faults {
+		if strings.HasPrefix(f.Kind, tampering) {
+			for _, name := range f.Members {
+				hit[name] = true
+			}
+		}
+	}
+	return len(hit)
+}
+
+func (m Manifest) checkFault(f Fault) error {
+	k, ok := kinds[f.Kind]
+	if !ok {
+		return errors.New("no such kind")
+	}
+	if len(f.Members) == 0 {
+		return errors.New("it hits nobody")
+	}
+	for i, name := range f.Members {
+		if slices.Index(f.Members, name) != i {
+			return fmt.Errorf("%s is named twice", name)
+		}
+		if !slices.Contains(m.members(), name) {
+			return fmt.Errorf("there is no member %s", name)
+		}
+		if k.database && !slices.Contains(m.organisations(), name) {
+			return fmt.Errorf("%s has no database", name)
+		}
+	}
+	if f.Kind == kindPartition && len(f.Members) == len(m.members()) {
+		return errors.New("nobody is on the other side")
+	}
+	if len(k.points) > 0 && !slices.Contains(k.points, f.Point) || len(k.points) == 0 && f.Point != "" {
+		return fmt.Errorf("no point %q, want one of %q", f.Point, k.points)
+	}
+	if f.begin() < 0 || f.end() > durationMax || f.For < 0 || time.Duration(f.For) > faultMax {
+		return errors.New("at and for are out of bounds")
+	}
+	return nil
+}
+
+// collides says whether two faults would undo each other: they overlap and hit the same member, or both divide the network.
+func (f Fault) collides(g Fault) bool {
+	if f.end() < g.begin() || g.end() < f.begin() {
+		return false
+	}
+	return f.Kind == kindPartition && g.Kind == kindPartition ||
+		slices.ContainsFunc(f.Members, func(name string) bool { return slices.Contains(g.Members, name) })
+}

@@ -1,0 +1,88 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
+	kindsSeen := map[string]bool{}
+	for seed := range uint64(300) {
+		m := Random(seed, time.Minute)
+		if err := m.Check(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if again := Random(seed, time.Minute); !reflect.DeepEqual(m, again) {
+			t.Fatalf("seed %d gives two manifests", seed)
+		}
+		text, err := m.Format()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := Parse(text)
+		if err != nil || !reflect.DeepEqual(m, read) {
+			t.Fatalf("seed %d is read back as %+v, %v; want %+v\n%s", seed, read, err, m, text)
+		}
+		for _, f := range m.Faults {
+			kindsSeen[f.Kind] = true
+		}
+	}
+	for _, name := range kindNames() {
+		if !kindsSeen[name] {
+			t.Errorf("no random manifest has %s", name)
+		}
+	}
+}
+
+func TestManifestsOfTheShortSetAreValid(t *testing.T) {
+	paths, err := filepath.Glob("manifests/*.toml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no manifests: %v", err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if m.Name+".toml" != filepath.Base(path) {
+			t.Errorf("%s is named %s", path, m.Name)
+		}
+	}
+}
+
+func TestManifestsThatCannotBeRunAreRefused(t *testing.T) {
+	const fine = "name = 'x'\norganisations = 4\nworkers = 1\nclients = 1\ncustomers = 10\nduration = '1s'\n"
+	const kill = "[[fault]]\nkind = 'kill_node'\nmembers = ['acme']\nat = '1s'\nfor = '2s'\n"
+	if _, err := Parse([]byte(fine + kill)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		fine + "speed = 3": "strict",
+		strings.Replace(fine, "organisations = 4", "organisations = 40", 1):                                                            "organisations is 40",
+		strings.Replace(fine, "'1s'", "'2h'", 1):                                                                                       "duration",
+		fine + strings.Replace(kill, "kill_node", "kiss_node", 1):                                                                      "no such kind",
+		fine + strings.Replace(kill, "'acme'", "'zeta'", 1):                                                                            "no member zeta",
+		fine + strings.Replace(kill, "'acme'", "", 1):                                                                                  "hits nobody",
+		fine + strings.Replace(kill, "'acme'", "'acme', 'acme'", 1):                                                                    "named twice",
+		fine + strings.Replace(kill, "'2s'", "'2h'", 1):                                                                                "out of bounds",
+		fine + kill + strings.Replace(kill, "'1s'", "'2s'", 1):                                                                         "at the same time",
+		fine + strings.Replace(kill, "kill_node", "crash_node", 1):                                                                     "no point",
+		fine + kill + "point = 'x'\n":                                                                                                  "no point",
+		fine + strings.Replace(kill, "kill_node", "partition", 1) + "point = 'x'\n":                                                    "no point",
+		fine + strings.Replace(strings.Replace(kill, "kill_node", "partition", 1), "'acme'", "'acme', 'bolt', 'cargo', 'delta'", 1):    "other side",
+		fine + strings.Replace(strings.Replace(kill, "kill_node", "tamper_rows", 1), "'acme'", "'acme', 'bolt', 'cargo'", 1):           "lie alike",
+		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_postgres", 1), "'acme'", "'eagle'", 1): "no database",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q, of\n%s", err, want, text)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lan is a network of hosts of their own, joined by a switch that can be divided. A host is a Linux network
+// namespace without a name: it ends with the last process in it, also when this one is killed.
+//
+// The switch is made in the network namespace of this process, which therefore should be a private one
+// (CLONE_NEWNET), and needs CAP_NET_ADMIN.
+type Lan struct {
+	hosts []*host
+	parts int // how many switches there are
+}
+
+// host is one network namespace, by the file that keeps it.
+type host struct {
+	name    string
+	address string
+	file    *os.File
+}
+
+// NewLan makes a host for each name, all joined. Close ends it.
+func NewLan(names []string) (*Lan, error) {
+	l := &Lan{}
+	if err := l.addSwitch(); err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		h := &host{name: name, address: fmt.Sprintf("10.77.0.%d", i+1)}
+		if err := h.open(); err != nil {
+			return nil, errors.Join(fmt.Errorf("make network namespace of %s: %w", name, err), l.Close())
+		}
+		l.hosts = append(l.hosts, h)
+		if err := l.join(i); err != nil {
+			return nil, errors.Join(fmt.Errorf("connect %s: %w", name, err), l.Close())
+		}
+	}
+	return l, nil
+}
+
+func port(i int) string   { return fmt.Sprintf("port%d", i) }
+func bridge(i int) string { return fmt.Sprintf("switch%d", i) }
+
+func (l *Lan) addSwitch() error {
+	name := bridge(l.parts)
+	if err := ip(nil, "link add "+name+" type bridge", "link set "+name+" up"); err != nil {
+		return err
+	}
+	l.parts++
+	return nil
+}
+
+// join connects host i with the first switch.
+func (l *Lan) join(i int) error {
+	h := l.hosts[i]
+	// the far end is handed over as a file: the namespace has no name
+	if err := ip(h.file, "link add "+port(i)+" type veth peer name eth0 netns /proc/self/fd/3",
+		"link set "+port(i)+" master "+bridge(0), "link set "+port(i)+" up"); err != nil {
+		return err
+	}
+	return h.within(func() error {
+		return ip(nil, "link set lo up", "address add "+h.address+"/24 dev eth0", "link set eth0 up")
+	})
+}
+
+// Divide splits the hosts: those of each group reach each other and nobody else; hosts that no group names form one more.
+// What is under way is lost silently, as on a cut cable. Without a group all are joined again.
+func (l *Lan) Divide(groups ...[]string) error {
+	for l.parts < len(groups)+1 {
+		if err := l.addSwitch(); err != nil {
+			return err
+		}
+	}
+	var commands []string
+	for i, h := range l.hosts {
+		in := 1 + slices.IndexFunc(groups, func(g []string) bool { return slices.Contains(g, h.name) })
+		commands = append(commands, "link set "+port(i)+" master "+bridge(in))
+	}
+	return ip(nil, commands...)
+}
+
+// Close lets go of the hosts; they end with the processes in them.
+func (l *Lan) Close() error {
+	if l == nil {
+		return nil
+	}
+	var errs []error
+	for _, h := range l.hosts {
+		errs = append(errs, h.file.Close())
+	}
+	l.hosts = nil
+	for i := range l.parts {
+		errs = append(errs, ip(nil, "link delete "+bridge(i)))
+	}
+	return errors.Join(errs...)
+}
+
+// host finds one by name; nil, where everything runs, without a Lan.
+func (l *Lan) host(name string) *host {
+	if l == nil {
+		return nil
+	}
+	for _, h := range l.hosts {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// open makes the namespace.
+func (h *host) open() (err error) {
+	return onOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		h.file, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+}
+
+// within calls do on a thread in the host's namespace: processes that it starts are in it.
+func (h *host) within(do func() error) error {
+	if h == nil {
+		return do()
+	}
+	return onOwnThread(func() error {
+		if err := unix.Setns(int(h.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter the network of %s: %w", h.name, err)
+		}
+		return do()
+	})
+}
+
+// onOwnThread calls do on a thread that ends after it, with whatever do changed of it.
+func onOwnThread(do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- do()
+	}()
+	return <-done
+}
+
+// ip runs commands of iproute2's ip, with a file as descriptor 3 when there is one.
+func ip(file *os.File, commands ...string) error {
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n"))
+	if file != nil {
+		cmd.ExtraFiles = []*os.File{file}
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hosts reach each other, those of other parts do not, and all do again when the network is whole. Run in a network
+// namespace of its own, so that nothing of this machine's network changes.
+func TestDividedNetworkLetsNothingThrough(t *testing.T) {
+	const inside = "CHAINIFY_TEST_LAN"
+	if os.Getenv(inside) == "" {
+		if os.Geteuid() != 0 {
+			t.Skip("network namespaces need root")
+		}
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, unix.EPERM) {
+			t.Skip("no network namespace may be made here")
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	names := []string{"a", "b", "c"}
+	l, err := NewLan(names)
+	if errors.Is(err, exec.ErrNotFound) || err != nil && strings.Contains(err.Error(), "not supported") {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	reaches := func(from, to string) bool {
+		err := l.host(from).within(func() error {
+			return exec.Command("bash", "-c", "exec 2>/dev/null; timeout 0.3 bash -c 'echo >/dev/tcp/"+l.host(to).address+"/9'; test $? != 124").Run()
+		})
+		return err == nil // refused at once: the host is there
+	}
+	check := func(when string, want func(from, to string) bool) {
+		t.Helper()
+		for _, from := range names {
+			for _, to := range names {
+				if from == to {
+					continue
+				}
+				if want(from, to) {
+					if err := Poll(t.Context(), 20*time.Second, when+": "+from+" reaches "+to, func(context.Context) (bool, string, error) {
+						return reaches(from, to), "no answer", nil
+					}); err != nil {
+						t.Error(err)
+					}
+				} else if reaches(from, to) {
+					t.Errorf("%s: %s reaches %s", when, from, to)
+				}
+			}
+		}
+	}
+	all := func(string, string) bool { return true }
+	check("at first", all)
+	if err := l.Divide([]string{"b"}); err != nil {
+		t.Fatal(err)
+	}
+	check("divided", func(from, to string) bool { return from != "b" && to != "b" })
+	if err := l.Divide(); err != nil {
+		t.Fatal(err)
+	}
+	check("joined again", all)
+}

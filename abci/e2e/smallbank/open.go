@@ -1,0 +1,36 @@
+package smallbank
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+)
+
+// Open takes a network of empty clusters to one that serves: the bank filled in each organisation, Chainify enabled, all
+// nodes started, the tables on the ledger. prepare is called for each organisation before its node starts. limit bounds
+// how long a node may take to serve.
+func (b Bank) Open(ctx context.Context, net *harness.Network, limit time.Duration, prepare func(*harness.Organisation) error) error {
+	if err := net.StartDatabases(ctx); err != nil {
+		return err
+	}
+	if err := net.Each(func(o *harness.Organisation) error { return b.Create(ctx, o) }); err != nil {
+		return err
+	}
+	if err := net.EnableChainify(ctx); err != nil {
+		return err
+	}
+	if err := net.Each(func(o *harness.Organisation) error {
+		return errors.Join(b.CreateRoles(ctx, o), prepare(o))
+	}); err != nil {
+		return err
+	}
+	if err := net.InitNodes(ctx); err != nil {
+		return err
+	}
+	if err := net.StartNodes(ctx, limit); err != nil {
+		return err
+	}
+	return Attach(ctx, net.Organisations[0])
+}
