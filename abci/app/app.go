@@ -45,7 +45,7 @@ type Options struct {
 	Organisation string
 	// VoteTimeout bounds how long a precommit waits for execution (effects.vote_timeout); 0 means 1 s.
 	VoteTimeout time.Duration
-	// HoldBack slows the precommits of a ledger block pending for long; 0 means 200 ms.
+	// HoldBack slows the precommits of a ledger block pending for long, the more the longer (heldBack); 0 means 200 ms.
 	HoldBack time.Duration
 	Logger   *slog.Logger
 }
@@ -55,7 +55,10 @@ const (
 	holdBack    = 200 * time.Millisecond
 	// holdBackAge is how many order blocks a ledger block is pending before precommits are held back.
 	holdBackAge = 20
-	appVersion  = 1
+	// holdBackGrowth is the number of order blocks after which they are held back by HoldBack longer, up to holdBackMax.
+	holdBackGrowth = 100
+	holdBackMax    = 2 * time.Second // less than after what a gateway thinks that nothing is ordered
+	appVersion     = 1
 )
 
 // App implements CometBFT's abci.Application. Its methods may be called from any goroutine; CometBFT calls those of

@@ -158,8 +158,8 @@ func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abc
 		return &abci.ResponseExtendVote{}, nil
 	}
 	var hold <-chan time.Time
-	if p.next.Age() > holdBackAge {
-		timer := time.NewTimer(a.opt.HoldBack)
+	if held := heldBack(a.opt.HoldBack, p.next.Age()); held > 0 {
+		timer := time.NewTimer(held)
 		defer timer.Stop()
 		hold = timer.C
 	}
@@ -178,6 +178,15 @@ func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abc
 		}
 	}
 	return &abci.ResponseExtendVote{VoteExtension: a.checkedVote(block, vote)}, nil
+}
+
+// heldBack is how long to hold back a precommit while the ledger block has been pending for age order blocks: an organisation
+// that is away for hours should not cost the others a block five times a second, which nobody needs and all keep.
+func heldBack(step time.Duration, age uint64) time.Duration {
+	if age <= holdBackAge {
+		return 0
+	}
+	return min(step*time.Duration(1+min(age, 1<<20)/holdBackGrowth), max(step, holdBackMax))
 }
 
 // checkedVote lets pass only a vote that other nodes accept: CometBFT stops a node whose own extension is refused.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -234,5 +235,27 @@ func TestStatusQuery(t *testing.T) {
 	}
 	if out, _ = c.app.Query(ctx, &abci.RequestQuery{Path: "/other"}); out.Code == 0 {
 		t.Error("another path answered")
+	}
+}
+
+func TestPrecommitsAreHeldBackLongerTheLongerABlockIsPending(t *testing.T) {
+	const step = 200 * time.Millisecond
+	for _, c := range []struct {
+		age  uint64
+		want time.Duration
+	}{
+		{0, 0},
+		{holdBackAge, 0},
+		{holdBackAge + 1, step},
+		{holdBackGrowth, 2 * step},
+		{24 * holdBackGrowth, holdBackMax},
+		{math.MaxUint64, holdBackMax},
+	} {
+		if got := heldBack(step, c.age); got != c.want {
+			t.Errorf("pending for %d blocks: held back for %s, want %s", c.age, got, c.want)
+		}
+	}
+	if got := heldBack(time.Minute, math.MaxUint64); got != time.Minute {
+		t.Errorf("a step above the maximum: held back for %s, want it", got)
 	}
 }
