@@ -1,9 +1,7 @@
 //! What a transaction may read and write.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::{Dependencies, Dependency, Interval, KeyId, Place, Target};
+use crate::few::Few;
+use crate::{Dependencies, Dependency, Place, Target};
 
 /// Places of one target that a transaction may read, and as many that it may write; with more it is the whole target.
 pub const PLACES_MAX: usize = 64;
@@ -23,7 +21,7 @@ pub struct AccessSet {
 
 /// Places by target, both ascending. A whole target has that one place only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Places(Vec<(Target, Vec<Place>)>);
+struct Places(Vec<(Target, Few<Place>)>);
 
 impl Places {
     /// Says whether there was room.
@@ -32,7 +30,7 @@ impl Places {
             Ok(at) => at,
             Err(_) if self.0.len() == TARGETS_MAX => return false,
             Err(at) => {
-                self.0.insert(at, (target, Vec::new()));
+                self.0.insert(at, (target, Few::default()));
                 at
             }
         };
@@ -42,22 +40,11 @@ impl Places {
         }
         let Err(at) = places.binary_search(&place) else { return true };
         if place.is_whole() || places.len() == PLACES_MAX {
-            *places = vec![Place::whole()];
+            *places = Few::One(Place::whole());
         } else {
             places.insert(at, place);
         }
         true
-    }
-
-    /// Drops the bounds of other keys than the one given for a target.
-    fn keep(&mut self, kept: &BTreeMap<Target, KeyId>) {
-        for (target, places) in &mut self.0 {
-            if let Some(key) = kept.get(target) {
-                places.iter_mut().for_each(|place| place.keep(*key));
-                places.sort_unstable();
-                places.dedup();
-            }
-        }
     }
 
     fn iter(&self) -> impl Iterator<Item = (Target, &[Place])> {
@@ -71,36 +58,6 @@ impl Places {
             let at = other.0.binary_search_by_key(&target, |(target, _)| *target).ok()?;
             shares(places, &other.0[at].1).then_some(target)
         })
-    }
-}
-
-/// Leaves one bound to the places of each target that all of them in the block have a key in common, whole ones apart:
-/// places count as apart only if they are so in every key, and inserts that share a parent or a day would wait for each
-/// other. Of several such keys it is the one in which the places differ most, of equal ones the first.
-///
-/// What was apart stays so; what becomes apart is disjoint in that key. To be called for all sets of a block together.
-/// Cost: O(n log n) for n places.
-pub fn focus(sets: &mut [AccessSet]) {
-    let mut common: BTreeMap<Target, BTreeMap<KeyId, BTreeSet<&Interval>>> = BTreeMap::new();
-    for (target, places) in sets.iter().flat_map(|set| set.reads().chain(set.writes())) {
-        for place in places.iter().filter(|place| !place.is_whole()) {
-            let keys = common
-                .entry(target)
-                .or_insert_with(|| place.bounds().iter().map(|(key, _)| (*key, BTreeSet::new())).collect());
-            keys.retain(|key, _| place.bound(*key).is_some());
-            for (key, intervals) in keys {
-                intervals.extend(place.bound(*key));
-            }
-        }
-    }
-    let best = |keys: BTreeMap<KeyId, BTreeSet<&Interval>>| {
-        keys.into_iter().max_by_key(|(key, intervals)| (intervals.len(), Reverse(*key))).map(|(key, _)| key)
-    };
-    let kept: BTreeMap<Target, KeyId> =
-        common.into_iter().filter_map(|(target, keys)| Some((target, best(keys)?))).collect();
-    for set in sets {
-        set.reads.keep(&kept);
-        set.writes.keep(&kept);
     }
 }
 

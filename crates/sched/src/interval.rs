@@ -2,6 +2,8 @@
 
 use std::ops::Bound;
 
+use crate::bytes::Bytes;
+
 /// Longer keys are cut off and stand for everything that begins like them. Bytes.
 pub const KEY_BYTES_MAX: usize = 256;
 
@@ -45,31 +47,35 @@ pub struct Interval(Repr);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Repr {
-    /// One key: most intervals are, and need one allocation.
-    Point(Vec<u8>),
+    /// One key: most intervals are.
+    Point(Bytes),
     /// From a cut to a cut, or without end. Never what a point is.
-    Range(OwnedCut, Option<OwnedCut>),
+    Range(Box<(OwnedCut, Option<OwnedCut>)>),
 }
 
 impl Interval {
     /// The key `key` alone.
-    pub fn point(key: impl Into<Vec<u8>>) -> Self {
-        let key = key.into();
+    pub fn point(key: impl AsRef<[u8]>) -> Self {
+        let key = key.as_ref();
         if key.len() > KEY_BYTES_MAX {
-            return Self::prefix(&key);
+            return Self::prefix(key);
         }
-        Self(Repr::Point(key))
+        Self(Repr::Point(Bytes::new(key)))
+    }
+
+    fn cuts(lower: OwnedCut, upper: Option<OwnedCut>) -> Self {
+        Self(Repr::Range(Box::new((lower, upper))))
     }
 
     /// Every key.
     pub fn all() -> Self {
-        Self(Repr::Range(OwnedCut::before(Vec::new()), None))
+        Self::cuts(OwnedCut::before(Vec::new()), None)
     }
 
     /// Every key that begins with `prefix`, itself among them: the values of the first columns of a composite key.
     pub fn prefix(prefix: &[u8]) -> Self {
         let prefix = &prefix[..prefix.len().min(KEY_BYTES_MAX)];
-        Self(Repr::Range(OwnedCut::before(prefix.to_vec()), end_of_prefix(prefix)))
+        Self::cuts(OwnedCut::before(prefix.to_vec()), end_of_prefix(prefix))
     }
 
     /// The keys between two bounds; `None` when there is none.
@@ -95,16 +101,16 @@ impl Interval {
     }
 
     fn between(lower: OwnedCut, upper: Option<OwnedCut>) -> Option<Self> {
-        let Some(upper) = upper else { return Some(Self(Repr::Range(lower, None))) };
+        let Some(upper) = upper else { return Some(Self::cuts(lower, None)) };
         if upper <= lower {
             return None;
         }
         // Exactly one key fits between `before k` and `after k`, and between `after k` and `after k ‖ 00`.
         let first = if lower.after { [&lower.bytes[..], &[0]].concat() } else { lower.bytes.clone() };
         if upper.after && upper.bytes == first {
-            return Some(Self(Repr::Point(first)));
+            return Some(Self(Repr::Point(Bytes::new(&first))));
         }
-        Some(Self(Repr::Range(lower, Some(upper))))
+        Some(Self::cuts(lower, Some(upper)))
     }
 
     /// The keys in both; `None` when there is none.
@@ -129,14 +135,14 @@ impl Interval {
 
     /// Whether every key is in it.
     pub fn is_all(&self) -> bool {
-        matches!(&self.0, Repr::Range(lower, None) if lower.bytes.is_empty() && !lower.after)
+        matches!(&self.0, Repr::Range(cuts) if cuts.1.is_none() && cuts.0.bytes.is_empty() && !cuts.0.after)
     }
 
     /// The key, when there is one only.
     pub fn as_point(&self) -> Option<&[u8]> {
         match &self.0 {
             Repr::Point(key) => Some(key),
-            Repr::Range(..) => None,
+            Repr::Range(_) => None,
         }
     }
 
@@ -148,7 +154,7 @@ impl Interval {
                 Some((0, shorter)) => Cut { bytes: shorter, after: true },
                 _ => Cut { bytes: key, after: false },
             },
-            Repr::Range(lower, _) => lower.borrow(),
+            Repr::Range(cuts) => cuts.0.borrow(),
         }
     }
 
@@ -156,7 +162,7 @@ impl Interval {
     pub(crate) fn upper(&self) -> Option<Cut<'_>> {
         match &self.0 {
             Repr::Point(key) => Some(Cut { bytes: key, after: true }),
-            Repr::Range(_, upper) => upper.as_ref().map(OwnedCut::borrow),
+            Repr::Range(cuts) => cuts.1.as_ref().map(OwnedCut::borrow),
         }
     }
 }

@@ -9,8 +9,11 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod bytes;
 mod dependency;
 pub mod explain;
+mod few;
+pub mod focus;
 pub mod graph;
 mod interval;
 mod lists;
@@ -19,11 +22,13 @@ pub mod plan;
 mod run;
 mod statement;
 pub mod template;
+pub mod text;
 mod units;
 pub mod value;
 
-pub use access::{focus, AccessSet, PLACES_MAX, TARGETS_MAX};
+pub use access::{AccessSet, PLACES_MAX, TARGETS_MAX};
 pub use dependency::{Dependencies, Dependency};
+pub use focus::Focus;
 pub use graph::{Edge, Graph, STEPS_MAX};
 pub use interval::{Interval, KEY_BYTES_MAX};
 pub use place::{KeyId, Place, RelationId, Target, BOUNDS_MAX};

@@ -1,5 +1,6 @@
 //! Where a transaction reads or writes.
 
+use crate::few::Few;
 use crate::Interval;
 
 /// Names a relation. The caller chooses the number; PostgreSQL's oid does, within one database.
@@ -34,7 +35,7 @@ impl Target {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Ascending by key, one for each, none of them [`Interval::all`].
-    bounds: Vec<(KeyId, Interval)>,
+    bounds: Few<(KeyId, Interval)>,
 }
 
 impl Place {
@@ -44,8 +45,16 @@ impl Place {
     }
 
     /// What has the value `value` of key `key`.
-    pub fn point(key: KeyId, value: impl Into<Vec<u8>>) -> Self {
-        Self { bounds: vec![(key, Interval::point(value))] }
+    pub fn point(key: KeyId, value: impl AsRef<[u8]>) -> Self {
+        Self { bounds: Few::One((key, Interval::point(value))) }
+    }
+
+    /// What lies in one interval of a key.
+    pub(crate) fn of(key: KeyId, interval: Interval) -> Self {
+        match interval.is_all() {
+            true => Self::whole(),
+            false => Self { bounds: Few::One((key, interval)) },
+        }
     }
 
     /// What lies in all of `bounds`; `None` when nothing can, because two bounds of one key exclude each other.
@@ -71,11 +80,6 @@ impl Place {
         Some(&self.bounds[at].1)
     }
 
-    /// Drops the bounds in other keys.
-    pub(crate) fn keep(&mut self, key: KeyId) {
-        self.bounds.retain(|(of, _)| *of == key);
-    }
-
     /// Whether it is the whole target.
     pub fn is_whole(&self) -> bool {
         self.bounds.is_empty()
@@ -85,7 +89,7 @@ impl Place {
     /// key they have in common.
     pub fn apart(&self, other: &Self) -> bool {
         let mut common = false;
-        for (key, interval) in &self.bounds {
+        for (key, interval) in self.bounds.iter() {
             if let Ok(at) = other.bounds.binary_search_by_key(key, |(key, _)| *key) {
                 common = true;
                 if interval.overlaps(&other.bounds[at].1) {

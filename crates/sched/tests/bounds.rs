@@ -5,7 +5,7 @@ mod support;
 
 use std::ops::Bound;
 
-use chainify_sched::{focus, AccessSet, Interval, Place, Target, BOUNDS_MAX, KEY_BYTES_MAX, PLACES_MAX, TARGETS_MAX};
+use chainify_sched::{AccessSet, Interval, Place, Target, BOUNDS_MAX, KEY_BYTES_MAX, PLACES_MAX, TARGETS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::check;
@@ -123,56 +123,4 @@ fn what_was_put_in_stays_covered() {
         prop_assert!(set.reads().count() <= TARGETS_MAX && set.writes().count() <= TARGETS_MAX);
         Ok(())
     });
-}
-
-/// Places of one target, bounded in some of three keys.
-fn place() -> impl Strategy<Value = Place> {
-    let bound = || proptest::option::weighted(0.7, 0usize..4);
-    (bound(), bound(), bound()).prop_map(|(a, b, c)| {
-        let bounds = [a, b, c].into_iter().zip(0..);
-        let bounds = bounds.filter_map(|(value, k)| Some((k, Interval::point(key(value?)))));
-        Place::within(bounds).expect("one bound for each key")
-    })
-}
-
-proptest! {
-    /// S5: focusing keeps what is apart, and tells apart only what is disjoint in a key.
-    #[test]
-    fn focusing_loses_nothing(places in vec((place(), any::<bool>()), 2..5)) {
-        let mut sets: Vec<AccessSet> = Vec::new();
-        for (place, write) in &places {
-            let mut set = AccessSet::new();
-            if *write { set.write(ROWS, place.clone()) } else { set.read(ROWS, place.clone()) }
-            sets.push(set);
-        }
-        let before = sets.clone();
-        focus(&mut sets);
-        for i in 0..sets.len() {
-            for j in 0..i {
-                let (a, b) = (&places[i].0, &places[j].0);
-                let disjoint = (0..3).any(|k| a.bound(k).zip(b.bound(k)).is_some_and(|(a, b)| !a.overlaps(b)));
-                let reads = !places[i].1 && !places[j].1;
-                let (was, is) = (depend(&before[i], &before[j]), depend(&sets[i], &sets[j]));
-                prop_assert!(was || !is, "{:?} and {:?} were apart", a, b);
-                prop_assert!(is || disjoint || reads, "{:?} and {:?} are not disjoint", a, b);
-            }
-        }
-    }
-}
-
-#[test]
-fn inserts_that_share_a_parent_are_apart_unless_somebody_looks_for_it() {
-    let row =
-        |id: usize, parent: usize| Place::within([(0, Interval::point(key(id))), (1, Interval::point(key(parent)))]);
-    let inserts = || [1, 2].map(|id| writing(ROWS, row(id, 7).expect("two keys")));
-    let [a, b] = inserts();
-    assert!(depend(&a, &b));
-    let mut sets = inserts();
-    focus(&mut sets);
-    assert!(!depend(&sets[0], &sets[1]));
-    let mut reader = AccessSet::new();
-    reader.read(ROWS, Place::point(1, key(7)));
-    let mut sets = [inserts().to_vec(), vec![reader]].concat();
-    focus(&mut sets);
-    assert!(depend(&sets[2], &sets[0]) && depend(&sets[2], &sets[1]));
 }

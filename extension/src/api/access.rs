@@ -1,21 +1,15 @@
-//! What the transactions of a block may read and write (spec/scheduling.md), and how people see it.
-use std::cell::Cell as Flag;
-
-use chainify_ledger::messages::{Kind, Proposal};
+//! How people see what the transactions of a block may read and write (spec/scheduling.md).
 use chainify_ledger::Transaction;
 use chainify_sched::explain::Explained;
-use chainify_sched::{focus, graph, AccessSet};
+use chainify_sched::graph;
 
-use super::plans;
-use super::transaction::{client_role, is_of_the_machine};
+use super::block_access::of_block;
 use crate::pg::access::show;
 use crate::pg::block_settings::pinned;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::inspect::inspect;
-use crate::pg::role::Role;
 use crate::pg::spi::{connected, query};
-use crate::pg::subtransaction::subtransaction;
 
 crate::sql_function!(chainify_access, pg_finfo_chainify_access, access);
 crate::sql_function!(
@@ -26,50 +20,6 @@ crate::sql_function!(
 
 /// Bytes of the longest explanation.
 const EXPLANATION_BYTES_MAX: usize = 1 << 20;
-
-/// The access sets of a block's transactions, in order; to be called before the first of them runs, under the settings
-/// of a block. Raises for failures of the machine only (X4): what cannot be analysed is everything, and fails when it runs.
-///
-/// Runs no function of a client and locks no row. Cost: for a statement whose plan is kept that of reading its values, for
-/// the others that of analysing them, which running them then saves.
-pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
-    let mut deployed = false;
-    let set = |transaction: &Transaction| {
-        // What a DEPLOY changes, those behind it are not analysed with yet.
-        deployed |= transaction.kind() != Kind::Sql;
-        if deployed {
-            return AccessSet::everything();
-        }
-        of_transaction(&transaction.proposal)
-    };
-    let mut sets: Vec<AccessSet> = transactions.iter().map(set).collect();
-    focus(&mut sets);
-    sets
-}
-
-/// The access set of one SQL transaction. Everything for what fails to analyse.
-pub fn of_transaction(proposal: &Proposal) -> AccessSet {
-    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
-    let Ok(role) = client_role(name, "chainify_client") else {
-        return AccessSet::new(); // refused before it reads anything but roles, which no transaction changes
-    };
-    if let Some(set) = plans::kept_access(role, proposal) {
-        return set;
-    }
-    match attempt(role, proposal) {
-        Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
-        set => set.unwrap_or_else(|_| AccessSet::everything()),
-    }
-}
-
-fn attempt(role: Role, proposal: &Proposal) -> Result<AccessSet, PgError> {
-    let as_written = Flag::new(false);
-    let once = || subtransaction(|| role.run(|| plans::access(role, proposal, &as_written)));
-    match once() {
-        Err(_) if as_written.get() => once(),
-        set => set,
-    }
-}
 
 /// `chainify.access(sql)`: what each statement may read and write.
 fn access(call: &mut Call) -> Answer {

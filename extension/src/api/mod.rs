@@ -2,6 +2,7 @@
 pub mod access;
 pub mod analyze;
 pub mod attach;
+mod block_access;
 pub mod certificates;
 pub mod checkpoint;
 pub mod client;

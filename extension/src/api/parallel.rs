@@ -10,7 +10,7 @@ use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{PartReport, PartRequest};
 use chainify_sched::{graph, plan, AccessSet, Place, Target};
 
-use super::access;
+use super::block_access;
 use super::execute::Request;
 use super::part::{self, Company};
 use super::seal::{self, Ran};
@@ -107,7 +107,7 @@ fn parts_of(request: &Request) -> Option<Vec<Vec<usize>>> {
     }
     let sets = match debug {
         Some(DebugParts::ByPosition(parts)) => by_position(request, parts),
-        _ => pinned(|| access::of_block(&request.transactions)),
+        _ => pinned(|| block_access::of_block(&request.transactions)),
     };
     let graph = graph::build(&sets);
     let costs = vec![1; sets.len()];

@@ -8,7 +8,7 @@ use std::collections::{hash_map::Entry, HashMap};
 use std::rc::Rc;
 
 use chainify_ledger::messages::Proposal;
-use chainify_sched::AccessSet;
+use chainify_sched::value::Value;
 use chainify_sqltext::{shape, Literal, Shape};
 
 use super::transaction::Outcome;
@@ -69,27 +69,34 @@ pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome 
     bound.run()
 }
 
-/// What a client's statements may read and write; fails as [`run`], but for what only running them shows.
+/// A transaction with what its access set follows from (spec/scheduling.md).
+pub struct Execution {
+    pub prepared: Rc<Prepared>,
+    /// For [`Prepared::template`].
+    pub values: Vec<Value>,
+    /// Its text has no literals: executions of the same text and types differ in the values given alone.
+    pub same_text: bool,
+}
+
+/// What a client's transaction executes, analysed; fails as [`run`], but for what only running it shows.
 pub fn access(
     role: Role,
     proposal: &Proposal,
     as_written: &Cell<bool>,
-) -> Result<AccessSet, PgError> {
+) -> Result<Execution, PgError> {
     let statement = Statement::of(proposal, as_written.get());
     let (prepared, slots) = statement.prepared(role, as_written)?;
-    let literals = statement.values(&slots);
-    prepared
-        .access(statement.given(&literals))
+    statement
+        .execution(prepared, &slots)
         .inspect_err(|_| as_written.set(!slots.is_empty()))
 }
 
 /// The same where everything but the values is known, and these can be read: needs no subtransaction.
-pub fn kept_access(role: Role, proposal: &Proposal) -> Option<AccessSet> {
+pub fn kept_access(role: Role, proposal: &Proposal) -> Option<Execution> {
     let statement = Statement::of(proposal, false);
     let (prepared, slots) = CACHE.with_borrow_mut(|cache| cache.find(role, &statement))?;
-    let literals = statement.values(&slots);
     let analysed = prepared.is_analysed();
-    analysed.then(|| prepared.access(statement.given(&literals)).ok())?
+    analysed.then(|| statement.execution(prepared, &slots).ok())?
 }
 
 struct Statement<'p> {
@@ -105,6 +112,16 @@ impl<'p> Statement<'p> {
             // A number beyond the parameters given is an error, not one of ours.
             .filter(|s| s.parameter_max as usize <= proposal.parameters.len());
         Statement { proposal, shape }
+    }
+
+    fn execution(&self, prepared: Rc<Prepared>, slots: &[Slot]) -> Result<Execution, PgError> {
+        let (literals, mut values) = (self.values(slots), Vec::new());
+        prepared.access_values(self.given(&literals), &mut values)?;
+        Ok(Execution {
+            prepared,
+            values,
+            same_text: self.shape.is_some() && self.literals().is_empty(),
+        })
     }
 
     fn literals(&self) -> &[Literal] {

@@ -1,0 +1,175 @@
+//! What the transactions of a block may read and write (spec/scheduling.md): of each the template of its statements, known from the
+//! first time they were met, and its values; then, with the keys chosen that tell most apart, the access sets.
+use std::cell::Cell;
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use chainify_ledger::messages::{Kind, Proposal};
+use chainify_ledger::Transaction;
+use chainify_sched::focus::SAMPLE_MAX;
+use chainify_sched::template::Template;
+use chainify_sched::value::Value;
+use chainify_sched::{AccessSet, Focus};
+
+use super::plans::{self, Execution};
+use super::transaction::{client_role, is_of_the_machine};
+use crate::pg::catalog::generation;
+use crate::pg::error::PgError;
+use crate::pg::role::Role;
+use crate::pg::statement::Prepared;
+use crate::pg::subtransaction::subtransaction;
+
+/// The access sets of a block's transactions, in order; to be called before the first of them runs, under the settings
+/// of a block. Raises for failures of the machine only (X4): what cannot be analysed is everything, and fails when it runs.
+///
+/// Runs no function of a client and locks no row. Cost: for a statement whose plan is kept that of reading its values, for
+/// the others that of analysing them, which running them then saves.
+pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
+    // Keys are numbered by the indexes there are: what was analysed before and after a change of them does not go together.
+    for _ in 0..2 {
+        let before = generation();
+        let found = Found::of(transactions);
+        if generation() == before {
+            return found.sets();
+        }
+    }
+    vec![AccessSet::everything(); transactions.len()]
+}
+
+/// What a transaction is.
+enum Member {
+    /// It is refused before it reads anything but roles, which no transaction changes.
+    Refused,
+    Everything,
+    /// The number of what it executes, and where its values are.
+    Execution(usize, Range<usize>),
+}
+
+/// The transactions of a block, analysed.
+#[derive(Default)]
+struct Found<'b> {
+    members: Vec<Member>,
+    /// All values, one execution's after the other's.
+    values: Vec<Value>,
+    /// What is executed: each once, by address.
+    prepared: Vec<Rc<Prepared>>,
+    numbers: HashMap<*const Prepared, usize>,
+    roles: HashMap<&'b str, Option<Role>>,
+    /// By role and text, where texts of the same parameter types differ in the values given alone.
+    texts: HashMap<(Role, &'b str), (usize, &'b Proposal)>,
+}
+
+impl<'b> Found<'b> {
+    fn of(transactions: &'b [Transaction]) -> Self {
+        let mut found = Found::default();
+        let mut deployed = false;
+        for transaction in transactions {
+            // What a DEPLOY changes, those behind it are not analysed with yet.
+            deployed |= transaction.kind() != Kind::Sql;
+            let member = match deployed {
+                true => Member::Everything,
+                false => found.member(&transaction.proposal),
+            };
+            found.members.push(member);
+        }
+        found
+    }
+
+    fn member(&mut self, proposal: &'b Proposal) -> Member {
+        let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+        let role = self.roles.entry(name);
+        let Some(role) = *role.or_insert_with(|| client_role(name, "chainify_client").ok()) else {
+            return Member::Refused;
+        };
+        if let Some(member) = self.known_text(role, proposal) {
+            return member;
+        }
+        match plans::kept_access(role, proposal).or_else(|| analyse(role, proposal)) {
+            None => Member::Everything,
+            Some(execution) => self.execution(role, proposal, execution),
+        }
+    }
+
+    /// A text met before in this block.
+    fn known_text(&mut self, role: Role, proposal: &'b Proposal) -> Option<Member> {
+        let (number, first) = *self.texts.get(&(role, proposal.sql.as_str()))?;
+        let types = |p: &'b Proposal| p.parameters.iter().map(|p| &p.r#type);
+        if !types(proposal).eq(types(first)) {
+            return None;
+        }
+        let given = proposal.parameters.iter();
+        let given = given.map(|p| (!p.null).then_some(p.text.as_str()));
+        let start = self.values.len();
+        let read = self.prepared[number].access_values(given, &mut self.values);
+        if read.is_err() {
+            self.values.truncate(start);
+        }
+        read.ok()?;
+        Some(Member::Execution(number, start..self.values.len()))
+    }
+
+    fn execution(&mut self, role: Role, proposal: &'b Proposal, execution: Execution) -> Member {
+        let next = self.prepared.len();
+        let number = match self.numbers.entry(Rc::as_ptr(&execution.prepared)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                self.prepared.push(execution.prepared);
+                *new.insert(next)
+            }
+        };
+        if execution.same_text {
+            self.texts.insert((role, &proposal.sql), (number, proposal));
+        }
+        let start = self.values.len();
+        self.values.extend(execution.values);
+        Member::Execution(number, start..self.values.len())
+    }
+
+    fn sets(self) -> Vec<AccessSet> {
+        let everything = everything();
+        let templates = self.prepared.iter();
+        let templates: Vec<&Template> = templates
+            .map(|prepared| prepared.template().unwrap_or(&everything))
+            .collect();
+        let executions = self.members.iter().filter_map(|member| match member {
+            Member::Execution(number, values) => Some((*number, &self.values[values.clone()])),
+            _ => None,
+        });
+        let sample: Vec<_> = executions.take(SAMPLE_MAX).collect();
+        let focus = Focus::choose(&templates, &sample);
+        let focused: Vec<Template> = templates.iter().map(|t| focus.apply(t)).collect();
+        let set = |member: &Member| match member {
+            Member::Refused => AccessSet::new(),
+            Member::Everything => AccessSet::everything(),
+            Member::Execution(number, values) => {
+                focused[*number].fill(&self.values[values.clone()])
+            }
+        };
+        self.members.iter().map(set).collect()
+    }
+}
+
+fn everything() -> Template {
+    let mut template = Template::default();
+    template.widen("it cannot be analysed");
+    template
+}
+
+/// A transaction whose statements were not analysed before; None when they cannot be.
+fn analyse(role: Role, proposal: &Proposal) -> Option<Execution> {
+    match attempt(role, proposal) {
+        Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
+        execution => execution.ok(),
+    }
+}
+
+fn attempt(role: Role, proposal: &Proposal) -> Result<Execution, PgError> {
+    let as_written = Cell::new(false);
+    let once = || subtransaction(|| role.run(|| plans::access(role, proposal, &as_written)));
+    match once() {
+        Err(_) if as_written.get() => once(),
+        execution => execution,
+    }
+}
