@@ -110,12 +110,13 @@ CREATE TABLE chainify_ledger.governed_role (
     name text PRIMARY KEY
 );
 
--- The running state of each attached table; changes in the block's own transaction.
+-- The running state of each attached table; changes in the block's own transaction. A page holds one row, so that the next versions
+-- of it find room there and the table does not grow with every block until it is vacuumed.
 CREATE TABLE chainify_ledger.table_state (
     table_id  integer PRIMARY KEY REFERENCES chainify_ledger.ledger_table,
     row_count bigint NOT NULL,
     lanes     bytea NOT NULL                 -- 1024 little-endian u16
-);
+) WITH (fillfactor = 25);
 ALTER TABLE chainify_ledger.table_state ALTER COLUMN lanes SET STORAGE PLAIN;
 
 -- Agreed states to restart from, at the ends of blocks: a row of each table then on the ledger. The rows of a checkpoint are those

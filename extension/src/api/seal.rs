@@ -29,7 +29,8 @@ pub struct Ran {
 
 /// Writes states and LedgerBlock, and returns the latter. Cost: per ledger table one SHA-256 over its lanes.
 pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
-    write_states(&ran.nets);
+    let mut states = states();
+    change_states(&mut states, &ran.nets);
     let mut bitmap = Outcomes::failed(ran.outcomes.len() as u32);
     for (i, _) in ran.outcomes.iter().enumerate().filter(|(_, o)| o.is_ok()) {
         bitmap.succeed(i as u32);
@@ -43,7 +44,7 @@ pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
         outcomes: bitmap,
         effects_root: ran.effects_root,
         effects_count: ran.effects_count,
-        state_root: current_state_root(),
+        state_root: root_of(&states),
         previous: request.previous,
     };
     write_block(&block);
@@ -82,36 +83,27 @@ fn sum(nets: &[Net]) -> BTreeMap<i32, (Lanes, i64)> {
     sums
 }
 
-fn write_states(nets: &[Net]) {
-    for (id, (net, rows)) in sum(nets) {
-        let mut lanes = None;
-        query(
-            "SELECT lanes FROM chainify_ledger.table_state WHERE table_id = $1",
-            &[cell(id)],
-            |row| {
-                lanes = Lanes::from_bytes(&row.must::<Vec<u8>>(1));
-            },
-        );
-        let Some(mut lanes) = lanes else { continue }; // detached in this block
-        lanes.merge(&net);
-        let bytes = lanes.to_bytes();
-        let args = [cell(id), cell(rows), cell(&bytes[..])];
-        query("UPDATE chainify_ledger.table_state SET row_count = row_count + $2, lanes = $3 WHERE table_id = $1", &args, |_| ());
-    }
+/// The running state of an attached table.
+struct State {
+    table_id: i32,
+    name: String,
+    schema: Hash,
+    rows: i64,
+    lanes: Lanes,
 }
 
-/// The state root over what `table_state` holds now.
-pub fn current_state_root() -> Hash {
-    let mut states: Vec<(String, Hash)> = Vec::new();
+/// What `table_state` holds of the attached tables.
+fn states() -> Vec<State> {
+    let mut states = Vec::new();
     query(
-        "SELECT t.name, t.schema_hash, s.row_count, s.lanes FROM chainify_ledger.ledger_table t
+        "SELECT t.id, t.name, t.schema_hash, s.row_count, s.lanes FROM chainify_ledger.ledger_table t
          JOIN chainify_ledger.table_state s ON s.table_id = t.id WHERE t.detached_at IS NULL",
         &[],
         |row| {
-            let name: String = row.must(1);
+            let name: String = row.must(2);
             let (Ok(schema), Some(lanes)) = (
-                Hash::try_from(row.must::<Vec<u8>>(2)),
-                Lanes::from_bytes(&row.must::<Vec<u8>>(4)),
+                Hash::try_from(row.must::<Vec<u8>>(3)),
+                Lanes::from_bytes(&row.must::<Vec<u8>>(5)),
             ) else {
                 PgError::new(
                     b"XX001",
@@ -119,14 +111,49 @@ pub fn current_state_root() -> Hash {
                 )
                 .raise()
             };
-            let state = table_state(&name, &schema, row.must::<i64>(3) as u64, &lanes);
-            states.push((name, state));
+            states.push(State {
+                table_id: row.must(1),
+                name,
+                schema,
+                rows: row.must(4),
+                lanes,
+            });
         },
     );
-    if let Some(hash) = definitions() {
-        states.push((DEFINITIONS.to_owned(), hash));
+    states
+}
+
+/// Adds what a block changed, and writes it; a table detached in this block is not there any more.
+fn change_states(states: &mut [State], nets: &[Net]) {
+    let nets = sum(nets);
+    let (mut ids, mut rows, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
+    for state in states {
+        if let Some((net, more)) = nets.get(&state.table_id) {
+            state.lanes.merge(net);
+            state.rows += more;
+            ids.push(state.table_id);
+            rows.push(state.rows);
+            lanes.push(state.lanes.to_bytes().to_vec());
+        }
     }
-    state_root(states.iter().map(|(name, state)| (name.as_str(), *state)))
+    if ids.is_empty() {
+        return;
+    }
+    let sql = "UPDATE chainify_ledger.table_state s SET row_count = u.row_count, lanes = u.lanes
+        FROM unnest($1, $2, $3) u (table_id, row_count, lanes) WHERE s.table_id = u.table_id";
+    query(sql, &[cell(ids), cell(rows), cell(lanes)], |_| ());
+}
+
+/// The state root over what `table_state` holds now.
+pub fn current_state_root() -> Hash {
+    root_of(&states())
+}
+
+fn root_of(states: &[State]) -> Hash {
+    let hash = |s: &State| table_state(&s.name, &s.schema, s.rows as u64, &s.lanes);
+    let mut roots: Vec<(&str, Hash)> = states.iter().map(|s| (s.name.as_str(), hash(s))).collect();
+    roots.extend(definitions().map(|hash| (DEFINITIONS, hash)));
+    state_root(roots)
 }
 
 /// The hash of the definitions; None before the first DEPLOY of statements.
