@@ -159,3 +159,7 @@ SELECT outcomes, hash AS h2, :n1 + 1 AS n2 FROM chainify_node.execute_block(:n1,
 SELECT outcomes, hash AS h3, :n2 + 1 AS n3 FROM chainify_node.execute_block(:n2, 2, 1700000000000000, :'h2', :'txs') \gset
 SELECT outcomes FROM chainify_node.execute_block(:n3, 3, 1700000000000000, :'h3', :'txs');
 RESET client_min_messages;
+
+-- and the first time does what later ones do: no plan is made for the values of one call, which would compute what no row comes to
+CREATE FUNCTION late_branch(p int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN UPDATE signed SET n = CASE WHEN id > 0 THEN n ELSE p + 1 END WHERE id = 1; END $$;
+SELECT tx, ok, sqlstate FROM test.run('SELECT late_branch(2147483647)', 'SELECT late_branch(1)', 'SELECT late_branch(2)', 'SELECT late_branch(3)', 'SELECT late_branch(4)', 'SELECT late_branch(5)', 'SELECT late_branch(2147483647)');
