@@ -92,3 +92,5 @@ CREATE FUNCTION chainify_ledger.announce_tables() RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_announce_tables' LANGUAGE C VOLATILE;
 
 REVOKE ALL ON FUNCTION chainify_ledger.digest, chainify_ledger.scan_state, chainify_ledger.announce_tables FROM PUBLIC;
+-- PostgreSQL copies a partitioned table's triggers to a partition with the rights of who makes it.
+GRANT EXECUTE ON FUNCTION chainify_ledger.digest TO chainify_admin;

@@ -39,8 +39,37 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
         UNION ALL
         SELECT 7, 'partitioned by ' || pg_get_partkeydef(tbl) FROM pg_class WHERE oid = tbl AND relkind = 'p'
         UNION ALL
-        SELECT 8, format('partition level %s %s', p.level, pg_get_expr(c.relpartbound, c.oid))
+        SELECT 8, format('partition %s of %s %s%s', p.relid, p.parentrelid, pg_get_expr(c.relpartbound, c.oid),
+                         ' partitioned by ' || pg_get_partkeydef(p.relid))
         FROM pg_partition_tree(tbl) p JOIN pg_class c ON c.oid = p.relid WHERE p.level > 0
+        UNION ALL
+        -- What a partition has of its own. A statement may name it, and goes by its defaults and policies then.
+        SELECT 8, format('partition %s %s', p.relid, o.line)
+        FROM pg_partition_tree(tbl) p, LATERAL (
+            SELECT format('column %I%s%s', a.attname, CASE WHEN a.attnotnull AND NOT r.attnotnull THEN ' not null' END, d.text)
+            FROM pg_attribute a JOIN pg_attribute r ON r.attrelid = tbl AND r.attname = a.attname
+            LEFT JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+            LEFT JOIN pg_attrdef s ON s.adrelid = r.attrelid AND s.adnum = r.attnum,
+            LATERAL (SELECT CASE WHEN a.attgenerated = '' AND pg_get_expr(e.adbin, e.adrelid) IS DISTINCT FROM pg_get_expr(s.adbin, s.adrelid)
+                                 THEN ' default ' || coalesce(pg_get_expr(e.adbin, e.adrelid), 'none') END) d (text)
+            WHERE a.attrelid = p.relid AND a.attnum > 0 AND NOT a.attisdropped AND (a.attnotnull AND NOT r.attnotnull OR d.text IS NOT NULL)
+            UNION ALL
+            SELECT 'constraint ' || pg_get_constraintdef(k.oid)
+            FROM pg_constraint k WHERE k.conrelid = p.relid AND k.contype <> 't' AND k.conparentid = 0 AND k.coninhcount = 0
+            UNION ALL
+            SELECT 'unique ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE UNIQUE INDEX .*? ON .*? USING ', '')
+            FROM pg_index i WHERE i.indrelid = p.relid AND i.indisunique AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)
+                 AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = p.relid)
+            UNION ALL
+            SELECT format('policy %I %s %s %s using %s check %s', w.polname, w.polcmd, w.polpermissive,
+                       (SELECT string_agg(coalesce(r.rolname, 'public'), ',' ORDER BY r.rolname)
+                        FROM unnest(w.polroles) m LEFT JOIN pg_roles r ON r.oid = m),
+                       pg_get_expr(w.polqual, w.polrelid), pg_get_expr(w.polwithcheck, w.polrelid))
+            FROM pg_policy w WHERE w.polrelid = p.relid
+            UNION ALL
+            SELECT format('row security %s force %s', c.relrowsecurity, c.relforcerowsecurity)
+            FROM pg_class c WHERE c.oid = p.relid AND (c.relrowsecurity OR c.relforcerowsecurity)) o (line)
+        WHERE p.level > 0
         UNION ALL
         SELECT 9, format('trigger %s %s', t.tgtype, pg_get_triggerdef(t.oid))
         FROM pg_trigger t WHERE t.tgrelid = tbl AND NOT t.tgisinternal AND t.tgname NOT LIKE 'chainify\_%'
@@ -256,12 +285,21 @@ $$;
 -- The triggers that record and guard; rows of partitions fire their own clones, TRUNCATE fires where the rows are.
 CREATE FUNCTION chainify_ledger.make_triggers(tbl regclass) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    leaf regclass;
 BEGIN
     EXECUTE format('CREATE TRIGGER chainify_digest AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION chainify_ledger.digest()', tbl);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER chainify_digest', tbl);
-    FOREACH leaf IN ARRAY chainify_ledger.leaves(tbl) LOOP
+    PERFORM chainify_ledger.make_truncate_triggers(tbl);
+END
+$$;
+
+-- Of a table, or of a partition made later, which has its clone of the other one from the table; where there is none yet.
+CREATE FUNCTION chainify_ledger.make_truncate_triggers(tbl regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    leaf regclass;
+BEGIN
+    FOR leaf IN SELECT l FROM unnest(chainify_ledger.leaves(tbl)) l
+                WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = l AND t.tgname = 'chainify_truncate') LOOP
         EXECUTE format('CREATE TRIGGER chainify_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION chainify_ledger.digest()', leaf);
         EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER chainify_truncate', leaf);
     END LOOP;
@@ -402,4 +440,4 @@ $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
-    chainify_ledger.make_triggers, chainify_ledger.make_history, chainify_ledger.make_base FROM PUBLIC;
+    chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.make_history, chainify_ledger.make_base FROM PUBLIC;

@@ -41,6 +41,12 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
                   || coalesce((SELECT string_agg(E'\n' || pg_get_triggerdef(t.oid), '' ORDER BY t.tgname) FROM pg_trigger t
                                WHERE t.tgrelid = c.oid), '')
               ELSE '' END
+           || coalesce((SELECT format(E'\nas %s start %s', format_type(s.seqtypid, NULL), s.seqstart)
+                        || coalesce((SELECT format(E'\nowned by %s.%I', d.refobjid::regclass, a.attname)
+                                     FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+                                     WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass
+                                       AND d.deptype IN ('a', 'i')), '')
+                        FROM pg_sequence s WHERE s.seqrelid = c.oid), '')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE class = 'pg_class'::regclass AND c.oid = object AND c.relkind IN ('r', 'p', 'v', 'S')
     UNION ALL
@@ -118,7 +124,8 @@ CREATE FUNCTION chainify_ledger.definition_defects() RETURNS TABLE (object text,
 $$;
 
 -- After one statement: what it made comes under the ledger, tables on the ledger are followed, what is gone is let go.
-CREATE FUNCTION chainify_ledger.follow(made_classes oid[], made oid[], target_classes oid[], targets oid[], roles text[],
+--   emptied: partitioned tables that lost rows with a partition
+CREATE FUNCTION chainify_ledger.follow(made_classes oid[], made oid[], target_classes oid[], targets oid[], emptied oid[], roles text[],
                                        at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -131,7 +138,7 @@ BEGIN
     DELETE FROM chainify_ledger.definition d
     USING unnest(target_classes, targets) u (class, object)
     WHERE (d.class, d.object) = (u.class, u.object) AND NOT EXISTS (SELECT FROM chainify_ledger.definition_of(u.class, u.object));
-    -- A sequence goes with the column that owns it.
+    -- A sequence goes with the column that owns it, or is an identity no more.
     DELETE FROM chainify_ledger.definition d
     WHERE d.kind = 'sequence' AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = d.object);
     FOR t IN SELECT l.* FROM chainify_ledger.ledger_table l
@@ -142,7 +149,10 @@ BEGIN
     END LOOP;
     FOR o IN SELECT u.class, u.object, d.kind, d.identity FROM unnest(made_classes || target_classes, made || targets) u (class, object),
                     LATERAL chainify_ledger.definition_of(u.class, u.object) d LOOP
-        IF o.kind = 'table' AND NOT EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = o.object AND l.detached_at IS NULL) THEN
+        IF o.kind = 'table' AND EXISTS (SELECT FROM pg_class c JOIN chainify_ledger.ledger_table l ON l.relation = pg_partition_root(c.oid)
+                                        WHERE c.oid = o.object AND c.relispartition AND l.detached_at IS NULL) THEN
+            PERFORM chainify_ledger.make_truncate_triggers(o.object);
+        ELSIF o.kind = 'table' AND NOT EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = o.object AND l.detached_at IS NULL) THEN
             PERFORM chainify_ledger.attach_new(o.object, at_block, at_tx);
             changed := true;
         ELSIF o.kind = 'view' THEN
@@ -168,7 +178,7 @@ BEGIN
                AND (l.name <> n.nspname || '.' || c.relname
                     OR l.schema_hash <> chainify_ledger.schema_hash(chainify_ledger.schema_text(l.relation)))
              ORDER BY l.name COLLATE "C" LOOP
-        PERFORM chainify_ledger.follow_table(t.id, at_block, at_tx);
+        PERFORM chainify_ledger.follow_table(t.id, t.relation = ANY (emptied), at_block, at_tx);
         changed := true;
     END LOOP;
     IF changed THEN
@@ -247,7 +257,7 @@ $$;
 
 -- Brings history, checkpoint and columns of a table after a change of its definition (spec/formats.md, "Changes of a table").
 -- Encodings of rows that were there stay: the version goes on. They change: a new version starts from the rows as they are now.
-CREATE FUNCTION chainify_ledger.follow_table(version integer, at_block bigint, at_tx integer) RETURNS void
+CREATE FUNCTION chainify_ledger.follow_table(version integer, emptied boolean, at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t chainify_ledger.ledger_table;
@@ -285,7 +295,7 @@ BEGIN
            bool_or(k.lost)
     INTO kept, new_key, rewritten FROM chainify_ledger.column_changes(version) k;
     new_key := new_key OR EXISTS (SELECT FROM chainify_ledger.new_columns(version) k WHERE k.key_part IS NOT NULL);
-    rewritten := rewritten OR new_key OR t.name <> full_name OR EXISTS (SELECT FROM chainify_ledger.new_columns(version) k WHERE k.filled);
+    rewritten := emptied OR rewritten OR new_key OR t.name <> full_name OR EXISTS (SELECT FROM chainify_ledger.new_columns(version) k WHERE k.filled);
 
     IF rewritten THEN
         FOR c IN SELECT k.* FROM chainify_ledger.column_changes(version) k WHERE k.lost LOOP

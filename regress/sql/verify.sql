@@ -146,3 +146,17 @@ FROM chainify_history.account h JOIN account a USING (id) WHERE id IN (12, 20, 9
 SELECT chainify.row_hash(NULL) IS NULL;
 SELECT chainify.row_hash(ROW(1, 2));
 SELECT chainify.row_hash(c) FROM pg_class c;
+-- Columns may have any name, also those that the ledger's own queries use.
+CREATE TABLE named (t int, c int, h int, b int, k int, v int, l int, e int, f int, live int, "place" int, PRIMARY KEY (t, k));
+GRANT ALL ON named TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.named');
+SELECT ok FROM test.run('INSERT INTO named VALUES (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), (2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)', 'UPDATE named SET c = 7 WHERE t = 1');
+SELECT * FROM chainify.verify_table('named');
+DO $$ BEGIN PERFORM chainify_node.checkpoint(); END $$;
+SELECT changes FROM chainify_node.fold_history();
+SET chainify.guard = off;
+UPDATE named SET h = 30 WHERE t = 2;
+RESET chainify.guard;
+SELECT what, key, expected ->> 'h' AS expected, found ->> 'h' AS found FROM chainify.verify_table('named');
+SELECT tbl, key, expected ->> 'h' AS expected, found ->> 'h' AS found FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number + 1, NULL);
+SELECT * FROM chainify.verify_table('named');

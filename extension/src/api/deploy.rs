@@ -14,9 +14,10 @@ use super::deploy_checks;
 use super::deploy_rules::{refusal, STATEMENTS_MAX};
 use super::session::{self, Mode};
 use super::transaction::Outcome;
-use super::{attach, determinism, seal, sequences, tables};
+use super::{attach, determinism, guard_definitions, seal, sequences, tables};
 use crate::pg::catalog;
-use crate::pg::ddl::{parse_definitions, Address, Definition, Kind};
+use crate::pg::ddl::{parse_definitions, Definition, Kind};
+use crate::pg::ddl_targets::Address;
 use crate::pg::error::{attempt, PgError};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::hooks::{Change, Ddl};
@@ -32,10 +33,19 @@ crate::sql_function!(
 thread_local! {
     /// Objects made by the statement being run.
     static MADE: RefCell<Vec<Address>> = const { RefCell::new(Vec::new()) };
+    /// Objects dropped by it.
+    static DROPPED: RefCell<Vec<Dropped>> = const { RefCell::new(Vec::new()) };
     /// The statement itself has begun: further ones come from functions that it calls.
     static STARTED: Cell<bool> = const { Cell::new(false) };
     /// The state root that each DEPLOY transaction of the block left, when it last ran.
     static STATES: RefCell<BTreeMap<u32, Hash>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// An object under the ledger that a statement dropped.
+struct Dropped {
+    object: Address,
+    /// The partitioned table that it held rows of.
+    root: Option<Oid>,
 }
 
 /// Begins a block: no DEPLOY transaction ran.
@@ -128,19 +138,25 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     }
     deploy_checks::before(role, definition)?;
     let columns = deploy_checks::columns_of(&targets);
+    let relations: Vec<Oid> = of_class(&targets, catalog::RELATIONS).collect();
+    let sequences = definition.changes_sequences();
+    if sequences {
+        attempt(|| sequences::before_statement(&relations))?;
+    }
     MADE.take();
+    DROPPED.take();
     STARTED.set(false);
     role.run(|| session::with(Mode::Deploy, || definition.run()))?;
-    let made = MADE.take();
+    let (made, dropped) = (MADE.take(), DROPPED.take());
     if definition.kind == Kind::Comment {
         return Ok(()); // decides nothing
     }
-    let altered: Vec<Address> = targets
-        .iter()
-        .copied()
-        .filter(|t| !made.contains(t))
-        .collect();
-    follow(definition, &made, &altered, at)?;
+    let gone = dropped.iter().map(|d| d.object);
+    let altered: Vec<Address> = targets.iter().copied().chain(gone).collect();
+    follow(definition, &made, &altered, &emptied(&dropped), at)?;
+    if sequences {
+        attempt(|| sequences::after_statement(&relations, at.tx))?;
+    }
     let checked: Vec<Address> = made
         .iter()
         .copied()
@@ -149,31 +165,38 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     attempt(|| deploy_checks::after(&checked, &targets, &columns))?
 }
 
-/// The object as the ledger knows it: of an index, a constraint, a policy its table.
+fn of_class(objects: &[Address], class: Oid) -> impl Iterator<Item = Oid> + '_ {
+    let of_class = objects.iter().filter(move |a| a.class == class);
+    of_class.map(|a| a.object)
+}
+
+/// Partitioned tables that stay, without the rows of partitions that were dropped.
+fn emptied(dropped: &[Dropped]) -> Vec<Oid> {
+    let gone = |root: &Oid| dropped.iter().any(|d| d.object.object == *root);
+    let roots = dropped.iter().filter_map(|d| d.root);
+    roots.filter(|root| !gone(root)).collect()
+}
+
+/// The object as the ledger knows it: of an index, a constraint, a policy its table; of a domain's constraint the domain.
 fn whole(part: Address) -> Address {
-    match catalog::table_of(part.class, part.object) {
-        Some((table, _)) => Address {
-            class: catalog::RELATIONS,
-            object: table,
-        },
-        None => part,
-    }
+    let of = |class, object| Address { class, object };
+    let table = catalog::table_of(part.class, part.object);
+    let table = table.map(|(table, _)| of(catalog::RELATIONS, table));
+    let domain =
+        || catalog::type_of(part.class, part.object).map(|domain| of(catalog::TYPES, domain));
+    table.or_else(domain).unwrap_or(part)
+}
+
+fn is_under_ledger(object: Address) -> bool {
+    let relation = object.class == catalog::RELATIONS;
+    relation
+        && (tables::owner(object.object).is_some() || sequences::name_of(object.object).is_some())
+        || guard_definitions::knows(object)
 }
 
 /// Only what every organisation has the same can be changed in every organisation.
 fn check_under_ledger(target: Address) -> Result<(), PgError> {
-    let relation = target.class == catalog::RELATIONS;
-    if relation
-        && (tables::owner(target.object).is_some() || sequences::name_of(target.object).is_some())
-    {
-        return Ok(());
-    }
-    let mut known = false;
-    let sql = "SELECT true FROM chainify_ledger.definition WHERE class = $1 AND object = $2";
-    query(sql, &[cell(target.class), cell(target.object)], |_| {
-        known = true
-    });
-    if known {
+    if is_under_ledger(target) {
         return Ok(());
     }
     let mut name = String::new();
@@ -190,6 +213,7 @@ fn follow(
     definition: &Definition,
     made: &[Address],
     targets: &[Address],
+    emptied: &[Oid],
     at: At,
 ) -> Result<(), PgError> {
     let classes = |list: &[Address]| list.iter().map(|a| a.class).collect::<Vec<Oid>>();
@@ -199,23 +223,30 @@ fn follow(
         cell(objects(made)),
         cell(classes(targets)),
         cell(objects(targets)),
+        cell(emptied.to_vec()),
         cell(definition.roles.clone()),
         cell(at.block),
         cell(at.tx as i32),
     ];
-    let sql = "SELECT chainify_ledger.follow($1, $2, $3, $4, $5, $6, $7)";
+    let sql = "SELECT chainify_ledger.follow($1, $2, $3, $4, $5, $6, $7, $8)";
     attempt(|| query(sql, &args, |_| ())).map(drop)
 }
 
-/// A DDL event of the statement being run (guard.rs): notes what it makes.
+/// A DDL event of the statement being run (guard.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
 pub fn note(event: Ddl) {
-    if event.change != Change::Create || event.internal {
-        return;
-    }
-    let made = Address {
+    let object = Address {
         class: event.class,
         object: event.object,
     };
+    match event.change {
+        _ if event.internal => {}
+        Change::Create => note_made(object),
+        Change::Drop => note_dropped(object, event.column),
+        _ => {}
+    }
+}
+
+fn note_made(made: Address) {
     // A view replaced by CREATE OR REPLACE has a new rule, and no event of its own.
     let made = whole(made);
     MADE.with_borrow_mut(|all| {
@@ -223,6 +254,33 @@ pub fn note(event: Ddl) {
             all.push(made);
         }
     });
+}
+
+/// What CASCADE reaches beside the objects named must be under the ledger as they are.
+fn note_dropped(part: Address, column: i32) {
+    let object = whole(part);
+    if catalog::follows_its_table(object.class, object.object) {
+        return;
+    }
+    if !is_under_ledger(object) {
+        let named = if part.class == catalog::RULES {
+            object
+        } else {
+            part
+        };
+        let what = catalog::description(named.class, named.object, column);
+        PgError::new(b"CH004", format!("{what} would be dropped as well, which is not on the ledger"))
+            .detail("A DEPLOY transaction drops what every organisation has, and what the history still needs stays.")
+            .hint("What the database has of its own can be dropped there first.")
+            .raise();
+    }
+    if object != part || column != 0 {
+        return; // a part of what stays, or goes by itself
+    }
+    let relation = object.class == catalog::RELATIONS;
+    let root = relation.then(|| catalog::partition_root(object.object));
+    let root = root.flatten();
+    DROPPED.with_borrow_mut(|all| all.push(Dropped { object, root }));
 }
 
 /// `definitions_hash(kinds text[], identities text[], definitions text[])`, see spec/formats.md.

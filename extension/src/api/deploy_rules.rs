@@ -41,7 +41,7 @@ fn other(command: &str) -> PgError {
         "TRUNCATE TABLE",
         "CALL",
     ];
-    const LIST: &str = "Allowed are CREATE, ALTER and DROP of TABLE, INDEX, VIEW, FUNCTION, PROCEDURE, SCHEMA, POLICY and TYPE, GRANT, REVOKE and COMMENT.";
+    const LIST: &str = "Allowed are CREATE, ALTER and DROP of TABLE, INDEX, VIEW, SEQUENCE, FUNCTION, PROCEDURE, SCHEMA, POLICY, TYPE and DOMAIN, GRANT, REVOKE and COMMENT.";
     let error = PgError::new(
         b"CH004",
         format!("{command} is not allowed in a DEPLOY transaction"),
@@ -69,20 +69,15 @@ fn rule(clause: &Clause) -> Option<(String, &'static str, &'static str)> {
             "What exists off the ledger differs between organisations, so what the statement does would.",
             "Leave it out: the transaction fails as a whole when the object is not as expected.",
         ),
-        Clause::Cascade => refuse(
+        Clause::CascadeRights => refuse(
             "CASCADE",
-            "What depends on the object off the ledger differs between organisations.",
-            "Name every object.",
+            "To whom a role granted rights further differs between organisations.",
+            "Revoke the rights of each role.",
         ),
         Clause::Temporary => refuse("a temporary object", "It is of one session.", ""),
         Clause::Unlogged => refuse("UNLOGGED", "A crash would empty it in one organisation.", ""),
         Clause::Tablespace => refuse("TABLESPACE", LOCAL, "Leave it out; each organisation may move the table's files with the guard off."),
         Clause::Inherits => refuse("INHERITS", "Rows of a ledger table belong to it alone.", ""),
-        Clause::Partition => refuse(
-            "a partition",
-            "Partitioned tables are put on the ledger with their partitions at once.",
-            "Create them in every organisation, then SELECT chainify.attach('...').",
-        ),
         Clause::OfType => refuse("OF type", "The table's columns would be those of a type that may change.", ""),
         Clause::Like => refuse("LIKE", "The other table may differ between organisations.", "Write the columns."),
         Clause::AccessMethod(_) => refuse("USING method", "Only PostgreSQL's own access methods are the same everywhere.", ""),
@@ -100,8 +95,8 @@ fn rule(clause: &Clause) -> Option<(String, &'static str, &'static str)> {
         Clause::OtherObject => refuse("this kind of object", "The ledger does not follow it.", ""),
         Clause::Alteration(_) => None,
         Clause::OtherAlteration(name) => {
-            let name = if name.is_empty() { "this ALTER" } else { name };
-            refuse(name, "The ledger does not follow it.", "")
+            let (reason, rewrite) = alteration(name);
+            refuse(if name.is_empty() { "this ALTER" } else { name }, reason, rewrite)
         }
         Clause::AllInSchema => refuse(
             "ALL ... IN SCHEMA",
@@ -110,6 +105,51 @@ fn rule(clause: &Clause) -> Option<(String, &'static str, &'static str)> {
         ),
         Clause::Grantor => refuse("GRANTED BY", "Rights are granted by the object's owner.", "Leave it out."),
         Clause::RoleOfSession => refuse("CURRENT_ROLE", "It names the session's role.", "Write the role's name."),
-        Clause::RenameValue => refuse("RENAME VALUE", "Rows on the ledger hold the value's name.", ""),
+        Clause::RenameValue => refuse("RENAME VALUE", "Rows on the ledger hold the value's name.", "Add a value and update the rows."),
+        Clause::ChecksValues => refuse(
+            "a check of a domain's values",
+            "It would look at earlier versions of rows as well, of which organisations keep different ones.",
+            "Add the constraint NOT VALID, or add one to each table.",
+        ),
+    }
+}
+
+/// Why a part of ALTER TABLE is refused and what to write instead.
+fn alteration(name: &str) -> (&'static str, &'static str) {
+    match name {
+        "ALTER of a type's attributes" => (
+            "Rows on the ledger hold values of the type.",
+            "Create another type, add a column of it, and fill it.",
+        ),
+        "RENAME of a schema" => (
+            "Statements and objects of each organisation may name it.",
+            "Create another schema and move the objects with SET SCHEMA.",
+        ),
+        "RENAME of a view's column" | "SET DEFAULT" => (
+            "A view is its query, and nothing else.",
+            "Write the view anew with DROP VIEW and CREATE VIEW.",
+        ),
+        "SET UNLOGGED" => ("A crash would empty it in one organisation.", ""),
+        "SET TABLESPACE" | "SET (…)" | "SET STORAGE" | "SET COMPRESSION" | "SET STATISTICS"
+        | "CLUSTER" | "REPLICA IDENTITY" => (
+            "How rows are stored is each organisation's own matter.",
+            "Change it in the database itself, with chainify.guard off.",
+        ),
+        "SET ACCESS METHOD" => ("Ledger tables are stored as heaps.", ""),
+        "INHERIT" => ("Rows of a ledger table belong to it alone.", ""),
+        "ATTACH PARTITION" => (
+            "Its rows would come without a transaction that inserts them.",
+            "Create it with CREATE TABLE ... PARTITION OF, then insert the rows.",
+        ),
+        "DETACH PARTITION" => (
+            "Its rows would leave the table without a transaction that deletes them.",
+            "Insert the rows into another table, then DROP TABLE the partition.",
+        ),
+        "ALTER CONSTRAINT" => ("Constraints of ledger tables are checked at once.", ""),
+        "ENABLE TRIGGER" | "DISABLE TRIGGER" => (
+            "A ledger table has the ledger's own triggers alone, and these stay enabled.",
+            "",
+        ),
+        _ => ("The ledger does not follow it.", ""),
     }
 }

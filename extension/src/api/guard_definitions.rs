@@ -3,7 +3,7 @@
 use pgrx::pg_sys::Oid;
 
 use crate::pg::catalog::{self, relation_named};
-use crate::pg::ddl::{Address, Rights};
+use crate::pg::ddl_targets::{Address, Rights};
 use crate::pg::error::PgError;
 use crate::pg::relation::{Lock, Relation};
 
@@ -32,6 +32,12 @@ fn known() -> Vec<Known> {
         });
     }
     known
+}
+
+/// Whether a DEPLOY transaction made, altered or granted on the object. Cost: that of [`known`].
+pub fn knows(object: Address) -> bool {
+    let same = |k: &Known| (k.class, k.object) == (object.class, object.object);
+    known().iter().any(same)
 }
 
 fn governs(role: &str) -> bool {

@@ -152,7 +152,7 @@ fn history(number: i64) -> Vec<Kept> {
     let mut kept = Vec::new();
     for (_, table) in tables::all() {
         let sql = format!(
-            "SELECT chainify_ledger.encoded_key({}, h), h._serial, h._tx, h._op::text, h._hash
+            "SELECT chainify_ledger.encoded_key({}, h.*), h._serial, h._tx, h._op::text, h._hash
              FROM {} h WHERE h._block = $1",
             table.id,
             history_name(table.history)

@@ -120,7 +120,7 @@ pub fn changes(tables: &[History]) -> String {
         let (History { id, relation, .. }, span) = (table, table.span("h"));
         format!(
             "SELECT h._block, {place}::int4 AS place, h._tx, h._serial, h._op::text, h._hash,
-                chainify_ledger.encoded_key({id}, h), chainify_ledger.encoded_row({id}, h)
+                chainify_ledger.encoded_key({id}, h.*), chainify_ledger.encoded_row({id}, h.*)
             FROM {relation} h
             WHERE h._block BETWEEN $1 AND $2 AND {span}"
         )

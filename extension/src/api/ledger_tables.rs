@@ -176,7 +176,7 @@ impl LedgerTable {
     /// The state by a full scan of the live table.
     pub fn live_state(&self, client: &SpiClient<'_>, sees: Sees) -> State {
         let sql = format!(
-            "SELECT chainify_ledger.encoded_row({}, t) FROM {} t",
+            "SELECT chainify_ledger.encoded_row({}, t.*) FROM {} t",
             self.id,
             self.live_name()
         );
@@ -227,10 +227,10 @@ impl LedgerTable {
         format!(
             "SELECT k, v FROM (
                 SELECT DISTINCT ON (k) k, op, v FROM (
-                    SELECT chainify_ledger.encoded_key({id}, c) AS k, 'I'::\"char\" AS op, -1::bigint AS b, 0 AS s, {} AS v
+                    SELECT chainify_ledger.encoded_key({id}, c.*) AS k, 'I'::\"char\" AS op, -1::bigint AS b, 0 AS s, {} AS v
                     FROM {checkpoint} c
                     UNION ALL
-                    SELECT chainify_ledger.encoded_key({id}, h), h._op, h._block, h._serial, {}
+                    SELECT chainify_ledger.encoded_key({id}, h.*), h._op, h._block, h._serial, {}
                     FROM {history} h WHERE {}) changes
                 ORDER BY k, b DESC, s DESC) last
             WHERE op <> 'D'",
@@ -252,9 +252,9 @@ impl LedgerTable {
     /// Columns `k` and `v`, as [`LedgerTable::expected_rows`], of the live table.
     pub fn live_rows(&self) -> String {
         format!(
-            "SELECT chainify_ledger.encoded_key({}, t) AS k, t AS v FROM {} t",
-            self.id,
-            self.live_name()
+            "SELECT chainify_ledger.encoded_key({id}, t.*) AS k, t.*::{live} AS v FROM {live} t",
+            id = self.id,
+            live = self.live_name()
         )
     }
 
@@ -263,7 +263,7 @@ impl LedgerTable {
         let ranges: Vec<_> = ranges.iter().map(i32::to_string).collect();
         format!(
             "SELECT k, v FROM ({}) l WHERE chainify_ledger.key_range(k, {bits}) <> ALL ('{{{}}}')
-            UNION ALL SELECT chainify_ledger.encoded_key({}, o), {} FROM {other} o",
+            UNION ALL SELECT chainify_ledger.encoded_key({}, o.*), {} FROM {other} o",
             self.live_rows(),
             ranges.join(","),
             self.id,
@@ -305,11 +305,11 @@ impl LedgerTable {
         format!(
             "WITH last AS MATERIALIZED (
                 SELECT DISTINCT ON (k) k, h FROM (
-                    SELECT chainify_ledger.encoded_key({id}, h) AS k, h FROM {history} h
+                    SELECT chainify_ledger.encoded_key({id}, h.*) AS k, h.*::{history} AS h FROM {history} h
                     WHERE {later}) changes
                 ORDER BY k, (h)._block DESC, (h)._serial DESC),
             gone AS (
-                DELETE FROM {base} b USING last l WHERE {same}chainify_ledger.encoded_key({id}, b) = l.k),
+                DELETE FROM {base} b USING last l WHERE {same}chainify_ledger.encoded_key({id}, b.*) = l.k),
             come AS (
                 INSERT INTO {base} ({}) SELECT {} FROM last l WHERE (l.h)._op <> 'D')
             SELECT FROM last",
@@ -353,7 +353,7 @@ impl LedgerTable {
                 CASE WHEN f.k IS NOT NULL THEN {} END AS found, coalesce(e.k, f.k) AS k, f.part, f.place, e.v
             FROM ({expected}) e
             FULL JOIN (
-                SELECT chainify_ledger.encoded_key({id}, t) AS k, t.tableoid::int8 AS part, t.ctid AS place, t AS v
+                SELECT chainify_ledger.encoded_key({id}, t.*) AS k, t.tableoid::int8 AS part, t.ctid AS place, t.*::{found} AS v
                 FROM {found} t) f ON f.k = e.k
             WHERE chainify_ledger.encoded_row({id}, e.v) IS DISTINCT FROM chainify_ledger.encoded_row({id}, f.v)
             ORDER BY coalesce(e.k, f.k), f.place",

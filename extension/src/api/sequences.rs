@@ -13,7 +13,7 @@ use pgrx::pg_sys::Oid;
 use super::effects::{self, Effects};
 use super::session::{self, Mode};
 use crate::pg::error::{attempt, PgError};
-use crate::pg::function::{cell, Answer, Call};
+use crate::pg::function::{cell, Answer, Call, Cell};
 use crate::pg::relation::{Lock, Relation, Scratch};
 use crate::pg::role::Role;
 use crate::pg::spi::{connected, query, Row};
@@ -331,9 +331,55 @@ struct New {
     stands: Sequence,
 }
 
-/// After a DEPLOY: puts on the ledger the sequences that its tables use now, and takes off those that none uses any more, as changes of
-/// transaction `tx` in block `number`. Cost: a look at the dependencies of the ledger tables' defaults.
+/// Before a statement that may change definitions of sequences, which are among `relations` or belong to columns of these: the
+/// database's own become what the ledger says.
+pub fn before_statement(relations: &[Oid]) {
+    query(
+        "SELECT chainify_ledger.show_sequences($1)",
+        &[cell(relations.to_vec())],
+        |_| (),
+    );
+}
+
+/// After it: the ledger takes over what changed, as changes of transaction `tx`. Those that are not on the ledger yet come there at the
+/// transaction's end.
+pub fn after_statement(relations: &[Oid], tx: u32) {
+    let mut changed = Vec::new();
+    let sql = "SELECT last_value, called, increment, minimum, maximum, cycle, name FROM chainify_ledger.sequences_changed($1)";
+    query(sql, &[cell(relations.to_vec())], |row| {
+        changed.push((row.must::<String>(7), stands(row)))
+    });
+    let sql = "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3, increment = $4, minimum = $5, maximum = $6, cycle = $7 WHERE name = $1";
+    session::with(Mode::Client { tx }, || {
+        for (name, now) in &changed {
+            query(sql, &row_of(name, now), |_| ());
+        }
+    });
+}
+
+fn row_of(name: &str, s: &Sequence) -> [Cell; 7] {
+    [
+        cell(name.to_owned()),
+        cell(s.last_value),
+        cell(s.called),
+        cell(s.increment),
+        cell(s.minimum),
+        cell(s.maximum),
+        cell(s.cycle),
+    ]
+}
+
+/// After a DEPLOY: takes off the ledger the sequences that nothing there uses any more, or not by that name, and puts on it those that are
+/// used now, as changes of transaction `tx` in block `number`. Cost: a look at the dependencies of the ledger tables' defaults.
 pub fn follow_tables(number: i64, tx: u32) {
+    let mut old: Vec<(String, Option<Oid>)> = Vec::new();
+    query(
+        "SELECT name, relation FROM chainify_ledger.sequences_old()",
+        &[],
+        |row| old.push((row.must(1), row.get(2))),
+    );
+    old.iter()
+        .for_each(|(name, relation)| release(name, *relation, tx));
     let mut new = Vec::new();
     let sql = "SELECT last_value, called, increment, minimum, maximum, cycle, relation, name FROM chainify_ledger.sequences_new()";
     query(sql, &[], |row| {
@@ -343,23 +389,17 @@ pub fn follow_tables(number: i64, tx: u32) {
             stands: stands(row),
         });
     });
-    let mut old: Vec<(String, Option<Oid>)> = Vec::new();
-    query(
-        "SELECT name, relation FROM chainify_ledger.sequences_old()",
-        &[],
-        |row| old.push((row.must(1), row.get(2))),
-    );
     if new.is_empty() && old.is_empty() {
         return;
     }
-    query(
-        "SELECT chainify_ledger.attach_own('sequence', $1, $2)",
-        &[cell(number), cell(tx as i32)],
-        |_| (),
-    );
+    if !new.is_empty() {
+        query(
+            "SELECT chainify_ledger.attach_own('sequence', $1, $2)",
+            &[cell(number), cell(tx as i32)],
+            |_| (),
+        );
+    }
     new.iter().for_each(|new| adopt(new, tx));
-    old.iter()
-        .for_each(|(name, relation)| release(name, *relation, tx));
     super::tables::announce_change();
 }
 
@@ -369,35 +409,17 @@ fn adopt(new: &New, tx: u32) {
         &[cell(new.name.clone()), cell(new.relation)],
         |_| (),
     );
-    let s = &new.stands;
-    let row = [
-        cell(new.name.clone()),
-        cell(s.last_value),
-        cell(s.called),
-        cell(s.increment),
-        cell(s.minimum),
-        cell(s.maximum),
-        cell(s.cycle),
-    ];
     session::with(Mode::Client { tx }, || {
         query(
             "INSERT INTO chainify_ledger.sequence VALUES ($1, $2, $3, $4, $5, $6, $7)",
-            &row,
+            &row_of(&new.name, &new.stands),
             |_| (),
         )
     });
 }
 
 fn release(name: &str, relation: Option<Oid>, tx: u32) {
-    let mut stands_at = None;
-    query(
-        "SELECT last_value, called FROM chainify_ledger.sequence WHERE name = $1",
-        &[cell(name.to_owned())],
-        |row| stands_at = Some((row.must::<i64>(1), row.must::<bool>(2))),
-    );
-    if let (Some(relation), Some((value, called))) = (relation, stands_at) {
-        show(relation, value, called);
-    }
+    before_statement(&Vec::from_iter(relation));
     query(
         "DELETE FROM chainify_ledger.sequence_here WHERE name = $1",
         &[cell(name.to_owned())],

@@ -10,6 +10,10 @@ use super::spi::c_string;
 
 extern "C-unwind" {
     fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
+    fn getObjectDescription(
+        object: *const pg_sys::ObjectAddress,
+        missing_ok: bool,
+    ) -> *mut std::ffi::c_char;
     fn lookup_rowtype_tupdesc_copy(row_type: pg_sys::Oid, typmod: i32) -> pg_sys::TupleDesc;
 }
 
@@ -122,6 +126,9 @@ pub const TYPES: pg_sys::Oid = pg_sys::Oid::from_u32(PG_TYPE.0);
 /// pg_namespace.
 pub const SCHEMAS: pg_sys::Oid = pg_sys::Oid::from_u32(2615);
 
+/// pg_rewrite.
+pub const RULES: pg_sys::Oid = pg_sys::Oid::from_u32(2618);
+
 /// The table that an object of a catalog belongs to (an index's, a trigger's, …), with its schema's name; also while the
 /// object is just being made. None for objects without a table.
 pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid, String)> {
@@ -136,6 +143,46 @@ pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid,
     };
     let namespace = catalog_oid(PG_CLASS.0, PG_CLASS.1, table, 3)?;
     Some((table, namespace_name(namespace).unwrap_or_default()))
+}
+
+/// Whether an object comes and goes with the table, view or type that it belongs to, whoever made it: types of rows and of arrays, storage,
+/// statistics, membership in publications.
+pub fn follows_its_table(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
+    const ATTACHED: [u32; 5] = [3381, 3429, 6106, 6237, 3394]; // statistics and their data, publications' tables and schemas, initial rights
+                                                               // SAFETY: catalog look-ups, which give zeros for what is gone.
+    unsafe {
+        match class {
+            RELATIONS => matches!(
+                pg_sys::get_rel_relkind(object) as u8,
+                pg_sys::RELKIND_TOASTVALUE | pg_sys::RELKIND_COMPOSITE_TYPE
+            ),
+            TYPES => {
+                let rows = pg_sys::get_typ_typrelid(object);
+                let composite = pg_sys::RELKIND_COMPOSITE_TYPE;
+                let of_table =
+                    rows != pg_sys::InvalidOid && pg_sys::get_rel_relkind(rows) as u8 != composite;
+                of_table || pg_sys::get_element_type(object) != pg_sys::InvalidOid
+            }
+            _ => ATTACHED.contains(&class.to_u32()),
+        }
+    }
+}
+
+/// An object, or a column of it, in words for people.
+pub fn description(class: pg_sys::Oid, object: pg_sys::Oid, column: i32) -> String {
+    let address = pg_sys::ObjectAddress {
+        classId: class,
+        objectId: object,
+        objectSubId: column,
+    };
+    // SAFETY: null for what is gone, else a fresh C string; raises for a catalog without such objects.
+    unsafe {
+        let text = catch_c(|| getObjectDescription(&raw const address, true)).or_raise();
+        if text.is_null() {
+            return format!("object {}", object.to_u32());
+        }
+        CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
 }
 
 /// The schema of a relation.

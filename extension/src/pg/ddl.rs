@@ -7,38 +7,14 @@ use std::ptr::NonNull;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
-use super::ddl_kinds::{alteration, commented, dropped, granted, moved, owned, renamed};
-use super::error::{catch_c, OrRaise, PgError};
+use super::ddl_kinds::{
+    alteration, altered, commented, dropped, granted, moved, owned, renamed, ATTRIBUTE, IDENTITY,
+};
+use super::error::PgError;
 use super::inspect::inspect_expression;
 use super::level::Level;
 use super::spi::Plan;
 use super::statement::{nodes, own_text, parse};
-
-mod raw {
-    use super::pg_sys;
-    extern "C-unwind" {
-        pub fn get_object_address(
-            kind: pg_sys::ObjectType::Type,
-            object: *mut pg_sys::Node,
-            relation: *mut pg_sys::Relation,
-            lock: pg_sys::LOCKMODE,
-            missing_ok: bool,
-        ) -> pg_sys::ObjectAddress;
-        pub fn relation_close(relation: pg_sys::Relation, lock: pg_sys::LOCKMODE);
-        pub fn RangeVarGetRelidExtended(
-            name: *const pg_sys::RangeVar,
-            lock: pg_sys::LOCKMODE,
-            flags: u32,
-            callback: *const std::ffi::c_void,
-            argument: *mut std::ffi::c_void,
-        ) -> pg_sys::Oid;
-        pub fn makeTypeNameFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::TypeName;
-        pub fn typenameTypeId(
-            state: *mut pg_sys::ParseState,
-            name: *const pg_sys::TypeName,
-        ) -> pg_sys::Oid;
-    }
-}
 
 /// Kinds of statements that may be allowed; everything else is `Other`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +30,9 @@ pub enum Kind {
     AlterPolicy,
     CreateType,
     AddEnumValue,
+    AlterDomain,
+    CreateSequence,
+    AlterSequence,
     Rename,
     SetSchema,
     SetOwner,
@@ -68,12 +47,12 @@ pub enum Kind {
 pub enum Clause {
     /// IF EXISTS, IF NOT EXISTS.
     IfExists,
-    Cascade,
+    /// REVOKE … CASCADE.
+    CascadeRights,
     Temporary,
     Unlogged,
     Tablespace,
     Inherits,
-    Partition,
     OfType,
     Like,
     AccessMethod(String),
@@ -98,6 +77,8 @@ pub enum Clause {
     RoleOfSession,
     /// ALTER TYPE … RENAME VALUE.
     RenameValue,
+    /// A part of ALTER DOMAIN that looks at the values that there are.
+    ChecksValues,
 }
 
 /// One statement; the parse tree lives in the memory context in which [`parse_definitions`] was called.
@@ -111,19 +92,8 @@ pub struct Definition<'s> {
     pub roles: Vec<String>,
     /// PUBLIC is among them.
     pub public: bool,
-    statement: NonNull<pg_sys::Node>,
+    pub(super) statement: NonNull<pg_sys::Node>,
 }
-
-/// An object of the catalogs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Address {
-    pub class: pg_sys::Oid,
-    pub object: pg_sys::Oid,
-}
-
-const PG_CLASS: u32 = 1259;
-const PG_PROC: u32 = 1255;
-const PG_TYPE: u32 = 1247;
 
 /// The statements of a text. Errors: those of the parser.
 pub fn parse_definitions(sql: &str) -> Result<Vec<Definition<'_>>, PgError> {
@@ -149,7 +119,7 @@ impl<'s> Definition<'s> {
 
     /// # Safety
     /// `statement` must be a statement from the parser, not analysed or run yet.
-    unsafe fn of(text: &'s str, statement: NonNull<pg_sys::Node>) -> Self {
+    pub(super) unsafe fn of(text: &'s str, statement: NonNull<pg_sys::Node>) -> Self {
         // SAFETY: by the caller's promise; command tags are static strings.
         unsafe {
             let tag = pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(statement.as_ptr()));
@@ -179,7 +149,7 @@ impl<'s> Definition<'s> {
         }
     }
 
-    fn at<T>(&self) -> &'static T {
+    pub(super) fn at<T>(&self) -> &'static T {
         // SAFETY: called with the structure that the node's tag names; nodes live longer than self, and are not changed.
         unsafe { self.statement.cast::<T>().as_ref() }
     }
@@ -235,17 +205,25 @@ impl<'s> Definition<'s> {
                     self.has(Clause::IfExists, s.skipIfNewValExists);
                     Kind::AddEnumValue
                 }
+                T_AlterDomainStmt => self.alter_domain(),
+                T_CreateSeqStmt => {
+                    let s = self.at::<pg_sys::CreateSeqStmt>();
+                    self.persistence(s.sequence);
+                    self.has(Clause::IfExists, s.if_not_exists);
+                    Kind::CreateSequence
+                }
+                T_AlterSeqStmt => {
+                    let s = self.at::<pg_sys::AlterSeqStmt>();
+                    self.has(Clause::IfExists, s.missing_ok);
+                    Kind::AlterSequence
+                }
                 T_RenameStmt => {
                     let s = self.at::<pg_sys::RenameStmt>();
                     self.has(Clause::IfExists, s.missing_ok);
-                    self.has(
-                        Clause::Cascade,
-                        s.behavior == pg_sys::DropBehavior::DROP_CASCADE,
-                    );
                     let column_of_table = s.relationType == pg_sys::ObjectType::OBJECT_TABLE;
                     let column = s.renameType == pg_sys::ObjectType::OBJECT_COLUMN;
                     let known = (column && column_of_table) || renamed(s.renameType);
-                    self.has(Clause::OtherObject, !known);
+                    self.has(unknown_rename(s.renameType), !known);
                     Kind::Rename
                 }
                 T_AlterObjectSchemaStmt => {
@@ -263,10 +241,6 @@ impl<'s> Definition<'s> {
                 T_DropStmt => {
                     let s = self.at::<pg_sys::DropStmt>();
                     self.has(Clause::IfExists, s.missing_ok);
-                    self.has(
-                        Clause::Cascade,
-                        s.behavior == pg_sys::DropBehavior::DROP_CASCADE,
-                    );
                     self.has(Clause::Concurrently, s.concurrent);
                     self.has(Clause::OtherObject, !dropped(s.removeType));
                     Kind::Drop
@@ -289,9 +263,8 @@ impl<'s> Definition<'s> {
             self.persistence(s.relation);
             self.has(Clause::IfExists, s.if_not_exists);
             self.has(Clause::Tablespace, !s.tablespacename.is_null());
-            let partition = !s.partbound.is_null() || !s.partspec.is_null();
-            self.has(Clause::Partition, partition);
-            self.has(Clause::Inherits, !s.inhRelations.is_null() && !partition);
+            let inherits = !s.inhRelations.is_null() && s.partbound.is_null();
+            self.has(Clause::Inherits, inherits);
             self.has(Clause::OfType, !s.ofTypename.is_null());
             if let Some(method) = text(s.accessMethod).filter(|m| m != "heap") {
                 self.has(Clause::AccessMethod(method), true);
@@ -330,20 +303,15 @@ impl<'s> Definition<'s> {
     unsafe fn alter_table(&mut self) -> Kind {
         let s = self.at::<pg_sys::AlterTableStmt>();
         self.has(Clause::IfExists, s.missing_ok);
-        self.has(
-            Clause::OtherObject,
-            s.objtype != pg_sys::ObjectType::OBJECT_TABLE,
-        );
+        let composite = s.objtype == pg_sys::ObjectType::OBJECT_TYPE;
+        self.has(Clause::OtherAlteration(ATTRIBUTE), composite);
+        self.has(Clause::OtherObject, !(composite || altered(s.objtype)));
         // SAFETY: a list of AlterTableCmd.
         unsafe {
             for command in nodes(s.cmds) {
                 let command = command.cast::<pg_sys::AlterTableCmd>().as_ref();
                 self.has(Clause::IfExists, command.missing_ok);
-                self.has(
-                    Clause::Cascade,
-                    command.behavior == pg_sys::DropBehavior::DROP_CASCADE,
-                );
-                let (name, allowed) = alteration(command.subtype);
+                let (name, allowed) = alteration(command.subtype, s.objtype);
                 let clause = if allowed {
                     Clause::Alteration(name)
                 } else {
@@ -365,6 +333,30 @@ impl<'s> Definition<'s> {
             }
         }
         Kind::AlterTable
+    }
+
+    unsafe fn alter_domain(&mut self) -> Kind {
+        let s = self.at::<pg_sys::AlterDomainStmt>();
+        self.has(Clause::IfExists, s.missing_ok);
+        // SAFETY: what is added is a constraint.
+        let valid = unsafe {
+            s.def
+                .cast::<pg_sys::Constraint>()
+                .as_ref()
+                .is_some_and(|c| c.type_ == T_Constraint && !c.skip_validation)
+        };
+        let checks = match s.subtype as u8 {
+            b'O' | b'V' => true, // SET NOT NULL, VALIDATE CONSTRAINT
+            b'C' => valid,
+            _ => false,
+        };
+        self.has(Clause::ChecksValues, checks);
+        Kind::AlterDomain
+    }
+
+    /// Whether it may change what sequences give.
+    pub fn changes_sequences(&self) -> bool {
+        self.kind == Kind::AlterSequence || self.clauses.contains(&Clause::Alteration(IDENTITY))
     }
 
     unsafe fn create_index(&mut self) -> Kind {
@@ -389,7 +381,7 @@ impl<'s> Definition<'s> {
         self.has(Clause::OtherObject, !granted(s.objtype));
         self.has(Clause::Grantor, !s.grantor.is_null());
         self.has(
-            Clause::Cascade,
+            Clause::CascadeRights,
             s.behavior == pg_sys::DropBehavior::DROP_CASCADE,
         );
         // SAFETY: a list of RoleSpec.
@@ -457,193 +449,14 @@ impl<'s> Definition<'s> {
             Ok(levels)
         }
     }
-
-    /// The existing objects that it changes or names, before it runs; none for a CREATE that names none. Relations are
-    /// locked against being dropped. Errors: those of looking them up.
-    pub fn targets(&self) -> Result<Vec<Address>, PgError> {
-        // SAFETY: each structure is the one that the tag names; look-ups run guarded.
-        unsafe {
-            match self.statement.as_ref().type_ {
-                T_AlterTableStmt => one(relation(self.at::<pg_sys::AlterTableStmt>().relation)),
-                T_IndexStmt => one(relation(self.at::<pg_sys::IndexStmt>().relation)),
-                T_CreatePolicyStmt => one(relation(self.at::<pg_sys::CreatePolicyStmt>().table)),
-                T_AlterPolicyStmt => one(relation(self.at::<pg_sys::AlterPolicyStmt>().table)),
-                T_RenameStmt => {
-                    let s = self.at::<pg_sys::RenameStmt>();
-                    one(named(s.renameType, s.relation, s.object))
-                }
-                T_AlterObjectSchemaStmt => {
-                    let s = self.at::<pg_sys::AlterObjectSchemaStmt>();
-                    one(named(s.objectType, s.relation, s.object))
-                }
-                T_AlterOwnerStmt => {
-                    let s = self.at::<pg_sys::AlterOwnerStmt>();
-                    one(named(s.objectType, s.relation, s.object))
-                }
-                T_AlterFunctionStmt => {
-                    let s = self.at::<pg_sys::AlterFunctionStmt>();
-                    one(address(s.objtype, s.func.cast()))
-                }
-                T_AlterEnumStmt => one(type_named(self.at::<pg_sys::AlterEnumStmt>().typeName)),
-                T_CommentStmt => {
-                    let s = self.at::<pg_sys::CommentStmt>();
-                    one(address(s.objtype, s.object))
-                }
-                T_DropStmt => {
-                    let s = self.at::<pg_sys::DropStmt>();
-                    nodes(s.objects)
-                        .map(|object| address(s.removeType, object.as_ptr()))
-                        .collect()
-                }
-                T_GrantStmt => {
-                    let s = self.at::<pg_sys::GrantStmt>();
-                    let of = |object: NonNull<pg_sys::Node>| match s.objtype {
-                        pg_sys::ObjectType::OBJECT_TABLE | pg_sys::ObjectType::OBJECT_SEQUENCE => {
-                            relation(object.cast().as_ptr())
-                        }
-                        pg_sys::ObjectType::OBJECT_TYPE | pg_sys::ObjectType::OBJECT_DOMAIN => {
-                            type_named(object.cast().as_ptr())
-                        }
-                        kind => address(kind, object.as_ptr()),
-                    };
-                    nodes(s.objects).map(of).collect()
-                }
-                _ => Ok(Vec::new()),
-            }
-        }
-    }
 }
 
-/// Whose rights a GRANT or REVOKE changes, and on what.
-pub struct Rights {
-    pub roles: Vec<String>,
-    pub public: bool,
-    pub objects: Vec<Address>,
-    /// Of ALL … IN SCHEMA, with the catalog of the objects meant.
-    pub schemas: Vec<pg_sys::Oid>,
-    pub class: pg_sys::Oid,
-}
-
-impl Rights {
-    /// None for any other statement, and for kinds of objects that no DEPLOY transaction makes. Raises what looking the
-    /// objects up raises.
-    ///
-    /// # Safety
-    /// `node` must be a utility statement about to run.
-    pub(super) unsafe fn of(node: *mut pg_sys::Node) -> Option<Rights> {
-        use pg_sys::GrantTargetType::{ACL_TARGET_ALL_IN_SCHEMA, ACL_TARGET_OBJECT};
-        let statement = NonNull::new(node)?;
-        // SAFETY: the tag says which structure follows; ALL … IN SCHEMA lists names of schemas.
-        unsafe {
-            if statement.as_ref().type_ != T_GrantStmt {
-                return None;
-            }
-            let grant = statement.cast::<pg_sys::GrantStmt>().as_ref();
-            let definition = Definition::of("", statement);
-            let mut rights = Rights {
-                roles: definition.roles.clone(),
-                public: definition.public,
-                objects: Vec::new(),
-                schemas: Vec::new(),
-                class: match grant.objtype {
-                    pg_sys::ObjectType::OBJECT_TABLE | pg_sys::ObjectType::OBJECT_SEQUENCE => {
-                        PG_CLASS.into()
-                    }
-                    _ => PG_PROC.into(),
-                },
-            };
-            if grant.targtype == ACL_TARGET_ALL_IN_SCHEMA {
-                let schema = |name: NonNull<pg_sys::Node>| {
-                    address(pg_sys::ObjectType::OBJECT_SCHEMA, name.as_ptr())
-                };
-                let found: Result<Vec<_>, _> = nodes(grant.objects).map(schema).collect();
-                rights.schemas = found.or_raise().iter().map(|a| a.object).collect();
-            } else if grant.targtype == ACL_TARGET_OBJECT && granted(grant.objtype) {
-                rights.objects = definition.targets().or_raise();
-            }
-            Some(rights)
-        }
-    }
-}
-
-fn one(address: Result<Address, PgError>) -> Result<Vec<Address>, PgError> {
-    address.map(|address| vec![address])
-}
-
-const ACCESS_SHARE: pg_sys::LOCKMODE = 1;
-
-/// # Safety
-/// `name` must be a name from the parser.
-unsafe fn relation(name: *mut pg_sys::RangeVar) -> Result<Address, PgError> {
-    let none = std::ptr::null();
-    // SAFETY: by the caller's promise; raises for an unknown name.
-    let object = unsafe {
-        catch_c(|| {
-            raw::RangeVarGetRelidExtended(name, ACCESS_SHARE, 0, none, std::ptr::null_mut())
-        })?
-    };
-    Ok(Address {
-        class: PG_CLASS.into(),
-        object,
-    })
-}
-
-/// # Safety
-/// `names` must be a list of strings.
-unsafe fn type_named(names: *mut pg_sys::List) -> Result<Address, PgError> {
-    // SAFETY: by the caller's promise; raises for an unknown name.
-    let object = unsafe {
-        catch_c(|| {
-            let name = raw::makeTypeNameFromNameList(names);
-            raw::typenameTypeId(std::ptr::null_mut(), name)
-        })?
-    };
-    Ok(Address {
-        class: PG_TYPE.into(),
-        object,
-    })
-}
-
-/// # Safety
-/// `object` must be what the parser makes for objects of this kind.
-unsafe fn address(
-    kind: pg_sys::ObjectType::Type,
-    object: *mut pg_sys::Node,
-) -> Result<Address, PgError> {
-    // SAFETY: by the caller's promise; a relation that the look-up opened is closed again, its lock kept.
-    let found = unsafe {
-        catch_c(|| {
-            let mut relation: pg_sys::Relation = std::ptr::null_mut();
-            let found =
-                raw::get_object_address(kind, object, &raw mut relation, ACCESS_SHARE, false);
-            if !relation.is_null() {
-                raw::relation_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
-            }
-            found
-        })?
-    };
-    Ok(Address {
-        class: found.classId,
-        object: found.objectId,
-    })
-}
-
-/// The object of an ALTER, which has a relation's name or an object of another kind.
-///
-/// # Safety
-/// Both must be as the parser left them.
-unsafe fn named(
-    kind: pg_sys::ObjectType::Type,
-    name: *mut pg_sys::RangeVar,
-    object: *mut pg_sys::Node,
-) -> Result<Address, PgError> {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        if name.is_null() {
-            address(kind, object)
-        } else {
-            relation(name)
-        }
+fn unknown_rename(kind: pg_sys::ObjectType::Type) -> Clause {
+    match kind {
+        pg_sys::ObjectType::OBJECT_ATTRIBUTE => Clause::OtherAlteration(ATTRIBUTE),
+        pg_sys::ObjectType::OBJECT_SCHEMA => Clause::OtherAlteration("RENAME of a schema"),
+        pg_sys::ObjectType::OBJECT_COLUMN => Clause::OtherAlteration("RENAME of a view's column"),
+        _ => Clause::OtherObject,
     }
 }
 

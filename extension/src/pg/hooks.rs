@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
-use super::ddl::Rights;
+use super::ddl_targets::Rights;
 use super::error::enter;
 
 /// How a statement uses a relation.
@@ -31,6 +31,8 @@ pub struct Ddl {
     /// Catalog of the object, and its oid.
     pub class: pg_sys::Oid,
     pub object: pg_sys::Oid,
+    /// The number of a relation's column; 0 for an object as a whole.
+    pub column: i32,
     /// Of a change of inheritance: the parent.
     pub auxiliary: pg_sys::Oid,
     /// A by-product of another command (a rewritten table, an index of a constraint).
@@ -297,6 +299,7 @@ unsafe extern "C-unwind" fn on_ddl(
                     change,
                     class,
                     object,
+                    column: sub,
                     auxiliary,
                     internal,
                 });

@@ -16,6 +16,7 @@ pub mod crash;
 pub mod cursor;
 pub mod ddl;
 mod ddl_kinds;
+pub mod ddl_targets;
 mod direct_call;
 pub mod encode;
 pub mod end_session;

@@ -1,0 +1,100 @@
+-- Partitioned tables made and changed through the ledger.
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set setup :abs_srcdir /sql/setup.sql
+\i :setup
+\set SHOW_CONTEXT never
+GRANT CREATE ON SCHEMA public TO admin;
+CREATE FUNCTION test.all_well() RETURNS text LANGUAGE sql AS $$
+    SELECT coalesce(string_agg(f, E'\n'), 'all well') FROM (
+        SELECT 'running states' WHERE NOT test.states_hold()
+        UNION ALL SELECT v.block || ' ' || v.what || ' ' || v.detail FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%'
+        UNION ALL SELECT v.tbl || ' ' || v.what || coalesce(' ' || v.expected::text, '') || coalesce(' ' || v.found::text, '') FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) x (f)
+$$;
+SELECT * FROM test.block(test.tx($$
+    CREATE TABLE sale (region text, id int, amount int, note text, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
+    CREATE TABLE sale_eu PARTITION OF sale FOR VALUES IN ('eu');
+    CREATE TABLE sale_us PARTITION OF sale (amount DEFAULT 7 CHECK (amount < 100)) FOR VALUES IN ('us') PARTITION BY RANGE (id);
+    CREATE TABLE sale_us_1 PARTITION OF sale_us FOR VALUES FROM (0) TO (10);
+    CREATE TABLE sale_us_2 PARTITION OF sale_us FOR VALUES FROM (10) TO (20);
+    CREATE UNIQUE INDEX ON sale_eu (note);
+    GRANT ALL ON sale, sale_eu, sale_us, sale_us_1 TO alice
+$$, 'admin', 3), test.tx($$INSERT INTO sale VALUES ('eu', 1, 100, 'a'), ('us', 1, 50, 'a'), ('us', 11, 60, 'b')$$), test.tx($$INSERT INTO sale VALUES ('us', 2, 100)$$),
+    test.tx($$INSERT INTO sale VALUES ('eu', 2, 1, 'a')$$), test.tx($$INSERT INTO sale_us (region, id) VALUES ('us', 3)$$), test.tx($$INSERT INTO sale VALUES ('asia', 1, 1)$$), test.tx($$UPDATE sale SET id = 12 WHERE region = 'us' AND id = 1$$));
+SELECT tableoid::regclass, * FROM sale ORDER BY region, id;
+SELECT chainify_ledger.schema_text('sale');
+SELECT kind, identity FROM chainify.definitions ORDER BY kind, identity;
+SELECT name FROM chainify_ledger.ledger_table ORDER BY name;
+SELECT region, id, _op FROM chainify_history.sale ORDER BY region, id, _tx;
+SELECT tgrelid::regclass, tgname, tgenabled FROM pg_trigger WHERE NOT tgisinternal OR tgname LIKE 'chainify%' ORDER BY tgrelid::regclass::text COLLATE "C", tgname;
+SELECT test.all_well();
+
+-- More partitions, indexes, columns, policies; rows before and after in the same block.
+SELECT * FROM test.block(test.tx($$INSERT INTO sale VALUES ('asia', 1, 1)$$), test.tx($$CREATE TABLE sale_rest PARTITION OF sale DEFAULT; GRANT ALL ON sale_rest TO alice$$, 'admin', 3), test.tx($$INSERT INTO sale VALUES ('asia', 1, 1)$$),
+    test.tx('ALTER TABLE sale ADD COLUMN extra int; CREATE INDEX ON sale (amount); ALTER TABLE sale_eu ADD CHECK (amount < 1000)', 'admin', 3), test.tx($$UPDATE sale SET extra = 1$$), test.tx($$UPDATE sale SET amount = 2000 WHERE region = 'eu'$$),
+    test.tx($$CREATE TABLE sale_asia PARTITION OF sale FOR VALUES IN ('asia')$$, 'admin', 3), test.tx($$TRUNCATE sale_eu$$), test.tx($$INSERT INTO sale VALUES ('eu', 5, 5, 'new')$$));
+SELECT tableoid::regclass, * FROM sale ORDER BY region, id;
+SELECT test.all_well();
+-- DROP of a partition takes its rows, of one with partitions theirs; CASCADE is not needed.
+SELECT * FROM test.block(test.tx($$UPDATE sale SET amount = 8 WHERE id = 11$$), test.tx('DROP TABLE sale_us_2', 'admin', 3), test.tx($$INSERT INTO sale VALUES ('us', 11, 1)$$), test.tx($$INSERT INTO sale VALUES ('us', 4, 1)$$));
+SELECT tableoid::regclass, * FROM sale ORDER BY region, id;
+SELECT name, attached_at, attached_tx, detached_at FROM chainify_ledger.ledger_table WHERE name = 'public.sale' ORDER BY id;
+SELECT kind, identity FROM chainify.definitions ORDER BY kind, identity;
+SELECT test.all_well();
+SELECT * FROM test.block(test.tx('DROP TABLE sale_us', 'admin', 3), test.tx($$INSERT INTO sale VALUES ('us', 4, 1)$$));
+SELECT tableoid::regclass, * FROM sale ORDER BY region, id;
+SELECT test.all_well();
+DO $$ BEGIN PERFORM chainify_node.checkpoint(); END $$;
+SELECT * FROM chainify_node.fold_history();
+SELECT test.all_well();
+-- Names and owners.
+SELECT * FROM test.block(test.tx($$CREATE TABLE sale_asia PARTITION OF sale FOR VALUES IN ('japan')$$, 'admin', 3), test.tx($$INSERT INTO sale VALUES ('japan', 1, 1)$$),
+    test.tx('ALTER TABLE sale_rest RENAME TO sale_others; ALTER TABLE sale RENAME TO sales', 'admin', 3), test.tx($$UPDATE sales SET amount = 9 WHERE region = 'eu'$$));
+SELECT test.all_well();
+-- Who goes round the guard is found, in what a partition has of its own as well.
+CREATE FUNCTION test.found(change text, undo text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    SET LOCAL chainify.guard = off;
+    EXECUTE change;
+    RETURN QUERY SELECT v.what || ' ' || split_part(v.detail, ':', 1) FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%';
+    RETURN QUERY SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL;
+    EXECUTE undo;
+    RETURN QUERY SELECT test.all_well();
+END
+$$;
+SELECT test.found('ALTER TABLE sale_eu ALTER amount SET DEFAULT 3', 'ALTER TABLE sale_eu ALTER amount DROP DEFAULT');
+SELECT test.found('ALTER TABLE sale_eu ALTER note SET NOT NULL', 'ALTER TABLE sale_eu ALTER note DROP NOT NULL');
+SELECT test.found('CREATE UNIQUE INDEX extra_unique ON sale_asia (amount)', 'DROP INDEX extra_unique');
+SELECT test.found('CREATE POLICY p ON sale_asia USING (true)', 'DROP POLICY p ON sale_asia');
+SELECT test.found('ALTER TABLE sale_asia ENABLE ROW LEVEL SECURITY', 'ALTER TABLE sale_asia DISABLE ROW LEVEL SECURITY');
+SELECT test.found('GRANT SELECT ON sale_asia TO alice', 'REVOKE SELECT ON sale_asia FROM alice');
+SELECT test.found('CREATE TABLE sneaked PARTITION OF sales FOR VALUES IN (''moon'')', 'DROP TABLE sneaked');
+SET ROLE admin;
+ALTER TABLE sale_eu ADD CHECK (amount > 0);
+CREATE TABLE sneaked PARTITION OF sales FOR VALUES IN ('moon');
+ALTER TABLE sales DETACH PARTITION sale_eu;
+DROP TABLE sale_eu;
+RESET ROLE;
+-- Refused.
+CREATE TABLE local (region text, id int, amount int, note text, extra int, PRIMARY KEY (region, id)) PARTITION BY HASH (region);
+ALTER TABLE local OWNER TO admin;
+CREATE FUNCTION backend(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN pg_backend_pid(); END';
+SELECT d.c, b.sqlstate, b.message FROM unnest(ARRAY['CREATE TABLE p PARTITION OF local FOR VALUES WITH (MODULUS 1, REMAINDER 0)', $x$ALTER TABLE sales ATTACH PARTITION local FOR VALUES IN ('x')$x$, 'ALTER TABLE sales DETACH PARTITION sale_eu',
+    'CREATE TABLE p (a int, b int) PARTITION BY LIST (a)', $x$CREATE TABLE IF NOT EXISTS p PARTITION OF sales FOR VALUES IN ('x')$x$, $x$CREATE UNLOGGED TABLE p PARTITION OF sales FOR VALUES IN ('x')$x$,
+    $x$CREATE TABLE p PARTITION OF sales (amount DEFAULT pg_backend_pid()) FOR VALUES IN ('x')$x$, $x$CREATE TABLE p PARTITION OF sales FOR VALUES IN (clock_timestamp()::text)$x$,
+    $x$CREATE TABLE p (a int) PARTITION BY LIST ((pg_backend_pid()))$x$, $x$CREATE TABLE p PARTITION OF sales FOR VALUES IN ('eu')$x$, 'ALTER TABLE sale_eu INHERIT local', 'ALTER TABLE sale_eu DROP CONSTRAINT sale_eu_pkey',
+    'ALTER TABLE sale_eu ADD COLUMN x int']) d (c), test.deploy(d.c) b;
+SELECT test.all_well();
+-- Executed again after ROLLBACK, a block gives the same hash.
+SELECT ARRAY[test.tx('CREATE TABLE h (a int PRIMARY KEY) PARTITION BY HASH (a); CREATE TABLE h0 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 0); CREATE TABLE h1 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 1); GRANT ALL ON h TO alice', 'admin', 3, nonce => 1),
+    test.tx('INSERT INTO h SELECT generate_series(1, 20)', nonce => 2), test.tx('DROP TABLE h1', 'admin', 3, nonce => 3), test.tx('DELETE FROM h WHERE a < 10', nonce => 4), test.tx('DROP TABLE sales', 'admin', 3, nonce => 5)] AS txs \gset
+CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
+    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
+$$;
+BEGIN;
+SELECT test.hash_of(VARIADIC :'txs') AS first \gset
+SELECT test.all_well();
+ROLLBACK;
+SELECT test.hash_of(VARIADIC :'txs') = :'first' AS again;
+SELECT kind, identity FROM chainify.definitions ORDER BY kind, identity;
+SELECT * FROM h ORDER BY a;
+SELECT test.all_well();
