@@ -45,13 +45,60 @@ const (
 	Rows   Step = iota // put right the rows that differ from what checkpoint and history tell
 	Replay             // execute blocks again from the newest checkpoint that holds
 	Rebase             // take the tables as base of new checkpoints, when they are as certified
+	State              // take the rows that differ from another organisation: Restore, not Repair
 	stepsEnd
 )
 
-// Next is the step to try when this one is of no help; false after the last.
-func (s Step) Next() (Step, bool) { return s + 1, s+1 < stepsEnd }
+// Steps are all of them, in this order.
+func Steps() []Step { return []Step{Rows, Replay, Rebase, State} }
 
-func (s Step) String() string { return [...]string{"rows", "replay", "rebase"}[s] }
+func (s Step) String() string { return [...]string{"rows", "replay", "rebase", "state"}[s] }
+
+// StepOf is the step of this name.
+func StepOf(name string) (Step, bool) {
+	for s := range stepsEnd {
+		if s.String() == name {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// Ranges are ranges of keys: those whose hashes begin with these Bits bits (spec/formats.md), ascending.
+type Ranges struct {
+	Bits uint32
+	List []uint32
+}
+
+// All is the one range with all keys.
+func All() Ranges { return Ranges{List: []uint32{0}} }
+
+// TableState is how a table is at the end of a block.
+type TableState struct {
+	Table string
+	Rows  uint64
+	State wire.Hash // table_state of spec/formats.md
+}
+
+// RangeDigest tells of the rows of one range.
+type RangeDigest struct {
+	Range  uint32
+	Rows   uint64
+	Digest wire.Hash
+}
+
+// Reading is what a database tells of its tables at the end of one block, all of one moment. Its methods are called one at a
+// time. Nothing it tells is trusted.
+type Reading interface {
+	// Tables are all tables on the ledger.
+	Tables() []TableState
+	// Digests tells of the ranges of so many bits within the given ones that have rows, ascending.
+	Digests(ctx context.Context, table string, within Ranges, bits uint32) ([]RangeDigest, error)
+	// Rows gives the rows in these ranges one by one, as they travel; each returning an error ends it.
+	Rows(ctx context.Context, table string, in Ranges, each func(cells []byte) error) error
+	// Close ends it.
+	Close()
+}
 
 // Errors a Backend tells apart. Any other error means: not available now, try again later.
 var (
@@ -59,6 +106,8 @@ var (
 	ErrOutOfTurn = errors.New("block out of turn")
 	// ErrBeyondRepair: checkpoint and history do not give the certified state (SQLSTATE CH002); a further step may.
 	ErrBeyondRepair = errors.New("checkpoint and history do not give the certified state")
+	// ErrNoHelp: another organisation did not answer, or told what is of no use; a further one may help.
+	ErrNoHelp = errors.New("no help from another organisation")
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
 )
@@ -69,7 +118,7 @@ type StuckError struct{ Index uint32 }
 func (e *StuckError) Error() string { return "transaction does not end" }
 
 // Backend is an organisation's database. At most one block is open at a time. Methods are called from one
-// goroutine at a time, except Position and Outcome, which may be called at any time.
+// goroutine at a time, except Position, Outcome and Read, which may be called at any time.
 type Backend interface {
 	// Position reads the last committed block; it also (re)connects.
 	Position(ctx context.Context) (Position, error)
@@ -87,6 +136,12 @@ type Backend interface {
 	// Repair takes one step to bring the ledger tables back to the certified state at the end of block number (the position), and
 	// reports what differed; deviating is the block at which found was seen. An open block is rolled back first.
 	Repair(ctx context.Context, step Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
+	// Read begins to tell of the tables at the end of a block that has this hash here; it may be called at any time.
+	// ErrOutOfTurn: this database is not there yet, or too far ahead, or has another block there.
+	Read(ctx context.Context, number uint64, hash wire.Hash) (Reading, error)
+	// Restore is Repair with rows of another organisation's reading at the same block, which Restore does not close. Nothing is kept
+	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrBeyondRepair: what it told is of no use.
+	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
 	// Outcome looks a transaction up among the committed blocks.

@@ -11,12 +11,14 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -32,6 +34,7 @@ type Config struct {
 	HTTP         HTTP      `toml:"http"`
 	Gateway      Gateway   `toml:"gateway"`
 	Effects      Effects   `toml:"effects"`
+	Recovery     Recovery  `toml:"recovery"`
 	Network      Network   `toml:"network"`
 	Consensus    Consensus `toml:"consensus"`
 	Log          Log       `toml:"log"`
@@ -75,6 +78,14 @@ type Gateway struct {
 type Effects struct {
 	VoteTimeout Duration `toml:"vote_timeout"`
 	OpenMax     Duration `toml:"open_max"`
+}
+
+// Recovery says how a database that deviates comes back, and how others are helped.
+type Recovery struct {
+	Steps        []string `toml:"steps"`
+	RepairsMax   int      `toml:"repairs_max"`
+	HelpAttempts int      `toml:"help_attempts"`
+	TellRate     int      `toml:"tell_rate"` // bytes a second; 0: others are told nothing
 }
 
 // Network is how the node reaches the other organisations'.
@@ -147,7 +158,8 @@ func Default(organisation string) Config {
 			BundleBytes: g.BundleBytes, BundleDelay: Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
 			StallAfter: Duration(g.StallAfter), OutcomesKept: g.OutcomesKept,
 		},
-		Effects: Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
+		Effects:  Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
+		Recovery: Recovery{Steps: stepNames(), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20},
 		Network: Network{
 			Listen: "0.0.0.0:26656", Peers: []string{}, StrictAddresses: true,
 			GossipSleep: Duration(2 * time.Millisecond), FlushThrottle: Duration(time.Millisecond),
@@ -247,6 +259,8 @@ func (c *Config) check() error {
 		{"gateway.outcomes_kept", int64(c.Gateway.OutcomesKept)},
 		{"effects.vote_timeout", int64(c.Effects.VoteTimeout)},
 		{"effects.open_max", int64(c.Effects.OpenMax)},
+		{"recovery.repairs_max", int64(c.Recovery.RepairsMax)},
+		{"recovery.help_attempts", int64(c.Recovery.HelpAttempts)},
 		{"network.gossip_sleep", int64(c.Network.GossipSleep)},
 		{"network.flush_throttle", int64(c.Network.FlushThrottle)},
 		{"network.send_rate", c.Network.SendRate},
@@ -258,6 +272,12 @@ func (c *Config) check() error {
 		if positive.value <= 0 {
 			return fmt.Errorf("%s: must be positive", positive.key)
 		}
+	}
+	if _, err := c.RecoverySteps(); err != nil {
+		return err
+	}
+	if c.Recovery.TellRate < 0 {
+		return errors.New("recovery.tell_rate: must not be negative")
 	}
 	if err := c.GatewayLimits().Check(); err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -312,6 +332,33 @@ func (c *Config) GatewayLimits() gateway.Limits {
 		StallAfter: time.Duration(g.StallAfter), OutcomesKept: g.OutcomesKept, WaitsMax: c.Clients.WaitsMax,
 		Rebroadcast: gateway.DefaultLimits().Rebroadcast,
 	}
+}
+
+func stepNames() []string {
+	var names []string
+	for _, step := range backend.Steps() {
+		names = append(names, step.String())
+	}
+	return names
+}
+
+// RecoverySteps are the steps of recovery, in order.
+func (c *Config) RecoverySteps() ([]backend.Step, error) {
+	var steps []backend.Step
+	for i, name := range c.Recovery.Steps {
+		step, known := backend.StepOf(name)
+		switch {
+		case !known:
+			return nil, fmt.Errorf("recovery.steps[%d]: there is no step %q; steps are %s", i, name, strings.Join(stepNames(), ", "))
+		case slices.Contains(steps, step):
+			return nil, fmt.Errorf("recovery.steps[%d]: %q is there already", i, name)
+		}
+		steps = append(steps, step)
+	}
+	if len(steps) == 0 {
+		return nil, errors.New("recovery.steps: none, so that nothing could be repaired")
+	}
+	return steps, nil
 }
 
 // SocketMode is the mode of the socket's file.

@@ -83,6 +83,11 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[network]\nlisten = \"26656\"":                "network.listen",
 		"organisation = \"acme\"\n[network]\npeers = [\"127.0.0.1:26656\"]":     "network.peers[0]",
 		"organisation = \"acme\"\n[consensus]\ntimeout_propose = \"-1s\"":       "consensus.timeout_propose",
+		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"hope\"]":     `recovery.steps[1]: there is no step "hope"`,
+		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"rows\"]":     "recovery.steps[1]",
+		"organisation = \"acme\"\n[recovery]\nsteps = []":                       "recovery.steps",
+		"organisation = \"acme\"\n[recovery]\nrepairs_max = 0":                  "recovery.repairs_max",
+		"organisation = \"acme\"\n[recovery]\ntell_rate = -1":                   "recovery.tell_rate",
 		"organisation = \"acme\"\n[effects]\nvote_timeout = \"0s\"":             "effects.vote_timeout",
 		"organisation = \"acme\"\n[database]\nstuck_after = \"0s\"\ndsn = \"\"": "database.stuck_after",
 	} {

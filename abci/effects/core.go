@@ -20,7 +20,6 @@ const (
 	blocksAhead        = 4  // decided blocks and certificates kept beyond the database's position
 	ballotsMax         = 32 // own votes: one per execution
 	votesPerOrgMax     = 8  // live votes of one organisation
-	repairsMax         = 3  // of one block: a database may be changed again between repair and execution
 	rejoinAttempts     = 5
 	backoffDoublingMax = 20
 )
@@ -34,6 +33,12 @@ type Config struct {
 	OpenMaxMS    int64 // a block open without consent for longer is rolled back; default 5,000
 	BackoffMinMS int64 // default 50
 	BackoffMaxMS int64 // default 10,000
+	// Steps are those of recovery that may be taken, in this order; default all of them.
+	Steps []backend.Step
+	// RepairsMax bounds the repairs of one block, default 3: a database may be changed again between repair and execution.
+	RepairsMax int
+	// HelpAttempts bounds how often the other organisations are asked for rows of one block, with growing pauses; default 10.
+	HelpAttempts int
 	// LookMS is how often an idle core asks the database whether its scrubber found something; 0: never.
 	LookMS int64
 }
@@ -42,7 +47,7 @@ func (c Config) check() error {
 	if !c.OrderingOnly && !slices.Contains(c.Organisations, c.Organisation) {
 		return fmt.Errorf("organisation %q is not among the consortium's", c.Organisation)
 	}
-	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 {
+	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 || c.RepairsMax < 0 || c.HelpAttempts < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -65,10 +70,11 @@ type opened struct {
 	sinceMS int64
 }
 
-// ladder is how far recovery has come for one block: retry, then repair by rows, by replay, then excluded.
+// ladder is how far recovery has come for one block: retry, then repair by each of the steps, then excluded.
 type ladder struct {
 	number     uint64
-	by         backend.Step // of the repair that is needed, or was last
+	by         int // of Steps: the repair that is needed, or was last
+	unhelped   int // how often nobody helped
 	step       step
 	needRepair bool
 	deviated   bool // found is compared with the certified hash, and differed
@@ -122,7 +128,8 @@ type Core struct {
 	// lookedMS is when position was read last. hopeless: what the scrubber found could not be repaired; the database goes
 	// on, since each block shows whether it matters.
 	lookedMS int64
-	cureBy   backend.Step
+	cureBy   int // of Steps
+	unhelped int // at cureBy
 	hopeless bool
 	// unsure is the block whose COMMIT may or may not have happened.
 	unsure *opened
@@ -150,6 +157,11 @@ func NewCore(cfg Config) (*Core, error) {
 	setDefault(&cfg.OpenMaxMS, 5_000)
 	setDefault(&cfg.BackoffMinMS, 50)
 	setDefault(&cfg.BackoffMaxMS, 10_000)
+	setDefault(&cfg.RepairsMax, 3)
+	setDefault(&cfg.HelpAttempts, 10)
+	if len(cfg.Steps) == 0 {
+		cfg.Steps = backend.Steps()
+	}
 	return &Core{
 		cfg:    cfg,
 		blocks: map[uint64]*wire.OrderedBlock{},
@@ -158,7 +170,7 @@ func NewCore(cfg Config) (*Core, error) {
 	}, nil
 }
 
-func setDefault(v *int64, def int64) {
+func setDefault[N int | int64](v *N, def N) {
 	if *v == 0 {
 		*v = def
 	}

@@ -111,7 +111,7 @@ func (c *Core) deviate(b *wire.OrderedBlock, found wire.Hash) {
 	c.deviateFrom(b, hash, found)
 }
 
-// deviateFrom climbs one step of the ladder: retry, repair, repair again, excluded. Before block 1 nothing is on
+// deviateFrom climbs the ladder: retry, repair, repair again, excluded. Before block 1 nothing is on
 // the ledger, so nothing can be repaired.
 func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
 	l := c.ladderOf(b.Number)
@@ -124,7 +124,7 @@ func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
 			what = Deviation
 		}
 	case retried, repaired:
-		if b.Number == 1 || l.repairs == repairsMax {
+		if b.Number == 1 || l.repairs == c.cfg.RepairsMax {
 			c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
 			return
 		}
@@ -144,7 +144,7 @@ func (c *Core) ladderOf(n uint64) *ladder {
 // cure repairs what the scrubber found, at the position and without a block that waits for it.
 func (c *Core) cure() Action {
 	if p := c.position; p.Deviates && !c.hopeless && c.proven {
-		return Repair{Step: c.cureBy, Number: p.Number, Certified: p.Hash, Deviating: p.Number}
+		return Repair{Step: c.cfg.Steps[c.cureBy], Number: p.Number, Certified: p.Hash, Deviating: p.Number}
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (c *Core) advance() Action {
 		if !c.proven {
 			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
 		}
-		return Repair{Step: l.by, Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
+		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
 	return Execute{Block: b, Previous: c.position.Hash}
 }

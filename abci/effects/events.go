@@ -89,7 +89,8 @@ func (Fetched) event()           {}
 // Failure says how an operation ended, as far as the core acts differently on it.
 type Failure uint8
 
-// The failures of backend.go, and Cancelled: the core itself asked for the end.
+// The failures of backend.go, and Cancelled: the core itself asked for the end. NoHelp: no other organisation told anything of use,
+// and it may be different later.
 const (
 	Fine Failure = iota
 	Unavailable
@@ -97,10 +98,11 @@ const (
 	BeyondRepair
 	Stuck
 	Cancelled
+	NoHelp
 )
 
 func (f Failure) String() string {
-	return [...]string{"fine", "unavailable", "out of turn", "beyond repair", "stuck", "cancelled"}[f]
+	return [...]string{"fine", "unavailable", "out of turn", "beyond repair", "stuck", "cancelled", "no help"}[f]
 }
 
 // Action is something the shell has to do. All but Cancel, Answer and Report are operations, ended by an event.
@@ -179,6 +181,7 @@ const (
 	BlockCommitted    Incident = "block committed"
 	Deviation         Incident = "effects deviate"
 	RowsRepaired      Incident = "tables repaired"
+	NobodyHelps       Incident = "no other organisation tells the rows of that block; asking again"
 	CannotCure        Incident = "what the scrubber found cannot be repaired; going on"
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"

@@ -68,7 +68,7 @@ func (c *Core) committed(e Committed) {
 }
 
 // curedBy names what cured a deviation, in chainify.deviations.
-var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase"}
+var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state"}
 
 // isCommitted follows a block that the database was seen to hold (E6).
 func (c *Core) isCommitted(o *opened) {
@@ -79,7 +79,7 @@ func (c *Core) isCommitted(o *opened) {
 	if l := c.ladder; l.number == n && (l.rows > 0 || l.deviated && l.found != o.hash) {
 		r := RecordDeviation{Number: n, Expected: o.hash, Found: l.found, CuredBy: "retry", TookMS: c.nowMS - l.sinceMS}
 		if l.rows > 0 {
-			r.CuredBy = curedBy[l.by]
+			r.CuredBy = curedBy[c.cfg.Steps[l.by]]
 		}
 		c.records = append(c.records, r)
 		c.deviations++
@@ -127,11 +127,15 @@ func (c *Core) repaired(e Repaired) {
 		c.cured(asked, e)
 		return
 	}
-	if e.Failure == BeyondRepair {
+	if e.Failure == NoHelp && c.patient(&c.ladder.unhelped, asked) {
+		return
+	}
+	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
-		if next, more := asked.Step.Next(); more {
-			c.ladder.by = next
-			c.report(Report{What: RecoveryEscalates, Number: asked.Deviating, Reason: "repair by " + next.String()})
+		if c.ladder.by+1 < len(c.cfg.Steps) {
+			c.ladder.by++
+			c.ladder.unhelped = 0
+			c.report(Report{What: RecoveryEscalates, Number: asked.Deviating, Reason: "repair by " + c.cfg.Steps[c.ladder.by].String()})
 			return
 		}
 		c.exclude(asked.Deviating, asked.Certified, asked.Found, "checkpoint and history do not give the certified state")
@@ -148,21 +152,38 @@ func (c *Core) repaired(e Repaired) {
 	}
 }
 
+// patient lets a step that needs the other organisations be taken again later, so often as allowed.
+func (c *Core) patient(unhelped *int, asked Repair) bool {
+	if *unhelped++; *unhelped >= c.cfg.HelpAttempts {
+		return false
+	}
+	c.failures = *unhelped
+	c.resumeMS = c.nowMS + c.backoffMS()
+	if *unhelped == 1 {
+		c.report(Report{What: NobodyHelps, Number: asked.Deviating})
+	}
+	return true
+}
+
 // cured follows a repair that no block waits for. What cannot be repaired is left to the operator.
 func (c *Core) cured(asked Repair, e Repaired) {
-	if e.Failure == BeyondRepair {
+	if e.Failure == NoHelp && c.patient(&c.unhelped, asked) {
+		return
+	}
+	c.unhelped = 0
+	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
-		if next, more := asked.Step.Next(); more {
-			c.cureBy = next
+		if c.cureBy+1 < len(c.cfg.Steps) {
+			c.cureBy++
 			return
 		}
-		c.cureBy, c.hopeless = backend.Rows, true
+		c.cureBy, c.hopeless = 0, true
 		c.deviations++
 		c.report(Report{What: CannotCure, Number: asked.Number})
 		return
 	}
 	if c.went(e.Failure) {
-		c.position.Deviates, c.cureBy = false, backend.Rows
+		c.position.Deviates, c.cureBy = false, 0
 		c.deviations++
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows})
 	}

@@ -20,11 +20,19 @@ type Outcomes interface {
 	Refused(results []wire.TxResult)
 }
 
+// Others reaches the databases of the other organisations.
+type Others interface {
+	// Each asks them one after the other for the tables at the end of a block with this hash, and gives what each tells to use, until
+	// that wants no more. An error is that of use, or of ctx; what organisations fail at is no error.
+	Each(ctx context.Context, number uint64, hash wire.Hash, use func(organisation string, from backend.Reading) (more bool, err error)) error
+}
+
 // Options is what a shell works with.
 type Options struct {
 	Config   Config
 	Backend  backend.Backend // nil: the organisation only orders and votes nothing
 	Outcomes Outcomes
+	Others   Others // nil: recovery does without
 	Logger   *slog.Logger
 }
 

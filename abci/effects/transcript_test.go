@@ -121,7 +121,7 @@ func (p *transcript) certificate(word string) *wire.Certificate {
 }
 
 func (p *transcript) failure(word string) Failure {
-	for f := Fine; f <= Cancelled; f++ {
+	for f := Fine; f <= NoHelp; f++ {
 		if strings.ReplaceAll(f.String(), " ", "-") == word {
 			return f
 		}

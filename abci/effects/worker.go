@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -103,6 +104,10 @@ func (s *Shell) execute(ctx context.Context, a Execute) item {
 func (s *Shell) repair(ctx context.Context, a Repair) Event {
 	var rows []backend.RowDeviation
 	err := limited(ctx, repairLimit, func(ctx context.Context) (err error) {
+		if a.Step == backend.State {
+			rows, err = s.restore(ctx, a)
+			return err
+		}
 		rows, err = s.opt.Backend.Repair(ctx, a.Step, a.Number, a.Certified, a.Deviating, a.Found)
 		return err
 	})
@@ -118,6 +123,34 @@ func (s *Shell) repair(ctx context.Context, a Repair) Event {
 }
 
 const deviationsLogged = 20
+
+// restore asks the other organisations one after the other, until one has told the rows that differ.
+func (s *Shell) restore(ctx context.Context, a Repair) ([]backend.RowDeviation, error) {
+	if s.opt.Others == nil {
+		return nil, fmt.Errorf("%w: none can be asked", backend.ErrBeyondRepair)
+	}
+	var rows []backend.RowDeviation
+	help := backend.ErrNoHelp
+	err := s.opt.Others.Each(ctx, a.Number, a.Certified, func(organisation string, from backend.Reading) (more bool, err error) {
+		rows, err = s.opt.Backend.Restore(ctx, from, a.Number, a.Certified, a.Deviating, a.Found)
+		switch {
+		case err == nil:
+			s.log.Warn("took rows from another organisation", "block", a.Number, "organisation", organisation, "rows", len(rows))
+			help = nil
+			return false, nil
+		case errors.Is(err, backend.ErrBeyondRepair):
+			help = backend.ErrBeyondRepair
+		case !errors.Is(err, backend.ErrNoHelp):
+			return false, err
+		}
+		s.log.Warn("no help from another organisation", "block", a.Number, "organisation", organisation, "error", err)
+		return true, nil
+	})
+	if err == nil {
+		err = help
+	}
+	return rows, err
+}
 
 func (s *Shell) fetch(a FetchOrdered) Event {
 	e := Fetched{Number: a.Number}
@@ -139,6 +172,8 @@ func (s *Shell) failure(a Action, err error) Failure {
 		f = OutOfTurn
 	case errors.Is(err, backend.ErrBeyondRepair):
 		f = BeyondRepair
+	case errors.Is(err, backend.ErrNoHelp):
+		f = NoHelp
 	case errors.Is(err, context.Canceled):
 		return Cancelled
 	}

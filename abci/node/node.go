@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -60,6 +62,7 @@ type node struct {
 	store    dbm.DB
 	gateway  *gateway.Gateway
 	effects  *effects.Shell
+	peers    *peers.Reactor // nil: ordering only
 	app      *app.App
 	order    *ordering
 	// height is that of the last block decided.
@@ -115,18 +118,45 @@ func (n *node) assemble() error {
 	if n.gateway, err = gateway.New(gatewayOptions); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	n.effects, err = effects.New(effects.Options{
-		Config: effects.Config{
-			Organisation: n.opt.Config.Organisation, Organisations: n.registry.Organisations(),
-			OpenMaxMS: time.Duration(n.opt.Config.Effects.OpenMax).Milliseconds(),
-			LookMS:    lookEvery.Milliseconds(),
-		},
-		Backend: n.backend, Outcomes: n.gateway, Logger: n.log.With("part", "effects"),
-	})
-	if err != nil {
-		return fmt.Errorf("effects: %w", err)
+	if err := n.assembleEffects(key); err != nil {
+		return err
 	}
 	return n.assembleOrder()
+}
+
+// assembleEffects makes the effect consensus and, with a database, its way to the other organisations' databases.
+func (n *node) assembleEffects(key ed25519.PrivateKey) error {
+	c := n.opt.Config
+	steps, err := c.RecoverySteps()
+	if err != nil {
+		return err
+	}
+	options := effects.Options{
+		Config: effects.Config{
+			Organisation: c.Organisation, Organisations: n.registry.Organisations(),
+			OpenMaxMS: time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
+			Steps: steps, RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
+		},
+		Backend: n.backend, Outcomes: n.gateway, Logger: n.log.With("part", "effects"),
+	}
+	if n.backend != nil {
+		nodeKey, err := n.opt.Home.NodeKey()
+		if err != nil {
+			return err
+		}
+		n.peers, err = peers.New(peers.Options{
+			ChainID: n.registry.ChainID(), Organisation: c.Organisation, Key: key, NodeID: string(nodeKey.ID()),
+			GatewayKey: n.registry.GatewayKey, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, Log: n.log.With("part", "peers"),
+		})
+		if err != nil {
+			return err
+		}
+		options.Others = n.peers
+	}
+	if n.effects, err = effects.New(options); err != nil {
+		return fmt.Errorf("effects: %w", err)
+	}
+	return nil
 }
 
 // assembleOrder opens the order's store, shakes hands with CometBFT, and gives the application the block store.

@@ -584,36 +584,6 @@ func TestDatabaseDownAtStartAndAnswersLost(t *testing.T) {
 	}
 }
 
-func TestExcludedOrganisationRejoinsWhenTold(t *testing.T) {
-	if testing.Short() {
-		t.Skip("four nodes take some seconds")
-	}
-	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
-	for _, r := range nodes {
-		r.start()
-	}
-	c, odd := nodes[0].dial(), nodes[3]
-	atOdd := odd.dial()
-	eventually(t, patience, "serving with three peers", func() bool {
-		s, err := c.Status(context.Background())
-		return err == nil && s.State == "serving" && s.Peers == 3
-	})
-	execute(t, c, "UPDATE t SET x = 1")
-	odd.db.TamperHistory("a row")
-	execute(t, c, "UPDATE t SET x = 2")
-	state := func() string {
-		s, err := atOdd.Status(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.State
-	}
-	eventually(t, patience, "excluded", func() bool { return state() == "excluded" })
-	odd.db.RestoreHistory()
-	odd.rejoin <- os.Interrupt
-	eventually(t, patience, "serving again", func() bool { return state() == "serving" && len(odd.db.Hashes()) == 2 })
-}
-
 func TestStartRefusals(t *testing.T) {
 	try := func(name, want string, change func(*runner)) {
 		r := newNetwork(t, "acme")[0]

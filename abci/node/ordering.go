@@ -21,6 +21,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/peers"
 )
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
@@ -59,9 +60,14 @@ func (o *ordering) open(n *node) error {
 		}
 	})
 	o.validators = len(n.doc.doc.Validators)
+	reactors := map[string]p2p.Reactor{}
+	if n.peers != nil {
+		reactors[peers.Name] = n.peers
+	}
 	o.comet, err = cometnode.NewNode(settings, validator, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
-		openStore, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge)
+		openStore, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge,
+		cometnode.CustomReactors(reactors))
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}

@@ -99,3 +99,14 @@ func FuzzNodeMessages(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodeStateMessage(f *testing.F) {
+	for _, m := range testStateMessages()[:7] {
+		f.Add(Encode(m))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if m, err := DecodeStateMessage(raw); err == nil && !bytes.Equal(Encode(m), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(m))
+		}
+	})
+}

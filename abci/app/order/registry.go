@@ -165,6 +165,14 @@ func (r *Registry) Knows(name string) (known, orderingOnly bool) {
 	return known, known && r.organisations[i].orderingOnly
 }
 
+// GatewayKey returns the gateway key of an organisation that votes on effects.
+func (r *Registry) GatewayKey(name string) (ed25519.PublicKey, bool) {
+	if !r.votes(name) {
+		return nil, false
+	}
+	return r.organisations[r.byName[name]].gateway, true
+}
+
 // votes reports whether the organisation votes on effects.
 func (r *Registry) votes(name string) bool {
 	known, orderingOnly := r.Knows(name)

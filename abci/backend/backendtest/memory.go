@@ -24,6 +24,7 @@ type Database struct {
 	certified  uint64
 	tampered   string
 	hopeless   bool
+	lost       bool         // hopeless also with help from others
 	needs      backend.Step // cures what was tampered with
 	scrubbed   string       // what the last scrubbing found
 	down       bool
@@ -53,14 +54,19 @@ func (d *Database) TamperUntil(step backend.Step, what string) {
 	d.set(func() { d.tampered, d.needs = what, step })
 }
 
-// TamperHistory tampers so that Repair cannot undo it.
+// TamperHistory tampers so that Repair cannot undo it, but Restore can.
 func (d *Database) TamperHistory(what string) { d.set(func() { d.tampered, d.hopeless = what, true }) }
+
+// TamperAll tampers so that nothing undoes it.
+func (d *Database) TamperAll(what string) {
+	d.set(func() { d.tampered, d.hopeless, d.lost = what, true, true })
+}
 
 // Scrub makes the database notice what Tamper did.
 func (d *Database) Scrub() { d.set(func() { d.scrubbed = d.tampered }) }
 
 // RestoreHistory makes Repair possible again.
-func (d *Database) RestoreHistory() { d.set(func() { d.hopeless = false }) }
+func (d *Database) RestoreHistory() { d.set(func() { d.hopeless, d.lost = false, false }) }
 
 // Down makes every call fail, or ends that; what was open is lost.
 func (d *Database) Down(down bool) { d.set(func() { d.down = down; d.lose() }) }
@@ -304,6 +310,48 @@ func (m *Memory) Repair(ctx context.Context, step backend.Step, number uint64, c
 	row := backend.RowDeviation{Table: "public.items", Key: []byte(`{"id": 1}`), Found: []byte(fmt.Sprintf("%q", d.tampered))}
 	d.tampered, d.scrubbed, d.needs = "", "", backend.Rows
 	return []backend.RowDeviation{row}, nil
+}
+
+// memoryReading is a database's word that it holds a block.
+type memoryReading struct{ tables []backend.TableState }
+
+// Read tells of one table that has no rows.
+func (m *Memory) Read(ctx context.Context, number uint64, hash wire.Hash) (backend.Reading, error) {
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case number == 0 || number > uint64(len(d.hashes)) || d.hashes[number-1] != hash:
+		return nil, fmt.Errorf("read block %d: %w", number, backend.ErrOutOfTurn)
+	}
+	return memoryReading{[]backend.TableState{{Table: "public.items", State: hash}}}, nil
+}
+
+func (r memoryReading) Tables() []backend.TableState { return r.tables }
+
+func (memoryReading) Digests(context.Context, string, backend.Ranges, uint32) ([]backend.RangeDigest, error) {
+	return nil, nil
+}
+
+func (memoryReading) Rows(context.Context, string, backend.Ranges, func([]byte) error) error {
+	return nil
+}
+
+func (memoryReading) Close() {}
+
+// Restore undoes Tamper when the other database holds the block, also what TamperHistory did.
+func (m *Memory) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+	for _, t := range from.Tables() {
+		if t.State != certified {
+			return nil, fmt.Errorf("restore at block %d: %w", number, backend.ErrBeyondRepair)
+		}
+		if _, err := from.Digests(ctx, t.Table, backend.All(), 0); err != nil {
+			return nil, fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+		}
+	}
+	m.db.set(func() { m.db.hopeless = m.db.hopeless && m.db.lost })
+	return m.Repair(ctx, backend.State, number, certified, deviating, found)
 }
 
 // RecordDeviation keeps what cured a deviation.

@@ -48,13 +48,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 		{"what scrubbing finds shows in the position until it is repaired", testScrub},
 		{"what rows do not cure, executing again does", testReplay},
 		{"what is beyond repair is said to be", testBeyondRepair},
+		{"what is beyond repair is taken from another database", testRestore},
 		{"two nodes do not share a database", testOwner},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := fresh(t)
 			ctx, cancel := context.WithTimeout(context.Background(), 2*callLimit)
 			t.Cleanup(cancel)
-			r := &run{T: t, s: s, ctx: ctx}
+			r := &run{T: t, s: s, fresh: fresh, ctx: ctx}
 			r.b = r.start()
 			c.test(r)
 		})
@@ -63,9 +64,10 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 
 type run struct {
 	*testing.T
-	s   Subject
-	b   backend.Backend
-	ctx context.Context
+	s     Subject
+	fresh func(t *testing.T) Subject
+	b     backend.Backend
+	ctx   context.Context
 }
 
 func (r *run) must(what string, err error) {
@@ -343,7 +345,7 @@ func testBeyondRepair(r *run) {
 	r.commit(1)
 	at := r.commit(2)
 	r.s.TamperHistory(r.T)
-	for step, more := backend.Rows, true; more; step, more = step.Next() {
+	for _, step := range []backend.Step{backend.Rows, backend.Replay, backend.Rebase} {
 		_, err := r.b.Repair(r.ctx, step, 2, at.Hash, 3, wire.Hash{})
 		r.want("repair by "+step.String(), err, backend.ErrBeyondRepair)
 	}
@@ -368,6 +370,51 @@ func testReplay(r *run) {
 	if x := r.execute(r.s.Block(3)); x.Hash != good.Hash {
 		r.Fatalf("after the replay the block gives %x, want %x", x.Hash, good.Hash)
 	}
+}
+
+func testRestore(r *run) {
+	r.commit(1)
+	at := r.commit(2)
+	good := r.execute(r.s.Block(3))
+	r.must("roll back", r.b.Rollback(r.ctx))
+	r.s.TamperHistory(r.T)
+	other := &run{T: r.T, s: r.fresh(r.T), ctx: r.ctx}
+	other.b = other.start()
+	other.commit(1)
+	_, err := other.b.Read(r.ctx, 2, at.Hash)
+	r.want("read a block that is not there", err, backend.ErrOutOfTurn)
+	other.commit(2)
+	_, err = other.b.Read(r.ctx, 2, good.Hash)
+	r.want("read another block", err, backend.ErrOutOfTurn)
+	reading, err := other.b.Read(r.ctx, 2, at.Hash)
+	r.must("read", err)
+	defer reading.Close()
+	other.commit(3) // the reading stays at its block
+
+	_, err = r.b.Restore(r.ctx, silent{reading}, 2, at.Hash, 3, wire.Hash{})
+	r.want("restore from one that does not answer", err, backend.ErrNoHelp)
+	if x := r.execute(r.s.Block(3)); x.Hash == good.Hash {
+		r.Fatal("a restore that failed changed something")
+	}
+	rows, err := r.b.Restore(r.ctx, reading, 2, at.Hash, 3, wire.Hash{}) // with the block still open
+	r.must("restore", err)
+	if len(rows) == 0 {
+		r.Fatal("nothing differed")
+	}
+	if x := r.execute(r.s.Block(3)); x.Hash != good.Hash {
+		r.Fatalf("after the restore the block gives %x, want %x", x.Hash, good.Hash)
+	}
+	r.must("commit", r.b.Commit(r.ctx))
+	late, err := other.b.Read(r.ctx, 2, at.Hash)
+	r.must("read a block before the last", err)
+	late.Close()
+}
+
+// silent is a reading that ends after its tables.
+type silent struct{ backend.Reading }
+
+func (silent) Digests(context.Context, string, backend.Ranges, uint32) ([]backend.RangeDigest, error) {
+	return nil, errors.New("connection lost")
 }
 
 func testOwner(r *run) {

@@ -309,13 +309,15 @@ func (b *Backend) repair(ctx context.Context, step backend.Step, number uint64, 
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (backend.RowDeviation, error) {
-		var d backend.RowDeviation
-		var key, expected, got *string
-		err := row.Scan(&d.Table, &key, &expected, &got)
-		d.Key, d.Expected, d.Found = raw(key), raw(expected), raw(got)
-		return d, err
-	})
+	return pgx.CollectRows(rows, rowDeviation)
+}
+
+func rowDeviation(row pgx.CollectableRow) (backend.RowDeviation, error) {
+	var d backend.RowDeviation
+	var key, expected, got *string
+	err := row.Scan(&d.Table, &key, &expected, &got)
+	d.Key, d.Expected, d.Found = raw(key), raw(expected), raw(got)
+	return d, err
 }
 
 func raw(s *string) []byte {

@@ -157,8 +157,8 @@ func (n *Node) PauseNode() error { return n.node.signalAll(syscall.SIGSTOP) }
 func (n *Node) ResumeNode() error { return n.node.signalAll(syscall.SIGCONT) }
 
 // Run runs a command of chainify on the node's home and returns what it printed.
-func (o *Orderer) Run(ctx context.Context, command string, args ...string) (string, error) {
-	return o.net.account.Run(ctx, o.net.Dir, o.net.chainify, append([]string{command, "--home", o.Home()}, args...)...)
+func (n *Node) Run(ctx context.Context, command string, args ...string) (string, error) {
+	return n.net.account.Run(ctx, n.net.Dir, n.net.chainify, append([]string{command, "--home", n.Home()}, args...)...)
 }
 
 // WaitServing waits until the node says that nothing is wrong with it: it votes and orders.

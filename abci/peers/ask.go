@@ -1,0 +1,198 @@
+package peers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/cometbft/cometbft/p2p"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// rowBytesMax bounds one row received: the changes of a block, key and row of which are counted, have no more.
+const rowBytesMax = 256 << 20
+
+// Each implements effects.Others: the nodes connected that speak this protocol, in random order, so that many who ask at once
+// spread.
+func (r *Reactor) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
+	if r.Switch == nil {
+		return nil
+	}
+	list := r.Switch.Peers().Copy()
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	for _, peer := range list {
+		info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
+		if !ok || !slices.Contains(info.Channels, Channel) {
+			continue
+		}
+		from := &asking{reactor: r, peer: peer}
+		if err := from.open(ctx, number, hash); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r.opt.Log.Info("no rows from another node", "peer", peer.ID(), "block", number, "reason", err)
+			continue
+		}
+		more, err := use(from.organisation, from)
+		from.Close()
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// asking is a reading of another organisation's database.
+type asking struct {
+	reactor      *Reactor
+	peer         p2p.Peer
+	organisation string
+	tables       []backend.TableState
+}
+
+func (a *asking) open(ctx context.Context, number uint64, hash wire.Hash) error {
+	o := &wire.StateOpen{Block: number, Hash: hash[:], Organisation: a.reactor.opt.Organisation}
+	wire.SignState(a.reactor.opt.Key, a.reactor.opt.ChainID, a.reactor.opt.NodeID, string(a.peer.ID()), o)
+	answer, err := a.ask(ctx, &wire.StateRequest{Body: &wire.StateRequest_Open{Open: o}})
+	if err != nil {
+		return err
+	}
+	t := answer.GetTables()
+	if t == nil {
+		return errUnasked
+	}
+	a.organisation = t.Organisation
+	for _, table := range t.Tables {
+		a.tables = append(a.tables, backend.TableState{Table: table.Table, Rows: table.Rows, State: wire.Hash(table.State)})
+	}
+	return nil
+}
+
+var errUnasked = errors.New("the answer is none to what was asked")
+
+// ask sends a request and waits for its answer; a refusal is an error.
+func (a *asking) ask(ctx context.Context, q *wire.StateRequest) (*wire.StateResponse, error) {
+	r := a.reactor
+	answer := make(chan *wire.StateResponse, 1)
+	r.mu.Lock()
+	r.requests++
+	q.Request = r.requests
+	key := question{a.peer.ID(), q.Request}
+	r.waiting[key] = answer
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.waiting, key)
+		r.mu.Unlock()
+	}()
+	if !a.peer.Send(envelope(&wire.StateMessage{Body: &wire.StateMessage_Request{Request: q}})) {
+		return nil, errors.New("the connection does not take the request")
+	}
+	timer := time.NewTimer(r.answerLimit)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-r.ctx.Done():
+		return nil, r.ctx.Err()
+	case <-timer.C:
+		return nil, fmt.Errorf("no answer in %s", r.answerLimit)
+	case got, connected := <-answer:
+		switch {
+		case !connected:
+			return nil, errors.New("the connection is lost")
+		case got.GetRefusal() != nil:
+			return nil, fmt.Errorf("refused: %q", got.GetRefusal().Reason)
+		}
+		return got, nil
+	}
+}
+
+// Tables implements backend.Reading.
+func (a *asking) Tables() []backend.TableState { return a.tables }
+
+// Digests implements backend.Reading.
+func (a *asking) Digests(ctx context.Context, table string, within backend.Ranges, bits uint32) ([]backend.RangeDigest, error) {
+	answer, err := a.ask(ctx, &wire.StateRequest{Body: &wire.StateRequest_Ranges{Ranges: &wire.StateRangesOf{
+		Table: table, OfBits: within.Bits, OfRanges: within.List, Bits: bits,
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	if answer.GetDigests() == nil {
+		return nil, errUnasked
+	}
+	list := answer.GetDigests().Ranges
+	out := make([]backend.RangeDigest, len(list))
+	for i, d := range list {
+		if d.Range>>bits != 0 {
+			return nil, fmt.Errorf("range %d of %d bits", d.Range, bits)
+		}
+		out[i] = backend.RangeDigest{Range: d.Range, Rows: d.Rows, Digest: wire.Hash(d.Digest)}
+	}
+	return out, nil
+}
+
+// Rows implements backend.Reading.
+func (a *asking) Rows(ctx context.Context, table string, in backend.Ranges, each func(cells []byte) error) error {
+	q := &wire.StateRequest{Body: &wire.StateRequest_Rows{Rows: &wire.StateRowsOf{Table: table, Bits: in.Bits, Ranges: in.List}}}
+	var rows rows
+	for {
+		answer, err := a.ask(ctx, q)
+		if err != nil {
+			return err
+		}
+		page := answer.GetPage()
+		if page == nil || len(page.Rows) == 0 && !page.Last {
+			return errUnasked
+		}
+		if err := rows.add(page.Rows, each); err != nil {
+			return err
+		}
+		if page.Last {
+			return rows.end()
+		}
+		q = &wire.StateRequest{Body: &wire.StateRequest_Next{Next: &wire.StateNext{}}}
+	}
+}
+
+// Close implements backend.Reading.
+func (a *asking) Close() {
+	a.peer.TrySend(envelope(&wire.StateMessage{Body: &wire.StateMessage_Request{Request: &wire.StateRequest{
+		Body: &wire.StateRequest_Close{Close: &wire.StateClose{}},
+	}}}))
+}
+
+// rows puts rows together from pieces: lp(cells) ‖ lp(cells) …
+type rows struct{ rest []byte }
+
+func (r *rows) add(piece []byte, each func(cells []byte) error) error {
+	r.rest = append(r.rest, piece...)
+	for len(r.rest) >= 4 {
+		length := binary.BigEndian.Uint32(r.rest)
+		if length > rowBytesMax {
+			return fmt.Errorf("row of %d bytes, want at most %d", length, rowBytesMax)
+		}
+		if len(r.rest)-4 < int(length) {
+			return nil
+		}
+		if err := each(r.rest[4 : 4+length]); err != nil {
+			return err
+		}
+		r.rest = r.rest[4+length:]
+	}
+	return nil
+}
+
+func (r *rows) end() error {
+	if len(r.rest) > 0 {
+		return fmt.Errorf("rows end within one, after %d bytes of it", len(r.rest))
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+// Package peers lets organisations tell each other the rows of a block, over CometBFT's own connections: for an organisation whose
+// tables, history and checkpoints are lost (spec/state-transfer.md). Who asks is known by its organisation's signature; what is
+// told is checked by the database that takes it over, so nobody has to be believed.
+package peers
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cometbft/cometbft/p2p"
+	"github.com/cosmos/gogoproto/types"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Name is the reactor's in CometBFT's switch, Channel its channel.
+const (
+	Name         = "CHAINIFY_STATE"
+	Channel byte = 0x71
+)
+
+const (
+	queueLength  = 4                // messages in either direction and peer
+	envelopeMore = 16               // bytes that the envelope adds to a message
+	answerLimit  = 10 * time.Minute // a look may scan a large table
+	idleLimit    = 30 * time.Second // between two requests of a session
+	sessionLimit = 2 * time.Hour    // of telling one other; a snapshot keeps dead rows
+)
+
+// Options is what a reactor works with.
+type Options struct {
+	ChainID      string
+	Organisation string
+	Key          ed25519.PrivateKey // the organisation's gateway key
+	NodeID       string             // this node's, in CometBFT's network
+	// GatewayKey is that of an organisation that has a database; false for others.
+	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
+	Backend    backend.Backend
+	// BytesPerSecond bounds what rows are told with; 0: nothing is told.
+	BytesPerSecond int
+	Log            *slog.Logger
+}
+
+// Reactor asks, and answers one other at a time.
+//
+// Invariant R6: rows are told to a node that an organisation signed for, for this node and this block.
+type Reactor struct {
+	p2p.BaseReactor
+	opt Options
+	// limits of tests
+	idleLimit, answerLimit time.Duration
+
+	work   sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // guards all below
+	waiting  map[question]chan *wire.StateResponse
+	requests uint64
+	session  *session // whom we tell; nil: nobody
+}
+
+// question is a request on its way.
+type question struct {
+	peer    p2p.ID
+	request uint64
+}
+
+var _ p2p.Reactor = (*Reactor)(nil)
+
+// New makes a reactor, to be given to CometBFT's node.
+func New(opt Options) (*Reactor, error) {
+	if opt.Backend == nil || opt.Log == nil || opt.GatewayKey == nil || len(opt.Key) != ed25519.PrivateKeySize {
+		return nil, errors.New("peers: backend, logger and keys are required")
+	}
+	r := &Reactor{opt: opt, waiting: map[question]chan *wire.StateResponse{}, idleLimit: idleLimit, answerLimit: answerLimit}
+	r.BaseReactor = *p2p.NewBaseReactor(Name, r)
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// GetChannels implements p2p.Reactor.
+func (r *Reactor) GetChannels() []*p2p.ChannelDescriptor {
+	return []*p2p.ChannelDescriptor{{
+		ID: Channel, Priority: 1, SendQueueCapacity: queueLength,
+		RecvMessageCapacity: wire.StateMessageBytesMax + envelopeMore, MessageType: &types.BytesValue{},
+	}}
+}
+
+// OnStop ends the session and whoever waits for an answer.
+func (r *Reactor) OnStop() {
+	r.mu.Lock()
+	r.cancel() // from here on no session begins
+	r.mu.Unlock()
+	r.work.Wait()
+}
+
+// RemovePeer implements p2p.Reactor.
+func (r *Reactor) RemovePeer(peer p2p.Peer, _ any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.session != nil && r.session.peer.ID() == peer.ID() {
+		r.session.end()
+	}
+	for q, answer := range r.waiting {
+		if q.peer == peer.ID() {
+			close(answer)
+			delete(r.waiting, q)
+		}
+	}
+}
+
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels.
+func (r *Reactor) Receive(e p2p.Envelope) {
+	raw, ok := e.Message.(*types.BytesValue)
+	if !ok {
+		return
+	}
+	m, err := wire.DecodeStateMessage(raw.Value)
+	if err != nil {
+		r.opt.Log.Warn("malformed message of another node; its connection ends", "peer", e.Src.ID(), "error", err)
+		r.Switch.StopPeerForError(e.Src, err)
+		return
+	}
+	switch body := m.Body.(type) {
+	case *wire.StateMessage_Request:
+		r.asked(e.Src, body.Request)
+	case *wire.StateMessage_Response:
+		r.answered(e.Src, body.Response)
+	}
+}
+
+// answered passes an answer to whoever waits for it; one that nobody waits for any more is dropped.
+func (r *Reactor) answered(peer p2p.Peer, a *wire.StateResponse) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := question{peer.ID(), a.Request}
+	if answer := r.waiting[q]; answer != nil {
+		delete(r.waiting, q)
+		answer <- a // holds one
+	}
+}
+
+func envelope(m *wire.StateMessage) p2p.Envelope {
+	return p2p.Envelope{ChannelID: Channel, Message: &types.BytesValue{Value: wire.Encode(m)}}
+}

@@ -1,0 +1,302 @@
+package peers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cometbft/cometbft/p2p"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// session tells one other organisation of one block. Its goroutine owns the reading.
+type session struct {
+	peer     p2p.Peer
+	requests chan *wire.StateRequest
+	ctx      context.Context
+	end      context.CancelFunc
+}
+
+// asked takes a request: the first one of a session when nobody else is told, later ones of that session.
+func (r *Reactor) asked(peer p2p.Peer, q *wire.StateRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.session
+	open := q.GetOpen()
+	switch {
+	case r.ctx.Err() != nil:
+	case s != nil && s.peer.ID() == peer.ID():
+		select {
+		case s.requests <- q:
+		default: // asks for more than one thing at a time
+			s.end()
+		}
+	case open == nil:
+		r.refuse(peer, q, "no block was opened")
+	case s != nil:
+		r.refuse(peer, q, "another organisation is told at the moment")
+	case r.opt.BytesPerSecond == 0:
+		r.refuse(peer, q, "this node tells no rows")
+	case !r.knows(peer, open):
+		r.opt.Log.Warn("rows asked for without an organisation's signature", "peer", peer.ID(), "organisation", open.Organisation)
+		r.refuse(peer, q, "not signed by an organisation")
+	default:
+		r.begin(peer, q)
+	}
+}
+
+// knows checks who asks.
+func (r *Reactor) knows(peer p2p.Peer, open *wire.StateOpen) bool {
+	key, known := r.opt.GatewayKey(open.Organisation)
+	return known && wire.VerifyState(key, r.opt.ChainID, string(peer.ID()), r.opt.NodeID, open)
+}
+
+// begin starts the session's goroutine. Called with mu held.
+func (r *Reactor) begin(peer p2p.Peer, first *wire.StateRequest) {
+	ctx, end := context.WithTimeout(r.ctx, sessionLimit)
+	s := &session{peer: peer, requests: make(chan *wire.StateRequest, 1), ctx: ctx, end: end}
+	s.requests <- first
+	r.session = s
+	r.work.Go(func() {
+		defer r.ended(s)
+		t := &telling{reactor: r, session: s}
+		defer t.close()
+		started := time.Now()
+		r.opt.Log.Info("telling rows", "organisation", first.GetOpen().Organisation, "block", first.GetOpen().Block)
+		err := t.run()
+		r.opt.Log.Info("told rows", "organisation", first.GetOpen().Organisation, "bytes", t.sent, "took", time.Since(started), "end", err)
+	})
+}
+
+// ended makes room for the next session, and refuses what came while this one ended.
+func (r *Reactor) ended(s *session) {
+	s.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = nil
+	select {
+	case q := <-s.requests:
+		r.refuse(s.peer, q, "the session has ended")
+	default:
+	}
+}
+
+// refuse answers from a routine that must not wait: what does not fit the queue is not sent.
+func (r *Reactor) refuse(peer p2p.Peer, q *wire.StateRequest, why string) {
+	if q.GetClose() != nil {
+		return
+	}
+	peer.TrySend(envelope(refusal(q.Request, why)))
+}
+
+func refusal(request uint64, why string) *wire.StateMessage {
+	return answerOf(request, &wire.StateResponse{Body: &wire.StateResponse_Refusal{Refusal: &wire.StateRefusal{Reason: why}}})
+}
+
+func answerOf(request uint64, a *wire.StateResponse) *wire.StateMessage {
+	a.Request = request
+	return &wire.StateMessage{Body: &wire.StateMessage_Response{Response: a}}
+}
+
+// telling is a session's work.
+type telling struct {
+	reactor *Reactor
+	session *session
+	reading backend.Reading
+	pages   *pages // of the rows asked for last
+	sent    int
+}
+
+var (
+	errIdle   = errors.New("nothing was asked for a while")
+	errClosed = errors.New("closed by the other side")
+)
+
+// run answers request after request until the other closes, is silent, or goes.
+func (t *telling) run() error {
+	idle := time.NewTimer(t.reactor.idleLimit)
+	defer idle.Stop()
+	for {
+		select {
+		case <-t.session.ctx.Done():
+			return t.session.ctx.Err()
+		case <-idle.C:
+			return errIdle
+		case q := <-t.session.requests:
+			a, err := t.answer(q)
+			switch {
+			case errors.Is(err, errClosed):
+				return nil
+			case err != nil:
+				t.send(refusal(q.Request, reason(err)))
+				return err
+			case !t.send(answerOf(q.Request, a)):
+				return errors.New("the other side does not take the answer")
+			}
+			idle.Reset(t.reactor.idleLimit)
+		}
+	}
+}
+
+func (t *telling) send(m *wire.StateMessage) bool { return t.session.peer.Send(envelope(m)) }
+
+// reason is what the other side is told of an error: the database's own words stay here.
+func reason(err error) string {
+	if errors.Is(err, backend.ErrOutOfTurn) {
+		return "the rows at that block cannot be told"
+	}
+	return "reading failed"
+}
+
+func (t *telling) answer(q *wire.StateRequest) (*wire.StateResponse, error) {
+	ctx := t.session.ctx
+	if t.reading == nil && q.GetOpen() == nil {
+		return nil, errors.New("no block was opened")
+	}
+	switch body := q.Body.(type) {
+	case *wire.StateRequest_Open:
+		t.close()
+		var err error
+		if t.reading, err = t.reactor.opt.Backend.Read(ctx, body.Open.Block, wire.Hash(body.Open.Hash)); err != nil {
+			t.reading = nil
+			return nil, err
+		}
+		return &wire.StateResponse{Body: &wire.StateResponse_Tables{Tables: t.tables()}}, nil
+	case *wire.StateRequest_Ranges:
+		within := backend.Ranges{Bits: body.Ranges.OfBits, List: body.Ranges.OfRanges}
+		t.endPages()
+		list, err := t.reading.Digests(ctx, body.Ranges.Table, within, body.Ranges.Bits)
+		if err != nil {
+			return nil, err
+		}
+		return &wire.StateResponse{Body: &wire.StateResponse_Digests{Digests: digests(list)}}, nil
+	case *wire.StateRequest_Rows:
+		t.endPages()
+		t.pages = newPages(ctx, t.reading, body.Rows.Table, backend.Ranges{Bits: body.Rows.Bits, List: body.Rows.Ranges})
+		return t.nextPage()
+	case *wire.StateRequest_Next:
+		return t.nextPage()
+	}
+	return nil, errClosed
+}
+
+func (t *telling) tables() *wire.StateTables {
+	out := &wire.StateTables{Organisation: t.reactor.opt.Organisation}
+	for _, table := range t.reading.Tables() {
+		out.Tables = append(out.Tables, &wire.TableState{Table: table.Table, Rows: table.Rows, State: table.State[:]})
+	}
+	return out
+}
+
+func digests(list []backend.RangeDigest) *wire.StateDigests {
+	out := &wire.StateDigests{Ranges: make([]*wire.RangeDigest, len(list))}
+	for i, d := range list {
+		out.Ranges[i] = &wire.RangeDigest{Range: d.Range, Rows: d.Rows, Digest: d.Digest[:]}
+	}
+	return out
+}
+
+// nextPage waits as the rate wants it, then gives the next piece.
+func (t *telling) nextPage() (*wire.StateResponse, error) {
+	if t.pages == nil {
+		return nil, errors.New("no rows were asked for")
+	}
+	page, last, err := t.pages.next(t.session.ctx)
+	if err != nil {
+		return nil, err
+	}
+	if last {
+		t.endPages()
+	}
+	t.sent += len(page)
+	rest := time.Duration(float64(len(page)) / float64(t.reactor.opt.BytesPerSecond) * float64(time.Second))
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-t.session.ctx.Done():
+		return nil, t.session.ctx.Err()
+	case <-timer.C:
+	}
+	return &wire.StateResponse{Body: &wire.StateResponse_Page{Page: &wire.StatePage{Rows: page, Last: last}}}, nil
+}
+
+func (t *telling) endPages() {
+	if t.pages != nil {
+		t.pages.close()
+		t.pages = nil
+	}
+}
+
+func (t *telling) close() {
+	t.endPages()
+	if t.reading != nil {
+		t.reading.Close()
+		t.reading = nil
+	}
+}
+
+// pages cuts the rows of a reading into pieces, as fast as they are taken: its goroutine is at most two pieces ahead.
+type pages struct {
+	pieces chan []byte
+	failed error // once pieces is closed
+	stop   context.CancelFunc
+}
+
+func newPages(ctx context.Context, from backend.Reading, table string, in backend.Ranges) *pages {
+	ctx, stop := context.WithCancel(ctx)
+	p := &pages{pieces: make(chan []byte, 1), stop: stop}
+	go func() {
+		defer close(p.pieces)
+		var piece []byte
+		hand := func() error {
+			select {
+			case p.pieces <- piece:
+				piece = nil
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		p.failed = from.Rows(ctx, table, in, func(cells []byte) error {
+			row := append(binary.BigEndian.AppendUint32(nil, uint32(len(cells))), cells...)
+			for len(row) > 0 {
+				n := min(len(row), wire.StatePageBytesMax-len(piece))
+				piece, row = append(piece, row[:n]...), row[n:]
+				if len(piece) == wire.StatePageBytesMax {
+					if err := hand(); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if p.failed == nil && len(piece) > 0 {
+			p.failed = hand()
+		}
+	}()
+	return p
+}
+
+// next gives the next piece; an empty one is the last.
+func (p *pages) next(ctx context.Context) (piece []byte, last bool, err error) {
+	select {
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	case piece, more := <-p.pieces:
+		if !more && p.failed != nil {
+			return nil, false, fmt.Errorf("read rows: %w", p.failed)
+		}
+		return piece, !more, nil
+	}
+}
+
+// close ends the goroutine and waits for it: the reading is free then.
+func (p *pages) close() {
+	p.stop()
+	for range p.pieces {
+	}
+}
