@@ -36,6 +36,7 @@ func TestTheLadderOfRecovery(t *testing.T) {
 		cured(ctx, t, odd, step.curedBy)
 		t.Logf("%s after %s", step.curedBy, time.Since(started).Round(time.Millisecond))
 	}
+	excludeAndRejoin(ctx, t, net, good, odd)
 	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
 	must(t, err)
 	for _, table := range []string{"accounts", "savings", "checking"} {
@@ -46,6 +47,40 @@ func TestTheLadderOfRecovery(t *testing.T) {
 		}
 	}
 	checkSameTransactions(ctx, t, net)
+}
+
+// excludeAndRejoin changes also what the ledger says was agreed: then nothing helps, and a restart neither, until the operator has
+// put it back and says so.
+func excludeAndRejoin(ctx context.Context, t *testing.T, net *harness.Network, good, odd *harness.Organisation) {
+	t.Helper()
+	started := time.Now()
+	damage(ctx, t, odd, damageRow+"CREATE TABLE saved AS SELECT * FROM chainify_ledger.block;"+
+		"UPDATE chainify_ledger.block SET state_root = set_byte(state_root, 0, get_byte(state_root, 0) # 1)")
+	deposits(ctx, t, good, 2)
+	state(ctx, t, odd, "excluded")
+	must(t, odd.StopNode())
+	must(t, odd.StartNode())
+	state(ctx, t, odd, "excluded")
+	deposits(ctx, t, good, 1) // the others go on
+	damage(ctx, t, odd, "UPDATE chainify_ledger.block b SET state_root = s.state_root FROM saved s WHERE s.number = b.number; DROP TABLE saved")
+	said, err := odd.Run(ctx, "rejoin")
+	must(t, err)
+	caughtUp(ctx, t, net, odd)
+	cured(ctx, t, odd, "repair")
+	state(ctx, t, odd, "serving")
+	t.Logf("excluded and back after %s: %s", time.Since(started).Round(time.Millisecond), strings.TrimSpace(said))
+}
+
+// state waits until the node says how it stands.
+func state(ctx context.Context, t *testing.T, o *harness.Organisation, want string) {
+	t.Helper()
+	must(t, harness.Poll(ctx, catchUpLimit, o.Name+" being "+want, func(ctx context.Context) (bool, string, error) {
+		got, err := o.State(ctx)
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		return got == want, "it is " + got, nil
+	}))
 }
 
 // damage changes what it is told, all at once, as a superuser can.

@@ -204,6 +204,10 @@ func (c *Core) take(e Event) {
 	switch e := e.(type) {
 	case Started:
 		c.ordered, c.certified = max(c.ordered, e.Ordered), max(c.certified, e.Certified)
+		if e.Excluded != "" {
+			c.excluded = e.Excluded
+			c.report(Report{What: NodeExcluded, Number: c.ordered, Reason: e.Excluded})
+		}
 	case Proposed:
 		c.proposed(e)
 	case VoteSeen:

@@ -29,8 +29,10 @@ func (c *Core) next() Action {
 	switch {
 	case c.cfg.OrderingOnly || c.nowMS < c.resumeMS:
 		return nil
-	case c.excluded != "":
+	case c.excluded != "" && c.open != nil:
 		return c.rollback()
+	case c.excluded != "" && c.known:
+		return nil
 	case !c.known:
 		return ReadPosition{}
 	}

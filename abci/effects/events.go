@@ -10,8 +10,12 @@ type Event interface{ event() }
 
 // What the order and the network tell.
 type (
-	// Started gives the tips of the order after a start; 0 before the first block.
-	Started struct{ Ordered, Certified uint64 }
+	// Started gives the tips of the order after a start; 0 before the first block. Excluded is why the organisation was excluded
+	// when the node ended, if it was.
+	Started struct {
+		Ordered, Certified uint64
+		Excluded           string
+	}
 	// Proposed is a block proposed but not decided, and the certificate its proposal carries for the block before.
 	Proposed struct {
 		Block       *wire.OrderedBlock

@@ -27,12 +27,20 @@ type Others interface {
 	Each(ctx context.Context, number uint64, hash wire.Hash, use func(organisation string, from backend.Reading) (more bool, err error)) error
 }
 
+// Memory keeps an exclusion over restarts: it ends by the operator's word, not by a restart. Reason is never empty.
+type Memory interface {
+	Excluded() (reason string, err error) // empty: not excluded
+	Exclude(reason string) error
+	Rejoin() error
+}
+
 // Options is what a shell works with.
 type Options struct {
 	Config   Config
 	Backend  backend.Backend // nil: the organisation only orders and votes nothing
 	Outcomes Outcomes
 	Others   Others // nil: recovery does without
+	Memory   Memory // nil: an exclusion ends with the process
 	Logger   *slog.Logger
 }
 
@@ -112,9 +120,16 @@ func (s *Shell) Run(ctx context.Context) error {
 	if s.source == nil {
 		return errors.New("effects: run before attach")
 	}
+	started := Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified()}
+	if s.opt.Memory != nil {
+		var err error
+		if started.Excluded, err = s.opt.Memory.Excluded(); err != nil {
+			return err
+		}
+	}
 	var worker sync.WaitGroup
 	worker.Go(func() { s.work(ctx) })
-	s.putFirst(item{event: Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified()}})
+	s.putFirst(item{event: started})
 	s.loop(ctx)
 	worker.Wait()
 	if s.opt.Backend == nil {
@@ -292,6 +307,7 @@ func (s *Shell) act(ctx context.Context, a Action) {
 	case Answer:
 		s.answer(a.Block)
 	case Report:
+		s.remember(a)
 		s.write(a)
 	case Execute:
 		clear(s.cancel)
@@ -313,6 +329,23 @@ func (s *Shell) answer(b *wire.OrderedBlock) {
 	}
 	s.opt.Outcomes.Committed(b, s.last.Results)
 	s.last = backend.Execution{}
+}
+
+// remember keeps exclusions and their ends.
+func (s *Shell) remember(r Report) {
+	if s.opt.Memory == nil {
+		return
+	}
+	var err error
+	switch r.What {
+	case NodeExcluded:
+		err = s.opt.Memory.Exclude(r.Reason)
+	case OperatorRejoins:
+		err = s.opt.Memory.Rejoin()
+	}
+	if err != nil {
+		s.log.Error("an exclusion or its end is forgotten at the next start", "error", err)
+	}
 }
 
 // write logs an incident: a block at debug, what an operator has to see at warn or error.

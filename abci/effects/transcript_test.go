@@ -134,7 +134,7 @@ func (p *transcript) event(w []string) Event {
 	w = append(w, "-", "-", "-")
 	switch w[0] {
 	case "started":
-		return Started{p.number(w[1]), p.number(w[2])}
+		return Started{Ordered: p.number(w[1]), Certified: p.number(w[2]), Excluded: strings.TrimPrefix(w[3], "-")}
 	case "at":
 		if w[1] == "unavailable" {
 			return DatabaseAt{Failure: Unavailable}

@@ -106,6 +106,12 @@ func (c *Client) ChangePolicy(ctx context.Context, change *wire.SignedPolicyChan
 	return err
 }
 
+// Rejoin lets an excluded organisation try again.
+func (c *Client) Rejoin(ctx context.Context) error {
+	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Rejoin{Rejoin: &wire.RejoinRequest{}}})
+	return err
+}
+
 // Status asks the node how it stands.
 func (c *Client) Status(ctx context.Context) (*wire.StatusResponse, error) {
 	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}})

@@ -20,6 +20,8 @@ type Handler struct {
 	Status  StatusSource
 	// ChangePolicy hands an encoded OrderedTx with a policy change to the order's mempool. nil: refused.
 	ChangePolicy func(ctx context.Context, ordered []byte) error
+	// Rejoin lets an excluded organisation try again; false when it is not excluded. nil: refused.
+	Rejoin func() bool
 }
 
 func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeResponse {
@@ -32,8 +34,10 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Status{Status: h.Status(ctx)}}
 	case *wire.NodeRequest_Policy:
 		return h.changePolicy(ctx, r.Request, body.Policy.GetChange())
+	case *wire.NodeRequest_Rejoin:
+		return h.rejoin(r.Request)
 	default:
-		return errorResponse(r.Request, malformed("body: none of submit, wait, status, policy"))
+		return errorResponse(r.Request, malformed("body: none of submit, wait, status, policy, rejoin"))
 	}
 }
 
@@ -90,6 +94,17 @@ func (h *Handler) changePolicy(ctx context.Context, request uint64, change *wire
 	default:
 		return errorResponse(request, &Error{SQLState: StateCannotOrder, Message: "the node cannot order the policy change now", Detail: err.Error() + ".", Hint: "Retry later."})
 	}
+}
+
+// rejoin passes the operator's wish on.
+func (h *Handler) rejoin(request uint64) *wire.NodeResponse {
+	if h.Rejoin == nil || !h.Rejoin() {
+		return errorResponse(request, &Error{
+			SQLState: StateRefused, Message: "the organisation is not excluded",
+			Hint: "\"chainify status\" and the view chainify.status say how the node stands.",
+		})
+	}
+	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Rejoin{Rejoin: &wire.RejoinResponse{}}}
 }
 
 func errorResponse(request uint64, err error) *wire.NodeResponse {

@@ -128,6 +128,7 @@ type Status struct {
 	Peers         uint32 `json:"peers"`
 	Organisations uint32 `json:"organisations"`
 	Consent       uint32 `json:"consent"`
+	Reason        string `json:"reason,omitempty"` // of an exclusion
 	Gateway       *Queue `json:"gateway,omitempty"`
 }
 
@@ -155,7 +156,7 @@ func StatusOfNode(s *wire.StatusResponse) Status {
 	return Status{
 		Organisation: s.Organisation, ChainID: s.ChainId, Version: s.Version, State: s.State, Height: s.Height,
 		LastOrdered: s.LastOrdered, LastCertified: s.LastCertified, LastCommitted: s.LastCommitted,
-		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent,
+		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent, Reason: s.Reason,
 	}
 }
 

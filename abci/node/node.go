@@ -118,6 +118,9 @@ func (n *node) assemble() error {
 	if n.gateway, err = gateway.New(gatewayOptions); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
+	if n.store, err = dbm.NewDB("chainify", dbm.GoLevelDBBackend, n.opt.Home.Data()); err != nil {
+		return fmt.Errorf("open the node's store (does another node run on this home?): %w", err)
+	}
 	if err := n.assembleEffects(key); err != nil {
 		return err
 	}
@@ -137,7 +140,7 @@ func (n *node) assembleEffects(key ed25519.PrivateKey) error {
 			OpenMaxMS: time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
 			Steps: steps, RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
-		Backend: n.backend, Outcomes: n.gateway, Logger: n.log.With("part", "effects"),
+		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Logger: n.log.With("part", "effects"),
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()
@@ -159,12 +162,9 @@ func (n *node) assembleEffects(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// assembleOrder opens the order's store, shakes hands with CometBFT, and gives the application the block store.
+// assembleOrder shakes hands with CometBFT, and gives the application the block store.
 func (n *node) assembleOrder() error {
 	var err error
-	if n.store, err = dbm.NewDB("chainify", dbm.GoLevelDBBackend, n.opt.Home.Data()); err != nil {
-		return fmt.Errorf("open the order's store (does another node run on this home?): %w", err)
-	}
 	n.app, err = app.New(app.Options{
 		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
 		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Logger: n.log.With("part", "order"),
@@ -259,7 +259,7 @@ func (n *node) openDoors() (*doors, error) {
 	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
 		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
 		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
-	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, ChangePolicy: n.order.Broadcast})
+	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, ChangePolicy: n.order.Broadcast, Rejoin: n.rejoin})
 	if err != nil {
 		return nil, err
 	}
@@ -358,6 +358,15 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	return errors.Join(err, clean(lastingGroup.Wait()))
 }
 
+// rejoin passes a client's word on to effects; false when the organisation is not excluded.
+func (n *node) rejoin() bool {
+	if n.effects.Status().State != "excluded" {
+		return false
+	}
+	n.effects.Rejoin()
+	return true
+}
+
 // rejoinWhenTold passes the operator's word on to effects.
 func (n *node) rejoinWhenTold(ctx context.Context) {
 	for {
@@ -423,7 +432,7 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 	out := &wire.StatusResponse{
 		Organisation: n.opt.Config.Organisation, ChainId: n.registry.ChainID(), Version: n.opt.Version,
 		Height: n.height.Load(), LastOrdered: n.app.LastOrdered(), LastCertified: n.app.LastCertified(),
-		LastCommitted: s.LastCommitted, State: s.State, Peers: n.order.peers(),
+		LastCommitted: s.LastCommitted, State: s.State, Reason: s.Reason, Peers: n.order.peers(),
 		Organisations: uint32(len(n.registry.Organisations())), Consent: uint32(n.registry.Consent()),
 	}
 	if order, ok := n.app.Status(); ok {

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
-	"os"
+	"errors"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/gateway"
 )
 
 // What an organisation cannot show any more it is told by another, over CometBFT's connections.
@@ -53,7 +55,24 @@ func TestExcludedOrganisationRejoinsWhenTold(t *testing.T) {
 		return s.State
 	}
 	eventually(t, patience, "excluded", func() bool { return state() == "excluded" })
+	odd.stop()
 	odd.db.RestoreHistory()
-	odd.rejoin <- os.Interrupt
+	odd.start() // a restart is not the operator's word
+	atOdd = odd.dial()
+	eventually(t, patience, "still excluded", func() bool {
+		s, err := atOdd.Status(context.Background())
+		return err == nil && s.State == "excluded" && s.Reason != "" && s.LastCommitted == 1
+	})
+	if err := atOdd.Rejoin(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, patience, "serving again", func() bool { return state() == "serving" && len(odd.db.Hashes()) == 2 })
+	var refused *gateway.Error
+	if err := atOdd.Rejoin(context.Background()); !errors.As(err, &refused) || refused.SQLState != gateway.StateRefused {
+		t.Fatalf("rejoining without an exclusion: %v", err)
+	}
+	odd.stop()
+	odd.start()
+	atOdd = odd.dial()
+	eventually(t, patience, "serving after a restart", func() bool { return state() == "serving" })
 }

@@ -59,7 +59,7 @@ func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 				return m, fieldErrorf(fmt.Sprintf("wait.ids[%d]", i), "%d bytes, want %d", len(id), len(TxID{}))
 			}
 		}
-	case *NodeRequest_Status:
+	case *NodeRequest_Status, *NodeRequest_Rejoin:
 	case *NodeRequest_Policy:
 		return m, checkPolicy(body.Policy.GetChange())
 	default:

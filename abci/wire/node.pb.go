@@ -271,6 +271,43 @@ func (x *PolicyRequest) GetChange() *SignedPolicyChange {
 	return nil
 }
 
+// The operator's wish that an excluded organisation tries again; 55000 when it is not excluded.
+type RejoinRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejoinRequest) Reset() {
+	*x = RejoinRequest{}
+	mi := &file_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejoinRequest) ProtoMessage() {}
+
+func (x *RejoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejoinRequest.ProtoReflect.Descriptor instead.
+func (*RejoinRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{5}
+}
+
 type NodeRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -280,6 +317,7 @@ type NodeRequest struct {
 	//	*NodeRequest_Wait
 	//	*NodeRequest_Status
 	//	*NodeRequest_Policy
+	//	*NodeRequest_Rejoin
 	Body          isNodeRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -287,7 +325,7 @@ type NodeRequest struct {
 
 func (x *NodeRequest) Reset() {
 	*x = NodeRequest{}
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +337,7 @@ func (x *NodeRequest) String() string {
 func (*NodeRequest) ProtoMessage() {}
 
 func (x *NodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +350,7 @@ func (x *NodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRequest.ProtoReflect.Descriptor instead.
 func (*NodeRequest) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{5}
+	return file_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeRequest) GetRequest() uint64 {
@@ -365,6 +403,15 @@ func (x *NodeRequest) GetPolicy() *PolicyRequest {
 	return nil
 }
 
+func (x *NodeRequest) GetRejoin() *RejoinRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Rejoin); ok {
+			return x.Rejoin
+		}
+	}
+	return nil
+}
+
 type isNodeRequest_Body interface {
 	isNodeRequest_Body()
 }
@@ -385,6 +432,10 @@ type NodeRequest_Policy struct {
 	Policy *PolicyRequest `protobuf:"bytes,5,opt,name=policy,proto3,oneof"`
 }
 
+type NodeRequest_Rejoin struct {
+	Rejoin *RejoinRequest `protobuf:"bytes,6,opt,name=rejoin,proto3,oneof"`
+}
+
 func (*NodeRequest_Submit) isNodeRequest_Body() {}
 
 func (*NodeRequest_Wait) isNodeRequest_Body() {}
@@ -392,6 +443,8 @@ func (*NodeRequest_Wait) isNodeRequest_Body() {}
 func (*NodeRequest_Status) isNodeRequest_Body() {}
 
 func (*NodeRequest_Policy) isNodeRequest_Body() {}
+
+func (*NodeRequest_Rejoin) isNodeRequest_Body() {}
 
 type SubmitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -402,7 +455,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +467,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +480,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{6}
+	return file_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubmitResponse) GetIds() [][]byte {
@@ -445,7 +498,7 @@ type PolicyResponse struct {
 
 func (x *PolicyResponse) Reset() {
 	*x = PolicyResponse{}
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +510,7 @@ func (x *PolicyResponse) String() string {
 func (*PolicyResponse) ProtoMessage() {}
 
 func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +523,43 @@ func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
 func (*PolicyResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{7}
+	return file_node_proto_rawDescGZIP(), []int{8}
+}
+
+type RejoinResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejoinResponse) Reset() {
+	*x = RejoinResponse{}
+	mi := &file_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejoinResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejoinResponse) ProtoMessage() {}
+
+func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejoinResponse.ProtoReflect.Descriptor instead.
+func (*RejoinResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
 type Outcome struct {
@@ -488,7 +577,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +589,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +602,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{8}
+	return file_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Outcome) GetId() []byte {
@@ -574,7 +663,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +675,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +688,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{9}
+	return file_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WaitResponse) GetOutcomes() []*Outcome {
@@ -625,13 +714,14 @@ type StatusResponse struct {
 	NextConsent       uint32                 `protobuf:"varint,12,opt,name=next_consent,json=nextConsent,proto3" json:"next_consent,omitempty"` // a change that waits for its height; 0: none
 	NextConsentHeight uint64                 `protobuf:"varint,13,opt,name=next_consent_height,json=nextConsentHeight,proto3" json:"next_consent_height,omitempty"`
 	PolicyChanges     uint64                 `protobuf:"varint,14,opt,name=policy_changes,json=policyChanges,proto3" json:"policy_changes,omitempty"` // accepted so far: the next one's sequence is one more
+	Reason            string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                                     // of an exclusion
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +733,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +746,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StatusResponse) GetOrganisation() string {
@@ -757,6 +847,13 @@ func (x *StatusResponse) GetPolicyChanges() uint64 {
 	return 0
 }
 
+func (x *StatusResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type NodeError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sqlstate      string                 `protobuf:"bytes,1,opt,name=sqlstate,proto3" json:"sqlstate,omitempty"`
@@ -769,7 +866,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +878,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +891,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{11}
+	return file_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -835,6 +932,7 @@ type NodeResponse struct {
 	//	*NodeResponse_Status
 	//	*NodeResponse_Error
 	//	*NodeResponse_Policy
+	//	*NodeResponse_Rejoin
 	Body          isNodeResponse_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -842,7 +940,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +952,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +965,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{12}
+	return file_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -929,6 +1027,15 @@ func (x *NodeResponse) GetPolicy() *PolicyResponse {
 	return nil
 }
 
+func (x *NodeResponse) GetRejoin() *RejoinResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Rejoin); ok {
+			return x.Rejoin
+		}
+	}
+	return nil
+}
+
 type isNodeResponse_Body interface {
 	isNodeResponse_Body()
 }
@@ -953,6 +1060,10 @@ type NodeResponse_Policy struct {
 	Policy *PolicyResponse `protobuf:"bytes,6,opt,name=policy,proto3,oneof"`
 }
 
+type NodeResponse_Rejoin struct {
+	Rejoin *RejoinResponse `protobuf:"bytes,7,opt,name=rejoin,proto3,oneof"`
+}
+
 func (*NodeResponse_Submit) isNodeResponse_Body() {}
 
 func (*NodeResponse_Wait) isNodeResponse_Body() {}
@@ -962,6 +1073,8 @@ func (*NodeResponse_Status) isNodeResponse_Body() {}
 func (*NodeResponse_Error) isNodeResponse_Body() {}
 
 func (*NodeResponse_Policy) isNodeResponse_Body() {}
+
+func (*NodeResponse_Rejoin) isNodeResponse_Body() {}
 
 var File_node_proto protoreflect.FileDescriptor
 
@@ -986,17 +1099,20 @@ const file_node_proto_rawDesc = "" +
 	"timeout_ms\x18\x02 \x01(\rR\ttimeoutMs\"\x0f\n" +
 	"\rStatusRequest\"H\n" +
 	"\rPolicyRequest\x127\n" +
-	"\x06change\x18\x01 \x01(\v2\x1f.chainify.v1.SignedPolicyChangeR\x06change\"\x81\x02\n" +
+	"\x06change\x18\x01 \x01(\v2\x1f.chainify.v1.SignedPolicyChangeR\x06change\"\x0f\n" +
+	"\rRejoinRequest\"\xb7\x02\n" +
 	"\vNodeRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1a.chainify.v1.SubmitRequestH\x00R\x06submit\x12.\n" +
 	"\x04wait\x18\x03 \x01(\v2\x18.chainify.v1.WaitRequestH\x00R\x04wait\x124\n" +
 	"\x06status\x18\x04 \x01(\v2\x1a.chainify.v1.StatusRequestH\x00R\x06status\x124\n" +
-	"\x06policy\x18\x05 \x01(\v2\x1a.chainify.v1.PolicyRequestH\x00R\x06policyB\x06\n" +
+	"\x06policy\x18\x05 \x01(\v2\x1a.chainify.v1.PolicyRequestH\x00R\x06policy\x124\n" +
+	"\x06rejoin\x18\x06 \x01(\v2\x1a.chainify.v1.RejoinRequestH\x00R\x06rejoinB\x06\n" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x10\n" +
-	"\x0ePolicyResponse\"\xad\x01\n" +
+	"\x0ePolicyResponse\"\x10\n" +
+	"\x0eRejoinResponse\"\xad\x01\n" +
 	"\aOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\x12\x14\n" +
@@ -1006,7 +1122,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x06 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\"@\n" +
 	"\fWaitResponse\x120\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xd8\x03\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xf0\x03\n" +
 	"\x0eStatusResponse\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x18\n" +
@@ -1022,19 +1138,21 @@ const file_node_proto_rawDesc = "" +
 	"\aconsent\x18\v \x01(\rR\aconsent\x12!\n" +
 	"\fnext_consent\x18\f \x01(\rR\vnextConsent\x12.\n" +
 	"\x13next_consent_height\x18\r \x01(\x04R\x11nextConsentHeight\x12%\n" +
-	"\x0epolicy_changes\x18\x0e \x01(\x04R\rpolicyChanges\"m\n" +
+	"\x0epolicy_changes\x18\x0e \x01(\x04R\rpolicyChanges\x12\x16\n" +
+	"\x06reason\x18\x0f \x01(\tR\x06reason\"m\n" +
 	"\tNodeError\x12\x1a\n" +
 	"\bsqlstate\x18\x01 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xb6\x02\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xed\x02\n" +
 	"\fNodeResponse\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x125\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1b.chainify.v1.SubmitResponseH\x00R\x06submit\x12/\n" +
 	"\x04wait\x18\x03 \x01(\v2\x19.chainify.v1.WaitResponseH\x00R\x04wait\x125\n" +
 	"\x06status\x18\x04 \x01(\v2\x1b.chainify.v1.StatusResponseH\x00R\x06status\x12.\n" +
 	"\x05error\x18\x05 \x01(\v2\x16.chainify.v1.NodeErrorH\x00R\x05error\x125\n" +
-	"\x06policy\x18\x06 \x01(\v2\x1b.chainify.v1.PolicyResponseH\x00R\x06policyB\x06\n" +
+	"\x06policy\x18\x06 \x01(\v2\x1b.chainify.v1.PolicyResponseH\x00R\x06policy\x125\n" +
+	"\x06rejoin\x18\a \x01(\v2\x1b.chainify.v1.RejoinResponseH\x00R\x06rejoinB\x06\n" +
 	"\x04bodyB0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
 
 var (
@@ -1049,45 +1167,49 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_node_proto_goTypes = []any{
 	(*Statement)(nil),          // 0: chainify.v1.Statement
 	(*SubmitRequest)(nil),      // 1: chainify.v1.SubmitRequest
 	(*WaitRequest)(nil),        // 2: chainify.v1.WaitRequest
 	(*StatusRequest)(nil),      // 3: chainify.v1.StatusRequest
 	(*PolicyRequest)(nil),      // 4: chainify.v1.PolicyRequest
-	(*NodeRequest)(nil),        // 5: chainify.v1.NodeRequest
-	(*SubmitResponse)(nil),     // 6: chainify.v1.SubmitResponse
-	(*PolicyResponse)(nil),     // 7: chainify.v1.PolicyResponse
-	(*Outcome)(nil),            // 8: chainify.v1.Outcome
-	(*WaitResponse)(nil),       // 9: chainify.v1.WaitResponse
-	(*StatusResponse)(nil),     // 10: chainify.v1.StatusResponse
-	(*NodeError)(nil),          // 11: chainify.v1.NodeError
-	(*NodeResponse)(nil),       // 12: chainify.v1.NodeResponse
-	(Kind)(0),                  // 13: chainify.v1.Kind
-	(*Parameter)(nil),          // 14: chainify.v1.Parameter
-	(*SignedPolicyChange)(nil), // 15: chainify.v1.SignedPolicyChange
+	(*RejoinRequest)(nil),      // 5: chainify.v1.RejoinRequest
+	(*NodeRequest)(nil),        // 6: chainify.v1.NodeRequest
+	(*SubmitResponse)(nil),     // 7: chainify.v1.SubmitResponse
+	(*PolicyResponse)(nil),     // 8: chainify.v1.PolicyResponse
+	(*RejoinResponse)(nil),     // 9: chainify.v1.RejoinResponse
+	(*Outcome)(nil),            // 10: chainify.v1.Outcome
+	(*WaitResponse)(nil),       // 11: chainify.v1.WaitResponse
+	(*StatusResponse)(nil),     // 12: chainify.v1.StatusResponse
+	(*NodeError)(nil),          // 13: chainify.v1.NodeError
+	(*NodeResponse)(nil),       // 14: chainify.v1.NodeResponse
+	(Kind)(0),                  // 15: chainify.v1.Kind
+	(*Parameter)(nil),          // 16: chainify.v1.Parameter
+	(*SignedPolicyChange)(nil), // 17: chainify.v1.SignedPolicyChange
 }
 var file_node_proto_depIdxs = []int32{
-	13, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	14, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	15, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	16, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
 	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	15, // 3: chainify.v1.PolicyRequest.change:type_name -> chainify.v1.SignedPolicyChange
+	17, // 3: chainify.v1.PolicyRequest.change:type_name -> chainify.v1.SignedPolicyChange
 	1,  // 4: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 5: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 6: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
 	4,  // 7: chainify.v1.NodeRequest.policy:type_name -> chainify.v1.PolicyRequest
-	8,  // 8: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	6,  // 9: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	9,  // 10: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	10, // 11: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	11, // 12: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	7,  // 13: chainify.v1.NodeResponse.policy:type_name -> chainify.v1.PolicyResponse
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5,  // 8: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
+	10, // 9: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	7,  // 10: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	11, // 11: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	12, // 12: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	13, // 13: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	8,  // 14: chainify.v1.NodeResponse.policy:type_name -> chainify.v1.PolicyResponse
+	9,  // 15: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -1096,18 +1218,20 @@ func file_node_proto_init() {
 		return
 	}
 	file_chainify_proto_init()
-	file_node_proto_msgTypes[5].OneofWrappers = []any{
+	file_node_proto_msgTypes[6].OneofWrappers = []any{
 		(*NodeRequest_Submit)(nil),
 		(*NodeRequest_Wait)(nil),
 		(*NodeRequest_Status)(nil),
 		(*NodeRequest_Policy)(nil),
+		(*NodeRequest_Rejoin)(nil),
 	}
-	file_node_proto_msgTypes[12].OneofWrappers = []any{
+	file_node_proto_msgTypes[14].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
 		(*NodeResponse_Error)(nil),
 		(*NodeResponse_Policy)(nil),
+		(*NodeResponse_Rejoin)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1115,7 +1239,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -39,6 +39,12 @@ CREATE FUNCTION chainify.detach(VARIADIC tables text[])
     RETURNS TABLE (id bytea, block bigint, index integer, outcome boolean, rows bigint, sqlstate text, error text)
     AS 'MODULE_PATHNAME', 'chainify_detach' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1;
 
+-- Lets the organisation try again after it was excluded.
+CREATE FUNCTION chainify.rejoin() RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_rejoin' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION chainify.rejoin FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify.rejoin TO chainify_admin;
+
 CREATE FUNCTION chainify_ledger.node_status()
     RETURNS TABLE (state text, version text, height bigint, ordered bigint, certified bigint, committed bigint,
                    peers bigint, organisations bigint, consent bigint, error text)

@@ -59,6 +59,7 @@ class FakeNode:
         self.path = path
         self.submissions = []  # (role, [(kind, sql, [(type, null, text)])])
         self.connections = 0
+        self.excluded = True
         self.behaviour = {}  # id -> first word
         self.closed_early = threading.Event()  # a client hung up while it was owed an answer
         self.open = []
@@ -106,6 +107,8 @@ class FakeNode:
                     answer = self.submit(connection, parse(message[2][0]))
                 elif 3 in message:
                     answer = self.wait(connection, parse(message[3][0]))
+                elif 6 in message:
+                    answer = self.rejoin()
                 else:
                     answer = self.status()
                 if answer is None:
@@ -186,6 +189,13 @@ class FakeNode:
     def status():
         fields = [(1, "alpha"), (2, "chain-a"), (3, "0.1.0"), (4, 12), (5, 7), (6, 7), (7, 7), (8, "serving"), (9, 3)]
         return field(4, b"".join(field(*f) for f in fields + [(10, 4), (11, 3)]))
+
+    def rejoin(self):
+        """An excluded organisation rejoins once."""
+        if self.excluded:
+            self.excluded = False
+            return field(7, b"")
+        return field(5, field(1, "55000") + field(2, "the organisation is not excluded"))
 
     def hang(self, connection):
         self.hung_up(connection, None)

@@ -118,7 +118,7 @@ report the same effects.
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newSubmit(), newPolicy(), newStatus(), newVersion())
+	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newSubmit(), newPolicy(), newStatus(), newRejoin(), newVersion())
 	wrapUsage(root)
 	return root
 }

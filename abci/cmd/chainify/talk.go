@@ -278,7 +278,7 @@ func whatIsWrong(s *wire.StatusResponse) []string {
 	case "recovering":
 		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)")
 	case "excluded":
-		wrong = append(wrong, "the database is beyond repair by itself; nothing is executed, reads are stale (operator guide)")
+		wrong = append(wrong, "excluded: the database is beyond repair by itself ("+s.Reason+"); nothing is executed, reads are stale (operator guide; then \"chainify rejoin\")")
 	default:
 		wrong = append(wrong, fmt.Sprintf("the node is in state %q", s.State))
 	}

@@ -46,12 +46,16 @@ pub struct WaitRequest {
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusRequest {}
 
+/// The operator's wish that an excluded organisation tries again.
+#[derive(Clone, PartialEq, Message)]
+pub struct RejoinRequest {}
+
 #[derive(Clone, PartialEq, Message)]
 pub struct NodeRequest {
     /// Chosen by the asker; the answer carries it again.
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    #[prost(oneof = "RequestBody", tags = "2, 3, 4")]
+    #[prost(oneof = "RequestBody", tags = "2, 3, 4, 6")]
     pub body: Option<RequestBody>,
 }
 
@@ -63,6 +67,8 @@ pub enum RequestBody {
     Wait(WaitRequest),
     #[prost(message, tag = "4")]
     Status(StatusRequest),
+    #[prost(message, tag = "6")]
+    Rejoin(RejoinRequest),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -124,7 +130,13 @@ pub struct StatusResponse {
     pub organisations: u32,
     #[prost(uint32, tag = "11")]
     pub consent: u32,
+    /// Of an exclusion.
+    #[prost(string, tag = "15")]
+    pub reason: String,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RejoinResponse {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct NodeError {
@@ -142,7 +154,7 @@ pub struct NodeError {
 pub struct NodeResponse {
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    #[prost(oneof = "ResponseBody", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "ResponseBody", tags = "2, 3, 4, 5, 7")]
     pub body: Option<ResponseBody>,
 }
 
@@ -156,6 +168,8 @@ pub enum ResponseBody {
     Status(StatusResponse),
     #[prost(message, tag = "5")]
     Error(NodeError),
+    #[prost(message, tag = "7")]
+    Rejoin(RejoinResponse),
 }
 
 /// Why bytes are not a frame.

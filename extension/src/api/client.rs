@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use chainify_ledger::messages::{Kind, Parameter};
 use chainify_ledger::node_messages::{
-    Outcome, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse, SubmitRequest,
-    WaitRequest,
+    Outcome, RejoinRequest, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse,
+    SubmitRequest, WaitRequest,
 };
 use chainify_ledger::{PARAMETERS_MAX, PROPOSAL_BYTES_MAX};
 use pgrx::datum::DatumWithOid;
@@ -45,6 +45,7 @@ crate::sql_function!(chainify_wait, pg_finfo_chainify_wait, wait_for);
 crate::sql_function!(chainify_attach, pg_finfo_chainify_attach, attach);
 crate::sql_function!(chainify_detach, pg_finfo_chainify_detach, detach);
 crate::sql_function!(chainify_deploy, pg_finfo_chainify_deploy, deploy);
+crate::sql_function!(chainify_rejoin, pg_finfo_chainify_rejoin, rejoin);
 crate::sql_function!(
     chainify_node_status,
     pg_finfo_chainify_node_status,
@@ -161,6 +162,21 @@ fn qualified_names(tables: Vec<Option<String>>) -> Result<String, PgError> {
         .ok()
         .flatten()
         .ok_or_else(|| PgError::new(b"42P01", "table does not exist"))
+}
+
+/// `chainify.rejoin()`: contract in spec/sql-api.md. Raises 55000 when the organisation is not excluded.
+fn rejoin(call: &mut Call) -> Answer {
+    let body = RequestBody::Rejoin(RejoinRequest {});
+    match ask(
+        &settings::node_socket(),
+        body,
+        Instant::now() + ANSWER_GRACE,
+    )
+    .or_raise()
+    {
+        ResponseBody::Rejoin(_) => call.void(),
+        _ => unexpected_answer("rejoin").raise(),
+    }
 }
 
 /// What `chainify.status` shows of the node: its answer, or why there is none. Raises only when interrupted.
@@ -413,6 +429,7 @@ fn status_row(answer: Result<StatusResponse, PgError>) -> [Cell; 10] {
         Err(error) => (None, Some(one_line(error))),
     };
     let get = |field: fn(&StatusResponse) -> i64| status.as_ref().map(field);
+    let error = error.or_else(|| non_empty(status.as_ref()?.reason.clone()));
     [
         cell::<String>(status.as_ref().map(|s| s.state.clone())),
         cell::<String>(status.as_ref().map(|s| s.version.clone())),
