@@ -26,8 +26,8 @@ func newStart() *cobra.Command {
 		Short: "Run the node in the foreground",
 		Long: `start runs the node until SIGINT or SIGTERM: it then refuses new transactions, lets the open block finish for
 a moment, rolls back what is left, and ends. A database that is down does not keep it from starting: it orders, and
-executes what is missing when the database is back. SIGHUP lets a node whose database was beyond repair try again,
-once the operator has put it right. Logs go to standard error.`,
+executes what is missing when the database is back. SIGHUP does what "chainify rejoin" does: it lets an excluded
+organisation try again. Logs go to standard error.`,
 		Example: `  chainify start --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
