@@ -92,11 +92,14 @@ RUNS      ?= 0
 LENGTH    ?= 60s
 FAULTS    := $(CURDIR)/build/faults
 FAULTS_AT  = -pg $(PGTREE) -chainify $(CHAINIFY) -scripts $(CURDIR)/scripts/smallbank -dir $(STATE)/faults
-.PHONY: soak build-faults
-soak: pgtree build-node build-faults
-	$(FAULTS) soak $(FAULTS_AT) -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
+.PHONY: soak build-faults build-clock
+soak: pgtree build-node build-clock
+	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 build-faults:
 	@cd abci && $(GO) build -o $(FAULTS) ./e2e/cmd/faults
+# The node with package time changed, so that its clock can be set: builds everything once more, which takes minutes.
+build-clock: build-faults
+	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
 ## bench: measure beside PostgreSQL alone (BENCH=executor; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
 BENCH   ?= all

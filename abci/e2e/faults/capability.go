@@ -13,18 +13,23 @@ const Isolated = "CHAINIFY_FAULTS_ISOLATED"
 
 // capabilities are what this machine lets the runner do; each nil, or the reason why not.
 type capabilities struct {
-	lanError, mountsError, slowDisksError error
+	lanError, mountsError, slowDisksError, clocksError error
 }
 
 func (c capabilities) lan() error       { return c.lanError }
 func (c capabilities) mounts() error    { return c.mountsError }
 func (c capabilities) slowDisks() error { return c.slowDisksError }
+func (c capabilities) clocks() error    { return c.clocksError }
 
-func findCapabilities() capabilities {
+func findCapabilities(opt Options) capabilities {
 	var c capabilities
+	if opt.ChainifyClock == "" {
+		c.clocksError = errors.New("needs a node that is built with a clock that can be set (make soak does it)")
+	}
 	if os.Getenv(Isolated) == "" {
 		err := errors.New("needs namespaces of its own, which only root can make")
-		return capabilities{err, err, err}
+		c.lanError, c.mountsError, c.slowDisksError = err, err, err
+		return c
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
 		c.lanError = errors.New("needs the command ip (package iproute2)")

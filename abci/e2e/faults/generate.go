@@ -53,11 +53,13 @@ func Random(seed uint64, duration time.Duration) Manifest {
 	return m
 }
 
-// draw gives a fault that fits beside those of the manifest.
+// draw gives a fault that fits beside those of the manifest; none when chance finds none.
 func (m Manifest) draw(rng *rand.Rand, at time.Duration, victim string) (Fault, bool) {
 	for range attempts {
 		f := m.drawAny(rng, at, victim)
-		if m.checkFault(f) == nil && !slices.ContainsFunc(m.Faults, f.collides) {
+		with := m
+		with.Faults = append(slices.Clone(m.Faults), f)
+		if with.Check() == nil {
 			return f, true
 		}
 	}

@@ -13,9 +13,12 @@ import (
 // The kinds that others than the table of kinds have to know.
 const (
 	kindPartition    = "partition"
+	kindJumpClock    = "jump_clock"
 	tampering        = "tamper_" // all that begin so
 	kindFullDatabase = "full_disk_postgres"
 	kindFullNode     = "full_disk_node"
+	kindSlowDatabase = "slow_disk_postgres"
+	kindSlowNode     = "slow_disk_node"
 )
 
 const (
@@ -30,6 +33,7 @@ type kind struct {
 	needs    func(capabilities) error // says why the machine cannot do it; nil: always possible
 	database bool                     // it hits databases, which not every member has
 	ends     bool                     // the member's processes end by it, or may; end starts them again
+	alone    bool                     // no two of the kind at a time: together they are another fault
 	points   []string                 // what Fault.Point may be
 	begin    func(context.Context, *run, *member, Fault) error
 	end      func(context.Context, *run, *member, Fault) error
@@ -49,21 +53,27 @@ var kinds = map[string]kind{
 	"stop_node":     {ends: true, begin: stopNode, end: startNode},
 	"stop_postgres": {database: true, ends: true, begin: stopPostgres, end: startPostgres},
 	// what the next start after a crash does, but under load from the first moment
-	"restart_postgres":   {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
-	"pause_node":         {begin: pauseNode, end: resumeNode},
-	"pause_postgres":     {database: true, begin: pausePostgres, end: resumePostgres},
-	"pause_both":         {database: true, begin: both(pausePostgres, pauseNode), end: both(resumeNode, resumePostgres)},
-	kindPartition:        {needs: capabilities.lan, begin: nothing, end: nothing}, // by run.divide, for all members at once
-	"tamper_rows":        {database: true, begin: tamperRows, end: nothing},
-	"tamper_history":     {database: true, begin: tamperHistory, end: nothing},
-	"older_data":         {database: true, begin: copyData, end: restoreData},
-	kindFullDatabase:     {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
-	kindFullNode:         {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
-	"slow_disk_postgres": {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
-	"slow_disk_node":     {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
-	"crash_postgres":     {database: true, points: databasePoints, begin: armDatabase, end: disarmDatabase},
-	"crash_node":         {ends: true, points: nodePoints(), begin: crashNode, end: startNodeAgain},
+	"restart_postgres": {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
+	"pause_node":       {begin: pauseNode, end: resumeNode},
+	"pause_postgres":   {database: true, begin: pausePostgres, end: resumePostgres},
+	"pause_both":       {database: true, begin: both(pausePostgres, pauseNode), end: both(resumeNode, resumePostgres)},
+	kindPartition:      {needs: capabilities.lan, alone: true, begin: nothing, end: nothing}, // by run.divide, for all members at once
+	"tamper_rows":      {database: true, begin: tamperRows, end: nothing},
+	"tamper_history":   {database: true, begin: tamperHistory, end: nothing},
+	"older_data":       {database: true, begin: copyData, end: restoreData},
+	kindFullDatabase:   {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
+	kindFullNode:       {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
+	kindSlowDatabase:   {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
+	kindSlowNode:       {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
+	kindJumpClock:      {needs: capabilities.clocks, alone: true, ends: true, points: clockPoints, begin: jumpClock, end: resetClock},
+	"crash_postgres":   {database: true, points: databasePoints, begin: armDatabase, end: disarmDatabase},
+	"crash_node":       {ends: true, points: nodePoints(), begin: crashNode, end: startNodeAgain},
 }
+
+// clockPoints are how far a clock jumps; it jumps back at the end. CometBFT refuses blocks of more than a minute ahead: a
+// node that is further behind ends, and when as many are ahead as decide the time, the others wait until it is that late.
+// So the far jumps are for fewer than a third.
+var clockPoints = []string{"-1h", "-15s", "15s", "1h"}
 
 // databasePoints are the extension's crash points (spec/parallel.md) that every block passes.
 var databasePoints = []string{"parts_ready", "before_part_commit", "after_part_commit:1", "before_block_commit", "after_block_commit"}
@@ -199,6 +209,22 @@ func fastDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
 }
 func slowNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.SlowNode(slowWrites) }
 func fastNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.FastNode() }
+
+func jumpClock(_ context.Context, _ *run, m *member, f Fault) error {
+	ahead, err := time.ParseDuration(f.Point)
+	if err != nil {
+		return err
+	}
+	return m.SetClock(ahead)
+}
+
+// resetClock puts the clock right and starts the node where it ended, as a service manager does.
+func resetClock(_ context.Context, _ *run, m *member, _ Fault) error {
+	if err := m.SetClock(0); err != nil || m.NodeRunning() {
+		return err
+	}
+	return m.StartNode()
+}
 
 // armDatabase has the server crash at a point of every block from now on; it comes up again by itself.
 func armDatabase(ctx context.Context, _ *run, m *member, f Fault) error {

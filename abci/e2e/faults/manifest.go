@@ -50,7 +50,8 @@ type Fault struct {
 	At      config.Duration `toml:"at"`
 	For     config.Duration `toml:"for"`
 	Point   string          `toml:"point,omitempty"` // of a crash
-	// OthersGoOn has the fault last until every organisation that it does not hit has made some more blocks.
+	// OthersGoOn has the fault last until every organisation that it does not hit has made some more blocks. Faults that
+	// would begin meanwhile wait.
 	OthersGoOn bool `toml:"others_go_on,omitempty"`
 }
 
@@ -115,8 +116,16 @@ func (m Manifest) Check() error {
 			}
 		}
 	}
-	if n := m.tampered(); n > 0 && n >= m.consent() {
+	if n := len(m.hit(tampering)); n > 0 && n >= m.consent() {
 		return fmt.Errorf("%d organisations are tampered with: %d that lie alike would be right", n, m.consent())
+	}
+	// A disk that gets full is a small one in memory, which cannot be slow.
+	for full, slow := range map[string]string{kindFullDatabase: kindSlowDatabase, kindFullNode: kindSlowNode} {
+		for _, name := range m.hit(full) {
+			if slices.Contains(m.hit(slow), name) {
+				return fmt.Errorf("%s and %s both hit %s", full, slow, name)
+			}
+		}
 	}
 	return nil
 }
@@ -129,17 +138,16 @@ func (m Manifest) consent() int {
 	return m.Consent
 }
 
-// tampered counts the organisations whose rows are changed behind the ledger's back.
-func (m Manifest) tampered() int {
-	hit := map[string]bool{}
+// hit lists whom the faults hit whose kind begins so.
+func (m Manifest) hit(kind string) []string {
+	var hit []string
 	for _, f := range m.Faults {
-		if strings.HasPrefix(f.Kind, tampering) {
-			for _, name := range f.Members {
-				hit[name] = true
-			}
+		if strings.HasPrefix(f.Kind, kind) {
+			hit = append(hit, f.Members...)
 		}
 	}
-	return len(hit)
+	slices.Sort(hit)
+	return slices.Compact(hit)
 }
 
 func (m Manifest) checkFault(f Fault) error {
@@ -167,17 +175,21 @@ func (m Manifest) checkFault(f Fault) error {
 	if len(k.points) > 0 && !slices.Contains(k.points, f.Point) || len(k.points) == 0 && f.Point != "" {
 		return fmt.Errorf("no point %q, want one of %q", f.Point, k.points)
 	}
+	if f.Kind == kindJumpClock && strings.HasSuffix(f.Point, "h") && 3*len(f.Members) >= len(m.members()) {
+		return errors.New("a third of the clocks is wrong by an hour")
+	}
 	if f.begin() < 0 || f.end() > durationMax || f.For < 0 || time.Duration(f.For) > faultMax {
 		return errors.New("at and for are out of bounds")
 	}
 	return nil
 }
 
-// collides says whether two faults would undo each other: they overlap and hit the same member, or both divide the network.
+// collides says whether two faults would undo each other: they overlap and hit the same member, or are of a
+// kind of which there is one at a time.
 func (f Fault) collides(g Fault) bool {
 	if f.end() < g.begin() || g.end() < f.begin() {
 		return false
 	}
-	return f.Kind == kindPartition && g.Kind == kindPartition ||
+	return f.Kind == g.Kind && kinds[f.Kind].alone ||
 		slices.ContainsFunc(f.Members, func(name string) bool { return slices.Contains(g.Members, name) })
 }

@@ -38,12 +38,17 @@ func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
 	}
 }
 
-func TestManifestsOfTheShortSetAreValid(t *testing.T) {
-	paths, err := filepath.Glob("manifests/*.toml")
-	if err != nil || len(paths) == 0 {
+func TestManifestsAreValidAndPassAllCrashPoints(t *testing.T) {
+	short, err := filepath.Glob("manifests/*.toml")
+	if err != nil || len(short) == 0 {
 		t.Fatalf("no manifests: %v", err)
 	}
-	for _, path := range paths {
+	long, err := filepath.Glob("manifests/long/*.toml")
+	if err != nil || len(long) == 0 {
+		t.Fatalf("no long manifests: %v", err)
+	}
+	points := map[string]bool{}
+	for _, path := range append(short, long...) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -54,6 +59,14 @@ func TestManifestsOfTheShortSetAreValid(t *testing.T) {
 		}
 		if m.Name+".toml" != filepath.Base(path) {
 			t.Errorf("%s is named %s", path, m.Name)
+		}
+		for _, f := range m.Faults {
+			points[f.Point] = true
+		}
+	}
+	for _, p := range append(nodePoints(), databasePoints...) {
+		if !points[p] {
+			t.Errorf("no manifest crashes at %s", p)
 		}
 	}
 }
@@ -66,20 +79,22 @@ func TestManifestsThatCannotBeRunAreRefused(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		fine + "speed = 3": "strict",
-		strings.Replace(fine, "organisations = 4", "organisations = 40", 1):                                                            "organisations is 40",
-		strings.Replace(fine, "'1s'", "'2h'", 1):                                                                                       "duration",
-		fine + strings.Replace(kill, "kill_node", "kiss_node", 1):                                                                      "no such kind",
-		fine + strings.Replace(kill, "'acme'", "'zeta'", 1):                                                                            "no member zeta",
-		fine + strings.Replace(kill, "'acme'", "", 1):                                                                                  "hits nobody",
-		fine + strings.Replace(kill, "'acme'", "'acme', 'acme'", 1):                                                                    "named twice",
-		fine + strings.Replace(kill, "'2s'", "'2h'", 1):                                                                                "out of bounds",
-		fine + kill + strings.Replace(kill, "'1s'", "'2s'", 1):                                                                         "at the same time",
-		fine + strings.Replace(kill, "kill_node", "crash_node", 1):                                                                     "no point",
-		fine + kill + "point = 'x'\n":                                                                                                  "no point",
-		fine + strings.Replace(kill, "kill_node", "partition", 1) + "point = 'x'\n":                                                    "no point",
-		fine + strings.Replace(strings.Replace(kill, "kill_node", "partition", 1), "'acme'", "'acme', 'bolt', 'cargo', 'delta'", 1):    "other side",
-		fine + strings.Replace(strings.Replace(kill, "kill_node", "tamper_rows", 1), "'acme'", "'acme', 'bolt', 'cargo'", 1):           "lie alike",
-		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_postgres", 1), "'acme'", "'eagle'", 1): "no database",
+		strings.Replace(fine, "organisations = 4", "organisations = 40", 1):                                                                           "organisations is 40",
+		strings.Replace(fine, "'1s'", "'2h'", 1):                                                                                                      "duration",
+		fine + strings.Replace(kill, "kill_node", "kiss_node", 1):                                                                                     "no such kind",
+		fine + strings.Replace(kill, "'acme'", "'zeta'", 1):                                                                                           "no member zeta",
+		fine + strings.Replace(kill, "'acme'", "", 1):                                                                                                 "hits nobody",
+		fine + strings.Replace(kill, "'acme'", "'acme', 'acme'", 1):                                                                                   "named twice",
+		fine + strings.Replace(kill, "'2s'", "'2h'", 1):                                                                                               "out of bounds",
+		fine + kill + strings.Replace(kill, "'1s'", "'2s'", 1):                                                                                        "at the same time",
+		fine + strings.Replace(kill, "kill_node", "crash_node", 1):                                                                                    "no point",
+		fine + kill + "point = 'x'\n":                                                                                                                 "no point",
+		fine + strings.Replace(kill, "kill_node", "partition", 1) + "point = 'x'\n":                                                                   "no point",
+		fine + strings.Replace(strings.Replace(kill, "kill_node", "partition", 1), "'acme'", "'acme', 'bolt', 'cargo', 'delta'", 1):                   "other side",
+		fine + strings.Replace(strings.Replace(kill, "kill_node", "tamper_rows", 1), "'acme'", "'acme', 'bolt', 'cargo'", 1):                          "lie alike",
+		fine + strings.Replace(kill, "kill_node", "full_disk_node", 1) + strings.NewReplacer("kill_node", "slow_disk_node", "1s", "9s").Replace(kill): "both hit acme",
+		fine + strings.NewReplacer("kill_node", "jump_clock", "'acme'", "'acme', 'bolt'").Replace(kill) + "point = '1h'\n":                            "a third",
+		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_postgres", 1), "'acme'", "'eagle'", 1):                "no database",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q, of\n%s", err, want, text)

@@ -23,13 +23,15 @@ const (
 
 // Options are where things are.
 type Options struct {
-	PG       string        // prefix of a PostgreSQL tree with the extension
-	Chainify string        // the node's binary
-	Scripts  string        // directory of the Smallbank scripts
-	Dir      string        // of the network; emptied when an earlier run made it
-	Settle   time.Duration // how long everybody may take to go on after the last fault
-	Keep     bool          // data and logs also when all went well
-	Log      func(format string, args ...any)
+	PG       string // prefix of a PostgreSQL tree with the extension
+	Chainify string // the node's binary
+	// ChainifyClock is the node's binary with a clock that can be set, for manifests that do; empty: there is none.
+	ChainifyClock string
+	Scripts       string        // directory of the Smallbank scripts
+	Dir           string        // of the network; emptied when an earlier run made it
+	Settle        time.Duration // how long everybody may take to go on after the last fault
+	Keep          bool          // data and logs also when all went well
+	Log           func(format string, args ...any)
 }
 
 // run is one run under way.
@@ -43,9 +45,9 @@ type run struct {
 	started  time.Time // of the load
 	report   Report
 
-	mu      sync.Mutex // guards report
-	inUse   map[string]*sync.Mutex
-	divided sync.Mutex
+	mu    sync.Mutex             // guards report
+	alone sync.RWMutex           // held for writing by a fault during which the others have to go on
+	inUse map[string]*sync.Mutex // members, and kinds of which there is one fault at a time
 }
 
 // Run runs a manifest and says what happened. An error means that the run itself failed, before or after the faults;
@@ -55,7 +57,7 @@ func Run(ctx context.Context, opt Options, m Manifest) (report Report, err error
 		return Report{}, err
 	}
 	r := &run{Options: opt, manifest: m, members: map[string]*member{}, inUse: map[string]*sync.Mutex{}}
-	able, unable := m.possible(findCapabilities())
+	able, unable := m.possible(findCapabilities(opt))
 	r.manifest.Faults = able
 	r.report = Report{Manifest: m.Name, Seed: m.Seed, Organisations: m.Organisations, OrderingOnly: m.OrderingOnly, Consent: m.consent(), NotRun: unable}
 	began := time.Now()
@@ -78,17 +80,14 @@ func Run(ctx context.Context, opt Options, m Manifest) (report Report, err error
 func (r *run) open(ctx context.Context) error {
 	m := r.manifest
 	needsLan := slices.ContainsFunc(m.Faults, func(f Fault) bool { return f.Kind == kindPartition })
-	var small []string
-	for _, f := range m.Faults {
-		if f.Kind == kindFullDatabase || f.Kind == kindFullNode {
-			small = append(small, f.Members...)
-		}
+	binary, clocks := r.Chainify, len(m.hit(kindJumpClock)) > 0
+	if clocks {
+		binary = r.ChainifyClock
 	}
-	slices.Sort(small)
 	var err error
 	r.net, err = harness.New(ctx, harness.Config{
-		Dir: r.Dir, PG: r.PG, Chainify: r.Chainify, Database: database, Organisations: m.organisations(),
-		OrderingOnly: m.members()[m.Organisations:], Consent: m.Consent, Lan: needsLan, SmallDisks: slices.Compact(small),
+		Dir: r.Dir, PG: r.PG, Chainify: binary, Clocks: clocks, Database: database, Organisations: m.organisations(),
+		OrderingOnly: m.members()[m.Organisations:], Consent: m.Consent, Lan: needsLan, SmallDatabases: m.hit(kindFullDatabase), SmallNodes: m.hit(kindFullNode),
 	})
 	if err != nil {
 		return err
@@ -100,6 +99,9 @@ func (r *run) open(ctx context.Context) error {
 		r.members[o.Name] = &member{Node: &o.Node}
 	}
 	for name := range r.members {
+		r.inUse[name] = &sync.Mutex{}
+	}
+	for name := range kinds {
 		r.inUse[name] = &sync.Mutex{}
 	}
 	for i, o := range r.net.Organisations {
@@ -195,7 +197,7 @@ func (r *run) condition(ctx context.Context, o *harness.Organisation) string {
 	if err != nil {
 		state = err.Error()
 	}
-	return fmt.Sprintf(" (state: %s)\n%s", state, o.NodeTail(8))
+	return fmt.Sprintf(" (state: %s)\n%s", state, o.NodeTail(4))
 }
 
 // highest is the last block that any organisation has.
@@ -226,11 +228,19 @@ func (r *run) fault(ctx context.Context, f Fault) {
 	if ctx.Err() != nil {
 		return
 	}
-	if f.Kind == kindPartition {
-		r.divided.Lock()
-		defer r.divided.Unlock()
+	if f.OthersGoOn {
+		r.alone.Lock()
+		defer r.alone.Unlock()
+	} else {
+		r.alone.RLock()
+		defer r.alone.RUnlock()
 	}
-	for _, name := range slices.Sorted(slices.Values(f.Members)) { // always in the same order, so that no two wait for each other
+	needs := slices.Clone(f.Members)
+	if kinds[f.Kind].alone {
+		needs = append(needs, f.Kind)
+	}
+	slices.Sort(needs) // always in the same order, so that no two faults wait for each other
+	for _, name := range needs {
 		r.inUse[name].Lock()
 		defer r.inUse[name].Unlock()
 	}
@@ -324,6 +334,8 @@ func (r *run) othersGoOn(ctx context.Context, f Fault, before uint64) {
 // another fault goes on, is for settle to judge.
 func (r *run) caughtUp(ctx context.Context, f Fault) {
 	want := r.highest(ctx) + 1
+	ctx, cancel := context.WithTimeout(ctx, operateLimit)
+	defer cancel()
 	for _, name := range f.Members {
 		if o := r.members[name].organisation; o != nil {
 			_ = r.reach(ctx, o, want, operateLimit)

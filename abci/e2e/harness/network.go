@@ -24,7 +24,9 @@ type Config struct {
 	OrderingOnly  []string // organisations beside these that have no database
 	Consent       int      // how many of the first must report the same effects; 0: the default
 	Lan           bool     // give every node a host of its own, which can be cut off (see Lan)
-	SmallDisks    []string // members whose database and node are on small disks, which can be filled
+	Clocks        bool     // the binary is built so that the nodes' clocks can be set (see SetClock)
+	// Members whose database or whose node is on a small disk, which can be filled.
+	SmallDatabases, SmallNodes []string
 }
 
 // Network is a set of organisations on this machine.
@@ -33,7 +35,8 @@ type Network struct {
 	Orderers      []*Orderer // have no database
 	consent       int
 	lan           *Lan // nil: all nodes on the loopback interface
-	smallDisks    []string
+	smallNodes    []string
+	clocks        bool
 	mounts        []string // small disks that are mounted
 	Dir           string
 	Database      string
@@ -61,7 +64,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, smallDisks: cfg.SmallDisks}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
 	for _, sub := range slices.Concat([]string{"bin", "run", "pids", "nodes"}, cfg.Organisations, cfg.OrderingOnly) {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err
@@ -69,6 +72,11 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	}
 	for _, name := range cfg.OrderingOnly {
 		n.Orderers = append(n.Orderers, &Orderer{Node{Name: name, net: n}})
+	}
+	for _, name := range slices.Concat(cfg.Organisations, cfg.OrderingOnly) {
+		if err := (&Node{Name: name, net: n}).SetClock(0); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Chainify != "" {
 		if err := copyProgram(cfg.Chainify, n.chainify); err != nil {
@@ -95,7 +103,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		return nil, err
 	}
 	for _, o := range n.Organisations {
-		if slices.Contains(cfg.SmallDisks, o.Name) {
+		if slices.Contains(cfg.SmallDatabases, o.Name) {
 			if err := n.smallDatabase(ctx, o); err != nil {
 				return nil, err
 			}

@@ -60,7 +60,7 @@ func (n *Network) InitNodes(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range n.smallDisks {
+	for _, name := range n.smallNodes {
 		_, dir := n.disks(name)
 		if err := n.mountSmall(ctx, dir); err != nil {
 			return err
@@ -118,6 +118,9 @@ func (n *Node) StartNode() error { return n.StartNodeWith() }
 
 // StartNodeWith is StartNode with variables beside the node's usual environment.
 func (n *Node) StartNodeWith(env ...string) error {
+	if n.net.clocks {
+		env = append(env, ClockVariable+"="+n.clock())
+	}
 	p, err := n.net.account.start(server{
 		name: "node-" + n.Name, dir: n.Home(), log: n.nodeLog(), pids: filepath.Join(n.net.Dir, "pids"),
 		path: n.net.chainify, args: []string{"start", "--home", n.Home()}, env: env, host: n.net.lan.host(n.Name),

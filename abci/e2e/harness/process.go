@@ -193,6 +193,9 @@ func (p *Process) signalAll(sig syscall.Signal) error {
 	return nil
 }
 
+// tailBytesMax shortens the lines that tail gives: one may hold the stacks of all goroutines.
+const tailBytesMax = 400
+
 // tail gives the last lines of the log, for an error message.
 func (p *Process) tail(lines int) string {
 	text, err := os.ReadFile(p.Log)
@@ -200,5 +203,11 @@ func (p *Process) tail(lines int) string {
 		return err.Error()
 	}
 	all := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	all = all[max(0, len(all)-lines):]
+	for i, line := range all {
+		if len(line) > tailBytesMax {
+			all[i] = line[:tailBytesMax] + "…"
+		}
+	}
+	return strings.Join(all, "\n")
 }

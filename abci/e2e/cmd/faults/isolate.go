@@ -40,7 +40,7 @@ func (o options) one(ctx context.Context, m faults.Manifest) faults.Report {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	args := []string{
-		childCommand, "-pg", o.PG, "-chainify", o.Chainify, "-scripts", o.Scripts, "-dir", o.Dir, "-settle", o.Settle.String(),
+		childCommand, "-pg", o.PG, "-chainify", o.Chainify, "-chainify-clock", o.ChainifyClock, "-scripts", o.Scripts, "-dir", o.Dir, "-settle", o.Settle.String(),
 		"-child-report", result, fmt.Sprintf("-v=%t", o.verbose), fmt.Sprintf("-keep=%t", o.Keep), path,
 	}
 	runErr := runChild(ctx, args)
@@ -61,7 +61,11 @@ func (o options) one(ctx context.Context, m faults.Manifest) faults.Report {
 
 // repeat is the command that runs the same manifest again.
 func (o options) repeat(m faults.Manifest) string {
-	return fmt.Sprintf("%s run -v -pg %s -chainify %s -scripts %s -dir %s %s", os.Args[0], o.PG, o.Chainify, o.Scripts, o.Dir, filepath.Join(o.Dir, m.Name+".toml"))
+	clock := ""
+	if o.ChainifyClock != "" {
+		clock = " -chainify-clock " + o.ChainifyClock
+	}
+	return fmt.Sprintf("%s run -v -pg %s -chainify %s%s -scripts %s -dir %s %s", os.Args[0], o.PG, o.Chainify, clock, o.Scripts, o.Dir, filepath.Join(o.Dir, m.Name+".toml"))
 }
 
 // runChild runs this program with namespaces of its own where they may be made, else without.

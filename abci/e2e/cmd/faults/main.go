@@ -20,6 +20,7 @@ import (
 const usage = `usage: faults run  [flags] MANIFEST.toml...    run these
        faults soak [flags] -minutes N           run random ones for so long
        faults show -seed N                      print the manifest of a seed
+       faults overlay DIR                       make what "go build -overlay" needs for a node whose clock can be set
 `
 
 // options are the flags; make knows the paths.
@@ -55,6 +56,7 @@ func command(ctx context.Context, args []string) error {
 	fs.Usage = func() { fmt.Fprint(os.Stderr, usage); fs.PrintDefaults() }
 	fs.StringVar(&o.PG, "pg", "", "prefix of a PostgreSQL tree with the extension")
 	fs.StringVar(&o.Chainify, "chainify", "", "the node's binary")
+	fs.StringVar(&o.ChainifyClock, "chainify-clock", "", "the node's binary built with what `overlay` makes; empty: no clock jumps")
 	fs.StringVar(&o.Scripts, "scripts", "", "directory of the Smallbank scripts")
 	fs.StringVar(&o.Dir, "dir", "", "directory under which the networks are; those of failed runs stay")
 	fs.DurationVar(&o.Settle, "settle", 90*time.Second, "how long everybody may take to go on after the last fault")
@@ -78,6 +80,8 @@ func command(ctx context.Context, args []string) error {
 		return o.runFiles(ctx, fs.Args())
 	case "soak":
 		return o.soak(ctx)
+	case "overlay":
+		return writeOverlay(fs.Arg(0))
 	case childCommand:
 		return o.child(ctx, fs.Arg(0))
 	}
