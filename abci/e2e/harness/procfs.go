@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // procStat is what /proc/PID/stat says of a process.
 type procStat struct {
 	pid, parent int
 	started     string // clock ticks after boot: with the pid it names one process for good
+	ended       bool   // nothing of it is left but its entry, which its parent has not read yet
 }
 
 // readStat reads one process; the command, which may hold blanks and parentheses, is skipped.
@@ -25,7 +28,7 @@ func readStat(pid int) (procStat, bool) {
 	if end < 0 {
 		return procStat{}, false
 	}
-	const parent, started = 1, 19 // fields 4 and 22 of proc(5), counted after the command
+	const state, parent, started = 0, 1, 19 // fields 3, 4 and 22 of proc(5), counted after the command
 	fields := strings.Fields(string(text[end+1:]))
 	if len(fields) <= started {
 		return procStat{}, false
@@ -34,7 +37,7 @@ func readStat(pid int) (procStat, bool) {
 	if err != nil {
 		return procStat{}, false
 	}
-	return procStat{pid, ppid, fields[started]}, true
+	return procStat{pid, ppid, fields[started], fields[state] == "Z" || fields[state] == "X"}, true
 }
 
 // children lists the direct children of a process.
@@ -56,13 +59,32 @@ func children(pid int) []int {
 	return out
 }
 
-// killTree kills a process and its children. The parent goes first, so that it starts no further child.
+// killTree kills a process and its children, and waits until these are gone: they may hold what the next start needs. The
+// parent rests meanwhile, so that it starts no further child.
 func killTree(pid int) {
-	kids := children(pid)
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	var kids []procStat
+	for _, kid := range children(pid) {
+		if s, ok := readStat(kid); ok {
+			kids = append(kids, s)
+		}
+	}
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	for _, kid := range kids {
-		_ = syscall.Kill(kid, syscall.SIGKILL)
+		_ = syscall.Kill(kid.pid, syscall.SIGKILL)
 	}
+	for end := time.Now().Add(killLimit); slices.ContainsFunc(kids, procStat.lives) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// killLimit bounds the wait for killed processes; one that hangs in the kernel for longer stays.
+const killLimit = 10 * time.Second
+
+// lives says whether the process has not ended.
+func (s procStat) lives() bool {
+	now, ok := readStat(s.pid)
+	return ok && now.started == s.started && !now.ended
 }
 
 func writePid(path string, pid int) error {
