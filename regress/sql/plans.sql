@@ -114,7 +114,8 @@ DECLARE
     val text := CASE WHEN random() < 0.5 THEN number ELSE word END;
 BEGIN
     val := (ARRAY[val, val, 'coalesce(' || col || ', ' || val || ')', 'CASE WHEN id > ' || n || ' THEN ' || val || ' ELSE ' || col || ' END', col || ' || ' || val, col || ' + ' || number,
-        val || '::numeric', val || '::text', '(' || number || ' - ' || n || ')', 'greatest(' || val || ', ' || col || ')'])[1 + floor(random() * 10)];
+        val || '::numeric', val || '::text', '(' || number || ' - ' || n || ')', 'greatest(' || val || ', ' || col || ')',
+        '(' || number || ' + ' || n || ') * ' || (ARRAY[n, 32767, 32768, 70000])[1 + n % 4], 'CASE WHEN id > 999 THEN ' || number || ' * ' || (ARRAY[n, 32767, 32768, 2147483647])[1 + n % 4] || ' ELSE ' || col || ' END'])[1 + floor(random() * 12)];
     RETURN (ARRAY['UPDATE item SET ' || col || ' = ' || val || ' WHERE id >= 1 AND id % 50 = ' || n % 50, 'INSERT INTO item (id, ' || col || ') VALUES (' || 1000 + n || ', ' || val || ')',
         'INSERT INTO item (id, ' || col || ') VALUES (' || n || ', ' || val || ') ON CONFLICT (id) DO UPDATE SET ' || col || ' = ' || val,
         'DELETE FROM item WHERE ' || col || ' = ' || val, 'SELECT ' || col || ', ' || val || ' FROM item WHERE id IN (' || n || ', 1, 2) ORDER BY ' || 1 + n % 3,
@@ -141,6 +142,16 @@ BEGIN
 END
 $$;
 RESET client_min_messages;
+
+-- what is computed of integers is a parameter's while they are small: a sum too large for its column or for an integer fails where it
+-- is written, also in a branch or for rows that are not there
+SELECT * FROM test.same(ARRAY['UPDATE item SET small = 1 + 2 WHERE id = 1', 'UPDATE item SET small = 30000 + 2 WHERE id = 999', 'UPDATE item SET small = 30000 + 30000 WHERE id = 999', 'UPDATE item SET small = 20000 * 20000 WHERE id = 999',
+    'UPDATE item SET big = 1 + 2 * 3 - 4 WHERE id = 2', 'UPDATE item SET big = 32767 * 32767 WHERE id = 2', 'UPDATE item SET big = 32767 * 32767 * 2 WHERE id = 2', 'UPDATE item SET big = 32767 * 32767 * 3 WHERE id = 999', 'UPDATE item SET big = -32767 - 32768 WHERE id = 3',
+    'UPDATE item SET big = CASE WHEN id > 0 THEN big ELSE 1 + 1 END', 'UPDATE item SET big = CASE WHEN id > 0 THEN big ELSE 2147483647 + 1 END', 'UPDATE item SET big = CASE WHEN id > 0 THEN big ELSE 50000 * 50000 END', 'UPDATE item SET big = CASE WHEN id > 0 THEN big ELSE 5 / (1 - 1) END',
+    'UPDATE item SET price = price + (7 - 8) * 2, name = (1 + 1)::text WHERE id = 4', 'UPDATE item SET price = price + (70000 - 8) * 2, name = (100000 + 1)::text WHERE id = 4', 'UPDATE item SET price = 99999999 + 1 WHERE id = 999', 'UPDATE item SET price = 32767 * 32767 WHERE id = 999',
+    'UPDATE item SET mood = (1 + 1)::text WHERE id = 5', 'UPDATE item SET tag = (100 + 1)::text WHERE id = 5', 'UPDATE item SET tag = (10000 + 1)::text WHERE id = 999', 'SELECT id FROM item ORDER BY id LIMIT 1 + 2', 'SELECT id FROM item ORDER BY id LIMIT 40000 + 2', 'SELECT id, 2 + 3 FROM item ORDER BY id, 1 + 1', 'SELECT 1 + 1, count(*) FROM item GROUP BY 1 + 1']);
+SELECT ok, rows, sqlstate FROM test.run('UPDATE item SET small = 30000 + 30000 WHERE id = 999', 'UPDATE item SET big = CASE WHEN id > 0 THEN big ELSE 50000 * 50000 END WHERE id = 1', 'UPDATE item SET big = 32767 * 32767 * 2 WHERE id = 2', 'UPDATE item SET big = 3 * 4 WHERE id = 2');
+SELECT big FROM item WHERE id = 2;
 
 -- a minus sign stands elsewhere in another text of the shape, whose plan is another one because a literal that is no parameter differs
 CREATE TABLE signed (id int PRIMARY KEY, span int4range, n int);

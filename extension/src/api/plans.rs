@@ -27,8 +27,9 @@ const TEXT_BYTES_MAX: usize = 16 * 1024;
 struct Template {
     /// Definitions may have changed since: see [`catalog::generation`].
     generation: u64,
+    /// See [`Statement::active`].
     slots: Rc<[Slot]>,
-    /// By parameter types and the literals that are not slots.
+    /// By parameter types and the literals that are not active slots.
     plans: HashMap<Vec<u8>, Kept>,
 }
 
@@ -158,6 +159,15 @@ impl<'p> Statement<'p> {
         }
     }
 
+    /// Those of a shape's slots that are slots in this text.
+    fn active(&self, slots: &Rc<[Slot]>) -> Rc<[Slot]> {
+        let fit = |slot: &Slot| slot.fits(self.literals(), &self.proposal.sql);
+        match slots.iter().all(fit) {
+            true => slots.clone(),
+            false => slots.iter().filter(|slot| !slot.small).copied().collect(),
+        }
+    }
+
     /// Types and literals that belong to the plan, each with its length in front.
     fn key(&self, slots: &[Slot]) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
@@ -199,7 +209,7 @@ impl<'p> Statement<'p> {
     ) -> Result<(Rc<Prepared>, Rc<[Slot]>), PgError> {
         let known =
             CACHE.with_borrow_mut(|cache| cache.template(role, self).map(|t| t.slots.clone()));
-        let mut slots: Vec<Slot> = match known {
+        let mut all: Vec<Slot> = match known {
             Some(slots) => slots.to_vec(),
             None if self.literals().is_empty() => Vec::new(),
             None => {
@@ -207,6 +217,8 @@ impl<'p> Statement<'p> {
             }
         };
         loop {
+            let of_shape: Rc<[Slot]> = all[..].into();
+            let slots = self.active(&of_shape);
             let kinds = slots.iter().map(|slot| self.literals()[slot.literal].kind);
             let types: Vec<_> = self
                 .types()
@@ -215,21 +227,21 @@ impl<'p> Statement<'p> {
             let prepared = Prepared::new(&self.text(&slots), &types).inspect_err(|_| {
                 if !slots.is_empty() {
                     as_written.set(true);
-                    CACHE.with_borrow_mut(|cache| cache.keep(role, self, &[], None));
+                    CACHE.with_borrow_mut(|cache| cache.keep(role, self, Rc::new([]), None));
                 }
             })?;
             let given = self.proposal.parameters.len();
             let unlike = prepared
                 .unlike_literals(given)
                 .inspect_err(|_| as_written.set(true))?;
-            let mut at = given..;
-            slots.retain(|_| at.next().is_none_or(|at| !unlike.contains(&at)));
+            let unlike: Vec<_> = unlike.iter().map(|at| slots[at - given]).collect();
+            all.retain(|slot| !unlike.contains(slot));
             if unlike.is_empty() {
                 let prepared = Rc::new(prepared);
                 CACHE.with_borrow_mut(|cache| {
-                    cache.keep(role, self, &slots, Some(prepared.clone()))
+                    cache.keep(role, self, of_shape, Some(prepared.clone()))
                 });
-                return Ok((prepared, slots.into()));
+                return Ok((prepared, slots));
             }
         }
     }
@@ -254,20 +266,21 @@ impl Cache {
         self.clock += 1;
         let clock = self.clock;
         let template = self.template(role, statement)?;
-        let kept = template.plans.get_mut(&statement.key(&template.slots))?;
+        let slots = statement.active(&template.slots);
+        let kept = template.plans.get_mut(&statement.key(&slots))?;
         kept.used = clock;
-        Some((kept.prepared.clone(), template.slots.clone()))
+        Some((kept.prepared.clone(), slots))
     }
 
-    /// Keeps a plan; without one, that texts of this shape are not to be taken apart.
+    /// Keeps a plan with the slots of its shape; without one, that texts of this shape are not to be taken apart.
     fn keep(
         &mut self,
         role: Role,
         statement: &Statement,
-        slots: &[Slot],
+        slots: Rc<[Slot]>,
         prepared: Option<Rc<Prepared>>,
     ) {
-        let key = statement.key(slots);
+        let key = statement.key(&statement.active(&slots));
         if statement.proposal.sql.len().max(key.len()) > TEXT_BYTES_MAX {
             return;
         }
@@ -277,7 +290,7 @@ impl Cache {
         let used = self.clock;
         let fresh = || Template {
             generation: catalog::generation(),
-            slots: slots.into(),
+            slots: slots.clone(),
             plans: HashMap::new(),
         };
         let of_role = self.by_role.entry(role).or_default();
@@ -289,7 +302,7 @@ impl Cache {
             self.count += 1;
         }
         let template = entry.or_insert_with(fresh);
-        if *template.slots != *slots {
+        if template.slots != slots {
             self.count -= template.plans.len();
             *template = fresh();
         }

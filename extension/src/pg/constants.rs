@@ -2,7 +2,8 @@
 //!
 //! Left alone is what the grammar or the analyser reads as more than a value (ORDER BY 1, type modifiers, typed
 //! literals, arbiter predicates), and what the planner folds: an error in folding, as of `1/0`, comes before any row is
-//! looked at, and a branch folded away never raises one.
+//! looked at, and a branch folded away never raises one. Sums and products of small integers have no error: they are taken when
+//! the values are small, text by text ([`Slot::small`]).
 use std::ffi::{c_void, CStr};
 
 use chainify_sqltext::{Kind, Literal};
@@ -41,12 +42,23 @@ pub struct Slot {
     pub literal: usize,
     /// How many bytes before the literal its minus sign stands, which belongs to the value. The same in every text of the shape.
     pub minus: Option<usize>,
+    /// Only a value up to [`SMALL_MAX`] may become a parameter here: the planner computes something of it, which might fail for more.
+    pub small: bool,
 }
+
+/// See [`Slot::small`].
+pub const SMALL_MAX: i64 = 32_767;
 
 impl Slot {
     /// Where in the text the value begins.
     pub fn at(&self, literals: &[Literal]) -> usize {
         literals[self.literal].at - self.minus.unwrap_or(0)
+    }
+
+    /// Whether the value in this text may become a parameter.
+    pub fn fits(&self, literals: &[Literal], sql: &str) -> bool {
+        let value = || literals[self.literal].written(sql).parse();
+        !self.small || value().is_ok_and(|value: i64| value <= SMALL_MAX)
     }
 }
 
@@ -54,6 +66,8 @@ struct Walk<'a> {
     sql: &'a str,
     literals: &'a [Literal],
     slots: Vec<Slot>,
+    /// Within what the planner computes.
+    small: bool,
 }
 
 impl Walk<'_> {
@@ -84,7 +98,12 @@ impl Walk<'_> {
         let same = !constant.isnull
             && unsafe { text(constant) }.as_deref() == Some(&canonical(&value, found.kind));
         if same && cast.is_none_or(|to| cast_allowed(to, found, self.sql)) {
-            self.slots.push(Slot { literal, minus });
+            let small = self.small;
+            self.slots.push(Slot {
+                literal,
+                minus,
+                small,
+            });
         }
     }
 }
@@ -171,9 +190,35 @@ unsafe fn failing_cast_of(node: *mut pg_sys::Node, may_fail: bool) -> Option<i32
             T_CoerceToDomain => {
                 failing_cast_of((*node.cast::<pg_sys::CoerceToDomain>()).arg.cast(), true)
             }
+            // Computed while planning, had it literals in the place of parameters.
+            T_OpExpr if may_fail => computed((*node.cast::<pg_sys::OpExpr>()).args),
             _ => None,
         }
     }
+}
+
+/// A parameter of an expression that consists of parameters and constants; None when there is none, or something else.
+///
+/// # Safety
+/// `arguments` must be of an analysed query.
+unsafe fn computed(arguments: *mut pg_sys::List) -> Option<i32> {
+    let mut found = None;
+    // SAFETY: the tag says which structure follows.
+    unsafe {
+        for node in nodes(arguments) {
+            match node.as_ref().type_ {
+                pg_sys::NodeTag::T_Const => (),
+                pg_sys::NodeTag::T_Param => {
+                    found = Some(node.cast::<pg_sys::Param>().as_ref().paramid)
+                }
+                pg_sys::NodeTag::T_OpExpr => {
+                    found = computed(node.cast::<pg_sys::OpExpr>().as_ref().args).or(found);
+                }
+                _ => return None,
+            }
+        }
+    }
+    found
 }
 
 /// As the parser keeps it: an integer loses its leading zeros.
@@ -245,6 +290,7 @@ pub fn slots(sql: &str, literals: &[Literal]) -> Result<Vec<Slot>, PgError> {
         sql,
         literals,
         slots: Vec::new(),
+        small: false,
     };
     for statement in parse(sql)? {
         let context = (&raw mut walk).cast();
@@ -361,11 +407,77 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
             T_List | T_A_ArrayExpr | T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt => {
                 return raw::raw_expression_tree_walker(node, visit, context)
             }
-            _ if is_constant(node) => (),
+            _ if is_constant(node) => visit_computed(node, context),
             _ => return raw::raw_expression_tree_walker(node, visit, context),
         }
     }
     false
+}
+
+/// Takes the integers of a constant expression that cannot fail as long as they are small.
+///
+/// # Safety
+/// As of [`visit`].
+unsafe fn visit_computed(node: *mut pg_sys::Node, context: *mut c_void) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if magnitude(node).is_none() {
+            return;
+        }
+        (*context.cast::<Walk>()).small = true;
+        visit_integers(node, context);
+        (*context.cast::<Walk>()).small = false;
+    }
+}
+
+/// # Safety
+/// As of [`visit`], for a node that has a [`magnitude`].
+unsafe fn visit_integers(node: *mut pg_sys::Node, context: *mut c_void) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if (*node).type_ == pg_sys::NodeTag::T_A_Const {
+            (*context.cast::<Walk>()).take(&*node.cast(), None);
+        } else {
+            let expression = &*node.cast::<pg_sys::A_Expr>();
+            visit_integers(expression.lexpr, context);
+            visit_integers(expression.rexpr, context);
+        }
+    }
+}
+
+/// How large a sum, difference or product of integers gets when each of them is up to [`SMALL_MAX`]; None for anything else, and
+/// when an integer might not hold it.
+///
+/// # Safety
+/// As of [`visit`].
+unsafe fn magnitude(node: *mut pg_sys::Node) -> Option<i64> {
+    use pg_sys::A_Expr_Kind::AEXPR_OP;
+    // SAFETY: the tag says which structure follows; the name of an operator is a list of strings.
+    unsafe {
+        let node = node.as_ref()?;
+        match node.type_ {
+            pg_sys::NodeTag::T_A_Const => {
+                let constant = &*std::ptr::from_ref(node).cast::<pg_sys::A_Const>();
+                let integer = constant.val.node.type_ == pg_sys::NodeTag::T_Integer;
+                (integer && !constant.isnull).then_some(SMALL_MAX)
+            }
+            pg_sys::NodeTag::T_A_Expr => {
+                pg_sys::check_stack_depth();
+                let expression = &*std::ptr::from_ref(node).cast::<pg_sys::A_Expr>();
+                let (left, right) = (magnitude(expression.lexpr)?, magnitude(expression.rexpr)?);
+                let mut names = nodes(expression.name);
+                let name = names.next().filter(|_| names.next().is_none())?;
+                let name = CStr::from_ptr(name.cast::<pg_sys::String>().as_ref().sval);
+                let most = match name.to_bytes() {
+                    b"+" | b"-" => left + right,
+                    b"*" => left.checked_mul(right)?,
+                    _ => return None,
+                };
+                (expression.kind == AEXPR_OP && most <= i32::MAX.into()).then_some(most)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What AND, OR and COALESCE fold away depends on the constants among their arguments.
