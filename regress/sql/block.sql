@@ -98,3 +98,13 @@ SELECT r.hash = :'honest' AS same FROM chainify_node.position() p, chainify_node
 SELECT test.states_hold();
 ROLLBACK;
 SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid();
+
+-- the index of blocks learns of blocks whose rows come to pages that it knows already, several rows to a page
+SELECT brin_summarize_new_values('chainify_ledger.transaction_block') >= 0 AS summarised;
+SELECT count(*) FILTER (WHERE ok) AS ok FROM test.run('SELECT 1', 'SELECT 2', 'SELECT 3');
+SELECT count(*) FILTER (WHERE ok) AS ok FROM test.run('SELECT 1', 'SELECT 2', 'SELECT 3');
+SET enable_seqscan = off;
+SELECT max(number) AS last FROM chainify_ledger.block \gset
+EXPLAIN (COSTS OFF) SELECT count(*) FROM chainify_ledger.transaction WHERE block = :last;
+SELECT number - :last AS block, (SELECT count(*) FROM chainify_ledger.transaction WHERE block = number) AS transactions FROM chainify_ledger.block WHERE number >= :last - 1 ORDER BY number;
+RESET enable_seqscan;

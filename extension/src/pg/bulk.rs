@@ -16,9 +16,87 @@ pub struct BulkInsert {
     slots: Vec<*mut pg_sys::TupleTableSlot>,
     filled: usize,
     result: *mut pg_sys::ResultRelInfo,
+    summaries: Vec<Summary>,
     estate: *mut pg_sys::EState,
     command: pg_sys::CommandId,
     memory: Context,
+}
+
+/// A BRIN index on one column that is passed by value. It keeps which values a range of pages has: a value that was told of one row
+/// of a page need not be told of the next.
+struct Summary {
+    /// Among the table's indexes.
+    at: usize,
+    relation: pg_sys::Relation,
+    /// Of the table, from 0.
+    column: usize,
+    /// Page and value of the row that the index was told of last.
+    told: Option<(u32, Option<pg_sys::Datum>)>,
+}
+
+impl Summary {
+    /// The indexes of this kind.
+    ///
+    /// # Safety
+    /// The indexes of `result` must be open.
+    unsafe fn all(result: *mut pg_sys::ResultRelInfo) -> Vec<Summary> {
+        // SAFETY: by the caller's promise; the arrays have as many entries as there are indexes.
+        unsafe {
+            let count = (*result).ri_NumIndices as usize;
+            let of = |at: usize| {
+                let relation = *(*result).ri_IndexRelationDescs.add(at);
+                let info = &**(*result).ri_IndexRelationInfo.add(at);
+                let attributes = (*(*result).ri_RelationDesc).rd_att;
+                let column = (info.ii_IndexAttrNumbers[0] as usize).checked_sub(1)?;
+                let attribute = (*attributes)
+                    .attrs
+                    .as_slice((*attributes).natts as usize)
+                    .get(column)?;
+                let plain = (*(*relation).rd_rel).relam == pg_sys::BRIN_AM_OID
+                    && info.ii_NumIndexAttrs == 1
+                    && info.ii_Predicate.is_null()
+                    && attribute.attbyval;
+                plain.then_some(Summary {
+                    at,
+                    relation,
+                    column,
+                    told: None,
+                })
+            };
+            (0..count).filter_map(of).collect()
+        }
+    }
+
+    /// Has the index passed over for a row that it need not be told of, or not.
+    ///
+    /// # Safety
+    /// `slot` must hold a row just stored in the table of `result`.
+    unsafe fn pass_over(
+        &mut self,
+        slot: *mut pg_sys::TupleTableSlot,
+        result: *mut pg_sys::ResultRelInfo,
+    ) {
+        // SAFETY: by the caller's promise; an index that is null is passed over by ExecInsertIndexTuples.
+        unsafe {
+            if (*slot).tts_nvalid <= self.column as i16 {
+                pg_sys::slot_getsomeattrs_int(slot, self.column as i32 + 1);
+            }
+            let page = (*slot).tts_tid.ip_blkid;
+            let page = u32::from(page.bi_hi) << 16 | u32::from(page.bi_lo);
+            let null = *(*slot).tts_isnull.add(self.column);
+            let row = Some((
+                page,
+                (!null).then_some(*(*slot).tts_values.add(self.column)),
+            ));
+            let known = self.told == row;
+            self.told = row;
+            *(*result).ri_IndexRelationDescs.add(self.at) = if known {
+                std::ptr::null_mut()
+            } else {
+                self.relation
+            };
+        }
+    }
 }
 
 /// One row being filled, column by column from 1; what is not set is NULL.
@@ -94,6 +172,7 @@ impl BulkInsert {
                 slots: Vec::new(),
                 filled: 0,
                 result,
+                summaries: Summary::all(result),
                 estate,
                 command,
                 memory,
@@ -141,6 +220,9 @@ impl BulkInsert {
                 );
                 for slot in &self.slots[..self.filled] {
                     if (*self.result).ri_NumIndices > 0 {
+                        for summary in &mut self.summaries {
+                            summary.pass_over(*slot, self.result);
+                        }
                         let none = std::ptr::null_mut();
                         pg_sys::ExecInsertIndexTuples(
                             self.result,
@@ -174,6 +256,9 @@ impl BulkInsert {
         unsafe {
             for slot in &self.slots {
                 pg_sys::ExecDropSingleTupleTableSlot(*slot);
+            }
+            for summary in &self.summaries {
+                *(*self.result).ri_IndexRelationDescs.add(summary.at) = summary.relation;
             }
             pg_sys::ExecCloseIndices(self.result);
             pg_sys::FreeExecutorState(self.estate);
