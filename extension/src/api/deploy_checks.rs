@@ -1,18 +1,20 @@
 //! What can be told at deployment of the statements that an object will run: views, functions, defaults, constraints, indexes,
-//! policies. What cannot (dynamic SQL, most of PL/pgSQL) is checked when it runs (invariant X6).
+//! policies. What cannot (dynamic SQL, statements on what is not there yet) is checked when it runs (invariant X6).
 use pgrx::pg_sys::Oid;
 
 use super::analyze::called_names;
 use super::determinism::check;
 use super::determinism_functions::finding;
 use super::policy::{self, Determinism};
+use super::transaction::is_of_the_machine;
+use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
 use crate::pg::catalog;
 use crate::pg::ddl::Definition;
 use crate::pg::ddl_targets::Address;
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Cell};
 use crate::pg::function_facts::facts;
-use crate::pg::inspect::{inspect, inspect_sql_function};
+use crate::pg::inspect::{inspect, inspect_parsed_function, inspect_sql_function};
 use crate::pg::level::Level;
 use crate::pg::role::Role;
 use crate::pg::spi::query;
@@ -109,27 +111,63 @@ fn check_queries(of: &str, arguments: &[Cell]) -> Result<(), PgError> {
 
 fn function(oid: Oid) -> Result<(), PgError> {
     let mut found = None;
-    let sql = "SELECT l.lanname::text, p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
-        WHERE p.oid = $1 AND p.prosqlbody IS NULL
+    // Not of functions whose arguments get their types, or whose names their meaning, when they are called; no transaction can call a trigger's.
+    let sql = "SELECT l.lanname::text, p.prosrc, p.prosqlbody IS NOT NULL, p.proconfig IS NULL
+        FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        WHERE p.oid = $1 AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
           AND NOT EXISTS (SELECT FROM pg_catalog.unnest(p.proargtypes::oid[]) a JOIN pg_catalog.pg_type t ON t.oid = a
                           WHERE t.typtype = 'p')";
     query(sql, &[cell(oid)], |row| {
-        found = Some((row.must::<String>(1), row.must::<String>(2)))
+        found = Some((
+            row.must::<String>(1),
+            row.must::<String>(2),
+            row.must::<bool>(3),
+            row.must::<bool>(4),
+        ))
     });
+    let at = |place: String| {
+        let name = catalog::description(catalog::FUNCTIONS, oid, 0);
+        move |mut error: PgError| {
+            error.message = format!("{name} {place}: {}", error.message);
+            error
+        }
+    };
     match found {
-        Some((language, body)) if language == "sql" => {
-            for levels in inspect_sql_function(oid, &body)? {
-                refuse_levels(&levels?, true)?;
+        Some((_, _, true, _)) => {
+            for (levels, number) in inspect_parsed_function(oid)?.iter().zip(1..) {
+                refuse_levels(levels, true).map_err(at(format!("statement {number}")))?;
             }
             Ok(())
         }
-        Some((_, body)) => plpgsql(&body),
-        None => Ok(()), // polymorphic, or parsed already: checked when it runs
+        Some((language, body, ..)) if language == "sql" => {
+            for (levels, number) in inspect_sql_function(oid, &body)?.into_iter().zip(1..) {
+                let checked = levels.and_then(|levels| refuse_levels(&levels, true));
+                checked.map_err(at(format!("statement {number}")))?;
+            }
+            Ok(())
+        }
+        Some((_, body, _, plain)) => {
+            if plain {
+                for statement in plpgsql_statements(oid)? {
+                    let checked = match statement.found {
+                        Found::Queries(levels) => refuse_levels(&levels, true),
+                        Found::Refused(error) => Err(error),
+                        Found::Unknown(error) if is_of_the_machine(error.sqlstate) => {
+                            return Err(error)
+                        }
+                        Found::Unknown(_) => Ok(()), // checked when it runs
+                    };
+                    checked.map_err(at(format!("line {}", statement.line)))?;
+                }
+            }
+            called_by_name(&body)
+        }
+        None => Ok(()), // checked when it runs
     }
 }
 
-/// PL/pgSQL is not parsed here: the built-in functions that it names and that nothing makes deterministic.
-fn plpgsql(body: &str) -> Result<(), PgError> {
+/// What could not be analysed: the built-in functions that the text names and that nothing makes deterministic.
+fn called_by_name(body: &str) -> Result<(), PgError> {
     for name in called_names(body) {
         let mut overloads = Vec::new();
         let sql = "SELECT oid FROM pg_catalog.pg_proc WHERE proname = $1::text::name AND pronamespace = 'pg_catalog'::regnamespace ORDER BY oid";

@@ -212,3 +212,63 @@ pub fn inspect_sql_function(
         Ok(inspected)
     }
 }
+
+/// The statements of a function whose body was parsed when it was made (BEGIN ATOMIC, RETURN), rewritten; none for another.
+pub fn inspect_parsed_function(function: pg_sys::Oid) -> Result<Vec<Vec<Level>>, PgError> {
+    let attribute = pg_sys::Anum_pg_proc_prosqlbody as pg_sys::AttrNumber;
+    // SAFETY: the catalog row is held until its text is read; that holds a query, or a list with one list of queries, as
+    // PostgreSQL wrote it.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(function));
+        if tuple.is_null() {
+            return Ok(Vec::new());
+        }
+        let mut null = false;
+        let body = pg_sys::SysCacheGetAttr(cache, tuple, attribute, &raw mut null);
+        let text = (!null).then(|| catch_c(|| text_of(body)));
+        pg_sys::ReleaseSysCache(tuple);
+        let Some(text) = text.transpose()? else {
+            return Ok(Vec::new());
+        };
+        let node = catch_c(|| raw_node(text))?;
+        let queries = match (*node).type_ {
+            pg_sys::NodeTag::T_List => elements::<pg_sys::List>(node.cast())
+                .into_iter()
+                .flat_map(|list| elements::<pg_sys::Query>(list.as_ptr()))
+                .collect(),
+            _ => Vec::from_iter(NonNull::new(node.cast::<pg_sys::Query>())),
+        };
+        let mut inspected = Vec::new();
+        for query in queries {
+            let rewritten = catch_c(|| {
+                lock_relations(query.as_ptr(), true, false);
+                pg_rewrite_query(query.as_ptr())
+            })?;
+            let rewritten: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
+            let levels = rewritten.into_iter().map(|q| {
+                complete(q.as_ptr().cast());
+                describe(q)
+            });
+            inspected.push(levels.collect());
+        }
+        Ok(inspected)
+    }
+}
+
+extern "C-unwind" {
+    #[link_name = "text_to_cstring"]
+    fn raw_text(text: *const c_void) -> *mut c_char;
+    fn pg_detoast_datum(datum: *mut c_void) -> *mut c_void;
+    #[link_name = "stringToNode"]
+    fn raw_node(text: *const c_char) -> *mut pg_sys::Node;
+    #[link_name = "AcquireRewriteLocks"]
+    fn lock_relations(query: *mut pg_sys::Query, execute: bool, pushed_down: bool);
+}
+
+/// # Safety
+/// `text` must be a datum of type text. To be called where an ERROR of C may pass.
+unsafe fn text_of(text: pg_sys::Datum) -> *mut c_char {
+    // SAFETY: by the caller's promise; text_to_cstring detoasts what it is given.
+    unsafe { raw_text(pg_detoast_datum(text.cast_mut_ptr())) }
+}

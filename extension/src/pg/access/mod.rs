@@ -16,7 +16,7 @@ use super::error::{catch_c, OrRaise};
 mod columns;
 mod conditions;
 mod functions;
-mod plpgsql;
+pub mod plpgsql;
 mod relation;
 pub mod show;
 mod uses;

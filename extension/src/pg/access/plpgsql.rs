@@ -18,6 +18,8 @@ use super::{Known, Parameters, Place, Reader};
 use crate::pg::analysis::elements;
 use crate::pg::error::{catch_c, OrRaise, PgError};
 
+pub mod statements;
+
 type Compile =
     unsafe extern "C-unwind" fn(pg_sys::FunctionCallInfo, bool) -> *mut pg_sys::PLpgSQL_function;
 
@@ -35,7 +37,11 @@ fn library_function(name: &CStr) -> NonNull<c_void> {
 /// Statements may come to these.
 #[derive(Default)]
 struct Body {
+    /// Of the statement being looked at.
+    line: i32,
     expressions: Vec<Step>,
+    /// Lines of statements that end transactions.
+    ends: Vec<i32>,
     /// What variables are assigned: once in one of these ways, or `None`.
     assigned: HashMap<i32, Option<Source>>,
     /// Why it may do anything.
@@ -52,6 +58,7 @@ enum Source {
 struct Step {
     expression: NonNull<pg_sys::PLpgSQL_expr>,
     into: Option<i32>,
+    line: i32,
 }
 
 impl Reader {
@@ -152,23 +159,31 @@ impl Reader {
 
 /// The function as its first call would compile it.
 unsafe fn compiled(call: &Call) -> NonNull<pg_sys::PLpgSQL_function> {
+    // SAFETY: the node is the calling expression.
+    unsafe { compiled_for(call.function, call.node.as_ptr(), call.collation).or_raise() }
+}
+
+/// # Safety
+/// `node` must be an expression that calls the function; null when its arguments say their types themselves.
+unsafe fn compiled_for(
+    function: pg_sys::Oid,
+    node: *mut pg_sys::Node,
+    collation: pg_sys::Oid,
+) -> Result<NonNull<pg_sys::PLpgSQL_function>, PgError> {
     // SAFETY: the compiler looks at the function's oid, its collation and the calling expression, and keeps the result
     // in memory of its own; the call's description lives in the current memory context.
     unsafe {
         let info = pg_sys::palloc0(size_of::<pg_sys::FmgrInfo>()).cast::<pg_sys::FmgrInfo>();
-        (*info).fn_oid = call.function;
+        (*info).fn_oid = function;
         (*info).fn_mcxt = pg_sys::CurrentMemoryContext;
-        (*info).fn_expr = call.node.as_ptr();
+        (*info).fn_expr = node;
         let size = size_of::<pg_sys::FunctionCallInfoBaseData>();
         let description = pg_sys::palloc0(size).cast::<pg_sys::FunctionCallInfoBaseData>();
         (*description).flinfo = info;
-        (*description).fncollation = call.collation;
+        (*description).fncollation = collation;
         let compile: Compile = std::mem::transmute(library_function(c"plpgsql_compile").as_ptr());
-        let function = catch_c(|| compile(description, false)).or_raise();
-        match NonNull::new(function) {
-            Some(function) => function,
-            None => PgError::new(b"XX000", "plpgsql compiled nothing").raise(),
-        }
+        let function = catch_c(|| compile(description, false))?;
+        NonNull::new(function).ok_or_else(|| PgError::new(b"XX000", "plpgsql compiled nothing"))
     }
 }
 
@@ -269,7 +284,12 @@ impl Body {
     }
 
     fn record_step(&mut self, expression: *mut pg_sys::PLpgSQL_expr, into: Option<i32>) {
-        let step = NonNull::new(expression).map(|expression| Step { expression, into });
+        let line = self.line;
+        let step = NonNull::new(expression).map(|expression| Step {
+            expression,
+            into,
+            line,
+        });
         self.expressions.extend(step);
     }
 
@@ -309,7 +329,9 @@ impl Body {
                 if !matches!((*datum).dtype, PLPGSQL_DTYPE_VAR | PLPGSQL_DTYPE_REC) {
                     continue;
                 }
-                self.expression((*datum.cast::<pg_sys::PLpgSQL_variable>()).default_val);
+                let variable = &*datum.cast::<pg_sys::PLpgSQL_variable>();
+                self.line = variable.lineno;
+                self.expression(variable.default_val);
                 if (*datum).dtype != PLPGSQL_DTYPE_VAR {
                     continue;
                 }
@@ -361,9 +383,12 @@ impl Body {
         // SAFETY: a list of statements.
         unsafe {
             pg_sys::check_stack_depth();
+            let around = self.line;
             for statement in elements::<pg_sys::PLpgSQL_stmt>(list) {
+                self.line = statement.as_ref().lineno;
                 self.statement(statement);
             }
+            self.line = around;
         }
     }
 
@@ -387,6 +412,7 @@ impl Body {
                     self.expression(s.cond);
                     self.statements(s.then_body);
                     for arm in elements::<pg_sys::PLpgSQL_if_elsif>(s.elsif_list) {
+                        self.line = arm.as_ref().lineno;
                         self.expression(arm.as_ref().cond);
                         self.statements(arm.as_ref().stmts);
                     }
@@ -397,6 +423,7 @@ impl Body {
                     self.assign(s.t_varno, None);
                     self.expression(s.t_expr);
                     for arm in elements::<pg_sys::PLpgSQL_case_when>(s.case_when_list) {
+                        self.line = arm.as_ref().lineno;
                         self.expression(arm.as_ref().expr);
                         self.statements(arm.as_ref().stmts);
                     }
@@ -491,7 +518,10 @@ impl Body {
                 PLPGSQL_STMT_DYNEXECUTE | PLPGSQL_STMT_DYNFORS => {
                     self.open = Some("executes a text")
                 }
-                _ => self.open = Some("ends transactions"),
+                _ => {
+                    self.open = Some("ends transactions");
+                    self.ends.push(self.line);
+                }
             }
         }
     }
