@@ -310,45 +310,39 @@ fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> 
 }
 
 fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, rows: &str) -> Vec<Cured> {
-    let owner = Role::owner_of(table.relation);
-    spi::connected(|| {
-        spi::execute(
-            &format!(
-                "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {}",
-                table.differences_to(rows)
-            ),
-            &[],
-        );
-        spi::execute(
-            &format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name())),
-            &[],
-        );
-    });
-    let forced = lift_forced_policies(client, table);
-    let parts = parts(client);
-    owner.run(|| {
-        spi::connected(|| {
-            for (oid, name) in parts {
-                let places = format!("SELECT place FROM {STAGE} WHERE part = {oid}");
-                spi::execute(
-                    &format!("DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY({places}))"),
-                    &[],
-                );
-            }
-            spi::execute(&insert_expected(table), &[]);
-        })
-    });
-    if forced {
-        spi::connected(|| {
-            spi::execute(
-                &format!("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table.live_name()),
-                &[],
-            )
-        });
+    let stage = format!(
+        "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {}",
+        table.differences_to(rows)
+    );
+    spi::connected(|| spi::execute(&stage, &[]));
+    for (part, name) in parts(client) {
+        let places = format!("SELECT place FROM {STAGE} WHERE part = {}", part.to_u32());
+        let taken = format!("DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY({places}))");
+        as_owner(client, part, &name, &taken);
     }
+    as_owner(
+        client,
+        table.relation,
+        table.live_name(),
+        &insert_expected(table),
+    );
     let cured = Cured::read(client, table, &format!("SELECT * FROM {STAGE} d"));
     spi::connected(|| spi::execute(&format!("DROP TABLE {STAGE}"), &[]));
     cured
+}
+
+/// Changes a table or partition as its owner, who may read the stage and is bound by no policy meanwhile. A partition may
+/// have another owner than its table.
+fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
+    let owner = Role::owner_of(relation);
+    let grant = format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name()));
+    spi::connected(|| spi::execute(&grant, &[]));
+    let forced = lift_forced_policies(client, relation, name);
+    owner.run(|| spi::connected(|| spi::execute(sql, &[])));
+    if forced {
+        let sql = format!("ALTER TABLE {name} FORCE ROW LEVEL SECURITY");
+        spi::connected(|| spi::execute(&sql, &[]));
+    }
 }
 
 fn insert_expected(table: &LedgerTable) -> String {
@@ -371,28 +365,21 @@ fn insert_expected(table: &LedgerTable) -> String {
 }
 
 /// Policies that bind even the owner would hide rows from the repair; returns whether there were.
-fn lift_forced_policies(client: &SpiClient<'_>, table: &LedgerTable) -> bool {
+fn lift_forced_policies(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str) -> bool {
     let sql = "SELECT relforcerowsecurity FROM pg_catalog.pg_class WHERE oid = $1";
-    let forced = Cursor::open(client, Sees::Latest, sql, &[table.relation.into()])
+    let forced = Cursor::open(client, Sees::Latest, sql, &[relation.into()])
         .next_row()
-        .and_then(|row| row.boolean(1));
-    let forced = forced.unwrap_or_default();
+        .and_then(|row| row.boolean(1))
+        .unwrap_or_default();
     if forced {
-        spi::connected(|| {
-            spi::execute(
-                &format!(
-                    "ALTER TABLE {} NO FORCE ROW LEVEL SECURITY",
-                    table.live_name()
-                ),
-                &[],
-            )
-        });
+        let sql = format!("ALTER TABLE {name} NO FORCE ROW LEVEL SECURITY");
+        spi::connected(|| spi::execute(&sql, &[]));
     }
     forced
 }
 
 /// The relations that hold rows to be taken away: the table or its partitions, with their quoted names.
-fn parts(client: &SpiClient<'_>) -> Vec<(i64, String)> {
+fn parts(client: &SpiClient<'_>) -> Vec<(pg_sys::Oid, String)> {
     let sql = format!(
         "SELECT c.oid::int8, format('%I.%I', n.nspname, c.relname)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -402,7 +389,7 @@ fn parts(client: &SpiClient<'_>) -> Vec<(i64, String)> {
     let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
     while let Some(row) = rows.next_row() {
         parts.push((
-            row.bigint(1).unwrap_or_default(),
+            pg_sys::Oid::from(row.bigint(1).unwrap_or_default() as u32),
             row.text(2).unwrap_or_default(),
         ));
     }
