@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -40,8 +41,8 @@ func crashBlock(n uint64) *wire.OrderedBlock {
 	return orderedBlock(n, wire.Kind_KIND_SQL, statements...)
 }
 
-// crashServer starts a server of its own, which crashes and recovers without harm to other tests.
-func crashServer(t *testing.T) string {
+// crashServer starts a server of its own with more settings, which crashes and recovers without harm to other tests.
+func crashServer(t *testing.T, more map[string]string) string {
 	t.Helper()
 	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
 	if tree == "" {
@@ -62,7 +63,9 @@ func crashServer(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = network.Close() })
 	cluster := network.Organisation("crash").Cluster
-	if err := cluster.Configure(map[string]string{"shared_preload_libraries": "'chainify'", "fsync": "off"}); err != nil {
+	settings := map[string]string{"shared_preload_libraries": "'chainify'", "fsync": "off"}
+	maps.Copy(settings, more)
+	if err := cluster.Configure(settings); err != nil {
 		t.Fatal(err)
 	}
 	if err := network.StartDatabases(t.Context()); err != nil {
@@ -143,7 +146,7 @@ func checkpointer(t *testing.T, dsn string, former int32) (pid int32) {
 
 // Wherever the server crashes while a block is executed and committed, the block ends up as in a database that did not crash.
 func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
-	server := crashServer(t)
+	server := crashServer(t, nil)
 	control, first := crashDatabase(t, server, "control", 1)
 	b := open(t, control+" user=effects_node")
 	connected(t, b)
