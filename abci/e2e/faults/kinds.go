@@ -53,21 +53,22 @@ var kinds = map[string]kind{
 	"stop_node":     {ends: true, begin: stopNode, end: startNode},
 	"stop_postgres": {database: true, ends: true, begin: stopPostgres, end: startPostgres},
 	// what the next start after a crash does, but under load from the first moment
-	"restart_postgres": {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
-	"pause_node":       {begin: pauseNode, end: resumeNode},
-	"pause_postgres":   {database: true, begin: pausePostgres, end: resumePostgres},
-	"pause_both":       {database: true, begin: both(pausePostgres, pauseNode), end: both(resumeNode, resumePostgres)},
-	kindPartition:      {needs: capabilities.lan, alone: true, begin: nothing, end: nothing}, // by run.divide, for all members at once
-	"tamper_rows":      {database: true, begin: tamperRows, end: nothing},
-	"tamper_history":   {database: true, begin: tamperHistory, end: nothing},
-	"older_data":       {database: true, begin: copyData, end: restoreData},
-	kindFullDatabase:   {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
-	kindFullNode:       {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
-	kindSlowDatabase:   {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
-	kindSlowNode:       {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
-	kindJumpClock:      {needs: capabilities.clocks, alone: true, ends: true, points: clockPoints, begin: jumpClock, end: resetClock},
-	"crash_postgres":   {database: true, points: databasePoints, begin: armDatabase, end: disarmDatabase},
-	"crash_node":       {ends: true, points: nodePoints(), begin: crashNode, end: startNodeAgain},
+	"restart_postgres":  {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
+	"pause_node":        {begin: pauseNode, end: resumeNode},
+	"pause_postgres":    {database: true, begin: pausePostgres, end: resumePostgres},
+	"pause_both":        {database: true, begin: both(pausePostgres, pauseNode), end: both(resumeNode, resumePostgres)},
+	kindPartition:       {needs: capabilities.lan, alone: true, begin: nothing, end: nothing}, // by run.change, for all members at once
+	"tamper_rows":       {database: true, begin: tamperRows, end: nothing},
+	"tamper_history":    {database: true, begin: tamperHistory, end: nothing},
+	"tamper_everything": {database: true, begin: tamperEverything, end: nothing},
+	"older_data":        {database: true, begin: copyData, end: restoreData},
+	kindFullDatabase:    {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
+	kindFullNode:        {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
+	kindSlowDatabase:    {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
+	kindSlowNode:        {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
+	kindJumpClock:       {needs: capabilities.clocks, alone: true, ends: true, points: clockPoints, begin: jumpClock, end: resetClock},
+	"crash_postgres":    {database: true, points: databasePoints, begin: armDatabase, end: disarmDatabase},
+	"crash_node":        {ends: true, points: nodePoints(), begin: crashNode, end: startNodeAgain},
 }
 
 // clockPoints are how far a clock jumps; it jumps back at the end. CometBFT refuses blocks of more than a minute ahead: a
@@ -75,7 +76,8 @@ var kinds = map[string]kind{
 // So the far jumps are for fewer than a third.
 var clockPoints = []string{"-1h", "-15s", "15s", "1h"}
 
-// databasePoints are the extension's crash points (spec/parallel.md) that every block passes.
+// databasePoints are the extension's crash points (spec/parallel.md); those of parts are passed where several processes
+// execute a block.
 var databasePoints = []string{"parts_ready", "before_part_commit", "after_part_commit:1", "before_block_commit", "after_block_commit"}
 
 // nodePoints are CometBFT's: the n-th call of fail.Fail in its commit path after the node began. There are nine for each
@@ -150,6 +152,15 @@ func tamperHistory(ctx context.Context, r *run, m *member, _ Fault) error {
 		"ALTER TABLE savings ENABLE TRIGGER ALL")
 }
 
+// tamperEverything leaves nothing of a table that could tell its rows: another organisation has to.
+func tamperEverything(ctx context.Context, r *run, m *member, _ Fault) error {
+	return r.tamper(ctx, m, "ALTER TABLE savings DISABLE TRIGGER ALL",
+		"UPDATE savings SET balance = balance + 9 WHERE custid % 10 = 5",
+		"UPDATE chainify_history.savings SET balance = balance + 9 WHERE custid % 10 = 5",
+		"UPDATE chainify_checkpoint.savings SET balance = balance + 9 WHERE custid % 10 = 5",
+		"ALTER TABLE savings ENABLE TRIGGER ALL")
+}
+
 // tamper runs statements as a superuser who knows where the guard is.
 func (r *run) tamper(ctx context.Context, m *member, statements ...string) error {
 	return m.organisation.Exec(ctx, "postgres", "SET chainify.guard = off; SET lock_timeout = '30s'; "+strings.Join(statements, "; "))
@@ -194,9 +205,7 @@ func freeNode(ctx context.Context, r *run, m *member, f Fault) error {
 
 // startNodeAgain starts a node that ended, as a service manager does.
 func startNodeAgain(_ context.Context, _ *run, m *member, _ Fault) error {
-	if m.NodeRunning() {
-		m.KillNode() // whatever variables it runs with
-	}
+	m.KillNode() // did it not end, it runs with variables that it should not
 	return m.StartNode()
 }
 

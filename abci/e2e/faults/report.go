@@ -42,6 +42,7 @@ type Report struct {
 // FaultReport is what one fault did.
 type FaultReport struct {
 	Fault    string  `json:"fault"`
+	Kind     string  `json:"kind"`
 	At       float64 `json:"at"`
 	Lasted   float64 `json:"lasted"`
 	CaughtUp float64 `json:"caught_up"` // after its end

@@ -244,7 +244,7 @@ func (r *run) fault(ctx context.Context, f Fault) {
 		r.inUse[name].Lock()
 		defer r.inUse[name].Unlock()
 	}
-	done := FaultReport{Fault: f.String(), At: seconds(time.Since(r.started))}
+	done := FaultReport{Fault: f.String(), Kind: f.Kind, At: seconds(time.Since(r.started))}
 	r.Log("%6.1f  %s, for %s", done.At, f, time.Duration(f.For))
 	before := r.highest(ctx)
 	err := r.change(ctx, f, kinds[f.Kind].begin)

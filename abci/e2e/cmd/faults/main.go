@@ -59,7 +59,7 @@ func command(ctx context.Context, args []string) error {
 	fs.StringVar(&o.ChainifyClock, "chainify-clock", "", "the node's binary built with what `overlay` makes; empty: no clock jumps")
 	fs.StringVar(&o.Scripts, "scripts", "", "directory of the Smallbank scripts")
 	fs.StringVar(&o.Dir, "dir", "", "directory under which the networks are; those of failed runs stay")
-	fs.DurationVar(&o.Settle, "settle", 90*time.Second, "how long everybody may take to go on after the last fault")
+	fs.DurationVar(&o.Settle, "settle", 3*time.Minute, "how long everybody may take to go on after the last fault")
 	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "of the first random manifest; the next has the next seed")
 	fs.Float64Var(&o.minutes, "minutes", 5, "begin no further random run after so many minutes")
 	fs.IntVar(&o.runs, "runs", 0, "how many random runs; 0: as many as the minutes allow")

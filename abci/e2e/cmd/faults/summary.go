@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/chainify-db/chainify/abci/e2e/faults"
 )
@@ -21,6 +23,8 @@ type summary struct {
 	Stuck      int             `json:"stuck"`
 	Unexpected int             `json:"unexpected"`
 	NotRun     map[string]int  `json:"not_run"` // faults that this machine cannot do
+
+	caughtUp map[string][]float64 // seconds after the end of each fault, by kind
 }
 
 func (s *summary) add(r faults.Report) {
@@ -35,6 +39,12 @@ func (s *summary) add(r faults.Report) {
 	s.Faults += len(r.Faults)
 	s.Lost, s.Duplicated, s.Diverged = s.Lost+r.Lost, s.Duplicated+r.Duplicated, s.Diverged+r.Diverged
 	s.Stuck, s.Unexpected = s.Stuck+r.Stuck, s.Unexpected+r.Unexpected
+	for _, f := range r.Faults {
+		if s.caughtUp == nil {
+			s.caughtUp = map[string][]float64{}
+		}
+		s.caughtUp[f.Kind] = append(s.caughtUp[f.Kind], f.CaughtUp)
+	}
 	for _, n := range r.NotRun {
 		if s.NotRun == nil {
 			s.NotRun = map[string]int{}
@@ -44,10 +54,15 @@ func (s *summary) add(r faults.Report) {
 }
 
 func (s *summary) print() {
+	fmt.Println("fault                 times  caught up after: median s  longest s")
+	for _, kind := range slices.Sorted(maps.Keys(s.caughtUp)) {
+		all := slices.Sorted(slices.Values(s.caughtUp[kind]))
+		fmt.Printf("%-20s  %5d  %25.1f  %9.1f\n", kind, len(all), all[len(all)/2], all[len(all)-1])
+	}
 	fmt.Printf("%d of %d runs passed: %d faults, %d transactions answered, %d lost, %d duplicated, %d diverged, %d stuck, %d unexpected, %d runs failed\n",
 		s.Passed, len(s.Runs), s.Faults, s.Answered, s.Lost, s.Duplicated, s.Diverged, s.Stuck, s.Unexpected, s.Failed)
-	for what, n := range s.NotRun {
-		fmt.Printf("not run, %d times: %s\n", n, what)
+	for _, what := range slices.Sorted(maps.Keys(s.NotRun)) {
+		fmt.Printf("not run, %d times: %s\n", s.NotRun[what], what)
 	}
 }
 
