@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -49,15 +51,23 @@ type Evidence struct {
 	Open         int           // of them not cured
 }
 
-// Check compares what the clients were told with what every organisation has.
+// Check compares what the clients were told with what every organisation has. An organisation that is behind is stuck;
+// what it has is judged by as far as it is.
 func Check(answers []Answer, all []Evidence) []Violation {
 	var v violations
+	first := slices.MaxFunc(all, func(a, b Evidence) int { return cmp.Compare(a.tip(), b.tip()) })
 	for _, e := range all {
-		v.checkChain(all[0], e)
-		v.checkEntries(answers, e)
+		judged := int64(math.MaxInt64) // answers for blocks up to this one
+		behind := e.tip() < first.tip()
+		if behind {
+			judged = e.tip()
+			v.add(Stuck, "%s is at block %d, %s at %d", e.Organisation, e.tip(), first.Organisation, first.tip())
+		}
+		v.checkChain(first, e)
+		v.checkEntries(answers, e, judged)
 		v.checkExecutions(e)
-		if e.Rows != all[0].Rows {
-			v.add(Diverged, "rows of %s differ from those of %s", e.Organisation, all[0].Organisation)
+		if e.Rows != first.Rows && !behind {
+			v.add(Diverged, "rows of %s differ from those of %s", e.Organisation, first.Organisation)
 		}
 		if e.Money != e.Expected {
 			v.add(Diverged, "%s: there are %s in all accounts, want %s", e.Organisation, e.Money, e.Expected)
@@ -73,6 +83,15 @@ func Check(answers []Answer, all []Evidence) []Violation {
 		}
 	}
 	return v
+}
+
+// tip is the last block.
+func (e Evidence) tip() int64 {
+	var last int64
+	for number := range e.Hashes {
+		last = max(last, number)
+	}
+	return last
 }
 
 // violationsMax bounds how many of a kind are told apart.
@@ -94,10 +113,7 @@ func (v *violations) add(kind, format string, args ...any) {
 
 // checkChain compares one chain with the first, block by block.
 func (v *violations) checkChain(first, e Evidence) {
-	if len(e.Hashes) != len(first.Hashes) {
-		v.add(Diverged, "%s has %d blocks, %s has %d", e.Organisation, len(e.Hashes), first.Organisation, len(first.Hashes))
-	}
-	for number := int64(1); number <= int64(len(e.Hashes)); number++ {
+	for number := int64(1); number <= e.tip(); number++ {
 		hash, ok := e.Hashes[number]
 		if !ok {
 			v.add(Lost, "%s has no block %d", e.Organisation, number)
@@ -109,7 +125,7 @@ func (v *violations) checkChain(first, e Evidence) {
 }
 
 // checkEntries looks every answer up in the ledger, which holds every transaction once.
-func (v *violations) checkEntries(answers []Answer, e Evidence) {
+func (v *violations) checkEntries(answers []Answer, e Evidence, judged int64) {
 	ledger := make(map[string]Entry, len(e.Entries))
 	for _, entry := range e.Entries {
 		if _, twice := ledger[entry.ID]; twice {
@@ -122,6 +138,7 @@ func (v *violations) checkEntries(answers []Answer, e Evidence) {
 		got, ok := ledger[want.ID]
 		switch {
 		case a.Block == 0 && !ok: // refused by the order, in which it therefore is not
+		case a.Block > judged: // stuck
 		case !ok:
 			v.add(Lost, "%s: transaction %x answered by %s for block %d is not in the ledger", e.Organisation, a.ID, a.Organisation, a.Block)
 		case got != want:

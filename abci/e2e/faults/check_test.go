@@ -54,7 +54,8 @@ func TestEachViolationIsFound(t *testing.T) {
 		"not executed":          {func(_ []Answer, e *Evidence) { e.Counters[2]-- }, Lost, "0 executions"},
 		"failed but executed":   {func(_ []Answer, e *Evidence) { e.Counters[2]++ }, Duplicated, "2 executions"},
 		"another hash":          {func(_ []Answer, e *Evidence) { e.Hashes[1] = "12" }, Diverged, "block 1 is"},
-		"a block more":          {func(_ []Answer, e *Evidence) { e.Hashes[3] = "33" }, Diverged, "has 3 blocks"},
+		"a block more":          {func(_ []Answer, e *Evidence) { e.Hashes[3] = "33" }, Stuck, "acme is at block 2, bolt at 3"},
+		"all lost the answer's": {func(a []Answer, _ *Evidence) { a[0].ID, a[0].Block = []byte("z"), 9 }, Lost, "not in the ledger"},
 		"a block missing":       {func(_ []Answer, e *Evidence) { delete(e.Hashes, 1) }, Lost, "no block 1"},
 		"other rows":            {func(_ []Answer, e *Evidence) { e.Rows = "other" }, Diverged, "rows of"},
 		"money from nowhere":    {func(_ []Answer, e *Evidence) { e.Money = "106" }, Diverged, "106"},
@@ -68,6 +69,15 @@ func TestEachViolationIsFound(t *testing.T) {
 		if !slices.ContainsFunc(v, func(v Violation) bool { return v.Kind == c.kind && strings.Contains(v.Text, c.text) }) {
 			t.Errorf("%s: %v, want %s with %q", name, v, c.kind, c.text)
 		}
+	}
+}
+
+func TestOrganisationThatIsBehindIsOnlyStuck(t *testing.T) {
+	answers, all := sound()
+	delete(all[1].Hashes, 2)
+	all[1].Entries, all[1].Counters, all[1].Rows = all[1].Entries[:1], map[int]int64{1: 0, 2: 0}, "earlier"
+	if v := Check(answers, all); len(v) != 1 || v[0].Kind != Stuck {
+		t.Error(v)
 	}
 }
 
