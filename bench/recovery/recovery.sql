@@ -17,8 +17,8 @@ BEGIN
     EXECUTE sql;
     INSERT INTO test.sample VALUES (what, CASE WHEN clock THEN extract(epoch FROM clock_timestamp() - since) ELSE test.cpu() - used END, rows);
 END $$;
-CREATE FUNCTION test.repair(step text) RETURNS bigint LANGUAGE sql AS $$
-    SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL, step) r $$;
+CREATE FUNCTION test.repair(step text, later int DEFAULT 0) RETURNS bigint LANGUAGE sql AS $$
+    SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number + later, NULL, step) r $$;
 CALL test.measure('attach', $$SELECT * FROM test.deploy('ATTACH TABLE public.account')$$, :rows);
 VACUUM ANALYZE account;
 VACUUM ANALYZE chainify_checkpoint.account;
@@ -39,20 +39,39 @@ BEGIN
         CALL test.measure('checkpoint', 'SELECT chainify_node.checkpoint()', n, true);
         COMMIT;
     END LOOP;
+    -- As the maintenance worker keeps it: the history since the oldest checkpoint kept is what repair lays over the base.
+    CALL test.measure('fold', 'SELECT * FROM chainify_node.fold_history(1000000)', 100 * 20 * many);
+    COMMIT;
     FOR i IN 1 .. many LOOP
         SET LOCAL chainify.guard = off;
         SET LOCAL session_replication_role = replica;
         UPDATE account SET balance = 0 WHERE id = 77;
         SET LOCAL session_replication_role = origin;
-        CALL test.measure('repair by rows', 'SELECT test.repair(''rows'')', n);
+        CALL test.measure('repair by rows, at rest', 'SELECT test.repair(''rows'')', n);
+        COMMIT;
+    END LOOP;
+    -- What a block that deviates waits for.
+    FOR i IN 1 .. many LOOP
+        SET LOCAL chainify.guard = off;
+        SET LOCAL session_replication_role = replica;
+        UPDATE account SET balance = 0 WHERE id = 77;
+        SET LOCAL session_replication_role = origin;
+        CALL test.measure('repair by rows, for a block', 'SELECT test.repair(''rows'', 1)', n);
         COMMIT;
     END LOOP;
     FOR i IN 1 .. many LOOP
         CALL test.measure('replay', 'SELECT test.repair(''replay'')', n);
         COMMIT;
     END LOOP;
-    CALL test.measure('fold', 'SELECT * FROM chainify_node.fold_history(1000000)', 100 * 20 * many);
 END $$;
-SELECT what, count(*) AS samples, round((1000 * percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds))::numeric, 2) AS ms,
+CREATE VIEW test.result AS SELECT what, count(*) AS samples, round((1000 * percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds))::numeric, 2) AS ms,
        round((percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE WHEN seconds > 0 THEN rows / seconds END))::numeric, -3) AS rows_per_second
 FROM test.sample GROUP BY what ORDER BY what;
+SELECT what, samples, ms, rows_per_second FROM test.result;
+\if :{?json}
+\pset tuples_only on
+\pset format unaligned
+\o :json
+SELECT jsonb_pretty(jsonb_build_object('bench', 'recovery', 'rows', :rows, 'repeat', :repeat, 'results', jsonb_agg(to_jsonb(r)))) FROM test.result r;
+\o
+\endif

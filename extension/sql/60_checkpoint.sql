@@ -43,7 +43,7 @@ GROUP BY c.block, b.block_time;
 
 GRANT SELECT ON chainify.checkpoints TO chainify_reader, chainify_client;
 
--- Starts the database's maintenance worker (api/maintenance.rs), which ends by itself when there is one or no node is connected.
+-- Starts the database's maintenance worker (api/maintenance.rs), which ends by itself when there stays another one or no node is connected.
 CREATE FUNCTION chainify_ledger.maintain() RETURNS boolean
     AS 'MODULE_PATHNAME', 'chainify_maintain' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION chainify_ledger.maintain FROM PUBLIC;

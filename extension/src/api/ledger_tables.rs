@@ -3,7 +3,7 @@
 //! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
 //! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
 
-use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
+use chainify_codec::{key_range, row_hash, table_state, Hash, LaneHasher, Lanes, RangeDigest};
 use pgrx::pg_sys;
 use pgrx::spi::SpiClient;
 
@@ -127,6 +127,62 @@ pub struct State {
     pub lanes: Lanes,
 }
 
+/// A full scan, and what tells where two of them differ.
+pub struct Scan {
+    pub state: State,
+    digests: Vec<RangeDigest>,
+}
+
+/// Ranges of keys that a scan tells apart: of a million rows, 250 each.
+const SCAN_BITS: u32 = 12;
+
+impl Scan {
+    /// The ranges in which another scan found other rows.
+    pub fn differing(&self, other: &Scan) -> KeyRanges {
+        let pairs = self.digests.iter().zip(&other.digests).enumerate();
+        let differing = pairs.filter(|(_, (one, other))| one != other);
+        KeyRanges {
+            bits: SCAN_BITS as i32,
+            ranges: differing.map(|(range, _)| range as i32).collect(),
+        }
+    }
+
+    /// Whether a scan of these ranges alone found what this one found in them.
+    pub fn agrees_in(&self, ranges: &KeyRanges, alone: &Scan) -> bool {
+        let of = |range: &i32| *range as usize;
+        let mut ranges = ranges.ranges.iter().map(of);
+        ranges.all(|range| self.digests[range] == alone.digests[range])
+    }
+}
+
+/// Ranges of keys of one length (`chainify_codec::key_range`).
+pub struct KeyRanges {
+    pub bits: i32,
+    pub ranges: Vec<i32>,
+}
+
+impl KeyRanges {
+    /// Those of `rows` (columns `k` and `v`) in these ranges.
+    pub fn of(&self, rows: &str) -> String {
+        format!("SELECT k, v FROM ({rows}) r WHERE {}", self.have("k"))
+    }
+
+    /// Those outside of them.
+    fn outside(&self, rows: &str) -> String {
+        format!("SELECT k, v FROM ({rows}) r WHERE NOT {}", self.have("k"))
+    }
+
+    /// A condition on a canonical key.
+    fn have(&self, key: &str) -> String {
+        let ranges: Vec<_> = self.ranges.iter().map(i32::to_string).collect();
+        format!(
+            "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
+            self.bits,
+            ranges.join(",")
+        )
+    }
+}
+
 impl LedgerTable {
     /// Why rows cannot be compared at all, if so.
     pub fn unreadable(&self) -> Option<String> {
@@ -183,6 +239,33 @@ impl LedgerTable {
         self.state_of(client, sees, &sql)
     }
 
+    /// Reads what a query with columns `k` and `v` gives.
+    pub fn scan(&self, client: &SpiClient<'_>, rows: &str) -> Scan {
+        let sql = format!(
+            "SELECT k, chainify_ledger.encoded_row({}, v) FROM ({rows}) e",
+            self.id
+        );
+        let hasher = LaneHasher::new(&self.name);
+        let mut scan = Scan {
+            state: State {
+                row_count: 0,
+                lanes: Lanes::zero(),
+            },
+            digests: vec![RangeDigest::default(); 1 << SCAN_BITS],
+        };
+        let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let (key, bytes) = (
+                row.bytes(1).unwrap_or_default(),
+                row.bytes(2).unwrap_or_default(),
+            );
+            hasher.add(&mut scan.state.lanes, &bytes);
+            scan.state.row_count += 1;
+            scan.digests[key_range(&key, SCAN_BITS) as usize].add(&row_hash(&self.name, &bytes));
+        }
+        scan
+    }
+
     /// The state of what a query with columns `k` and `v` gives.
     pub fn state_by(&self, client: &SpiClient<'_>, sees: Sees, rows: &str) -> State {
         let sql = format!(
@@ -224,19 +307,20 @@ impl LedgerTable {
             self.history.as_deref().unwrap_or_default(),
             self.checkpoint.as_deref().unwrap_or_default(),
         );
+        // Only the history is sorted: it is short beside the base.
         format!(
-            "SELECT k, v FROM (
+            "WITH last AS MATERIALIZED (
                 SELECT DISTINCT ON (k) k, op, v FROM (
-                    SELECT chainify_ledger.encoded_key({id}, c.*) AS k, 'I'::\"char\" AS op, -1::bigint AS b, 0 AS s, {} AS v
-                    FROM {checkpoint} c
-                    UNION ALL
-                    SELECT chainify_ledger.encoded_key({id}, h.*), h._op, h._block, h._serial, {}
+                    SELECT chainify_ledger.encoded_key({id}, h.*) AS k, h._op AS op, h._block AS b, h._serial AS s, {} AS v
                     FROM {history} h WHERE {}) changes
-                ORDER BY k, b DESC, s DESC) last
-            WHERE op <> 'D'",
-            self.row_of("c"),
+                ORDER BY k, b DESC, s DESC)
+            SELECT k, v FROM (
+                SELECT chainify_ledger.encoded_key({id}, c.*) AS k, {} AS v FROM {checkpoint} c) base
+            WHERE NOT EXISTS (SELECT FROM last WHERE last.k = base.k)
+            UNION ALL SELECT k, v FROM last WHERE op <> 'D'",
             self.row_of("h"),
             self.after_base(number),
+            self.row_of("c"),
         )
     }
 
@@ -259,13 +343,10 @@ impl LedgerTable {
     }
 
     /// The same with the rows of `other` instead in these ranges of keys (`chainify_codec::key_range`).
-    pub fn rows_with(&self, other: &str, bits: i32, ranges: &[i32]) -> String {
-        let ranges: Vec<_> = ranges.iter().map(i32::to_string).collect();
+    pub fn rows_with(&self, other: &str, ranges: &KeyRanges) -> String {
         format!(
-            "SELECT k, v FROM ({}) l WHERE chainify_ledger.key_range(k, {bits}) <> ALL ('{{{}}}')
-            UNION ALL SELECT chainify_ledger.encoded_key({}, o.*), {} FROM {other} o",
-            self.live_rows(),
-            ranges.join(","),
+            "{} UNION ALL SELECT chainify_ledger.encoded_key({}, o.*), {} FROM {other} o",
+            ranges.outside(&self.live_rows()),
             self.id,
             self.row_of("o"),
         )
@@ -331,20 +412,22 @@ impl LedgerTable {
     /// jsonb, the expected and the found row as jsonb, then the canonical key, the partition and place of the found row and
     /// the expected row, for repair.
     pub fn differences(&self, number: i64) -> String {
-        self.differences_to(&self.expected_rows(number))
+        self.differences_between(&self.expected_rows(number), self.live_name(), "true")
     }
 
-    /// The same between rows as [`LedgerTable::expected_rows`] gives them and the table.
-    pub fn differences_to(&self, expected: &str) -> String {
-        self.differences_between(expected, self.live_name())
+    /// The same between rows as [`LedgerTable::expected_rows`] gives them and the table, in some ranges of keys.
+    pub fn differences_in(&self, ranges: &KeyRanges, expected: &str) -> String {
+        let here = ranges.have(&format!("chainify_ledger.encoded_key({}, t.*)", self.id));
+        self.differences_between(&ranges.of(expected), self.live_name(), &here)
     }
 
     /// The same between what the table holds now and rows of it kept in another table.
     pub fn differences_from(&self, found: &str) -> String {
-        self.differences_between(&self.live_rows(), found)
+        self.differences_between(&self.live_rows(), found, "true")
     }
 
-    fn differences_between(&self, expected: &str, found: &str) -> String {
+    /// `here` is a condition on the rows `t` found.
+    fn differences_between(&self, expected: &str, found: &str, here: &str) -> String {
         let id = self.id;
         let key = |side: &str| self.json_of(side, |column| column.key);
         let whole = |side: &str| self.json_of(side, |_| true);
@@ -354,7 +437,7 @@ impl LedgerTable {
             FROM ({expected}) e
             FULL JOIN (
                 SELECT chainify_ledger.encoded_key({id}, t.*) AS k, t.tableoid::int8 AS part, t.ctid AS place, t.*::{found} AS v
-                FROM {found} t) f ON f.k = e.k
+                FROM {found} t WHERE {here}) f ON f.k = e.k
             WHERE chainify_ledger.encoded_row({id}, e.v) IS DISTINCT FROM chainify_ledger.encoded_row({id}, f.v)
             ORDER BY coalesce(e.k, f.k), f.place",
             key("e.v"),

@@ -13,6 +13,8 @@ crate::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
 
 /// How often it looks for work.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often a new worker looks whether another one has ended; that looks for its node once a second, between its work.
+const LOOKS_FOR_LOCK: u32 = 5;
 /// How long it leaves alone what failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Changes folded in one transaction.
@@ -27,14 +29,13 @@ pub fn install() {
     maintainer::install(run);
 }
 
-/// `chainify_ledger.maintain()`: starts this database's worker, which ends at once when there is one.
+/// `chainify_ledger.maintain()`: starts this database's worker, which ends after some seconds when there is one.
 fn maintain(call: &mut Call) -> Answer {
     call.value(maintainer::start())
 }
 
 fn run() {
-    let lock = "SELECT pg_catalog.pg_try_advisory_lock($1, $2)";
-    if !said(c"starting", lock, WORKER) {
+    if !becomes_the_only_one() {
         return;
     }
     let (mut fold_after, mut scrub_after) = (None, None);
@@ -43,6 +44,19 @@ fn run() {
         work(&mut scrub_after, "scrubbing", scrub_next);
         maintainer::wait(LOOK);
     }
+}
+
+/// Whether no other worker has this database, now or as soon as one that saw the last node go has ended: a node that comes back
+/// at once must not be left without.
+fn becomes_the_only_one() -> bool {
+    let lock = "SELECT pg_catalog.pg_try_advisory_lock($1, $2)";
+    for _ in 0..LOOKS_FOR_LOCK {
+        if said(c"starting", lock, WORKER) {
+            return true;
+        }
+        maintainer::wait(LOOK);
+    }
+    false
 }
 
 /// Does one kind of work unless it failed a moment ago; `f` says whether there may be more at once.

@@ -30,7 +30,7 @@ pub fn rebase(
         .iter()
         .map(|table| table.live_state(client, Sees::Latest))
         .collect();
-    if !are_certified(client, &tables, &live, &header) {
+    if !are_certified(client, &tables, live.iter(), &header) {
         return Err(beyond_repair(format!(
             "The tables give another state root than block {number} has."
         )));

@@ -14,7 +14,7 @@ use pgrx::spi::SpiClient;
 use serde_json::{json, Value};
 
 use crate::api::deviations::{self, Cured};
-use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::ledger_tables::{self, LedgerTable, Scan, State};
 use crate::api::verify_table::last_block;
 use crate::api::{checkpoint, definitions, half, rebase, replay, rows, session, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
@@ -29,7 +29,7 @@ crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
 const STAGE: &str = "pg_temp.chainify_repair";
 
 /// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in spec/sql-api.md. No rows
-/// when nothing differed. Cost of rows: for each table two scans of table, base and history since, and two sorts; of the others see
+/// when nothing differed. Cost of rows: for each table a scan of base and history, one of the table, and where they differ two more of the ranges that do; of the others see
 /// there.
 fn repair(call: &mut Call) -> Answer {
     let recovery = Recovery::of(call);
@@ -122,9 +122,14 @@ fn repair_tables(
     let tables = locked(client)?;
     let told: Vec<_> = tables
         .iter()
-        .map(|table| table.expected_state(client, Sees::Latest, number))
+        .map(|table| table.scan(client, &table.expected_rows(number)))
         .collect();
-    if !are_certified(client, &tables, &told, &header) {
+    if !are_certified(
+        client,
+        &tables,
+        told.iter().map(|told| &told.state),
+        &header,
+    ) {
         return Err(beyond_repair(format!(
             "The rows of checkpoint and history give another state root than block {number} has."
         ))
@@ -159,24 +164,46 @@ pub fn put_right(
     client: &SpiClient<'_>,
     table: &LedgerTable,
     number: i64,
-    state: &State,
+    told: &Scan,
 ) -> Result<Vec<Cured>, PgError> {
-    put_right_from(client, table, &table.expected_rows(number), state)
+    put_right_from(client, table, &table.expected_rows(number), told)
 }
 
-/// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), which have to give `state`.
+/// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), in which a scan found `told`. Only ranges of keys in
+/// which a scan of the table differs are compared row by row, and scanned again at the end: nobody else writes meanwhile.
 pub fn put_right_from(
     client: &SpiClient<'_>,
     table: &LedgerTable,
     rows: &str,
-    state: &State,
+    told: &Scan,
 ) -> Result<Vec<Cured>, PgError> {
-    let mut cured = repair_definition(client, table, state)?;
-    if !same(table, &table.live_state(client, Sees::Latest), state) {
-        cured.extend(repair_rows(client, table, rows));
-        check_live(client, table, state)?;
+    let mut cured = repair_definition(client, table, &told.state)?;
+    let live = table.scan(client, &table.live_rows());
+    if same(table, &live.state, &told.state) {
+        return Ok(cured);
     }
-    Ok(cured)
+    let ranges = told.differing(&live);
+    if ranges.ranges.is_empty() {
+        return Err(not_certified_after(table)); // rows found whose hashes were made to add up
+    }
+    cured.extend(repair_rows(
+        client,
+        table,
+        &table.differences_in(&ranges, rows),
+    ));
+    let after = table.scan(client, &ranges.of(&table.live_rows()));
+    match told.agrees_in(&ranges, &after) {
+        true => Ok(cured),
+        false => Err(not_certified_after(table)),
+    }
+}
+
+fn not_certified_after(table: &LedgerTable) -> PgError {
+    let message = format!(
+        "table {} is not in the certified state after repair",
+        table.name
+    );
+    PgError::new(b"XX000", message)
 }
 
 /// Raises an error when a table does not scan to `state`.
@@ -187,13 +214,7 @@ pub fn check_live(
 ) -> Result<(), PgError> {
     match same(table, &table.live_state(client, Sees::Latest), state) {
         true => Ok(()),
-        false => Err(PgError::new(
-            b"XX000",
-            format!(
-                "table {} is not in the certified state after repair",
-                table.name
-            ),
-        )),
+        false => Err(not_certified_after(table)),
     }
 }
 
@@ -234,10 +255,10 @@ pub fn certified_header(
 }
 
 /// Whether these states of all tables hash to the certified state root.
-pub fn are_certified(
+pub fn are_certified<'s>(
     client: &SpiClient<'_>,
     tables: &[LedgerTable],
-    states: &[State],
+    states: impl Iterator<Item = &'s State>,
     header: &StoredBlock,
 ) -> bool {
     let hashes = tables
@@ -309,11 +330,8 @@ fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> 
     ))
 }
 
-fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, rows: &str) -> Vec<Cured> {
-    let stage = format!(
-        "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {}",
-        table.differences_to(rows)
-    );
+fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, differences: &str) -> Vec<Cured> {
+    let stage = format!("CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {differences}");
     spi::connected(|| spi::execute(&stage, &[]));
     for (part, name) in parts(client) {
         let places = format!("SELECT place FROM {STAGE} WHERE part = {}", part.to_u32());

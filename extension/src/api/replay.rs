@@ -142,10 +142,10 @@ fn wanted(
 fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), PgError> {
     let kept = checkpoint::of_table(client, Sees::Latest, table);
     let kept = kept.iter().find(|kept| kept.block == from);
-    let state = table.expected_state(client, Sees::Latest, from);
+    let told = table.scan(client, &table.expected_rows(from));
     let holds = |kept: &checkpoint::Checkpoint| {
         kept.schema_hash == table.schema_hash
-            && kept.table_state[..] == table.state_hash(&state)[..]
+            && kept.table_state[..] == table.state_hash(&told.state)[..]
     };
     if !kept.is_some_and(holds) {
         return Err(beyond_repair(format!(
@@ -153,7 +153,7 @@ fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), P
             table.name
         )));
     }
-    put_right(client, table, from, &state).map(|_| ())
+    put_right(client, table, from, &told).map(|_| ())
 }
 
 /// Forgets what the ledger keeps of later blocks.

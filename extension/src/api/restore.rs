@@ -10,7 +10,7 @@ use chainify_codec::{key_range, state_root, Hash};
 use chainify_ledger::{block_buffer, cells};
 
 use crate::api::deviations::Cured;
-use crate::api::ledger_tables::{self, LedgerTable};
+use crate::api::ledger_tables::{self, KeyRanges, LedgerTable};
 use crate::api::repair::{
     beyond_repair, certified_header, check_definitions, locked, put_right_from, Recovery,
 };
@@ -141,23 +141,20 @@ fn insert(table: &LedgerTable, types: &[String], cells: Vec<Vec<Option<String>>>
 struct Received {
     name: String,
     state: Hash,
-    bits: i32,
-    ranges: Vec<i32>,
+    ranges: KeyRanges,
 }
 
 impl Received {
     fn parse(json: &Value) -> Option<Self> {
         let number = |value: &Value| i32::try_from(value.as_i64()?).ok();
+        let ranges = json.get("ranges")?.as_array()?;
         Some(Received {
             name: json.get("name")?.as_str()?.to_owned(),
             state: hash(json.get("state")?.as_str()?)?,
-            bits: number(json.get("bits")?)?,
-            ranges: json
-                .get("ranges")?
-                .as_array()?
-                .iter()
-                .map(number)
-                .collect::<Option<_>>()?,
+            ranges: KeyRanges {
+                bits: number(json.get("bits")?)?,
+                ranges: ranges.iter().map(number).collect::<Option<_>>()?,
+            },
         })
     }
 }
@@ -223,25 +220,21 @@ fn put_table(
     table: &LedgerTable,
     of: &Received,
 ) -> Result<Vec<Cured>, PgError> {
-    let rows = match of.ranges.is_empty() {
+    let rows = match of.ranges.ranges.is_empty() {
         true => table.live_rows(),
         false => {
             make_stage(client, table, Role::owner_of(table.relation));
-            table.rows_with(
-                &format!("pg_temp.{}", staged_name(table)),
-                of.bits,
-                &of.ranges,
-            )
+            table.rows_with(&format!("pg_temp.{}", staged_name(table)), &of.ranges)
         }
     };
-    let state = table.state_by(client, Sees::Latest, &rows);
-    if table.state_hash(&state) != of.state {
+    let told = table.scan(client, &rows);
+    if table.state_hash(&told.state) != of.state {
         return Err(beyond_repair(format!(
             "The rows received of table {} do not give its certified state.",
             table.name
         )));
     }
-    put_right_from(client, table, &rows, &state)
+    put_right_from(client, table, &rows, &told)
 }
 
 /// `chainify_ledger.key_range(key, bits)`: the range that a canonical key is in.
