@@ -211,3 +211,52 @@ RESET ROLE;
 DO $$ BEGIN PERFORM test.run('SELECT pay(10, 11, 1)', 'SELECT pay(20, 21, 1)', 'SELECT pay(11, 12, 1)', 'SELECT late()', 'SELECT pay(30, 31, 1)'); END $$;
 \set ECHO queries
 SELECT chainify.explain_block(4);
+
+-- Values are the same however they are spelled, whether PostgreSQL reads them or not; what nothing depends on is not read.
+\set ECHO none
+CREATE TABLE spelled (id int PRIMARY KEY, n numeric(6,1) NOT NULL UNIQUE, t text COLLATE "C" NOT NULL UNIQUE, note text);
+CREATE TABLE district (w int, d int, PRIMARY KEY (w, d));
+CREATE TABLE line (w int, d int, number int, item int NOT NULL, PRIMARY KEY (w, d, number));
+CREATE INDEX ON line (item);
+GRANT ALL ON spelled, district, line TO alice;
+CREATE FUNCTION lines(w int, d int, first int, items int[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    number int := 0;
+BEGIN
+    FOR i IN 1..cardinality(items) LOOP
+        number := number + 1;
+        INSERT INTO line VALUES (w, d, first + number, items[i]);
+    END LOOP;
+END
+$$;
+DO $$ BEGIN PERFORM test.deploy('ATTACH TABLE public.spelled, public.line'); END $$;
+DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET note = $2 WHERE id = $1', params => ARRAY['integer', i, 'text', 'x'])
+    FROM unnest(ARRAY['7', ' 7', '+7', '007', '8', '-7', '7x', '99999999999']) i)); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(number) FROM chainify_node.position();
+\set ECHO none
+-- the length of a type: 1.26 is 1.3, and so is 1.30
+DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET note = ''x'' WHERE n = $1', params => ARRAY[i[1], i[2]])
+    FROM (VALUES (ARRAY['numeric', '1.3']), (ARRAY['numeric(6,1)', '1.26']), (ARRAY['numeric', '1.30']), (ARRAY['numeric', '13e-1']), (ARRAY['numeric', '1.26'])) v (i))); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(number) FROM chainify_node.position();
+\set ECHO none
+DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET note = ''x'' WHERE id = ANY ($1)', params => ARRAY['integer[]', i])
+    FROM unnest(ARRAY['{1,2}', '{ 2, 3 }', '{4}', '[0:0]={4}', '{5,NULL}', '{5}', '{}']) i)); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(number) FROM chainify_node.position();
+\set ECHO none
+-- one text with parameters of several types
+DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET note = ''x'' WHERE t = $1', params => i)
+    FROM (VALUES (ARRAY['text', 'a']), (ARRAY['character(3)', 'a']), (ARRAY['text', 'a  ']), (ARRAY['text', 'b'])) v (i))); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(number) FROM chainify_node.position();
+\set ECHO none
+
+-- Lines of two districts name the same items: the key of the district is the one that tells them apart.
+DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT lines($1, $2, $3, $4)', params => ARRAY['integer', '1', 'integer', (1 + i % 2)::text, 'integer', (10 * i)::text, 'integer[]', format('{%s,%s}', i, i + 1)])
+    FROM generate_series(1, 6) i)); END $$;
+\set ECHO queries
+SELECT chainify.explain_block(number) FROM chainify_node.position();
+\set ECHO none
+SELECT test.states_hold();

@@ -86,3 +86,24 @@ RESET chainify.debug_parts;
 SELECT chainify.read_block() = number FROM chainify_node.position();
 SELECT part, block <= (SELECT number FROM chainify_node.position()) AS whole FROM chainify_ledger.part ORDER BY part;
 SELECT * FROM chainify.verify_ledger() WHERE what <> 'certificate missing';
+
+-- left to itself a session runs in parts what comes apart, and alone what does not
+\c
+SET chainify.executor_workers = 2;
+PREPARE run AS SELECT r.outcomes = decode(repeat('ff', 16), 'hex') AS succeeded FROM chainify_node.position() p,
+    chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, $1) r;
+PREPARE workers AS SELECT count(*) AS workers FROM chainify_ledger.part WHERE block = (SELECT number FROM chainify_node.position());
+SELECT test.buffer(ARRAY(SELECT test.tx(format('INSERT INTO booking VALUES (%s, %s, ''apart'')', 33 + g % 8, 100 + g)) FROM generate_series(0, 127) g)) AS buffer \gset
+EXECUTE run (:'buffer');
+EXECUTE workers;
+SELECT test.buffer(ARRAY(SELECT test.tx('UPDATE account SET balance = balance + 1 WHERE id = 33') FROM generate_series(0, 127) g)) AS buffer \gset
+EXECUTE run (:'buffer');
+EXECUTE workers;
+-- the first eighth is all there is to go by: behind it others would come apart
+SELECT test.buffer(ARRAY(SELECT test.tx(format('UPDATE account SET balance = balance + 1 WHERE id = %s', 33 + greatest(g - 24, 0) % 8)) FROM generate_series(0, 127) g)) AS buffer \gset
+EXECUTE run (:'buffer');
+EXECUTE workers;
+SELECT sum(balance) FROM account WHERE id BETWEEN 33 AND 40;
+SELECT test.states_hold();
+DEALLOCATE ALL;
+RESET chainify.executor_workers;

@@ -10,6 +10,7 @@
 
 mod access;
 mod bytes;
+pub mod cost;
 mod dependency;
 pub mod explain;
 mod few;

@@ -78,3 +78,42 @@ pub fn worth_it(plan: &Plan, part_cost: u64) -> bool {
     let others = plan.loads.len().saturating_sub(1) as u64;
     longest.saturating_add(part_cost.saturating_mul(others)) < whole
 }
+
+/// Whether the first transactions of a block leave it worth looking at the others: the longest part of them takes at most four
+/// fifths of all. What is in one component stays so however many transactions follow, so this costs an eighth of looking at
+/// all where there is nothing to be had.
+pub fn is_promising(plan: &Plan) -> bool {
+    let whole: u128 = plan.loads.iter().map(|load| u128::from(*load)).sum();
+    let longest = plan.loads.iter().copied().max().map_or(0, u128::from);
+    5 * longest <= 4 * whole
+}
+
+/// How many of a block's transactions to look at first.
+pub fn first_look(transactions: usize) -> usize {
+    (transactions / 8).clamp(16, 128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{assign, is_promising};
+    use crate::{graph, AccessSet, Place, Target};
+
+    fn promising(relations: &[u32], costs: &[u64], workers: u32) -> bool {
+        let writes = |relation: &u32| {
+            let mut set = AccessSet::new();
+            set.write(Target::Rows(*relation), Place::whole());
+            set
+        };
+        is_promising(&assign(&graph::build(&relations.iter().map(writes).collect::<Vec<_>>()), costs, workers))
+    }
+
+    #[test]
+    fn a_first_look_is_promising_unless_one_component_is_nearly_all() {
+        assert!(promising(&[1, 2, 1, 2], &[1; 4], 2));
+        assert!(!promising(&[1, 1, 1, 1], &[1; 4], 2));
+        assert!(promising(&[1, 1, 1, 1, 2], &[1; 5], 2));
+        assert!(!promising(&[1, 1, 1, 1, 2], &[2, 2, 2, 2, 1], 2));
+        assert!(promising(&[1, 2], &[u64::MAX; 2], 2));
+        assert!(!promising(&[1, 2], &[1; 2], 1));
+    }
+}

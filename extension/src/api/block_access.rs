@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 use chainify_ledger::messages::{Kind, Proposal};
 use chainify_ledger::Transaction;
+use chainify_sched::cost::fill_up;
 use chainify_sched::focus::SAMPLE_MAX;
+use chainify_sched::plan::first_look;
 use chainify_sched::template::Template;
 use chainify_sched::value::Value;
 use chainify_sched::{AccessSet, Focus};
@@ -27,15 +29,44 @@ use crate::pg::subtransaction::subtransaction;
 /// Runs no function of a client and locks no row. Cost: for a statement whose plan is kept that of reading its values, for
 /// the others that of analysing them, which running them then saves.
 pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
-    // Keys are numbered by the indexes there are: what was analysed before and after a change of them does not go together.
+    let everything = || vec![AccessSet::everything(); transactions.len()];
+    consistent(|| {
+        let mut found = Found::default();
+        found.add(transactions);
+        Some(found.sets())
+    })
+    .unwrap_or_else(everything)
+}
+
+/// The same with what each transaction is expected to take, in nanoseconds, as far as that is known; None when the first
+/// transactions are not `promising`. See [`of_block`].
+pub fn of_promising_block(
+    transactions: &[Transaction],
+    promising: impl Fn(&[AccessSet], &[u64]) -> bool,
+) -> Option<(Vec<AccessSet>, Vec<Option<u64>>)> {
+    consistent(|| {
+        let mut found = Found::default();
+        let (first, others) = transactions.split_at(first_look(transactions.len()));
+        found.add(first);
+        if !promising(&found.sets(), &fill_up(&found.costs())) {
+            return None;
+        }
+        found.add(others);
+        Some((found.sets(), found.costs()))
+    })
+}
+
+/// Keys are numbered by the indexes there are: what was analysed before and after a change of them does not go together, and
+/// is analysed once more. None when they changed again.
+fn consistent<T>(analyse: impl Fn() -> Option<T>) -> Option<T> {
     for _ in 0..2 {
         let before = generation();
-        let found = Found::of(transactions);
+        let found = analyse();
         if generation() == before {
-            return found.sets();
+            return found;
         }
     }
-    vec![AccessSet::everything(); transactions.len()]
+    None
 }
 
 /// What a transaction is.
@@ -50,6 +81,7 @@ enum Member {
 /// The transactions of a block, analysed.
 #[derive(Default)]
 struct Found<'b> {
+    deployed: bool,
     members: Vec<Member>,
     /// All values, one execution's after the other's.
     values: Vec<Value>,
@@ -62,19 +94,26 @@ struct Found<'b> {
 }
 
 impl<'b> Found<'b> {
-    fn of(transactions: &'b [Transaction]) -> Self {
-        let mut found = Found::default();
-        let mut deployed = false;
+    /// The next transactions.
+    fn add(&mut self, transactions: &'b [Transaction]) {
         for transaction in transactions {
             // What a DEPLOY changes, those behind it are not analysed with yet.
-            deployed |= transaction.kind() != Kind::Sql;
-            let member = match deployed {
+            self.deployed |= transaction.kind() != Kind::Sql;
+            let member = match self.deployed {
                 true => Member::Everything,
-                false => found.member(&transaction.proposal),
+                false => self.member(&transaction.proposal),
             };
-            found.members.push(member);
+            self.members.push(member);
         }
-        found
+    }
+
+    /// What each transaction is expected to take.
+    fn costs(&self) -> Vec<Option<u64>> {
+        let cost = |member: &Member| match member {
+            Member::Execution(number, _) => self.prepared[*number].cost.expected(),
+            _ => None,
+        };
+        self.members.iter().map(cost).collect()
     }
 
     fn member(&mut self, proposal: &'b Proposal) -> Member {
@@ -127,7 +166,7 @@ impl<'b> Found<'b> {
         Member::Execution(number, start..self.values.len())
     }
 
-    fn sets(self) -> Vec<AccessSet> {
+    fn sets(&self) -> Vec<AccessSet> {
         let everything = everything();
         let templates = self.prepared.iter();
         let templates: Vec<&Template> = templates

@@ -4,11 +4,14 @@
 //! * P2 Whatever goes otherwise than foreseen rolls back every part; then the block runs in the leader alone, which is how
 //!   it is defined. So a schedule can cost time and nothing else.
 use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
 
 use chainify_codec::merged_root;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{PartReport, PartRequest};
-use chainify_sched::{graph, plan, AccessSet, Place, Target};
+use chainify_sched::cost::fill_up;
+use chainify_sched::plan::{self, Plan};
+use chainify_sched::{graph, AccessSet, Place, Target};
 
 use super::block_access;
 use super::execute::Request;
@@ -25,7 +28,8 @@ use crate::pg::subtransaction::subtransaction;
 const TRANSACTIONS_MIN: usize = 32;
 /// What a part costs more than its transactions, in transactions: telling it, merging and committing it.
 const PART_COST: u64 = 20;
-/// After a block that had to run again, so many run alone; twice as many after the next, up to the limit.
+/// After a block that had to run again, or took longer in parts than alone, so many run alone; twice as many after the next, up
+/// to the limit.
 const PAUSE_MAX: u32 = 64;
 
 /// Blocks that run alone because parts did not go well.
@@ -66,10 +70,18 @@ thread_local! {
 
 /// Runs the block in parts, when that pays; None: nothing was done, or it was undone, and the block runs alone.
 pub fn run(request: &Request) -> Option<Ran> {
+    let started = Instant::now();
     let parts = parts_of(request)?;
-    match subtransaction(|| beside(request, &parts)) {
-        Ok(ran) => {
-            PAUSE.with_borrow_mut(|pause| *pause = pause.went_well());
+    match subtransaction(|| beside(request, &parts.members)) {
+        Ok((ran, own)) => {
+            let paid = started.elapsed() < parts.alone(own) || settings::debug_parts().is_some();
+            PAUSE.with_borrow_mut(|pause| {
+                *pause = if paid {
+                    pause.went_well()
+                } else {
+                    pause.failed()
+                }
+            });
             Some(ran)
         }
         Err(error) => {
@@ -94,10 +106,35 @@ fn is_for_this_session(error: &PgError) -> bool {
     error.sqlstate.as_str().starts_with("57")
 }
 
-/// The parts, as positions in the request; None when the block runs in the leader alone.
-fn parts_of(request: &Request) -> Option<Vec<Vec<usize>>> {
+/// How a block is divided.
+struct Parts {
+    /// By part, as positions in the request.
+    members: Vec<Vec<usize>>,
+    /// What the first part is expected to take, and the whole block, in one unit.
+    first: u64,
+    whole: u64,
+}
+
+impl Parts {
+    fn of(plan: &Plan) -> Self {
+        let positions = |part: &Vec<u32>| part.iter().map(|tx| *tx as usize).collect();
+        Parts {
+            members: plan.parts().iter().map(positions).collect(),
+            first: plan.loads()[0].max(1),
+            whole: plan.loads().iter().copied().fold(0, u64::saturating_add),
+        }
+    }
+
+    /// How long the block would have taken alone, as the first part took `own`.
+    fn alone(&self, own: Duration) -> Duration {
+        own.mul_f64(self.whole as f64 / self.first as f64)
+    }
+}
+
+/// The parts; None when the block runs in the leader alone.
+fn parts_of(request: &Request) -> Option<Parts> {
     let again = LAST.replace(request.number) == request.number;
-    let workers = settings::executor_workers();
+    let workers = settings::executor_workers() as u32;
     if workers < 2 || !nothing_written() || is_deploy(request) || request.effect_hashes {
         return None;
     }
@@ -105,22 +142,35 @@ fn parts_of(request: &Request) -> Option<Vec<Vec<usize>>> {
     if debug.is_none() && !may_pay(request, again) {
         return None;
     }
-    let sets = match debug {
-        Some(DebugParts::ByPosition(parts)) => by_position(request, parts),
-        _ => pinned(|| block_access::of_block(&request.transactions)),
+    let transactions = &request.transactions;
+    let equal = |sets: Vec<AccessSet>| (vec![1; sets.len()], sets);
+    let (costs, sets) = match debug {
+        Some(DebugParts::ByPosition(parts)) => equal(by_position(request, parts)),
+        Some(_) => equal(pinned(|| block_access::of_block(transactions))),
+        None => {
+            let promising = |sets: &[AccessSet], costs: &[u64]| {
+                plan::is_promising(&plan::assign(&graph::build(sets), costs, workers))
+            };
+            let found = pinned(|| block_access::of_promising_block(transactions, promising));
+            let (sets, costs) = found?;
+            (fill_up(&costs), sets)
+        }
     };
     let graph = graph::build(&sets);
-    let costs = vec![1; sets.len()];
-    let mut plan = plan::assign(&graph, &costs, workers as u32);
-    if debug.is_none() && !plan::worth_it(&plan, PART_COST) {
+    let mut plan = plan::assign(&graph, &costs, workers);
+    if debug.is_none() && !plan::worth_it(&plan, PART_COST * mean(&costs)) {
         return None;
     }
-    let workers = workers_for(plan.parts().len() - 1);
-    if workers + 1 < plan.parts().len() {
-        plan = plan::assign(&graph, &costs, workers as u32 + 1);
+    let workers = workers_for(plan.parts().len() - 1) as u32;
+    if workers as usize + 1 < plan.parts().len() {
+        plan = plan::assign(&graph, &costs, workers + 1);
     }
-    let positions = |part: &Vec<u32>| part.iter().map(|tx| *tx as usize).collect();
-    (plan.parts().len() > 1).then(|| plan.parts().iter().map(positions).collect())
+    (plan.parts().len() > 1).then(|| Parts::of(&plan))
+}
+
+fn mean(costs: &[u64]) -> u64 {
+    let sum = costs.iter().copied().fold(0, u64::saturating_add);
+    (sum / costs.len().max(1) as u64).max(1)
 }
 
 /// Whether to look for parts at all. A block that is executed again may be one whose effects differed: the second time nothing
@@ -164,20 +214,22 @@ fn by_position(request: &Request, parts: u32) -> Vec<AccessSet> {
     (0..request.transactions.len() as u32).map(apart).collect()
 }
 
-/// Runs the first part here and the others in workers.
-fn beside(request: &Request, parts: &[Vec<usize>]) -> Result<Ran, PgError> {
+/// Runs the first part here and the others in workers; says how long the first one took.
+fn beside(request: &Request, parts: &[Vec<usize>]) -> Result<(Ran, Duration), PgError> {
     team::begin();
     for (part, members) in parts.iter().enumerate().skip(1) {
         team::run(part, request_of(request, part, members))?;
     }
     effects::start();
+    let started = Instant::now();
     let outcomes = part::run(request, &parts[0], Company::Beside);
     let own = part::finish(request, &parts[0], &outcomes).report;
+    let took = started.elapsed();
     let members: Vec<usize> = parts[1..].iter().map(Vec::len).collect();
     let mut reports = vec![own];
     reports.extend(team::collect(request.number, &members)?);
     crate::pg::crash::point("parts_ready");
-    merge(request, parts, reports)
+    Ok((merge(request, parts, reports)?, took))
 }
 
 fn request_of(request: &Request, part: usize, members: &[usize]) -> PartRequest {

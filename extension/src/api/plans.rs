@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{hash_map::Entry, HashMap};
 use std::rc::Rc;
+use std::time::Instant;
 
 use chainify_ledger::messages::Proposal;
 use chainify_sched::value::Value;
@@ -67,7 +68,12 @@ pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome 
     let bound = prepared
         .bind(statement.given(&literals))
         .inspect_err(|_| as_written.set(!slots.is_empty()))?;
-    bound.run()
+    let started = prepared.cost.is_due().then(Instant::now);
+    let outcome = bound.run();
+    if let (Some(started), Ok(_)) = (started, &outcome) {
+        prepared.cost.add(started.elapsed().as_nanos() as u64);
+    }
+    outcome
 }
 
 /// A transaction with what its access set follows from (spec/scheduling.md).

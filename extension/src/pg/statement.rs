@@ -3,6 +3,7 @@ use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use chainify_sched::cost::Cost;
 use chainify_sched::template::Template;
 use chainify_sched::text::Plain;
 use chainify_sched::value::Value;
@@ -44,6 +45,8 @@ pub struct Prepared {
     plans: Vec<Plan>,
     parameters: Vec<ParameterType>,
     analysed: OnceCell<Analysed>,
+    /// What running them takes.
+    pub cost: Cost,
 }
 
 /// What statements may read and write.
@@ -108,6 +111,7 @@ impl Prepared {
             plans,
             parameters,
             analysed: OnceCell::new(),
+            cost: Cost::default(),
         })
     }
 
