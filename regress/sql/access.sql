@@ -247,8 +247,8 @@ DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET
 SELECT chainify.explain_block(number) FROM chainify_node.position();
 \set ECHO none
 -- one text with parameters of several types
-DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET note = ''x'' WHERE t = $1', params => i)
-    FROM (VALUES (ARRAY['text', 'a']), (ARRAY['character(3)', 'a']), (ARRAY['text', 'a  ']), (ARRAY['text', 'b'])) v (i))); END $$;
+DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('UPDATE spelled SET note = t WHERE t = $1', params => i)
+    FROM (VALUES (ARRAY['text', 'a']), (ARRAY['character(3)', 'a  ']), (ARRAY['text', 'a  ']), (ARRAY['text', 'b'])) v (i))); END $$;
 \set ECHO queries
 SELECT chainify.explain_block(number) FROM chainify_node.position();
 \set ECHO none

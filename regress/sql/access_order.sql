@@ -4,7 +4,7 @@
 \set setup :abs_srcdir /sql/setup.sql
 \i :setup
 \set seed 0
-\set pairs 150
+\set pairs 600
 \getenv seed ACCESS_SEED
 \getenv pairs ACCESS_PAIRS
 SELECT set_config('test.seed', :'seed', false), set_config('test.pairs', :'pairs', false) \gset

@@ -75,6 +75,10 @@ SELECT * FROM test.run('SELECT sort_unless_refused()');
 SELECT * FROM test.run('SELECT sort_or_fail_otherwise()');
 \set VERBOSITY default
 SELECT * FROM test.run('SELECT 1', 'SELECT sort_unless_refused()');
+-- the same for one that shares a subtransaction with others
+SET chainify.group_after = 0;
+SELECT * FROM test.run('SELECT 1', 'SELECT 2', 'SELECT sort_unless_refused()');
+RESET chainify.group_after;
 RESET work_mem;
 RESET temp_file_limit;
 -- a statement that says it was the machine is an ordinary failure, the same everywhere

@@ -24,6 +24,12 @@ SELECT tx, ok, rows, sqlstate, message FROM test.block(
     test.tx('SELECT add_as_owner(12)'), test.tx('SELECT add_by_sql(13)'), test.tx('SELECT add_any(14, 1, 2, 3)'), test.tx('SELECT add_any(15, ''a''::text)'), test.tx('SELECT rows_of(5)'), test.tx('SELECT pair(1)'),
     test.tx('SELECT add_item(16, 1) WHERE false'), test.tx('SELECT add_item(17, 1) LIMIT 0'), test.tx('SELECT add_item($1::text::int, 1)', params => ARRAY['integer', '18']));
 SELECT * FROM item ORDER BY id;
+-- what a function learns from its call: its arguments' types, their collation
+CREATE FUNCTION shout(i int, said text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN INSERT INTO item VALUES (i, length(said), upper(said)); RETURN said; END $$;
+SELECT tx, ok, rows, sqlstate, message FROM test.block(
+    test.tx('SELECT add_any($1, VARIADIC $2)', params => ARRAY['integer', '19', 'integer[]', '{4,5}']), test.tx('SELECT add_any($1, VARIADIC $2)', params => ARRAY['integer', '20', 'text[]', '{d}']),
+    test.tx('SELECT shout($1, $2)', params => ARRAY['integer', '21', 'text', 'loud']));
+SELECT * FROM item WHERE id BETWEEN 19 AND 21 ORDER BY id;
 -- what may not be called, is not there, fails, or is refused inside
 SELECT tx, ok, rows, sqlstate, message FROM test.block(
     test.tx('SELECT hidden(100)'), test.tx('SELECT nosuch(100)'), test.tx('SELECT add_item(101, -1)'), test.tx('SELECT add_item(1, 1)'), test.tx('SELECT add_item(''x'', 1)'),

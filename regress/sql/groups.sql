@@ -67,6 +67,8 @@ SELECT s, f.* FROM unnest(ARRAY['UPDATE item SET n = -1 WHERE id = 7', 'INSERT I
 SELECT * FROM test.same(test.mixed(40, 'UPDATE item SET n = n + 1 WHERE id = {i}', 99, '') || test.tx('SELECT 1', 'stranger', nonce => 900) || test.tx('UPDATE item SET n = 1', 'admin', nonce => 901)
     || test.tx('SELECT id FROM item ORDER BY id', 'admin', nonce => 902) || test.mixed(40, 'DELETE FROM item WHERE id = {i}', 99, ''));
 SELECT * FROM test.same(test.mixed(60, 'UPDATE item SET n = n + 1 WHERE id = {i}', 9, 'SELECT 1 / 0'), ARRAY[0, 8, 30, 31, 32, 59]);
+-- also where no failure breaks the group up
+SELECT * FROM test.same(test.mixed(60, 'UPDATE item SET n = n + 1 WHERE id = {i}', 99, ''), ARRAY[0, 8, 30, 31, 32, 59]);
 SELECT * FROM test.same(test.mixed(20, 'UPDATE item SET n = n + 1 WHERE id = {i}', 99, '') || test.tx('DETACH TABLE public.part', 'admin', 3, nonce => 900)
     || test.mixed(20, 'INSERT INTO part VALUES ({i}, {i})', 99, '') || test.tx('ATTACH TABLE public.part', 'admin', 3, nonce => 901) || test.mixed(20, 'UPDATE item SET n = n + 2 WHERE id = {i}', 99, ''));
 -- nothing left of a group that failed
