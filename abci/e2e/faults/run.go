@@ -18,6 +18,7 @@ import (
 const (
 	database       = "bank"
 	readyLimit     = 90 * time.Second
+	askLimit       = 5 * time.Second
 	progressBlocks = 5 // that everybody has to make after the last fault
 )
 
@@ -149,9 +150,9 @@ func (r *run) disturb(ctx context.Context) error {
 	for _, o := range r.net.Organisations {
 		for range r.manifest.Clients {
 			number++
-			clients.Go(func() {
-				r.load.client(loadCtx, o, number, r.manifest.Customers, rand.New(rand.NewPCG(r.manifest.Seed, uint64(number))))
-			})
+			client := number // each has its own
+			rng := rand.New(rand.NewPCG(r.manifest.Seed, uint64(number)))
+			clients.Go(func() { r.load.client(loadCtx, o, client, r.manifest.Customers, rng) })
 		}
 	}
 	r.started = time.Now()
@@ -204,17 +205,25 @@ func (r *run) condition(ctx context.Context, o *harness.Organisation) string {
 func (r *run) highest(ctx context.Context) uint64 {
 	var highest uint64
 	for _, o := range r.net.Organisations {
-		if tip, err := o.Tip(ctx); err == nil {
+		tip, err := within(ctx, o.Tip)
+		if err == nil {
 			highest = max(highest, tip.Number)
 		}
 	}
 	return highest
 }
 
+// within bounds a question to a server that may be paused.
+func within[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	return ask(ctx)
+}
+
 // reach waits until an organisation has a block.
 func (r *run) reach(ctx context.Context, o *harness.Organisation, block uint64, limit time.Duration) error {
 	return harness.Poll(ctx, max(limit, time.Second), fmt.Sprintf("block %d at %s", block, o.Name), func(ctx context.Context) (bool, string, error) {
-		tip, err := o.Tip(ctx)
+		tip, err := within(ctx, o.Tip)
 		if err != nil {
 			return false, err.Error(), nil
 		}
@@ -246,8 +255,12 @@ func (r *run) fault(ctx context.Context, f Fault) {
 	}
 	done := FaultReport{Fault: f.String(), Kind: f.Kind, At: seconds(time.Since(r.started))}
 	r.Log("%6.1f  %s, for %s", done.At, f, time.Duration(f.For))
-	before := r.highest(ctx)
-	err := r.change(ctx, f, kinds[f.Kind].begin)
+	err := r.running(f) // what ended before ended by itself: the fault must not hide it
+	var before uint64
+	if f.OthersGoOn {
+		before = r.highest(ctx)
+	}
+	err = errors.Join(err, r.change(ctx, f, kinds[f.Kind].begin))
 	until(ctx, time.Now().Add(time.Duration(f.For)))
 	if f.OthersGoOn {
 		r.othersGoOn(ctx, f, before)
@@ -255,7 +268,10 @@ func (r *run) fault(ctx context.Context, f Fault) {
 	if ctx.Err() != nil {
 		return
 	}
-	err = errors.Join(err, r.alive(f), r.restore(ctx, f))
+	if !kinds[f.Kind].ends {
+		err = errors.Join(err, r.running(f))
+	}
+	err = errors.Join(err, r.restore(ctx, f))
 	ended := time.Now()
 	done.Lasted = seconds(ended.Sub(r.started)) - done.At
 	if err != nil && ctx.Err() == nil {
@@ -300,11 +316,8 @@ func (r *run) forEach(ctx context.Context, f Fault, do step) error {
 	return errors.Join(errs...)
 }
 
-// alive says whether a process ended by a fault that no process should end by.
-func (r *run) alive(f Fault) error {
-	if kinds[f.Kind].ends {
-		return nil
-	}
+// running says which processes do not run of those whom a fault hits.
+func (r *run) running(f Fault) error {
 	var errs []error
 	for _, name := range f.Members {
 		m := r.members[name]
