@@ -23,7 +23,7 @@ CREATE FUNCTION chainify.verify_ledger(from_block bigint DEFAULT 1, to_block big
     AS 'MODULE_PATHNAME', 'chainify_verify_ledger' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 REVOKE ALL ON FUNCTION chainify.verify_ledger FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.verify_ledger TO chainify_reader;
 
@@ -32,7 +32,7 @@ CREATE FUNCTION chainify.verify_table(ledger_table regclass)
     AS 'MODULE_PATHNAME', 'chainify_verify_table' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 REVOKE ALL ON FUNCTION chainify.verify_table FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.verify_table TO chainify_reader;
 
@@ -47,7 +47,7 @@ CREATE FUNCTION chainify_node.repair(number bigint, certified_hash bytea, deviat
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica
     SET statement_timeout = 0 SET lock_timeout = 0
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 
 CREATE FUNCTION chainify_node.record_deviation(deviating_block bigint, expected_hash bytea, found_hash bytea, cured_by text, took interval)
     RETURNS void

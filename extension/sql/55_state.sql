@@ -8,20 +8,20 @@ CREATE FUNCTION chainify_node.state_tables(number bigint, hash bytea) RETURNS TA
     AS 'MODULE_PATHNAME', 'chainify_state_tables' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 
 CREATE FUNCTION chainify_node.state_ranges(number bigint, tbl text, of_bits integer, of_ranges integer[], bits integer)
     RETURNS TABLE (range integer, rows bigint, digest bytea)
     AS 'MODULE_PATHNAME', 'chainify_state_ranges' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 
 CREATE FUNCTION chainify_node.state_rows(number bigint, tbl text, bits integer, ranges integer[]) RETURNS TABLE (range integer, cells bytea)
     AS 'MODULE_PATHNAME', 'chainify_state_rows' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 
 CREATE FUNCTION chainify_node.stage_rows(tbl text, rows bytea) RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_stage_rows' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -34,7 +34,7 @@ CREATE FUNCTION chainify_node.restore(number bigint, certified_hash bytea, devia
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica
     SET statement_timeout = 0 SET lock_timeout = 0
-    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off;
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 
 REVOKE ALL ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore TO chainify_node;
