@@ -74,12 +74,25 @@ SELECT block, findings FROM chainify_node.scrub('account');
 SELECT block, findings FROM chainify_node.scrub('account');
 SELECT deviates FROM chainify_node.position();
 SELECT stale FROM chainify.status;
+-- who does not want to read such rows gets an error instead; the ledger's own functions and superusers go on
+SET ROLE alice;
+SELECT count(*) FROM account;
+SET chainify.refuse_stale_reads = on;
+SELECT count(*) FROM account;
+SELECT count(*) FROM pg_class WHERE oid = 'account'::regclass;
+SELECT FROM event JOIN (SELECT 1) one ON EXISTS (SELECT FROM account);
+RESET ROLE;
+SELECT count(*) FROM account;
 SELECT block, since_block, found_by, tbl, key, test.short(expected) AS expected, test.short(found) AS found, rows_total, cured_by FROM chainify.deviations ORDER BY id, tbl, key;
 SELECT * FROM test.repair() r (tbl text, key jsonb);
 SELECT block, since_block, found_by, tbl, key, test.short(expected) AS expected, test.short(found) AS found, rows_total, cured_by, took IS NOT NULL AS took
 FROM chainify.deviations ORDER BY id, tbl, key;
 SELECT deviates FROM chainify_node.position();
 SELECT stale FROM chainify.status;
+SET ROLE alice;
+SELECT count(*) FROM account;
+RESET ROLE;
+RESET chainify.refuse_stale_reads;
 SELECT findings FROM chainify_node.scrub('account');
 SELECT scrubbed_block FROM chainify.tables WHERE name = 'public.account';
 

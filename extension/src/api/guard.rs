@@ -2,7 +2,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
-use super::{deploy, determinism, effects, guard_definitions, sequences, tables};
+use super::{deploy, determinism, effects, guard_definitions, sequences, stale, tables};
 use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::relation::{ColumnDef, Lock, Relation};
@@ -50,7 +50,7 @@ fn on_the_ledger(table: &str) -> PgError {
 fn wanted() -> bool {
     match session::mode() {
         Mode::Internal => false,
-        Mode::Outside => settings::guard(),
+        Mode::Outside => settings::guard() || settings::refuse_stale_reads(),
         Mode::Client { .. } | Mode::Deploy => true,
     }
 }
@@ -68,6 +68,7 @@ fn relation(relation: Oid, access: Access) {
         Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
             refuse_write(relation)
         }
+        Mode::Outside if access == Access::Read => stale::refuse_read(relation),
         _ => (),
     }
 }

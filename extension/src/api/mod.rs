@@ -42,6 +42,7 @@ pub mod scrub;
 pub mod seal;
 pub mod sequences;
 pub mod session;
+pub mod stale;
 pub mod state;
 pub mod tables;
 pub mod team;

@@ -15,6 +15,11 @@ impl Role {
         Role(unsafe { pg_sys::GetUserId() })
     }
 
+    /// The superuser that the cluster was made with: for what the ledger reads on behalf of roles that may not.
+    pub fn bootstrap() -> Self {
+        Role(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID))
+    }
+
     /// The role with an oid from a catalog.
     pub(super) fn of(oid: pg_sys::Oid) -> Role {
         Role(oid)

@@ -6,6 +6,7 @@ use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
+static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
@@ -34,6 +35,14 @@ pub fn define() {
         c"What is written while this is off is not recorded: verification reports it as a deviation.",
         &GUARD,
         GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.refuse_stale_reads",
+        c"Refuses statements that read ledger tables while this database deviates.",
+        c"Each asks the node how it stands. Superusers are never refused.",
+        &REFUSE_STALE_READS,
+        GucContext::Userset,
         GucFlags::default(),
     );
     GucRegistry::define_bool_guc(
@@ -161,6 +170,11 @@ pub fn node_socket() -> String {
 /// Whether writes and DDL outside a block are refused.
 pub fn guard() -> bool {
     GUARD.get()
+}
+
+/// Whether this session does not want to read what may not be as agreed.
+pub fn refuse_stale_reads() -> bool {
+    REFUSE_STALE_READS.get()
 }
 
 /// Whether statements that differ in literals alone share a plan.
