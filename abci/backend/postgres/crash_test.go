@@ -203,6 +203,9 @@ func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 			if all := at.Number == 2; all != point.all {
 				t.Fatalf("position %d", at.Number)
 			}
+			if point.half {
+				finishedAsExecuted(t, b, want[:2])
+			}
 			for n := at.Number + 1; n <= 3; n++ {
 				x, err := b.Execute(t.Context(), crashBlock(n), want[n-2].Hash)
 				if err != nil {
@@ -219,6 +222,28 @@ func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 				t.Errorf("contents are\n%s\nwant\n%s", got, wantContents)
 			}
 		})
+	}
+}
+
+// finishedAsExecuted tries to have the half committed block 2 finished as another one, and leaves it half committed (P6).
+func finishedAsExecuted(t *testing.T, b *Backend, want []backend.Execution) {
+	t.Helper()
+	var refused *pgconn.PgError
+	_, err := b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL, "SELECT 1"), want[0].Hash)
+	if !errors.As(err, &refused) || refused.Code != "XX001" {
+		t.Errorf("with other transactions: %v, want XX001", err)
+	}
+	other := crashBlock(2)
+	other.Height, other.TimeMicro, other.Quarantined = other.Height+5, other.TimeMicro+1_000_000, []uint32{2, 3}
+	x, err := b.Execute(t.Context(), other, want[0].Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Hash != want[1].Hash {
+		t.Errorf("ordered and quarantined otherwise the block is %x, want it as executed, %x", x.Hash, want[1].Hash)
+	}
+	if err := b.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
