@@ -3,14 +3,6 @@
 \set setup :abs_srcdir /sql/setup.sql
 \i :setup
 GRANT CREATE ON DATABASE regress TO admin;
--- All is well: running states are those of a scan, blocks and tables verify, the definitions are those of the ledger.
-CREATE FUNCTION test.all_well() RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(f, E'\n'), 'all well') FROM (
-        SELECT 'running states' WHERE NOT test.states_hold()
-        UNION ALL SELECT v.block || ' ' || v.what || ' ' || v.detail FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%'
-        UNION ALL SELECT v.tbl || ' ' || v.what || coalesce(' ' || v.key::text, '') || coalesce(' ' || v.expected::text, '') || coalesce(' ' || v.found::text, '')
-        FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) x (f)
-$$;
 CREATE TABLE local (a int PRIMARY KEY);
 GRANT ALL ON local TO admin;
 CREATE FUNCTION local_function() RETURNS int LANGUAGE sql AS 'SELECT 1';
@@ -123,16 +115,6 @@ RESET ROLE;
 SELECT test.all_well();
 
 -- Who goes round the guard is found.
-CREATE FUNCTION test.found(change text, undo text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-BEGIN
-    SET LOCAL chainify.guard = off;
-    EXECUTE change;
-    RETURN QUERY SELECT v.what || ' ' || split_part(v.detail, ':', 1) FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%';
-    RETURN QUERY SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL;
-    EXECUTE undo;
-    RETURN QUERY SELECT test.all_well();
-END
-$$;
 SELECT test.found('ALTER FUNCTION local_function() VOLATILE SECURITY DEFINER', 'ALTER FUNCTION local_function() SECURITY INVOKER');
 SELECT test.found('ALTER FUNCTION local_function() OWNER TO postgres', 'ALTER FUNCTION local_function() OWNER TO admin');
 SELECT test.found('GRANT TRUNCATE ON article TO alice', 'REVOKE TRUNCATE ON article FROM alice');
@@ -158,9 +140,6 @@ SELECT test.all_well();
 ROLLBACK;
 
 -- Executed again after ROLLBACK, a block with definitions and rows gives the same hash.
-CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
-    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
-$$;
 SELECT ARRAY[test.tx('UPDATE article SET price = 7', nonce => 1), test.tx($$CREATE TYPE pair AS (a int, b text); CREATE TABLE pairs (id int PRIMARY KEY, p pair);
     ALTER TABLE article ADD COLUMN since timestamptz DEFAULT now(); GRANT ALL ON pairs TO alice; DROP VIEW shop.cheap$$, 'admin', 3, nonce => 2),
     test.tx($$INSERT INTO pairs VALUES (1, (1, 'x'))$$, nonce => 3), test.tx('DROP TABLE article', 'admin', 3, nonce => 4)] AS txs \gset

@@ -4,12 +4,6 @@
 \i :setup
 \set SHOW_CONTEXT never
 GRANT CREATE ON DATABASE regress TO admin;
-CREATE FUNCTION test.all_well() RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(f, E'\n'), 'all well') FROM (
-        SELECT 'running states' WHERE NOT test.states_hold()
-        UNION ALL SELECT v.block || ' ' || v.what || ' ' || v.detail FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%'
-        UNION ALL SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) x (f)
-$$;
 SELECT * FROM test.block(test.tx($$
     CREATE SCHEMA store;
     GRANT USAGE ON SCHEMA store TO alice;

@@ -4,12 +4,6 @@
 \i :setup
 \set SHOW_CONTEXT never
 GRANT CREATE ON SCHEMA public TO admin;
-CREATE FUNCTION test.all_well() RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(f, E'\n'), 'all well') FROM (
-        SELECT 'running states' WHERE NOT test.states_hold()
-        UNION ALL SELECT v.block || ' ' || v.what || ' ' || v.detail FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%'
-        UNION ALL SELECT v.tbl || ' ' || v.what || coalesce(' ' || v.expected::text, '') || coalesce(' ' || v.found::text, '') FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) x (f)
-$$;
 SELECT * FROM test.block(test.tx($$
     CREATE TABLE sale (region text, id int, amount int, note text, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
     CREATE TABLE sale_eu PARTITION OF sale FOR VALUES IN ('eu');
@@ -51,16 +45,6 @@ SELECT * FROM test.block(test.tx($$CREATE TABLE sale_asia PARTITION OF sale FOR 
     test.tx('ALTER TABLE sale_rest RENAME TO sale_others; ALTER TABLE sale RENAME TO sales', 'admin', 3), test.tx($$UPDATE sales SET amount = 9 WHERE region = 'eu'$$));
 SELECT test.all_well();
 -- Who goes round the guard is found, in what a partition has of its own as well.
-CREATE FUNCTION test.found(change text, undo text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-BEGIN
-    SET LOCAL chainify.guard = off;
-    EXECUTE change;
-    RETURN QUERY SELECT v.what || ' ' || split_part(v.detail, ':', 1) FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%';
-    RETURN QUERY SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL;
-    EXECUTE undo;
-    RETURN QUERY SELECT test.all_well();
-END
-$$;
 SELECT test.found('ALTER TABLE sale_eu ALTER amount SET DEFAULT 3', 'ALTER TABLE sale_eu ALTER amount DROP DEFAULT');
 SELECT test.found('ALTER TABLE sale_eu ALTER note SET NOT NULL', 'ALTER TABLE sale_eu ALTER note DROP NOT NULL');
 SELECT test.found('CREATE UNIQUE INDEX extra_unique ON sale_asia (amount)', 'DROP INDEX extra_unique');
@@ -87,9 +71,6 @@ SELECT test.all_well();
 -- Executed again after ROLLBACK, a block gives the same hash.
 SELECT ARRAY[test.tx('CREATE TABLE h (a int PRIMARY KEY) PARTITION BY HASH (a); CREATE TABLE h0 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 0); CREATE TABLE h1 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 1); GRANT ALL ON h TO alice', 'admin', 3, nonce => 1),
     test.tx('INSERT INTO h SELECT generate_series(1, 20)', nonce => 2), test.tx('DROP TABLE h1', 'admin', 3, nonce => 3), test.tx('DELETE FROM h WHERE a < 10', nonce => 4), test.tx('DROP TABLE sales', 'admin', 3, nonce => 5)] AS txs \gset
-CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
-    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
-$$;
 BEGIN;
 SELECT test.hash_of(VARIADIC :'txs') AS first \gset
 SELECT test.all_well();

@@ -4,12 +4,6 @@
 \i :setup
 \set SHOW_CONTEXT never
 GRANT CREATE ON SCHEMA public TO admin;
-CREATE FUNCTION test.all_well() RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(f, E'\n'), 'all well') FROM (
-        SELECT 'running states' WHERE NOT test.states_hold()
-        UNION ALL SELECT v.block || ' ' || v.what || ' ' || v.detail FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%'
-        UNION ALL SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) x (f)
-$$;
 -- A sequence of its own: drawn from in the block that makes it, seen in definitions.
 SELECT * FROM test.block(test.tx($$
     CREATE SEQUENCE ticket START 10 INCREMENT 5 CACHE 7;
@@ -91,9 +85,6 @@ SELECT test.all_well();
 -- A block executed again after ROLLBACK draws, alters and drops the same.
 SELECT ARRAY[test.tx($$SELECT nextval('depot.moving_id_seq')$$, 'admin', nonce => 1), test.tx('ALTER SEQUENCE depot.moving_id_seq INCREMENT 7', 'admin', 3, nonce => 2), test.tx('INSERT INTO depot.moving DEFAULT VALUES', nonce => 3),
     test.tx('ALTER TABLE depot.moving RENAME TO moved; ALTER SEQUENCE depot.moving_id_seq RENAME TO moved_seq', 'admin', 3, nonce => 4), test.tx('INSERT INTO depot.moved DEFAULT VALUES', nonce => 5), test.tx('DROP TABLE depot.moved', 'admin', 3, nonce => 6)] AS txs \gset
-CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
-    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
-$$;
 BEGIN;
 SELECT test.hash_of(VARIADIC :'txs') AS first \gset
 ROLLBACK;

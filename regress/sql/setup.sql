@@ -82,5 +82,28 @@ CREATE FUNCTION test.states_hold() RETURNS boolean LANGUAGE sql AS $$
          LATERAL chainify_ledger.scan_state(chainify_ledger.leaves(t.relation), t.name, c.n, c.o) f
     WHERE t.detached_at IS NULL
 $$;
+-- All is well: running states are those of a scan, blocks and tables verify, the definitions are those of the ledger.
+CREATE FUNCTION test.all_well() RETURNS text LANGUAGE sql AS $$
+    SELECT coalesce(string_agg(f, E'\n'), 'all well') FROM (
+        SELECT 'running states' WHERE NOT test.states_hold()
+        UNION ALL SELECT v.block || ' ' || v.what || ' ' || v.detail FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%'
+        UNION ALL SELECT v.tbl || ' ' || v.what || coalesce(' ' || v.key::text, '') || coalesce(' ' || v.expected::text, '') || coalesce(' ' || v.found::text, '')
+        FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) x (f)
+$$;
+-- What verification says of a change behind the guard, and after it was undone.
+CREATE FUNCTION test.found(change text, undo text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    SET LOCAL chainify.guard = off;
+    EXECUTE change;
+    RETURN QUERY SELECT v.what || ' ' || split_part(v.detail, ':', 1) FROM chainify.verify_ledger() v WHERE v.what NOT LIKE 'certificate%';
+    RETURN QUERY SELECT v.tbl || ' ' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL;
+    EXECUTE undo;
+    RETURN QUERY SELECT test.all_well();
+END
+$$;
+-- The hash that a block of these transactions has.
+CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
+    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
+$$;
 RESET client_min_messages;
 \set ECHO all
