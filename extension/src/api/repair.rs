@@ -16,7 +16,9 @@ use serde_json::{json, Value};
 use crate::api::deviations::{self, Cured};
 use crate::api::ledger_tables::{self, LedgerTable, Scan, State};
 use crate::api::verify_table::last_block;
-use crate::api::{checkpoint, definitions, half, rebase, replay, rows, session, triggers, verify};
+use crate::api::{
+    checkpoint, definitions, half, rebase, replay, rows, scrub, session, triggers, verify,
+};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -134,6 +136,12 @@ fn repair_tables(
             "The rows of checkpoint and history give another state root than block {number} has."
         ))
         .hint("chainify.verify_ledger() names the blocks whose history was changed."));
+    }
+    if scrub::history_is_false(client) {
+        // Later changes of the same rows hide it: rows come out right, and the base could never be brought past it.
+        return Err(beyond_repair(
+            "The history of a block after the base of the checkpoints was changed.".into(),
+        ));
     }
     check_definitions(client)?;
     let mut cured = Vec::new();

@@ -13,7 +13,7 @@ use crate::api::deviations::Cured;
 use crate::api::execute::{self, Request};
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::repair::{beyond_repair, certified_header, check_live, locked, put_right};
-use crate::api::{checkpoint, verify};
+use crate::api::{checkpoint, scrub, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::cell;
@@ -64,7 +64,8 @@ pub fn replay(
     Err(beyond_repair(reasons.join(" ")))
 }
 
-/// Checkpoints of all tables, newest first, after which the list of tables did not change.
+/// Checkpoints of all tables, newest first, after which the list of tables did not change. Where folding found a false history, which
+/// is after the base, only one that has no history before it.
 fn candidates(client: &SpiClient<'_>, number: i64) -> Vec<i64> {
     let sql = "
         SELECT c.block FROM chainify_ledger.checkpoint c JOIN chainify_ledger.ledger_table t ON t.id = c.table_id
@@ -72,9 +73,11 @@ fn candidates(client: &SpiClient<'_>, number: i64) -> Vec<i64> {
             AND c.block >= (SELECT max(greatest(attached_at, detached_at)) FROM chainify_ledger.ledger_table)
         GROUP BY c.block
         HAVING count(*) = (SELECT count(*) FROM chainify_ledger.ledger_table WHERE detached_at IS NULL)
+            AND (NOT $2 OR bool_and(c.block IN (t.base_block, t.attached_at)))
         ORDER BY c.block DESC";
+    let arguments = [number.into(), scrub::history_is_false(client).into()];
     let mut blocks = Vec::new();
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &[number.into()]);
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &arguments);
     while let Some(row) = rows.next_row() {
         blocks.extend(row.bigint(1));
     }

@@ -288,6 +288,14 @@ fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     });
 }
 
+/// Whether folding found history that does not fit its blocks, and no repair has been made since.
+pub fn history_is_false(client: &SpiClient<'_>) -> bool {
+    let sql = "SELECT FROM chainify_ledger.deviation d JOIN chainify_ledger.deviation_row r ON r.deviation = d.id
+        WHERE d.cured_by IS NULL AND r.tbl = 'chainify_history'";
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
+    rows.next_row().is_some()
+}
+
 /// Records that history does not fit its blocks, as folding found.
 pub fn record_history(what: &str) {
     Spi::connect(|client| {
