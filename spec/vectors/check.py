@@ -246,7 +246,7 @@ def pb_int(field, n):
 
 
 def pb_proposal(p):
-    client = pb_text(1, p["client"]["organisation"]) + pb_text(2, p["client"]["role"])
+    client = pb_text(1, p["client"]["organisation"]) + pb_text(2, p["client"]["role"]) + (pb_bytes(3, bytes.fromhex(p["client"]["key"])) if "key" in p["client"] else b"")
     parameters = [pb_text(1, q["type"]) + pb_int(2, q["null"]) + pb_text(3, q["text"]) for q in p["parameters"]]
     return (pb_text(1, p["chain_id"]) + pb_bytes(2, client) + pb_int(3, int(p["nonce"]))
             + pb_int(4, int(p["valid_until_height"])) + pb_int(5, p["kind"]) + pb_text(6, p["sql"])

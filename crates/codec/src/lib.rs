@@ -25,7 +25,7 @@ pub use effects::{
 pub use error::{DecodeError, ValueError};
 pub use json::JSON_DEPTH_MAX;
 pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};
-pub use ranges::{key_range, RangeDigest, RANGE_BITS_MAX};
+pub use ranges::{key_hash, key_hash_range, key_range, RangeDigest, SecretHasher, RANGE_BITS_MAX};
 pub use row::{row_hash, RowHasher, RowWriter};
 pub use tag::Tag;
 pub use uuid::transaction_uuid;

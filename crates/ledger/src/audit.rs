@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn body(nonce: u64) -> Vec<u8> {
-        let client = Client { organisation: "alpha".into(), role: "app".into() };
+        let client = Client { organisation: "alpha".into(), role: "app".into(), key: vec![] };
         let proposal = Proposal {
             chain_id: CHAIN.into(),
             client: Some(client),

@@ -27,10 +27,19 @@ pub fn encode<T: AsRef<str>>(cells: &[Option<T>]) -> Vec<u8> {
 
 /// The texts of a row of `columns` columns, borrowed; one spelling is accepted.
 pub fn decode(bytes: &[u8], columns: usize) -> Result<Vec<Option<&str>>, WireError> {
+    let cells = decode_any(bytes)?;
+    match cells.len() == columns {
+        true => Ok(cells),
+        false => Err(WireError::new("columns", format!("{}, want {columns}", cells.len()))),
+    }
+}
+
+/// The same of a row of any number of columns.
+pub fn decode_any(bytes: &[u8]) -> Result<Vec<Option<&str>>, WireError> {
     let mut reader = Reader::new(bytes);
     let count = usize::from(u16::from_be_bytes(reader.fixed("columns")?));
-    if count != columns || count > COLUMNS_MAX {
-        return Err(WireError::new("columns", format!("{count}, want {columns}")));
+    if count > COLUMNS_MAX {
+        return Err(WireError::new("columns", format!("{count}, want at most {COLUMNS_MAX}")));
     }
     let cells = (0..count).map(|_| cell(&mut reader)).collect::<Result<_, _>>()?;
     reader.end("cells")?;

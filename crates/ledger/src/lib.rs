@@ -4,10 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod audit;
 pub mod block_buffer;
 pub mod cells;
 pub mod certificate;
+pub mod change;
 mod error;
 mod header;
 pub mod messages;
@@ -16,6 +18,7 @@ pub mod node_messages;
 mod outcomes;
 pub mod parts;
 mod read;
+pub mod receipt;
 pub mod sequence;
 mod transaction;
 pub mod vote;

@@ -17,7 +17,7 @@ pub enum Kind {
     Governance = 4,
 }
 
-/// Who asks: a role vouched for by its organisation's gateway.
+/// Who asks: a role vouched for by its organisation's gateway, or one that signs with a key registered for it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Client {
     /// The organisation's name.
@@ -26,6 +26,9 @@ pub struct Client {
     /// The database role.
     #[prost(string, tag = "2")]
     pub role: String,
+    /// Ed25519, of the client that signs the proposal itself; empty: the gateway vouches.
+    #[prost(bytes = "vec", tag = "3")]
+    pub key: Vec<u8>,
 }
 
 /// One value for $1, $2, ... in PostgreSQL's text form.

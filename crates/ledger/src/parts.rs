@@ -42,6 +42,54 @@ pub struct PartRequest {
     /// As for `execute_block`.
     #[prost(bool, tag = "11")]
     pub quarantine_all: bool,
+    /// What its transactions may access, where that is declared; by transaction.
+    #[prost(message, repeated, tag = "12")]
+    pub declared: Vec<DeclaredAccess>,
+}
+
+/// What a transaction may access of a relation, as its function declares.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct DeclaredAccess {
+    /// Its position in the block.
+    #[prost(uint32, tag = "1")]
+    pub transaction: u32,
+    /// The relation.
+    #[prost(uint32, tag = "2")]
+    pub relation: u32,
+    /// The key in which its rows are told apart in this block.
+    #[prost(uint32, optional, tag = "3")]
+    pub focus: Option<u32>,
+    /// Statements of the block change any column of its rows, or which rows there are.
+    #[prost(bool, tag = "4")]
+    pub changed_all: bool,
+    /// Otherwise these columns.
+    #[prost(sint32, repeated, tag = "5")]
+    pub changed: Vec<i32>,
+    /// The rows.
+    #[prost(message, repeated, tag = "6")]
+    pub rows: Vec<DeclaredRow>,
+}
+
+/// What is known of a row.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct DeclaredRow {
+    /// Its values of keys.
+    #[prost(message, repeated, tag = "1")]
+    pub keys: Vec<DeclaredKey>,
+}
+
+/// The value of a key, or how it begins.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct DeclaredKey {
+    /// Which key of the relation.
+    #[prost(uint32, tag = "1")]
+    pub key: u32,
+    /// By `spec/scheduling.md`.
+    #[prost(bytes = "vec", tag = "2")]
+    pub bytes: Vec<u8>,
+    /// It is all of it.
+    #[prost(bool, tag = "3")]
+    pub complete: bool,
 }
 
 /// What became of one transaction.

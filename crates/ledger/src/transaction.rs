@@ -16,6 +16,7 @@ pub const AGREEMENTS_MAX: usize = 1_000;
 
 const HASH_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
+const KEY_BYTES: usize = 32;
 
 /// `H("chainify/tx/1" ‖ proposal bytes)`, the bytes as received.
 pub fn tx_id(proposal: &[u8]) -> Hash {
@@ -47,7 +48,7 @@ pub struct Transaction {
     pub id: Hash,
     /// What is asked, with `client` present and `kind` valid.
     pub proposal: Proposal,
-    /// The client's own signature, not verified here; empty: the gateway vouches.
+    /// The client's own signature, verified by the order before it is executed; empty: the gateway vouches.
     pub signature: Vec<u8>,
     /// Who agrees; signatures are not verified here.
     pub agreements: Vec<Agreement>,
@@ -59,9 +60,8 @@ impl Transaction {
         let chained: ChainedTx = decode_strict(bytes, "transaction")?;
         let signed = chained.proposal.ok_or_else(|| WireError::new("transaction.proposal", "is missing"))?;
         let proposal = decode_proposal(&signed.proposal).map_err(|error| error.within("transaction"))?;
-        if !signed.signature.is_empty() {
-            check_bytes("transaction.proposal.signature", &signed.signature, SIGNATURE_BYTES)?;
-        }
+        let signs = proposal.client.as_ref().is_some_and(|client| !client.key.is_empty());
+        check_bytes("transaction.proposal.signature", &signed.signature, if signs { SIGNATURE_BYTES } else { 0 })?;
         if chained.agreements.len() > AGREEMENTS_MAX {
             return Err(WireError::new("transaction.agreements", format!("more than {AGREEMENTS_MAX}")));
         }
@@ -92,6 +92,9 @@ fn check_proposal(proposal: &Proposal) -> Result<(), WireError> {
     check_chain_id(&proposal.chain_id)?;
     let client = proposal.client.as_ref().ok_or_else(|| WireError::new("client", "is missing"))?;
     check_organisation(&client.organisation).and_then(|()| check_role(&client.role)).map_err(|e| e.within("client"))?;
+    if !client.key.is_empty() {
+        check_bytes("client.key", &client.key, KEY_BYTES)?;
+    }
     match Kind::try_from(proposal.kind) {
         Ok(Kind::Sql | Kind::Deploy) => {}
         Ok(Kind::Effects | Kind::Governance) => return Err(WireError::new("kind", "is reserved")),

@@ -18,7 +18,8 @@ fn proposal() -> impl Strategy<Value = Proposal> {
         let text = if null { String::new() } else { text };
         Parameter { r#type, null, text }
     });
-    let client = (NAME, "[^\0]{1,15}").prop_map(|(organisation, role)| Client { organisation, role });
+    let key = prop::sample::select(vec![vec![], vec![5; 32]]);
+    let client = (NAME, "[^\0]{1,15}", key).prop_map(|(organisation, role, key)| Client { organisation, role, key });
     let kind = prop::sample::select(vec![1, 3]);
     (NAME, client, any::<u64>(), any::<u64>(), kind, "[^\0]{1,30}", vec(parameter, 0..4)).prop_map(
         |(chain_id, client, nonce, valid_until_height, kind, sql, parameters)| Proposal {
@@ -40,8 +41,9 @@ fn chained() -> impl Strategy<Value = ChainedTx> {
         yes,
         signature: vec![5; 64],
     });
-    (proposal(), any::<bool>(), vec(agreement, 0..3)).prop_map(|(proposal, signed, agreements)| {
-        let signature = if signed { vec![7; 64] } else { vec![] };
+    (proposal(), vec(agreement, 0..3)).prop_map(|(proposal, agreements)| {
+        let signs = proposal.client.as_ref().is_some_and(|client| !client.key.is_empty());
+        let signature = if signs { vec![7; 64] } else { vec![] };
         ChainedTx { proposal: Some(SignedProposal { proposal: proposal.encode_to_vec(), signature }), agreements }
     })
 }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template};
+use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::{Class, Value};
 use chainify_sched::{graph, plan, AccessSet, BlockRun, Interval, Place, Target};
 
@@ -117,7 +117,7 @@ fn filling() -> Duration {
     for account in 0..2 {
         let limit = Limit::Equal(vec![Operand::Given(account)]);
         let limits = vec![KeyLimits { key: 0, columns: vec![(Class::Integer, vec![limit])], complete: true }];
-        template.add(Access { target: Target::Rows(1), write: true, limits });
+        template.add(Access { target: Target::Rows(1), write: true, touched: Touched::All, limits });
     }
     let mut taken: Vec<Duration> = (0..15)
         .map(|_| {

@@ -113,6 +113,16 @@ impl Interval {
         Some(Self::cuts(lower, Some(upper)))
     }
 
+    /// Whether all keys of `other` are in this.
+    pub fn covers(&self, other: &Self) -> bool {
+        let ends = match (self.upper(), other.upper()) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => other <= own,
+        };
+        ends && self.lower() <= other.lower()
+    }
+
     /// The keys in both; `None` when there is none.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let own = |cut: Cut<'_>| OwnedCut { bytes: cut.bytes.to_vec(), after: cut.after };

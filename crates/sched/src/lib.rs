@@ -10,7 +10,9 @@
 
 mod access;
 mod bytes;
+pub mod changes;
 pub mod cost;
+pub mod declared;
 mod dependency;
 pub mod explain;
 mod few;
@@ -28,6 +30,7 @@ mod units;
 pub mod value;
 
 pub use access::{AccessSet, PLACES_MAX, TARGETS_MAX};
+pub use changes::Changes;
 pub use dependency::{Dependencies, Dependency};
 pub use focus::Focus;
 pub use graph::{Edge, Graph, STEPS_MAX};

@@ -85,6 +85,11 @@ impl Place {
         self.bounds.is_empty()
     }
 
+    /// Whether all that is in `other` is known to be in this.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.bounds.iter().all(|(key, interval)| other.bound(*key).is_some_and(|bound| interval.covers(bound)))
+    }
+
     /// Whether the two are known to share nothing: they have a key in common, and their intervals are disjoint in every
     /// key they have in common.
     pub fn apart(&self, other: &Self) -> bool {

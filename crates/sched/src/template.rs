@@ -2,6 +2,7 @@
 //!
 //! Whoever analyses a statement builds a [`Template`] once; [`Template::fill`] then gives the access set of each execution.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::value::{encode, Class, Value, VALUES};
@@ -21,6 +22,8 @@ pub enum Operand {
     Given(usize),
     /// What a cast to a type of bounded length makes of another; a value that it would change is not known.
     Fitted(Box<Operand>, Fit),
+    /// The element of an array with this number, from 1.
+    At(Box<Operand>, Box<Operand>),
 }
 
 /// A bounded length.
@@ -58,6 +61,33 @@ pub struct KeyLimits {
     pub complete: bool,
 }
 
+/// Which columns of its rows an access is about: those that a read looks at, those that a write changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// All; and whether there are such rows.
+    All,
+    /// These, by number; rows neither come nor go.
+    Only(BTreeSet<i16>),
+}
+
+impl Touched {
+    /// Adds those of `other`.
+    pub fn add(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Only(columns), Self::Only(more)) => columns.extend(more),
+            _ => *self = Self::All,
+        }
+    }
+
+    /// Whether they have none in common, and no rows come or go.
+    pub fn apart(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Only(a), Self::Only(b)) => a.is_disjoint(b),
+            _ => false,
+        }
+    }
+}
+
 /// One access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -65,6 +95,8 @@ pub struct Access {
     pub target: Target,
     /// Whether it writes.
     pub write: bool,
+    /// Of a target `Keys` all.
+    pub touched: Touched,
     /// Where: all of these hold. Of a target `Keys`, only those of its key.
     pub limits: Vec<KeyLimits>,
 }
@@ -78,14 +110,18 @@ pub struct Template {
 }
 
 impl Template {
-    /// Adds an access. The same one twice counts once, and a write as a read too.
+    /// Adds an access. The same one twice counts once, and a write as a read of all columns too.
     pub fn add(&mut self, access: Access) {
         if self.everything.is_some() {
             return;
         }
         let same = |known: &&mut Access| known.target == access.target && known.limits == access.limits;
         if let Some(known) = self.accesses.iter_mut().find(same) {
-            known.write |= access.write;
+            match (known.write, access.write) {
+                (true, false) => {}
+                (false, true) => *known = access,
+                _ => known.touched.add(&access.touched),
+            }
             return;
         }
         if self.accesses.len() == ACCESSES_MAX {
@@ -122,9 +158,7 @@ impl Template {
         let mut needed = vec![false; count];
         let columns = self.accesses.iter().flat_map(|access| &access.limits).flat_map(|limits| &limits.columns);
         for operand in columns.flat_map(|(_, limits)| limits).flat_map(Limit::operands) {
-            if let Some(given) = operand.given().and_then(|number| needed.get_mut(number)) {
-                *given = true;
-            }
+            operand.mark(&mut needed);
         }
         needed
     }
@@ -159,7 +193,8 @@ impl Template {
 }
 
 impl Access {
-    fn places(&self, values: &[Value]) -> Vec<Place> {
+    /// Where, with these values.
+    pub(crate) fn places(&self, values: &[Value]) -> Vec<Place> {
         if let [limits] = &self.limits[..] {
             return match limits.intervals(values) {
                 Found::Nothing => Vec::new(),
@@ -377,7 +412,9 @@ impl Limit {
             Self::Is(operands) => operands.iter().all(|o| o.value(values).is_some_and(|value| take(value, true))),
             Self::Element(operand, or_null) => {
                 let fits = match operand.value(values) {
-                    Some(Value::Array(elements)) => elements.iter().all(|value| take(value, false)),
+                    Some(Value::Array(elements) | Value::Elements(elements)) => {
+                        elements.iter().all(|value| take(value, false))
+                    }
                     Some(Value::Null) => true,
                     _ => false,
                 };
@@ -398,11 +435,13 @@ impl Limit {
 }
 
 impl Operand {
-    fn given(&self) -> Option<usize> {
+    /// Marks the values that it is made of.
+    fn mark(&self, needed: &mut [bool]) {
         match self {
-            Self::Constant(_) => None,
-            Self::Given(number) => Some(*number),
-            Self::Fitted(operand, _) => operand.given(),
+            Self::Constant(_) => {}
+            Self::Given(number) => needed.get_mut(*number).into_iter().for_each(|given| *given = true),
+            Self::Fitted(operand, _) => operand.mark(needed),
+            Self::At(array, number) => [array, number].into_iter().for_each(|operand| operand.mark(needed)),
         }
     }
 
@@ -412,6 +451,14 @@ impl Operand {
             Self::Constant(value) => Some(value),
             Self::Given(number) => values.get(*number),
             Self::Fitted(operand, fit) => operand.value(values).filter(|value| fit.keeps(value)),
+            Self::At(array, number) => match (array.value(values)?, number.value(values)?) {
+                (Value::Null, _) | (Value::Array(_), Value::Null) => Some(&Value::Null),
+                (Value::Array(elements), Value::Integer(number)) => {
+                    let at = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
+                    Some(at.and_then(|at| elements.get(at)).unwrap_or(&Value::Null))
+                }
+                _ => None,
+            },
         }
     }
 }

@@ -55,8 +55,10 @@ pub enum Value {
     Instant(i64),
     /// The number of a name.
     Symbol(u32),
-    /// Elements of an array.
+    /// An array of one dimension whose elements are numbered from 1.
     Array(Vec<Value>),
+    /// The elements of another array.
+    Elements(Vec<Value>),
     /// Of a type without encoding, or too long to be looked at.
     Opaque,
 }

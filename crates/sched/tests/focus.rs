@@ -3,7 +3,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template};
+use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::{Class, Value};
 use chainify_sched::{AccessSet, Focus, KeyId, Target};
 use proptest::collection::vec;
@@ -18,7 +18,7 @@ fn access(write: bool, keys: &[(KeyId, usize)]) -> Access {
         let columns = vec![(Class::Integer, vec![Limit::Equal(vec![Operand::Given(*given)])])];
         KeyLimits { key: *key, columns, complete: true }
     });
-    Access { target: ROWS, write, limits: limits.collect() }
+    Access { target: ROWS, write, touched: Touched::All, limits: limits.collect() }
 }
 
 fn template(accesses: impl IntoIterator<Item = Access>) -> Template {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use chainify_sched::template::{Access, Fit, KeyLimits, Limit, Operand, Template};
+use chainify_sched::template::{Access, Fit, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::{encode, Class, Value};
 use chainify_sched::{AccessSet, Place, Target};
 use proptest::collection::vec;
@@ -147,7 +147,14 @@ struct Condition {
 fn limit() -> impl Strategy<Value = Limit> {
     let value =
         || prop_oneof![9 => (-3i64..3).prop_map(Value::Integer), 1 => Just(Value::Null), 1 => Just(Value::Opaque)];
-    let operand = move || prop_oneof![value().prop_map(Operand::Constant), (0usize..4).prop_map(Operand::Given)];
+    let element = |array, at| Operand::At(Box::new(Operand::Given(array)), Box::new(Operand::Constant(at)));
+    let operand = move || {
+        prop_oneof![
+            3 => value().prop_map(Operand::Constant),
+            3 => (0usize..4).prop_map(Operand::Given),
+            1 => (0usize..4, value()).prop_map(move |(array, at)| element(array, at)),
+        ]
+    };
     prop_oneof![
         vec(operand(), 1..4).prop_map(Limit::Equal),
         vec(operand(), 1..3).prop_map(Limit::Is),
@@ -163,6 +170,13 @@ fn value_of<'v>(operand: &'v Operand, given: &'v [Value]) -> &'v Value {
     match operand {
         Operand::Constant(value) => value,
         Operand::Given(number) => given.get(*number).unwrap_or(&Value::Opaque),
+        Operand::At(array, number) => match (value_of(array, given), value_of(number, given)) {
+            (Value::Null, _) | (Value::Array(_), Value::Null) => &Value::Null,
+            (Value::Array(elements), Value::Integer(number)) => {
+                usize::try_from(number - 1).ok().and_then(|at| elements.get(at)).unwrap_or(&Value::Null)
+            }
+            _ => &Value::Opaque,
+        },
         Operand::Fitted(..) => unreachable!("not drawn"),
     }
 }
@@ -218,7 +232,7 @@ proptest! {
         given in vec(prop_oneof![5 => (-3i64..3).prop_map(Value::Integer), 1 => Just(Value::Null), 1 => Just(Value::Opaque)], 0..4),
     ) {
         let mut template = Template::default();
-        template.add(Access { target: Target::Rows(1), write: true, limits: limits_of(&conditions) });
+        template.add(Access { target: Target::Rows(1), write: true, touched: Touched::All, limits: limits_of(&conditions) });
         let set = template.fill(&given);
         let values: Vec<Value> = (-4..4).map(Value::Integer).chain([Value::Null]).collect();
         for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
@@ -244,7 +258,7 @@ fn equality_excludes_other_values() {
         let limits =
             KeyLimits { key: 0, columns: vec![(Class::Text, vec![Limit::Equal(vec![operand])])], complete: true };
         let mut template = Template::default();
-        template.add(Access { target: Target::Rows(1), write: true, limits: vec![limits] });
+        template.add(Access { target: Target::Rows(1), write: true, touched: Touched::All, limits: vec![limits] });
         template
     };
     let text = |text: &str| vec![Value::Text(text.into())];

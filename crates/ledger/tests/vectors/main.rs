@@ -6,6 +6,7 @@
 
 mod certificates;
 mod hashes;
+mod receipts;
 mod transactions;
 mod values;
 
@@ -111,6 +112,11 @@ fn transactions_vectors() {
 }
 
 #[test]
+fn agreements_vectors() {
+    verify("agreements.json", json!({ "cases": transactions::agreements() }));
+}
+
+#[test]
 fn blocks_vectors() {
     let content = json!({ "cases": transactions::ledger_blocks(), "refused": transactions::refused_ledger_blocks() });
     verify("blocks.json", content);
@@ -130,4 +136,9 @@ fn votes_vectors() {
 #[test]
 fn signatures_vectors() {
     verify("signatures.json", json!({ "cases": certificates::signatures() }));
+}
+
+#[test]
+fn receipts_vectors() {
+    verify("receipts.json", json!({ "receipts": receipts::receipts(), "forged": receipts::forged() }));
 }

@@ -1,9 +1,12 @@
 //! `transactions.json` and `blocks.json`.
 
+use chainify_ledger::agreement::{agrees, sign_bytes};
 use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Proposal, SignedProposal};
 use chainify_ledger::{block_buffer, tx_id, tx_root, LedgerBlock, Outcomes, Transaction};
+use ed25519_dalek::{Signer, SigningKey};
 use prost::Message;
 use serde_json::{json, Value as Json};
+use sha2::{Digest, Sha256};
 
 use crate::{case, hash, hex, list, number, text, unhex};
 
@@ -33,6 +36,7 @@ fn proposal(json: &Json) -> Proposal {
         client: client.is_object().then(|| Client {
             organisation: text(&client["organisation"]).to_owned(),
             role: text(&client["role"]).to_owned(),
+            key: client.get("key").map(unhex).unwrap_or_default(),
         }),
         nonce: number(&json["nonce"]),
         valid_until_height: number(&json["valid_until_height"]),
@@ -63,6 +67,10 @@ fn unsigned(name: &str, proposal: Json) -> Json {
     json!({ "name": name, "proposal": proposal, "signature": "", "agreements": [] })
 }
 
+fn keyed() -> Json {
+    with(transfer(), "/client", json!({ "organisation": "bank-a", "role": "clerk", "key": hex([4; 32]) }))
+}
+
 fn agreement() -> Json {
     json!({ "organisation": "bank-b", "proposal_hash": hex([1; 32]), "yes": true, "signature": hex([2; 64]) })
 }
@@ -71,7 +79,7 @@ pub(crate) fn transactions() -> Vec<Json> {
     let least =
         with(with(with(transfer(), "/nonce", json!("0")), "/valid_until_height", json!("0")), "/parameters", json!([]));
     let attach = with(with(transfer(), "/kind", json!(3)), "/sql", json!("ATTACH TABLE public.account"));
-    let agreed = json!({ "name": "signed and agreed", "proposal": transfer(), "signature": hex([3; 64]),
+    let agreed = json!({ "name": "signed and agreed", "proposal": keyed(), "signature": hex([3; 64]),
         "agreements": [agreement(), with(agreement(), "/yes", json!(false))] });
     let inputs = [
         unsigned("two parameters, one NULL", transfer()),
@@ -99,6 +107,34 @@ fn transaction_case(input: Json) -> Json {
     case(input, json!({ "proposal_bytes": hex(raw), "id": hex(decoded.id), "chained_tx": hex(bytes) }))
 }
 
+/// Agreements of organisations whose gateway key is SHA-256 of their name.
+pub(crate) fn agreements() -> Vec<Json> {
+    let input = |chain_id: &str, organisation: &str, id: u8, yes: bool| json!({ "chain_id": chain_id, "organisation": organisation, "id": hex([id; 32]), "yes": yes });
+    let inputs =
+        [input("trade-1", "bank-b", 1, true), input("trade-1", "bank-b", 1, false), input("t", "c", 255, true)];
+    inputs.into_iter().map(agreement_case).collect()
+}
+
+fn agreement_case(input: Json) -> Json {
+    let (chain_id, organisation) = (text(&input["chain_id"]), text(&input["organisation"]));
+    let (id, yes) = (hash(&input["id"]), input["yes"].as_bool().unwrap());
+    let message = sign_bytes(chain_id, organisation, &id, yes);
+    let key = SigningKey::from_bytes(&Sha256::digest(organisation).into());
+    let signature = key.sign(&message).to_bytes().to_vec();
+    let public_key = key.verifying_key().to_bytes();
+    let agreement = Agreement {
+        organisation: organisation.to_owned(),
+        proposal_hash: id.to_vec(),
+        yes,
+        signature: signature.clone(),
+    };
+    let agrees = agrees(&agreement, &public_key, chain_id, &id);
+    case(
+        input.clone(),
+        json!({ "sign_bytes": hex(message), "public_key": hex(public_key), "signature": hex(signature), "agrees": agrees }),
+    )
+}
+
 /// Transactions that are refused, with the field the error names.
 pub(crate) fn refused() -> Vec<Json> {
     let varied = |path: &str, value: Json| chained(&unsigned("", with(transfer(), path, value))).encode_to_vec();
@@ -124,6 +160,16 @@ pub(crate) fn refused() -> Vec<Json> {
             "transaction.proposal.client.organisation",
         ),
         ("role of 64 bytes", varied("/client/role", json!("é".repeat(32))), "transaction.proposal.client.role"),
+        (
+            "client key of 31 bytes",
+            varied("/client", json!({ "organisation": "a", "role": "b", "key": "00".repeat(31) })),
+            "transaction.proposal.client.key",
+        ),
+        (
+            "client key without a signature",
+            varied("/client", json!({ "organisation": "a", "role": "b", "key": "00".repeat(32) })),
+            "transaction.proposal.signature",
+        ),
         ("empty sql", varied("/sql", json!("")), "transaction.proposal.sql"),
         ("sql with a zero byte", varied("/sql", json!("SELECT '\0'")), "transaction.proposal.sql"),
         ("null with a text", varied("/parameters/1/text", json!("1")), "transaction.proposal.parameters[1].text"),
