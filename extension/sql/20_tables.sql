@@ -8,17 +8,33 @@ CREATE TABLE chainify_ledger.chain (
     consent      integer                     -- c; NULL: the default for the number of organisations
 );
 
--- c of the ledger blocks from a number on, where it was changed; before, and where there is none, that of chain.
+-- Who took part in which blocks, as the node told from the order (chainify_node.set_registry). A period begins with from_block and ends
+-- before until_block; NULL: it goes on.
+
+-- c of the ledger blocks from a number on; before, and where there is none, that of chain.
 CREATE TABLE chainify_ledger.consent (
     from_block   bigint PRIMARY KEY,
     consent      integer NOT NULL
 );
 
+-- Organisations, a row for each gateway key that one had.
+CREATE TABLE chainify_ledger.organisation (
+    name          text NOT NULL,
+    gateway_key   bytea NOT NULL,
+    ordering_only boolean NOT NULL,
+    from_block    bigint NOT NULL,
+    until_block   bigint,
+    PRIMARY KEY (name, from_block)
+);
+
 -- Whose consensus key signs effect votes.
 CREATE TABLE chainify_ledger.validator (
-    address      bytea PRIMARY KEY,
+    address      bytea NOT NULL,
     public_key   bytea NOT NULL,
-    organisation text NOT NULL
+    organisation text NOT NULL,
+    from_block   bigint NOT NULL DEFAULT 1,
+    until_block  bigint,
+    PRIMARY KEY (address, from_block)
 );
 
 -- LedgerBlocks, field by field as in the hashed header (spec/formats.md).
@@ -176,4 +192,18 @@ CREATE TABLE chainify_ledger.scrubbed (
     clean_block bigint,
     at          timestamptz NOT NULL,
     took        interval NOT NULL
+);
+
+-- How far the scrubber has read the blocks that no checkpoint needs any more.
+CREATE TABLE chainify_ledger.audited (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    block    bigint NOT NULL,                -- read up to here; 0 between two passes
+    at       timestamptz                     -- when the last pass ended; NULL: the next is due at once
+);
+
+-- Blocks that it found to be kept otherwise than agreed. They come back from another organisation (api/changes.rs).
+CREATE TABLE chainify_ledger.false_block (
+    number   bigint PRIMARY KEY,
+    what     text NOT NULL,
+    found_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );

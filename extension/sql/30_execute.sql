@@ -2,7 +2,7 @@
 --
 -- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
 
-CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb, consent integer DEFAULT NULL) RETURNS void
+CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb DEFAULT NULL, consent integer DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known chainify_ledger.chain;
@@ -11,8 +11,8 @@ BEGIN
         RAISE EXCEPTION 'database encoding is %, want UTF8', getdatabaseencoding()
             USING ERRCODE = '55000', DETAIL = 'Text is hashed as UTF-8, the same in every organisation.';
     END IF;
-    IF init.chain_id IS NULL OR init.organisation IS NULL OR init.validators IS NULL THEN
-        RAISE EXCEPTION 'chain_id, organisation and validators must not be null' USING ERRCODE = '22004';
+    IF init.chain_id IS NULL OR init.organisation IS NULL THEN
+        RAISE EXCEPTION 'chain_id and organisation must not be null' USING ERRCODE = '22004';
     END IF;
     IF init.chain_id !~ '^[a-z][a-z0-9_-]{0,49}$' OR init.organisation !~ '^[a-z][a-z0-9_-]{0,62}$' THEN
         RAISE EXCEPTION 'chain id or organisation is malformed' USING ERRCODE = '22023',
@@ -27,33 +27,48 @@ BEGIN
             USING ERRCODE = '55000', HINT = 'Use another database for another chain.';
     END IF;
     UPDATE chainify_ledger.chain c SET consent = init.consent WHERE c.consent IS DISTINCT FROM init.consent;
-    DELETE FROM chainify_ledger.validator;
+    DELETE FROM chainify_ledger.validator WHERE init.validators IS NOT NULL;
     INSERT INTO chainify_ledger.validator (address, public_key, organisation)
     SELECT decode(v ->> 'address', 'hex'), decode(v ->> 'public_key', 'hex'), v ->> 'organisation'
     FROM jsonb_array_elements(init.validators) v;
+    -- A node that ended between a block and the record of what cured it knows that no more; that the block is there shows that it was cured.
+    UPDATE chainify_ledger.deviation d SET cured_by = 'unrecorded', took = clock_timestamp() - d.started_at
+    WHERE d.cured_by IS NULL AND d.found_by = 'block' AND d.block <= (SELECT max(b.number) FROM chainify_ledger.block b);
     PERFORM chainify_ledger.maintain();
 END
 $$;
 
-CREATE FUNCTION chainify_node.set_consents(consents jsonb) RETURNS void
+CREATE FUNCTION chainify_node.set_registry(registry jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM chainify_ledger.chain) THEN
         RAISE EXCEPTION 'this database belongs to no chain yet'
             USING ERRCODE = '55000', HINT = 'Call chainify_node.init first.';
     END IF;
-    LOCK TABLE chainify_ledger.consent IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE chainify_ledger.consent, chainify_ledger.organisation, chainify_ledger.validator IN SHARE ROW EXCLUSIVE MODE;
     DELETE FROM chainify_ledger.consent;
     INSERT INTO chainify_ledger.consent (from_block, consent)
-    SELECT (c ->> 'from_block')::bigint, (c ->> 'consent')::integer FROM jsonb_array_elements(set_consents.consents) c;
+    SELECT c.from_block, c.consent FROM jsonb_to_recordset(registry -> 'consents') c (from_block bigint, consent integer);
+    DELETE FROM chainify_ledger.organisation;
+    INSERT INTO chainify_ledger.organisation (name, gateway_key, ordering_only, from_block, until_block)
+    SELECT o.name, decode(o.gateway_key, 'hex'), o.ordering_only, o.from_block, o.until_block
+    FROM jsonb_to_recordset(registry -> 'organisations')
+        o (name text, gateway_key text, ordering_only boolean, from_block bigint, until_block bigint);
+    DELETE FROM chainify_ledger.validator;
+    INSERT INTO chainify_ledger.validator (address, public_key, organisation, from_block, until_block)
+    SELECT decode(v.address, 'hex'), decode(v.public_key, 'hex'), v.organisation, v.from_block, v.until_block
+    FROM jsonb_to_recordset(registry -> 'validators')
+        v (address text, public_key text, organisation text, from_block bigint, until_block bigint);
 END
 $$;
 
-CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean)
+CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean,
+                                       OUT false_blocks bigint[])
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
            (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c),
-           EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber')
+           EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'),
+           ARRAY(SELECT f.number FROM chainify_ledger.false_block f ORDER BY f.number LIMIT 64)
     FROM (VALUES (1)) one LEFT JOIN
          (SELECT l.number, l.hash FROM chainify_ledger.block l ORDER BY l.number DESC LIMIT 1) b ON true
 $$;
@@ -61,13 +76,14 @@ $$;
 CREATE FUNCTION chainify_node.execute_block(
         number bigint, order_height bigint, block_time bigint, previous_hash bytea, transactions bytea,
         quarantined integer[] DEFAULT '{}', quarantine_all boolean DEFAULT false, effect_hashes boolean DEFAULT false,
+        certified_hash bytea DEFAULT NULL,
         OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
         OUT transaction_effects bytea[])
     AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
-REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_consents, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_consents, chainify_node.position, chainify_node.execute_block TO chainify_node;
+REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block TO chainify_node;
 
 -- The last block, which stays the last one that the calling transaction sees (api/read_block.rs).
 CREATE FUNCTION chainify.read_block() RETURNS bigint

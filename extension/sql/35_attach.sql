@@ -201,6 +201,48 @@ BEGIN
 END
 $$;
 
+-- The view of a history for people: each change with the words for what it did, and by whom. It is called after the history, and left out
+-- where that name is too long or taken; a table of its name has precedence.
+CREATE FUNCTION chainify_ledger.make_ledger_view(history regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    view text;
+    columns text;
+    old regclass;
+BEGIN
+    FOR old IN SELECT DISTINCT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_class c ON c.oid = r.ev_class
+               WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = history
+                 AND c.relnamespace = 'chainify_history'::regnamespace LOOP
+        EXECUTE format('DROP VIEW %s', old);
+    END LOOP;
+    SELECT relname || '_ledger' INTO view FROM pg_class WHERE oid = history;
+    IF octet_length(view) > 63 OR to_regclass('chainify_history.' || quote_ident(view)) IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT string_agg(format('h.%I', attname), ', ' ORDER BY attnum) INTO columns FROM pg_attribute
+    WHERE attrelid = history AND attnum > 0 AND NOT attisdropped AND attname NOT LIKE '\_dropped\_%' AND attname NOT IN ('_op', '_hash');
+    EXECUTE format($v$CREATE VIEW chainify_history.%I AS
+        SELECT %s, CASE h._op WHEN 'I' THEN 'INSERT' WHEN 'U' THEN 'UPDATE' WHEN 'D' THEN 'DELETE' END AS _operation,
+            t.id AS _transaction, d.organisation AS _organisation, d.role AS _role,
+            timestamptz 'epoch' + b.block_time * interval '1 microsecond' AS _block_time
+        FROM %s h
+        LEFT JOIN chainify_ledger.block b ON b.number = h._block
+        LEFT JOIN chainify_ledger.transaction t ON t.block = h._block AND t.index = h._tx
+        LEFT JOIN LATERAL chainify_ledger.decode_transaction(t.body) d ON true$v$, view, columns, history);
+    EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', view);
+END
+$$;
+
+-- Makes way for a history of this name, which a view of another one may have.
+CREATE FUNCTION chainify_ledger.drop_ledger_view(name text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'chainify_history'::regnamespace AND relname = name AND relkind = 'v') THEN
+        EXECUTE format('DROP VIEW chainify_history.%I', name);
+    END IF;
+END
+$$;
+
 -- The table of a table's changes. One that an earlier attachment left is used again when its columns are the same.
 CREATE FUNCTION chainify_ledger.make_history(tbl regclass, copy text) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -209,9 +251,11 @@ DECLARE
     keys text;
     storage text;
     aside text;
-    kept regclass := to_regclass('chainify_history.' || quote_ident(copy));
+    kept regclass;
     earlier text;
 BEGIN
+    PERFORM chainify_ledger.drop_ledger_view(copy);
+    kept := to_regclass('chainify_history.' || quote_ident(copy));
     SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
                (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
                 JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
@@ -235,7 +279,9 @@ BEGIN
                     DETAIL = format('There is a history "%s" of another table, or one with other columns that cannot be renamed.', kept);
             END IF;
             EXECUTE format('ALTER TABLE %s RENAME TO %I', kept, aside);
+            PERFORM chainify_ledger.make_ledger_view(kept);
         ELSE
+            PERFORM chainify_ledger.make_ledger_view(kept);
             RETURN kept;
         END IF;
     END IF;
@@ -259,6 +305,7 @@ BEGIN
     -- Written in the order of blocks, so a few pages say where a range of blocks lies.
     EXECUTE format('CREATE INDEX ON chainify_history.%I USING brin (_block) WITH (pages_per_range = 16)', copy);
     EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', copy);
+    PERFORM chainify_ledger.make_ledger_view(format('chainify_history.%I', copy)::regclass);
     RETURN format('chainify_history.%I', copy)::regclass;
 END
 $$;
@@ -440,4 +487,5 @@ $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
-    chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.make_history, chainify_ledger.make_base FROM PUBLIC;
+    chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
+    chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view FROM PUBLIC;

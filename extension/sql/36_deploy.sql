@@ -302,6 +302,7 @@ BEGIN
             PERFORM chainify_ledger.rename_history_column(t.history, c.was, format('_dropped_%s_%s', c.ordinal, c.was)::name::text);
         END LOOP;
         IF t.name <> full_name THEN
+            PERFORM chainify_ledger.drop_ledger_view(copy);
             IF to_regclass('chainify_history.' || quote_ident(copy)) IS NOT NULL THEN
                 PERFORM chainify_ledger.refuse_object('table', full_name, 'There is a history of another table of that name.');
             END IF;
@@ -334,6 +335,7 @@ BEGIN
                        (SELECT string_agg(quote_ident(l.name), ', ' ORDER BY l.key_part) FROM chainify_ledger.ledger_column l
                         WHERE l.table_id = into_version AND l.key_part IS NOT NULL));
     END IF;
+    PERFORM chainify_ledger.make_ledger_view(t.history);
     IF rewritten THEN
         PERFORM chainify_ledger.start_version(into_version, copy);
     ELSE

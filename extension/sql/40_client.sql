@@ -54,7 +54,7 @@ GRANT EXECUTE ON FUNCTION chainify_ledger.node_status TO chainify_reader, chaini
 
 -- No row for bytes that are no transaction, so that one tampered row does not hide the others.
 CREATE FUNCTION chainify_ledger.decode_transaction(body bytea)
-    RETURNS TABLE (organisation text, role text, kind text, sql text, parameters jsonb)
+    RETURNS TABLE (organisation text, role text, kind text, sql text, parameters jsonb, client_key bytea)
     AS 'MODULE_PATHNAME', 'chainify_decode_transaction' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 1;
 
 CREATE FUNCTION chainify_ledger.table_state_hash(name text, schema_hash bytea, row_count bigint, lanes bytea) RETURNS bytea
@@ -74,6 +74,14 @@ SELECT b.number,
 FROM chainify_ledger.block b
 LEFT JOIN chainify_ledger.certificate c ON c.number = b.number AND c.hash = b.hash;
 
+-- Who took part in which blocks, and with which gateway key.
+CREATE VIEW chainify.organisations AS
+SELECT o.name, o.from_block AS since_block, o.until_block, o.ordering_only, o.gateway_key,
+       (SELECT coalesce(array_agg(v.public_key ORDER BY v.from_block, v.public_key), '{}') FROM chainify_ledger.validator v
+        WHERE v.organisation = o.name AND v.from_block < coalesce(o.until_block, 'infinity'::numeric) AND o.from_block < coalesce(v.until_block, 'infinity'::numeric)
+       ) AS validator_keys
+FROM chainify_ledger.organisation o;
+
 CREATE VIEW chainify.transactions AS
 SELECT t.block,
        t.index,
@@ -87,7 +95,8 @@ SELECT t.block,
        t.rows,
        t.sqlstate,
        t.message AS error,
-       timestamptz 'epoch' + b.block_time * interval '1 microsecond' AS block_time
+       timestamptz 'epoch' + b.block_time * interval '1 microsecond' AS block_time,
+       d.client_key                         -- of the client that signed it; NULL: its organisation's gateway vouched for the role
 FROM chainify_ledger.transaction t
 LEFT JOIN chainify_ledger.block b ON b.number = t.block
 LEFT JOIN LATERAL chainify_ledger.decode_transaction(t.body) d ON true;
@@ -98,7 +107,7 @@ SELECT l.name,
        s.row_count AS rows,
        chainify_ledger.table_state_hash(l.name, l.schema_hash, s.row_count, s.lanes) AS state,
        c.clean_block AS scrubbed_block,
-       c.at AS scrubbed_at
+       nullif(c.at, '-infinity') AS scrubbed_at
 FROM chainify_ledger.ledger_table l
 LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
 LEFT JOIN chainify_ledger.scrubbed c ON c.table_id = l.id
@@ -132,6 +141,6 @@ FROM chainify_ledger.node_status() n
 LEFT JOIN chainify_ledger.chain c ON true
 LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true;
 
-GRANT SELECT ON chainify.ledger, chainify.transactions, chainify.tables, chainify.deviations, chainify.status TO chainify_reader;
+GRANT SELECT ON chainify.ledger, chainify.organisations, chainify.transactions, chainify.tables, chainify.deviations, chainify.status TO chainify_reader;
 -- What shows no row of a ledger table, clients may see.
 GRANT SELECT ON chainify.ledger, chainify.tables, chainify.status TO chainify_client;

@@ -37,6 +37,8 @@ class Table:
     columns: list
     odd: list
     partition: str = ""
+    # Whether the first partition is divided once more, by the last column of the key.
+    inner: bool = False
     references: list = field(default_factory=list)
     # (definition after CREATE UNIQUE INDEX ON t, arbiter of ON CONFLICT)
     uniques: list = field(default_factory=list)
@@ -72,7 +74,11 @@ class Table:
             bounds = [f"FOR VALUES WITH (MODULUS 3, REMAINDER {i})" for i in range(3)]
         else:
             return []
-        return [f'CREATE TABLE {stem}_p{i}" PARTITION OF {self.name} {bound}' for i, bound in enumerate(bounds)]
+        again, leaves = "", []
+        if self.inner:
+            again = f" PARTITION BY HASH ({self.key_names()[-1]})"
+            leaves = [f'CREATE TABLE {stem}_p0_{i}" PARTITION OF {stem}_p0" FOR VALUES WITH (MODULUS 2, REMAINDER {i})' for i in range(2)]
+        return [f'CREATE TABLE {stem}_p{i}" PARTITION OF {self.name} {bound}{again if i == 0 else ""}' for i, bound in enumerate(bounds)] + leaves
 
 
 @dataclass
@@ -94,6 +100,7 @@ def make_table(r, number, apart):
         table.partition = r.choice(["", "", "", "RANGE (k0)", "LIST (k0)", "HASH (k0)"])
     elif kinds[0] in ("text", "uuid", "bigint") and r.random() < 0.2:
         table.partition = "HASH (k0)"
+    table.inner = bool(table.partition) and r.random() < 0.5
     table.columns = [("n", "int", r.choice(["", " DEFAULT 7"]) + " CHECK (n < 1000)"),
                      ("g", "int2", " NOT NULL DEFAULT 3")]
     for name, kind in odd:

@@ -28,7 +28,7 @@ PINNED = {
     "default_toast_compression": ["lz4"], "standard_conforming_strings": ["off"], "search_path": ["pg_catalog", "test, public"],
     "default_transaction_isolation": ["repeatable read", "serializable"], "backslash_quote": ["on"], "lc_messages": ["C.UTF-8"],
 }
-LEDGER = {"chainify.share_plans": ["off"], "chainify.group_after": ["0", "-1"]}
+LEDGER = {"chainify.share_plans": ["off"], "chainify.group_after": ["0", "-1"], "chainify.keep_states": ["off"]}
 WORKERS = ["1", "2", "2", "4"]
 
 

@@ -260,3 +260,20 @@ DO $$ BEGIN PERFORM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT lines($1, $
 SELECT chainify.explain_block(number) FROM chainify_node.position();
 \set ECHO none
 SELECT test.states_hold();
+
+-- What no statement of a block changes need not be read in order (S8): columns that are not looked at may change, rows may neither come nor go.
+\set ECHO none
+CREATE VIEW noted AS SELECT s.id, s.t FROM spelled s WHERE s.note IS NOT NULL;
+GRANT SELECT ON noted TO alice;
+CREATE FUNCTION test.beside(sql text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM test.run('UPDATE spelled SET note = ''y'' WHERE id = 1', sql);
+    RETURN CASE WHEN chainify.explain_block((SELECT number FROM chainify_node.position())) ~ 't1 waits for t0' THEN 'waits' ELSE 'beside' END;
+END
+$$;
+\set ECHO queries
+SELECT test.beside(sql), sql FROM unnest(ARRAY['SELECT t, n FROM spelled WHERE id > 0 ORDER BY t', 'SELECT count(*) FROM spelled', 'SELECT count(note) FROM spelled', 'SELECT t FROM spelled WHERE note = ''x''',
+    'SELECT spelled FROM spelled', 'SELECT id FROM noted', 'SELECT s.t FROM spelled s JOIN district d ON d.w = s.id', 'SELECT j.note FROM (spelled s JOIN district d ON d.w = s.id) j',
+    'SELECT v.x FROM (spelled s LEFT JOIN district d ON d.w = s.id) j, LATERAL (SELECT j.note AS x) v', 'SELECT id FROM spelled WHERE id = 1 FOR KEY SHARE', 'SELECT id FROM spelled WHERE id = 1 FOR SHARE',
+    'SELECT id FROM spelled WHERE id = 1 FOR UPDATE', 'INSERT INTO spelled VALUES (9, 9, ''nine'') ON CONFLICT DO NOTHING', 'SELECT t FROM spelled; DELETE FROM spelled WHERE id = 77', 'SELECT 1 WHERE EXISTS (SELECT FROM spelled)',
+    'UPDATE spelled SET n = n WHERE id = 1', 'UPDATE spelled SET n = n WHERE id = 7']) sql;

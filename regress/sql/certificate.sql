@@ -79,9 +79,23 @@ SET ROLE alice;
 SELECT chainify_node.store_certificate(2, 0, '\x00', '[]');
 RESET ROLE;
 
--- c by block: what was enough before a change is no finding after it, and the other way round
-SELECT chainify_node.set_consents('[{"from_block": 1, "consent": 4}]');
+-- c and keys by block: what was enough before a change is no finding after it, and the other way round
+\set registry '{"organisations": [{"name": "acme", "gateway_key": "0a", "ordering_only": false, "from_block": 1, "until_block": 2}, {"name": "acme", "gateway_key": "0b", "ordering_only": false, "from_block": 2}, {"name": "notary", "gateway_key": "0c", "ordering_only": true, "from_block": 2, "until_block": 9}]}'
+CREATE FUNCTION test.tell(registry jsonb, consents jsonb, validators jsonb, period jsonb) RETURNS void LANGUAGE sql AS $$
+    SELECT chainify_node.set_registry(registry || jsonb_build_object('consents', consents,
+        'validators', (SELECT jsonb_agg(v || period || CASE WHEN v ->> 'organisation' = 'acme' THEN '{}' ELSE '{"until_block": null}'::jsonb END)
+                       FROM jsonb_array_elements(validators) v))) $$;
+SELECT test.tell(:'registry', '[{"from_block": 1, "consent": 4}]', :'validators', '{"from_block": 1}');
 SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
-SELECT chainify_node.set_consents('[{"from_block": 1, "consent": 1}, {"from_block": 1000, "consent": 4}]');
+SELECT test.tell(:'registry', '[{"from_block": 1, "consent": 1}, {"from_block": 1000, "consent": 4}]', :'validators', '{"from_block": 1}');
 SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
-SELECT chainify_node.set_consents('[]');
+SELECT test.tell(:'registry', '[{"from_block": 1, "consent": 2}]', :'validators', '{"from_block": 1, "until_block": 2}');
+SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
+SELECT test.tell(:'registry', '[{"from_block": 1, "consent": 2}]', :'validators', '{"from_block": 1, "until_block": 1}');
+SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
+SELECT test.tell(:'registry', '[{"from_block": 1, "consent": 3}]', :'validators', '{"from_block": 2}');
+SELECT * FROM chainify.verify_ledger() WHERE what = 'certificate';
+SELECT name, since_block, until_block, ordering_only, gateway_key, cardinality(validator_keys) AS validators FROM chainify.organisations ORDER BY name, since_block;
+SET ROLE alice;
+SELECT chainify_node.set_registry('{}');
+RESET ROLE;

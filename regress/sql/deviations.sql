@@ -127,3 +127,7 @@ SELECT found_by, cured_by FROM chainify.deviations ORDER BY id DESC LIMIT 1;
 SELECT deviates FROM chainify_node.position();
 SELECT test.states_hold();
 SELECT * FROM test.repair('prayer');
+-- The node ended between the block and the record of what cured it: the next start closes the record, but not that of a block to come.
+INSERT INTO chainify_ledger.deviation (block, found_by) SELECT p.number + after, 'block' FROM chainify_node.position() p, (VALUES (0), (1)) v (after);
+SELECT chainify_node.init('testchain', 'acme');
+SELECT cured_by, count(*) FROM chainify.deviations GROUP BY 1 HAVING cured_by = 'unrecorded' OR cured_by IS NULL ORDER BY 1;

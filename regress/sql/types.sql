@@ -55,7 +55,8 @@ BEGIN
     END IF;
     PERFORM test.deploy('DETACH TABLE public.typed');
     SET LOCAL chainify.guard = off;
-    DROP TABLE typed, chainify_history.typed;
+    SET LOCAL client_min_messages = warning;
+    DROP TABLE typed, chainify_history.typed CASCADE;
     SET LOCAL chainify.guard = on;
     RETURN found;
 END $$;
@@ -86,7 +87,7 @@ CREATE FUNCTION test.fresh() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     SET LOCAL chainify.guard = off;
     SET LOCAL client_min_messages = warning;
-    DROP TABLE IF EXISTS acc, chainify_history.acc, chainify_checkpoint.acc;
+    DROP TABLE IF EXISTS acc, chainify_history.acc, chainify_checkpoint.acc CASCADE;
     TRUNCATE chainify_ledger.block, chainify_ledger.transaction, chainify_ledger.checkpoint, chainify_ledger.table_state, chainify_ledger.ledger_column, chainify_ledger.ledger_table;
     PERFORM chainify_ledger.announce_tables();
     SET LOCAL chainify.guard = on;

@@ -106,8 +106,8 @@ SELECT * FROM test.found('UPDATE chainify_history.account SET _block = 0 WHERE i
 SELECT * FROM test.found('DELETE FROM chainify_history.account WHERE id = 99');
 SELECT * FROM test.found('INSERT INTO chainify_history.event SELECT * FROM chainify_history.event WHERE id = 2');
 SELECT * FROM test.found('UPDATE chainify_history.event SET note = NULL WHERE id = 2');
-SELECT * FROM test.found('DROP TABLE chainify_history.event');
-SELECT * FROM test.found('ALTER TABLE chainify_history.event DROP COLUMN note');
+SELECT * FROM test.found('DROP TABLE chainify_history.event CASCADE');
+SELECT * FROM test.found('ALTER TABLE chainify_history.event DROP COLUMN note CASCADE');
 
 -- Tables: changed, missing and extra rows, also behind the foreign key's back.
 SELECT * FROM test.found_in('account', 'UPDATE account SET balance = 1 WHERE id = 10');

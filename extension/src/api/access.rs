@@ -4,11 +4,12 @@ use chainify_sched::explain::Explained;
 use chainify_sched::graph;
 
 use super::block_access::of_block;
+use super::declared::Declarations;
 use crate::pg::access::show;
 use crate::pg::block_settings::pinned;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
-use crate::pg::inspect::inspect;
+use crate::pg::inspect::{inspect, Found};
 use crate::pg::spi::{connected, query};
 
 crate::sql_function!(chainify_access, pg_finfo_chainify_access, access);
@@ -25,15 +26,26 @@ const EXPLANATION_BYTES_MAX: usize = 1 << 20;
 fn access(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "sql");
     let statements = pinned(|| inspect(&sql, true)).or_raise();
+    let declarations = Declarations::read_for_all();
     call.rows(|row| {
         for (number, statement) in (1i32..).zip(&statements) {
-            let Ok(Some(template)) = statement
-                .found
-                .as_ref()
-                .map(|found| found.template.as_ref())
+            let Ok(Found {
+                template: Some(template),
+                called,
+                ..
+            }) = &statement.found
             else {
                 continue; // chainify.analyze says why
             };
+            for (relation, place) in called.iter().flat_map(|c| declarations.shown(c)) {
+                row(&[
+                    cell(number),
+                    cell("declared".to_owned()),
+                    cell(relation),
+                    cell("rows".to_owned()),
+                    cell(place),
+                ]);
+            }
             for shown in show::show(template) {
                 row(&[
                     cell(number),
@@ -54,7 +66,7 @@ fn explain_block(call: &mut Call) -> Answer {
     if transactions.is_empty() {
         PgError::new(b"02000", format!("there is no block {block}")).raise();
     }
-    let sets = pinned(|| connected(|| of_block(&transactions)));
+    let sets = pinned(|| connected(|| of_block(&transactions))).sets;
     let graph = graph::build(&sets);
     let explained = Explained {
         graph: &graph,

@@ -3,6 +3,7 @@ use std::cell::Cell;
 
 use chainify_codec::{transaction_uuid, Hash};
 
+use super::declared::Declarations;
 use super::determinism::{check, Finding};
 use super::policy::{self, Determinism};
 use super::session::{self, Mode};
@@ -45,10 +46,11 @@ fn uuid(call: &mut Call) -> Answer {
 fn analyze(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "sql");
     let statements = pinned(|| inspect(&sql, true)).or_raise();
+    let declarations = Declarations::read_for_all();
     call.rows(|row| {
         for (number, statement) in (1i32..).zip(&statements) {
             let normalised = normalise(&statement.text);
-            let access = access_set(statement);
+            let access = access_set(statement, &declarations);
             for (verdict, finding) in verdicts(statement) {
                 let part =
                     |field: fn(&Finding) -> &String| finding.as_ref().map(|f| field(f).clone());
@@ -67,14 +69,18 @@ fn analyze(call: &mut Call) -> Answer {
 }
 
 /// What a statement may read and write, a line each as in `chainify.access`.
-fn access_set(statement: &Inspected) -> Option<String> {
-    let template = statement.found.as_ref().ok()?.template.as_ref()?;
+fn access_set(statement: &Inspected, declarations: &Declarations) -> Option<String> {
+    let found = statement.found.as_ref().ok()?;
+    let template = found.template.as_ref()?;
+    let declared = found.called.iter().flat_map(|c| declarations.shown(c));
+    let declared = declared.map(|(relation, place)| format!("declared {relation}: {place}"));
     let line = |s: Shown| match s.target.as_str() {
         "" => format!("{}: {}", s.access, s.place),
         "rows" => format!("{} {}: {}", s.access, s.relation, s.place),
         key => format!("{} {} {key}: {}", s.access, s.relation, s.place),
     };
-    let lines: Vec<_> = show(template).into_iter().map(line).collect();
+    let lines = declared.chain(show(template).into_iter().map(line));
+    let lines: Vec<_> = lines.collect();
     Some(lines.join("\n"))
 }
 

@@ -116,13 +116,14 @@ impl Command {
     }
 }
 
-fn symbol(rest: &mut &str, symbol: char) -> Option<()> {
+/// Takes the symbol, if it comes next.
+pub(super) fn symbol(rest: &mut &str, symbol: char) -> Option<()> {
     *rest = rest.strip_prefix(symbol)?.trim_start();
     Some(())
 }
 
 /// A plain word in lower case, or a quoted one as it stands.
-fn word(rest: &mut &str) -> Option<String> {
+pub(super) fn word(rest: &mut &str) -> Option<String> {
     let (word, length) = if let Some(quoted) = rest.strip_prefix('"') {
         let mut end = 0;
         loop {

@@ -13,8 +13,9 @@ use chainify_sched::focus::SAMPLE_MAX;
 use chainify_sched::plan::first_look;
 use chainify_sched::template::Template;
 use chainify_sched::value::Value;
-use chainify_sched::{AccessSet, Focus};
+use chainify_sched::{AccessSet, Changes, Focus};
 
+use super::declared::{self, ByTransaction, Declarations, Lookup, Rows};
 use super::plans::{self, Execution};
 use super::transaction::{client_role, is_of_the_machine};
 use crate::pg::catalog::generation;
@@ -26,16 +27,26 @@ use crate::pg::subtransaction::subtransaction;
 /// The access sets of a block's transactions, in order; to be called before the first of them runs, under the settings
 /// of a block. Raises for failures of the machine only (X4): what cannot be analysed is everything, and fails when it runs.
 ///
-/// Runs no function of a client and locks no row. Cost: for a statement whose plan is kept that of reading its values, for
+/// Locks no row, and runs no function but those that declared access names. Cost: for a statement whose plan is kept that of reading its values, for
 /// the others that of analysing them, which running them then saves.
-pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
-    let everything = || vec![AccessSet::everything(); transactions.len()];
+pub fn of_block(transactions: &[Transaction]) -> Sets {
+    let everything = || Sets {
+        sets: vec![AccessSet::everything(); transactions.len()],
+        declared: ByTransaction::new(),
+    };
     consistent(|| {
-        let mut found = Found::default();
+        let mut found = Found::new();
         found.add(transactions);
         Some(found.sets())
     })
     .unwrap_or_else(everything)
+}
+
+/// The access sets of transactions, in order.
+pub struct Sets {
+    pub sets: Vec<AccessSet>,
+    /// Which parts of them nothing vouches for but a declaration, by position.
+    pub declared: ByTransaction,
 }
 
 /// The same with what each transaction is expected to take, in nanoseconds, as far as that is known; None when the first
@@ -43,12 +54,12 @@ pub fn of_block(transactions: &[Transaction]) -> Vec<AccessSet> {
 pub fn of_promising_block(
     transactions: &[Transaction],
     promising: impl Fn(&[AccessSet], &[u64]) -> bool,
-) -> Option<(Vec<AccessSet>, Vec<Option<u64>>)> {
+) -> Option<(Sets, Vec<Option<u64>>)> {
     consistent(|| {
-        let mut found = Found::default();
+        let mut found = Found::new();
         let (first, others) = transactions.split_at(first_look(transactions.len()));
         found.add(first);
-        if !promising(&found.sets(), &fill_up(&found.costs())) {
+        if !promising(&found.sets().sets, &fill_up(&found.costs())) {
             return None;
         }
         found.add(others);
@@ -76,11 +87,15 @@ enum Member {
     Everything,
     /// The number of what it executes, and where its values are.
     Execution(usize, Range<usize>),
+    /// The same, with the rows that are declared.
+    Declared(usize, Range<usize>, Vec<Rows>),
 }
 
 /// The transactions of a block, analysed.
-#[derive(Default)]
 struct Found<'b> {
+    declarations: Declarations,
+    /// By number of what is executed.
+    lookups: Vec<Vec<Lookup>>,
     deployed: bool,
     members: Vec<Member>,
     /// All values, one execution's after the other's.
@@ -94,6 +109,20 @@ struct Found<'b> {
 }
 
 impl<'b> Found<'b> {
+    fn new() -> Self {
+        Found {
+            declarations: Declarations::read(),
+            lookups: Vec::new(),
+            deployed: false,
+            members: Vec::new(),
+            values: Vec::new(),
+            prepared: Vec::new(),
+            numbers: HashMap::new(),
+            roles: HashMap::new(),
+            texts: HashMap::new(),
+        }
+    }
+
     /// The next transactions.
     fn add(&mut self, transactions: &'b [Transaction]) {
         for transaction in transactions {
@@ -110,7 +139,9 @@ impl<'b> Found<'b> {
     /// What each transaction is expected to take.
     fn costs(&self) -> Vec<Option<u64>> {
         let cost = |member: &Member| match member {
-            Member::Execution(number, _) => self.prepared[*number].cost.expected(),
+            Member::Execution(number, _) | Member::Declared(number, ..) => {
+                self.prepared[*number].cost.expected()
+            }
             _ => None,
         };
         self.members.iter().map(cost).collect()
@@ -146,7 +177,7 @@ impl<'b> Found<'b> {
             self.values.truncate(start);
         }
         read.ok()?;
-        Some(Member::Execution(number, start..self.values.len()))
+        Some(self.declared(role, proposal, &[], number, start))
     }
 
     fn execution(&mut self, role: Role, proposal: &'b Proposal, execution: Execution) -> Member {
@@ -154,6 +185,8 @@ impl<'b> Found<'b> {
         let number = match self.numbers.entry(Rc::as_ptr(&execution.prepared)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
+                let lookups = self.declarations.lookups(role, &execution.prepared);
+                self.lookups.push(lookups);
                 self.prepared.push(execution.prepared);
                 *new.insert(next)
             }
@@ -163,30 +196,67 @@ impl<'b> Found<'b> {
         }
         let start = self.values.len();
         self.values.extend(execution.values);
-        Member::Execution(number, start..self.values.len())
+        self.declared(role, proposal, &execution.literals, number, start)
     }
 
-    fn sets(&self) -> Vec<AccessSet> {
+    /// An execution whose values are those from `start` on, with the rows declared for it.
+    fn declared(
+        &self,
+        role: Role,
+        proposal: &Proposal,
+        literals: &[String],
+        number: usize,
+        start: usize,
+    ) -> Member {
+        let given = || {
+            let given = proposal.parameters.iter();
+            let given = given.map(|p| (!p.null).then_some(p.text.as_str()));
+            given.chain(literals.iter().map(|text| Some(text.as_str())))
+        };
+        let rows = self.lookups[number].iter();
+        let rows: Vec<Rows> = rows.flat_map(|l| l.rows(role, given())).collect();
+        let values = start..self.values.len();
+        match rows.is_empty() {
+            true => Member::Execution(number, values),
+            false => Member::Declared(number, values, rows),
+        }
+    }
+
+    fn sets(&self) -> Sets {
         let everything = everything();
         let templates = self.prepared.iter();
-        let templates: Vec<&Template> = templates
-            .map(|prepared| prepared.template().unwrap_or(&everything))
-            .collect();
+        let templates = templates.map(|prepared| prepared.template().unwrap_or(&everything));
+        let changes = Changes::of(templates.clone());
+        let templates: Vec<Template> = templates.map(|t| changes.apply(t)).collect();
+        let templates: Vec<&Template> = templates.iter().collect();
         let executions = self.members.iter().filter_map(|member| match member {
-            Member::Execution(number, values) => Some((*number, &self.values[values.clone()])),
+            Member::Execution(number, values) | Member::Declared(number, values, _) => {
+                Some((*number, &self.values[values.clone()]))
+            }
             _ => None,
         });
         let sample: Vec<_> = executions.take(SAMPLE_MAX).collect();
         let focus = Focus::choose(&templates, &sample);
         let focused: Vec<Template> = templates.iter().map(|t| focus.apply(t)).collect();
-        let set = |member: &Member| match member {
+        let mut all = ByTransaction::new();
+        let mut set = |(tx, member): (u32, &Member)| match member {
             Member::Refused => AccessSet::new(),
             Member::Everything => AccessSet::everything(),
             Member::Execution(number, values) => {
                 focused[*number].fill(&self.values[values.clone()])
             }
+            Member::Declared(number, values, rows) => {
+                let declared = declared::in_block(rows, &changes, &focus);
+                let set = focused[*number].fill_declared(&self.values[values.clone()], &declared);
+                all.insert(tx, declared.into());
+                set
+            }
         };
-        self.members.iter().map(set).collect()
+        let sets = (0..).zip(&self.members).map(&mut set).collect();
+        Sets {
+            sets,
+            declared: all,
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading them back.
 
-use chainify_ledger::certificate::{Certificate, CertifiedVote, Validator};
+use chainify_ledger::certificate::{check, Certificate, CertifiedVote, Expected, Validator};
 use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::Value;
 
+use crate::api::verify;
 use crate::pg::cursor::{Cursor, Row, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -85,7 +86,7 @@ pub fn decode(stored: Stored) -> Result<Certificate, String> {
     })
 }
 
-fn read_votes(votes: &Value) -> Result<Vec<CertifiedVote>, String> {
+pub fn read_votes(votes: &Value) -> Result<Vec<CertifiedVote>, String> {
     let votes = votes.as_array().ok_or("votes are no array")?;
     votes
         .iter()
@@ -106,7 +107,7 @@ fn read_vote(vote: &Value) -> Option<CertifiedVote> {
     })
 }
 
-fn from_hex(text: &str) -> Option<Vec<u8>> {
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
         return None;
     }
@@ -116,18 +117,115 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Whose keys may sign.
-pub fn validators(client: &SpiClient<'_>) -> Vec<Validator> {
-    let mut validators = Vec::new();
-    let sql = "SELECT public_key, organisation FROM chainify_ledger.validator ORDER BY address";
-    let mut rows = Cursor::open(client, Sees::Statement, sql, &[]);
-    while let Some(row) = rows.next_row() {
-        validators.push(Validator {
-            public_key: row.bytes(1).unwrap_or_default(),
-            organisation: row.text(2).unwrap_or_default(),
-        });
+/// The certificate of block `number`, if there is one.
+pub fn of_block(client: &SpiClient<'_>, sees: Sees, number: i64) -> Option<Stored> {
+    let arguments = [number.into(), number.into()];
+    let mut rows = Cursor::open(client, sees, STORED, &arguments);
+    rows.next_row().map(|row| stored(&row))
+}
+
+/// What certificates of this chain have to fit.
+pub struct Authority {
+    pub chain_id: String,
+    validators: Validators,
+    consents: Consents,
+}
+
+impl Authority {
+    pub fn read(client: &SpiClient<'_>) -> Self {
+        let mut validators = Validators::read(client);
+        let consents = Consents::read(client, &mut validators);
+        Authority {
+            chain_id: verify::chain_id(client, Sees::Statement),
+            validators,
+            consents,
+        }
     }
-    validators
+
+    /// Everything wrong with the certificate kept of block `number`, which has `hash`. Cost: a signature verification per vote.
+    pub fn findings(&mut self, number: i64, hash: &[u8], stored: Stored) -> Vec<String> {
+        match decode(stored) {
+            Ok(certificate) => self.check(number, hash, &certificate),
+            Err(error) => vec![error],
+        }
+    }
+
+    /// The same of a certificate that could be read.
+    pub fn check(&mut self, number: i64, hash: &[u8], certificate: &Certificate) -> Vec<String> {
+        // A hash that is none is reported with the header; then the certificate is checked for the hash it names.
+        let hash = hash.try_into().unwrap_or(certificate.hash);
+        let expected = Expected {
+            chain_id: &self.chain_id,
+            number: number as u64,
+            hash,
+            validators: self.validators.of(number),
+            consent: self.consents.of(number),
+        };
+        let findings = check(certificate, &expected);
+        findings.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// Whose keys may sign, block by block.
+pub struct Validators {
+    /// With the first block a key holds for, and the first one it no longer does.
+    periods: Vec<(i64, i64, Validator)>,
+    /// Those of the block asked for last, and of all until the other one.
+    of: Vec<Validator>,
+    from: i64,
+    until: i64,
+}
+
+impl Validators {
+    /// Reads what `chainify_node.init` or `set_registry` was told.
+    pub fn read(client: &SpiClient<'_>) -> Self {
+        let mut periods = Vec::new();
+        let sql = "SELECT public_key, organisation, from_block, until_block FROM chainify_ledger.validator ORDER BY address, from_block";
+        let mut rows = Cursor::open(client, Sees::Statement, sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let validator = Validator {
+                public_key: row.bytes(1).unwrap_or_default(),
+                organisation: row.text(2).unwrap_or_default(),
+            };
+            let (from, until) = (row.bigint(3), row.bigint(4));
+            periods.push((
+                from.unwrap_or(i64::MAX),
+                until.unwrap_or(i64::MAX),
+                validator,
+            ));
+        }
+        Self {
+            periods,
+            of: Vec::new(),
+            from: i64::MAX,
+            until: i64::MIN,
+        }
+    }
+
+    /// Those of a block. Cost: a pass over all when they are not those of the block asked for before.
+    pub fn of(&mut self, block: i64) -> &[Validator] {
+        if !(self.from..self.until).contains(&block) {
+            let edges = self
+                .periods
+                .iter()
+                .flat_map(|(from, until, _)| [*from, *until]);
+            self.from = edges
+                .clone()
+                .filter(|edge| *edge <= block)
+                .max()
+                .unwrap_or(i64::MIN);
+            self.until = edges.filter(|edge| *edge > block).min().unwrap_or(i64::MAX);
+            let holds =
+                |(from, until, _): &&(i64, i64, Validator)| (*from..*until).contains(&block);
+            self.of = self
+                .periods
+                .iter()
+                .filter(holds)
+                .map(|(_, _, validator)| validator.clone())
+                .collect();
+        }
+        &self.of
+    }
 }
 
 /// How many organisations have to agree about each block: c of the beginning, and its changes.
@@ -138,8 +236,8 @@ pub struct Consents {
 }
 
 impl Consents {
-    /// Reads what `chainify_node.init` and `set_consents` were told.
-    pub fn read(client: &SpiClient<'_>, validators: &[Validator]) -> Self {
+    /// Reads what `chainify_node.init` and `set_registry` were told.
+    pub fn read(client: &SpiClient<'_>, validators: &mut Validators) -> Self {
         let sql = "SELECT from_block, consent FROM chainify_ledger.consent ORDER BY from_block";
         let mut rows = Cursor::open(client, Sees::Statement, sql, &[]);
         let mut changes = Vec::new();
@@ -148,7 +246,7 @@ impl Consents {
             let consent = usize::try_from(row.int(2).unwrap_or(-1)).unwrap_or(usize::MAX);
             changes.push((row.bigint(1).unwrap_or_default(), consent));
         }
-        let first = consent(client, validators);
+        let first = consent(client, validators.of(1));
         Self { first, changes }
     }
 

@@ -11,6 +11,7 @@ use pgrx::spi::SpiClient;
 
 use crate::api::deviations::Cured;
 use crate::api::ledger_tables::{self, LedgerTable};
+use crate::api::scan::Scan;
 use crate::api::{rows, session, verify, verify_table};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
@@ -83,7 +84,7 @@ pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
     let mut dropped = Vec::new();
     for table in ledger_tables::all(client, Sees::Latest) {
         for kept in of_table(client, Sees::Latest, &table) {
-            let state = table.expected_state(client, Sees::Latest, kept.block);
+            let state = Scan::told(client, &table, kept.block).state;
             let Some(finding) = verify_table::checkpoint_finding(&table, &kept, &state) else {
                 continue;
             };

@@ -45,6 +45,11 @@ crate::sql_function!(chainify_wait, pg_finfo_chainify_wait, wait_for);
 crate::sql_function!(chainify_attach, pg_finfo_chainify_attach, attach);
 crate::sql_function!(chainify_detach, pg_finfo_chainify_detach, detach);
 crate::sql_function!(chainify_deploy, pg_finfo_chainify_deploy, deploy);
+crate::sql_function!(
+    chainify_set_policy,
+    pg_finfo_chainify_set_policy,
+    set_policy
+);
 crate::sql_function!(chainify_rejoin, pg_finfo_chainify_rejoin, rejoin);
 crate::sql_function!(
     chainify_node_status,
@@ -117,6 +122,16 @@ fn of_tables(call: &mut Call, verb: &str) -> Answer {
 fn deploy(call: &mut Call) -> Answer {
     let statement = sql_statement(call.arg(0), Vec::new()).or_raise();
     deployed(call, statement.sql)
+}
+
+/// `chainify.set_policy`: who has to agree to changes of a table; a failure raises.
+fn set_policy(call: &mut Call) -> Answer {
+    let table = qualified_names(vec![call.arg(0)]).or_raise();
+    let sql = match call.arg::<String>(1) {
+        Some(policy) => format!("SET AGREEMENT POLICY {table} TO {policy}"),
+        None => format!("DROP AGREEMENT POLICY {table}"),
+    };
+    deployed(call, sql)
 }
 
 fn deployed(call: &mut Call, sql: String) -> Answer {

@@ -150,7 +150,9 @@ fn record_deviation(call: &mut Call) -> Answer {
     let took: Option<Interval> = call.arg(4);
     let sql = "WITH open AS (
             UPDATE chainify_ledger.deviation
-            SET expected_hash = $2, found_hash = coalesce($3, found_hash), cured_by = $4, took = $5
+            SET expected_hash = $2, found_hash = coalesce($3, found_hash), took = $5,
+                -- A retry that put rows right (api/touched.rs) is a repair.
+                cured_by = CASE WHEN $4 = 'retry' AND found_by = 'block' THEN 'repair' ELSE $4 END
             WHERE block = $1 AND cured_by IS NULL RETURNING id)
         INSERT INTO chainify_ledger.deviation (block, expected_hash, found_hash, cured_by, took, found_by)
         SELECT $1, $2, $3, $4, $5, 'block' WHERE NOT EXISTS (SELECT FROM open)";

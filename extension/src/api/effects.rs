@@ -48,6 +48,9 @@ pub struct Effects {
     pub changes: Vec<Recorded>,
     pub leaves: Vec<Rc<Leaf>>,
     pub images: TupleStore,
+    /// In a rehearsal: the rows before updates that kept their key, by the change's place.
+    befores: Vec<(usize, Stored)>,
+    keeps_befores: bool,
     bytes: Vec<u8>,
     marks: Vec<Mark>,
     changes_peak: usize,
@@ -91,6 +94,10 @@ pub fn updated(leaf: &Rc<Leaf>, tx: u32, old: &Tuple, new: &Tuple) {
         let (new_pk, after) = (e.key(leaf, new), e.row(leaf, new));
         if e.bytes(pk) == e.bytes(new_pk) {
             e.push(leaf, tx, Op::Update, pk, Some(before), Some(after), new);
+            if e.keeps_befores {
+                let before = e.images.push(old);
+                e.befores.push((e.changes.len() - 1, before));
+            }
         } else {
             e.push(leaf, tx, Op::Delete, pk, Some(before), None, old);
             e.push(leaf, tx, Op::Insert, new_pk, None, Some(after), new);
@@ -104,9 +111,16 @@ pub fn start() {
         e.changes.clear();
         e.leaves.clear();
         e.images.truncate(0);
+        e.befores.clear();
         e.bytes.clear();
         (e.changes_peak, e.bytes_peak) = (0, 0);
     });
+}
+
+/// Begins a rehearsal, which keeps the rows before updates as well, until its transaction ends.
+pub fn start_rehearsal() {
+    start();
+    EFFECTS.with_borrow_mut(|e| e.keeps_befores = true);
 }
 
 /// Shows what was recorded.
@@ -123,6 +137,12 @@ impl Effects {
     /// The most changes and bytes there were when one was added, those undone since included.
     pub fn peak(&self) -> (u64, u64) {
         (self.changes_peak as u64, self.bytes_peak as u64)
+    }
+
+    /// The row before the update at this place, in a rehearsal.
+    pub fn before(&self, at: usize) -> Option<Stored> {
+        let found = self.befores.binary_search_by_key(&at, |(place, _)| *place);
+        found.ok().map(|i| self.befores[i].1)
     }
 
     pub fn bytes(&self, span: Span) -> &[u8] {
@@ -197,6 +217,7 @@ impl Effects {
     fn undo(&mut self) {
         if let Some(mark) = self.marks.pop() {
             self.changes.truncate(mark.changes);
+            self.befores.retain(|(at, _)| *at < mark.changes);
             self.bytes.truncate(mark.bytes);
             self.images.truncate(mark.words);
         }

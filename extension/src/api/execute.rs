@@ -5,7 +5,7 @@ use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 use super::part::{self, Company, Finished};
 use super::seal::{self, Ran};
 use super::session::{self, Mode};
-use super::{commit, conflict, deploy, effects, half, parallel, team};
+use super::{commit, conflict, deploy, effects, half, parallel, team, touched};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -41,9 +41,11 @@ fn execute_block(call: &mut Call) -> Answer {
     let (block, ran) = session::with(Mode::Internal, || {
         connected(|| {
             let request = half::authoritative(check_request(call, &buffer));
+            let certified: Option<Vec<u8>> = call.arg(8).filter(|_| !half::is(request.number));
             conflict::before_locals(request.number, || {
-                let ran = run(&request);
-                let block = seal::seal(&request, &ran);
+                let (block, ran) = certified
+                    .and_then(|hash| touched::run(&request, &hash, || sealed(&request, alone)))
+                    .unwrap_or_else(|| sealed(&request, run));
                 commit::executed(request.number, ran.workers);
                 (block, ran)
             })
@@ -76,7 +78,12 @@ fn execute_block(call: &mut Call) -> Answer {
 /// Runs and seals a block that follows the last one within a recovery: in this process alone, where what recovery has written
 /// is seen, and with no COMMIT of its own. Needs [`connected`], in the mode of the ledger's own work.
 pub fn again(request: &Request) -> LedgerBlock {
-    conflict::before_locals(request.number, || seal::seal(request, &alone(request)))
+    conflict::before_locals(request.number, || sealed(request, alone).0)
+}
+
+fn sealed(request: &Request, run: fn(&Request) -> Ran) -> (LedgerBlock, Ran) {
+    let ran = run(request);
+    (seal::seal(request, &ran), ran)
 }
 
 fn out_of_turn(message: String) -> PgError {

@@ -6,7 +6,7 @@ use chainify_ledger::Transaction;
 use super::execute::Request;
 use super::part::{self, Company};
 use super::session::{self, Mode};
-use super::{conflict, effects};
+use super::{conflict, declared, effects};
 use crate::pg::conflict_memory::retire;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::cell;
@@ -86,7 +86,9 @@ fn run(message: &PartRequest) -> PartReport {
     session::with(Mode::Internal, || {
         connected(|| {
             conflict::enlist(request.number);
-            let outcomes = part::run(&request, &positions, Company::Beside);
+            let declared = declared::from_messages(&message.declared);
+            let run = || part::run(&request, &positions, Company::Beside);
+            let outcomes = declared::checked(declared, run);
             let report = part::finish(&request, &positions, &outcomes).report;
             write_part(message, &report);
             report

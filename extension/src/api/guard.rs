@@ -7,7 +7,7 @@ use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::relation::{ColumnDef, Lock, Relation};
 use crate::pg::statement::not_allowed;
-use crate::pg::{catalog, settings, subtransaction};
+use crate::pg::{catalog, kept, settings, subtransaction};
 
 /// Schemas whose objects only the extension changes.
 const OWN_SCHEMAS: [&str; 3] = ["chainify_ledger", "chainify_history", "chainify_checkpoint"];
@@ -28,7 +28,9 @@ pub fn install() {
     hooks::watch(&WATCH);
     subtransaction::watch(&effects::HOOKS);
     subtransaction::watch(&sequences::HOOKS);
+    subtransaction::watch(&kept::HOOKS);
     catalog::watch_relations();
+    kept::install();
     determinism::install();
 }
 

@@ -29,6 +29,14 @@ pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
     rows.next_row().and_then(|row| row.bigint(1))
 }
 
+/// Whether parts of block `number` are committed. Needs [`connected`].
+pub fn is(number: i64) -> bool {
+    let mut found = false;
+    let sql = "SELECT FROM chainify_ledger.part WHERE block = $1 LIMIT 1";
+    query(sql, &[cell(number)], |_| found = true);
+    found
+}
+
 /// Raises 55000 when what is seen includes a part of a block without the rest.
 pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
     if let Some(number) = number(client, sees) {

@@ -8,19 +8,24 @@ use crate::pg::cursor::{Cursor, Row, Sees};
 
 /// The history of one version of a ledger table, from the transaction that started it to the one that ended it.
 pub struct History {
-    id: i32,
+    pub id: i32,
     /// `schema.name`, unquoted: what is hashed.
     pub name: String,
     /// Quoted name of the history table.
-    relation: String,
+    pub relation: String,
     /// Block and transaction; changes between them are of this version.
     since: (i64, i32),
     until: (i64, i32),
 }
 
 impl History {
+    /// Whether the changes of this transaction of a block are of this version.
+    pub fn covers(&self, block: i64, tx: i32) -> bool {
+        self.since < (block, tx) && (block, tx) < self.until
+    }
+
     /// A condition on `_block` and `_tx`.
-    fn span(&self, alias: &str) -> String {
+    pub fn span(&self, alias: &str) -> String {
         let ((b, t), (to_b, to_t)) = (self.since, self.until);
         let at = format!("({alias}._block, {alias}._tx)");
         format!("{at} > ({b}, {t}) AND {at} < ({to_b}, {to_t})")
@@ -112,6 +117,17 @@ pub struct Kept {
     pub hash: Vec<u8>,
     pub key: Vec<u8>,
     pub row: Vec<u8>,
+}
+
+/// The changes of block `number`, by table and serial.
+pub fn of_block(client: &SpiClient<'_>, tables: &[History], number: i64) -> Vec<Kept> {
+    let arguments = [number.into(), number.into()];
+    let mut rows = Cursor::open(client, Sees::Statement, &changes(tables), &arguments);
+    let mut kept = Vec::new();
+    while let Some(row) = rows.next_row() {
+        kept.push(kept_change(&row));
+    }
+    kept
 }
 
 /// All changes of blocks `$1` to `$2`, by block, table and serial.

@@ -3,10 +3,11 @@
 //! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
 //! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
 
-use chainify_codec::{key_range, row_hash, table_state, Hash, LaneHasher, Lanes, RangeDigest};
+use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
 use pgrx::pg_sys;
 use pgrx::spi::SpiClient;
 
+use crate::api::scan::KeyRanges;
 use crate::pg::cursor::{Cursor, Sees};
 
 /// A row of `chainify_ledger.ledger_table` with its running state.
@@ -127,62 +128,6 @@ pub struct State {
     pub lanes: Lanes,
 }
 
-/// A full scan, and what tells where two of them differ.
-pub struct Scan {
-    pub state: State,
-    digests: Vec<RangeDigest>,
-}
-
-/// Ranges of keys that a scan tells apart: of a million rows, 250 each.
-const SCAN_BITS: u32 = 12;
-
-impl Scan {
-    /// The ranges in which another scan found other rows.
-    pub fn differing(&self, other: &Scan) -> KeyRanges {
-        let pairs = self.digests.iter().zip(&other.digests).enumerate();
-        let differing = pairs.filter(|(_, (one, other))| one != other);
-        KeyRanges {
-            bits: SCAN_BITS as i32,
-            ranges: differing.map(|(range, _)| range as i32).collect(),
-        }
-    }
-
-    /// Whether a scan of these ranges alone found what this one found in them.
-    pub fn agrees_in(&self, ranges: &KeyRanges, alone: &Scan) -> bool {
-        let of = |range: &i32| *range as usize;
-        let mut ranges = ranges.ranges.iter().map(of);
-        ranges.all(|range| self.digests[range] == alone.digests[range])
-    }
-}
-
-/// Ranges of keys of one length (`chainify_codec::key_range`).
-pub struct KeyRanges {
-    pub bits: i32,
-    pub ranges: Vec<i32>,
-}
-
-impl KeyRanges {
-    /// Those of `rows` (columns `k` and `v`) in these ranges.
-    pub fn of(&self, rows: &str) -> String {
-        format!("SELECT k, v FROM ({rows}) r WHERE {}", self.have("k"))
-    }
-
-    /// Those outside of them.
-    fn outside(&self, rows: &str) -> String {
-        format!("SELECT k, v FROM ({rows}) r WHERE NOT {}", self.have("k"))
-    }
-
-    /// A condition on a canonical key.
-    fn have(&self, key: &str) -> String {
-        let ranges: Vec<_> = self.ranges.iter().map(i32::to_string).collect();
-        format!(
-            "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
-            self.bits,
-            ranges.join(",")
-        )
-    }
-}
-
 impl LedgerTable {
     /// Why rows cannot be compared at all, if so.
     pub fn unreadable(&self) -> Option<String> {
@@ -239,33 +184,6 @@ impl LedgerTable {
         self.state_of(client, sees, &sql)
     }
 
-    /// Reads what a query with columns `k` and `v` gives.
-    pub fn scan(&self, client: &SpiClient<'_>, rows: &str) -> Scan {
-        let sql = format!(
-            "SELECT k, chainify_ledger.encoded_row({}, v) FROM ({rows}) e",
-            self.id
-        );
-        let hasher = LaneHasher::new(&self.name);
-        let mut scan = Scan {
-            state: State {
-                row_count: 0,
-                lanes: Lanes::zero(),
-            },
-            digests: vec![RangeDigest::default(); 1 << SCAN_BITS],
-        };
-        let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
-        while let Some(row) = rows.next_row() {
-            let (key, bytes) = (
-                row.bytes(1).unwrap_or_default(),
-                row.bytes(2).unwrap_or_default(),
-            );
-            hasher.add(&mut scan.state.lanes, &bytes);
-            scan.state.row_count += 1;
-            scan.digests[key_range(&key, SCAN_BITS) as usize].add(&row_hash(&self.name, &bytes));
-        }
-        scan
-    }
-
     /// The state of what a query with columns `k` and `v` gives.
     pub fn state_by(&self, client: &SpiClient<'_>, sees: Sees, rows: &str) -> State {
         let sql = format!(
@@ -302,24 +220,78 @@ impl LedgerTable {
     /// Columns `k` (canonical key) and `v` (row of the live table's type): the base overlaid with the last change of each
     /// key up to block `number`, which must not be before the base's.
     pub fn expected_rows(&self, number: i64) -> String {
+        self.expected_rows_of(number, &|_| "true".into())
+    }
+
+    /// The same of the rows for which `which` gives a condition, on a row of base or history of that alias.
+    fn expected_rows_of(&self, number: i64, which: &dyn Fn(&str) -> String) -> String {
+        // Only the history is sorted: it is short beside the base.
+        format!(
+            "WITH last AS MATERIALIZED ({})
+            SELECT k, v FROM (
+                SELECT chainify_ledger.encoded_key({}, c.*) AS k, {} AS v FROM {} c WHERE {}) base
+            WHERE NOT EXISTS (SELECT FROM last WHERE last.k = base.k)
+            UNION ALL SELECT k, v FROM last WHERE op <> 'D'",
+            self.last_changes_of(number, which),
+            self.id,
+            self.row_of("c"),
+            self.checkpoint.as_deref().unwrap_or_default(),
+            which("c"),
+        )
+    }
+
+    /// Columns `k`, `op` and `v`: the last change of each key after the base, up to block `number`.
+    pub fn last_changes(&self, number: i64) -> String {
+        self.last_changes_of(number, &|_| "true".into())
+    }
+
+    fn last_changes_of(&self, number: i64, which: &dyn Fn(&str) -> String) -> String {
+        format!(
+            "SELECT DISTINCT ON (k) k, op, v FROM (
+                SELECT chainify_ledger.encoded_key({}, h.*) AS k, h._op AS op, h._block AS b, h._serial AS s, {} AS v
+                FROM {} h WHERE {} AND {}) changes
+            ORDER BY k, b DESC, s DESC",
+            self.id,
+            self.row_of("h"),
+            self.history.as_deref().unwrap_or_default(),
+            self.after_base(number),
+            which("h"),
+        )
+    }
+
+    /// The relations that hold the table's rows.
+    pub fn leaves(&self, client: &SpiClient<'_>, sees: Sees) -> Vec<pg_sys::Oid> {
+        let sql = "SELECT l.leaf::int8 FROM unnest(chainify_ledger.leaves($1)) l (leaf)";
+        let mut rows = Cursor::open(client, sees, sql, &[self.relation.into()]);
+        let mut leaves = Vec::new();
+        while let Some(row) = rows.next_row() {
+            leaves.push(pg_sys::Oid::from(row.bigint(1).unwrap_or_default() as u32));
+        }
+        leaves
+    }
+
+    /// Columns `k`, `op` and `v` of the rows at the end of a block before the base, as far as the base and the history up to it tell
+    /// them: where a row's first change after the block is an update and none was before, `op` is *U* and `v` not what it was.
+    pub fn rows_before_base(&self, number: i64) -> String {
         let id = self.id;
-        let (history, checkpoint) = (
+        let (block, tx) = self.since;
+        let (history, base) = (
             self.history.as_deref().unwrap_or_default(),
             self.checkpoint.as_deref().unwrap_or_default(),
         );
-        // Only the history is sorted: it is short beside the base.
         format!(
-            "WITH last AS MATERIALIZED (
-                SELECT DISTINCT ON (k) k, op, v FROM (
-                    SELECT chainify_ledger.encoded_key({id}, h.*) AS k, h._op AS op, h._block AS b, h._serial AS s, {} AS v
-                    FROM {history} h WHERE {}) changes
-                ORDER BY k, b DESC, s DESC)
-            SELECT k, v FROM (
-                SELECT chainify_ledger.encoded_key({id}, c.*) AS k, {} AS v FROM {checkpoint} c) base
-            WHERE NOT EXISTS (SELECT FROM last WHERE last.k = base.k)
-            UNION ALL SELECT k, v FROM last WHERE op <> 'D'",
+            "WITH h AS MATERIALIZED (
+                SELECT chainify_ledger.encoded_key({id}, h.*) AS k, h._op::text AS op, h._block AS b, h._serial AS s, {} AS v
+                FROM {history} h WHERE (h._block, h._tx) > ({block}, {tx}) AND h._block <= {}),
+            before AS (SELECT DISTINCT ON (k) k, op, v FROM h WHERE b <= {number} ORDER BY k, b DESC, s DESC),
+            after AS (SELECT DISTINCT ON (k) k, op, v FROM h WHERE b > {number} ORDER BY k, b, s)
+            SELECT k, ''::text AS op, v FROM before WHERE op <> 'D'
+            UNION ALL SELECT k, op, v FROM after a WHERE op <> 'I' AND NOT EXISTS (SELECT FROM before b WHERE b.k = a.k)
+            UNION ALL SELECT b.k, ''::text, b.v FROM (
+                SELECT chainify_ledger.encoded_key({id}, c.*) AS k, {} AS v FROM {base} c) b
+            WHERE NOT EXISTS (SELECT FROM h WHERE h.k = b.k)",
             self.row_of("h"),
-            self.after_base(number),
+            self.base_block,
             self.row_of("c"),
         )
     }
@@ -421,6 +393,23 @@ impl LedgerTable {
         self.differences_between(&ranges.of(expected), self.live_name(), &here)
     }
 
+    /// The same for the keys kept in a table with the key's columns, which are of PostgreSQL's own types.
+    pub fn differences_of(&self, number: i64, keys: &str) -> String {
+        let key = self.columns.iter().filter(|column| column.key);
+        let key: Vec<_> = key.map(|column| column.quoted.as_str()).collect();
+        let which = |alias: &str| {
+            let of = |alias: &str| {
+                key.iter()
+                    .map(|column| format!("{alias}.{column}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            format!("({}) IN (SELECT {} FROM {keys} w)", of(alias), of("w"))
+        };
+        let expected = self.expected_rows_of(number, &which);
+        self.differences_between(&expected, self.live_name(), &which("t"))
+    }
+
     /// The same between what the table holds now and rows of it kept in another table.
     pub fn differences_from(&self, found: &str) -> String {
         self.differences_between(&self.live_rows(), found, "true")
@@ -448,24 +437,30 @@ impl LedgerTable {
     }
 
     fn json_of(&self, row: &str, wanted: impl Fn(&Column) -> bool) -> String {
-        let members = self
-            .columns
-            .iter()
-            .filter(|column| wanted(column))
-            .map(|column| {
-                let value = format!("({row}).{}", column.quoted);
-                let shown = match column.built_in {
-                    true => format!("to_jsonb({value})"),
-                    // to_jsonb and ::text would look for a cast, which a user may have defined; format only prints.
-                    false => format!(
-                        "CASE WHEN {value} IS NOT NULL THEN to_jsonb(format('%s', {value})) END"
-                    ),
-                };
-                format!("({}, {shown})", literal(&column.name))
-            });
-        let members = members.collect::<Vec<_>>().join(", ");
-        format!("(SELECT jsonb_object_agg(n, x) FROM (VALUES {members}) j (n, x))")
+        let columns = self.columns.iter().filter(|column| wanted(column));
+        let shown = columns.map(|column| (&*column.name, &*column.quoted, column.built_in));
+        json_object(&format!("({row})."), shown)
     }
+}
+
+/// Columns of a row as a jsonb object: each with its name, its quoted name after `prefix`, and whether its type is PostgreSQL's.
+pub fn json_object<'c>(
+    prefix: &str,
+    columns: impl Iterator<Item = (&'c str, &'c str, bool)>,
+) -> String {
+    let member = |(name, quoted, built_in): (&str, &str, bool)| {
+        let value = format!("{prefix}{quoted}");
+        let shown = match built_in {
+            true => format!("to_jsonb({value})"),
+            // to_jsonb and ::text would look for a cast, which a user may have defined; format only prints.
+            false => {
+                format!("CASE WHEN {value} IS NOT NULL THEN to_jsonb(format('%s', {value})) END")
+            }
+        };
+        format!("({}, {shown})", literal(name))
+    };
+    let members = columns.map(member).collect::<Vec<_>>().join(", ");
+    format!("(SELECT jsonb_object_agg(n, x) FROM (VALUES {members}) j (n, x))")
 }
 
 /// A string constant of SQL, whatever `standard_conforming_strings` says.

@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_FOR_LOCK: u32 = 5;
 /// How long it leaves alone what failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
-/// Changes folded in one transaction.
-const FOLD_CHANGES_MAX: i64 = 10_000;
+/// Changes folded, or read again, in one transaction.
+const CHANGES_MAX: i64 = 10_000;
 /// The node's advisory lock of the database is (SPACE, NODE), the worker's (SPACE, WORKER): spec/sql-api.md.
 const SPACE: i32 = 0x6368_6679;
 const NODE: i32 = 1;
@@ -38,9 +38,10 @@ fn run() {
     if !becomes_the_only_one() {
         return;
     }
-    let (mut fold_after, mut scrub_after) = (None, None);
+    let (mut fold_after, mut scrub_after, mut audit_after) = (None, None, None);
     while node_is_there() {
         work(&mut fold_after, "folding history", fold);
+        work(&mut audit_after, "reading the past", audit);
         work(&mut scrub_after, "scrubbing", scrub_next);
         maintainer::wait(LOOK);
     }
@@ -106,7 +107,7 @@ fn fold() -> Result<bool, PgError> {
     let folded = maintainer::transaction(c"folding history", || {
         let sql = "SELECT block FROM chainify_node.fold_history($1)";
         spi::connected(|| {
-            spi::query(sql, &[cell(FOLD_CHANGES_MAX)], |row| {
+            spi::query(sql, &[cell(CHANGES_MAX)], |row| {
                 more = row.get::<i64>(1).is_some()
             })
         });
@@ -120,6 +121,32 @@ fn fold() -> Result<bool, PgError> {
         }
     }
     folded.map(|()| more)
+}
+
+/// Reads some of the blocks that no checkpoint needs any more, at the scrubber's rate.
+fn audit() -> Result<bool, PgError> {
+    let Some(rate) = settings::scrub_rate() else {
+        return Ok(false);
+    };
+    let (mut block, mut findings) = (None, 0);
+    maintainer::transaction(c"reading the past", || {
+        let sql = "SELECT block, findings FROM chainify_node.audit($1)";
+        spi::connected(|| {
+            spi::query(sql, &[cell(CHANGES_MAX)], |row| {
+                block = row.get::<i64>(1);
+                findings = row.must::<i64>(2);
+            })
+        });
+    })?;
+    if findings > 0 {
+        pgrx::warning!(
+            "{findings} blocks are not kept as agreed; another organisation has to tell them"
+        );
+    }
+    if block.is_some() {
+        maintainer::wait(Duration::from_secs_f64(CHANGES_MAX as f64 / rate as f64));
+    }
+    Ok(block.is_some())
 }
 
 /// Scrubs the table that was not read for longest, when its turn has come.

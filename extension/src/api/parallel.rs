@@ -13,7 +13,8 @@ use chainify_sched::cost::fill_up;
 use chainify_sched::plan::{self, Plan};
 use chainify_sched::{graph, AccessSet, Place, Target};
 
-use super::block_access;
+use super::block_access::{self, Sets};
+use super::declared::{self, ByTransaction};
 use super::execute::Request;
 use super::part::{self, Company};
 use super::seal::{self, Ran};
@@ -72,7 +73,7 @@ thread_local! {
 pub fn run(request: &Request) -> Option<Ran> {
     let started = Instant::now();
     let parts = parts_of(request)?;
-    match subtransaction(|| beside(request, &parts.members)) {
+    match subtransaction(|| beside(request, &parts)) {
         Ok((ran, own)) => {
             let paid = started.elapsed() < parts.alone(own) || settings::debug_parts().is_some();
             PAUSE.with_borrow_mut(|pause| {
@@ -110,16 +111,19 @@ fn is_for_this_session(error: &PgError) -> bool {
 struct Parts {
     /// By part, as positions in the request.
     members: Vec<Vec<usize>>,
+    /// What their transactions have to keep to.
+    declared: ByTransaction,
     /// What the first part is expected to take, and the whole block, in one unit.
     first: u64,
     whole: u64,
 }
 
 impl Parts {
-    fn of(plan: &Plan) -> Self {
+    fn of(plan: &Plan, declared: ByTransaction) -> Self {
         let positions = |part: &Vec<u32>| part.iter().map(|tx| *tx as usize).collect();
         Parts {
             members: plan.parts().iter().map(positions).collect(),
+            declared,
             first: plan.loads()[0].max(1),
             whole: plan.loads().iter().copied().fold(0, u64::saturating_add),
         }
@@ -143,9 +147,12 @@ fn parts_of(request: &Request) -> Option<Parts> {
         return None;
     }
     let transactions = &request.transactions;
-    let equal = |sets: Vec<AccessSet>| (vec![1; sets.len()], sets);
-    let (costs, sets) = match debug {
-        Some(DebugParts::ByPosition(parts)) => equal(by_position(request, parts)),
+    let equal = |sets: Sets| (vec![1; sets.sets.len()], sets);
+    let (costs, Sets { sets, declared }) = match debug {
+        Some(DebugParts::ByPosition(parts)) => equal(Sets {
+            sets: by_position(request, parts),
+            declared: ByTransaction::new(),
+        }),
         Some(_) => equal(pinned(|| block_access::of_block(transactions))),
         None => {
             let promising = |sets: &[AccessSet], costs: &[u64]| {
@@ -165,7 +172,7 @@ fn parts_of(request: &Request) -> Option<Parts> {
     if workers as usize + 1 < plan.parts().len() {
         plan = plan::assign(&graph, &costs, workers + 1);
     }
-    (plan.parts().len() > 1).then(|| Parts::of(&plan))
+    (plan.parts().len() > 1).then(|| Parts::of(&plan, declared))
 }
 
 fn mean(costs: &[u64]) -> u64 {
@@ -215,14 +222,22 @@ fn by_position(request: &Request, parts: u32) -> Vec<AccessSet> {
 }
 
 /// Runs the first part here and the others in workers; says how long the first one took.
-fn beside(request: &Request, parts: &[Vec<usize>]) -> Result<(Ran, Duration), PgError> {
+fn beside(
+    request: &Request,
+    Parts {
+        members: parts,
+        declared,
+        ..
+    }: &Parts,
+) -> Result<(Ran, Duration), PgError> {
     team::begin();
     for (part, members) in parts.iter().enumerate().skip(1) {
-        team::run(part, request_of(request, part, members))?;
+        team::run(part, request_of(request, part, members, declared))?;
     }
     effects::start();
     let started = Instant::now();
-    let outcomes = part::run(request, &parts[0], Company::Beside);
+    let run = || part::run(request, &parts[0], Company::Beside);
+    let outcomes = declared::checked(declared.clone(), run);
     let own = part::finish(request, &parts[0], &outcomes).report;
     let took = started.elapsed();
     let members: Vec<usize> = parts[1..].iter().map(Vec::len).collect();
@@ -232,8 +247,15 @@ fn beside(request: &Request, parts: &[Vec<usize>]) -> Result<(Ran, Duration), Pg
     Ok((merge(request, parts, reports)?, took))
 }
 
-fn request_of(request: &Request, part: usize, members: &[usize]) -> PartRequest {
+fn request_of(
+    request: &Request,
+    part: usize,
+    members: &[usize],
+    declared: &ByTransaction,
+) -> PartRequest {
+    let indices: Vec<u32> = members.iter().map(|at| request.indices[*at]).collect();
     PartRequest {
+        declared: declared::messages(declared, &indices),
         chain_id: request.chain_id.clone(),
         number: request.number,
         order_height: request.order_height,
@@ -241,7 +263,7 @@ fn request_of(request: &Request, part: usize, members: &[usize]) -> PartRequest 
         previous: request.previous.to_vec(),
         tx_root: seal::root_of_ids(request).to_vec(),
         part: part as i32,
-        members: members.iter().map(|at| request.indices[*at]).collect(),
+        members: indices,
         bodies: members
             .iter()
             .map(|at| request.bodies[*at].to_vec())

@@ -8,6 +8,7 @@ use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, Keye
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
 use pgrx::pg_sys::Oid;
 
+use super::declared;
 use super::deploy;
 use super::effects::{self, Effects, Recorded};
 use super::execute::Request;
@@ -20,7 +21,9 @@ use crate::pg::bulk::BulkInsert;
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{PgError, SqlState};
 use crate::pg::function::{cell, Cell};
+use crate::pg::kept::keeping;
 use crate::pg::memory::Context;
+use crate::pg::planned_access;
 use crate::pg::pool;
 use crate::pg::relation::Scratch;
 
@@ -36,6 +39,7 @@ pub enum Company {
 /// Runs the transactions of `request` at `positions`, in that order. Raises an error of the machine with the transaction in its
 /// detail: the node votes stuck at one that keeps failing.
 pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outcome> {
+    planned_access::note(declared::exist());
     let memory = Context::child(c"chainify transaction");
     let mut outcomes = Vec::with_capacity(positions.len());
     let all = || {
@@ -56,6 +60,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
             }
         })
     };
+    let all = || keeping(all);
     match company {
         Company::Alone => pinned(all),
         Company::Beside => pinned_impatiently(all),

@@ -81,6 +81,8 @@ pub struct Execution {
     pub prepared: Rc<Prepared>,
     /// For [`Prepared::template`].
     pub values: Vec<Value>,
+    /// The literals that became parameters, behind those given.
+    pub literals: Vec<String>,
     /// Its text has no literals: executions of the same text and types differ in the values given alone.
     pub same_text: bool,
 }
@@ -127,6 +129,7 @@ impl<'p> Statement<'p> {
         Ok(Execution {
             prepared,
             values,
+            literals,
             same_text: self.shape.is_some() && self.literals().is_empty(),
         })
     }

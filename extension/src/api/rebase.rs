@@ -10,8 +10,8 @@ use crate::api::repair::{
     are_certified, beyond_repair, certified_header, check_definitions, locked, repair_definition,
     same,
 };
-use crate::api::{checkpoint, scrub};
-use crate::pg::cursor::Sees;
+use crate::api::scan::{live_state, Scan};
+use crate::api::{checkpoint, past, scrub};
 use crate::pg::error::PgError;
 use crate::pg::function::cell;
 use crate::pg::spi;
@@ -28,7 +28,7 @@ pub fn rebase(
     let tables = locked(client)?;
     let live: Vec<_> = tables
         .iter()
-        .map(|table| table.live_state(client, Sees::Latest))
+        .map(|table| live_state(client, table))
         .collect();
     if !are_certified(client, &tables, live.iter(), &header) {
         return Err(beyond_repair(format!(
@@ -54,14 +54,15 @@ pub fn take_bases(
     let false_history = scrub::history_is_false(client);
     let mut cured = Vec::new();
     for table in tables {
-        let live = table.live_state(client, Sees::Latest);
-        let told = table.expected_state(client, Sees::Latest, number);
+        let live = live_state(client, table);
+        let told = Scan::told(client, table, number).state;
         if false_history || !same(table, &told, &live) {
             cured.push(take_base(table, number, &told, &live));
         }
     }
     if !cured.is_empty() {
         checkpoint::make(number);
+        past::read_again_after(0); // nothing has shown the history before to be true
     }
     Ok(cured)
 }

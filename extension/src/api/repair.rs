@@ -14,7 +14,8 @@ use pgrx::spi::SpiClient;
 use serde_json::{json, Value};
 
 use crate::api::deviations::{self, Cured};
-use crate::api::ledger_tables::{self, LedgerTable, Scan, State};
+use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::scan::{live_state, Scan};
 use crate::api::verify_table::last_block;
 use crate::api::{
     checkpoint, definitions, half, rebase, replay, rows, scrub, session, triggers, verify,
@@ -31,8 +32,8 @@ crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
 const STAGE: &str = "pg_temp.chainify_repair";
 
 /// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in spec/sql-api.md. No rows
-/// when nothing differed. Cost of rows: for each table a scan of base and history, one of the table, and where they differ two more of the ranges that do; of the others see
-/// there.
+/// when nothing differed. Cost of rows: for each table a scan of base and history and one of the table (api/scan.rs); where they
+/// differ, a second scan of both and a third of the table that read keys alone but for the ranges that do. Of the others see there.
 fn repair(call: &mut Call) -> Answer {
     let recovery = Recovery::of(call);
     let step: String = call.required(4, "step");
@@ -122,26 +123,22 @@ fn repair_tables(
 ) -> Result<Vec<Cured>, PgError> {
     let header = certified_header(client, number, certified)?;
     let tables = locked(client)?;
-    let told: Vec<_> = tables
-        .iter()
-        .map(|table| table.scan(client, &table.expected_rows(number)))
-        .collect();
-    if !are_certified(
-        client,
-        &tables,
-        told.iter().map(|told| &told.state),
-        &header,
-    ) {
-        return Err(beyond_repair(format!(
-            "The rows of checkpoint and history give another state root than block {number} has."
-        ))
-        .hint("chainify.verify_ledger() names the blocks whose history was changed."));
-    }
     if scrub::history_is_false(client) {
         // Later changes of the same rows hide it: rows come out right, and the base could never be brought past it.
         return Err(beyond_repair(
             "The history of a block after the base of the checkpoints was changed.".into(),
         ));
+    }
+    let told: Vec<_> = tables
+        .iter()
+        .map(|table| Scan::told(client, table, number))
+        .collect();
+    let states = told.iter().map(|told| &told.state);
+    if !are_certified(client, &tables, states, &header) {
+        return Err(beyond_repair(format!(
+            "The rows of checkpoint and history give another state root than block {number} has."
+        ))
+        .hint("chainify.verify_ledger() names the blocks whose history was changed."));
     }
     check_definitions(client)?;
     let mut cured = Vec::new();
@@ -186,21 +183,16 @@ pub fn put_right_from(
     told: &Scan,
 ) -> Result<Vec<Cured>, PgError> {
     let mut cured = repair_definition(client, table, &told.state)?;
-    let live = table.scan(client, &table.live_rows());
-    if same(table, &live.state, &told.state) {
-        return Ok(cured);
-    }
-    let ranges = told.differing(&live);
+    let ranges = told.differing(client, table);
     if ranges.ranges.is_empty() {
-        return Err(not_certified_after(table)); // rows found whose hashes were made to add up
+        return Ok(cured);
     }
     cured.extend(repair_rows(
         client,
         table,
         &table.differences_in(&ranges, rows),
     ));
-    let after = table.scan(client, &ranges.of(&table.live_rows()));
-    match told.agrees_in(&ranges, &after) {
+    match told.agrees_in(client, table, &ranges) {
         true => Ok(cured),
         false => Err(not_certified_after(table)),
     }
@@ -220,7 +212,7 @@ pub fn check_live(
     table: &LedgerTable,
     state: &State,
 ) -> Result<(), PgError> {
-    match same(table, &table.live_state(client, Sees::Latest), state) {
+    match same(table, &live_state(client, table), state) {
         true => Ok(()),
         false => Err(not_certified_after(table)),
     }
@@ -338,7 +330,8 @@ fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> 
     ))
 }
 
-fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, differences: &str) -> Vec<Cured> {
+/// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and foreign keys must be off.
+pub fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, differences: &str) -> Vec<Cured> {
     let stage = format!("CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {differences}");
     spi::connected(|| spi::execute(&stage, &[]));
     for (part, name) in parts(client) {

@@ -13,6 +13,7 @@ use crate::api::deviations::Cured;
 use crate::api::execute::{self, Request};
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::repair::{beyond_repair, certified_header, check_live, locked, put_right};
+use crate::api::scan::Scan;
 use crate::api::{checkpoint, scrub, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
@@ -145,7 +146,7 @@ fn wanted(
 fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), PgError> {
     let kept = checkpoint::of_table(client, Sees::Latest, table);
     let kept = kept.iter().find(|kept| kept.block == from);
-    let told = table.scan(client, &table.expected_rows(from));
+    let told = Scan::told(client, table, from);
     let holds = |kept: &checkpoint::Checkpoint| {
         kept.schema_hash == table.schema_hash
             && kept.table_state[..] == table.state_hash(&told.state)[..]

@@ -10,10 +10,11 @@ use chainify_codec::{key_range, state_root, Hash};
 use chainify_ledger::{block_buffer, cells};
 
 use crate::api::deviations::Cured;
-use crate::api::ledger_tables::{self, KeyRanges, LedgerTable};
+use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::repair::{
     beyond_repair, certified_header, check_definitions, locked, put_right_from, Recovery,
 };
+use crate::api::scan::{KeyRanges, Scan};
 use crate::api::state::{by_name, range_bits};
 use crate::api::{definitions, rebase, rows, session};
 use crate::pg::cursor::{Cursor, Sees};
@@ -227,7 +228,7 @@ fn put_table(
             table.rows_with(&format!("pg_temp.{}", staged_name(table)), &of.ranges)
         }
     };
-    let told = table.scan(client, &rows);
+    let told = Scan::of_query(client, table, &rows);
     if table.state_hash(&told.state) != of.state {
         return Err(beyond_repair(format!(
             "The rows received of table {} do not give its certified state.",

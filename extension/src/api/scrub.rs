@@ -120,7 +120,7 @@ fn contents(
     pace: &mut Pace,
     findings: &mut Vec<Finding>,
 ) -> bool {
-    let Some(live) = read(table, &leaves(client, table), pace) else {
+    let Some(live) = read(table, &table.leaves(client, Sees::Statement), pace) else {
         return false;
     };
     let known = findings.len();
@@ -152,16 +152,6 @@ fn base(
     };
     findings.extend(verify_table::checkpoint_finding(table, kept, &state));
     true
-}
-
-fn leaves(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
-    let sql = "SELECT l.leaf::int8 FROM unnest(chainify_ledger.leaves($1)) l (leaf)";
-    let mut rows = Cursor::open(client, Sees::Statement, sql, &[table.relation.into()]);
-    let mut leaves = Vec::new();
-    while let Some(row) = rows.next_row() {
-        leaves.push(pg_sys::Oid::from(row.bigint(1).unwrap_or_default() as u32));
-    }
-    leaves
 }
 
 /// The state of these relations' rows together; `None` when one was rewritten meanwhile.
@@ -236,6 +226,12 @@ fn record(
             .collect();
         open(number, since, &rows, total);
     }
+}
+
+/// Lets the table be the next that is read: where one row was changed behind the ledger, others may have been.
+pub fn soon(table: &LedgerTable) {
+    let sql = "UPDATE chainify_ledger.scrubbed SET at = '-infinity' WHERE table_id = $1";
+    spi::connected(|| spi::query(sql, &[cell(table.id)], |_| ()));
 }
 
 /// What is recorded of one row that differed.

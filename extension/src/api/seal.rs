@@ -168,7 +168,8 @@ fn definitions() -> Option<Hash> {
     found
 }
 
-fn write_block(block: &LedgerBlock) {
+/// The row of a block.
+pub fn write_block(block: &LedgerBlock) {
     let args = [
         cell(block.number as i64),
         cell(block.order_height as i64),

@@ -4,16 +4,20 @@ use std::cell::Cell;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 
+use super::agreements::{self, Agreeing};
 use super::analyze::seed_uuid;
+use super::declared;
 use super::deploy::{self, At};
 use super::determinism;
 use super::execute::Request;
 use super::plans;
+use super::policies;
 use super::policy;
 use super::sequences;
 use super::session::{self, Mode};
 use crate::pg::block_settings::{seed_random, settings_undone};
 use crate::pg::error::{attempt, PgError, SqlState};
+use crate::pg::kept;
 use crate::pg::raised::{watched, Raised};
 use crate::pg::role::Role;
 use crate::pg::subtransaction::subtransaction;
@@ -99,32 +103,24 @@ fn dispatch(
     let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
     match transaction.kind() {
         Kind::Sql => {
-            let role = client_role(name, "chainify_client")?;
-            seed_random(&transaction.id);
-            seed_uuid(&transaction.id);
-            determinism::before_transaction();
-            sequences::before_transaction();
-            let rows = role.run(|| {
-                session::with(Mode::Client { tx: index }, || {
-                    plans::run(role, proposal, as_written)
-                })
-            })?;
-            sequences::after_transaction(index);
+            let rows = statements(transaction, index, as_written)?;
+            agreements::check(request, transaction, index)?;
             Ok(rows)
         }
         Kind::Deploy => {
             let role = client_role(name, "chainify_admin")?;
+            kept::forget();
             seed_random(&transaction.id);
             seed_uuid(&transaction.id);
             let at = At {
                 block: request.number,
                 tx: index,
             };
-            let rows = match policy::deploy(&proposal.sql, at) {
-                Some(outcome) => return outcome,
-                None => deploy::run(role, &proposal.sql, at)?,
-            };
-            sequences::follow_tables(request.number, index);
+            let before = policies::before_deploy();
+            let rows = deploy_text(role, &proposal.sql, at)?;
+            before.check(request.number, || {
+                Agreeing::of(transaction, &request.chain_id, request.number)
+            })?;
             Ok(rows)
         }
         _ => Err(PgError::new(
@@ -132,6 +128,52 @@ fn dispatch(
             "transactions of this kind are reserved",
         )),
     }
+}
+
+/// Runs the statements of a SQL transaction.
+fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) -> Outcome {
+    let proposal = &transaction.proposal;
+    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+    let role = client_role(name, "chainify_client")?;
+    seed_random(&transaction.id);
+    seed_uuid(&transaction.id);
+    determinism::before_transaction();
+    sequences::before_transaction();
+    let rows = role.run(|| {
+        session::with(Mode::Client { tx: index }, || {
+            declared::keeping(index, || plans::run(role, proposal, as_written))
+        })
+    })?;
+    sequences::after_transaction(index);
+    Ok(rows)
+}
+
+/// Runs the statements of a SQL transaction, shows what they did, as changes of transaction 0, and undoes it. Err: they fail.
+pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T, PgError> {
+    let as_written = Cell::new(false);
+    let attempt = || {
+        let mut shown = None;
+        let undone = subtransaction(|| {
+            settings_undone(|| statements(transaction, 0, &as_written))?;
+            shown = Some(show());
+            Err::<(), _>(PgError::new(b"00000", "undone"))
+        });
+        shown.ok_or_else(|| undone.unwrap_err())
+    };
+    match attempt() {
+        Err(_) if as_written.get() => attempt(),
+        result => result,
+    }
+}
+
+/// Runs what a DEPLOY transaction says.
+fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
+    if let Some(outcome) = policy::deploy(sql, at).or_else(|| policies::deploy(sql, at)) {
+        return outcome;
+    }
+    let rows = deploy::run(role, sql, at)?;
+    sequences::follow_tables(at.block, at.tx);
+    Ok(rows)
 }
 
 /// The role of a client, which must be what submitting asks for in every organisation.

@@ -6,7 +6,6 @@
 
 use chainify_codec::row_hash;
 use chainify_ledger::audit::{check_block, Finding, StoredBlock, StoredChange, StoredTransaction};
-use chainify_ledger::certificate::{check, Expected, Validator};
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 
@@ -53,49 +52,60 @@ fn verify_ledger(call: &mut Call) -> Answer {
 pub fn first_finding(client: &SpiClient<'_>, from: i64, to: i64) -> Option<(i64, Finding)> {
     let mut first = None;
     let mut report = |block: i64, finding: Finding| {
-        if first.is_none() && !finding.what.starts_with("certificate") {
-            first = Some((block, finding));
-        }
+        first.get_or_insert((block, finding));
     };
     let tables = history::readable(client, &mut report);
-    Audit::new(client, from, Some(to)).run(&tables, &mut report);
+    check_blocks(client, Sees::Statement, &tables, from, to, &mut report);
     first
+}
+
+/// Reports what is wrong with these blocks themselves, certificates aside.
+pub fn check_blocks(
+    client: &SpiClient<'_>,
+    sees: Sees,
+    tables: &[History],
+    from: i64,
+    to: i64,
+    report: &mut Report,
+) {
+    let mut audit = Audit::new(client, from, Some(to));
+    audit.sees = sees;
+    audit.run(tables, &mut |block, finding| {
+        if !finding.what.starts_with("certificate") {
+            report(block, finding);
+        }
+    });
 }
 
 struct Audit<'c> {
     client: &'c SpiClient<'c>,
+    sees: Sees,
     from: i64,
     to: i64,
-    chain_id: String,
-    validators: Vec<Validator>,
-    consents: certificates::Consents,
+    authority: certificates::Authority,
 }
 
 impl<'c> Audit<'c> {
     fn new(client: &'c SpiClient<'c>, from: i64, to: Option<i64>) -> Self {
-        let chain_id = chain_id(client, Sees::Statement);
-        let validators = certificates::validators(client);
-        let consents = certificates::Consents::read(client, &validators);
         Audit {
             client,
+            sees: Sees::Statement,
             from,
             to: to.unwrap_or(i64::MAX),
-            chain_id,
-            validators,
-            consents,
+            authority: certificates::Authority::read(client),
         }
     }
 
     fn open(&self, sql: &str) -> Cursor<'c> {
         Cursor::open(
             self.client,
-            Sees::Statement,
+            self.sees,
             sql,
             &[self.from.into(), self.to.into()],
         )
     }
 
-    fn run(&self, tables: &[History], report: &mut Report) {
+    fn run(&mut self, tables: &[History], report: &mut Report) {
         let mut blocks = ByBlock::new(self.open(BLOCKS), stored_block);
         let mut transactions = ByBlock::new(self.open(TRANSACTIONS), stored_transaction);
         let changes_sql = history::changes(tables);
@@ -117,7 +127,7 @@ impl<'c> Audit<'c> {
             let kept_changes = changes.take(number);
             let changes = stored_changes(tables, &kept_changes);
             let findings = check_block(
-                &self.chain_id,
+                &self.authority.chain_id,
                 &block,
                 previous.as_deref(),
                 &kept_transactions,
@@ -136,7 +146,11 @@ impl<'c> Audit<'c> {
                 );
             }
             match certificates.take(number).pop() {
-                Some(certificate) => self.check_certificate(number, &block, certificate, report),
+                Some(certificate) => {
+                    for finding in self.authority.findings(number, &block.hash, certificate) {
+                        report(number, Finding::new("certificate", finding));
+                    }
+                }
                 None => uncertified = Some(number),
             }
             previous = Some(block.hash);
@@ -187,32 +201,6 @@ impl<'c> Audit<'c> {
         Cursor::open(self.client, Sees::Statement, sql, &[number.into()])
             .next_row()
             .is_some()
-    }
-
-    fn check_certificate(
-        &self,
-        number: i64,
-        block: &StoredBlock,
-        stored: certificates::Stored,
-        report: &mut Report,
-    ) {
-        let mut found = |detail: String| report(number, Finding::new("certificate", detail));
-        let certificate = match certificates::decode(stored) {
-            Ok(certificate) => certificate,
-            Err(error) => return found(error),
-        };
-        // A hash that is none is reported with the header; then the certificate is checked for the hash it names.
-        let hash = block.hash.clone().try_into().unwrap_or(certificate.hash);
-        let expected = Expected {
-            chain_id: &self.chain_id,
-            number: number as u64,
-            hash,
-            validators: &self.validators,
-            consent: self.consents.of(number),
-        };
-        check(&certificate, &expected)
-            .into_iter()
-            .for_each(|finding| found(finding.to_string()));
     }
 }
 
@@ -303,7 +291,19 @@ fn stored_transaction(row: &Row<'_>) -> StoredTransaction {
     }
 }
 
-fn stored_changes<'t>(tables: &'t [History], kept: &[history::Kept]) -> Vec<StoredChange<'t>> {
+/// The transactions of block `number` as stored, by index.
+pub fn transactions(client: &SpiClient<'_>, sees: Sees, number: i64) -> Vec<StoredTransaction> {
+    let mut transactions = Vec::new();
+    let arguments = [number.into(), number.into()];
+    let mut rows = Cursor::open(client, sees, TRANSACTIONS, &arguments);
+    while let Some(row) = rows.next_row() {
+        transactions.push(stored_transaction(&row));
+    }
+    transactions
+}
+
+/// Rows of history as `check_block` takes them.
+pub fn stored_changes<'t>(tables: &'t [History], kept: &[history::Kept]) -> Vec<StoredChange<'t>> {
     let change = |kept: &history::Kept| {
         let table = &tables[kept.table].name;
         StoredChange {

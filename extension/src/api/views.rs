@@ -43,6 +43,7 @@ fn decode_transaction(call: &mut Call) -> Answer {
                     .map(parameter_json)
                     .collect(),
             )),
+            cell::<Vec<u8>>(Some(client.key).filter(|key| !key.is_empty())),
         ]);
     })
 }

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::marker::PhantomData;
 
-use pgrx::datum::DatumWithOid;
+use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
@@ -157,6 +157,10 @@ impl Row<'_> {
 
     pub fn json(&self, column: usize) -> Option<pgrx::JsonB> {
         self.get(column, pg_sys::JSONBOID)
+    }
+
+    pub fn timestamptz(&self, column: usize) -> Option<TimestampWithTimeZone> {
+        self.get(column, pg_sys::TIMESTAMPTZOID)
     }
 
     fn get<T: FromDatum>(&self, column: usize, expected: pg_sys::Oid) -> Option<T> {

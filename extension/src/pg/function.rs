@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
 
 use super::error::PgError;
+use super::relation::{Shape, Tuple};
 
 /// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one of `$function`.
 #[macro_export]
@@ -57,6 +58,14 @@ pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
     Cell {
         value: value.into().and_then(IntoDatum::into_datum),
         oid: T::type_oid(),
+    }
+}
+
+/// A row as a value of its table's row type; `None` becomes NULL of the type that `shape` has.
+pub fn row_cell(row: Option<&Tuple>, shape: &Shape) -> Cell {
+    Cell {
+        value: row.map(Tuple::composite),
+        oid: shape.row_type(),
     }
 }
 

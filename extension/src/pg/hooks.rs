@@ -187,6 +187,9 @@ unsafe extern "C-unwind" fn on_utility(
         let (mut statement, mut read_only_tree) = (statement, read_only_tree);
         let replaced = enter(|| {
             let mut replaced = std::ptr::null_mut();
+            if (*(*statement).utilityStmt).type_ != pg_sys::NodeTag::T_CallStmt {
+                super::kept::forget();
+            }
             if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
                 let node = (*statement).utilityStmt;
                 let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(node)));

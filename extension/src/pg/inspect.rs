@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use chainify_sched::template::Template;
 use pgrx::pg_sys;
 
+use super::access::call::{called, called_by, Called};
 use super::access::template;
 use super::analysis::{describe, elements};
 use super::complete::complete;
@@ -31,6 +32,8 @@ pub struct Found {
     pub levels: Vec<Level>,
     /// What it may read and write, if that was asked for.
     pub template: Option<Template>,
+    /// The function that it only calls.
+    pub called: Option<Called>,
 }
 
 /// Parses, analyses and rewrites every statement of `sql`, as the current role; nothing is executed. Types of parameters are inferred.
@@ -69,6 +72,7 @@ pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
                     })?;
                     let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
                     let parameters = usize::try_from(count).unwrap_or(0);
+                    let called = call_of(rewritten, call);
                     let template = access.then(|| template_or_everything(rewritten, parameters));
                     let mut levels: Vec<_> = queries
                         .into_iter()
@@ -80,13 +84,34 @@ pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
                     if !call.is_null() && (*call).type_ == pg_sys::NodeTag::T_CallStmt {
                         levels.push(describe_call(call.cast()));
                     }
-                    Ok(Found { levels, template })
+                    Ok(Found {
+                        levels,
+                        template,
+                        called,
+                    })
                 }
             };
             inspected.push(Inspected { text: own, found });
         }
         Ok(inspected)
     }
+}
+
+/// The call that a statement consists of. What cannot be shown as one is none.
+///
+/// # Safety
+/// `rewritten` must be a list of analysed and rewritten queries; null for a utility statement, which is `utility`.
+unsafe fn call_of(rewritten: *mut pg_sys::List, utility: *mut pg_sys::Node) -> Option<Called> {
+    let found = subtransaction(|| {
+        // SAFETY: by the caller's promise.
+        Ok(unsafe {
+            match NonNull::new(utility) {
+                Some(utility) => called_by(utility),
+                None => called(&[rewritten]),
+            }
+        })
+    });
+    found.ok().flatten()
 }
 
 /// # Safety

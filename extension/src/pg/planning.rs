@@ -15,6 +15,7 @@ use super::complete::complete;
 use super::error::enter;
 use super::function_facts::is_sql;
 use super::level::Level;
+use super::planned_access::{check, mark, note_query};
 
 /// Where a query stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,19 +149,27 @@ unsafe extern "C-unwind" fn on_plan(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's to change.
     unsafe {
-        enter(|| {
+        let note = enter(|| {
             let origin = origin(text);
             let watch = WATCH.get().filter(|w| (w.wanted)());
             if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
                 complete(query.as_ptr().cast());
                 (watch.query)(&describe(query), origin);
+                return (origin == Origin::Function)
+                    .then(|| note_query(query))
+                    .flatten();
             }
+            None
         });
         // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
-        match NEXT_PLANNER.get() {
+        let plan = match NEXT_PLANNER.get() {
             Some(next) => next(query, text, options, params),
             None => standard_planner(query, text, options, params),
+        };
+        if let Some(note) = note {
+            enter(|| mark(plan, note));
         }
+        plan
     }
 }
 
@@ -168,6 +177,7 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
     OUTERMOST.set(false);
     // SAFETY: the arguments are passed on as they came.
     unsafe {
+        enter(|| check(description));
         match NEXT_START.get() {
             Some(next) => next(description, flags),
             None => standard_ExecutorStart(description, flags),

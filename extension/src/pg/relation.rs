@@ -193,6 +193,17 @@ impl Tuple<'_> {
         unsafe { T::from_datum(value, false) }
     }
 
+    /// The row as a value of its table's row type, in the current memory context.
+    pub(super) fn composite(&self) -> pg_sys::Datum {
+        // SAFETY: values and nulls have as many entries as the descriptor, which outlives self, has attributes; both are only read.
+        unsafe {
+            let (values, nulls) = (self.values.as_ptr(), self.nulls.as_ptr());
+            let tuple =
+                pg_sys::heap_form_tuple(self.descriptor, values.cast_mut(), nulls.cast_mut());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+
     /// The value of column `number`, checked to be of type `oid`.
     pub(super) fn datum(&self, number: i16, oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
         let at = (number as usize).wrapping_sub(1);
@@ -237,6 +248,14 @@ impl Shape {
             pg_sys::MemoryContextSwitchTo(context);
             Shape(NonNull::new(copy).expect("a copy is made or an error raised"))
         }
+    }
+}
+
+impl Shape {
+    /// The row type.
+    pub(super) fn row_type(&self) -> pg_sys::Oid {
+        // SAFETY: made in `of` and not freed before self.
+        unsafe { self.0.as_ref() }.tdtypeid
     }
 }
 

@@ -8,6 +8,7 @@ static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>:
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
+static KEEP_STATES: GucSetting<bool> = GucSetting::<bool>::new(true);
 static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
@@ -50,6 +51,14 @@ pub fn define() {
         c"Plans statements that differ in literals alone once.",
         c"Off: every text is planned as written. Results are the same.",
         &SHARE_PLANS,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.keep_states",
+        c"Starts a statement that runs several times in a block once.",
+        c"Off: each execution starts anew. Results are the same.",
+        &KEEP_STATES,
         GucContext::Suset,
         GucFlags::default(),
     );
@@ -180,6 +189,11 @@ pub fn refuse_stale_reads() -> bool {
 /// Whether statements that differ in literals alone share a plan.
 pub fn share_plans() -> bool {
     SHARE_PLANS.get()
+}
+
+/// Whether the executor's states are kept while a block runs.
+pub fn keep_states() -> bool {
+    KEEP_STATES.get()
 }
 
 /// Successes in a row for each further transaction of a group, 0 to 10,000; None: no groups.

@@ -1,11 +1,13 @@
 //! SQL from inside: plans kept across calls, run through the server programming interface.
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 
+use chainify_sched::value::Value;
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
+use super::access::value_of;
 use super::direct_call;
 use super::error::{catch_c, OrRaise, PgError};
 use super::function::Cell;
@@ -137,9 +139,44 @@ impl Plan {
                 return Ok(1);
             }
         }
-        // SAFETY: the None receiver is static; the parameters live until the call returns.
-        let rows = unsafe { self.execute(values, pg_sys::None_Receiver)? };
+        // SAFETY: the receiver lives as long as the session; the parameters live until the call returns.
+        let rows = unsafe { self.execute(values, super::kept::discarding())? };
         Ok(rows + self.returned_by_calls)
+    }
+
+    /// Runs a query and gives the names of its columns and its rows, `max` at most.
+    pub(super) fn values(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+        max: u64,
+    ) -> Result<(Vec<String>, Vec<Vec<Value>>), PgError> {
+        // SAFETY: the caller's values are of the plan's types; the table of tuples is there until it is freed.
+        unsafe {
+            self.execute_some(values, std::ptr::null_mut(), max)?;
+            let Some(table) = NonNull::new(pg_sys::SPI_tuptable) else {
+                return Ok((Vec::new(), Vec::new()));
+            };
+            let descriptor = table.as_ref().tupdesc;
+            let columns = 1..=(*descriptor).natts;
+            let name = |column: i32| {
+                let name = pg_sys::SPI_fname(descriptor, column);
+                CStr::from_ptr(name).to_string_lossy().into_owned()
+            };
+            let names = columns.clone().map(name).collect();
+            let row = |i: usize| {
+                let tuple = *table.as_ref().vals.add(i);
+                let value = |column: i32| {
+                    let mut null = false;
+                    let datum = pg_sys::SPI_getbinval(tuple, descriptor, column, &mut null);
+                    let oid = pg_sys::SPI_gettypeid(descriptor, column);
+                    value_of((!null).then_some(datum), oid)
+                };
+                columns.clone().map(value).collect()
+            };
+            let rows = (0..table.as_ref().numvals as usize).map(row).collect();
+            pg_sys::SPI_freetuptable(table.as_ptr());
+            Ok((names, rows))
+        }
     }
 
     /// # Safety
@@ -148,6 +185,18 @@ impl Plan {
         &self,
         values: &[Option<pg_sys::Datum>],
         dest: *mut pg_sys::DestReceiver,
+    ) -> Result<u64, PgError> {
+        // SAFETY: by the caller's promise. No number of rows is all of them.
+        unsafe { self.execute_some(values, dest, 0) }
+    }
+
+    /// # Safety
+    /// As for `execute`.
+    unsafe fn execute_some(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+        dest: *mut pg_sys::DestReceiver,
+        tcount: u64,
     ) -> Result<u64, PgError> {
         assert_eq!(values.len(), self.types.len(), "one value per parameter");
         // SAFETY: the list has room for as many parameters as asked for; the plan is kept by self.
@@ -167,6 +216,7 @@ impl Plan {
             let options = pg_sys::SPIExecuteOptions {
                 params,
                 dest,
+                tcount,
                 ..Default::default()
             };
             let options = &raw const options;

@@ -9,6 +9,7 @@ use chainify_sched::text::Plain;
 use chainify_sched::value::Value;
 use pgrx::pg_sys;
 
+use super::access::call::Called;
 use super::error::{attempt, catch_c, PgError};
 use super::memory::Context;
 use super::spi::{c_string, Plan};
@@ -183,6 +184,26 @@ impl Prepared {
         Ok(self.keep(template))
     }
 
+    /// The function that it only calls.
+    pub fn called(&self) -> Result<Option<Called>, PgError> {
+        let mut queries = Vec::new();
+        for plan in &self.plans {
+            queries.extend(plan.queries()?);
+        }
+        // SAFETY: the queries are kept by the plans.
+        attempt(|| unsafe { super::access::call::called(&queries) })
+    }
+
+    /// The names of its parameters' types.
+    pub fn types(&self) -> Vec<String> {
+        // SAFETY: types that exist; the name is a fresh C string.
+        let name = |p: &ParameterType| unsafe {
+            let name = pg_sys::format_type_be_qualified(p.oid);
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        };
+        self.parameters.iter().map(name).collect()
+    }
+
     fn keep(&self, template: Template) -> &Analysed {
         let needed = template.needs(self.parameters.len());
         self.analysed.get_or_init(|| Analysed { template, needed })
@@ -212,6 +233,14 @@ pub struct Bound<'p> {
 }
 
 impl Bound<'_> {
+    /// Runs a query and gives the names of its columns and its rows, `max` at most.
+    pub fn values(self, max: u64) -> Result<(Vec<String>, Vec<Vec<Value>>), PgError> {
+        match self.plans {
+            [plan] => plan.values(&self.values, max),
+            _ => Err(PgError::new(b"42601", "it is not one query")),
+        }
+    }
+
     /// Runs the statements in order. Returns the rows returned or changed by all together; rows returned are discarded.
     pub fn run(self) -> Result<u64, PgError> {
         self.plans

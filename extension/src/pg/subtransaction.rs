@@ -24,6 +24,15 @@ pub fn subtransaction<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, Pg
     }
 }
 
+/// Runs `f`, which may change nothing in the database.
+pub fn read_only<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
+    subtransaction(|| {
+        // SAFETY: the end of the subtransaction puts back what was before.
+        unsafe { pg_sys::XactReadOnly = true };
+        f()
+    })
+}
+
 /// What a transaction's end does to state kept in the backend.
 pub struct Hooks {
     /// A subtransaction begins.

@@ -1,7 +1,7 @@
 //! What conditions say about columns, and which columns they make equal to which.
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use chainify_sched::template::{Fit, Limit, Operand};
+use chainify_sched::template::{Fit, Limit, Operand, Touched};
 use chainify_sched::value::Class;
 use pgrx::pg_sys;
 
@@ -56,6 +56,10 @@ pub(super) struct Columns {
     facts: Vec<Facts>,
     /// Entries whose columns an outer join may make NULL.
     nullable: HashSet<Entry>,
+    /// The columns of each entry that some expression looks at; 0 stands for all.
+    looked_at: HashMap<Entry, BTreeSet<i16>>,
+    /// Entries that stand for columns of others of their level.
+    joins: HashSet<Entry>,
 }
 
 /// Columns that facts are passed on through.
@@ -100,6 +104,26 @@ impl Columns {
 
     pub fn is_nullable(&self, entry: Entry) -> bool {
         self.nullable.contains(&entry)
+    }
+
+    /// Notes that an expression looks at a column; a row as a whole, and what every row has besides its columns, are all of them.
+    pub fn look(&mut self, entry: Entry, column: i16) {
+        let columns = self.looked_at.entry(entry).or_default();
+        columns.insert(column.max(0));
+    }
+
+    pub fn join(&mut self, entry: Entry) {
+        self.joins.insert(entry);
+    }
+
+    /// The columns of an entry that are looked at; to be asked when all expressions have been read.
+    pub fn looked_at(&self, entry: Entry) -> Touched {
+        let through_join = |join: &Entry| join.0 == entry.0 && self.looked_at.contains_key(join);
+        let columns = self.looked_at.get(&entry).cloned().unwrap_or_default();
+        match columns.contains(&0) || self.joins.iter().any(through_join) {
+            true => Touched::All,
+            false => Touched::Only(columns),
+        }
     }
 
     /// All limits of a column of rows that are looked for.

@@ -413,9 +413,18 @@ impl Reader {
                         && part.refassgnexpr.is_null()
                         && elements::<pg_sys::Node>(part.refupperindexpr).len() == 1
                         && pg_sys::get_element_type(part.refcontainertype) != pg_sys::InvalidOid;
-                    match self.known(part.refexpr.cast(), place)? {
-                        Known::Operand(array) if one => Some(Known::Element(array)),
-                        _ => None,
+                    let Known::Operand(array) = self.known(part.refexpr.cast(), place)? else {
+                        return None;
+                    };
+                    let number = elements::<pg_sys::Node>(part.refupperindexpr)
+                        .first()
+                        .copied();
+                    match self.known(number.filter(|_| one)?.as_ptr(), place) {
+                        Some(Known::Operand(number)) => Some(Known::Operand(Operand::At(
+                            Box::new(array),
+                            Box::new(number),
+                        ))),
+                        _ => Some(Known::Element(array)),
                     }
                 }
                 _ => None,

@@ -137,6 +137,9 @@ impl Reader {
             return;
         }
         let readable = !facts.aggregate && facts.language == crate::pg::level::Language::Checked;
+        if self.one_query && !built_in(oid) && readable {
+            return;
+        }
         if built_in(oid) || !readable {
             self.template.widen(format!("it calls {}()", facts.name));
         } else if place.parameters.functions.contains(&oid) {

@@ -13,6 +13,7 @@ use pgrx::pg_sys::NodeTag::*;
 use super::analysis::{children, elements, NodeAt};
 use super::error::{catch_c, OrRaise};
 
+pub mod call;
 mod columns;
 mod conditions;
 mod functions;
@@ -29,6 +30,9 @@ use uses::{Lock, New, Use};
 
 /// Queries of one statement, those of views and functions included.
 const QUERIES_MAX: usize = 1_024;
+
+/// Parameters, variables among them, of a query in a function whose values are looked at.
+const PARAMETERS_MAX: usize = 512;
 
 /// What the parameters of a query are.
 #[derive(Default)]
@@ -51,14 +55,7 @@ struct Place {
 /// # Safety
 /// `queries` must be lists of analysed and rewritten queries that no planner has touched.
 pub(super) unsafe fn template(queries: &[*mut pg_sys::List], parameters: usize) -> Template {
-    let values = (0..parameters).map(|i| Some(Known::Operand(Operand::Given(i))));
-    let place = Place {
-        parameters: Rc::new(Parameters {
-            values: values.collect(),
-            functions: Vec::new(),
-        }),
-        around: Vec::new(),
-    };
+    let place = with_parameters(parameters);
     let mut reader = Reader::default();
     for list in queries {
         // SAFETY: by the caller's promise.
@@ -71,8 +68,36 @@ pub(super) unsafe fn template(queries: &[*mut pg_sys::List], parameters: usize) 
     reader.finish()
 }
 
+/// The template of one query, with parameters numbered as in it. Functions in SQL and PL/pgSQL that it calls are left out:
+/// their queries are asked about by themselves.
+///
+/// # Safety
+/// `query` must be analysed and rewritten, and no planner must have touched it.
+pub(super) unsafe fn template_of_query(query: NonNull<pg_sys::Query>) -> Template {
+    let mut reader = Reader {
+        one_query: true,
+        ..Reader::default()
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { reader.statement(query, &with_parameters(PARAMETERS_MAX)) };
+    reader.finish()
+}
+
+fn with_parameters(count: usize) -> Place {
+    let values = (0..count).map(|i| Some(Known::Operand(Operand::Given(i))));
+    Place {
+        parameters: Rc::new(Parameters {
+            values: values.collect(),
+            functions: Vec::new(),
+        }),
+        around: Vec::new(),
+    }
+}
+
 #[derive(Default)]
 struct Reader {
+    /// See [`template_of_query`].
+    one_query: bool,
     columns: Columns,
     uses: Vec<Use>,
     template: Template,
@@ -211,6 +236,7 @@ impl Reader {
                     self.query(node.cast(), place);
                     return;
                 }
+                T_Var => self.look(node.cast::<pg_sys::Var>().as_ref(), place),
                 T_NextValueExpr => {
                     let sequence = node.cast::<pg_sys::NextValueExpr>().as_ref().seqid;
                     self.uses.push(Use::Sequence(sequence));
@@ -220,6 +246,14 @@ impl Reader {
             for child in children(node) {
                 self.expression(child, place);
             }
+        }
+    }
+
+    /// Notes a column that an expression looks at.
+    fn look(&mut self, var: &pg_sys::Var, place: &Place) {
+        let depth = place.around.len().checked_sub(1 + var.varlevelsup as usize);
+        if let Some(level) = depth.and_then(|depth| place.around.get(depth)) {
+            self.columns.look((*level, var.varno as u32), var.varattno);
         }
     }
 
@@ -269,6 +303,7 @@ impl Reader {
                         self.outputs(inner, inner_level, (level, number), place);
                     }
                 }
+                RTE_JOIN => self.columns.join((level, number)),
                 RTE_FUNCTION => self.expressions(e.functions.cast(), place),
                 RTE_TABLEFUNC => self.expressions(e.tablefunc.cast(), place),
                 RTE_VALUES => {
@@ -304,7 +339,11 @@ impl Reader {
                     pg_sys::LockClauseStrength::LCS_FORNOKEYUPDATE => {
                         self.uses.push(Use::Lock(rows, Lock::Rows))
                     }
-                    _ => {} // others may read and share
+                    // Others may read and share, but FOR SHARE not change.
+                    pg_sys::LockClauseStrength::LCS_FORSHARE => {
+                        self.columns.look((level, number), 0)
+                    }
+                    _ => {}
                 }
             }
         }

@@ -125,6 +125,9 @@ fn operand(operand: &Operand) -> String {
     match operand {
         Operand::Given(number) => format!("${}", number + 1),
         Operand::Fitted(inner, _) => self::operand(inner),
+        Operand::At(array, number) => {
+            format!("{}[{}]", self::operand(array), self::operand(number))
+        }
         Operand::Constant(value) => constant(value),
     }
 }
@@ -136,7 +139,9 @@ fn constant(value: &Value) -> String {
         Value::Integer(value) => value.to_string(),
         Value::Decimal(value) => value.clone(),
         Value::Text(value) => format!("'{}'", String::from_utf8_lossy(value)),
-        Value::Array(values) => values.iter().map(constant).collect::<Vec<_>>().join(", "),
+        Value::Array(values) | Value::Elements(values) => {
+            values.iter().map(constant).collect::<Vec<_>>().join(", ")
+        }
         _ => String::from("a constant"),
     }
 }

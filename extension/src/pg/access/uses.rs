@@ -1,7 +1,7 @@
 //! From uses of relations to accesses: `spec/scheduling.md`, "What a statement contributes".
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template};
+use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::Value;
 use chainify_sched::{KeyId, Target};
 use pgrx::pg_sys;
@@ -64,11 +64,13 @@ impl Resolver<'_> {
         match one {
             Use::Read(rows) => {
                 let (facts, limits) = self.rows(rows);
-                self.access(rows.relation, &facts, None, &limits, false);
+                let touched = self.columns.looked_at((rows.level, rows.number));
+                self.access(rows.relation, &facts, None, &limits, false, touched);
             }
             Use::Lock(rows, lock) => {
                 let (facts, limits) = self.rows(rows);
-                self.access(rows.relation, &facts, None, &limits, true);
+                let nothing = Touched::Only(BTreeSet::new());
+                self.access(rows.relation, &facts, None, &limits, true, nothing);
                 if let Lock::Keys = lock {
                     self.unique(rows.relation, &facts, |_| Some(&limits));
                 }
@@ -90,6 +92,7 @@ impl Resolver<'_> {
             Use::Sequence(oid) => self.template.add(Access {
                 target: Target::Rows(oid.to_u32()),
                 write: true,
+                touched: Touched::All,
                 limits: Vec::new(),
             }),
         }
@@ -127,6 +130,7 @@ impl Resolver<'_> {
         key: Option<KeyId>,
         limits: &Limits,
         write: bool,
+        touched: Touched,
     ) {
         if facts.inherited {
             let name = crate::pg::catalog::display_name(relation);
@@ -143,6 +147,8 @@ impl Resolver<'_> {
                 Some(key) => Target::Keys(counted, key),
             },
             write,
+            // Columns of a partition are numbered otherwise than its root's.
+            touched: if facts.whole { Touched::All } else { touched },
             limits: bounded.collect(),
         });
         if write {
@@ -162,7 +168,7 @@ impl Resolver<'_> {
     ) {
         for (id, key) in facts.unique() {
             if let Some(limits) = changed(key) {
-                self.access(relation, facts, Some(id), limits, true);
+                self.access(relation, facts, Some(id), limits, true, Touched::All);
             }
         }
     }
@@ -178,7 +184,7 @@ impl Resolver<'_> {
         for column in &facts.generated {
             row.remove(column);
         }
-        self.access(relation, &facts, None, &row, true);
+        self.access(relation, &facts, None, &row, true, Touched::All);
         self.unique(relation, &facts, |_| Some(&row));
         for key in &facts.refers {
             self.refer(key, &row);
@@ -196,7 +202,7 @@ impl Resolver<'_> {
                     .all(|(c, _)| key.columns.iter().any(|(_, p)| p == c))
         };
         let id = parent.unique().find(|(_, k)| same(k)).map(|(id, _)| id);
-        self.access(key.parent, &parent, id, &wanted, false);
+        self.access(key.parent, &parent, id, &wanted, false, Touched::All);
     }
 
     fn update(
@@ -211,8 +217,10 @@ impl Resolver<'_> {
         let nowhere = Limits::new();
         let mut kept = rows.clone();
         kept.retain(|column, _| !changed(*column));
-        self.access(relation, facts, None, rows, false);
-        self.access(relation, facts, None, &kept, true);
+        let columns = new.keys().chain(&facts.generated).copied();
+        let changes = Touched::Only(columns.collect());
+        self.access(relation, facts, None, rows, false, Touched::All);
+        self.access(relation, facts, None, &kept, true, changes);
         self.unique(relation, facts, |key| {
             key.changes_with(changed).then_some(&nowhere)
         });
@@ -235,7 +243,7 @@ impl Resolver<'_> {
     }
 
     fn delete(&mut self, relation: pg_sys::Oid, facts: &Facts, rows: &Limits, steps: usize) {
-        self.access(relation, facts, None, rows, true);
+        self.access(relation, facts, None, rows, true, Touched::All);
         self.unique(relation, facts, |_| Some(rows));
         for key in &facts.referred {
             self.referred(key, rows, key.on_delete, false, steps);
@@ -258,7 +266,7 @@ impl Resolver<'_> {
         let turned = key.columns.iter().map(|(child, parent)| (*parent, *child));
         let theirs = looked_up(across(key.exact, rows, turned));
         match action {
-            Action::Check => self.access(key.child, &child, None, &theirs, false),
+            Action::Check => self.access(key.child, &child, None, &theirs, false, Touched::All),
             Action::Delete if !update => self.delete(key.child, &child, &theirs, steps + 1),
             _ => {
                 let new = key

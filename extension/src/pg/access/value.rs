@@ -104,6 +104,13 @@ unsafe fn array(datum: pg_sys::Datum, oid: pg_sys::Oid) -> Value {
             return Value::Opaque;
         }
         let element_at = |i| value_of((!*nulls.add(i)).then(|| *values.add(i)), element);
-        Value::Array((0..count as usize).map(element_at).collect())
+        let elements = (0..count as usize).map(element_at).collect();
+        // Behind the header are the lengths of the dimensions, then the numbers of their first elements.
+        let first = array.add(1).cast::<i32>().add(1);
+        match (*array).ndim {
+            0 => Value::Array(elements),
+            1 if *first == 1 => Value::Array(elements),
+            _ => Value::Elements(elements),
+        }
     }
 }

@@ -1,0 +1,97 @@
+-- Agreement policies (api/policies.rs, api/agreements.rs; spec/agreement.md).
+
+-- A ledger table of the ledger's own. Set by DEPLOY transactions.
+CREATE TABLE chainify_ledger.policy (
+    name   text PRIMARY KEY,                 -- of the table: schema.name, unquoted
+    policy text NOT NULL
+);
+
+-- The organisations that take part at a block.
+CREATE FUNCTION chainify_ledger.gateways_at(block bigint) RETURNS TABLE (organisation text, public_key bytea)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT o.name, o.gateway_key FROM chainify_ledger.organisation o
+    WHERE NOT o.ordering_only AND o.from_block <= block AND (o.until_block IS NULL OR block < o.until_block)
+$$;
+
+-- What DEPLOY transactions may change only with the agreement of the organisations: policies, and the tables that they are of.
+CREATE FUNCTION chainify_ledger.governed() RETURNS TABLE (name text, policy text, relation oid, version integer, schema_hash bytea)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT p.name, p.policy, t.relation, t.id, t.schema_hash
+    FROM chainify_ledger.policy p LEFT JOIN chainify_ledger.ledger_table t ON t.name = p.name AND t.detached_at IS NULL
+    ORDER BY p.name COLLATE "C"
+$$;
+
+-- Columns that can name an organisation: texts and enums.
+CREATE FUNCTION chainify_ledger.naming_columns(relation oid) RETURNS SETOF text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT a.attname::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND t.typcategory IN ('S', 'E')
+$$;
+
+-- NULL takes the policy away.
+CREATE FUNCTION chainify.set_policy("table" text, policy text)
+    RETURNS TABLE (id bytea, block bigint, index integer, outcome boolean, rows bigint, sqlstate text, error text)
+    AS 'MODULE_PATHNAME', 'chainify_set_policy' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1;
+
+CREATE VIEW chainify.policies AS
+SELECT name AS "table", policy FROM chainify_ledger.policy;
+GRANT SELECT ON chainify.policies TO chainify_reader, chainify_client;
+
+REVOKE ALL ON FUNCTION chainify_ledger.gateways_at, chainify_ledger.governed, chainify_ledger.naming_columns FROM PUBLIC;
+
+-- What follows is this organisation's own matter: how it decides when it is asked to agree (api/rehearsal.rs).
+
+CREATE TABLE chainify_ledger.agreement_check (
+    name     text PRIMARY KEY,               -- of the table
+    function oid NOT NULL
+);
+
+-- Texts of DEPLOY transactions that an admin approved.
+CREATE TABLE chainify_ledger.approved (
+    statements  text NOT NULL,
+    approved_by text NOT NULL,
+    approved_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX approved_statements ON chainify_ledger.approved USING hash (statements);
+
+-- The statement that gives NULL for yes and the reason for no, and the role it runs as. Partitions' rows are taken as the table's.
+CREATE FUNCTION chainify_ledger.check_call(name text) RETURNS TABLE (call text, owner text)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format(CASE p.prorettype WHEN 'boolean'::regtype THEN 'SELECT CASE WHEN %1$s THEN NULL::text ELSE ''the agreement check says no'' END'
+                  ELSE 'SELECT nullif(%1$s, '''')' END,
+                  format('%1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname)),
+           pg_get_userbyid(p.proowner)::text
+    FROM chainify_ledger.agreement_check k
+    JOIN pg_proc p ON p.oid = k.function JOIN pg_namespace fn ON fn.oid = p.pronamespace
+    JOIN chainify_ledger.ledger_table t ON t.name = k.name AND t.detached_at IS NULL
+    JOIN pg_class c ON c.oid = t.relation JOIN pg_namespace tn ON tn.oid = c.relnamespace
+    WHERE k.name = check_call.name
+$$;
+
+-- As the caller's search_path finds them.
+CREATE FUNCTION chainify_ledger.find_check("table" text, function text)
+    RETURNS TABLE (name text, function oid, owner text, result text, signature text)
+    LANGUAGE sql STABLE AS $$
+    SELECT n.nspname || '.' || c.relname, p.oid, pg_catalog.pg_get_userbyid(p.proowner)::text, pg_catalog.format_type(p.prorettype, NULL), s.signature
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    CROSS JOIN LATERAL (SELECT pg_catalog.format('%s(text, %I.%I, %I.%I)', $2, n.nspname, c.relname, n.nspname, c.relname)) s (signature)
+    LEFT JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) CASE WHEN $2 IS NOT NULL THEN pg_catalog.to_regprocedure(s.signature) END
+    WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass
+$$;
+
+CREATE FUNCTION chainify.set_agreement_check("table" text, function text) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_set_agreement_check' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+CREATE FUNCTION chainify.approve_deploy(statements text, approve boolean DEFAULT true) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_approve_deploy' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- Runs the transaction, undoes it, and says what agreement to it takes.
+CREATE FUNCTION chainify_node.rehearse(transaction bytea, block_time bigint, OUT wanted text[], OUT refusal text, OUT sqlstate text, OUT message text)
+    AS 'MODULE_PATHNAME', 'chainify_rehearse' LANGUAGE C VOLATILE PARALLEL UNSAFE
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+CREATE FUNCTION chainify_node.has_policies() RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT EXISTS (SELECT FROM chainify_ledger.policy) $$;
+
+REVOKE ALL ON FUNCTION chainify_ledger.check_call, chainify_ledger.find_check, chainify.set_agreement_check, chainify.approve_deploy,
+    chainify_node.rehearse, chainify_node.has_policies FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify.set_agreement_check, chainify.approve_deploy TO chainify_admin;
+GRANT EXECUTE ON FUNCTION chainify_node.rehearse, chainify_node.has_policies TO chainify_node;

@@ -1,0 +1,255 @@
+//! Scans of recovery: what base and history tell of a table, the table beside it, and the ranges of keys in which they differ.
+//!
+//! Base and table are read from their pages, each row encoded and hashed once. The rows told are hashed into lanes, because
+//! they have to be shown to be as certified; the table is compared with them by digests under a key drawn for the purpose,
+//! which cost a tenth of that.
+
+use std::collections::HashSet;
+
+use chainify_codec::{
+    key_hash, key_hash_range, Hash, LaneHasher, Lanes, RangeDigest, SecretHasher,
+};
+use pgrx::pg_sys;
+use pgrx::spi::SpiClient;
+
+use crate::api::ledger_tables::{LedgerTable, State};
+use crate::api::rows;
+use crate::pg::cursor::{Cursor, Sees};
+use crate::pg::encode::RowEncoder;
+use crate::pg::error::OrRaise;
+use crate::pg::random;
+use crate::pg::relation::{Lock, Relation, Tuple};
+
+/// Ranges of keys that a scan tells apart: of a million rows, 250 each.
+const SCAN_BITS: u32 = 12;
+
+/// Rows that a table should have: their state, and what tells where the table differs from them.
+pub struct Scan {
+    pub state: State,
+    digests: Digests,
+}
+
+impl Scan {
+    /// What base and history tell of the end of block `number`.
+    pub fn told(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Scan {
+        let mut scan = Scan::empty();
+        let hasher = LaneHasher::new(&table.name);
+        let changed = scan.add_changes(client, table, number, &hasher);
+        read(table, &[table.base], &mut |row| {
+            let key = row.key_hash();
+            if !changed.contains(&short(&key)) {
+                scan.add(&hasher, &key, row.bytes());
+            }
+        });
+        scan
+    }
+
+    /// What a query with columns `k` and `v` gives.
+    pub fn of_query(client: &SpiClient<'_>, table: &LedgerTable, rows: &str) -> Scan {
+        let mut scan = Scan::empty();
+        let hasher = LaneHasher::new(&table.name);
+        let sql = format!(
+            "SELECT k, chainify_ledger.encoded_row({}, v) FROM ({rows}) e",
+            table.id
+        );
+        let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let key = row.bytes(1).unwrap_or_default();
+            scan.add(&hasher, &key_hash(&key), &row.bytes(2).unwrap_or_default());
+        }
+        scan
+    }
+
+    fn empty() -> Scan {
+        Scan {
+            state: State {
+                row_count: 0,
+                lanes: Lanes::zero(),
+            },
+            digests: Digests::new(SecretHasher::new(&random::key())),
+        }
+    }
+
+    fn add(&mut self, hasher: &LaneHasher, key: &Hash, row: &[u8]) {
+        hasher.add(&mut self.state.lanes, row);
+        self.state.row_count += 1;
+        self.digests.add(key, row);
+    }
+
+    /// Adds the rows that history lays over the base, and returns the keys that the base no longer tells.
+    fn add_changes(
+        &mut self,
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        number: i64,
+        hasher: &LaneHasher,
+    ) -> HashSet<u128> {
+        let mut changed = HashSet::new();
+        let sql = format!(
+            "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v) FROM ({}) last",
+            table.id,
+            table.last_changes(number)
+        );
+        let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let key = key_hash(&row.bytes(1).unwrap_or_default());
+            changed.insert(short(&key));
+            if row.boolean(2) == Some(true) {
+                self.add(hasher, &key, &row.bytes(3).unwrap_or_default());
+            }
+        }
+        changed
+    }
+
+    /// The ranges in which the table has other rows now.
+    pub fn differing(&self, client: &SpiClient<'_>, table: &LedgerTable) -> KeyRanges {
+        let live = self.of_table(client, table, None);
+        let pairs = self.digests.ranges.iter().zip(&live.ranges).enumerate();
+        let differing = pairs.filter(|(_, (told, live))| told != live);
+        KeyRanges {
+            bits: SCAN_BITS as i32,
+            ranges: differing.map(|(range, _)| range as i32).collect(),
+        }
+    }
+
+    /// Whether the table has these rows in the ranges that [`Scan::differing`] gave.
+    pub fn agrees_in(
+        &self,
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        ranges: &KeyRanges,
+    ) -> bool {
+        let live = self.of_table(client, table, Some(ranges));
+        let mut places = ranges.ranges.iter().map(|range| *range as usize);
+        places.all(|range| self.digests.ranges[range] == live.ranges[range])
+    }
+
+    fn of_table(
+        &self,
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        only: Option<&KeyRanges>,
+    ) -> Digests {
+        let mut digests = Digests::new(self.digests.hasher.clone());
+        let wanted = |key: &Hash| {
+            only.is_none_or(|only| {
+                let range = key_hash_range(key, SCAN_BITS) as i32;
+                only.ranges.binary_search(&range).is_ok()
+            })
+        };
+        read(table, &table.leaves(client, Sees::Latest), &mut |row| {
+            let key = row.key_hash();
+            if wanted(&key) {
+                digests.add(&key, row.bytes());
+            }
+        });
+        digests
+    }
+}
+
+/// The state by a full scan of the table as this transaction sees it now.
+pub fn live_state(client: &SpiClient<'_>, table: &LedgerTable) -> State {
+    let hasher = LaneHasher::new(&table.name);
+    let mut state = State {
+        row_count: 0,
+        lanes: Lanes::zero(),
+    };
+    read(table, &table.leaves(client, Sees::Latest), &mut |row| {
+        hasher.add(&mut state.lanes, row.bytes());
+        state.row_count += 1;
+    });
+    state
+}
+
+/// A digest for each range of keys, under one secret key.
+struct Digests {
+    hasher: SecretHasher,
+    ranges: Vec<RangeDigest>,
+}
+
+impl Digests {
+    fn new(hasher: SecretHasher) -> Self {
+        Digests {
+            hasher,
+            ranges: vec![RangeDigest::default(); 1 << SCAN_BITS],
+        }
+    }
+
+    fn add(&mut self, key: &Hash, row: &[u8]) {
+        let range = key_hash_range(key, SCAN_BITS) as usize;
+        self.ranges[range].add(&self.hasher.hash(row));
+    }
+}
+
+/// Enough of a key's hash to tell keys apart. Two that agreed in it would give another state than the certified one.
+fn short(key: &Hash) -> u128 {
+    key.iter()
+        .take(16)
+        .fold(0, |bits, byte| bits << 8 | u128::from(*byte))
+}
+
+/// A row read from its page.
+struct Row<'a> {
+    encoder: &'a RowEncoder,
+    tuple: &'a Tuple<'a>,
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Row<'_> {
+    fn key_hash(&mut self) -> Hash {
+        self.buffer.clear();
+        self.encoder.key(self.tuple, self.buffer);
+        key_hash(self.buffer)
+    }
+
+    fn bytes(&mut self) -> &[u8] {
+        self.buffer.clear();
+        self.encoder.row(self.tuple, self.buffer);
+        self.buffer
+    }
+}
+
+/// Every row of these relations that this transaction sees now.
+fn read(table: &LedgerTable, relations: &[pg_sys::Oid], f: &mut dyn FnMut(&mut Row<'_>)) {
+    let columns = rows::columns(table.id);
+    let mut buffer = Vec::new();
+    for relation in relations {
+        let relation = Relation::open(*relation, Lock::AccessShare);
+        let encoder = RowEncoder::new(&relation, &columns).or_raise();
+        relation.scan(|tuple| {
+            f(&mut Row {
+                encoder: &encoder,
+                tuple,
+                buffer: &mut buffer,
+            })
+        });
+    }
+}
+
+/// Ranges of keys of one length (`chainify_codec::key_range`), ascending.
+pub struct KeyRanges {
+    pub bits: i32,
+    pub ranges: Vec<i32>,
+}
+
+impl KeyRanges {
+    /// Those of `rows` (columns `k` and `v`) in these ranges.
+    pub fn of(&self, rows: &str) -> String {
+        format!("SELECT k, v FROM ({rows}) r WHERE {}", self.have("k"))
+    }
+
+    /// Those outside of them.
+    pub fn outside(&self, rows: &str) -> String {
+        format!("SELECT k, v FROM ({rows}) r WHERE NOT {}", self.have("k"))
+    }
+
+    /// A condition on a canonical key.
+    pub fn have(&self, key: &str) -> String {
+        let ranges: Vec<_> = self.ranges.iter().map(i32::to_string).collect();
+        format!(
+            "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
+            self.bits,
+            ranges.join(",")
+        )
+    }
+}
