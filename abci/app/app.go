@@ -70,12 +70,14 @@ type App struct {
 	opened *openCache
 
 	mu       sync.RWMutex
-	state    *order.State          // after the last Commit; nil before InitChain
-	first    *order.RegistryRecord // until the first Commit
-	staged   *preview              // finalized, not committed
+	state    *order.State // after the last Commit; nil before InitChain
+	founding bool         // until the first Commit
+	changed  bool         // the last Commit changed the registry
+	staged   *preview     // finalized, not committed
 	previews map[wire.Hash]*preview
-	body     *order.Body // of the pending ledger block, nil when not read since the start
-	blocks   Blocks      // nil until SetBlocks
+	body     *order.Body           // of the pending ledger block, nil when not read since the start
+	blocks   Blocks                // nil until SetBlocks
+	history  *wire.RegistryHistory // of the registries stored, when last asked
 	watch    watch
 }
 
@@ -138,7 +140,7 @@ func (a *App) Info(context.Context, *abci.RequestInfo) (*abci.ResponseInfo, erro
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	info := &abci.ResponseInfo{Data: "chainify", AppVersion: appVersion}
-	if a.state != nil && a.first == nil {
+	if a.state != nil && !a.founding {
 		hash := a.state.AppHash()
 		info.LastBlockHeight, info.LastBlockAppHash = a.state.Height(), hash[:]
 	}
@@ -154,26 +156,31 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 	if err != nil {
 		return nil, fmt.Errorf("genesis: %w", err)
 	}
-	record := &order.RegistryRecord{ChainID: req.ChainId, Genesis: *genesis}
+	var validators []order.Validator
 	for _, v := range req.Validators {
-		record.Validators = append(record.Validators, order.Validator{Key: v.PubKey.GetEd25519(), Power: v.Power})
+		validators = append(validators, order.Validator{Key: v.PubKey.GetEd25519(), Power: v.Power})
 	}
-	registry, err := record.Open()
+	registry, err := order.NewRegistry(req.ChainId, genesis, validators)
 	if err != nil {
 		return nil, fmt.Errorf("genesis: %w", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state, a.first = registry.Genesis(req.InitialHeight), record
+	a.state, a.founding = registry.Genesis(req.InitialHeight), true
 	hash := a.state.AppHash()
 	return &abci.ResponseInitChain{AppHash: hash[:]}, nil
 }
 
-// CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after it.
+// CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after it. It is asked again about
+// all that is in the mempool after each block, and looks at it again when that block changed the registry: no block takes what
+// is signed with a key that counts no more.
 func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
 	a.mu.RLock()
-	state := a.state
+	state, changed := a.state, a.changed
 	a.mu.RUnlock()
+	if req.Type == abci.CheckTxType_Recheck && !changed {
+		return &abci.ResponseCheckTx{}, nil
+	}
 	if state == nil {
 		return nil, errors.New("check transaction: the chain is not initialised")
 	}
@@ -181,13 +188,13 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 	if err != nil {
 		return &abci.ResponseCheckTx{Code: order.CodeOf(err), Log: err.Error(), Codespace: codespace}, nil
 	}
-	if tx.Bundle() == nil && !tx.IsPolicy() {
+	if tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient() {
 		return &abci.ResponseCheckTx{Code: order.CodeNotABundle, Log: "an effect certificate comes from a proposer only", Codespace: codespace}, nil
 	}
 	a.mu.RLock() // again: the replay window moves at Commit, and opening took long
 	defer a.mu.RUnlock()
 	if !a.state.Live(tx) {
-		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed, or the policy change is stale", Codespace: codespace}, nil
+		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed, or the change is stale", Codespace: codespace}, nil
 	}
 	return &abci.ResponseCheckTx{}, nil
 }

@@ -29,6 +29,9 @@ func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (
 	for i, code := range p.result.Codes {
 		out.TxResults[i] = &abci.ExecTxResult{Code: code}
 	}
+	for _, v := range p.result.Validators {
+		out.ValidatorUpdates = append(out.ValidatorUpdates, abci.Ed25519ValidatorUpdate(v.Key, v.Power))
+	}
 	return out, nil
 }
 
@@ -41,12 +44,13 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.mu.Unlock()
 		return nil, errors.New("commit: no block is finalized")
 	}
-	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.first); err != nil {
+	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.founding); err != nil {
 		a.mu.Unlock()
 		return nil, fmt.Errorf("commit block %d: %w", staged.next.Height(), err)
 	}
 	staged.next.Settle()
-	a.state, a.first, a.staged = staged.next, nil, nil
+	a.changed = staged.next.Registry() != before.Registry()
+	a.state, a.founding, a.staged = staged.next, false, nil
 	if staged.result.Ordered != nil || staged.next.Pending() == nil {
 		a.body = staged.result.Ordered
 	}
@@ -92,13 +96,48 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
-// Consents returns c of all ledger blocks so far, by the first block each holds for.
-func (a *App) Consents() []wire.ConsentFrom {
+// Registry returns who takes part in the next order block; nil before the chain is initialised.
+func (a *App) Registry() *order.Registry {
 	state, err := a.current()
 	if err != nil {
 		return nil
 	}
-	return state.Consents()
+	return state.Registry()
+}
+
+// Clients returns who signs proposals of its own; none before the chain is initialised.
+func (a *App) Clients() *order.Clients {
+	state, err := a.current()
+	if err != nil {
+		return &order.Clients{}
+	}
+	return state.Clients()
+}
+
+// RegistryHistory returns who took part in all ledger blocks so far. It must not be changed.
+func (a *App) RegistryHistory() (*wire.RegistryHistory, error) {
+	state, err := a.current()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.RLock()
+	known := a.history
+	a.mu.RUnlock()
+	if known != nil && known.Changes == state.Registry().Record().Changes {
+		return known, nil
+	}
+	kept, err := a.opt.Store.registries()
+	if err != nil {
+		return nil, err
+	}
+	if len(kept) == 0 { // before the first Commit
+		kept = append(kept, state.Registry().Record())
+	}
+	history := order.History(kept)
+	a.mu.Lock()
+	a.history = history
+	a.mu.Unlock()
+	return history, nil
 }
 
 // Certificate returns the certificate of ledger block n (Source).
@@ -106,26 +145,23 @@ func (a *App) Certificate(n uint64) (*wire.Certificate, error) { return a.opt.St
 
 // Ordered returns ledger block n in its last round, its transactions read from CometBFT's block store (Source).
 func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
-	state, err := a.current()
-	if err != nil {
-		return nil, err
-	}
 	record, err := a.opt.Store.ledgerBlock(n)
 	if err != nil {
 		return nil, err
 	}
-	body, err := a.readBody(state.Registry(), record)
+	body, err := a.readBody(record)
 	if err != nil {
 		return nil, fmt.Errorf("read ledger block %d: %w", n, err)
 	}
 	return &wire.OrderedBlock{
-		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash, Consent: record.Consent, Round: record.Round,
+		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash,
+		Organisations: record.Organisations, Consent: record.Consent, Round: record.Round,
 		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
 		IDs: body.IDs, Transactions: body.Transactions,
 	}, nil
 }
 
-func (a *App) readBody(registry *order.Registry, record *ledgerRecord) (*order.Body, error) {
+func (a *App) readBody(record *ledgerRecord) (*order.Body, error) {
 	a.mu.RLock()
 	blocks := a.blocks
 	a.mu.RUnlock()
@@ -136,11 +172,9 @@ func (a *App) readBody(registry *order.Registry, record *ledgerRecord) (*order.B
 	if err != nil {
 		return nil, fmt.Errorf("order block %d: %w", record.Height, err)
 	}
-	txs := make([]order.Tx, len(raw))
-	for i := range raw {
-		if txs[i], err = registry.OpenDecided(raw[i]); err != nil {
-			return nil, fmt.Errorf("order block %d: transaction %d: %w", record.Height, i, err)
-		}
+	txs, err := order.OpenDecided(raw)
+	if err != nil {
+		return nil, fmt.Errorf("order block %d: %w", record.Height, err)
 	}
 	return order.Extract(txs, record.Skipped, record.TxCount)
 }
@@ -157,7 +191,7 @@ func (a *App) pendingBody() (*order.Body, error) {
 	if err != nil {
 		return nil, err
 	}
-	if body, err = a.readBody(state.Registry(), record); err != nil {
+	if body, err = a.readBody(record); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
@@ -170,15 +204,15 @@ func (a *App) pendingBody() (*order.Body, error) {
 
 // Status is the order level at a glance, also the answer to the query "/status".
 type Status struct {
-	Height        int64          `json:"height"`
-	LastOrdered   uint64         `json:"last_ordered"`
-	LastCertified uint64         `json:"last_certified"`
-	CertifiedHash wire.Hash      `json:"certified_hash"`
-	Consent       int            `json:"consent"` // of ledger blocks ordered next
-	Policy        order.Policy   `json:"policy"`
-	Organisations []string       `json:"organisations"`
-	Pending       *PendingStatus `json:"pending"`
-	Evidence      uint64         `json:"evidence"` // conflicting votes seen since the start
+	Height        int64            `json:"height"`
+	LastOrdered   uint64           `json:"last_ordered"`
+	LastCertified uint64           `json:"last_certified"`
+	CertifiedHash wire.Hash        `json:"certified_hash"`
+	Consent       int              `json:"consent"` // of ledger blocks ordered next
+	Governance    order.Governance `json:"governance"`
+	Organisations []string         `json:"organisations"`
+	Pending       *PendingStatus   `json:"pending"`
+	Evidence      uint64           `json:"evidence"` // conflicting votes seen since the start
 }
 
 // PendingStatus shows what the pending ledger block waits for.
@@ -199,7 +233,7 @@ func (a *App) Status() (s Status, ok bool) {
 		return Status{}, false
 	}
 	s = Status{
-		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Policy().Consent, Policy: state.Policy(),
+		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(), Governance: state.Governance(),
 		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
 	}
 	s.LastCertified, s.CertifiedHash = state.LastCertified()

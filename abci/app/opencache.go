@@ -10,12 +10,15 @@ import (
 )
 
 // openCache remembers bundles that were opened, so that a node decodes and verifies each once, be it first met in
-// CheckTx or in a proposal. It is keyed by the bytes' SHA-256; opening is a function of them and the registry.
+// CheckTx or in a proposal. It is keyed by all that opening is a function of.
 type openCache struct {
 	mu    sync.Mutex
-	byKey *lru.Cache[[sha256.Size]byte, openedTx]
+	byKey *lru.Cache[openKey, openedTx]
 	bytes int
 }
+
+// openKey is the bytes' SHA-256 with that of the registry.
+type openKey struct{ bytes, registry [sha256.Size]byte }
 
 type openedTx struct {
 	tx    order.Tx
@@ -30,13 +33,13 @@ const (
 func newOpenCache() *openCache {
 	c := &openCache{}
 	// The callback runs under c.mu, within Add and RemoveOldest. A constant positive size is the only error.
-	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ [sha256.Size]byte, old openedTx) { c.bytes -= old.bytes })
+	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ openKey, old openedTx) { c.bytes -= old.bytes })
 	return c
 }
 
-// open is registry.Open. Refusals, policy changes and certificates are not kept: they are cheap, or met once.
+// open is registry.Open. Refusals, governance changes and certificates are not kept: they are cheap, or met once.
 func (c *openCache) open(registry *order.Registry, raw []byte) (order.Tx, error) {
-	key := sha256.Sum256(raw)
+	key := openKey{sha256.Sum256(raw), registry.Hash()}
 	c.mu.Lock()
 	known, hit := c.byKey.Get(key)
 	c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// PrepareProposal puts what this node can add about the pending ledger block first, then the mempool's first policy change,
-// then, if nothing stays pending (A3), the mempool's bundles. Bundles in which nothing is live any more are proposed too: only a block takes them
+// PrepareProposal puts what this node can add about the pending ledger block first, then the mempool's first governance change, its changes of clients,
+// then, if nothing stays pending (A3) and no change comes into force (A5), the mempool's bundles. Bundles in which nothing is live any more are proposed too: only a block takes them
 // out of the mempool, and while that holds one, CometBFT makes blocks.
 func (a *App) PrepareProposal(_ context.Context, req *abci.RequestPrepareProposal) (*abci.ResponsePrepareProposal, error) {
 	state, err := a.current()
@@ -36,31 +36,39 @@ func (a *App) PrepareProposal(_ context.Context, req *abci.RequestPrepareProposa
 	if err != nil {
 		return nil, fmt.Errorf("prepare proposal %d: own certificate: %w", req.Height, err)
 	}
-	changes, bundles := a.sort(state, req.Txs)
+	changes, clients, bundles := a.sort(state, req.Txs)
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
 		out.Txs = append(out.Txs, changes[0])
 	}
-	if next.Pending() == nil {
+	for _, raw := range clients {
+		if size := sizeInBlock(raw); size <= space {
+			space -= size
+			out.Txs = append(out.Txs, raw)
+		}
+	}
+	if next.Pending() == nil && !state.Settles() {
 		out.Txs = append(out.Txs, a.bundles(state, bundles, space)...)
 	}
 	return out, nil
 }
 
-// sort tells the mempool's policy changes from its bundles.
-func (a *App) sort(state *order.State, mempool [][]byte) (changes, bundles [][]byte) {
+// sort tells the mempool's governance changes, changes of clients and bundles apart.
+func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients, bundles [][]byte) {
 	for _, raw := range mempool {
 		tx, err := a.opened.open(state.Registry(), raw)
 		switch {
-		case err != nil || tx.Bundle() == nil && !tx.IsPolicy():
-			a.log.Warn("mempool holds a transaction that CheckTx refuses", "error", err)
-		case tx.IsPolicy():
+		case err != nil || tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient():
+			a.log.Info("a transaction of the mempool is left out", "error", err) // signed before a key was replaced
+		case tx.IsGovernance():
 			changes = append(changes, raw)
+		case tx.IsClient():
+			clients = append(clients, raw)
 		default:
 			bundles = append(bundles, raw)
 		}
 	}
-	return changes, bundles
+	return changes, clients, bundles
 }
 
 // certificate encodes the effect certificate for the next order block, nil when there is none to make.

@@ -17,10 +17,11 @@ import (
 // waiting for the disk: the database keeps the order of batches, and CometBFT's block store, which does wait, holds
 // every block a crash may take from here; at start CometBFT gives those again.
 //
-//	r                          registry
+//	r ‖ u64 changes            registry after so many changes, the last one in force
 //	s                          state after the last committed order block
 //	b ‖ u64 number             ledger block
 //	c ‖ u64 number             its certificate
+//	k                          keys of clients
 //	e ‖ u64 index              evidence of two votes for one execution (E3)
 //	x ‖ u64 expiry ‖ u64 height  ids accepted at height that expire at expiry
 type Store struct{ db dbm.DB }
@@ -29,8 +30,8 @@ type Store struct{ db dbm.DB }
 func NewStore(db dbm.DB) *Store { return &Store{db: db} }
 
 var (
-	registryKey = []byte("r")
-	stateKey    = []byte("s")
+	stateKey   = []byte("s")
+	clientsKey = []byte("k")
 )
 
 func numberKey(prefix byte, number uint64) []byte {
@@ -48,6 +49,7 @@ type ledgerRecord struct {
 	OrderHash     wire.Hash `json:"order_hash"`
 	TxCount       uint32    `json:"tx_count"`
 	Skipped       []uint32  `json:"skipped,omitempty"`
+	Organisations int       `json:"organisations"`
 	Consent       int       `json:"consent"`
 	Round         uint32    `json:"round,omitempty"`
 	Quarantined   []uint32  `json:"quarantined,omitempty"`
@@ -57,13 +59,9 @@ type ledgerRecord struct {
 
 // Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired transactions.
 func (s *Store) Load() (*order.State, error) {
-	var registry order.RegistryRecord
-	if found, err := s.get(registryKey, &registry); err != nil || !found {
+	r, err := s.Registry()
+	if err != nil || r == nil {
 		return nil, err
-	}
-	r, err := registry.Open()
-	if err != nil {
-		return nil, fmt.Errorf("open stored registry: %w", err)
 	}
 	record, err := s.db.Get(stateKey)
 	if err != nil {
@@ -73,7 +71,45 @@ func (s *Store) Load() (*order.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Restore(record, accepted)
+	kept, err := s.db.Get(clientsKey)
+	if err != nil {
+		return nil, fmt.Errorf("read clients: %w", err)
+	}
+	clients, err := order.OpenClients(kept)
+	if err != nil {
+		return nil, err
+	}
+	return r.Restore(record, clients, accepted)
+}
+
+// Registry reads who takes part in the next order block; nil before the first Commit.
+func (s *Store) Registry() (*order.Registry, error) {
+	records, err := s.registries()
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	r, err := records[len(records)-1].Open()
+	if err != nil {
+		return nil, fmt.Errorf("open stored registry: %w", err)
+	}
+	return r, nil
+}
+
+// registries reads those of all ledger blocks, in their order; none before the first Commit.
+func (s *Store) registries() (out []order.RegistryRecord, err error) {
+	it, err := s.db.Iterator(numberKey('r', 0), numberKey('r', math.MaxUint64))
+	if err != nil {
+		return nil, fmt.Errorf("read registries: %w", err)
+	}
+	defer it.Close()
+	for ; it.Valid(); it.Next() {
+		var record order.RegistryRecord
+		if err := json.Unmarshal(it.Value(), &record); err != nil {
+			return nil, fmt.Errorf("decode registry %x: %w", it.Key(), err)
+		}
+		out = append(out, record)
+	}
+	return out, it.Error()
 }
 
 func (s *Store) accepted() (out []order.Accepted, err error) {
@@ -94,19 +130,29 @@ func (s *Store) accepted() (out []order.Accepted, err error) {
 	return out, it.Error()
 }
 
-// Commit writes what one order block changed, atomically. first is set with the first block and holds the registry.
-func (s *Store) Commit(before, after *order.State, result *order.Result, first *order.RegistryRecord) error {
+// Commit writes what one order block changed, atomically; the first one also the registry of the genesis.
+func (s *Store) Commit(before, after *order.State, result *order.Result, first bool) error {
 	batch := s.db.NewBatch()
 	defer batch.Close()
 	w := &writer{batch: batch}
-	if first != nil {
-		w.json(registryKey, first)
+	if first {
+		w.registry(before.Registry())
+	}
+	if after.Registry() != before.Registry() {
+		w.registry(after.Registry())
 	}
 	record, err := after.Record()
 	if err != nil {
 		return err
 	}
 	w.set(stateKey, record)
+	if after.Clients() != before.Clients() {
+		clients, err := after.Clients().Record()
+		if err != nil {
+			return fmt.Errorf("encode clients: %w", err)
+		}
+		w.set(clientsKey, clients)
+	}
 	if c := result.Certified; c != nil {
 		w.json(numberKey('c', c.Number), c)
 	}
@@ -141,7 +187,7 @@ func (s *Store) commitPending(w *writer, after *order.State, result *order.Resul
 	}
 	w.json(numberKey('b', p.Number), &ledgerRecord{
 		Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, TxCount: p.TxCount, Skipped: skipped,
-		Consent: p.Consent, Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
+		Organisations: p.Organisations, Consent: p.Consent, Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
 	})
 	return nil
 }
@@ -215,6 +261,11 @@ func (w *writer) json(key []byte, value any) {
 		w.err = fmt.Errorf("encode %q: %w", key, err)
 	}
 	w.set(key, raw)
+}
+
+func (w *writer) registry(r *order.Registry) {
+	record := r.Record()
+	w.json(numberKey('r', record.Changes), record)
 }
 
 // accepted writes the ids of the last order block, one entry for each expiry.

@@ -18,6 +18,8 @@ type Position struct {
 	// Deviates: the database's own scrubber found rows that are not those of the certified state. Repair at the position,
 	// with it as the deviating block, puts them right.
 	Deviates bool
+	// FalseBlocks are the first of the blocks that its scrubber found to be kept otherwise than agreed; RestoreBlock puts one right.
+	FalseBlocks []uint64
 }
 
 // Execution is what executing a block gave, before COMMIT or ROLLBACK.
@@ -100,6 +102,15 @@ type Reading interface {
 	Close()
 }
 
+// Past is what a database tells of earlier blocks. Nothing it tells is trusted.
+type Past interface {
+	// Block gives a block that has this hash here part by part, as they travel: its header, then its changes; each returning an
+	// error ends it.
+	Block(ctx context.Context, number uint64, hash wire.Hash, each func(part []byte) error) error
+	// Close ends it.
+	Close()
+}
+
 // Errors a Backend tells apart. Any other error means: not available now, try again later.
 var (
 	// ErrOutOfTurn: the database is not at the block before the one asked for.
@@ -118,7 +129,7 @@ type StuckError struct{ Index uint32 }
 func (e *StuckError) Error() string { return "transaction does not end" }
 
 // Backend is an organisation's database. At most one block is open at a time. Methods are called from one
-// goroutine at a time, except Position, Outcome and Read, which may be called at any time.
+// goroutine at a time, except Position, Outcome, Read and ReadPast, which may be called at any time.
 type Backend interface {
 	// Position reads the last committed block; it also (re)connects.
 	Position(ctx context.Context) (Position, error)
@@ -126,6 +137,9 @@ type Backend interface {
 	// Cancelling ctx cancels the statement and rolls back. A transaction that runs longer than the backend's
 	// limit gives *StuckError, with everything rolled back.
 	Execute(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (Execution, error)
+	// Retry is Execute of a block whose certified hash is known and that came out otherwise: the rows that it changes are put right
+	// before, when that gives this hash.
+	Retry(ctx context.Context, b *wire.OrderedBlock, previous, certified wire.Hash) (Execution, error)
 	// Commit makes the open block permanent. After an error the caller asks Position which it was.
 	Commit(ctx context.Context) error
 	// Rollback undoes the open block, if any.
@@ -142,10 +156,43 @@ type Backend interface {
 	// Restore is Repair with rows of another organisation's reading at the same block, which Restore does not close. Nothing is kept
 	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrBeyondRepair: what it told is of no use.
 	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
+	// ReadPast begins to tell of earlier blocks; it may be called at any time.
+	ReadPast(ctx context.Context) (Past, error)
+	// RestoreBlock puts a committed block right that is kept otherwise than agreed: what it holds beside its transactions is another
+	// organisation's word, which is not closed, and kept only when all of it is as certified. Errors as Restore.
+	RestoreBlock(ctx context.Context, from Past, block *wire.OrderedBlock, certified wire.Hash) error
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
 	// Outcome looks a transaction up among the committed blocks.
 	Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error)
 	// Close rolls back and disconnects.
 	Close() error
+}
+
+// Health is what a database tells whoever operates it.
+type Health struct {
+	Deviations    int           // found and not put right
+	ScrubAge      time.Duration // since the ledger table that waits longest was last found well, or attached; 0: there is none
+	ScrubInterval time.Duration // in which each should be read; 0: the scrubber is off
+}
+
+// Inspector is a Backend that tells its health, at any time.
+type Inspector interface {
+	Inspect(ctx context.Context) (Health, error)
+}
+
+// Rehearsal is what running a transaction, undone again, showed of the agreement it takes (spec/agreement.md).
+type Rehearsal struct {
+	Wanted   []string // who else has to agree, or can; ascending
+	Refusal  string   // why this organisation does not agree; empty: it does
+	SQLState string   // of a transaction that fails here; then nothing else is known
+	Message  string
+}
+
+// Rehearser is a database that knows of agreement policies. Its methods may be called at any time, by several at once.
+type Rehearser interface {
+	// HasPolicies reports whether any table has an agreement policy.
+	HasPolicies(ctx context.Context) (bool, error)
+	// Rehearse runs a transaction, as ordered, and undoes it.
+	Rehearse(ctx context.Context, tx []byte) (Rehearsal, error)
 }

@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 
 func fourOf(t *testing.T) *Core {
 	t.Helper()
-	c, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}})
+	c, err := NewCore(Config{Organisation: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +47,10 @@ func TestMemoryIsBoundedWhateverOthersSend(t *testing.T) {
 		hash := wire.Hash{byte(i), byte(i >> 8)}
 		key := wire.Key{Number: 1 + i%3, OrderHash: hash}
 		c.Step(1, VoteSeen{Organisation: "b", Vote: wire.NewEffectsVote(key, "b", hash)})
-		c.Step(1, VoteSeen{Organisation: "stranger", Vote: wire.NewEffectsVote(key, "stranger", hash)})
-		block := &wire.OrderedBlock{Consent: 3, Number: 1, Height: 1, OrderHash: hash}
+		for j := range uint64(2) {
+			c.Step(1, VoteSeen{Organisation: fmt.Sprint("o", 2*i+j), Vote: wire.NewEffectsVote(key, "o", hash)})
+		}
+		block := &wire.OrderedBlock{Organisations: 4, Consent: 3, Number: 1, Height: 1, OrderHash: hash}
 		for _, a := range c.Step(1, Proposed{Block: block}) {
 			if x, ok := a.(Cancel); ok {
 				c.Step(1, Executed{Key: x.Key, Failure: Cancelled})
@@ -55,10 +58,10 @@ func TestMemoryIsBoundedWhateverOthersSend(t *testing.T) {
 		}
 		c.Step(1, Decided{Height: 0, Certificate: &wire.Certificate{Number: 100 + i}})
 	}
-	if len(c.votes["b"]) > votesPerOrgMax || len(c.votes["stranger"]) > 0 || len(c.ballots) > ballotsMax ||
+	if len(c.votes["b"]) > votesPerOrgMax || len(c.votes) > wire.OrganisationsMax || len(c.ballots) > ballotsMax ||
 		len(c.blocks) > blocksAhead || len(c.certs) > blocksAhead {
-		t.Fatalf("%d votes of b, %d of a stranger, %d ballots, %d blocks, %d certificates",
-			len(c.votes["b"]), len(c.votes["stranger"]), len(c.ballots), len(c.blocks), len(c.certs))
+		t.Fatalf("%d votes of b, of %d organisations, %d ballots, %d blocks, %d certificates",
+			len(c.votes["b"]), len(c.votes), len(c.ballots), len(c.blocks), len(c.certs))
 	}
 }
 
@@ -66,7 +69,7 @@ func TestOfTwoVotesOfAnOrganisationTheFirstCounts(t *testing.T) {
 	c := fourOf(t)
 	c.Step(1, Started{})
 	c.Step(1, DatabaseAt{Position: backend.Position{}})
-	block := &wire.OrderedBlock{Consent: 3, Number: 1, Height: 1, OrderHash: wire.Hash{1}}
+	block := &wire.OrderedBlock{Organisations: 4, Consent: 3, Number: 1, Height: 1, OrderHash: wire.Hash{1}}
 	key, good, bad := block.Key(), wire.Hash{7}, wire.Hash{8}
 	c.Step(1, Decided{Height: 1, Ordered: block})
 	c.Step(1, Executed{Key: key, Hash: good})
@@ -83,13 +86,8 @@ func TestOfTwoVotesOfAnOrganisationTheFirstCounts(t *testing.T) {
 	}
 }
 
-func TestAConsortiumThatCannotBeIsRefused(t *testing.T) {
-	for _, c := range []Config{
-		{Organisation: "x", Organisations: []string{"a"}},
-		{Organisation: "a", Organisations: []string{"a"}, OpenMaxMS: -1},
-	} {
-		if _, err := NewCore(c); err == nil {
-			t.Errorf("%+v is accepted", c)
-		}
+func TestANegativeLimitIsRefused(t *testing.T) {
+	if _, err := NewCore(Config{Organisation: "a", OpenMaxMS: -1}); err == nil {
+		t.Error("a negative limit is accepted")
 	}
 }

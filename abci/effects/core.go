@@ -9,7 +9,6 @@ package effects
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -19,16 +18,15 @@ import (
 const (
 	blocksAhead        = 4  // decided blocks and certificates kept beyond the database's position
 	ballotsMax         = 32 // own votes: one per execution
-	votesPerOrgMax     = 8  // live votes of one organisation
+	votesPerOrgMax     = 8  // live votes of one organisation; the order passes on those of its organisations alone
 	rejoinAttempts     = 5
 	backoffDoublingMax = 20
 )
 
 // Config is what a core has to know of its consortium, and its limits.
 type Config struct {
-	Organisation  string
-	Organisations []string // those that vote on effects; each block says how many of them have to agree
-	// OrderingOnly: this node has no database; it votes nothing. Its organisation need not be one that votes.
+	Organisation string
+	// OrderingOnly: this node has no database; it votes nothing.
 	OrderingOnly bool
 	OpenMaxMS    int64 // a block open without consent for longer is rolled back; default 5,000
 	BackoffMinMS int64 // default 50
@@ -44,9 +42,6 @@ type Config struct {
 }
 
 func (c Config) check() error {
-	if !c.OrderingOnly && !slices.Contains(c.Organisations, c.Organisation) {
-		return fmt.Errorf("organisation %q is not among the consortium's", c.Organisation)
-	}
 	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 || c.RepairsMax < 0 || c.HelpAttempts < 0 {
 		return errors.New("a limit is negative")
 	}
@@ -92,6 +87,12 @@ const (
 	repaired             // the next execution follows a repair
 )
 
+// past is how far asking for blocks has come that are not kept as agreed.
+type past struct {
+	failed  int   // in a row
+	afterMS int64 // none is asked for before
+}
+
 // Core is the decision about one organisation's database.
 //
 // Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted for: by a
@@ -131,6 +132,7 @@ type Core struct {
 	cureBy   int // of Steps
 	unhelped int // at cureBy
 	hopeless bool
+	past     past
 	// unsure is the block whose COMMIT may or may not have happened.
 	unsure *opened
 	// op is the operation under way (E4), nil when there is none.
@@ -233,6 +235,8 @@ func (c *Core) take(e Event) {
 		if c.went(e.Failure) {
 			c.records = c.records[1:]
 		}
+	case BlockRestored:
+		c.blockRestored(e)
 	case DatabaseAt:
 		c.databaseAt(e)
 	case Fetched:

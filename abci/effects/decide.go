@@ -36,6 +36,9 @@ func (c *Core) next() Action {
 	case !c.known:
 		return ReadPosition{}
 	}
+	if len(c.records) > 0 {
+		return c.records[0] // this process alone knows what cured it
+	}
 	if a := c.prove(); a != nil {
 		return a
 	}
@@ -164,17 +167,22 @@ func (c *Core) advance() Action {
 	if b == nil {
 		return nil
 	}
-	_, agreed := c.agreed(b)
+	hash, agreed := c.agreed(b)
 	if own := c.ballotOf(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.stuck) {
 		return nil
 	}
-	if l := c.ladderOf(n); l.needRepair {
+	l := c.ladderOf(n)
+	if l.needRepair {
 		if !c.proven {
 			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
-	return Execute{Block: b, Previous: c.position.Hash}
+	x := Execute{Block: b, Previous: c.position.Hash}
+	if l.step == retried && agreed {
+		x.Certified = hash
+	}
+	return x
 }
 
 // prove fetches the certificate of the block at the position: what does not continue the certified ledger need
@@ -205,17 +213,29 @@ func (c *Core) checkProven() {
 
 // housekeeping is what may wait for a moment in which the database has nothing better to do.
 func (c *Core) housekeeping() Action {
-	if len(c.records) > 0 {
-		return c.records[0]
-	}
 	m := c.position.Certified + 1
 	if m > min(c.position.Number, c.certified) {
+		if a := c.restorePast(); a != nil {
+			return a
+		}
 		return c.look()
 	}
 	if cert := c.certs[m]; cert != nil {
 		return StoreCertificate{Certificate: *cert}
 	}
 	return FetchOrdered{Number: m}
+}
+
+// restorePast has another organisation tell a block that is not kept as agreed: one that could not be had makes way for the next.
+func (c *Core) restorePast() Action {
+	blocks := c.position.FalseBlocks
+	if len(blocks) == 0 || c.open != nil || c.nowMS < c.past.afterMS {
+		return nil
+	}
+	if n := blocks[c.past.failed%len(blocks)]; n <= min(c.position.Number, c.certified) {
+		return RestoreBlock{Number: n}
+	}
+	return nil
 }
 
 // look asks an idle database from time to time how it is.

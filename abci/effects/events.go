@@ -61,6 +61,8 @@ type (
 	CertificateStored struct{ Failure Failure }
 	// DeviationRecorded ends RecordDeviation.
 	DeviationRecorded struct{ Failure Failure }
+	// BlockRestored ends RestoreBlock.
+	BlockRestored struct{ Failure Failure }
 	// DatabaseAt ends ReadPosition.
 	DatabaseAt struct {
 		Position backend.Position
@@ -87,6 +89,7 @@ func (RolledBack) event()        {}
 func (Repaired) event()          {}
 func (CertificateStored) event() {}
 func (DeviationRecorded) event() {}
+func (BlockRestored) event()     {}
 func (DatabaseAt) event()        {}
 func (Fetched) event()           {}
 
@@ -118,6 +121,8 @@ type (
 	Execute struct {
 		Block    *wire.OrderedBlock
 		Previous wire.Hash
+		// Certified is the hash that the block has, when it came out otherwise here and is tried again; else zeros.
+		Certified wire.Hash
 	}
 	// Commit makes the open block permanent. Ends with Committed.
 	Commit struct{ Number uint64 }
@@ -140,6 +145,8 @@ type (
 		CuredBy         string
 		TookMS          int64
 	}
+	// RestoreBlock has another organisation tell a committed block that is kept otherwise than agreed. Ends with BlockRestored.
+	RestoreBlock struct{ Number uint64 }
 	// ReadPosition asks where the database stands, connecting when it has to. Ends with DatabaseAt.
 	ReadPosition struct{}
 	// FetchOrdered reads a block and its certificate from the node's own stores. Ends with Fetched.
@@ -171,6 +178,7 @@ func (Rollback) action()         {}
 func (Repair) action()           {}
 func (StoreCertificate) action() {}
 func (RecordDeviation) action()  {}
+func (RestoreBlock) action()     {}
 func (ReadPosition) action()     {}
 func (FetchOrdered) action()     {}
 func (Cancel) action()           {}
@@ -187,6 +195,8 @@ const (
 	RowsRepaired      Incident = "tables repaired"
 	NobodyHelps       Incident = "no other organisation tells the rows of that block; asking again"
 	CannotCure        Incident = "what the scrubber found cannot be repaired; going on"
+	BlockTakenOver    Incident = "block taken over from another organisation"
+	NobodyTells       Incident = "no other organisation tells a block that is not kept as agreed; asking again"
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"
 	TransactionStuck  Incident = "transaction does not end"

@@ -87,7 +87,7 @@ func newWorld(n, consent int, blocks uint64) *world {
 }
 
 func (w *world) startNode(n *modelNode) {
-	core, err := NewCore(Config{Organisation: n.org, Organisations: w.orgs})
+	core, err := NewCore(Config{Organisation: n.org})
 	if err != nil {
 		panic(err)
 	}
@@ -344,7 +344,7 @@ func (w *world) propose(votes, reaches func(i int) bool) {
 	}
 	if !stays && o.last < o.blocksMax {
 		o.proposals++
-		c.block = &wire.OrderedBlock{Consent: w.consent, Number: o.last + 1, Height: int64(len(o.decisions) + 1)}
+		c.block = &wire.OrderedBlock{Organisations: len(w.orgs), Consent: w.consent, Number: o.last + 1, Height: int64(len(o.decisions) + 1)}
 		binary.BigEndian.PutUint64(c.block.OrderHash[:], uint64(o.proposals))
 	}
 	o.candidates = append(o.candidates, c)

@@ -105,7 +105,9 @@ func (c *Core) prune() {
 		}
 	}
 	for org, votes := range c.votes {
-		c.votes[org] = keep(votes, func(v wire.EffectVote) bool { return v.Number > n })
+		if c.votes[org] = keep(votes, func(v wire.EffectVote) bool { return v.Number > n }); len(c.votes[org]) == 0 {
+			delete(c.votes, org)
+		}
 	}
 	c.ballots = keep(c.ballots, func(b ballot) bool { return b.key.Number >= n })
 }
@@ -186,6 +188,36 @@ func (c *Core) cured(asked Repair, e Repaired) {
 		c.position.Deviates, c.cureBy = false, 0
 		c.deviations++
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows})
+	}
+}
+
+// How long nobody is asked for a block after that failed; doubled from the first to the second.
+const (
+	pastPauseMinMS int64 = 1_000
+	pastPauseMaxMS int64 = 10 * 60_000
+)
+
+// blockRestored follows a block that another organisation told. Nothing waits for one, so what fails is tried again later.
+func (c *Core) blockRestored(e BlockRestored) {
+	asked := c.op.(RestoreBlock)
+	c.op = nil
+	switch e.Failure {
+	case Fine:
+		c.past = past{}
+		c.deviations++
+		c.report(Report{What: BlockTakenOver, Number: asked.Number})
+		c.position.FalseBlocks = keep(c.position.FalseBlocks, func(n uint64) bool { return n != asked.Number })
+		if len(c.position.FalseBlocks) == 0 {
+			c.lookedMS = c.nowMS - c.cfg.LookMS // there may be more
+		}
+	case NoHelp, BeyondRepair:
+		if c.past.failed == 0 {
+			c.report(Report{What: NobodyTells, Number: asked.Number})
+		}
+		c.past.afterMS = c.nowMS + min(pastPauseMinMS<<min(c.past.failed, backoffDoublingMax), pastPauseMaxMS)
+		c.past.failed++
+	default:
+		c.went(e.Failure)
 	}
 }
 

@@ -34,6 +34,48 @@ func (o *others) Each(ctx context.Context, number uint64, hash wire.Hash, use fu
 	return err
 }
 
+func (o *others) EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Past) (bool, error)) error {
+	o.asked.Add(1)
+	if !o.willing.Load() {
+		return nil
+	}
+	from, err := o.truth.ReadPast(ctx)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if more, err := use("b", lyingPast{from}); !more || err != nil {
+		return err
+	}
+	_, err = use("c", from)
+	return err
+}
+
+// lyingPast tells another block.
+type lyingPast struct{ backend.Past }
+
+func (lyingPast) Block(_ context.Context, _ uint64, _ wire.Hash, each func([]byte) error) error {
+	return each([]byte("another"))
+}
+
+func TestBlocksKeptOtherwiseThanAgreedComeFromAnotherOrganisation(t *testing.T) {
+	b := newBench(t)
+	reached := &others{truth: b.truth}
+	b.stop()
+	b.start(Options{Backend: b.memory, Others: reached, Config: Config{LookMS: 1}})
+	b.play()
+	b.play()
+	b.committed(2)
+	b.db.FalsifyPast(1, 2)
+	b.until("another is asked", func() bool { return reached.asked.Load() > 0 })
+	b.play() // whom nobody helps goes on
+	b.committed(3)
+	reached.willing.Store(true)
+	b.until("the blocks are as agreed", func() bool { return len(b.db.FalsePast()) == 0 })
+	b.play()
+	b.committed(4)
+}
+
 type brokenOff struct{ backend.Reading }
 
 func (brokenOff) Digests(context.Context, string, backend.Ranges, uint32) ([]backend.RangeDigest, error) {

@@ -25,6 +25,8 @@ type Others interface {
 	// Each asks them one after the other for the tables at the end of a block with this hash, and gives what each tells to use, until
 	// that wants no more. An error is that of use, or of ctx; what organisations fail at is no error.
 	Each(ctx context.Context, number uint64, hash wire.Hash, use func(organisation string, from backend.Reading) (more bool, err error)) error
+	// EachPast is the same for a block as it is kept.
+	EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(organisation string, from backend.Past) (more bool, err error)) error
 }
 
 // Memory keeps an exclusion over restarts: it ends by the operator's word, not by a restart. Reason is never empty.
@@ -34,6 +36,14 @@ type Memory interface {
 	Rejoin() error
 }
 
+// Watch is told what a shell does, for whoever measures it. Its methods must not wait.
+type Watch interface {
+	// Ended: an operation on database or store took so long and ended so.
+	Ended(operation string, took time.Duration, failure Failure)
+	// Happened: what is logged.
+	Happened(r Report)
+}
+
 // Options is what a shell works with.
 type Options struct {
 	Config   Config
@@ -41,6 +51,7 @@ type Options struct {
 	Outcomes Outcomes
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
+	Watch    Watch  // nil: nobody measures
 	Logger   *slog.Logger
 }
 
@@ -309,6 +320,9 @@ func (s *Shell) act(ctx context.Context, a Action) {
 	case Report:
 		s.remember(a)
 		s.write(a)
+		if s.opt.Watch != nil {
+			s.opt.Watch.Happened(a)
+		}
 	case Execute:
 		clear(s.cancel)
 		run, cancel := context.WithCancel(ctx)

@@ -90,7 +90,7 @@ func newBench(t *testing.T) *bench {
 }
 
 func (b *bench) start(opt Options) {
-	opt.Config.Organisation, opt.Config.Organisations = "a", []string{"a", "b", "c", "d"}
+	opt.Config.Organisation = "a"
 	opt.Config.BackoffMinMS, opt.Config.BackoffMaxMS = 5, 20
 	opt.Outcomes, opt.Logger = b.sink, slog.New(slog.NewTextHandler(io.Discard, nil))
 	shell, err := New(opt)
@@ -134,7 +134,7 @@ func (b *bench) committed(n uint64) {
 // next makes the block after the last decided one.
 func (b *bench) next() *wire.OrderedBlock {
 	n := b.source.LastOrdered() + 1
-	return &wire.OrderedBlock{Consent: 3, Number: n, Height: int64(2*n - 1), OrderHash: wire.Hash{byte(n)}, IDs: []wire.TxID{{byte(n)}}}
+	return &wire.OrderedBlock{Organisations: 4, Consent: 3, Number: n, Height: int64(2*n - 1), OrderHash: wire.Hash{byte(n)}, IDs: []wire.TxID{{byte(n)}}}
 }
 
 func (b *bench) vote(block *wire.OrderedBlock, limit time.Duration) []byte {

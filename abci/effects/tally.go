@@ -1,18 +1,16 @@
 package effects
 
 import (
-	"slices"
-
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // voteSeen keeps the first live vote of another organisation for an execution (E3).
 func (c *Core) voteSeen(e VoteSeen) {
-	if e.Organisation == c.cfg.Organisation || !slices.Contains(c.cfg.Organisations, e.Organisation) {
+	if e.Organisation == c.cfg.Organisation {
 		return
 	}
 	v, list := e.Vote, c.votes[e.Organisation]
-	if v.Number <= c.position.Number {
+	if v.Number <= c.position.Number || len(c.votes) >= wire.OrganisationsMax && list == nil {
 		return
 	}
 	for _, old := range list {
@@ -52,7 +50,7 @@ func (c *Core) ballotOf(k wire.Key) *ballot {
 
 // liveVotesCount: only when two sets of c organisations share more than a third of all may live votes decide (E1).
 func (c *Core) liveVotesCount(b *wire.OrderedBlock) bool {
-	return 3*b.Consent > 2*len(c.cfg.Organisations)
+	return 3*b.Consent > 2*b.Organisations
 }
 
 // agreed returns the hash that consent was given to, for a wanted block, when this node knows it (E1).
@@ -85,7 +83,7 @@ func (c *Core) agreeing(k wire.Key, hash wire.Hash) int {
 // cannotWin: so many votes differ from hash that c can no longer come together.
 func (c *Core) cannotWin(b *wire.OrderedBlock, hash wire.Hash) bool {
 	_, others := c.count(b.Key(), hash)
-	return len(c.cfg.Organisations)-others < b.Consent
+	return b.Organisations-others < b.Consent
 }
 
 func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {

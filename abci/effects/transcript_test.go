@@ -50,7 +50,7 @@ type transcript struct {
 }
 
 func play(t *testing.T, text string) string {
-	core, err := NewCore(Config{Organisation: "a", Organisations: []string{"a", "b", "c", "d"}, LookMS: 60_000})
+	core, err := NewCore(Config{Organisation: "a", LookMS: 60_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (p *transcript) block(word string) *wire.OrderedBlock {
 		return nil
 	}
 	parts := strings.Split(word, "/")
-	b := &wire.OrderedBlock{Consent: 3, Number: p.number(parts[0][:1]), OrderHash: p.hash(parts[0][1:])}
+	b := &wire.OrderedBlock{Organisations: 4, Consent: 3, Number: p.number(parts[0][:1]), OrderHash: p.hash(parts[0][1:])}
 	b.Height = int64(2*b.Number - 1)
 	if len(parts) > 1 {
 		b.Round = uint32(p.number(parts[1]))
@@ -218,6 +218,9 @@ func (p *transcript) vote(v *wire.EffectVote) string {
 func (p *transcript) action(a Action) string {
 	switch a := a.(type) {
 	case Execute:
+		if a.Certified != (wire.Hash{}) {
+			return fmt.Sprintf("execute %s after %s to be %s", p.key(a.Block.Key()), p.name(a.Previous), p.name(a.Certified))
+		}
 		return fmt.Sprintf("execute %s after %s", p.key(a.Block.Key()), p.name(a.Previous))
 	case Cancel:
 		return "cancel " + p.key(a.Key)

@@ -17,6 +17,7 @@ const (
 	rollbackLimit = 15 * time.Second
 	repairLimit   = 6 * time.Hour // rewrites tables of any size
 	recordLimit   = 30 * time.Second
+	pastLimit     = time.Minute // a block may wait for it
 )
 
 type operation struct {
@@ -32,7 +33,12 @@ func (s *Shell) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case op := <-s.ops:
-			s.put(s.perform(op))
+			began := time.Now()
+			ended := s.perform(op)
+			if s.opt.Watch != nil {
+				s.opt.Watch.Ended(name(op.action), time.Since(began), failureOf(ended.event))
+			}
+			s.put(ended)
 			op.done()
 		}
 	}
@@ -62,6 +68,12 @@ func (s *Shell) perform(op operation) item {
 			return s.opt.Backend.RecordDeviation(ctx, a.Number, a.Expected, a.Found, a.CuredBy, took)
 		})
 		return item{event: DeviationRecorded{Failure: s.failure(a, err)}}
+	case RestoreBlock:
+		err := limited(op.ctx, pastLimit, func(ctx context.Context) error { return s.restoreBlock(ctx, a) })
+		if op.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+		}
+		return item{event: BlockRestored{Failure: s.failure(a, err)}}
 	case ReadPosition:
 		var at backend.Position
 		err := limited(op.ctx, positionLimit, func(ctx context.Context) (err error) {
@@ -82,7 +94,13 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 }
 
 func (s *Shell) execute(ctx context.Context, a Execute) item {
-	x, err := s.opt.Backend.Execute(ctx, a.Block, a.Previous)
+	var x backend.Execution
+	var err error
+	if a.Certified == (wire.Hash{}) {
+		x, err = s.opt.Backend.Execute(ctx, a.Block, a.Previous)
+	} else {
+		x, err = s.opt.Backend.Retry(ctx, a.Block, a.Previous, a.Certified)
+	}
 	e := Executed{Key: a.Block.Key(), Hash: x.Hash}
 	if a.Block.Round > 0 {
 		e.Parts = a.Block.InQuestion().Hashes(x.Effects)
@@ -152,6 +170,38 @@ func (s *Shell) restore(ctx context.Context, a Repair) ([]backend.RowDeviation, 
 	return rows, err
 }
 
+// restoreBlock asks the other organisations one after the other, until one has told the block.
+func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
+	if s.opt.Others == nil {
+		return fmt.Errorf("%w: none can be asked", backend.ErrNoHelp)
+	}
+	block, err := s.source.Ordered(a.Number)
+	if err != nil {
+		return err
+	}
+	certificate, err := s.source.Certificate(a.Number)
+	if err != nil {
+		return err
+	}
+	help := backend.ErrNoHelp
+	err = s.opt.Others.EachPast(ctx, a.Number, certificate.Hash, func(organisation string, from backend.Past) (more bool, err error) {
+		err = s.opt.Backend.RestoreBlock(ctx, from, block, certificate.Hash)
+		switch {
+		case err == nil:
+			help = nil
+			return false, nil
+		case !errors.Is(err, backend.ErrBeyondRepair) && !errors.Is(err, backend.ErrNoHelp):
+			return false, err
+		}
+		s.log.Warn("no help from another organisation", "block", a.Number, "organisation", organisation, "error", err)
+		return true, nil
+	})
+	if err == nil {
+		err = help
+	}
+	return err
+}
+
 func (s *Shell) fetch(a FetchOrdered) Event {
 	e := Fetched{Number: a.Number}
 	b, err := s.source.Ordered(a.Number)
@@ -181,6 +231,29 @@ func (s *Shell) failure(a Action, err error) Failure {
 	return f
 }
 
+// failureOf says how the operation ended that an event tells of.
+func failureOf(e Event) Failure {
+	switch e := e.(type) {
+	case Executed:
+		return e.Failure
+	case Committed:
+		return e.Failure
+	case RolledBack:
+		return e.Failure
+	case Repaired:
+		return e.Failure
+	case CertificateStored:
+		return e.Failure
+	case DeviationRecorded:
+		return e.Failure
+	case DatabaseAt:
+		return e.Failure
+	case Fetched:
+		return e.Failure
+	}
+	return Fine
+}
+
 func name(a Action) string {
 	switch a.(type) {
 	case Execute:
@@ -195,6 +268,8 @@ func name(a Action) string {
 		return "store certificate"
 	case RecordDeviation:
 		return "record deviation"
+	case RestoreBlock:
+		return "restore block"
 	case ReadPosition:
 		return "read position"
 	case FetchOrdered:
@@ -216,6 +291,8 @@ func numberOf(a Action) uint64 {
 	case StoreCertificate:
 		return a.Certificate.Number
 	case RecordDeviation:
+		return a.Number
+	case RestoreBlock:
 		return a.Number
 	case FetchOrdered:
 		return a.Number

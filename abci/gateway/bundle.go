@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -16,7 +18,8 @@ const (
 
 // bundle is what was handed, or is to be handed, to the order.
 type bundle struct {
-	ordered   []byte // the encoded OrderedTx, the same bytes at each try
+	ordered   []byte // the encoded OrderedTx, the same bytes at each try, unless the gateway key is replaced meanwhile
+	key       ed25519.PrivateKey
 	entries   []*entry
 	unordered int  // of entries; 0: done with
 	entered   bool // the mempool took it once
@@ -88,14 +91,17 @@ func (g *Gateway) dueBundle() (*bundle, time.Time) {
 	return g.newBundle(), next
 }
 
-// bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway (nothing broadcast
-// and not ordered) sends at once; under load transactions gather until a limit is reached.
+// bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway (nothing broadcast and not
+// ordered) sends as soon as as many transactions are there as clients got an answer from the last block: they are about to
+// submit their next one, and a bundle of the first alone would let the others wait for a block more. A lone client never
+// waits. Under load transactions gather until a limit is reached.
 func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	if g.queue.count == 0 {
 		return false, time.Time{}
 	}
 	l := g.opt.Limits
-	if len(g.inFlight) == 0 || g.queue.count >= l.BundleTransactions || g.queue.bytes >= l.BundleBytes {
+	idle := len(g.inFlight) == 0 && g.queue.count >= g.answered
+	if idle || g.queue.count >= l.BundleTransactions || g.queue.bytes >= l.BundleBytes {
 		return true, time.Time{}
 	}
 	at := g.queue.oldest().Add(l.BundleDelay)
@@ -104,6 +110,10 @@ func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 
 // newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8. nil when everything queued has its outcome already.
 func (g *Gateway) newBundle() *bundle {
+	key := g.opt.Key()
+	if key == nil {
+		return nil // they wait until they expire
+	}
 	entries := g.queue.take(g.opt.Limits.BundleTransactions, g.opt.Limits.BundleBytes)
 	if len(entries) == 0 {
 		return nil
@@ -116,21 +126,27 @@ func (g *Gateway) newBundle() *bundle {
 	message := &wire.Bundle{
 		ChainId: g.opt.ChainID, Organisation: g.opt.Organisation, Sequence: g.sequence, Transactions: txs,
 	}
-	b := &bundle{ordered: wire.SignBundle(g.opt.Key, message), entries: entries, unordered: len(entries)}
+	b := &bundle{ordered: wire.SignBundle(key, message), key: key, entries: entries, unordered: len(entries)}
 	for _, e := range entries {
 		e.bundle, e.tx = b, nil
 	}
 	g.stats.Bundles++
+	if g.opt.Watch != nil {
+		g.opt.Watch.Bundled(len(entries), len(b.ordered))
+	}
 	return b
 }
 
 // broadcast offers a bundle to the mempool, outside the lock: CheckTx verifies a signature.
 func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
-	g.enterFlight(b)
-	err := g.opt.Broadcaster.Broadcast(ctx, b.ordered)
+	ordered, key := g.enterFlight(b)
+	err := g.opt.Broadcaster.Broadcast(ctx, ordered)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.dropDone()
+	if !key.Equal(b.key) {
+		return // signed again meanwhile, and due at once
+	}
 	now := g.opt.Now()
 	var rejected *RejectedError
 	switch {
@@ -140,6 +156,8 @@ func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
 		}
 		b.entered = true
 		b.pause = min(max(2*b.pause, g.opt.Limits.Rebroadcast), rebroadcastMax)
+	case errors.As(err, &rejected) && g.renew(b):
+		return // signed with a key that was replaced a moment ago
 	case errors.As(err, &rejected) && b.entered:
 		// Refused as a replay, most likely: it is in a block of which Decided has not told yet. Expiry decides (G2).
 		g.retry = nil
@@ -160,16 +178,33 @@ func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
 	b.next = now.Add(b.pause)
 }
 
+// signAgain signs the bundles on their way with the gateway key that counts now, when it is another one: the order takes them
+// no more as they are. g.mu is held.
+func (g *Gateway) signAgain() {
+	for _, b := range g.inFlight {
+		g.renew(b)
+	}
+}
+
+// renew signs a bundle with the key that counts now and reports whether it is another one; it is due at once. g.mu is held.
+func (g *Gateway) renew(b *bundle) bool {
+	key := g.opt.Key()
+	if key == nil || key.Equal(b.key) {
+		return false
+	}
+	b.ordered, b.key = wire.SignBundleAgain(key, g.opt.ChainID, b.ordered), key
+	b.entered, b.next, b.pause = false, time.Time{}, 0
+	return true
+}
+
 // enterFlight lists the bundle before it is offered: it may be ordered before Broadcast returns.
-func (g *Gateway) enterFlight(b *bundle) {
+func (g *Gateway) enterFlight(b *bundle) (ordered []byte, key ed25519.PrivateKey) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, known := range g.inFlight {
-		if known == b {
-			return
-		}
+	if !slices.Contains(g.inFlight, b) {
+		g.inFlight = append(g.inFlight, b)
 	}
-	g.inFlight = append(g.inFlight, b)
+	return b.ordered, b.key
 }
 
 // refuse gives the outcome "refused" to a bundle's transactions that are in no block.

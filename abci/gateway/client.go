@@ -100,10 +100,43 @@ func (c *Client) Wait(ctx context.Context, timeoutMS uint32, ids ...[]byte) ([]*
 	return r.GetWait().GetOutcomes(), nil
 }
 
-// ChangePolicy hands an approved change to the order.
-func (c *Client) ChangePolicy(ctx context.Context, change *wire.SignedPolicyChange) error {
-	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Policy{Policy: &wire.PolicyRequest{Change: change}}})
+// Govern hands an approved change of the registry to the order.
+func (c *Client) Govern(ctx context.Context, change *wire.SignedGovernanceChange) error {
+	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Governance{Governance: &wire.GovernanceRequest{Change: change}}})
 	return err
+}
+
+// ChangeClient hands a change of an organisation's clients to the order.
+func (c *Client) ChangeClient(ctx context.Context, change *wire.SignedClientChange) error {
+	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Client{Client: &wire.ClientChangeRequest{Change: change}}})
+	return err
+}
+
+// Clients asks the node which keys its organisation's clients sign with.
+func (c *Client) Clients(ctx context.Context) (*wire.ClientsResponse, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Clients{Clients: &wire.ClientsRequest{}}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetClients(), nil
+}
+
+// SubmitSigned queues a transaction whose client has signed it and returns its id.
+func (c *Client) SubmitSigned(ctx context.Context, signed *wire.SignedProposal) ([]byte, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_SubmitSigned{SubmitSigned: &wire.SubmitSignedRequest{Proposal: signed}}})
+	if err != nil || len(r.GetSubmit().GetIds()) != 1 {
+		return nil, err
+	}
+	return r.GetSubmit().GetIds()[0], nil
+}
+
+// Registry asks the node who takes part.
+func (c *Client) Registry(ctx context.Context) (*wire.RegistryResponse, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Registry{Registry: &wire.RegistryRequest{}}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetRegistry(), nil
 }
 
 // Rejoin lets an excluded organisation try again.

@@ -18,6 +18,8 @@ const (
 	StateUnsupported = "0A000" // reserved kinds of transactions; an organisation that only orders
 	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
 	StateRefused     = "55000" // the order refused the bundle
+	// StateNotRegistered: a client's signature is wrong, or its key not registered for the role.
+	StateNotRegistered = "28000"
 )
 
 // Error is a refusal as a client sees it, in PostgreSQL's manner: Message in lower case without a period,
@@ -67,6 +69,14 @@ func ordersOnly(organisation string) *Error {
 		Message:  "organisation \"" + organisation + "\" only orders and submits no transactions",
 		Detail:   "It has no database, so no role of it could be checked and no outcome known.",
 		Hint:     "Submit at an organisation with a database.",
+	}
+}
+
+func noMember(organisation string) *Error {
+	return &Error{
+		SQLState: StateRefused,
+		Message:  "organisation \"" + organisation + "\" takes no part in the consortium, or not with a gateway key of this node",
+		Hint:     "\"chainify org list\" shows who takes part.",
 	}
 }
 

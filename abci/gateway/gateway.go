@@ -53,13 +53,24 @@ type Outcomes interface {
 	Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error)
 }
 
+// Watch is told what a gateway does, for whoever measures it. It is called with the gateway locked: its methods must not wait, nor
+// call the gateway.
+type Watch interface {
+	// Bundled: a bundle was made.
+	Bundled(transactions, bytes int)
+	// Ordered: a transaction came into a block so long after it was accepted.
+	Ordered(after time.Duration)
+	// Settled: a transaction had its outcome so long after it was accepted.
+	Settled(after time.Duration, r wire.TxResult)
+}
+
 // Limits bound and tune a gateway. Zero fields take their defaults (DefaultLimits).
 type Limits struct {
 	PendingMax         int           // transactions accepted and without outcome
 	PendingBytesMax    int           // bytes of those not ordered yet
 	BundleTransactions int           // a bundle closes at this many transactions,
 	BundleBytes        int           // at this many bytes,
-	BundleDelay        time.Duration // or when its oldest transaction waited this long; at once when the gateway is idle
+	BundleDelay        time.Duration // or when its oldest transaction waited this long; earlier when the gateway is idle
 	ValidityBlocks     uint64        // valid_until_height = height + this; at most 2,000 by spec/formats.md
 	StallAfter         time.Duration // no block for this long while bundles wait: the node cannot order
 	OutcomesKept       int           // outcomes remembered for late waits
@@ -81,13 +92,19 @@ func DefaultLimits() Limits {
 type Options struct {
 	ChainID      string
 	Organisation string
-	Key          ed25519.PrivateKey // the organisation's gateway key
-	OrderingOnly bool               // the organisation has no database: nothing is submitted here
+	// Key gives the gateway key that counts for the organisation now; nil: none, and nothing is submitted here.
+	Key func() ed25519.PrivateKey
+	// ClientRole gives the role that a client's key is registered for. nil: no key is.
+	ClientRole func(key []byte) (string, bool)
+	// OrderingOnly tells that the organisation has no database. nil: it has one.
+	OrderingOnly func() bool
 	Limits       Limits
 	Height       int64 // height of the last decided block at start
 	Broadcaster  Broadcaster
 	Outcomes     Outcomes    // nil: this organisation's node has no database
+	Agreements   *Agreements // nil: nobody is asked to agree
 	CatchingUp   func() bool // the node does not take part in consensus yet
+	Watch        Watch       // nil: nobody measures
 	Log          *slog.Logger
 	Now          func() time.Time // nil: time.Now
 }
@@ -106,7 +123,7 @@ type Gateway struct {
 	lastBlock time.Time
 	entries   map[wire.TxID]*entry
 	queue     *fairQueue
-	// byExpiry holds entries in the order of acceptance, hence of valid_until_height; settled ones are dropped late.
+	// byExpiry holds entries in the order of acceptance, hence, but for the seconds that asking for agreement takes, of valid_until_height; settled ones are dropped late.
 	byExpiry []*entry
 	// unordered and unorderedBytes count entries that are in no block yet, queued or broadcast.
 	unordered      int
@@ -116,6 +133,7 @@ type Gateway struct {
 	recent         *recentOutcomes
 	waiting        map[wire.TxID][]*waiter
 	waits          int
+	answered       int         // waits that the last committed block answered
 	lookups        []wire.TxID // ids in committed blocks whose results effects did not have
 	lookupWake     chan struct{}
 	stats          Stats
@@ -131,8 +149,14 @@ type Stats struct {
 // New makes a gateway. Nonces and bundle sequences start at random numbers, so that those of an earlier run are
 // not used again.
 func New(opt Options) (*Gateway, error) {
-	if len(opt.Key) != ed25519.PrivateKeySize {
-		return nil, fmt.Errorf("gateway key is %d bytes, want %d", len(opt.Key), ed25519.PrivateKeySize)
+	if opt.Key == nil {
+		return nil, errors.New("gateway: no key")
+	}
+	if opt.ClientRole == nil {
+		opt.ClientRole = func([]byte) (string, bool) { return "", false }
+	}
+	if opt.OrderingOnly == nil {
+		opt.OrderingOnly = func() bool { return false }
 	}
 	opt.Limits = opt.Limits.withDefaults()
 	if err := opt.Limits.Check(); err != nil {
@@ -202,12 +226,50 @@ func (l Limits) Check() error {
 // Submit queues one transaction per statement, all or none, and returns their ids in the order of the statements.
 // Errors are *Error with the SQLSTATEs of spec/node-socket.md. It does not wait for the order.
 func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID, error) {
+	made, err := g.prepare(role, statements)
+	if err != nil {
+		return nil, err
+	}
+	return g.enqueue(role, made)
+}
+
+// SubmitAgreed is Submit for clients: where tables have agreement policies, those who have to agree are asked first. A refusal is CH009.
+func (g *Gateway) SubmitAgreed(ctx context.Context, role string, statements []*wire.Statement) ([]wire.TxID, error) {
+	made, err := g.prepare(role, statements)
+	if err != nil {
+		return nil, err
+	}
+	if a := g.opt.Agreements; a != nil {
+		if err := a.gather(ctx, made); err != nil {
+			return nil, err
+		}
+	}
+	return g.enqueue(role, made)
+}
+
+// prepare makes transactions of statements, which nothing knows of yet.
+func (g *Gateway) prepare(role string, statements []*wire.Statement) ([]*entry, error) {
 	if err := checkStatements(role, statements); err != nil {
 		return nil, err
 	}
-	if g.opt.OrderingOnly {
+	if g.opt.OrderingOnly() {
 		return nil, ordersOnly(g.opt.Organisation)
 	}
+	catching := g.opt.CatchingUp()
+	if !catching && g.opt.Key() == nil {
+		return nil, noMember(g.opt.Organisation)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.opt.Now()
+	if err := g.orderable(catching, now); err != nil {
+		return nil, err
+	}
+	return g.propose(role, statements, now)
+}
+
+// enqueue takes prepared transactions, all or none.
+func (g *Gateway) enqueue(role string, made []*entry) ([]wire.TxID, error) {
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -215,9 +277,14 @@ func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID
 	if err := g.orderable(catching, now); err != nil {
 		return nil, err
 	}
-	made, bytes, err := g.propose(role, statements, now)
-	if err != nil {
-		return nil, err
+	return g.accept(role, made, now)
+}
+
+// accept queues transactions, all or none. g.mu is held.
+func (g *Gateway) accept(role string, made []*entry, now time.Time) ([]wire.TxID, error) {
+	bytes := 0
+	for _, e := range made {
+		bytes += e.size
 	}
 	if err := g.room(role, len(made), bytes); err != nil {
 		return nil, err
@@ -227,7 +294,7 @@ func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID
 		ids[i] = e.id
 		g.entries[e.id] = e
 		g.queue.push(e)
-		g.byExpiry = append(g.byExpiry, e)
+		g.keepByExpiry(e)
 	}
 	if g.unordered == 0 && g.lastBlock.Before(now) {
 		g.lastBlock = now // a quiet network makes no blocks: the wait for one begins now
@@ -286,12 +353,16 @@ func (g *Gateway) Decided(height int64, ordered []wire.TxID) {
 	}
 	g.expire()
 	g.dropDone()
+	g.signAgain()
 	signal(g.wake)
 }
 
 func (g *Gateway) markOrdered(e *entry) {
 	e.ordered, e.orderedAt = true, g.opt.Now()
 	g.leaveUnordered(e)
+	if g.opt.Watch != nil {
+		g.opt.Watch.Ordered(e.orderedAt.Sub(e.queuedAt))
+	}
 }
 
 func (g *Gateway) leaveUnordered(e *entry) {
@@ -335,10 +406,14 @@ func (g *Gateway) Refused(results []wire.TxResult) {
 // Committed takes the outcomes of a block that this organisation's database committed. Results may be missing for
 // a block that was executed by an earlier process: those are looked up in the database.
 func (g *Gateway) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
+	if g.opt.Agreements != nil {
+		g.opt.Agreements.committed()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.answered = 0
 	for _, r := range results {
-		g.settle(r)
+		g.answered += g.settle(r)
 	}
 	for _, id := range block.IDs {
 		if _, known := g.recent.get(id); !known && g.wanted(id) {
@@ -355,10 +430,10 @@ func (g *Gateway) wanted(id wire.TxID) bool {
 	return g.entries[id] != nil || len(g.waiting[id]) > 0
 }
 
-// settle records an outcome and wakes who waits for it. The first outcome stands.
-func (g *Gateway) settle(r wire.TxResult) {
+// settle records an outcome and wakes who waits for it. The first outcome stands. It returns how many waits it ended.
+func (g *Gateway) settle(r wire.TxResult) (ended int) {
 	if _, known := g.recent.get(r.ID); known {
-		return
+		return 0
 	}
 	g.recent.add(r)
 	if e := g.entries[r.ID]; e != nil {
@@ -367,14 +442,20 @@ func (g *Gateway) settle(r wire.TxResult) {
 		}
 		e.settled = true
 		delete(g.entries, r.ID)
+		if g.opt.Watch != nil {
+			g.opt.Watch.Settled(g.opt.Now().Sub(e.queuedAt), r)
+		}
 	}
 	if r.Block == 0 {
 		g.stats.Refused++
 	}
 	for _, w := range g.waiting[r.ID] {
-		w.settled()
+		if w.settled() {
+			ended++
+		}
 	}
 	delete(g.waiting, r.ID)
+	return ended
 }
 
 // Stats returns counters and sizes.

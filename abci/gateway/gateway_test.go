@@ -18,6 +18,7 @@ import (
 
 // fixture is a gateway with a clock that the test moves and a mempool that the test fills.
 type fixture struct {
+	key     ed25519.PrivateKey // that counts now
 	t       *testing.T
 	g       *Gateway
 	now     time.Time
@@ -30,6 +31,7 @@ type fixture struct {
 type fakeMempool struct {
 	mu      sync.Mutex
 	bundles []*wire.Bundle
+	signed  []*wire.SignedBundle // the same
 	offers  int
 	answer  func(*wire.Bundle) error
 }
@@ -51,7 +53,19 @@ func (m *fakeMempool) Broadcast(_ context.Context, ordered []byte) error {
 			return err
 		}
 	}
-	m.bundles = append(m.bundles, &b)
+	m.bundles, m.signed = append(m.bundles, &b), append(m.signed, o.GetBundle())
+	return nil
+}
+
+// signer finds the key among those of tests.
+func (m *fakeMempool) signer(t *testing.T, i int) ed25519.PrivateKey {
+	for seed := range byte(10) {
+		key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
+		if wire.VerifyBundle(key.Public().(ed25519.PublicKey), "test", m.signed[i]) {
+			return key
+		}
+	}
+	t.Fatal("signed by none of the keys")
 	return nil
 }
 
@@ -67,9 +81,9 @@ var testKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 
 func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, now: time.Unix(1_700_000_000, 0), mempool: &fakeMempool{}, height: 10}
+	f := &fixture{key: testKey, t: t, now: time.Unix(1_700_000_000, 0), mempool: &fakeMempool{}, height: 10}
 	opt := Options{
-		ChainID: "test", Organisation: "acme", Key: testKey, Height: f.height, Broadcaster: f.mempool,
+		ChainID: "test", Organisation: "acme", Key: func() ed25519.PrivateKey { return f.key }, Height: f.height, Broadcaster: f.mempool,
 		Now: func() time.Time { return f.now }, CatchingUp: func() bool { return f.catchUp },
 		Limits: Limits{PendingMax: 100, BundleTransactions: 10, BundleDelay: 5 * time.Millisecond},
 	}
@@ -178,6 +192,42 @@ func TestOrderedBundlesMakeTheGatewayIdleAgain(t *testing.T) {
 	f.decide(ids...)
 	f.step()
 	f.wantSizes(2, 1)
+}
+
+// Clients that were answered together submit together: the first of them does not go alone, nor does it wait for ever.
+func TestAnIdleGatewayWaitsForThoseItJustAnswered(t *testing.T) {
+	f := newFixture(t, nil)
+	ids := f.submit("bank", 3)
+	for _, id := range ids {
+		if _, _, err := f.g.register([]wire.TxID{id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.step()
+	f.decide(ids...)
+	f.commit(ids...)
+	f.submit("bank", 2)
+	if next := f.step(); next.Sub(f.now) != 5*time.Millisecond {
+		t.Fatalf("two of three are due in %v, want 5ms", next.Sub(f.now))
+	}
+	f.wantSizes(3)
+	f.submit("bank", 1)
+	f.step()
+	f.wantSizes(3, 3)
+	f.now = f.now.Add(5 * time.Millisecond)
+	f.commit() // of others alone: nobody is answered here, nobody is waited for
+	f.decide(f.ordered(1)...)
+	f.submit("bank", 1)
+	f.step()
+	f.wantSizes(3, 3, 1)
+}
+
+// ordered gives the ids of a bundle that was broadcast.
+func (f *fixture) ordered(bundle int) (ids []wire.TxID) {
+	for _, tx := range f.mempool.bundles[bundle].Transactions {
+		ids = append(ids, wire.TxIDOf(tx.Proposal.Proposal))
+	}
+	return ids
 }
 
 func TestBundleBytesBound(t *testing.T) {
@@ -515,3 +565,91 @@ func TestBundlesAreSignedOverWhatIsSent(t *testing.T) {
 type broadcastFunc func([]byte) error
 
 func (f broadcastFunc) Broadcast(_ context.Context, raw []byte) error { return f(raw) }
+
+// When the gateway key is replaced, what waits to be ordered is signed again and offered at once, also what the order refused for
+// its old signature a moment before the gateway knew.
+func TestAReplacedKeySignsAgainWhatWaits(t *testing.T) {
+	f := newFixture(t, nil)
+	f.submit("bank", 3)
+	f.step()
+	f.wantSizes(3)
+	f.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, 32))
+	f.decide()
+	f.step()
+	f.wantSizes(3, 3)
+	if f.mempool.signer(t, 0).Equal(f.mempool.signer(t, 1)) {
+		t.Error("offered again with the signature of the key that was replaced")
+	}
+	former := f.key
+	f.mempool.answer = func(*wire.Bundle) error {
+		if f.key.Equal(former) {
+			f.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
+			return &RejectedError{Code: 4, Log: "not by the gateway"}
+		}
+		return nil
+	}
+	late := f.submit("bank", 1)
+	f.now = f.now.Add(time.Second)
+	f.step()
+	f.wantSizes(3, 3, 1)
+	if r, settled := f.outcome(late[0]); settled {
+		t.Errorf("a transaction whose bundle only has to be signed again is refused: %v", r)
+	}
+	f.key = nil
+	f.refusedWith(StateRefused, "bank", 1)
+}
+
+// A proposal that its client signed is queued once, with its own expiry; what the order would refuse is refused at once.
+func TestSubmitSigned(t *testing.T) {
+	client := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{5}, 32))
+	f := newFixture(t, func(o *Options) {
+		o.ClientRole = func(key []byte) (string, bool) {
+			return "clerk", bytes.Equal(key, client.Public().(ed25519.PublicKey))
+		}
+	})
+	sign := func(key ed25519.PrivateKey, change func(*wire.Proposal)) *wire.SignedProposal {
+		p := &wire.Proposal{
+			ChainId: "test", Client: &wire.Client{Organisation: "acme", Role: "clerk"}, Nonce: 1, ValidUntilHeight: 12,
+			Kind: wire.Kind_KIND_SQL, Sql: "SELECT 1",
+		}
+		change(p)
+		return wire.SignProposal(key, p)
+	}
+	same := func(*wire.Proposal) {}
+	f.submit("bank", 1) // expires later, and was accepted before
+	id, err := f.g.SubmitSigned(sign(client, same))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.g.SubmitSigned(sign(client, same)); err != nil || again != id {
+		t.Errorf("submitted again: %x, %v, want %x", again, err, id)
+	}
+	f.step()
+	f.wantSizes(2)
+	forged := sign(client, same)
+	forged.Signature[0] ^= 1
+	for name, c := range map[string]struct {
+		signed *wire.SignedProposal
+		state  string
+	}{
+		"forged":               {forged, StateNotRegistered},
+		"another key":          {sign(testKey, same), StateNotRegistered},
+		"another role":         {sign(client, func(p *wire.Proposal) { p.Client.Role = "dba" }), StateNotRegistered},
+		"another organisation": {sign(client, func(p *wire.Proposal) { p.Client.Organisation = "bolt" }), StateMalformed},
+		"another chain":        {sign(client, func(p *wire.Proposal) { p.ChainId = "other" }), StateMalformed},
+		"expired":              {sign(client, func(p *wire.Proposal) { p.ValidUntilHeight = 10 }), StateMalformed},
+		"too far ahead":        {sign(client, func(p *wire.Proposal) { p.ValidUntilHeight = 2011 }), StateMalformed},
+		"nothing":              {nil, StateMalformed},
+	} {
+		var e *Error
+		if _, err := f.g.SubmitSigned(c.signed); !errors.As(err, &e) || e.SQLState != c.state {
+			t.Errorf("%s: %v, want %s", name, err, c.state)
+		}
+	}
+	for range 2 {
+		f.decide()
+	}
+	if r, settled := f.outcome(id); !settled || r.SQLState != StateExpired {
+		t.Errorf("after its height: %v, %t, though one that was accepted before it lives on", r, settled)
+	}
+}

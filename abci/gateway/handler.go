@@ -18,8 +18,12 @@ type StatusSource func(ctx context.Context) *wire.StatusResponse
 type Handler struct {
 	Gateway *Gateway
 	Status  StatusSource
-	// ChangePolicy hands an encoded OrderedTx with a policy change to the order's mempool. nil: refused.
-	ChangePolicy func(ctx context.Context, ordered []byte) error
+	// Order hands an encoded OrderedTx with a signed change to the order's mempool. nil: refused.
+	Order func(ctx context.Context, ordered []byte) error
+	// Clients says which keys the organisation's clients sign with. nil: refused.
+	Clients func() *wire.ClientsResponse
+	// Registry says who takes part. nil: refused.
+	Registry func() (*wire.RegistryResponse, error)
 	// Rejoin lets an excluded organisation try again; false when it is not excluded. nil: refused.
 	Rejoin func() bool
 }
@@ -27,22 +31,41 @@ type Handler struct {
 func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeResponse {
 	switch body := r.Body.(type) {
 	case *wire.NodeRequest_Submit:
-		return h.submit(r.Request, body.Submit)
+		return h.submit(ctx, r.Request, body.Submit)
 	case *wire.NodeRequest_Wait:
 		return h.wait(ctx, r.Request, body.Wait)
 	case *wire.NodeRequest_Status:
 		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Status{Status: h.Status(ctx)}}
-	case *wire.NodeRequest_Policy:
-		return h.changePolicy(ctx, r.Request, body.Policy.GetChange())
+	case *wire.NodeRequest_Governance:
+		ordered := &wire.OrderedTx{Body: &wire.OrderedTx_Governance{Governance: body.Governance.GetChange()}}
+		done := &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Governance{Governance: &wire.GovernanceResponse{}}}
+		return h.order(ctx, ordered, done, "\"chainify governance status\" shows how many changes there were and how many must approve the next one.")
+	case *wire.NodeRequest_Client:
+		ordered := &wire.OrderedTx{Body: &wire.OrderedTx_Client{Client: body.Client.GetChange()}}
+		done := &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Client{Client: &wire.ClientChangeResponse{}}}
+		return h.order(ctx, ordered, done, "\"chainify client list\" shows the clients.")
+	case *wire.NodeRequest_Clients:
+		if h.Clients == nil {
+			return errorResponse(r.Request, malformed("body: this node does not tell its clients"))
+		}
+		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Clients{Clients: h.Clients()}}
+	case *wire.NodeRequest_SubmitSigned:
+		id, err := h.Gateway.SubmitSigned(body.SubmitSigned.GetProposal())
+		if err != nil {
+			return errorResponse(r.Request, err)
+		}
+		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Submit{Submit: &wire.SubmitResponse{Ids: [][]byte{id[:]}}}}
+	case *wire.NodeRequest_Registry:
+		return h.registry(r.Request)
 	case *wire.NodeRequest_Rejoin:
 		return h.rejoin(r.Request)
 	default:
-		return errorResponse(r.Request, malformed("body: none of submit, wait, status, policy, rejoin"))
+		return errorResponse(r.Request, malformed("body: no request that this node knows"))
 	}
 }
 
-func (h *Handler) submit(request uint64, s *wire.SubmitRequest) *wire.NodeResponse {
-	ids, err := h.Gateway.Submit(s.GetRole(), s.GetStatements())
+func (h *Handler) submit(ctx context.Context, request uint64, s *wire.SubmitRequest) *wire.NodeResponse {
+	ids, err := h.Gateway.SubmitAgreed(ctx, s.GetRole(), s.GetStatements())
 	if err != nil {
 		return errorResponse(request, err)
 	}
@@ -76,24 +99,37 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: out}}
 }
 
-// changePolicy hands a change to the order. Who sends it does not matter: it stands by the organisations' signatures.
-func (h *Handler) changePolicy(ctx context.Context, request uint64, change *wire.SignedPolicyChange) *wire.NodeResponse {
-	if h.ChangePolicy == nil {
-		return errorResponse(request, malformed("body: this node takes no policy change"))
+// order hands a signed change to the order. Who sends it does not matter: it stands by its signatures.
+func (h *Handler) order(ctx context.Context, change *wire.OrderedTx, done *wire.NodeResponse, hint string) *wire.NodeResponse {
+	request := done.Request
+	if h.Order == nil {
+		return errorResponse(request, malformed("body: this node takes no changes"))
 	}
-	err := h.ChangePolicy(ctx, wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Policy{Policy: change}}))
+	err := h.Order(ctx, wire.Encode(change))
 	var rejected *RejectedError
 	switch {
 	case err == nil, errors.Is(err, ErrKnown):
-		return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Policy{Policy: &wire.PolicyResponse{}}}
+		return done
 	case errors.As(err, &rejected):
 		return errorResponse(request, &Error{
-			SQLState: StateRefused, Message: "the order refuses the policy change", Detail: rejected.Log + ".",
-			Hint: "\"chainify status --json\" shows how many changes there were; the next one's sequence is one more.",
+			SQLState: StateRefused, Message: "the order refuses the change", Detail: rejected.Log + ".",
+			Hint: hint,
 		})
 	default:
-		return errorResponse(request, &Error{SQLState: StateCannotOrder, Message: "the node cannot order the policy change now", Detail: err.Error() + ".", Hint: "Retry later."})
+		return errorResponse(request, &Error{SQLState: StateCannotOrder, Message: "the node cannot order the change now", Detail: err.Error() + ".", Hint: "Retry later."})
 	}
+}
+
+// registry says who takes part.
+func (h *Handler) registry(request uint64) *wire.NodeResponse {
+	if h.Registry == nil {
+		return errorResponse(request, malformed("body: this node does not tell who takes part"))
+	}
+	registry, err := h.Registry()
+	if err != nil {
+		return errorResponse(request, err)
+	}
+	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Registry{Registry: registry}}
 }
 
 // rejoin passes the operator's wish on.

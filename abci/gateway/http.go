@@ -176,7 +176,7 @@ func (a *API) postTransaction(w http.ResponseWriter, req *http.Request, role str
 	if err != nil {
 		return err
 	}
-	ids, err := a.Gateway.Submit(role, []*wire.Statement{statement})
+	ids, err := a.Gateway.SubmitAgreed(req.Context(), role, []*wire.Statement{statement})
 	if err != nil {
 		return err
 	}
@@ -317,6 +317,8 @@ func statusOf(sqlstate string) int {
 		return http.StatusBadRequest
 	case StateUnsupported:
 		return http.StatusNotImplemented
+	case stateLacksAgreement:
+		return http.StatusConflict
 	default:
 		return http.StatusInternalServerError
 	}

@@ -82,12 +82,11 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// propose makes the transactions of one submission and the bytes they add to bundles. g.mu is held.
-func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Time) ([]*entry, int, error) {
+// propose makes the transactions of one submission. g.mu is held.
+func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Time) ([]*entry, error) {
 	validUntil := uint64(max(g.height, 0)) + g.opt.Limits.ValidityBlocks
 	client := &wire.Client{Organisation: g.opt.Organisation, Role: role}
 	made := make([]*entry, len(statements))
-	bytes := 0
 	for i, s := range statements {
 		g.nonce++
 		proposal := wire.Encode(&wire.Proposal{
@@ -95,15 +94,14 @@ func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Ti
 			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(),
 		})
 		if len(proposal) > wire.ProposalBytesMax {
-			return nil, 0, beyondBound("size of the transaction in bytes", len(proposal), wire.ProposalBytesMax)
+			return nil, beyondBound("size of the transaction in bytes", len(proposal), wire.ProposalBytesMax)
 		}
 		tx := &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}
 		e := &entry{
 			id: wire.TxIDOf(proposal), role: role, validUntil: validUntil, queuedAt: now,
-			size: proto.Size(tx) + transactionOverhead, tx: tx,
+			size: proto.Size(tx) + transactionOverhead, tx: tx, deploys: s.GetKind() == wire.Kind_KIND_DEPLOY,
 		}
 		made[i] = e
-		bytes += e.size
 	}
-	return made, bytes, nil
+	return made, nil
 }

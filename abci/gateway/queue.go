@@ -14,6 +14,7 @@ type entry struct {
 	queuedAt   time.Time
 	size       int // bytes it adds to a bundle
 	tx         *wire.ChainedTx
+	deploys    bool
 	bundle     *bundle // nil while it is queued
 	ordered    bool
 	orderedAt  time.Time

@@ -14,11 +14,13 @@ type waiter struct {
 	done    chan struct{}
 }
 
-func (w *waiter) settled() {
+// settled counts one outcome; true when it was the last one missing.
+func (w *waiter) settled() bool {
 	w.missing--
 	if w.missing == 0 {
 		close(w.done)
 	}
+	return w.missing == 0
 }
 
 // recentOutcomes remembers the last outcomes, bounded, the oldest forgotten first.

@@ -121,7 +121,7 @@ func (c *chains) copied(s *order.State, accepted []order.Accepted) *order.State 
 	if err != nil {
 		panic(err)
 	}
-	out, err := c.registry.Restore(record, accepted)
+	out, err := c.registry.Restore(record, s.Clients(), accepted)
 	if err != nil {
 		panic(err)
 	}

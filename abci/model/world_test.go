@@ -85,11 +85,7 @@ func newWorld(b bounds, c *chains) *world {
 
 // start begins a process: what was under way is gone, what is durable is not.
 func (w *world) start(n *node) {
-	var names []string
-	for i := range w.n {
-		names = append(names, name(i))
-	}
-	core, err := effects.NewCore(effects.Config{Organisation: name(n.i), Organisations: names})
+	core, err := effects.NewCore(effects.Config{Organisation: name(n.i)})
 	if err != nil {
 		panic(err)
 	}

@@ -21,6 +21,15 @@ const rowBytesMax = 256 << 20
 // Each implements effects.Others: the nodes connected that speak this protocol, in random order, so that many who ask at once
 // spread.
 func (r *Reactor) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
+	return r.each(ctx, &wire.StateOpen{Block: number, Hash: hash[:]}, func(from *asking) (bool, error) { return use(from.organisation, from) })
+}
+
+// EachPast implements effects.Others, as Each.
+func (r *Reactor) EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Past) (bool, error)) error {
+	return r.each(ctx, &wire.StateOpen{Block: number, Hash: hash[:], Past: true}, func(from *asking) (bool, error) { return use(from.organisation, from) })
+}
+
+func (r *Reactor) each(ctx context.Context, what *wire.StateOpen, use func(*asking) (bool, error)) error {
 	if r.Switch == nil {
 		return nil
 	}
@@ -32,14 +41,14 @@ func (r *Reactor) Each(ctx context.Context, number uint64, hash wire.Hash, use f
 			continue
 		}
 		from := &asking{reactor: r, peer: peer}
-		if err := from.open(ctx, number, hash); err != nil {
+		if err := from.open(ctx, what); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			r.opt.Log.Info("no rows from another node", "peer", peer.ID(), "block", number, "reason", err)
+			r.opt.Log.Info("nothing told by another node", "peer", peer.ID(), "block", what.Block, "reason", err)
 			continue
 		}
-		more, err := use(from.organisation, from)
+		more, err := use(from)
 		from.Close()
 		if err != nil || !more {
 			return err
@@ -48,7 +57,7 @@ func (r *Reactor) Each(ctx context.Context, number uint64, hash wire.Hash, use f
 	return nil
 }
 
-// asking is a reading of another organisation's database.
+// asking is a reading of another organisation's database, or of its past.
 type asking struct {
 	reactor      *Reactor
 	peer         p2p.Peer
@@ -56,9 +65,18 @@ type asking struct {
 	tables       []backend.TableState
 }
 
-func (a *asking) open(ctx context.Context, number uint64, hash wire.Hash) error {
-	o := &wire.StateOpen{Block: number, Hash: hash[:], Organisation: a.reactor.opt.Organisation}
-	wire.SignState(a.reactor.opt.Key, a.reactor.opt.ChainID, a.reactor.opt.NodeID, string(a.peer.ID()), o)
+var (
+	_ backend.Reading = (*asking)(nil)
+	_ backend.Past    = (*asking)(nil)
+)
+
+func (a *asking) open(ctx context.Context, what *wire.StateOpen) error {
+	o := &wire.StateOpen{Block: what.Block, Hash: what.Hash, Past: what.Past, Organisation: a.reactor.opt.Organisation}
+	key := a.reactor.opt.Key()
+	if key == nil {
+		return errNoMember
+	}
+	wire.SignState(key, a.reactor.opt.ChainID, a.reactor.opt.NodeID, string(a.peer.ID()), o)
 	answer, err := a.ask(ctx, &wire.StateRequest{Body: &wire.StateRequest_Open{Open: o}})
 	if err != nil {
 		return err
@@ -73,6 +91,8 @@ func (a *asking) open(ctx context.Context, number uint64, hash wire.Hash) error 
 	}
 	return nil
 }
+
+var errNoMember = errors.New("no gateway key of this node is in the registry")
 
 var errUnasked = errors.New("the answer is none to what was asked")
 
@@ -141,7 +161,16 @@ func (a *asking) Digests(ctx context.Context, table string, within backend.Range
 
 // Rows implements backend.Reading.
 func (a *asking) Rows(ctx context.Context, table string, in backend.Ranges, each func(cells []byte) error) error {
-	q := &wire.StateRequest{Body: &wire.StateRequest_Rows{Rows: &wire.StateRowsOf{Table: table, Bits: in.Bits, Ranges: in.List}}}
+	return a.pages(ctx, &wire.StateRequest{Body: &wire.StateRequest_Rows{Rows: &wire.StateRowsOf{Table: table, Bits: in.Bits, Ranges: in.List}}}, each)
+}
+
+// Block implements backend.Past.
+func (a *asking) Block(ctx context.Context, number uint64, hash wire.Hash, each func(part []byte) error) error {
+	return a.pages(ctx, &wire.StateRequest{Body: &wire.StateRequest_Block{Block: &wire.StateBlockOf{Block: number, Hash: hash[:]}}}, each)
+}
+
+// pages asks for page after page and gives what they hold.
+func (a *asking) pages(ctx context.Context, q *wire.StateRequest, each func([]byte) error) error {
 	var rows rows
 	for {
 		answer, err := a.ask(ctx, q)
@@ -162,7 +191,7 @@ func (a *asking) Rows(ctx context.Context, table string, in backend.Ranges, each
 	}
 }
 
-// Close implements backend.Reading.
+// Close implements backend.Reading and backend.Past.
 func (a *asking) Close() {
 	a.peer.TrySend(envelope(&wire.StateMessage{Body: &wire.StateMessage_Request{Request: &wire.StateRequest{
 		Body: &wire.StateRequest_Close{Close: &wire.StateClose{}},

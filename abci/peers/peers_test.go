@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,24 @@ func (d *database) Read(_ context.Context, number uint64, _ wire.Hash) (backend.
 	}
 	d.open.Add(1)
 	return &told{d}, nil
+}
+
+func (d *database) ReadPast(context.Context) (backend.Past, error) {
+	d.open.Add(1)
+	return &told{d}, nil
+}
+
+// Block tells of block 7 what the rows are otherwise.
+func (t *told) Block(_ context.Context, number uint64, hash wire.Hash, each func([]byte) error) error {
+	if number != 7 || hash != (wire.Hash{2}) {
+		return fmt.Errorf("block: %w", backend.ErrOutOfTurn)
+	}
+	for _, part := range t.rows {
+		if err := each(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type told struct{ *database }
@@ -94,7 +113,7 @@ func newBench(t *testing.T, n int, change func(i int, r *Reactor)) *bench {
 		name := fmt.Sprintf("o%d", i)
 		d := &database{}
 		r, err := New(Options{
-			ChainID: "test", Organisation: name, Key: keys[name], Backend: d, BytesPerSecond: 1 << 30,
+			ChainID: "test", Organisation: name, Key: func() ed25519.PrivateKey { return keys[name] }, Backend: d, BytesPerSecond: 1 << 30,
 			GatewayKey: func(organisation string) (ed25519.PublicKey, bool) {
 				key, known := keys[organisation]
 				if !known {
@@ -138,7 +157,7 @@ func (b *bench) until(what string, ok func() bool) {
 // read opens block number at the node j, asked by i.
 func (b *bench) read(i, j int, number uint64) (*asking, error) {
 	a := &asking{reactor: b.reactors[i], peer: b.switches[i].Peers().Get(b.switches[j].NodeInfo().ID())}
-	return a, a.open(b.ctx, number, wire.Hash{1})
+	return a, a.open(b.ctx, &wire.StateOpen{Block: number, Hash: bytes.Repeat([]byte{1}, 32)})
 }
 
 func TestWhatIsToldIsWhatIsThere(t *testing.T) {
@@ -177,6 +196,51 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 	b.until("the reading is closed", func() bool { return d.open.Load() == 0 })
 }
 
+func TestBlocksAreToldAsTheyAreThere(t *testing.T) {
+	b := newBench(t, 2, nil)
+	d := b.databases[1]
+	d.rows = [][]byte{[]byte("header"), bytes.Repeat([]byte("long"), wire.StatePageBytesMax), []byte("last")}
+	err := b.reactors[0].EachPast(b.ctx, 9, wire.Hash{1}, func(organisation string, from backend.Past) (bool, error) {
+		for range 2 { // several in one session
+			var parts [][]byte
+			err := from.Block(b.ctx, 7, wire.Hash{2}, func(part []byte) error {
+				parts = append(parts, bytes.Clone(part))
+				return nil
+			})
+			if err != nil || organisation != "o1" || !slices.EqualFunc(parts, d.rows, bytes.Equal) {
+				return false, fmt.Errorf("%s told %d parts: %w", organisation, len(parts), err)
+			}
+		}
+		if from.Block(b.ctx, 8, wire.Hash{2}, func([]byte) error { return nil }) == nil {
+			return false, errors.New("a block that is not there is told")
+		}
+		return false, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.until("the reading is closed", func() bool { return d.open.Load() == 0 })
+}
+
+// A session is for rows or for blocks.
+func TestASessionTellsWhatItWasOpenedFor(t *testing.T) {
+	b := newBench(t, 2, nil)
+	from, err := b.read(0, 1, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Block(b.ctx, 7, wire.Hash{2}, func([]byte) error { return nil }); err == nil {
+		t.Fatal("a session for rows tells a block")
+	}
+	b.until("the session ends", func() bool { return b.databases[1].open.Load() == 0 })
+	err = b.reactors[0].EachPast(b.ctx, 9, wire.Hash{1}, func(_ string, past backend.Past) (bool, error) {
+		return false, past.(backend.Reading).Rows(b.ctx, "public.a", backend.Ranges{Bits: 5, List: []uint32{24, 31}}, func([]byte) error { return nil })
+	})
+	if err == nil {
+		t.Fatal("a session for blocks tells rows")
+	}
+}
+
 func TestWhoMayNotAskIsRefused(t *testing.T) {
 	b := newBench(t, 3, func(i int, r *Reactor) {
 		switch i {
@@ -186,7 +250,7 @@ func TestWhoMayNotAskIsRefused(t *testing.T) {
 			r.opt.GatewayKey = func(string) (ed25519.PublicKey, bool) { return nil, false }
 		}
 	})
-	for j, want := range map[int]string{1: `refused: "this node tells no rows"`, 2: `refused: "not signed by an organisation"`} {
+	for j, want := range map[int]string{1: `refused: "this node tells nothing"`, 2: `refused: "not signed by an organisation"`} {
 		if _, err := b.read(0, j, 7); err == nil || err.Error() != want {
 			t.Errorf("o%d: %v, want %s", j, err, want)
 		}
@@ -194,10 +258,10 @@ func TestWhoMayNotAskIsRefused(t *testing.T) {
 	// Signed for another node: what was sent to one serves no other.
 	a := &asking{reactor: b.reactors[1], peer: b.switches[1].Peers().Get(b.switches[0].NodeInfo().ID())}
 	b.reactors[1].opt.NodeID = b.reactors[2].opt.NodeID
-	if err := a.open(b.ctx, 7, wire.Hash{}); err == nil || b.databases[0].open.Load() != 0 {
+	if err := a.open(b.ctx, &wire.StateOpen{Block: 7, Hash: make([]byte, 32)}); err == nil || b.databases[0].open.Load() != 0 {
 		t.Errorf("told with the signature for another node: %v", err)
 	}
-	if _, err := b.read(2, 0, 8); err == nil || err.Error() != `refused: "the rows at that block cannot be told"` {
+	if _, err := b.read(2, 0, 8); err == nil || err.Error() != `refused: "that block cannot be told"` {
 		t.Errorf("a block that is not there: %v", err)
 	}
 }

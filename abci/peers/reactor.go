@@ -1,5 +1,5 @@
-// Package peers lets organisations tell each other the rows of a block, over CometBFT's own connections: for an organisation whose
-// tables, history and checkpoints are lost (spec/state-transfer.md). Who asks is known by its organisation's signature; what is
+// Package peers lets organisations tell each other the rows of a block, and blocks as they are kept, over CometBFT's own
+// connections: for an organisation whose tables, history and checkpoints are lost (spec/state-transfer.md). Who asks is known by its organisation's signature; what is
 // told is checked by the database that takes it over, so nobody has to be believed.
 package peers
 
@@ -36,8 +36,8 @@ const (
 type Options struct {
 	ChainID      string
 	Organisation string
-	Key          ed25519.PrivateKey // the organisation's gateway key
-	NodeID       string             // this node's, in CometBFT's network
+	Key          func() ed25519.PrivateKey // the organisation's gateway key, nil while it has none in the registry
+	NodeID       string                    // this node's, in CometBFT's network
 	// GatewayKey is that of an organisation that has a database; false for others.
 	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
 	Backend    backend.Backend
@@ -75,7 +75,7 @@ var _ p2p.Reactor = (*Reactor)(nil)
 
 // New makes a reactor, to be given to CometBFT's node.
 func New(opt Options) (*Reactor, error) {
-	if opt.Backend == nil || opt.Log == nil || opt.GatewayKey == nil || len(opt.Key) != ed25519.PrivateKeySize {
+	if opt.Backend == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil {
 		return nil, errors.New("peers: backend, logger and keys are required")
 	}
 	r := &Reactor{opt: opt, waiting: map[question]chan *wire.StateResponse{}, idleLimit: idleLimit, answerLimit: answerLimit}

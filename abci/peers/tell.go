@@ -40,9 +40,9 @@ func (r *Reactor) asked(peer p2p.Peer, q *wire.StateRequest) {
 	case s != nil:
 		r.refuse(peer, q, "another organisation is told at the moment")
 	case r.opt.BytesPerSecond == 0:
-		r.refuse(peer, q, "this node tells no rows")
+		r.refuse(peer, q, "this node tells nothing")
 	case !r.knows(peer, open):
-		r.opt.Log.Warn("rows asked for without an organisation's signature", "peer", peer.ID(), "organisation", open.Organisation)
+		r.opt.Log.Warn("asked without an organisation's signature", "peer", peer.ID(), "organisation", open.Organisation)
 		r.refuse(peer, q, "not signed by an organisation")
 	default:
 		r.begin(peer, q)
@@ -66,9 +66,9 @@ func (r *Reactor) begin(peer p2p.Peer, first *wire.StateRequest) {
 		t := &telling{reactor: r, session: s}
 		defer t.close()
 		started := time.Now()
-		r.opt.Log.Info("telling rows", "organisation", first.GetOpen().Organisation, "block", first.GetOpen().Block)
+		r.opt.Log.Info("telling another organisation", "organisation", first.GetOpen().Organisation, "block", first.GetOpen().Block)
 		err := t.run()
-		r.opt.Log.Info("told rows", "organisation", first.GetOpen().Organisation, "bytes", t.sent, "took", time.Since(started), "end", err)
+		r.opt.Log.Info("told another organisation", "organisation", first.GetOpen().Organisation, "bytes", t.sent, "took", time.Since(started), "end", err)
 	})
 }
 
@@ -106,14 +106,16 @@ func answerOf(request uint64, a *wire.StateResponse) *wire.StateMessage {
 type telling struct {
 	reactor *Reactor
 	session *session
-	reading backend.Reading
-	pages   *pages // of the rows asked for last
+	reading backend.Reading // of the rows at the end of a block, or
+	past    backend.Past    // of blocks
+	pages   *pages          // of what was asked for last
 	sent    int
 }
 
 var (
-	errIdle   = errors.New("nothing was asked for a while")
-	errClosed = errors.New("closed by the other side")
+	errIdle      = errors.New("nothing was asked for a while")
+	errClosed    = errors.New("closed by the other side")
+	errNotOpened = errors.New("no block was opened for that")
 )
 
 // run answers request after request until the other closes, is silent, or goes.
@@ -147,45 +149,80 @@ func (t *telling) send(m *wire.StateMessage) bool { return t.session.peer.Send(e
 // reason is what the other side is told of an error: the database's own words stay here.
 func reason(err error) string {
 	if errors.Is(err, backend.ErrOutOfTurn) {
-		return "the rows at that block cannot be told"
+		return "that block cannot be told"
 	}
 	return "reading failed"
 }
 
 func (t *telling) answer(q *wire.StateRequest) (*wire.StateResponse, error) {
 	ctx := t.session.ctx
-	if t.reading == nil && q.GetOpen() == nil {
-		return nil, errors.New("no block was opened")
-	}
 	switch body := q.Body.(type) {
 	case *wire.StateRequest_Open:
-		t.close()
-		var err error
-		if t.reading, err = t.reactor.opt.Backend.Read(ctx, body.Open.Block, wire.Hash(body.Open.Hash)); err != nil {
-			t.reading = nil
+		if err := t.open(ctx, body.Open); err != nil {
 			return nil, err
 		}
 		return &wire.StateResponse{Body: &wire.StateResponse_Tables{Tables: t.tables()}}, nil
+	case *wire.StateRequest_Next:
+		return t.nextPage()
+	case *wire.StateRequest_Close:
+		return nil, errClosed
+	case *wire.StateRequest_Block:
+		if t.past == nil {
+			return nil, errNotOpened
+		}
+		t.startPages(func(ctx context.Context, each func([]byte) error) error {
+			return t.past.Block(ctx, body.Block.Block, wire.Hash(body.Block.Hash), each)
+		})
+		return t.nextPage()
+	}
+	if t.reading == nil {
+		return nil, errNotOpened
+	}
+	return t.answerRows(q)
+}
+
+// answerRows is answer for what is asked of the rows at the end of a block.
+func (t *telling) answerRows(q *wire.StateRequest) (*wire.StateResponse, error) {
+	switch body := q.Body.(type) {
 	case *wire.StateRequest_Ranges:
 		within := backend.Ranges{Bits: body.Ranges.OfBits, List: body.Ranges.OfRanges}
 		t.endPages()
-		list, err := t.reading.Digests(ctx, body.Ranges.Table, within, body.Ranges.Bits)
+		list, err := t.reading.Digests(t.session.ctx, body.Ranges.Table, within, body.Ranges.Bits)
 		if err != nil {
 			return nil, err
 		}
 		return &wire.StateResponse{Body: &wire.StateResponse_Digests{Digests: digests(list)}}, nil
 	case *wire.StateRequest_Rows:
-		t.endPages()
-		t.pages = newPages(ctx, t.reading, body.Rows.Table, backend.Ranges{Bits: body.Rows.Bits, List: body.Rows.Ranges})
-		return t.nextPage()
-	case *wire.StateRequest_Next:
+		in := backend.Ranges{Bits: body.Rows.Bits, List: body.Rows.Ranges}
+		t.startPages(func(ctx context.Context, each func([]byte) error) error {
+			return t.reading.Rows(ctx, body.Rows.Table, in, each)
+		})
 		return t.nextPage()
 	}
 	return nil, errClosed
 }
 
+func (t *telling) open(ctx context.Context, o *wire.StateOpen) (err error) {
+	t.close()
+	if o.Past {
+		past, err := t.reactor.opt.Backend.ReadPast(ctx)
+		if err == nil {
+			t.past = past
+		}
+		return err
+	}
+	reading, err := t.reactor.opt.Backend.Read(ctx, o.Block, wire.Hash(o.Hash))
+	if err == nil {
+		t.reading = reading
+	}
+	return err
+}
+
 func (t *telling) tables() *wire.StateTables {
 	out := &wire.StateTables{Organisation: t.reactor.opt.Organisation}
+	if t.reading == nil {
+		return out
+	}
 	for _, table := range t.reading.Tables() {
 		out.Tables = append(out.Tables, &wire.TableState{Table: table.Table, Rows: table.Rows, State: table.State[:]})
 	}
@@ -203,7 +240,7 @@ func digests(list []backend.RangeDigest) *wire.StateDigests {
 // nextPage waits as the rate wants it, then gives the next piece.
 func (t *telling) nextPage() (*wire.StateResponse, error) {
 	if t.pages == nil {
-		return nil, errors.New("no rows were asked for")
+		return nil, errors.New("nothing was asked for")
 	}
 	page, last, err := t.pages.next(t.session.ctx)
 	if err != nil {
@@ -224,6 +261,11 @@ func (t *telling) nextPage() (*wire.StateResponse, error) {
 	return &wire.StateResponse{Body: &wire.StateResponse_Page{Page: &wire.StatePage{Rows: page, Last: last}}}, nil
 }
 
+func (t *telling) startPages(read func(ctx context.Context, each func([]byte) error) error) {
+	t.endPages()
+	t.pages = newPages(t.session.ctx, read)
+}
+
 func (t *telling) endPages() {
 	if t.pages != nil {
 		t.pages.close()
@@ -237,16 +279,20 @@ func (t *telling) close() {
 		t.reading.Close()
 		t.reading = nil
 	}
+	if t.past != nil {
+		t.past.Close()
+		t.past = nil
+	}
 }
 
-// pages cuts the rows of a reading into pieces, as fast as they are taken: its goroutine is at most two pieces ahead.
+// pages cuts what is read into pieces, as fast as they are taken: its goroutine is at most two pieces ahead.
 type pages struct {
 	pieces chan []byte
 	failed error // once pieces is closed
 	stop   context.CancelFunc
 }
 
-func newPages(ctx context.Context, from backend.Reading, table string, in backend.Ranges) *pages {
+func newPages(ctx context.Context, read func(ctx context.Context, each func([]byte) error) error) *pages {
 	ctx, stop := context.WithCancel(ctx)
 	p := &pages{pieces: make(chan []byte, 1), stop: stop}
 	go func() {
@@ -261,7 +307,7 @@ func newPages(ctx context.Context, from backend.Reading, table string, in backen
 				return ctx.Err()
 			}
 		}
-		p.failed = from.Rows(ctx, table, in, func(cells []byte) error {
+		p.failed = read(ctx, func(cells []byte) error {
 			row := append(binary.BigEndian.AppendUint32(nil, uint32(len(cells))), cells...)
 			for len(row) > 0 {
 				n := min(len(row), wire.StatePageBytesMax-len(piece))
@@ -288,7 +334,7 @@ func (p *pages) next(ctx context.Context) (piece []byte, last bool, err error) {
 		return nil, false, ctx.Err()
 	case piece, more := <-p.pieces:
 		if !more && p.failed != nil {
-			return nil, false, fmt.Errorf("read rows: %w", p.failed)
+			return nil, false, fmt.Errorf("read: %w", p.failed)
 		}
 		return piece, !more, nil
 	}

@@ -82,11 +82,12 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_chainify_proto_rawDescGZIP(), []int{0}
 }
 
-// Who asks: a role vouched for by its organisation's gateway.
+// Who asks: a role vouched for by its organisation's gateway, or one that signs with a key registered for it.
 type Client struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
 	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"` // Ed25519, of the client that signs the proposal itself; empty: the gateway vouches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -133,6 +134,13 @@ func (x *Client) GetRole() string {
 		return x.Role
 	}
 	return ""
+}
+
+func (x *Client) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
 }
 
 // One value for $1, $2, ... in PostgreSQL's text form.
@@ -291,7 +299,7 @@ func (x *Proposal) GetParameters() []*Parameter {
 type SignedProposal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Proposal      []byte                 `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
-	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // the client's own Ed25519 signature; empty: the gateway vouches
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // by the client's key over "chainify/proposal/1" ‖ lp(chain_id) ‖ proposal; empty exactly when there is no key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -727,31 +735,32 @@ func (x *EffectCertificate) GetVotes() []*ExtendedVote {
 	return nil
 }
 
-// Changes how many organisations have to report the same effects.
-type PolicyChange struct {
+// A change of the registry: of who takes part, with which keys, and of how many must agree. The actions are taken one after the
+// other; what stands in the end must be a consortium again.
+type GovernanceChange struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ChainId         string                 `protobuf:"bytes,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
 	Sequence        uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`                                      // 1 for the chain's first change, and so on
-	Consent         uint32                 `protobuf:"varint,3,opt,name=consent,proto3" json:"consent,omitempty"`                                        // c
-	EffectiveHeight uint64                 `protobuf:"varint,4,opt,name=effective_height,json=effectiveHeight,proto3" json:"effective_height,omitempty"` // ledger blocks ordered from this height on need c
+	EffectiveHeight uint64                 `protobuf:"varint,3,opt,name=effective_height,json=effectiveHeight,proto3" json:"effective_height,omitempty"` // not in force before; 0: as soon as can be
+	Actions         []*GovernanceAction    `protobuf:"bytes,4,rep,name=actions,proto3" json:"actions,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *PolicyChange) Reset() {
-	*x = PolicyChange{}
+func (x *GovernanceChange) Reset() {
+	*x = GovernanceChange{}
 	mi := &file_chainify_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PolicyChange) String() string {
+func (x *GovernanceChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PolicyChange) ProtoMessage() {}
+func (*GovernanceChange) ProtoMessage() {}
 
-func (x *PolicyChange) ProtoReflect() protoreflect.Message {
+func (x *GovernanceChange) ProtoReflect() protoreflect.Message {
 	mi := &file_chainify_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -763,51 +772,493 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
-func (*PolicyChange) Descriptor() ([]byte, []int) {
+// Deprecated: Use GovernanceChange.ProtoReflect.Descriptor instead.
+func (*GovernanceChange) Descriptor() ([]byte, []int) {
 	return file_chainify_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *PolicyChange) GetChainId() string {
+func (x *GovernanceChange) GetChainId() string {
 	if x != nil {
 		return x.ChainId
 	}
 	return ""
 }
 
-func (x *PolicyChange) GetSequence() uint64 {
+func (x *GovernanceChange) GetSequence() uint64 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
 }
 
-func (x *PolicyChange) GetConsent() uint32 {
-	if x != nil {
-		return x.Consent
-	}
-	return 0
-}
-
-func (x *PolicyChange) GetEffectiveHeight() uint64 {
+func (x *GovernanceChange) GetEffectiveHeight() uint64 {
 	if x != nil {
 		return x.EffectiveHeight
 	}
 	return 0
 }
 
-// An organisation's consent to a policy change.
+func (x *GovernanceChange) GetActions() []*GovernanceAction {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+type GovernanceAction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Body:
+	//
+	//	*GovernanceAction_Consent
+	//	*GovernanceAction_Approvals
+	//	*GovernanceAction_Add
+	//	*GovernanceAction_Remove
+	//	*GovernanceAction_GatewayKey
+	//	*GovernanceAction_Validator
+	//	*GovernanceAction_OrderingOnly
+	Body          isGovernanceAction_Body `protobuf_oneof:"body"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GovernanceAction) Reset() {
+	*x = GovernanceAction{}
+	mi := &file_chainify_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GovernanceAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GovernanceAction) ProtoMessage() {}
+
+func (x *GovernanceAction) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GovernanceAction.ProtoReflect.Descriptor instead.
+func (*GovernanceAction) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GovernanceAction) GetBody() isGovernanceAction_Body {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *GovernanceAction) GetConsent() uint32 {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_Consent); ok {
+			return x.Consent
+		}
+	}
+	return 0
+}
+
+func (x *GovernanceAction) GetApprovals() uint32 {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_Approvals); ok {
+			return x.Approvals
+		}
+	}
+	return 0
+}
+
+func (x *GovernanceAction) GetAdd() *Member {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_Add); ok {
+			return x.Add
+		}
+	}
+	return nil
+}
+
+func (x *GovernanceAction) GetRemove() string {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_Remove); ok {
+			return x.Remove
+		}
+	}
+	return ""
+}
+
+func (x *GovernanceAction) GetGatewayKey() *GatewayKey {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_GatewayKey); ok {
+			return x.GatewayKey
+		}
+	}
+	return nil
+}
+
+func (x *GovernanceAction) GetValidator() *MemberValidator {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_Validator); ok {
+			return x.Validator
+		}
+	}
+	return nil
+}
+
+func (x *GovernanceAction) GetOrderingOnly() *OrderingOnly {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_OrderingOnly); ok {
+			return x.OrderingOnly
+		}
+	}
+	return nil
+}
+
+type isGovernanceAction_Body interface {
+	isGovernanceAction_Body()
+}
+
+type GovernanceAction_Consent struct {
+	Consent uint32 `protobuf:"varint,1,opt,name=consent,proto3,oneof"` // how many organisations must report the same effects; 0: the default for their number
+}
+
+type GovernanceAction_Approvals struct {
+	Approvals uint32 `protobuf:"varint,2,opt,name=approvals,proto3,oneof"` // how many organisations must approve a change; 0: more than two thirds
+}
+
+type GovernanceAction_Add struct {
+	Add *Member `protobuf:"bytes,3,opt,name=add,proto3,oneof"`
+}
+
+type GovernanceAction_Remove struct {
+	Remove string `protobuf:"bytes,4,opt,name=remove,proto3,oneof"` // an organisation
+}
+
+type GovernanceAction_GatewayKey struct {
+	GatewayKey *GatewayKey `protobuf:"bytes,5,opt,name=gateway_key,json=gatewayKey,proto3,oneof"`
+}
+
+type GovernanceAction_Validator struct {
+	Validator *MemberValidator `protobuf:"bytes,6,opt,name=validator,proto3,oneof"`
+}
+
+type GovernanceAction_OrderingOnly struct {
+	OrderingOnly *OrderingOnly `protobuf:"bytes,7,opt,name=ordering_only,json=orderingOnly,proto3,oneof"`
+}
+
+func (*GovernanceAction_Consent) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_Approvals) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_Add) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_Remove) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_GatewayKey) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_Validator) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_OrderingOnly) isGovernanceAction_Body() {}
+
+// An organisation that joins.
+type Member struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	GatewayKey    []byte                 `protobuf:"bytes,2,opt,name=gateway_key,json=gatewayKey,proto3" json:"gateway_key,omitempty"` // Ed25519
+	Validators    []*ValidatorPower      `protobuf:"bytes,3,rep,name=validators,proto3" json:"validators,omitempty"`
+	OrderingOnly  bool                   `protobuf:"varint,4,opt,name=ordering_only,json=orderingOnly,proto3" json:"ordering_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_chainify_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Member) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Member) GetGatewayKey() []byte {
+	if x != nil {
+		return x.GatewayKey
+	}
+	return nil
+}
+
+func (x *Member) GetValidators() []*ValidatorPower {
+	if x != nil {
+		return x.Validators
+	}
+	return nil
+}
+
+func (x *Member) GetOrderingOnly() bool {
+	if x != nil {
+		return x.OrderingOnly
+	}
+	return false
+}
+
+type ValidatorPower struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // Ed25519, CometBFT's consensus key
+	Power         uint64                 `protobuf:"varint,2,opt,name=power,proto3" json:"power,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidatorPower) Reset() {
+	*x = ValidatorPower{}
+	mi := &file_chainify_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidatorPower) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidatorPower) ProtoMessage() {}
+
+func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidatorPower.ProtoReflect.Descriptor instead.
+func (*ValidatorPower) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ValidatorPower) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ValidatorPower) GetPower() uint64 {
+	if x != nil {
+		return x.Power
+	}
+	return 0
+}
+
+// Replaces an organisation's gateway key.
+type GatewayKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GatewayKey) Reset() {
+	*x = GatewayKey{}
+	mi := &file_chainify_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GatewayKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GatewayKey) ProtoMessage() {}
+
+func (x *GatewayKey) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GatewayKey.ProtoReflect.Descriptor instead.
+func (*GatewayKey) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GatewayKey) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *GatewayKey) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// Adds a validator, changes its voting power, or, with power 0, removes it.
+type MemberValidator struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Validator     *ValidatorPower        `protobuf:"bytes,2,opt,name=validator,proto3" json:"validator,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberValidator) Reset() {
+	*x = MemberValidator{}
+	mi := &file_chainify_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberValidator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberValidator) ProtoMessage() {}
+
+func (x *MemberValidator) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberValidator.ProtoReflect.Descriptor instead.
+func (*MemberValidator) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MemberValidator) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *MemberValidator) GetValidator() *ValidatorPower {
+	if x != nil {
+		return x.Validator
+	}
+	return nil
+}
+
+// Whether an organisation only orders.
+type OrderingOnly struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Only          bool                   `protobuf:"varint,2,opt,name=only,proto3" json:"only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderingOnly) Reset() {
+	*x = OrderingOnly{}
+	mi := &file_chainify_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderingOnly) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderingOnly) ProtoMessage() {}
+
+func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderingOnly.ProtoReflect.Descriptor instead.
+func (*OrderingOnly) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *OrderingOnly) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *OrderingOnly) GetOnly() bool {
+	if x != nil {
+		return x.Only
+	}
+	return false
+}
+
+// An organisation's consent to a change.
 type Approval struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
-	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // its gateway key over "chainify/policy/1" ‖ lp(chain_id) ‖ change
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // its gateway key over "chainify/governance/1" ‖ lp(chain_id) ‖ change
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_chainify_proto_msgTypes[11]
+	mi := &file_chainify_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +1270,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[11]
+	mi := &file_chainify_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +1283,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{11}
+	return file_chainify_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Approval) GetOrganisation() string {
@@ -849,7 +1300,7 @@ func (x *Approval) GetSignature() []byte {
 	return nil
 }
 
-type SignedPolicyChange struct {
+type SignedGovernanceChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Change        []byte                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
 	Approvals     []*Approval            `protobuf:"bytes,2,rep,name=approvals,proto3" json:"approvals,omitempty"` // ascending by organisation
@@ -857,21 +1308,21 @@ type SignedPolicyChange struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SignedPolicyChange) Reset() {
-	*x = SignedPolicyChange{}
-	mi := &file_chainify_proto_msgTypes[12]
+func (x *SignedGovernanceChange) Reset() {
+	*x = SignedGovernanceChange{}
+	mi := &file_chainify_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SignedPolicyChange) String() string {
+func (x *SignedGovernanceChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SignedPolicyChange) ProtoMessage() {}
+func (*SignedGovernanceChange) ProtoMessage() {}
 
-func (x *SignedPolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[12]
+func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,21 +1333,150 @@ func (x *SignedPolicyChange) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SignedPolicyChange.ProtoReflect.Descriptor instead.
-func (*SignedPolicyChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{12}
+// Deprecated: Use SignedGovernanceChange.ProtoReflect.Descriptor instead.
+func (*SignedGovernanceChange) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *SignedPolicyChange) GetChange() []byte {
+func (x *SignedGovernanceChange) GetChange() []byte {
 	if x != nil {
 		return x.Change
 	}
 	return nil
 }
 
-func (x *SignedPolicyChange) GetApprovals() []*Approval {
+func (x *SignedGovernanceChange) GetApprovals() []*Approval {
 	if x != nil {
 		return x.Approvals
+	}
+	return nil
+}
+
+// Registers a client's key for a role of an organisation, or takes it away.
+type ClientChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ChainId       string                 `protobuf:"bytes,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Organisation  string                 `protobuf:"bytes,2,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"` // 1 for the organisation's first change, and so on
+	Key           []byte                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`            // Ed25519
+	Role          string                 `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`          // the only one that the key may sign for; empty: the key is taken away
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientChange) Reset() {
+	*x = ClientChange{}
+	mi := &file_chainify_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientChange) ProtoMessage() {}
+
+func (x *ClientChange) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientChange.ProtoReflect.Descriptor instead.
+func (*ClientChange) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ClientChange) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *ClientChange) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *ClientChange) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ClientChange) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ClientChange) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+type SignedClientChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        []byte                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // the organisation's gateway key over "chainify/client/1" ‖ lp(chain_id) ‖ change
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedClientChange) Reset() {
+	*x = SignedClientChange{}
+	mi := &file_chainify_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedClientChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedClientChange) ProtoMessage() {}
+
+func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedClientChange.ProtoReflect.Descriptor instead.
+func (*SignedClientChange) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SignedClientChange) GetChange() []byte {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *SignedClientChange) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
 	}
 	return nil
 }
@@ -908,7 +1488,8 @@ type OrderedTx struct {
 	//
 	//	*OrderedTx_Certificate
 	//	*OrderedTx_Bundle
-	//	*OrderedTx_Policy
+	//	*OrderedTx_Governance
+	//	*OrderedTx_Client
 	Body          isOrderedTx_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -916,7 +1497,7 @@ type OrderedTx struct {
 
 func (x *OrderedTx) Reset() {
 	*x = OrderedTx{}
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1509,7 @@ func (x *OrderedTx) String() string {
 func (*OrderedTx) ProtoMessage() {}
 
 func (x *OrderedTx) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1522,7 @@ func (x *OrderedTx) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderedTx.ProtoReflect.Descriptor instead.
 func (*OrderedTx) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{13}
+	return file_chainify_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OrderedTx) GetBody() isOrderedTx_Body {
@@ -969,10 +1550,19 @@ func (x *OrderedTx) GetBundle() *SignedBundle {
 	return nil
 }
 
-func (x *OrderedTx) GetPolicy() *SignedPolicyChange {
+func (x *OrderedTx) GetGovernance() *SignedGovernanceChange {
 	if x != nil {
-		if x, ok := x.Body.(*OrderedTx_Policy); ok {
-			return x.Policy
+		if x, ok := x.Body.(*OrderedTx_Governance); ok {
+			return x.Governance
+		}
+	}
+	return nil
+}
+
+func (x *OrderedTx) GetClient() *SignedClientChange {
+	if x != nil {
+		if x, ok := x.Body.(*OrderedTx_Client); ok {
+			return x.Client
 		}
 	}
 	return nil
@@ -990,24 +1580,31 @@ type OrderedTx_Bundle struct {
 	Bundle *SignedBundle `protobuf:"bytes,2,opt,name=bundle,proto3,oneof"`
 }
 
-type OrderedTx_Policy struct {
-	Policy *SignedPolicyChange `protobuf:"bytes,3,opt,name=policy,proto3,oneof"`
+type OrderedTx_Governance struct {
+	Governance *SignedGovernanceChange `protobuf:"bytes,3,opt,name=governance,proto3,oneof"`
+}
+
+type OrderedTx_Client struct {
+	Client *SignedClientChange `protobuf:"bytes,4,opt,name=client,proto3,oneof"`
 }
 
 func (*OrderedTx_Certificate) isOrderedTx_Body() {}
 
 func (*OrderedTx_Bundle) isOrderedTx_Body() {}
 
-func (*OrderedTx_Policy) isOrderedTx_Body() {}
+func (*OrderedTx_Governance) isOrderedTx_Body() {}
+
+func (*OrderedTx_Client) isOrderedTx_Body() {}
 
 var File_chainify_proto protoreflect.FileDescriptor
 
 const file_chainify_proto_rawDesc = "" +
 	"\n" +
-	"\x0echainify.proto\x12\vchainify.v1\"@\n" +
+	"\x0echainify.proto\x12\vchainify.v1\"R\n" +
 	"\x06Client\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"G\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\"G\n" +
 	"\tParameter\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04null\x18\x02 \x01(\bR\x04null\x12\x12\n" +
@@ -1053,22 +1650,65 @@ const file_chainify_proto_rawDesc = "" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12!\n" +
 	"\feffect_round\x18\x02 \x01(\rR\veffectRound\x12*\n" +
 	"\x11ledger_block_hash\x18\x03 \x01(\fR\x0fledgerBlockHash\x12/\n" +
-	"\x05votes\x18\x04 \x03(\v2\x19.chainify.v1.ExtendedVoteR\x05votes\"\x8a\x01\n" +
-	"\fPolicyChange\x12\x19\n" +
+	"\x05votes\x18\x04 \x03(\v2\x19.chainify.v1.ExtendedVoteR\x05votes\"\xad\x01\n" +
+	"\x10GovernanceChange\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x18\n" +
-	"\aconsent\x18\x03 \x01(\rR\aconsent\x12)\n" +
-	"\x10effective_height\x18\x04 \x01(\x04R\x0feffectiveHeight\"L\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12)\n" +
+	"\x10effective_height\x18\x03 \x01(\x04R\x0feffectiveHeight\x127\n" +
+	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xd5\x02\n" +
+	"\x10GovernanceAction\x12\x1a\n" +
+	"\aconsent\x18\x01 \x01(\rH\x00R\aconsent\x12\x1e\n" +
+	"\tapprovals\x18\x02 \x01(\rH\x00R\tapprovals\x12'\n" +
+	"\x03add\x18\x03 \x01(\v2\x13.chainify.v1.MemberH\x00R\x03add\x12\x18\n" +
+	"\x06remove\x18\x04 \x01(\tH\x00R\x06remove\x12:\n" +
+	"\vgateway_key\x18\x05 \x01(\v2\x17.chainify.v1.GatewayKeyH\x00R\n" +
+	"gatewayKey\x12<\n" +
+	"\tvalidator\x18\x06 \x01(\v2\x1c.chainify.v1.MemberValidatorH\x00R\tvalidator\x12@\n" +
+	"\rordering_only\x18\a \x01(\v2\x19.chainify.v1.OrderingOnlyH\x00R\forderingOnlyB\x06\n" +
+	"\x04body\"\xaf\x01\n" +
+	"\x06Member\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1f\n" +
+	"\vgateway_key\x18\x02 \x01(\fR\n" +
+	"gatewayKey\x12;\n" +
+	"\n" +
+	"validators\x18\x03 \x03(\v2\x1b.chainify.v1.ValidatorPowerR\n" +
+	"validators\x12#\n" +
+	"\rordering_only\x18\x04 \x01(\bR\forderingOnly\"8\n" +
+	"\x0eValidatorPower\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
+	"\x05power\x18\x02 \x01(\x04R\x05power\"B\n" +
+	"\n" +
+	"GatewayKey\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\"p\n" +
+	"\x0fMemberValidator\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x129\n" +
+	"\tvalidator\x18\x02 \x01(\v2\x1b.chainify.v1.ValidatorPowerR\tvalidator\"F\n" +
+	"\fOrderingOnly\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x12\n" +
+	"\x04only\x18\x02 \x01(\bR\x04only\"L\n" +
 	"\bApproval\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"a\n" +
-	"\x12SignedPolicyChange\x12\x16\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"e\n" +
+	"\x16SignedGovernanceChange\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\fR\x06change\x123\n" +
-	"\tapprovals\x18\x02 \x03(\v2\x15.chainify.v1.ApprovalR\tapprovals\"\xc7\x01\n" +
+	"\tapprovals\x18\x02 \x03(\v2\x15.chainify.v1.ApprovalR\tapprovals\"\x8f\x01\n" +
+	"\fClientChange\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\"\n" +
+	"\forganisation\x18\x02 \x01(\tR\forganisation\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\"J\n" +
+	"\x12SignedClientChange\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\fR\x06change\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x8e\x02\n" +
 	"\tOrderedTx\x12B\n" +
 	"\vcertificate\x18\x01 \x01(\v2\x1e.chainify.v1.EffectCertificateH\x00R\vcertificate\x123\n" +
-	"\x06bundle\x18\x02 \x01(\v2\x19.chainify.v1.SignedBundleH\x00R\x06bundle\x129\n" +
-	"\x06policy\x18\x03 \x01(\v2\x1f.chainify.v1.SignedPolicyChangeH\x00R\x06policyB\x06\n" +
+	"\x06bundle\x18\x02 \x01(\v2\x19.chainify.v1.SignedBundleH\x00R\x06bundle\x12E\n" +
+	"\n" +
+	"governance\x18\x03 \x01(\v2#.chainify.v1.SignedGovernanceChangeH\x00R\n" +
+	"governance\x129\n" +
+	"\x06client\x18\x04 \x01(\v2\x1f.chainify.v1.SignedClientChangeH\x00R\x06clientB\x06\n" +
 	"\x04body*b\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
@@ -1090,23 +1730,31 @@ func file_chainify_proto_rawDescGZIP() []byte {
 }
 
 var file_chainify_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_chainify_proto_goTypes = []any{
-	(Kind)(0),                  // 0: chainify.v1.Kind
-	(*Client)(nil),             // 1: chainify.v1.Client
-	(*Parameter)(nil),          // 2: chainify.v1.Parameter
-	(*Proposal)(nil),           // 3: chainify.v1.Proposal
-	(*SignedProposal)(nil),     // 4: chainify.v1.SignedProposal
-	(*Agreement)(nil),          // 5: chainify.v1.Agreement
-	(*ChainedTx)(nil),          // 6: chainify.v1.ChainedTx
-	(*Bundle)(nil),             // 7: chainify.v1.Bundle
-	(*SignedBundle)(nil),       // 8: chainify.v1.SignedBundle
-	(*ExtendedVote)(nil),       // 9: chainify.v1.ExtendedVote
-	(*EffectCertificate)(nil),  // 10: chainify.v1.EffectCertificate
-	(*PolicyChange)(nil),       // 11: chainify.v1.PolicyChange
-	(*Approval)(nil),           // 12: chainify.v1.Approval
-	(*SignedPolicyChange)(nil), // 13: chainify.v1.SignedPolicyChange
-	(*OrderedTx)(nil),          // 14: chainify.v1.OrderedTx
+	(Kind)(0),                      // 0: chainify.v1.Kind
+	(*Client)(nil),                 // 1: chainify.v1.Client
+	(*Parameter)(nil),              // 2: chainify.v1.Parameter
+	(*Proposal)(nil),               // 3: chainify.v1.Proposal
+	(*SignedProposal)(nil),         // 4: chainify.v1.SignedProposal
+	(*Agreement)(nil),              // 5: chainify.v1.Agreement
+	(*ChainedTx)(nil),              // 6: chainify.v1.ChainedTx
+	(*Bundle)(nil),                 // 7: chainify.v1.Bundle
+	(*SignedBundle)(nil),           // 8: chainify.v1.SignedBundle
+	(*ExtendedVote)(nil),           // 9: chainify.v1.ExtendedVote
+	(*EffectCertificate)(nil),      // 10: chainify.v1.EffectCertificate
+	(*GovernanceChange)(nil),       // 11: chainify.v1.GovernanceChange
+	(*GovernanceAction)(nil),       // 12: chainify.v1.GovernanceAction
+	(*Member)(nil),                 // 13: chainify.v1.Member
+	(*ValidatorPower)(nil),         // 14: chainify.v1.ValidatorPower
+	(*GatewayKey)(nil),             // 15: chainify.v1.GatewayKey
+	(*MemberValidator)(nil),        // 16: chainify.v1.MemberValidator
+	(*OrderingOnly)(nil),           // 17: chainify.v1.OrderingOnly
+	(*Approval)(nil),               // 18: chainify.v1.Approval
+	(*SignedGovernanceChange)(nil), // 19: chainify.v1.SignedGovernanceChange
+	(*ClientChange)(nil),           // 20: chainify.v1.ClientChange
+	(*SignedClientChange)(nil),     // 21: chainify.v1.SignedClientChange
+	(*OrderedTx)(nil),              // 22: chainify.v1.OrderedTx
 }
 var file_chainify_proto_depIdxs = []int32{
 	1,  // 0: chainify.v1.Proposal.client:type_name -> chainify.v1.Client
@@ -1116,15 +1764,23 @@ var file_chainify_proto_depIdxs = []int32{
 	5,  // 4: chainify.v1.ChainedTx.agreements:type_name -> chainify.v1.Agreement
 	6,  // 5: chainify.v1.Bundle.transactions:type_name -> chainify.v1.ChainedTx
 	9,  // 6: chainify.v1.EffectCertificate.votes:type_name -> chainify.v1.ExtendedVote
-	12, // 7: chainify.v1.SignedPolicyChange.approvals:type_name -> chainify.v1.Approval
-	10, // 8: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
-	8,  // 9: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
-	13, // 10: chainify.v1.OrderedTx.policy:type_name -> chainify.v1.SignedPolicyChange
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	12, // 7: chainify.v1.GovernanceChange.actions:type_name -> chainify.v1.GovernanceAction
+	13, // 8: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
+	15, // 9: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
+	16, // 10: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
+	17, // 11: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
+	14, // 12: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
+	14, // 13: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
+	18, // 14: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
+	10, // 15: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
+	8,  // 16: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
+	19, // 17: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
+	21, // 18: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_chainify_proto_init() }
@@ -1132,10 +1788,20 @@ func file_chainify_proto_init() {
 	if File_chainify_proto != nil {
 		return
 	}
-	file_chainify_proto_msgTypes[13].OneofWrappers = []any{
+	file_chainify_proto_msgTypes[11].OneofWrappers = []any{
+		(*GovernanceAction_Consent)(nil),
+		(*GovernanceAction_Approvals)(nil),
+		(*GovernanceAction_Add)(nil),
+		(*GovernanceAction_Remove)(nil),
+		(*GovernanceAction_GatewayKey)(nil),
+		(*GovernanceAction_Validator)(nil),
+		(*GovernanceAction_OrderingOnly)(nil),
+	}
+	file_chainify_proto_msgTypes[21].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),
 		(*OrderedTx_Bundle)(nil),
-		(*OrderedTx_Policy)(nil),
+		(*OrderedTx_Governance)(nil),
+		(*OrderedTx_Client)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1143,7 +1809,7 @@ func file_chainify_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chainify_proto_rawDesc), len(file_chainify_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

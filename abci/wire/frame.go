@@ -59,9 +59,14 @@ func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 				return m, fieldErrorf(fmt.Sprintf("wait.ids[%d]", i), "%d bytes, want %d", len(id), len(TxID{}))
 			}
 		}
-	case *NodeRequest_Status, *NodeRequest_Rejoin:
-	case *NodeRequest_Policy:
-		return m, checkPolicy(body.Policy.GetChange())
+	case *NodeRequest_Status, *NodeRequest_Rejoin, *NodeRequest_Registry, *NodeRequest_Clients:
+	case *NodeRequest_Governance:
+		return m, checkGovernance(body.Governance.GetChange())
+	case *NodeRequest_Client:
+		return m, checkClientChange(body.Client.GetChange())
+	case *NodeRequest_SubmitSigned:
+		_, err := DecodeSignedProposal(body.SubmitSigned.GetProposal())
+		return m, err
 	default:
 		return m, fieldErrorf("node request", "asks for nothing")
 	}

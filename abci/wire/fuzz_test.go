@@ -110,3 +110,14 @@ func FuzzDecodeStateMessage(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodeAgreementMessage(f *testing.F) {
+	tx := Encode(chain(testProposal()))
+	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Ask{Ask: &AgreementAsk{Request: 1, Asked: []string{"a", "b"}, Transaction: tx, Signature: make([]byte, 64)}}}))
+	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Answer{Answer: &AgreementAnswer{Request: 1, Agreement: Answer(testKey(1), "a", "c", TxID{}, true), Reason: "no"}}}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if m, _, err := DecodeAgreementMessage(raw); err == nil && !bytes.Equal(Encode(m), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(m))
+		}
+	})
+}

@@ -45,3 +45,29 @@ func TxRoot(ids []TxID) Hash {
 	}
 	return MerkleRoot(leaves)
 }
+
+// VerifyInclusion reports whether path leads from leaf, number index of size, to root (RFC 9162, section 2.1.3.2).
+func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) bool {
+	if index >= size {
+		return false
+	}
+	hash, at := leaf, 0
+	for last := size - 1; last > 0; index, last = index/2, last/2 {
+		if index%2 == 0 && index == last {
+			continue // a node without a right neighbour moves up as it is
+		}
+		if at == len(path) {
+			return false
+		}
+		if index%2 == 1 {
+			hash = merkleNode(path[at], hash)
+		} else {
+			hash = merkleNode(hash, path[at])
+		}
+		at++
+	}
+	return at == len(path) && hash == root
+}
+
+// RowHash is the hash of a row's encoding.
+func RowHash(table string, row []byte) Hash { return hashOf("chainify/row/1", lp(table), row) }

@@ -226,28 +226,28 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{3}
 }
 
-// An approved change of the policy, for the order; answered when it is in the mempool.
-type PolicyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Change        *SignedPolicyChange    `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+// An approved change of the registry, for the order; answered when it is in the mempool.
+type GovernanceRequest struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Change        *SignedGovernanceChange `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PolicyRequest) Reset() {
-	*x = PolicyRequest{}
+func (x *GovernanceRequest) Reset() {
+	*x = GovernanceRequest{}
 	mi := &file_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PolicyRequest) String() string {
+func (x *GovernanceRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PolicyRequest) ProtoMessage() {}
+func (*GovernanceRequest) ProtoMessage() {}
 
-func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
+func (x *GovernanceRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -259,14 +259,178 @@ func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
-func (*PolicyRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use GovernanceRequest.ProtoReflect.Descriptor instead.
+func (*GovernanceRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *PolicyRequest) GetChange() *SignedPolicyChange {
+func (x *GovernanceRequest) GetChange() *SignedGovernanceChange {
 	if x != nil {
 		return x.Change
+	}
+	return nil
+}
+
+// Who takes part, as this node knows it.
+type RegistryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegistryRequest) Reset() {
+	*x = RegistryRequest{}
+	mi := &file_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegistryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegistryRequest) ProtoMessage() {}
+
+func (x *RegistryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegistryRequest.ProtoReflect.Descriptor instead.
+func (*RegistryRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{5}
+}
+
+// A change of an organisation's clients, for the order; answered when it is in the mempool.
+type ClientChangeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        *SignedClientChange    `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientChangeRequest) Reset() {
+	*x = ClientChangeRequest{}
+	mi := &file_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientChangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientChangeRequest) ProtoMessage() {}
+
+func (x *ClientChangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientChangeRequest.ProtoReflect.Descriptor instead.
+func (*ClientChangeRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ClientChangeRequest) GetChange() *SignedClientChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+// The clients of this node's organisation.
+type ClientsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientsRequest) Reset() {
+	*x = ClientsRequest{}
+	mi := &file_node_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientsRequest) ProtoMessage() {}
+
+func (x *ClientsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientsRequest.ProtoReflect.Descriptor instead.
+func (*ClientsRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{7}
+}
+
+// A proposal that its client has signed.
+type SubmitSignedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Proposal      *SignedProposal        `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmitSignedRequest) Reset() {
+	*x = SubmitSignedRequest{}
+	mi := &file_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitSignedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitSignedRequest) ProtoMessage() {}
+
+func (x *SubmitSignedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitSignedRequest.ProtoReflect.Descriptor instead.
+func (*SubmitSignedRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SubmitSignedRequest) GetProposal() *SignedProposal {
+	if x != nil {
+		return x.Proposal
 	}
 	return nil
 }
@@ -280,7 +444,7 @@ type RejoinRequest struct {
 
 func (x *RejoinRequest) Reset() {
 	*x = RejoinRequest{}
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -292,7 +456,7 @@ func (x *RejoinRequest) String() string {
 func (*RejoinRequest) ProtoMessage() {}
 
 func (x *RejoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -305,7 +469,7 @@ func (x *RejoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejoinRequest.ProtoReflect.Descriptor instead.
 func (*RejoinRequest) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{5}
+	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
 type NodeRequest struct {
@@ -316,8 +480,12 @@ type NodeRequest struct {
 	//	*NodeRequest_Submit
 	//	*NodeRequest_Wait
 	//	*NodeRequest_Status
-	//	*NodeRequest_Policy
+	//	*NodeRequest_Governance
 	//	*NodeRequest_Rejoin
+	//	*NodeRequest_Registry
+	//	*NodeRequest_Client
+	//	*NodeRequest_Clients
+	//	*NodeRequest_SubmitSigned
 	Body          isNodeRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -325,7 +493,7 @@ type NodeRequest struct {
 
 func (x *NodeRequest) Reset() {
 	*x = NodeRequest{}
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +505,7 @@ func (x *NodeRequest) String() string {
 func (*NodeRequest) ProtoMessage() {}
 
 func (x *NodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +518,7 @@ func (x *NodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRequest.ProtoReflect.Descriptor instead.
 func (*NodeRequest) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{6}
+	return file_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NodeRequest) GetRequest() uint64 {
@@ -394,10 +562,10 @@ func (x *NodeRequest) GetStatus() *StatusRequest {
 	return nil
 }
 
-func (x *NodeRequest) GetPolicy() *PolicyRequest {
+func (x *NodeRequest) GetGovernance() *GovernanceRequest {
 	if x != nil {
-		if x, ok := x.Body.(*NodeRequest_Policy); ok {
-			return x.Policy
+		if x, ok := x.Body.(*NodeRequest_Governance); ok {
+			return x.Governance
 		}
 	}
 	return nil
@@ -407,6 +575,42 @@ func (x *NodeRequest) GetRejoin() *RejoinRequest {
 	if x != nil {
 		if x, ok := x.Body.(*NodeRequest_Rejoin); ok {
 			return x.Rejoin
+		}
+	}
+	return nil
+}
+
+func (x *NodeRequest) GetRegistry() *RegistryRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Registry); ok {
+			return x.Registry
+		}
+	}
+	return nil
+}
+
+func (x *NodeRequest) GetClient() *ClientChangeRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Client); ok {
+			return x.Client
+		}
+	}
+	return nil
+}
+
+func (x *NodeRequest) GetClients() *ClientsRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Clients); ok {
+			return x.Clients
+		}
+	}
+	return nil
+}
+
+func (x *NodeRequest) GetSubmitSigned() *SubmitSignedRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_SubmitSigned); ok {
+			return x.SubmitSigned
 		}
 	}
 	return nil
@@ -428,12 +632,28 @@ type NodeRequest_Status struct {
 	Status *StatusRequest `protobuf:"bytes,4,opt,name=status,proto3,oneof"`
 }
 
-type NodeRequest_Policy struct {
-	Policy *PolicyRequest `protobuf:"bytes,5,opt,name=policy,proto3,oneof"`
+type NodeRequest_Governance struct {
+	Governance *GovernanceRequest `protobuf:"bytes,5,opt,name=governance,proto3,oneof"`
 }
 
 type NodeRequest_Rejoin struct {
 	Rejoin *RejoinRequest `protobuf:"bytes,6,opt,name=rejoin,proto3,oneof"`
+}
+
+type NodeRequest_Registry struct {
+	Registry *RegistryRequest `protobuf:"bytes,7,opt,name=registry,proto3,oneof"`
+}
+
+type NodeRequest_Client struct {
+	Client *ClientChangeRequest `protobuf:"bytes,8,opt,name=client,proto3,oneof"`
+}
+
+type NodeRequest_Clients struct {
+	Clients *ClientsRequest `protobuf:"bytes,9,opt,name=clients,proto3,oneof"`
+}
+
+type NodeRequest_SubmitSigned struct {
+	SubmitSigned *SubmitSignedRequest `protobuf:"bytes,10,opt,name=submit_signed,json=submitSigned,proto3,oneof"`
 }
 
 func (*NodeRequest_Submit) isNodeRequest_Body() {}
@@ -442,9 +662,17 @@ func (*NodeRequest_Wait) isNodeRequest_Body() {}
 
 func (*NodeRequest_Status) isNodeRequest_Body() {}
 
-func (*NodeRequest_Policy) isNodeRequest_Body() {}
+func (*NodeRequest_Governance) isNodeRequest_Body() {}
 
 func (*NodeRequest_Rejoin) isNodeRequest_Body() {}
+
+func (*NodeRequest_Registry) isNodeRequest_Body() {}
+
+func (*NodeRequest_Client) isNodeRequest_Body() {}
+
+func (*NodeRequest_Clients) isNodeRequest_Body() {}
+
+func (*NodeRequest_SubmitSigned) isNodeRequest_Body() {}
 
 type SubmitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -455,7 +683,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +695,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +708,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{7}
+	return file_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubmitResponse) GetIds() [][]byte {
@@ -490,27 +718,27 @@ func (x *SubmitResponse) GetIds() [][]byte {
 	return nil
 }
 
-type PolicyResponse struct {
+type GovernanceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PolicyResponse) Reset() {
-	*x = PolicyResponse{}
-	mi := &file_node_proto_msgTypes[8]
+func (x *GovernanceResponse) Reset() {
+	*x = GovernanceResponse{}
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PolicyResponse) String() string {
+func (x *GovernanceResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PolicyResponse) ProtoMessage() {}
+func (*GovernanceResponse) ProtoMessage() {}
 
-func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[8]
+func (x *GovernanceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,9 +749,109 @@ func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
-func (*PolicyResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use GovernanceResponse.ProtoReflect.Descriptor instead.
+func (*GovernanceResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{12}
+}
+
+type RegistryResponse struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	ChainId          string                 `protobuf:"bytes,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Changes          uint64                 `protobuf:"varint,2,opt,name=changes,proto3" json:"changes,omitempty"` // accepted so far: the next one's sequence is one more
+	Consent          uint32                 `protobuf:"varint,3,opt,name=consent,proto3" json:"consent,omitempty"` // c of ledger blocks ordered next
+	DefaultConsent   bool                   `protobuf:"varint,4,opt,name=default_consent,json=defaultConsent,proto3" json:"default_consent,omitempty"`
+	Approvals        uint32                 `protobuf:"varint,5,opt,name=approvals,proto3" json:"approvals,omitempty"` // how many must approve the next change
+	DefaultApprovals bool                   `protobuf:"varint,6,opt,name=default_approvals,json=defaultApprovals,proto3" json:"default_approvals,omitempty"`
+	Organisations    []*Member              `protobuf:"bytes,7,rep,name=organisations,proto3" json:"organisations,omitempty"` // by name
+	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RegistryResponse) Reset() {
+	*x = RegistryResponse{}
+	mi := &file_node_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegistryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegistryResponse) ProtoMessage() {}
+
+func (x *RegistryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegistryResponse.ProtoReflect.Descriptor instead.
+func (*RegistryResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RegistryResponse) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *RegistryResponse) GetChanges() uint64 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
+func (x *RegistryResponse) GetConsent() uint32 {
+	if x != nil {
+		return x.Consent
+	}
+	return 0
+}
+
+func (x *RegistryResponse) GetDefaultConsent() bool {
+	if x != nil {
+		return x.DefaultConsent
+	}
+	return false
+}
+
+func (x *RegistryResponse) GetApprovals() uint32 {
+	if x != nil {
+		return x.Approvals
+	}
+	return 0
+}
+
+func (x *RegistryResponse) GetDefaultApprovals() bool {
+	if x != nil {
+		return x.DefaultApprovals
+	}
+	return false
+}
+
+func (x *RegistryResponse) GetOrganisations() []*Member {
+	if x != nil {
+		return x.Organisations
+	}
+	return nil
+}
+
+func (x *RegistryResponse) GetWaiting() *GovernanceChange {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
 }
 
 type RejoinResponse struct {
@@ -534,7 +862,7 @@ type RejoinResponse struct {
 
 func (x *RejoinResponse) Reset() {
 	*x = RejoinResponse{}
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +874,7 @@ func (x *RejoinResponse) String() string {
 func (*RejoinResponse) ProtoMessage() {}
 
 func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +887,95 @@ func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejoinResponse.ProtoReflect.Descriptor instead.
 func (*RejoinResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{9}
+	return file_node_proto_rawDescGZIP(), []int{14}
+}
+
+type ClientChangeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientChangeResponse) Reset() {
+	*x = ClientChangeResponse{}
+	mi := &file_node_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientChangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientChangeResponse) ProtoMessage() {}
+
+func (x *ClientChangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientChangeResponse.ProtoReflect.Descriptor instead.
+func (*ClientChangeResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{15}
+}
+
+type ClientsResponse struct {
+	state         protoimpl.MessageState    `protogen:"open.v1"`
+	Clients       []*ClientsResponse_Client `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`  // by key
+	Changes       uint64                    `protobuf:"varint,2,opt,name=changes,proto3" json:"changes,omitempty"` // accepted so far: the next one's sequence is one more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientsResponse) Reset() {
+	*x = ClientsResponse{}
+	mi := &file_node_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientsResponse) ProtoMessage() {}
+
+func (x *ClientsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientsResponse.ProtoReflect.Descriptor instead.
+func (*ClientsResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ClientsResponse) GetClients() []*ClientsResponse_Client {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+func (x *ClientsResponse) GetChanges() uint64 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
 }
 
 type Outcome struct {
@@ -577,7 +993,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +1005,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +1018,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Outcome) GetId() []byte {
@@ -663,7 +1079,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +1091,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +1104,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{11}
+	return file_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WaitResponse) GetOutcomes() []*Outcome {
@@ -699,29 +1115,29 @@ func (x *WaitResponse) GetOutcomes() []*Outcome {
 }
 
 type StatusResponse struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	Organisation      string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
-	ChainId           string                 `protobuf:"bytes,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
-	Version           string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Height            int64                  `protobuf:"varint,4,opt,name=height,proto3" json:"height,omitempty"`
-	LastOrdered       uint64                 `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
-	LastCertified     uint64                 `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
-	LastCommitted     uint64                 `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
-	State             string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, catching_up, database_down, excluded, ordering_only
-	Peers             uint32                 `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
-	Organisations     uint32                 `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
-	Consent           uint32                 `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next
-	NextConsent       uint32                 `protobuf:"varint,12,opt,name=next_consent,json=nextConsent,proto3" json:"next_consent,omitempty"` // a change that waits for its height; 0: none
-	NextConsentHeight uint64                 `protobuf:"varint,13,opt,name=next_consent_height,json=nextConsentHeight,proto3" json:"next_consent_height,omitempty"`
-	PolicyChanges     uint64                 `protobuf:"varint,14,opt,name=policy_changes,json=policyChanges,proto3" json:"policy_changes,omitempty"` // accepted so far: the next one's sequence is one more
-	Reason            string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                                     // of an exclusion
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	ChainId       string                 `protobuf:"bytes,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Height        int64                  `protobuf:"varint,4,opt,name=height,proto3" json:"height,omitempty"`
+	LastOrdered   uint64                 `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
+	LastCertified uint64                 `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
+	LastCommitted uint64                 `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
+	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, catching_up, database_down, excluded, ordering_only
+	Peers         uint32                 `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
+	Organisations uint32                 `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
+	Consent       uint32                 `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next
+	Changes       uint64                 `protobuf:"varint,12,opt,name=changes,proto3" json:"changes,omitempty"`                            // of the registry, accepted so far
+	ChangeWaits   bool                   `protobuf:"varint,13,opt,name=change_waits,json=changeWaits,proto3" json:"change_waits,omitempty"` // the last of them is not in force yet
+	Outside       bool                   `protobuf:"varint,14,opt,name=outside,proto3" json:"outside,omitempty"`                            // the organisation takes no part, or not with a gateway key of this node
+	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +1149,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +1162,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{12}
+	return file_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StatusResponse) GetOrganisation() string {
@@ -826,25 +1242,25 @@ func (x *StatusResponse) GetConsent() uint32 {
 	return 0
 }
 
-func (x *StatusResponse) GetNextConsent() uint32 {
+func (x *StatusResponse) GetChanges() uint64 {
 	if x != nil {
-		return x.NextConsent
+		return x.Changes
 	}
 	return 0
 }
 
-func (x *StatusResponse) GetNextConsentHeight() uint64 {
+func (x *StatusResponse) GetChangeWaits() bool {
 	if x != nil {
-		return x.NextConsentHeight
+		return x.ChangeWaits
 	}
-	return 0
+	return false
 }
 
-func (x *StatusResponse) GetPolicyChanges() uint64 {
+func (x *StatusResponse) GetOutside() bool {
 	if x != nil {
-		return x.PolicyChanges
+		return x.Outside
 	}
-	return 0
+	return false
 }
 
 func (x *StatusResponse) GetReason() string {
@@ -866,7 +1282,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1294,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1307,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{13}
+	return file_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -931,8 +1347,11 @@ type NodeResponse struct {
 	//	*NodeResponse_Wait
 	//	*NodeResponse_Status
 	//	*NodeResponse_Error
-	//	*NodeResponse_Policy
+	//	*NodeResponse_Governance
 	//	*NodeResponse_Rejoin
+	//	*NodeResponse_Registry
+	//	*NodeResponse_Client
+	//	*NodeResponse_Clients
 	Body          isNodeResponse_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -940,7 +1359,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1371,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1384,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{14}
+	return file_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -1018,10 +1437,10 @@ func (x *NodeResponse) GetError() *NodeError {
 	return nil
 }
 
-func (x *NodeResponse) GetPolicy() *PolicyResponse {
+func (x *NodeResponse) GetGovernance() *GovernanceResponse {
 	if x != nil {
-		if x, ok := x.Body.(*NodeResponse_Policy); ok {
-			return x.Policy
+		if x, ok := x.Body.(*NodeResponse_Governance); ok {
+			return x.Governance
 		}
 	}
 	return nil
@@ -1031,6 +1450,33 @@ func (x *NodeResponse) GetRejoin() *RejoinResponse {
 	if x != nil {
 		if x, ok := x.Body.(*NodeResponse_Rejoin); ok {
 			return x.Rejoin
+		}
+	}
+	return nil
+}
+
+func (x *NodeResponse) GetRegistry() *RegistryResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Registry); ok {
+			return x.Registry
+		}
+	}
+	return nil
+}
+
+func (x *NodeResponse) GetClient() *ClientChangeResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Client); ok {
+			return x.Client
+		}
+	}
+	return nil
+}
+
+func (x *NodeResponse) GetClients() *ClientsResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Clients); ok {
+			return x.Clients
 		}
 	}
 	return nil
@@ -1056,12 +1502,24 @@ type NodeResponse_Error struct {
 	Error *NodeError `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
 
-type NodeResponse_Policy struct {
-	Policy *PolicyResponse `protobuf:"bytes,6,opt,name=policy,proto3,oneof"`
+type NodeResponse_Governance struct {
+	Governance *GovernanceResponse `protobuf:"bytes,6,opt,name=governance,proto3,oneof"`
 }
 
 type NodeResponse_Rejoin struct {
 	Rejoin *RejoinResponse `protobuf:"bytes,7,opt,name=rejoin,proto3,oneof"`
+}
+
+type NodeResponse_Registry struct {
+	Registry *RegistryResponse `protobuf:"bytes,8,opt,name=registry,proto3,oneof"`
+}
+
+type NodeResponse_Client struct {
+	Client *ClientChangeResponse `protobuf:"bytes,9,opt,name=client,proto3,oneof"`
+}
+
+type NodeResponse_Clients struct {
+	Clients *ClientsResponse `protobuf:"bytes,10,opt,name=clients,proto3,oneof"`
 }
 
 func (*NodeResponse_Submit) isNodeResponse_Body() {}
@@ -1072,9 +1530,67 @@ func (*NodeResponse_Status) isNodeResponse_Body() {}
 
 func (*NodeResponse_Error) isNodeResponse_Body() {}
 
-func (*NodeResponse_Policy) isNodeResponse_Body() {}
+func (*NodeResponse_Governance) isNodeResponse_Body() {}
 
 func (*NodeResponse_Rejoin) isNodeResponse_Body() {}
+
+func (*NodeResponse_Registry) isNodeResponse_Body() {}
+
+func (*NodeResponse_Client) isNodeResponse_Body() {}
+
+func (*NodeResponse_Clients) isNodeResponse_Body() {}
+
+type ClientsResponse_Client struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientsResponse_Client) Reset() {
+	*x = ClientsResponse_Client{}
+	mi := &file_node_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientsResponse_Client) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientsResponse_Client) ProtoMessage() {}
+
+func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientsResponse_Client.ProtoReflect.Descriptor instead.
+func (*ClientsResponse_Client) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{16, 0}
+}
+
+func (x *ClientsResponse_Client) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ClientsResponse_Client) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
 
 var File_node_proto protoreflect.FileDescriptor
 
@@ -1097,22 +1613,51 @@ const file_node_proto_rawDesc = "" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x02 \x01(\rR\ttimeoutMs\"\x0f\n" +
-	"\rStatusRequest\"H\n" +
-	"\rPolicyRequest\x127\n" +
-	"\x06change\x18\x01 \x01(\v2\x1f.chainify.v1.SignedPolicyChangeR\x06change\"\x0f\n" +
-	"\rRejoinRequest\"\xb7\x02\n" +
+	"\rStatusRequest\"P\n" +
+	"\x11GovernanceRequest\x12;\n" +
+	"\x06change\x18\x01 \x01(\v2#.chainify.v1.SignedGovernanceChangeR\x06change\"\x11\n" +
+	"\x0fRegistryRequest\"N\n" +
+	"\x13ClientChangeRequest\x127\n" +
+	"\x06change\x18\x01 \x01(\v2\x1f.chainify.v1.SignedClientChangeR\x06change\"\x10\n" +
+	"\x0eClientsRequest\"N\n" +
+	"\x13SubmitSignedRequest\x127\n" +
+	"\bproposal\x18\x01 \x01(\v2\x1b.chainify.v1.SignedProposalR\bproposal\"\x0f\n" +
+	"\rRejoinRequest\"\xbd\x04\n" +
 	"\vNodeRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1a.chainify.v1.SubmitRequestH\x00R\x06submit\x12.\n" +
 	"\x04wait\x18\x03 \x01(\v2\x18.chainify.v1.WaitRequestH\x00R\x04wait\x124\n" +
-	"\x06status\x18\x04 \x01(\v2\x1a.chainify.v1.StatusRequestH\x00R\x06status\x124\n" +
-	"\x06policy\x18\x05 \x01(\v2\x1a.chainify.v1.PolicyRequestH\x00R\x06policy\x124\n" +
-	"\x06rejoin\x18\x06 \x01(\v2\x1a.chainify.v1.RejoinRequestH\x00R\x06rejoinB\x06\n" +
+	"\x06status\x18\x04 \x01(\v2\x1a.chainify.v1.StatusRequestH\x00R\x06status\x12@\n" +
+	"\n" +
+	"governance\x18\x05 \x01(\v2\x1e.chainify.v1.GovernanceRequestH\x00R\n" +
+	"governance\x124\n" +
+	"\x06rejoin\x18\x06 \x01(\v2\x1a.chainify.v1.RejoinRequestH\x00R\x06rejoin\x12:\n" +
+	"\bregistry\x18\a \x01(\v2\x1c.chainify.v1.RegistryRequestH\x00R\bregistry\x12:\n" +
+	"\x06client\x18\b \x01(\v2 .chainify.v1.ClientChangeRequestH\x00R\x06client\x127\n" +
+	"\aclients\x18\t \x01(\v2\x1b.chainify.v1.ClientsRequestH\x00R\aclients\x12G\n" +
+	"\rsubmit_signed\x18\n" +
+	" \x01(\v2 .chainify.v1.SubmitSignedRequestH\x00R\fsubmitSignedB\x06\n" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x10\n" +
-	"\x0ePolicyResponse\"\x10\n" +
-	"\x0eRejoinResponse\"\xad\x01\n" +
+	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
+	"\x12GovernanceResponse\"\xc9\x02\n" +
+	"\x10RegistryResponse\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
+	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
+	"\aconsent\x18\x03 \x01(\rR\aconsent\x12'\n" +
+	"\x0fdefault_consent\x18\x04 \x01(\bR\x0edefaultConsent\x12\x1c\n" +
+	"\tapprovals\x18\x05 \x01(\rR\tapprovals\x12+\n" +
+	"\x11default_approvals\x18\x06 \x01(\bR\x10defaultApprovals\x129\n" +
+	"\rorganisations\x18\a \x03(\v2\x13.chainify.v1.MemberR\rorganisations\x127\n" +
+	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\"\x10\n" +
+	"\x0eRejoinResponse\"\x16\n" +
+	"\x14ClientChangeResponse\"\x9a\x01\n" +
+	"\x0fClientsResponse\x12=\n" +
+	"\aclients\x18\x01 \x03(\v2#.chainify.v1.ClientsResponse.ClientR\aclients\x12\x18\n" +
+	"\achanges\x18\x02 \x01(\x04R\achanges\x1a.\n" +
+	"\x06Client\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"\xad\x01\n" +
 	"\aOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\x12\x14\n" +
@@ -1122,7 +1667,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x06 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\"@\n" +
 	"\fWaitResponse\x120\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xf0\x03\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xcd\x03\n" +
 	"\x0eStatusResponse\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x18\n" +
@@ -1135,24 +1680,30 @@ const file_node_proto_rawDesc = "" +
 	"\x05peers\x18\t \x01(\rR\x05peers\x12$\n" +
 	"\rorganisations\x18\n" +
 	" \x01(\rR\rorganisations\x12\x18\n" +
-	"\aconsent\x18\v \x01(\rR\aconsent\x12!\n" +
-	"\fnext_consent\x18\f \x01(\rR\vnextConsent\x12.\n" +
-	"\x13next_consent_height\x18\r \x01(\x04R\x11nextConsentHeight\x12%\n" +
-	"\x0epolicy_changes\x18\x0e \x01(\x04R\rpolicyChanges\x12\x16\n" +
+	"\aconsent\x18\v \x01(\rR\aconsent\x12\x18\n" +
+	"\achanges\x18\f \x01(\x04R\achanges\x12!\n" +
+	"\fchange_waits\x18\r \x01(\bR\vchangeWaits\x12\x18\n" +
+	"\aoutside\x18\x0e \x01(\bR\aoutside\x12\x16\n" +
 	"\x06reason\x18\x0f \x01(\tR\x06reason\"m\n" +
 	"\tNodeError\x12\x1a\n" +
 	"\bsqlstate\x18\x01 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xed\x02\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xad\x04\n" +
 	"\fNodeResponse\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x125\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1b.chainify.v1.SubmitResponseH\x00R\x06submit\x12/\n" +
 	"\x04wait\x18\x03 \x01(\v2\x19.chainify.v1.WaitResponseH\x00R\x04wait\x125\n" +
 	"\x06status\x18\x04 \x01(\v2\x1b.chainify.v1.StatusResponseH\x00R\x06status\x12.\n" +
-	"\x05error\x18\x05 \x01(\v2\x16.chainify.v1.NodeErrorH\x00R\x05error\x125\n" +
-	"\x06policy\x18\x06 \x01(\v2\x1b.chainify.v1.PolicyResponseH\x00R\x06policy\x125\n" +
-	"\x06rejoin\x18\a \x01(\v2\x1b.chainify.v1.RejoinResponseH\x00R\x06rejoinB\x06\n" +
+	"\x05error\x18\x05 \x01(\v2\x16.chainify.v1.NodeErrorH\x00R\x05error\x12A\n" +
+	"\n" +
+	"governance\x18\x06 \x01(\v2\x1f.chainify.v1.GovernanceResponseH\x00R\n" +
+	"governance\x125\n" +
+	"\x06rejoin\x18\a \x01(\v2\x1b.chainify.v1.RejoinResponseH\x00R\x06rejoin\x12;\n" +
+	"\bregistry\x18\b \x01(\v2\x1d.chainify.v1.RegistryResponseH\x00R\bregistry\x12;\n" +
+	"\x06client\x18\t \x01(\v2!.chainify.v1.ClientChangeResponseH\x00R\x06client\x128\n" +
+	"\aclients\x18\n" +
+	" \x01(\v2\x1c.chainify.v1.ClientsResponseH\x00R\aclientsB\x06\n" +
 	"\x04bodyB0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
 
 var (
@@ -1167,49 +1718,73 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_node_proto_goTypes = []any{
-	(*Statement)(nil),          // 0: chainify.v1.Statement
-	(*SubmitRequest)(nil),      // 1: chainify.v1.SubmitRequest
-	(*WaitRequest)(nil),        // 2: chainify.v1.WaitRequest
-	(*StatusRequest)(nil),      // 3: chainify.v1.StatusRequest
-	(*PolicyRequest)(nil),      // 4: chainify.v1.PolicyRequest
-	(*RejoinRequest)(nil),      // 5: chainify.v1.RejoinRequest
-	(*NodeRequest)(nil),        // 6: chainify.v1.NodeRequest
-	(*SubmitResponse)(nil),     // 7: chainify.v1.SubmitResponse
-	(*PolicyResponse)(nil),     // 8: chainify.v1.PolicyResponse
-	(*RejoinResponse)(nil),     // 9: chainify.v1.RejoinResponse
-	(*Outcome)(nil),            // 10: chainify.v1.Outcome
-	(*WaitResponse)(nil),       // 11: chainify.v1.WaitResponse
-	(*StatusResponse)(nil),     // 12: chainify.v1.StatusResponse
-	(*NodeError)(nil),          // 13: chainify.v1.NodeError
-	(*NodeResponse)(nil),       // 14: chainify.v1.NodeResponse
-	(Kind)(0),                  // 15: chainify.v1.Kind
-	(*Parameter)(nil),          // 16: chainify.v1.Parameter
-	(*SignedPolicyChange)(nil), // 17: chainify.v1.SignedPolicyChange
+	(*Statement)(nil),              // 0: chainify.v1.Statement
+	(*SubmitRequest)(nil),          // 1: chainify.v1.SubmitRequest
+	(*WaitRequest)(nil),            // 2: chainify.v1.WaitRequest
+	(*StatusRequest)(nil),          // 3: chainify.v1.StatusRequest
+	(*GovernanceRequest)(nil),      // 4: chainify.v1.GovernanceRequest
+	(*RegistryRequest)(nil),        // 5: chainify.v1.RegistryRequest
+	(*ClientChangeRequest)(nil),    // 6: chainify.v1.ClientChangeRequest
+	(*ClientsRequest)(nil),         // 7: chainify.v1.ClientsRequest
+	(*SubmitSignedRequest)(nil),    // 8: chainify.v1.SubmitSignedRequest
+	(*RejoinRequest)(nil),          // 9: chainify.v1.RejoinRequest
+	(*NodeRequest)(nil),            // 10: chainify.v1.NodeRequest
+	(*SubmitResponse)(nil),         // 11: chainify.v1.SubmitResponse
+	(*GovernanceResponse)(nil),     // 12: chainify.v1.GovernanceResponse
+	(*RegistryResponse)(nil),       // 13: chainify.v1.RegistryResponse
+	(*RejoinResponse)(nil),         // 14: chainify.v1.RejoinResponse
+	(*ClientChangeResponse)(nil),   // 15: chainify.v1.ClientChangeResponse
+	(*ClientsResponse)(nil),        // 16: chainify.v1.ClientsResponse
+	(*Outcome)(nil),                // 17: chainify.v1.Outcome
+	(*WaitResponse)(nil),           // 18: chainify.v1.WaitResponse
+	(*StatusResponse)(nil),         // 19: chainify.v1.StatusResponse
+	(*NodeError)(nil),              // 20: chainify.v1.NodeError
+	(*NodeResponse)(nil),           // 21: chainify.v1.NodeResponse
+	(*ClientsResponse_Client)(nil), // 22: chainify.v1.ClientsResponse.Client
+	(Kind)(0),                      // 23: chainify.v1.Kind
+	(*Parameter)(nil),              // 24: chainify.v1.Parameter
+	(*SignedGovernanceChange)(nil), // 25: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 26: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 27: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 28: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 29: chainify.v1.GovernanceChange
 }
 var file_node_proto_depIdxs = []int32{
-	15, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	16, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	23, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	24, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
 	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	17, // 3: chainify.v1.PolicyRequest.change:type_name -> chainify.v1.SignedPolicyChange
-	1,  // 4: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
-	2,  // 5: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
-	3,  // 6: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
-	4,  // 7: chainify.v1.NodeRequest.policy:type_name -> chainify.v1.PolicyRequest
-	5,  // 8: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
-	10, // 9: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	7,  // 10: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	11, // 11: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	12, // 12: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	13, // 13: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	8,  // 14: chainify.v1.NodeResponse.policy:type_name -> chainify.v1.PolicyResponse
-	9,  // 15: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	25, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	26, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	27, // 5: chainify.v1.SubmitSignedRequest.proposal:type_name -> chainify.v1.SignedProposal
+	1,  // 6: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
+	2,  // 7: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
+	3,  // 8: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
+	4,  // 9: chainify.v1.NodeRequest.governance:type_name -> chainify.v1.GovernanceRequest
+	9,  // 10: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
+	5,  // 11: chainify.v1.NodeRequest.registry:type_name -> chainify.v1.RegistryRequest
+	6,  // 12: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
+	7,  // 13: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
+	8,  // 14: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
+	28, // 15: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	29, // 16: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	22, // 17: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	17, // 18: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	11, // 19: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	18, // 20: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	19, // 21: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	20, // 22: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	12, // 23: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	14, // 24: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	13, // 25: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	15, // 26: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	16, // 27: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -1218,20 +1793,27 @@ func file_node_proto_init() {
 		return
 	}
 	file_chainify_proto_init()
-	file_node_proto_msgTypes[6].OneofWrappers = []any{
+	file_node_proto_msgTypes[10].OneofWrappers = []any{
 		(*NodeRequest_Submit)(nil),
 		(*NodeRequest_Wait)(nil),
 		(*NodeRequest_Status)(nil),
-		(*NodeRequest_Policy)(nil),
+		(*NodeRequest_Governance)(nil),
 		(*NodeRequest_Rejoin)(nil),
+		(*NodeRequest_Registry)(nil),
+		(*NodeRequest_Client)(nil),
+		(*NodeRequest_Clients)(nil),
+		(*NodeRequest_SubmitSigned)(nil),
 	}
-	file_node_proto_msgTypes[14].OneofWrappers = []any{
+	file_node_proto_msgTypes[21].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
 		(*NodeResponse_Error)(nil),
-		(*NodeResponse_Policy)(nil),
+		(*NodeResponse_Governance)(nil),
 		(*NodeResponse_Rejoin)(nil),
+		(*NodeResponse_Registry)(nil),
+		(*NodeResponse_Client)(nil),
+		(*NodeResponse_Clients)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1239,7 +1821,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

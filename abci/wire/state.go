@@ -69,6 +69,10 @@ func checkStateRequest(r *StateRequest) error {
 		}
 	case *StateRequest_Rows:
 		return checkRanges("state rows", body.Rows.Table, body.Rows.Bits, body.Rows.Ranges)
+	case *StateRequest_Block:
+		if q := body.Block; len(q.Hash) != len(Hash{}) || q.Block == 0 || q.Block > 1<<62 {
+			return fieldErrorf("state block", "block %d, hash of %d bytes", q.Block, len(q.Hash))
+		}
 	case *StateRequest_Next, *StateRequest_Close:
 	default:
 		return fieldErrorf("state request", "asks for nothing")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // BundledTx is one transaction of a decoded bundle.
@@ -48,10 +49,12 @@ func DecodeOrderedTx(raw []byte) (*OrderedTx, error) {
 		return tx, checkCertificate(body.Certificate)
 	case *OrderedTx_Bundle:
 		return tx, checkSignedBundle(body.Bundle)
-	case *OrderedTx_Policy:
-		return tx, checkPolicy(body.Policy)
+	case *OrderedTx_Governance:
+		return tx, checkGovernance(body.Governance)
+	case *OrderedTx_Client:
+		return tx, checkClientChange(body.Client)
 	default:
-		return nil, fieldErrorf("ordered transaction", "has neither a certificate nor a bundle nor a policy change")
+		return nil, fieldErrorf("ordered transaction", "has neither a certificate nor a bundle nor a change")
 	}
 }
 
@@ -143,12 +146,16 @@ func checkChainedTx(chained *ChainedTx) (BundledTx, error) {
 	if signed == nil {
 		return BundledTx{}, fieldErrorf("proposal", "missing")
 	}
-	if n := len(signed.Signature); n != 0 && n != signatureBytes {
-		return BundledTx{}, fieldErrorf("proposal.signature", "%d bytes, want 0 or %d", n, signatureBytes)
-	}
 	proposal, err := DecodeProposal(signed.Proposal)
 	if err != nil {
 		return BundledTx{}, err
+	}
+	want := 0
+	if len(proposal.Client.Key) > 0 {
+		want = signatureBytes
+	}
+	if n := len(signed.Signature); n != want {
+		return BundledTx{}, fieldErrorf("proposal.signature", "%d bytes, want %d", n, want)
 	}
 	if n := len(chained.Agreements); n > AgreementsMax {
 		return BundledTx{}, fieldErrorf("agreements", "%d of them, want at most %d", n, AgreementsMax)
@@ -199,6 +206,11 @@ func checkProposal(p *Proposal) error {
 	if err := CheckRole(p.Client.Role); err != nil {
 		return fmt.Errorf("client.%w", err)
 	}
+	if len(p.Client.Key) > 0 {
+		if err := checkPublicKey("client.key", p.Client.Key); err != nil {
+			return err
+		}
+	}
 	return checkStatement(p.Kind, p.Sql, p.Parameters)
 }
 
@@ -244,6 +256,17 @@ func SignBundle(key ed25519.PrivateKey, b *Bundle) []byte {
 	raw := Encode(b)
 	signed := &SignedBundle{Bundle: raw, Signature: ed25519.Sign(key, BundleSignBytes(b.ChainId, raw))}
 	return Encode(&OrderedTx{Body: &OrderedTx_Bundle{Bundle: signed}})
+}
+
+// SignBundleAgain replaces the signature of a bundle that SignBundle made by that of another key.
+func SignBundleAgain(key ed25519.PrivateKey, chainID string, ordered []byte) []byte {
+	tx := &OrderedTx{}
+	if err := proto.Unmarshal(ordered, tx); err != nil {
+		panic(fmt.Errorf("sign bundle again: %w", err)) // SignBundle's own
+	}
+	signed := tx.GetBundle()
+	signed.Signature = ed25519.Sign(key, BundleSignBytes(chainID, signed.Bundle))
+	return Encode(tx)
 }
 
 // VerifyBundle reports whether the gateway key signed the bundle for this chain.

@@ -18,7 +18,9 @@ type OrderedBlock struct {
 	Height    int64 // of the order block that holds its transactions
 	TimeMicro int64 // block time, microseconds since the Unix epoch
 	OrderHash Hash  // CometBFT's hash of that order block
-	Consent   int   // c: how many organisations have to agree about this block
+	// Organisations is n, how many vote on the effects of this block, and Consent c, how many of them have to agree.
+	Organisations int
+	Consent       int
 	// Round is the effect round to vote in; Quarantined and QuarantineAll hold for this round.
 	Round         uint32
 	Quarantined   []uint32 // ascending transaction indexes
@@ -76,9 +78,3 @@ type TxResult struct {
 
 // TimeOf converts a block time to the microseconds that are hashed, rounding down.
 func TimeOf(t time.Time) int64 { return t.UnixMicro() }
-
-// ConsentFrom is c of the ledger blocks from a number on.
-type ConsentFrom struct {
-	Block   uint64 `json:"from_block"`
-	Consent int    `json:"consent"`
-}

@@ -40,8 +40,11 @@ func TestVectorsOfTransactions(t *testing.T) {
 		Cases []struct {
 			Name     string
 			Proposal struct {
-				ChainID    string `json:"chain_id"`
-				Client     *Client
+				ChainID string `json:"chain_id"`
+				Client  struct {
+					Organisation, Role string
+					Key                hexBytes
+				}
 				Nonce      uint64 `json:",string"`
 				ValidUntil uint64 `json:"valid_until_height,string"`
 				Kind       Kind
@@ -79,7 +82,7 @@ func TestVectorsOfTransactions(t *testing.T) {
 	for _, c := range v.Cases {
 		p := c.Proposal
 		proposal := Encode(&Proposal{
-			ChainId: p.ChainID, Client: p.Client, Nonce: p.Nonce, ValidUntilHeight: p.ValidUntil, Kind: p.Kind,
+			ChainId: p.ChainID, Client: &Client{Organisation: p.Client.Organisation, Role: p.Client.Role, Key: p.Client.Key}, Nonce: p.Nonce, ValidUntilHeight: p.ValidUntil, Kind: p.Kind,
 			Sql: p.SQL, Parameters: p.Parameters,
 		})
 		chained := &ChainedTx{Proposal: &SignedProposal{Proposal: proposal, Signature: c.Signature}}
@@ -293,7 +296,7 @@ func TestVectorsOfMerkleTrees(t *testing.T) {
 		Cases []struct {
 			Data   []hexBytes
 			Root   Hash
-			Proofs [][]hexBytes // inclusion proofs: checked by crates/codec
+			Proofs [][]hexBytes
 		}
 	}
 	readVectors(t, "merkle", &v)
@@ -305,6 +308,34 @@ func TestVectorsOfMerkleTrees(t *testing.T) {
 		if got := MerkleRoot(leaves); got != c.Root {
 			t.Errorf("case %d: %x, want %x", i, got, c.Root)
 		}
+		for j, proof := range c.Proofs {
+			checkInclusion(t, leaves, uint64(j), proof, c.Root)
+		}
+	}
+}
+
+// checkInclusion verifies a proof, and sees it refused with any of its parts otherwise.
+func checkInclusion(t *testing.T, leaves []Hash, index uint64, proof []hexBytes, root Hash) {
+	t.Helper()
+	path, size := make([]Hash, len(proof)), uint64(len(leaves))
+	for i, h := range proof {
+		path[i] = Hash(h)
+	}
+	if !VerifyInclusion(leaves[index], index, size, path, root) {
+		t.Errorf("leaf %d of %d: its proof does not hold", index, size)
+	}
+	other := root
+	other[0] ^= 1
+	if VerifyInclusion(other, index, size, path, root) || VerifyInclusion(leaves[index], index, size, path, other) ||
+		VerifyInclusion(leaves[index], size, size, path, root) || VerifyInclusion(leaves[index], index, size, append(path[:len(path):len(path)], root), root) {
+		t.Errorf("leaf %d of %d: a false proof holds", index, size)
+	}
+	for i := range path {
+		path[i][31] ^= 1
+		if VerifyInclusion(leaves[index], index, size, path, root) || VerifyInclusion(leaves[index], index, size, path[:i], root) {
+			t.Errorf("leaf %d of %d: a proof with another hash %d, or without it, holds", index, size, i)
+		}
+		path[i][31] ^= 1
 	}
 }
 
@@ -366,6 +397,47 @@ func TestVectorsOfLeaves(t *testing.T) {
 		}
 		if got := MerkleRoot(leaves); got != c.EffectsRoot {
 			t.Errorf("%s: effects_root %x, want %x", c.Name, got, c.EffectsRoot)
+		}
+	}
+}
+
+func TestVectorsOfAgreements(t *testing.T) {
+	var v struct {
+		Cases []struct {
+			ChainID      string `json:"chain_id"`
+			Organisation string
+			ID           Hash
+			Yes, Agrees  bool
+			SignBytes    hexBytes `json:"sign_bytes"`
+			PublicKey    hexBytes `json:"public_key"`
+			Signature    hexBytes
+		}
+	}
+	readVectors(t, "agreements", &v)
+	for _, c := range v.Cases {
+		if got := AgreementSignBytes(c.ChainID, c.Organisation, c.ID, c.Yes); !bytes.Equal(got, c.SignBytes) {
+			t.Errorf("%s: signs %x", c.Organisation, got)
+		}
+		a := &Agreement{Organisation: c.Organisation, ProposalHash: c.ID[:], Yes: c.Yes, Signature: c.Signature}
+		if !VerifyAnswer(ed25519.PublicKey(c.PublicKey), c.ChainID, c.ID, a) || c.Agrees != c.Yes {
+			t.Errorf("%s says %t: not verified, or agrees %t", c.Organisation, c.Yes, c.Agrees)
+		}
+		seed := sha256.Sum256([]byte(c.Organisation))
+		if made := Answer(ed25519.NewKeyFromSeed(seed[:]), c.Organisation, c.ChainID, c.ID, c.Yes); !bytes.Equal(made.Signature, c.Signature) {
+			t.Errorf("%s: signature %x", c.Organisation, made.Signature)
+		}
+		for _, broken := range []*Agreement{
+			{Organisation: "other", ProposalHash: a.ProposalHash, Yes: a.Yes, Signature: a.Signature},
+			{Organisation: a.Organisation, ProposalHash: make([]byte, 32), Yes: a.Yes, Signature: a.Signature},
+			{Organisation: a.Organisation, ProposalHash: a.ProposalHash, Yes: a.Yes, Signature: make([]byte, 64)},
+			{Organisation: a.Organisation, ProposalHash: a.ProposalHash, Yes: !a.Yes, Signature: a.Signature},
+		} {
+			if VerifyAnswer(ed25519.PublicKey(c.PublicKey), c.ChainID, c.ID, broken) {
+				t.Errorf("%s: %v is taken for an answer", c.Organisation, broken)
+			}
+		}
+		if VerifyAnswer(ed25519.PublicKey(c.PublicKey), "elsewhere", c.ID, a) {
+			t.Errorf("%s: taken on another chain", c.Organisation)
 		}
 	}
 }

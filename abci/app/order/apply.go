@@ -24,6 +24,8 @@ type Result struct {
 	Ordered   *Body             // of the ledger block that is pending now, when this order block made it
 	Advanced  bool              // the pending ledger block goes into its next effect round
 	Refused   []wire.TxResult
+	// Validators are those to change in two heights, with their power, 0 to remove one.
+	Validators []Validator
 }
 
 // Body is the part of a ledger block that later effect rounds do not change.
@@ -44,19 +46,20 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 	}
 	next := *s
 	next.height, next.added = b.Height, nil
-	next.policy = s.policy.enforce(b.Height)
 	result := &Result{Codes: make([]uint32, len(b.Txs))}
 	bundles, err := next.certify(b, result)
 	if err != nil {
 		return nil, nil, err
 	}
-	bundles = next.changePolicy(b, bundles, result)
-	if err := next.orderBundles(b, bundles, result); err != nil {
+	if first := next.takeClients(b, next.takeChange(b, bundles, result), result); s.settles(b.Height) && first < len(b.Txs) {
+		return nil, nil, fmt.Errorf("transaction %d: a bundle while governance change %d comes into force", first, s.governance.Changes)
+	} else if err := next.orderBundles(b, first, result); err != nil {
 		return nil, nil, err
 	}
 	if next.pending != nil && result.Ordered == nil {
 		next.age++
 	}
+	next.enforce(result)
 	return &next, result, nil
 }
 
@@ -72,21 +75,24 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 		if tx.certificate != nil {
 			return 0, fmt.Errorf("transaction %d: a certificate that is not first", bundles+i)
 		}
-		if tx.policy != nil && i > 0 {
-			return 0, fmt.Errorf("transaction %d: a policy change that is not first after the certificate", bundles+i)
+		if tx.change != nil && i > 0 {
+			return 0, fmt.Errorf("transaction %d: a governance change that is not first after the certificate", bundles+i)
+		}
+		if tx.client != nil && i > 0 && b.Txs[bundles+i-1].bundle != nil {
+			return 0, fmt.Errorf("transaction %d: a change of clients behind a bundle", bundles+i)
 		}
 	}
 	if s.pending == nil {
 		return bundles, nil
 	}
-	verdict := s.pending.tally(len(s.registry.voters), s.pending.Consent, b.TimeMicro, s.registry.parameters)
+	verdict := s.pending.tally(len(s.registry.voters), s.pending.Consent, b.TimeMicro, s.registry.record.Parameters)
 	switch verdict.kind {
 	case certifiedVerdict:
 		result.Certified = s.pending.certificate(verdict.hash)
 		s.certified, s.certifiedHash = s.pending.Number, verdict.hash
 		s.pending = nil
 	case nextRoundVerdict:
-		s.pending = s.pending.nextRound(verdict, len(s.registry.voters), s.pending.Consent, s.registry.parameters)
+		s.pending = s.pending.nextRound(verdict, len(s.registry.voters), s.pending.Consent, s.registry.record.Parameters)
 		result.Advanced = true
 	}
 	return bundles, nil
@@ -215,9 +221,8 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
-		Consent: s.policy.Consent,
+		Organisations: len(s.registry.voters), Consent: s.registry.consent,
 	}
-	s.noteConsent()
 	return nil
 }
 
@@ -229,6 +234,7 @@ const (
 	expired
 	tooFarAhead
 	overBound
+	unregistered
 )
 
 // judge decides about one transaction at a height, after taken others of the block.
@@ -241,7 +247,9 @@ func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, 
 		return expired
 	case t.validUntil-uint64(height) > wire.ValidityHeightsMax:
 		return tooFarAhead
-	case taken >= s.registry.parameters.BlockTransactionsMax:
+	case !s.vouched(t):
+		return unregistered
+	case taken >= s.registry.record.Parameters.BlockTransactionsMax:
 		return overBound
 	default:
 		return live
@@ -254,15 +262,20 @@ func refusalOf(id wire.TxID, l liveness) wire.TxResult {
 		return wire.TxResult{ID: id, SQLState: "40001", Message: "transaction expired before it was ordered"}
 	case tooFarAhead:
 		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", wire.ValidityHeightsMax)}
+	case unregistered:
+		return wire.TxResult{ID: id, SQLState: "28000", Message: "the client's key is not registered for this role"}
 	default:
 		return wire.TxResult{ID: id, SQLState: "53400", Message: "order block holds no more transactions"}
 	}
 }
 
-// Live reports whether the next order block could accept the policy change, or some transaction of the bundle.
+// Live reports whether the next order block could accept the change, or some transaction of the bundle.
 func (s *State) Live(tx Tx) bool {
-	if tx.policy != nil {
-		return s.policy.accepts(tx.policy, s.height+1) == nil
+	if tx.change != nil {
+		return s.governance.accepts(tx.change, s.height+1) == nil
+	}
+	if tx.client != nil {
+		return s.clients.accepts(tx.client.change) == nil
 	}
 	for _, t := range tx.bundle.transactions {
 		if s.judge(t, s.height+1, nil, 0) == live {

@@ -16,7 +16,7 @@ const (
 	CodeSignature       uint32 = 4
 	CodeNotABundle      uint32 = 5 // certificates come from proposers, never from the mempool
 	CodeTooManyForBlock uint32 = 6 // more transactions than a block may hold
-	CodeTooFewApprove   uint32 = 7 // a policy change without more than two thirds of the organisations
+	CodeTooFewApprove   uint32 = 7 // a governance change that fewer organisations approve than have to
 )
 
 // Refusal is why a transaction of CometBFT is refused, with its result code.
@@ -42,23 +42,26 @@ func CodeOf(err error) uint32 {
 	return CodeMalformed
 }
 
-// Tx is one opened transaction of CometBFT: a certificate, whose votes are not checked yet, or a bundle or policy change,
+// Tx is one opened transaction of CometBFT: a certificate, whose votes are not checked yet, or a bundle or governance change,
 // whose form, organisations and signatures are. Only Open makes it, so a bundle in hand is a checked one.
 type Tx struct {
 	certificate *wire.EffectCertificate
 	bundle      *Bundle
-	policy      *policyChange
+	change      *change
+	client      *clientChange
 }
 
-// IsPolicy reports whether the transaction is a policy change.
-func (t Tx) IsPolicy() bool { return t.policy != nil }
+// IsGovernance reports whether the transaction is a governance change.
+func (t Tx) IsGovernance() bool { return t.change != nil }
+
+// IsClient reports whether the transaction is a change of clients.
+func (t Tx) IsClient() bool { return t.client != nil }
 
 // Bundle returns the transaction's bundle, nil for a certificate.
 func (t Tx) Bundle() *Bundle { return t.bundle }
 
 // Bundle holds what the order needs of an organisation's bundle.
 type Bundle struct {
-	organisation string
 	transactions []transaction
 }
 
@@ -69,17 +72,15 @@ type transaction struct {
 	id         wire.TxID
 	validUntil uint64
 	raw        []byte // ChainedTx bytes
+	// Of a client that signs itself, the signature checked; key is empty where the gateway vouches.
+	organisation, role string
+	key                []byte
 }
 
 // Open decodes one transaction of CometBFT and checks all that does not depend on the state: with the same
 // registry the answer never changes, so that callers may cache it by the bytes' hash. An error is a *Refusal.
-// Cost: for a bundle one Ed25519 verification and one SHA-256 for each transaction.
-func (r *Registry) Open(raw []byte) (Tx, error) { return r.open(raw, true) }
-
-// OpenDecided is Open for what CometBFT decided already: signatures are not checked again.
-func (r *Registry) OpenDecided(raw []byte) (Tx, error) { return r.open(raw, false) }
-
-func (r *Registry) open(raw []byte, verify bool) (Tx, error) {
+// Cost: for a bundle one Ed25519 verification, half of one for each transaction whose client signs, and one SHA-256 for each.
+func (r *Registry) Open(raw []byte) (Tx, error) {
 	ordered, err := wire.DecodeOrderedTx(raw)
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, err}
@@ -87,40 +88,71 @@ func (r *Registry) open(raw []byte, verify bool) (Tx, error) {
 	if certificate := ordered.GetCertificate(); certificate != nil {
 		return Tx{certificate: certificate}, nil
 	}
-	if policy := ordered.GetPolicy(); policy != nil {
-		return r.openPolicy(policy, verify)
+	if governance := ordered.GetGovernance(); governance != nil {
+		return r.openGovernance(governance)
+	}
+	if client := ordered.GetClient(); client != nil {
+		return r.openClient(client)
 	}
 	bundle, txs, err := wire.DecodeBundle(ordered.GetBundle().Bundle)
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, err}
 	}
-	if bundle.ChainId != r.chainID {
-		return Tx{}, refuse(CodeMalformed, "bundle.chain_id: %q, want %q", bundle.ChainId, r.chainID)
+	if bundle.ChainId != r.record.ChainID {
+		return Tx{}, refuse(CodeMalformed, "bundle.chain_id: %q, want %q", bundle.ChainId, r.record.ChainID)
 	}
 	i, known := r.byName[bundle.Organisation]
 	if !known {
 		return Tx{}, refuse(CodeUnknown, "bundle.organisation: %q is not in the registry", bundle.Organisation)
 	}
-	if r.organisations[i].orderingOnly {
+	if r.record.Organisations[i].OrderingOnly {
 		return Tx{}, refuse(CodeUnknown, "bundle.organisation: %q only orders and submits nothing", bundle.Organisation)
 	}
-	if len(txs) > r.parameters.BlockTransactionsMax {
-		return Tx{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", len(txs), r.parameters.BlockTransactionsMax)
+	if len(txs) > r.record.Parameters.BlockTransactionsMax {
+		return Tx{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", len(txs), r.record.Parameters.BlockTransactionsMax)
 	}
-	if verify && !wire.VerifyBundle(r.organisations[i].gateway, r.chainID, ordered.GetBundle()) {
+	if !wire.VerifyBundle(r.record.Organisations[i].GatewayKey, r.record.ChainID, ordered.GetBundle()) {
 		return Tx{}, refuse(CodeSignature, "signed bundle.signature: not by the gateway of %q", bundle.Organisation)
 	}
-	return r.compact(bundle.Organisation, txs)
+	if i := wire.VerifyProposals(r.record.ChainID, txs); i >= 0 {
+		return Tx{}, refuse(CodeSignature, "bundle.transactions[%d].proposal.signature: not by the client's key", i)
+	}
+	return compact(txs), nil
 }
 
-func (r *Registry) compact(organisation string, txs []wire.BundledTx) (Tx, error) {
-	b := &Bundle{organisation: organisation, transactions: make([]transaction, len(txs))}
+// compact keeps what the order needs. Agreements are checked where policies are known: by the databases, when they execute.
+func compact(txs []wire.BundledTx) Tx {
+	b := &Bundle{transactions: make([]transaction, len(txs))}
 	for i, tx := range txs {
-		// No registry of client keys or agreement policies exists: what nobody checks must not look checked.
-		if len(tx.Chained.Proposal.Signature) > 0 || len(tx.Chained.Agreements) > 0 {
-			return Tx{}, refuse(CodeMalformed, "bundle.transactions[%d]: client signatures and agreements cannot be checked", i)
+		b.transactions[i] = transaction{id: tx.ID, validUntil: tx.Proposal.ValidUntilHeight, raw: tx.Raw}
+		if client := tx.Proposal.Client; len(client.Key) > 0 {
+			t := &b.transactions[i]
+			t.organisation, t.role, t.key = client.Organisation, client.Role, client.Key
 		}
-		b.transactions[i] = transaction{tx.ID, tx.Proposal.ValidUntilHeight, tx.Raw}
 	}
-	return Tx{bundle: b}, nil
+	return Tx{bundle: b}
+}
+
+// OpenDecided reads the transactions of a decided order block again, without regard to who may have sent them: that was
+// checked under the registry of its height, which may be another one by now.
+func OpenDecided(raw [][]byte) ([]Tx, error) {
+	out := make([]Tx, len(raw))
+	for i := range raw {
+		ordered, err := wire.DecodeOrderedTx(raw[i])
+		if err == nil && ordered.GetBundle() != nil {
+			out[i], err = openBundle(ordered.GetBundle())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("transaction %d: %w", i, err)
+		}
+	}
+	return out, nil
+}
+
+func openBundle(signed *wire.SignedBundle) (Tx, error) {
+	_, txs, err := wire.DecodeBundle(signed.Bundle)
+	if err != nil {
+		return Tx{}, err
+	}
+	return compact(txs), nil
 }

@@ -19,7 +19,7 @@ import (
 type Genesis struct {
 	Organisations []GenesisOrganisation `json:"organisations"`
 	// Consent is c, how many of the n organisations that vote on effects must report the same ones; 0 means
-	// ⌊2n/3⌋+1, at least 2, at most n. Policy changes may replace it.
+	// ⌊2n/3⌋+1, at least 2, at most n. Governance changes may replace it.
 	Consent    int        `json:"consent"`
 	Parameters Parameters `json:"parameters"`
 }
@@ -48,7 +48,7 @@ const (
 	effectRoundsBound       = 100
 	BlockTransactionsMax    = 10_000
 	blockTransactionsBound  = 1_000_000
-	organisationsMax        = wire.CertificateVotesMax
+	organisationsMax        = wire.OrganisationsMax
 )
 
 func (p Parameters) withDefaults() Parameters {
@@ -66,6 +66,17 @@ func (p Parameters) withDefaults() Parameters {
 
 // ConsentOf returns c for n organisations where the genesis leaves it open.
 func ConsentOf(n int) int { return min(max(2*n/3+1, 2), n) }
+
+// ConsentIn returns c: as asked, or, for 0, as the genesis says.
+func (g *Genesis) ConsentIn(asked int) int {
+	if asked == 0 {
+		asked = g.Consent
+	}
+	if asked == 0 {
+		asked = ConsentOf(g.members().voters())
+	}
+	return asked
+}
 
 // ParseGenesis reads and checks an app_state. Unknown fields are errors: a misspelt bound must not become a default.
 func ParseGenesis(appState []byte) (*Genesis, error) {
@@ -86,57 +97,23 @@ func ParseGenesis(appState []byte) (*Genesis, error) {
 
 // Validate checks everything that can be checked without CometBFT's validators; the error starts with the field.
 func (g *Genesis) Validate() error {
-	if n := len(g.Organisations); n == 0 || n > organisationsMax {
-		return fmt.Errorf("organisations: %d of them, want 1 to %d", n, organisationsMax)
-	}
-	n := g.voters()
-	if n == 0 {
-		return errors.New("organisations: all of them only order; nobody would execute a block")
-	}
-	if g.Consent < 0 || g.Consent > n {
-		return fmt.Errorf("consent: %d of %d organisations, want 1 to %d, or 0 for the default", g.Consent, n, n)
-	}
 	if err := g.Parameters.validate(); err != nil {
 		return fmt.Errorf("parameters.%w", err)
 	}
-	owners := map[string]string{} // name or key → the field that has it
-	for i := range g.Organisations {
-		if err := g.Organisations[i].validate(fmt.Sprintf("organisations[%d]", i), owners); err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.members().validate()
 }
 
-// voters counts the organisations that vote on effects: the n of the consent policy.
-func (g *Genesis) voters() (n int) {
-	for i := range g.Organisations {
-		if !g.Organisations[i].OrderingOnly {
-			n++
+// members is the record of the organisations and their consent; CometBFT's genesis knows the powers.
+func (g *Genesis) members() RegistryRecord {
+	record := RegistryRecord{Consent: g.Consent}
+	for _, o := range g.Organisations {
+		member := Organisation{Name: o.Name, GatewayKey: o.GatewayKey, OrderingOnly: o.OrderingOnly}
+		for _, key := range o.Validators {
+			member.Validators = append(member.Validators, Validator{Key: key})
 		}
+		record.Organisations = append(record.Organisations, member)
 	}
-	return n
-}
-
-func (o *GenesisOrganisation) validate(field string, owners map[string]string) error {
-	if err := wire.CheckOrganisation(o.Name); err != nil {
-		return fmt.Errorf("%s.name: %w", field, err)
-	}
-	if err := own(owners, "name "+o.Name, field+".name"); err != nil {
-		return err
-	}
-	if err := checkKey(owners, o.GatewayKey, field+".gateway_key"); err != nil {
-		return err
-	}
-	if len(o.Validators) == 0 {
-		return fmt.Errorf("%s.validators: none; organisation %q could never vote", field, o.Name)
-	}
-	for i, key := range o.Validators {
-		if err := checkKey(owners, key, fmt.Sprintf("%s.validators[%d]", field, i)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return record
 }
 
 // checkKey also refuses a key used twice: a gateway key that is a validator's would sign in two domains.

@@ -163,7 +163,7 @@ func restored(t *testing.T, registry *order.Registry, state *order.State, live [
 		t.Fatal(err)
 	}
 	expired := func(a order.Accepted) bool { return a.ValidUntil <= uint64(state.Height()) }
-	back, err := registry.Restore(record, slices.DeleteFunc(slices.Clone(live), expired))
+	back, err := registry.Restore(record, state.Clients(), slices.DeleteFunc(slices.Clone(live), expired))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,18 +7,6 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// RegistryRecord is what a registry is made of, for storing it.
-type RegistryRecord struct {
-	ChainID    string      `json:"chain_id"`
-	Genesis    Genesis     `json:"genesis"`
-	Validators []Validator `json:"validators"`
-}
-
-// Open makes the registry again.
-func (r *RegistryRecord) Open() (*Registry, error) {
-	return NewRegistry(r.ChainID, &r.Genesis, r.Validators)
-}
-
 // stateRecord is a State without its registry and its replay window. It is stored on the node's own disk and never
 // hashed, so JSON is good enough.
 type stateRecord struct {
@@ -30,21 +18,20 @@ type stateRecord struct {
 	Certified     uint64    `json:"certified"`
 	CertifiedHash wire.Hash `json:"certified_hash"`
 
-	Policy   Policy             `json:"policy"`
-	Consents []wire.ConsentFrom `json:"consents"`
+	Governance Governance `json:"governance"`
 }
 
 // Record returns the state's bytes for storing it. The replay window is stored by what each block Added.
 func (s *State) Record() ([]byte, error) {
-	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.policy, s.consents})
+	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance})
 	if err != nil {
 		return nil, fmt.Errorf("encode state at height %d: %w", s.height, err)
 	}
 	return raw, nil
 }
 
-// Restore makes the state again from its record and the accepted transactions that are not expired.
-func (r *Registry) Restore(record []byte, accepted []Accepted) (*State, error) {
+// Restore makes the state again from its record, the clients and the accepted transactions that are not expired.
+func (r *Registry) Restore(record []byte, clients *Clients, accepted []Accepted) (*State, error) {
 	var m stateRecord
 	if err := json.Unmarshal(record, &m); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
@@ -61,8 +48,12 @@ func (r *Registry) Restore(record []byte, accepted []Accepted) (*State, error) {
 	}
 	window := newWindow(m.Height)
 	window.settle(m.Height, accepted)
-	return &State{
-		registry: r, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
-		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, policy: m.Policy, consents: m.Consents,
-	}, nil
+	state := &State{
+		registry: r, clients: clients, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
+		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, governance: m.Governance,
+	}
+	if err := state.restoreChange(); err != nil {
+		return nil, fmt.Errorf("decode state: change that waits: %w", err)
+	}
+	return state, nil
 }

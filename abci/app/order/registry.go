@@ -1,7 +1,6 @@
 package order
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
@@ -27,23 +26,15 @@ func AddressOf(key []byte) Address {
 	return Address(sum[:20])
 }
 
-// Registry is who takes part and under which rules. It never changes after NewRegistry and may be shared.
+// Registry is who takes part and under which rules. It never changes and may be shared: a governance change makes another one.
 type Registry struct {
-	chainID       string
-	consent       int
-	parameters    Parameters
-	organisations []organisation // by name
-	voters        []string       // those that vote on effects, by name
-	byName        map[string]int
-	byAddress     map[Address]member
-	hash          wire.Hash
-}
-
-type organisation struct {
-	name         string
-	gateway      ed25519.PublicKey
-	validators   []Validator // by key
-	orderingOnly bool
+	record    RegistryRecord
+	consent   int      // c, the default filled in
+	approvals int      // the same
+	voters    []string // those that vote on effects, by name
+	byName    map[string]int
+	byAddress map[Address]member
+	hash      wire.Hash
 }
 
 // member is a validator seen from its address.
@@ -61,13 +52,7 @@ func NewRegistry(chainID string, g *Genesis, validators []Validator) (*Registry,
 	if err := g.Validate(); err != nil {
 		return nil, fmt.Errorf("app_state.%w", err)
 	}
-	r := &Registry{
-		chainID: chainID, consent: g.Consent, parameters: g.Parameters.withDefaults(),
-		byName: map[string]int{}, byAddress: map[Address]member{},
-	}
-	if r.consent == 0 {
-		r.consent = ConsentOf(g.voters())
-	}
+	record := RegistryRecord{ChainID: chainID, FromBlock: 1, Consent: g.Consent, Parameters: g.Parameters.withDefaults()}
 	powers := map[string]int64{}
 	for _, v := range validators {
 		if len(v.Key) != ed25519.PublicKeySize || v.Power <= 0 {
@@ -80,44 +65,53 @@ func NewRegistry(chainID string, g *Genesis, validators []Validator) (*Registry,
 		if err != nil {
 			return nil, err
 		}
-		r.organisations = append(r.organisations, joined)
+		record.Organisations = append(record.Organisations, joined)
 	}
 	for _, v := range validators {
 		if _, left := powers[string(v.Key)]; left {
 			return nil, fmt.Errorf("validator %x belongs to no organisation of app_state", AddressOf(v.Key))
 		}
 	}
-	r.index()
-	return r, nil
+	return record.Open()
 }
 
 // joinOrganisation takes the organisation's validators out of powers.
-func joinOrganisation(o GenesisOrganisation, powers map[string]int64) (organisation, error) {
-	out := organisation{name: o.Name, gateway: o.GatewayKey, orderingOnly: o.OrderingOnly}
+func joinOrganisation(o GenesisOrganisation, powers map[string]int64) (Organisation, error) {
+	out := Organisation{Name: o.Name, GatewayKey: o.GatewayKey, OrderingOnly: o.OrderingOnly}
 	for _, key := range o.Validators {
 		power, known := powers[string(key)]
 		if !known {
 			return out, fmt.Errorf("organisation %q: key of validator %x is not among the genesis validators", o.Name, AddressOf(key))
 		}
 		delete(powers, string(key))
-		out.validators = append(out.validators, Validator{Key: key, Power: power})
+		out.Validators = append(out.Validators, Validator{Key: key, Power: power})
 	}
-	slices.SortFunc(out.validators, func(a, b Validator) int { return bytes.Compare(a.Key, b.Key) })
 	return out, nil
 }
 
-func (r *Registry) index() {
-	slices.SortFunc(r.organisations, func(a, b organisation) int { return strings.Compare(a.name, b.name) })
-	for i, o := range r.organisations {
-		r.byName[o.name] = i
-		if !o.orderingOnly {
-			r.voters = append(r.voters, o.name)
+// Open makes the registry of a record that is a consortium; the error names the field that is not.
+func (record RegistryRecord) Open() (*Registry, error) {
+	if err := record.validate(); err != nil {
+		return nil, err
+	}
+	r := &Registry{record: record.sorted(), byName: map[string]int{}, byAddress: map[Address]member{}}
+	for i, o := range r.record.Organisations {
+		r.byName[o.Name] = i
+		if !o.OrderingOnly {
+			r.voters = append(r.voters, o.Name)
 		}
-		for _, v := range o.validators {
+		for _, v := range o.Validators {
 			r.byAddress[AddressOf(v.Key)] = member{organisation: i, key: v.Key}
 		}
 	}
+	if r.consent = record.Consent; r.consent == 0 {
+		r.consent = ConsentOf(len(r.voters))
+	}
+	if r.approvals = record.Approvals; r.approvals == 0 {
+		r.approvals = ApprovalsOf(len(r.voters))
+	}
 	r.hash = sha256.Sum256(r.encode())
+	return r, nil
 }
 
 // encode gives the registry's bytes as hashed into the AppHash (spec/effect-consensus.md).
@@ -125,44 +119,56 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	out := lp([]byte("chainify/registry/2"), r.chainID)
+	out := lp([]byte("chainify/registry/3"), r.record.ChainID)
 	for _, v := range []int{
-		r.consent, r.parameters.EffectRoundTimeoutMS, r.parameters.EffectRoundsMax,
-		r.parameters.BlockTransactionsMax, len(r.organisations),
+		r.record.Consent, r.record.Approvals, r.record.Parameters.EffectRoundTimeoutMS, r.record.Parameters.EffectRoundsMax,
+		r.record.Parameters.BlockTransactionsMax, len(r.record.Organisations),
 	} {
 		out = binary.BigEndian.AppendUint32(out, uint32(v))
 	}
-	for _, o := range r.organisations {
-		out = append(lp(out, o.name), o.gateway...)
-		if o.orderingOnly {
+	for _, o := range r.record.Organisations {
+		out = append(lp(out, o.Name), o.GatewayKey...)
+		if o.OrderingOnly {
 			out = append(out, 1)
 		} else {
 			out = append(out, 0)
 		}
-		out = binary.BigEndian.AppendUint32(out, uint32(len(o.validators)))
-		for _, v := range o.validators {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(o.Validators)))
+		for _, v := range o.Validators {
 			out = binary.BigEndian.AppendUint64(append(out, v.Key...), uint64(v.Power))
 		}
 	}
 	return out
 }
 
-// ChainID returns the chain this registry belongs to.
-func (r *Registry) ChainID() string { return r.chainID }
+// Hash tells registries apart.
+func (r *Registry) Hash() wire.Hash { return r.hash }
 
-// Consent returns c as the genesis has it; State.Policy has what changes made of it.
+// Record returns what the registry is made of. It must not be changed.
+func (r *Registry) Record() RegistryRecord { return r.record }
+
+// ChainID returns the chain this registry belongs to.
+func (r *Registry) ChainID() string { return r.record.ChainID }
+
+// Consent returns c of the ledger blocks ordered under this registry.
 func (r *Registry) Consent() int { return r.consent }
 
+// Approvals returns how many organisations have to approve the next change.
+func (r *Registry) Approvals() int { return r.approvals }
+
 // Parameters returns the bounds, defaults filled in.
-func (r *Registry) Parameters() Parameters { return r.parameters }
+func (r *Registry) Parameters() Parameters { return r.record.Parameters }
 
 // Organisations returns the names of the organisations that vote on effects, sorted: the n of the consent policy.
 func (r *Registry) Organisations() []string { return slices.Clone(r.voters) }
 
+// Validators counts those of all organisations.
+func (r *Registry) Validators() int { return len(r.byAddress) }
+
 // Knows reports whether the organisation is in the registry and, if so, whether it only orders.
 func (r *Registry) Knows(name string) (known, orderingOnly bool) {
 	i, known := r.byName[name]
-	return known, known && r.organisations[i].orderingOnly
+	return known, known && r.record.Organisations[i].OrderingOnly
 }
 
 // GatewayKey returns the gateway key of an organisation that votes on effects.
@@ -170,7 +176,7 @@ func (r *Registry) GatewayKey(name string) (ed25519.PublicKey, bool) {
 	if !r.votes(name) {
 		return nil, false
 	}
-	return r.organisations[r.byName[name]].gateway, true
+	return r.record.Organisations[r.byName[name]].GatewayKey, true
 }
 
 // votes reports whether the organisation votes on effects.
@@ -185,7 +191,7 @@ func (r *Registry) OrganisationOf(address []byte) (string, bool) {
 	if !known {
 		return "", false
 	}
-	return r.organisations[m.organisation].name, true
+	return r.record.Organisations[m.organisation].Name, true
 }
 
 func (r *Registry) member(address []byte) (member, bool) {
@@ -202,9 +208,26 @@ func (r *Registry) CheckExtension(v *wire.ExtendedVote) (organisation string, er
 	if !known {
 		return "", fmt.Errorf("validator %x is not in the registry", v.ValidatorAddress)
 	}
-	name := r.organisations[m.organisation].name
-	if !wire.VerifyVote(m.key, wire.ExtensionSignBytes(r.chainID, v.Height, v.Round, v.Extension), v.Signature) {
+	name := r.record.Organisations[m.organisation].Name
+	if !wire.VerifyVote(m.key, wire.ExtensionSignBytes(r.record.ChainID, v.Height, v.Round, v.Extension), v.Signature) {
 		return "", fmt.Errorf("vote of %q has a wrong signature", name)
 	}
 	return name, nil
+}
+
+// updates are the validators that differ in next, with their new power, 0 for those that are gone; by key.
+func (r *Registry) updates(next *Registry) (out []Validator) {
+	before, after := r.record.powers(), next.record.powers()
+	for key := range before {
+		if _, stays := after[key]; !stays {
+			out = append(out, Validator{Key: []byte(key)})
+		}
+	}
+	for key, power := range after {
+		if before[key] != power {
+			out = append(out, Validator{Key: []byte(key), Power: power})
+		}
+	}
+	slices.SortFunc(out, func(a, b Validator) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return out
 }

@@ -13,7 +13,7 @@ import (
 // Invariant A1: it is a function of the ordered blocks alone.
 // Invariant A3: at most one ledger block is pending; meanwhile no bundle is ordered.
 type State struct {
-	registry      *Registry
+	registry      *Registry // of the next order block
 	window        *Window
 	added         []Accepted // by the last order block, not yet in the window
 	height        int64
@@ -23,8 +23,10 @@ type State struct {
 	age           uint64
 	certified     uint64
 	certifiedHash wire.Hash
-	policy        Policy
-	consents      []wire.ConsentFrom
+	clients       *Clients
+	governance    Governance
+	next          *Registry // what the change that waits makes; nil: none waits
+	effective     int64     // the height before which it is not in force
 }
 
 // Pending is the ledger block that is ordered and not certified.
@@ -34,7 +36,9 @@ type Pending struct {
 	Height    int64     `json:"height"`
 	TimeMicro int64     `json:"time"` // of its order block
 	TxCount   uint32    `json:"tx_count"`
-	Consent   int       `json:"consent"` // c of this block (A5)
+	// Organisations is n, how many vote on it, and Consent c, how many have to agree (A5).
+	Organisations int `json:"organisations"`
+	Consent       int `json:"consent"`
 
 	Round         uint32   `json:"round"`
 	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
@@ -56,10 +60,10 @@ type Vote struct {
 // Genesis returns the state before the first order block, which will have initialHeight.
 func (r *Registry) Genesis(initialHeight int64) *State {
 	height := max(initialHeight, 1) - 1
-	return &State{registry: r, window: newWindow(height), height: height, policy: Policy{Consent: r.consent}}
+	return &State{registry: r, window: newWindow(height), clients: &Clients{}, height: height}
 }
 
-// Registry returns who takes part.
+// Registry returns who takes part in the next order block.
 func (s *State) Registry() *Registry { return s.registry }
 
 // Height returns the height of the last order block.
@@ -74,8 +78,11 @@ func (s *State) LastCertified() (uint64, wire.Hash) { return s.certified, s.cert
 // Pending returns the pending ledger block or nil. It must not be changed.
 func (s *State) Pending() *Pending { return s.pending }
 
-// Policy returns the consent policy at the next height.
-func (s *State) Policy() Policy { return s.policy.enforce(s.height + 1) }
+// Governance returns how the changes of the registry stand.
+func (s *State) Governance() Governance { return s.governance }
+
+// Settles tells that the next order block holds no bundles, since a change comes into force.
+func (s *State) Settles() bool { return s.settles(s.height + 1) }
 
 // Age counts the order blocks for which the ledger block last pending has been so.
 func (s *State) Age() uint64 { return s.age }
@@ -83,14 +90,16 @@ func (s *State) Age() uint64 { return s.age }
 // Added returns the transactions the last order block accepted.
 func (s *State) Added() []Accepted { return s.added }
 
-// AppHash returns H("chainify/app/2" ‖ chain ‖ H(registry) ‖ u64 age ‖ H(last policy change)). It changes with every ordered
-// ledger block, policy change, and while a ledger block is pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
-// for the certificate and none in a quiet network.
+// AppHash returns H("chainify/app/4" ‖ chain ‖ H(registry) ‖ u64 age ‖ H(last governance change) ‖ u64 height of its announcement ‖ clients).
+// It changes with every ordered ledger block, change of clients, with a change of the registry until that is in force, and while a ledger block is pending, and not
+// when it is certified: with create_empty_blocks off, CometBFT then makes a block for the certificate and none in a quiet network.
 func (s *State) AppHash() wire.Hash {
-	out := append([]byte("chainify/app/2"), s.chain[:]...)
+	out := append([]byte("chainify/app/4"), s.chain[:]...)
 	out = append(out, s.registry.hash[:]...)
 	out = binary.BigEndian.AppendUint64(out, s.age)
-	return sha256.Sum256(append(out, s.policy.Hash[:]...))
+	out = append(out, s.governance.Hash[:]...)
+	out = binary.BigEndian.AppendUint64(out, uint64(s.governance.Announced))
+	return sha256.Sum256(append(out, s.clients.hash[:]...))
 }
 
 // Settle moves the replay window on to this state once its order block is committed. States derived from the
@@ -108,7 +117,7 @@ func (p *Pending) Key() wire.Key {
 // Block returns the ledger block as it is to be executed, with the body it was ordered with.
 func (p *Pending) Block(body *Body) *wire.OrderedBlock {
 	return &wire.OrderedBlock{
-		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Consent: p.Consent, Round: p.Round,
+		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Organisations: p.Organisations, Consent: p.Consent, Round: p.Round,
 		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, IDs: body.IDs, Transactions: body.Transactions,
 	}
 }

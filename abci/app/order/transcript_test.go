@@ -1,6 +1,7 @@
 package order_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -65,7 +66,8 @@ func playFile(t *testing.T, file string) {
 
 type player struct {
 	t          *testing.T
-	consortium *ordertest.Consortium
+	consortium *ordertest.Consortium // as founded
+	all        *ordertest.Consortium // with those that may join, and the keys that count now
 	state      *order.State
 }
 
@@ -73,12 +75,16 @@ func (p *player) play(line string) string {
 	fields := strings.Fields(line)
 	switch fields[0] {
 	case "consortium":
-		n, c, ordering := 0, 0, 0
+		n, c, ordering, outside := 0, 0, 0, 0
 		for _, field := range fields[1:] {
 			name, value, _ := strings.Cut(field, "=")
-			*map[string]*int{"n": &n, "c": &c, "ordering": &ordering}[name] = p.number(value)
+			*map[string]*int{"n": &n, "c": &c, "ordering": &ordering, "outside": &outside}[name] = p.number(value)
 		}
-		p.consortium = ordertest.New(n, c).OrderOnly(ordering)
+		p.all = ordertest.New(n, c).OrderOnly(ordering)
+		p.consortium = p.all
+		if outside > 0 {
+			p.consortium = p.all.Without(outside)
+		}
 		registry := p.consortium.Registry(p.t)
 		p.state = registry.Genesis(1)
 		return fmt.Sprintf("%d organisations, consent %d\n", len(registry.Organisations()), registry.Consent())
@@ -110,8 +116,8 @@ func (p *player) block(fields []string) string {
 			b.TimeMicro = int64(p.number(value)) * 1_000_000
 		case "bundle":
 			bundles = append(bundles, p.bundle(value))
-		case "policy":
-			bundles = append(bundles, p.policy(value))
+		case "change":
+			bundles = append(bundles, p.change(value))
 		case "votes":
 			votes = p.votes(value)
 		case "reveal":
@@ -148,20 +154,63 @@ func (p *player) bundle(s string) []byte {
 	i := p.number(who[1:])
 	var proposals []*wire.Proposal
 	for _, nonce := range strings.Split(nonces, ",") {
-		proposals = append(proposals, p.consortium.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until))))
+		proposals = append(proposals, p.all.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until))))
 	}
-	return p.consortium.Bundle(i, proposals...)
+	return p.all.Bundle(i, proposals...)
 }
 
-func (p *player) policy(s string) []byte {
+// change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent), a3 (approvals), +o4, -o1, g0
+// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0 and votes0.
+func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
-	sequence, consent, _ := strings.Cut(what, ":")
+	sequence, actions, _ := strings.Cut(what, ":")
 	height, who, _ := strings.Cut(who, ":")
+	c := &wire.GovernanceChange{Sequence: uint64(p.number(sequence)), EffectiveHeight: uint64(p.number(height))}
+	signers := p.all.Copy() // with the keys from before
+	for _, action := range strings.Split(actions, ",") {
+		c.Actions = append(c.Actions, p.actions(action)...)
+	}
 	var approve []int
 	for _, name := range strings.Split(who, ",") {
 		approve = append(approve, p.number(name[1:]))
 	}
-	return p.consortium.Policy(uint64(p.number(sequence)), uint32(p.number(consent)), uint64(p.number(height)), approve...)
+	return signers.Governance(c, approve...)
+}
+
+func (p *player) actions(s string) []*wire.GovernanceAction {
+	name := func(i string) string { return "o" + i }
+	switch {
+	case strings.HasPrefix(s, "only"), strings.HasPrefix(s, "votes"):
+		i := s[len(s)-1:]
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_OrderingOnly{OrderingOnly: &wire.OrderingOnly{Organisation: name(i), Only: s[0] == 'o'}}}}
+	case s[0] == 'c':
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Consent{Consent: uint32(p.number(s[1:]))}}}
+	case s[0] == 'a':
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Approvals{Approvals: uint32(p.number(s[1:]))}}}
+	case s[0] == '+':
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Add{Add: p.all.Member(p.number(s[2:]))}}}
+	case s[0] == '-':
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Remove{Remove: s[1:]}}}
+	case s[0] == 'g':
+		key := p.all.Renew(p.number(s[1:]), byte(200+p.number(s[1:])))
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_GatewayKey{GatewayKey: &wire.GatewayKey{Organisation: name(s[1:]), Key: key}}}}
+	case s[0] == 'p':
+		i, power, _ := strings.Cut(s[1:], "/")
+		return []*wire.GovernanceAction{validator(name(i), p.all.Validators[p.number(i)].Key, uint64(p.number(power)))}
+	case s[0] == 'v':
+		i := p.number(s[1:])
+		old := p.all.Validators[i].Key
+		return []*wire.GovernanceAction{validator(name(s[1:]), p.all.RenewValidator(i, byte(220+i)), 10), validator(name(s[1:]), old, 0)}
+	default:
+		p.t.Fatalf("unknown action %q", s)
+		return nil
+	}
+}
+
+func validator(organisation string, key []byte, power uint64) *wire.GovernanceAction {
+	return &wire.GovernanceAction{Body: &wire.GovernanceAction_Validator{Validator: &wire.MemberValidator{
+		Organisation: organisation, Validator: &wire.ValidatorPower{Key: key, Power: power},
+	}}}
 }
 
 func (p *player) votes(s string) (votes []*wire.ExtendedVote) {
@@ -170,19 +219,38 @@ func (p *player) votes(s string) (votes []*wire.ExtendedVote) {
 		i, key := p.number(who[1:]), p.key()
 		what, parts, _ := strings.Cut(what, "/")
 		if at, stuck := strings.CutPrefix(what, "stuck"); stuck {
-			votes = append(votes, p.consortium.Sign(i, p.state.Height(), wire.NewStuckVote(key, uint32(p.number(at)))))
+			votes = append(votes, p.all.Sign(i, p.state.Height(), wire.NewStuckVote(key, uint32(p.number(at)))))
 		} else {
 			vote := wire.NewEffectsVote(key, fmt.Sprintf("o%d", i), wire.Hash{what[0]})
 			for _, letter := range parts {
 				vote.Parts += strings.Repeat(string(letter), wire.PartBytes)
 			}
-			votes = append(votes, p.consortium.Sign(i, p.state.Height(), vote))
+			votes = append(votes, p.all.Sign(i, p.state.Height(), vote))
 		}
 	}
 	slices.SortFunc(votes, func(a, b *wire.ExtendedVote) int {
 		return strings.Compare(string(a.ValidatorAddress), string(b.ValidatorAddress))
 	})
 	return votes
+}
+
+// validators names them by organisation and says their power.
+func (p *player) validators(list []order.Validator) string {
+	var out []string
+	for _, v := range list {
+		name := "former"
+		for i := range p.all.Validators {
+			if bytes.Equal(p.all.Validators[i].Key, v.Key) {
+				name = fmt.Sprintf("o%d", i)
+			}
+		}
+		out = append(out, fmt.Sprintf(" %s=%d", name, v.Power))
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return " none"
+	}
+	return strings.Join(out, "")
 }
 
 // apply plays a block and says what it did.
@@ -215,12 +283,15 @@ func (p *player) apply(b order.Block) string {
 	if result.Advanced {
 		fmt.Fprintf(&out, ", next round")
 	}
-	if before.Policy() != next.Policy() {
-		policy := next.Policy()
-		fmt.Fprintf(&out, ", policy %d: consent %d", policy.Changes, policy.Consent)
-		if policy.Next != 0 {
-			fmt.Fprintf(&out, ", %d from height %d", policy.Next, policy.NextHeight)
-		}
+	if g := next.Governance(); g.Changes > before.Governance().Changes {
+		fmt.Fprintf(&out, ", change %d accepted", g.Changes)
+	}
+	if result.Validators != nil || next.Governance().Announced > before.Governance().Announced {
+		fmt.Fprintf(&out, ", validators announced:%s", p.validators(result.Validators))
+	}
+	if r := next.Registry(); r != before.Registry() {
+		fmt.Fprintf(&out, ", next registry: %s consent %d approvals %d from block %d",
+			strings.Join(r.Organisations(), " "), r.Consent(), r.Approvals(), r.Record().FromBlock)
 	}
 	if q := next.Pending(); q != nil {
 		fmt.Fprintf(&out, ", pending block %d round %d", q.Number, q.Round)

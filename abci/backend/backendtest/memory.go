@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type Database struct {
 	owner      *Memory
 	deviations []string // how recorded ones were cured
 	differs    map[string]bool
+	falsified  []uint64 // blocks that are not kept as agreed
 }
 
 // NewDatabase returns an empty database.
@@ -64,6 +66,16 @@ func (d *Database) TamperAll(what string) {
 
 // Scrub makes the database notice what Tamper did.
 func (d *Database) Scrub() { d.set(func() { d.scrubbed = d.tampered }) }
+
+// FalsifyPast makes the database notice that these blocks are not kept as agreed.
+func (d *Database) FalsifyPast(blocks ...uint64) { d.set(func() { d.falsified = blocks }) }
+
+// FalsePast tells which are not.
+func (d *Database) FalsePast() []uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.falsified)
+}
 
 // RestoreHistory makes Repair possible again.
 func (d *Database) RestoreHistory() { d.set(func() { d.hopeless, d.lost = false, false }) }
@@ -149,6 +161,7 @@ func (m *Memory) Position(ctx context.Context) (backend.Position, error) {
 	}
 	d.owner = m
 	p := backend.Position{Number: uint64(len(d.hashes)), Certified: d.certified, Deviates: d.scrubbed != ""}
+	p.FalseBlocks = slices.Clone(d.falsified)
 	if p.Number > 0 {
 		p.Hash = d.hashes[p.Number-1]
 	}
@@ -181,6 +194,11 @@ func (m *Memory) Execute(ctx context.Context, b *wire.OrderedBlock, previous wir
 		return backend.Execution{}, &backend.StuckError{Index: stuckAt}
 	}
 	return m.finish(ctx, b, previous)
+}
+
+// Retry is Execute: what Tamper did is left to Repair.
+func (m *Memory) Retry(ctx context.Context, b *wire.OrderedBlock, previous, _ wire.Hash) (backend.Execution, error) {
+	return m.Execute(ctx, b, previous)
 }
 
 func (m *Memory) finish(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
@@ -352,6 +370,46 @@ func (m *Memory) Restore(ctx context.Context, from backend.Reading, number uint6
 	}
 	m.db.set(func() { m.db.hopeless = m.db.hopeless && m.db.lost })
 	return m.Repair(ctx, backend.State, number, certified, deviating, found)
+}
+
+// memoryPast is a database's word about its blocks.
+type memoryPast struct{ m *Memory }
+
+// ReadPast tells of blocks that have no changes.
+func (m *Memory) ReadPast(context.Context) (backend.Past, error) { return memoryPast{m}, nil }
+
+// Block gives the hash in place of the header.
+func (p memoryPast) Block(ctx context.Context, number uint64, hash wire.Hash, each func([]byte) error) error {
+	d, err := p.m.enter(ctx)
+	known := err == nil && number > 0 && number <= uint64(len(d.hashes)) && d.hashes[number-1] == hash
+	d.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return fmt.Errorf("tell block %d: %w", number, backend.ErrOutOfTurn)
+	}
+	return each(hash[:])
+}
+
+func (memoryPast) Close() {}
+
+// RestoreBlock puts right what FalsifyPast says.
+func (m *Memory) RestoreBlock(ctx context.Context, from backend.Past, block *wire.OrderedBlock, certified wire.Hash) error {
+	var header []byte
+	if err := from.Block(ctx, block.Number, certified, func(part []byte) error { header = part; return nil }); err != nil {
+		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+	}
+	d, err := m.enter(ctx)
+	defer d.mu.Unlock()
+	m.open = nil
+	if err == nil && !bytes.Equal(header, certified[:]) {
+		err = fmt.Errorf("restore block %d: %w", block.Number, backend.ErrBeyondRepair)
+	}
+	if err == nil {
+		d.falsified = slices.DeleteFunc(d.falsified, func(n uint64) bool { return n == block.Number })
+	}
+	return err
 }
 
 // RecordDeviation keeps what cured a deviation.

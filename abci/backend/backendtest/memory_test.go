@@ -20,6 +20,7 @@ func TestMemoryConforms(t *testing.T) {
 			Tamper:        func(*testing.T) { db.Tamper("x") },
 			TamperBoth:    func(*testing.T) { db.TamperUntil(backend.Replay, "x") },
 			TamperHistory: func(*testing.T) { db.TamperHistory("x") },
+			TamperPast:    func(*testing.T) { db.FalsifyPast(2) },
 			Scrub:         func(*testing.T) { db.Scrub() },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {
 				db.StickAt(0, true)

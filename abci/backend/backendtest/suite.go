@@ -3,6 +3,7 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ type Subject struct {
 	// Tamper changes a row on the ledger; TamperBoth its history, too, so that only Replay helps; TamperHistory does so
 	// beyond repair. All after block 2.
 	Tamper, TamperBoth, TamperHistory func(t *testing.T)
+	// TamperPast changes block 2 as it is kept, and has the database notice; nil: the subject keeps nothing of a block.
+	TamperPast func(t *testing.T)
 	// Scrub has the database look for tampering by itself.
 	Scrub func(t *testing.T)
 	// TellsNothing: what another database is told of its rows is not there to be tried.
@@ -51,6 +54,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 		{"what rows do not cure, executing again does", testReplay},
 		{"what is beyond repair is said to be", testBeyondRepair},
 		{"what is beyond repair is taken from another database", testRestore},
+		{"a block that is not kept as agreed is taken from another database", testPast},
 		{"two nodes do not share a database", testOwner},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -193,7 +197,7 @@ func testCommit(r *run) {
 	before := r.position()
 	r.must("close", r.b.Close())
 	r.b = r.start()
-	if after := r.position(); after != before {
+	if after := r.position(); !reflect.DeepEqual(after, before) {
 		r.Fatalf("opened again, the position is %+v, want %+v", after, before)
 	}
 }
@@ -235,7 +239,7 @@ func testCancel(r *run) {
 		r.Fatalf("cancelling took %v", took)
 	}
 	end()
-	if p := r.position(); p != at {
+	if p := r.position(); !reflect.DeepEqual(p, at) {
 		r.Fatalf("after a cancelled block the position is %+v, want %+v", p, at)
 	}
 	r.commit(3)
@@ -413,6 +417,67 @@ func testRestore(r *run) {
 	late, err := other.b.Read(r.ctx, 2, at.Hash)
 	r.must("read a block before the last", err)
 	late.Close()
+}
+
+func testPast(r *run) {
+	if r.s.TamperPast == nil {
+		r.Skip("the subject keeps nothing of a block")
+	}
+	r.commit(1)
+	at := r.commit(2)
+	next := r.commit(3)
+	r.s.TamperPast(r.T)
+	if p := r.position(); !reflect.DeepEqual(p.FalseBlocks, []uint64{2}) {
+		r.Fatalf("after tampering the position is %+v", p)
+	}
+	other := &run{T: r.T, s: r.fresh(r.T), ctx: r.ctx}
+	other.b = other.start()
+	other.commit(1)
+	past, err := other.b.ReadPast(r.ctx)
+	r.must("read the past", err)
+	defer past.Close()
+	block := r.s.Block(2)
+	r.want("restore from one that has no such block", r.b.RestoreBlock(r.ctx, past, block, at.Hash), backend.ErrNoHelp)
+	other.commit(2)
+	r.want("restore from one that tells too little", r.b.RestoreBlock(r.ctx, taciturn{past}, block, at.Hash), backend.ErrBeyondRepair)
+	r.want("restore as another block", r.b.RestoreBlock(r.ctx, renamed{past, at.Hash}, block, next.Hash), backend.ErrBeyondRepair)
+	if p := r.position(); len(p.FalseBlocks) == 0 {
+		r.Fatal("a restore that failed changed something")
+	}
+	r.must("restore", r.b.RestoreBlock(r.ctx, past, block, at.Hash))
+	if p := r.position(); len(p.FalseBlocks) > 0 || p.Hash != next.Hash {
+		r.Fatalf("after the restore the position is %+v", p)
+	}
+	r.commit(4)
+}
+
+// taciturn leaves out the last part of a block.
+type taciturn struct{ backend.Past }
+
+func (p taciturn) Block(ctx context.Context, number uint64, hash wire.Hash, each func([]byte) error) error {
+	var parts [][]byte
+	err := p.Past.Block(ctx, number, hash, func(part []byte) error {
+		parts = append(parts, slices.Clone(part))
+		return nil
+	})
+	for i, part := range parts {
+		if err == nil && i < len(parts)-1 {
+			err = each(part)
+		} else if err == nil && i == 0 { // a block that is a header alone
+			err = each(part[1:])
+		}
+	}
+	return err
+}
+
+// renamed tells the block of one hash when asked for another.
+type renamed struct {
+	backend.Past
+	hash wire.Hash
+}
+
+func (p renamed) Block(ctx context.Context, number uint64, _ wire.Hash, each func([]byte) error) error {
+	return p.Past.Block(ctx, number, p.hash, each)
 }
 
 // silent is a reading that ends after its tables.

@@ -32,17 +32,12 @@ func (b *Backend) connect(ctx context.Context) error {
 		b.pid = former
 		return err
 	}
-	init, args := `SELECT chainify_node.init($1, $2, $3::jsonb)`, []any{b.cfg.ChainID, b.cfg.Organisation, string(b.validators)}
-	if b.cfg.Consent > 0 {
-		init, args = `SELECT chainify_node.init($1, $2, $3::jsonb, $4)`, append(args, b.cfg.Consent)
-	}
-	_, err = conn.Exec(ctx, init, args...)
-	if err != nil {
+	if _, err = conn.Exec(ctx, `SELECT chainify_node.init($1, $2)`, b.cfg.ChainID, b.cfg.Organisation); err != nil {
 		b.drop()
 		return fmt.Errorf("name the chain: %w", err)
 	}
-	b.told.Store(0) // the database may be another one, or restored
-	if err := b.tellConsents(ctx, conn); err != nil {
+	b.told.Store(nil) // the database may be another one, or restored
+	if err := b.tellRegistry(ctx, conn); err != nil {
 		b.drop()
 		return err
 	}
@@ -95,6 +90,16 @@ func (b *Backend) drop() {
 
 // Execute runs the block in a transaction that stays open.
 func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	return b.execute(ctx, block, previous, nil)
+}
+
+// Retry lets the database look up the rows that the block changes, when it comes out otherwise than certified.
+func (b *Backend) Retry(ctx context.Context, block *wire.OrderedBlock, previous, certified wire.Hash) (backend.Execution, error) {
+	return b.execute(ctx, block, previous, certified[:])
+}
+
+// execute expects no certain hash when certified is nil.
+func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.begin(ctx); err != nil {
@@ -102,7 +107,7 @@ func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previou
 	}
 	run, cancel := context.WithCancel(ctx)
 	watch := b.watch(run, cancel)
-	x, err := b.run(run, block, previous)
+	x, err := b.run(run, block, previous, certified)
 	cancel()
 	index, stuck := watch.stop()
 	switch {
@@ -162,6 +167,9 @@ func (b *Backend) begin(ctx context.Context) error {
 			return errNotConnected
 		}
 	}
+	if err := b.tellRegistry(ctx, b.conn); err != nil {
+		return err
+	}
 	if _, err := b.conn.Exec(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED`); err != nil {
 		b.drop()
 		return fmt.Errorf("begin: %w", err)
@@ -169,7 +177,7 @@ func (b *Backend) begin(ctx context.Context) error {
 	return nil
 }
 
-func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
 	quarantined := make([]int32, len(block.Quarantined))
 	for i, q := range block.Quarantined {
 		quarantined[i] = int32(q)
@@ -177,8 +185,9 @@ func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wi
 	var a answer
 	err := b.conn.QueryRow(ctx,
 		`SELECT hash, header, outcomes, rows, sqlstates, messages, transaction_effects
-		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8)`,
+		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll, block.Round > 0,
+		certified,
 	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
 	if err != nil {
 		return backend.Execution{}, err

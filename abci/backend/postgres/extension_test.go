@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/protobuf/proto"
@@ -46,6 +47,10 @@ func TestExtensionConforms(t *testing.T) {
 			TamperHistory: func(t *testing.T) {
 				run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1;
 					UPDATE chainify_history.items SET name = 'tampered'; UPDATE chainify_checkpoint.items SET name = 'tampered'`)
+			},
+			TamperPast: func(t *testing.T) {
+				run(t, dsn, `SET chainify.guard = off; UPDATE chainify_history.items SET name = 'tampered' WHERE _block = 2;
+					UPDATE chainify_ledger.ledger_table SET base_block = 2; SELECT chainify_node.audit()`)
 			},
 			Scrub: func(t *testing.T) { run(t, dsn, `SELECT chainify_node.scrub('public.items')`) },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {
@@ -140,5 +145,28 @@ func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code != "53400" || !strings.HasPrefix(e.Detail, "chainify block 2 tx 1") {
 		t.Fatalf("%v with detail %+v", err, e)
+	}
+}
+
+func TestInspectTellsDeviationsAndTheScrubbersAge(t *testing.T) {
+	dsn := database(t, setup)
+	b := open(t, dsn+" user=effects_node")
+	at := connected(t, b)
+	if h, err := b.Inspect(t.Context()); err != nil || h != (backend.Health{ScrubInterval: 10 * time.Minute}) {
+		t.Errorf("without tables: %+v, %v", h, err)
+	}
+	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dsn, `SELECT chainify_node.scrub('public.items')`)
+	if h, err := b.Inspect(t.Context()); err != nil || h.Deviations != 0 || h.ScrubAge <= 0 || h.ScrubAge > time.Hour {
+		t.Errorf("after scrubbing: %+v, %v", h, err)
+	}
+	run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1; SELECT chainify_node.scrub('public.items')`)
+	if h, err := b.Inspect(t.Context()); err != nil || h.Deviations != 1 {
+		t.Errorf("after tampering: %+v, %v", h, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,30 +25,24 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Validator is a consensus key whose votes the database has to know for verification.
-type Validator struct {
-	Organisation string
-	Address      []byte // CometBFT address
-	PublicKey    []byte // Ed25519
-}
-
 // Config says which database, and for which chain.
 type Config struct {
 	DSN          string // libpq keywords or URL; a member of chainify_node
 	ChainID      string
 	Organisation string
-	Validators   []Validator
-	Consent      int // c at first, for verification in the database; 0: the default for that many organisations
-	// Consents gives c of all blocks so far, by the first block each holds for; it only grows. nil: never changed.
-	Consents func() []wire.ConsentFrom
+	// Registry gives who took part in the blocks so far, for verification in the database; it only grows. nil: it is not told.
+	Registry func() (*wire.RegistryHistory, error)
 	// StuckAfter bounds how long one transaction of a block may run; default 60 s.
 	StuckAfter time.Duration
 	// PollEvery is how often that is looked at; default a quarter of StuckAfter, at most 1 s.
 	PollEvery time.Duration
+	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
+	RehearsalLimit time.Duration
 }
 
 const (
 	stuckAfter     = 60 * time.Second
+	rehearsalLimit = 2 * time.Second
 	cleanupLimit   = 5 * time.Second // for ROLLBACK and disconnecting after something failed
 	poolConns      = 2
 	lockSpace      = 0x63686679 // "chfy": the advisory lock (lockSpace, lockNode) of the database is the node's
@@ -59,10 +54,11 @@ const (
 
 // Backend is an organisation's PostgreSQL.
 type Backend struct {
-	cfg        Config
-	config     *pgx.ConnConfig // of the block connection
-	pool       *pgxpool.Pool
-	validators []byte // JSON, as chainify_node.init takes them
+	cfg    Config
+	config *pgx.ConnConfig // of the block connection
+	pool   *pgxpool.Pool
+	// rehearsals is a pool of connections that roll back everything.
+	rehearsals *pgxpool.Pool
 
 	mu   sync.Mutex // guards the block connection; held while it works
 	conn *pgx.Conn
@@ -71,8 +67,8 @@ type Backend struct {
 
 	failing failing
 
-	// told is how many entries of Consents the database has.
-	told atomic.Int64
+	// told is the registry's history that the database has; nil: none that is sure.
+	told atomic.Pointer[wire.RegistryHistory]
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -81,6 +77,9 @@ var _ backend.Backend = (*Backend)(nil)
 func New(cfg Config) (*Backend, error) {
 	if cfg.StuckAfter == 0 {
 		cfg.StuckAfter = stuckAfter
+	}
+	if cfg.RehearsalLimit == 0 {
+		cfg.RehearsalLimit = rehearsalLimit
 	}
 	if cfg.PollEvery == 0 {
 		cfg.PollEvery = min(cfg.StuckAfter/4, time.Second)
@@ -99,12 +98,18 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("configure database: %w", err)
 	}
 	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), pool: pool}
+	rehearsals := pooled.Copy()
+	rehearsals.MaxConns = rehearsalConns
+	rehearsals.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(cfg.RehearsalLimit.Milliseconds(), 10)
+	if b.rehearsals, err = pgxpool.NewWithConfig(context.Background(), rehearsals); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("configure database: %w", err)
+	}
 	// Cancelling an execution must cancel the statement, not cut the connection and the lock with it.
 	b.config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cleanupLimit}
 	}
-	b.validators, err = validatorsJSON(cfg.Validators)
-	return b, err
+	return b, nil
 }
 
 // settle gives all connections what the node needs. A block that a crash of the server takes back is executed again from
@@ -123,19 +128,6 @@ func settle(c *pgconn.Config) {
 	}
 }
 
-func validatorsJSON(list []Validator) ([]byte, error) {
-	type validator struct {
-		Organisation string `json:"organisation"`
-		Address      string `json:"address"`
-		PublicKey    string `json:"public_key"`
-	}
-	out := make([]validator, len(list))
-	for i, v := range list {
-		out[i] = validator{v.Organisation, hex.EncodeToString(v.Address), hex.EncodeToString(v.PublicKey)}
-	}
-	return json.Marshal(out)
-}
-
 // Position reads the last committed block; it connects first when there is no block connection.
 func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 	if b.mu.TryLock() { // otherwise a block is at work, and connected
@@ -148,12 +140,16 @@ func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 	var number, certified int64
 	var hash []byte
 	var deviates bool
-	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified, deviates FROM chainify_node.position()`).
-		Scan(&number, &hash, &certified, &deviates)
+	var falseBlocks []int64
+	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified, deviates, false_blocks FROM chainify_node.position()`).
+		Scan(&number, &hash, &certified, &deviates, &falseBlocks)
 	if err != nil {
 		return backend.Position{}, fmt.Errorf("read position: %w", err)
 	}
 	p := backend.Position{Number: uint64(number), Certified: uint64(certified), Deviates: deviates}
+	for _, n := range falseBlocks {
+		p.FalseBlocks = append(p.FalseBlocks, uint64(n))
+	}
 	p.Hash, err = hashOf(hash)
 	return p, err
 }
@@ -176,13 +172,31 @@ func (b *Backend) Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, boo
 	return r, true, nil
 }
 
+// Inspect tells the database's health.
+func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
+	var h backend.Health
+	var age, interval float64
+	err := b.pool.QueryRow(ctx, `
+		SELECT (SELECT count(DISTINCT id) FROM chainify.deviations WHERE cured_by IS NULL),
+		       (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(t.scrubbed_at, l.block_time))), 0)
+		        FROM chainify.tables t LEFT JOIN chainify.ledger l ON l.number = t.attached_at),
+		       CASE WHEN current_setting('chainify.scrub_rate')::integer > 0
+		            THEN extract(epoch FROM current_setting('chainify.scrub_interval')::interval) ELSE 0 END`,
+	).Scan(&h.Deviations, &age, &interval)
+	if err != nil {
+		return h, fmt.Errorf("inspect database: %w", err)
+	}
+	h.ScrubAge, h.ScrubInterval = time.Duration(age*float64(time.Second)), time.Duration(interval*float64(time.Second))
+	return h, nil
+}
+
 // StoreCertificate keeps a certificate beside its block, on a connection of its own: an open block stays open.
 func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) error {
 	votes, err := votesJSON(c.Votes)
 	if err != nil {
 		return fmt.Errorf("store certificate %d: %w", c.Number, err)
 	}
-	if err := b.tellConsents(ctx, b.pool); err != nil {
+	if err := b.tellRegistry(ctx, b.pool); err != nil {
 		return fmt.Errorf("store certificate %d: %w", c.Number, err)
 	}
 	_, err = b.pool.Exec(ctx, `SELECT chainify_node.store_certificate($1, $2, $3, $4::jsonb)`,
@@ -201,23 +215,27 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// tellConsents gives the database c of all blocks, when it does not have the newest: it verifies certificates with it.
-func (b *Backend) tellConsents(ctx context.Context, on execer) error {
-	if b.cfg.Consents == nil {
+// tellRegistry gives the database who took part in which blocks, when it does not have the newest: it verifies with it. Not in the
+// transaction of a block, which may be rolled back.
+func (b *Backend) tellRegistry(ctx context.Context, on execer) error {
+	if b.cfg.Registry == nil {
 		return nil
 	}
-	list := b.cfg.Consents()
-	if len(list) == 0 || int64(len(list)) == b.told.Load() {
-		return nil
-	}
-	text, err := json.Marshal(list)
+	history, err := b.cfg.Registry()
 	if err != nil {
-		return fmt.Errorf("encode consents: %w", err)
+		return fmt.Errorf("tell the registry: %w", err)
 	}
-	if _, err := on.Exec(ctx, `SELECT chainify_node.set_consents($1::jsonb)`, string(text)); err != nil {
-		return fmt.Errorf("tell consents: %w", err)
+	if b.told.Load() == history {
+		return nil
 	}
-	b.told.Store(int64(len(list)))
+	text, err := json.Marshal(history)
+	if err != nil {
+		return fmt.Errorf("encode the registry: %w", err)
+	}
+	if _, err := on.Exec(ctx, `SELECT chainify_node.set_registry($1::jsonb)`, string(text)); err != nil {
+		return fmt.Errorf("tell the registry: %w", err)
+	}
+	b.told.Store(history)
 	return nil
 }
 
@@ -256,6 +274,7 @@ func (b *Backend) Close() error {
 	defer b.mu.Unlock()
 	b.drop()
 	b.pool.Close()
+	b.rehearsals.Close()
 	return nil
 }
 

@@ -128,43 +128,52 @@ func unequal(own, theirs []backend.RangeDigest) (list []uint32, rows uint64) {
 
 // fetch stages the rows of these ranges.
 func (b *Backend) fetch(ctx context.Context, from backend.Reading, table string, in backend.Ranges) error {
-	page := newStage()
-	err := from.Rows(ctx, table, in, func(cells []byte) error {
-		page.add(cells)
-		if len(page.raw) < stageBytes {
-			return nil
-		}
-		return page.hand(ctx, b.conn, table)
-	})
-	if err == nil {
-		return page.hand(ctx, b.conn, table)
-	}
-	if page.failed {
+	rows := newStage(func(ctx context.Context, raw []byte) error {
+		_, err := b.conn.Exec(ctx, `SELECT chainify_node.stage_rows($1, $2)`, table, raw)
 		return err
-	}
-	return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+	})
+	err := from.Rows(ctx, table, in, func(cells []byte) error { return rows.add(ctx, cells) })
+	return rows.end(ctx, err)
 }
 
-// stage gathers rows as stage_rows takes them: u32 count ‖ per row lp(cells).
+// stage gathers what was received and hands it to the database in pieces: u32 count ‖ per part lp(part).
 type stage struct {
 	raw    []byte
 	count  uint32
-	failed bool // the database refused them
+	give   func(ctx context.Context, raw []byte) error
+	failed bool // the database refused a piece
 }
 
-func newStage() *stage { return &stage{raw: make([]byte, 4)} }
+func newStage(give func(ctx context.Context, raw []byte) error) *stage {
+	return &stage{raw: make([]byte, 4), give: give}
+}
 
-func (s *stage) add(cells []byte) {
-	s.raw = append(binary.BigEndian.AppendUint32(s.raw, uint32(len(cells))), cells...)
+func (s *stage) add(ctx context.Context, part []byte) error {
+	s.raw = append(binary.BigEndian.AppendUint32(s.raw, uint32(len(part))), part...)
 	s.count++
+	if len(s.raw) < stageBytes {
+		return nil
+	}
+	return s.hand(ctx)
 }
 
-func (s *stage) hand(ctx context.Context, conn *pgx.Conn, table string) error {
+func (s *stage) hand(ctx context.Context) error {
 	if s.count == 0 {
 		return nil
 	}
 	binary.BigEndian.PutUint32(s.raw, s.count)
-	_, err := conn.Exec(ctx, `SELECT chainify_node.stage_rows($1, $2)`, table, s.raw)
+	err := s.give(ctx, s.raw)
 	s.raw, s.count, s.failed = s.raw[:4], 0, err != nil
 	return err
+}
+
+// end hands over the rest once all was received; an error of receiving is no fault of this database.
+func (s *stage) end(ctx context.Context, received error) error {
+	switch {
+	case received == nil:
+		return s.hand(ctx)
+	case s.failed:
+		return received
+	}
+	return fmt.Errorf("%w: %w", backend.ErrNoHelp, received)
 }

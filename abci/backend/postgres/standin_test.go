@@ -156,7 +156,7 @@ func TestASecondNodeIsToldWhoHoldsTheDatabase(t *testing.T) {
 }
 
 func TestAnotherChainIsRefused(t *testing.T) {
-	dsn := database(t, standin+`; INSERT INTO chain VALUES ('other', 'a', '[]')`)
+	dsn := database(t, standin+`; INSERT INTO chain VALUES ('other', 'a')`)
 	_, err := open(t, dsn).Position(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "name the chain: ") {
 		t.Fatalf("%v", err)

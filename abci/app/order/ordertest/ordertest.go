@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/app/order"
@@ -95,14 +96,74 @@ func (c *Consortium) SignBundle(i int, b *wire.Bundle) []byte {
 	return wire.SignBundle(c.gateways[i], b)
 }
 
-// Policy encodes a policy change that these organisations approve.
-func (c *Consortium) Policy(sequence uint64, consent uint32, effective uint64, approve ...int) []byte {
-	change := wire.Encode(&wire.PolicyChange{ChainId: ChainID, Sequence: sequence, Consent: consent, EffectiveHeight: effective})
-	signed := &wire.SignedPolicyChange{Change: change}
+// Governance encodes a change that these organisations approve.
+func (c *Consortium) Governance(change *wire.GovernanceChange, approve ...int) []byte {
+	change.ChainId = ChainID
+	signed := c.Signed(wire.Encode(change), approve...)
+	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Governance{Governance: signed}})
+}
+
+// Signed is a change, encoded, with the approvals of these organisations.
+func (c *Consortium) Signed(change []byte, approve ...int) *wire.SignedGovernanceChange {
+	signed := &wire.SignedGovernanceChange{Change: change}
 	for _, i := range approve {
 		signed.Approvals = append(signed.Approvals, wire.Approve(c.gateways[i], c.names[i], ChainID, change))
 	}
-	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Policy{Policy: signed}})
+	return signed
+}
+
+// Client encodes a change of organisation i's clients.
+func (c *Consortium) Client(i int, change *wire.ClientChange) []byte {
+	change.ChainId, change.Organisation = ChainID, c.names[i]
+	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Client{Client: c.SignedClient(i, change)}})
+}
+
+// SignedClient is a change of clients, signed by organisation i.
+func (c *Consortium) SignedClient(i int, change *wire.ClientChange) *wire.SignedClientChange {
+	return wire.SignClientChange(c.gateways[i], change)
+}
+
+// SignAs signs anything with organisation i's gateway key.
+func (c *Consortium) SignAs(i int, message []byte) []byte {
+	return ed25519.Sign(c.gateways[i], message)
+}
+
+// Member is organisation i as it joins.
+func (c *Consortium) Member(i int) *wire.Member {
+	o := c.Genesis.Organisations[i]
+	m := &wire.Member{Organisation: o.Name, GatewayKey: o.GatewayKey, OrderingOnly: o.OrderingOnly}
+	for _, key := range o.Validators {
+		m.Validators = append(m.Validators, &wire.ValidatorPower{Key: key, Power: 10})
+	}
+	return m
+}
+
+// Without is the consortium before its last k organisations join: they are known, but not in the genesis.
+func (c *Consortium) Without(k int) *Consortium {
+	out := *c
+	n := len(c.names) - k
+	out.Genesis.Organisations, out.Validators = c.Genesis.Organisations[:n], c.Validators[:n]
+	return &out
+}
+
+// Copy shares no keys with c that change.
+func (c *Consortium) Copy() *Consortium {
+	out := *c
+	out.gateways, out.keys, out.Validators = slices.Clone(c.gateways), slices.Clone(c.keys), slices.Clone(c.Validators)
+	return &out
+}
+
+// RenewValidator gives organisation i another validator, which signs from now on, and returns its key.
+func (c *Consortium) RenewValidator(i int, seed byte) []byte {
+	c.keys[i] = keyOf(seed)
+	c.Validators[i].Key = c.keys[i].Public().(ed25519.PublicKey)
+	return c.Validators[i].Key
+}
+
+// Renew gives organisation i another gateway key, which counts from now on for what it signs, and returns it.
+func (c *Consortium) Renew(i int, seed byte) []byte {
+	c.gateways[i] = keyOf(seed)
+	return c.gateways[i].Public().(ed25519.PublicKey)
 }
 
 // Sign makes organisation i's signed vote extension of a height.

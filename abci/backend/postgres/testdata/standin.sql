@@ -6,28 +6,28 @@ CREATE TABLE items (id bigint PRIMARY KEY, name text);
 CREATE TABLE block (number bigint PRIMARY KEY, hash bytea, certificate bytea, good text);
 CREATE TABLE transactions (block bigint, index int, id bytea, outcome boolean, rows bigint, sqlstate text, error text);
 CREATE VIEW chainify.transactions AS SELECT * FROM transactions;
-CREATE TABLE chain (chain_id text, organisation text, validators jsonb);
+CREATE TABLE chain (chain_id text, organisation text);
 CREATE TABLE deviation (number bigint, expected bytea, found bytea, cured_by text, took interval);
 
-CREATE FUNCTION chainify_node.init(c text, o text, v jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION chainify_node.init(c text, o text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM chain WHERE (chain_id, organisation) <> (c, o)) THEN
         RAISE 'this database belongs to another chain' USING ERRCODE = '55000';
     END IF;
     DELETE FROM chain;
-    INSERT INTO chain VALUES (c, o, v);
+    INSERT INTO chain VALUES (c, o);
 END $$;
 
-CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean) LANGUAGE sql AS $$
+CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean, OUT false_blocks bigint[]) LANGUAGE sql AS $$
     SELECT coalesce(max(b.number), 0), coalesce((array_agg(b.hash ORDER BY b.number DESC))[1], decode(repeat('00', 32), 'hex')),
-           coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0), EXISTS (SELECT FROM items WHERE name <> 'x')
+           coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0), EXISTS (SELECT FROM items WHERE name <> 'x'), '{}'::bigint[]
     FROM block b $$;
 
 CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_agg(id || name, ',' ORDER BY id), '') FROM items $$;
 
 -- Transactions: u32 count, then u32 length and id of each; an id that starts with ff does not end, one with fe brings the block down.
 CREATE FUNCTION chainify_node.execute_block(n bigint, order_height bigint, block_time bigint, previous bytea, txs bytea,
-    quarantined int[], quarantine_all boolean, effect_hashes boolean,
+    quarantined int[], quarantine_all boolean, effect_hashes boolean, certified_hash bytea,
     OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
     OUT transaction_effects bytea[])
 LANGUAGE plpgsql AS $$

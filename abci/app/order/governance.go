@@ -1,0 +1,154 @@
+package order
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Governance is how the changes of the registry stand.
+//
+// Invariant A5: a ledger block is ordered, voted on and certified under one registry. A change comes into force only while no
+// ledger block is pending; from when its time has come until then no bundle is ordered.
+type Governance struct {
+	// Changes accepted so far; the sequence of the next one is one more.
+	Changes uint64 `json:"changes"`
+	// Hash is that of the last accepted change; zeros before the first.
+	Hash wire.Hash `json:"hash"`
+	// Waiting is the accepted change that is not in force yet; nil: none.
+	Waiting []byte `json:"waiting,omitempty"`
+	// Announced is the height at which CometBFT was told of the validators to be; 0: not yet. They vote from the second height after.
+	Announced int64 `json:"announced,omitempty"`
+}
+
+// validatorDelay is how many heights after an order block CometBFT uses the validators it announces.
+const validatorDelay = 2
+
+// effectiveHeightsMax bounds how far ahead a change may lie: while one waits there is no other.
+const effectiveHeightsMax = 100_000
+
+// change is an opened governance change: its approvals are checked, and what it makes is a consortium.
+type change struct {
+	raw       []byte
+	effective int64 // not in force before
+	next      *Registry
+}
+
+// openGovernance checks a change against the registry it changes: as many organisations as have to approve it, and it leaves a
+// consortium.
+func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
+	decoded, err := wire.DecodeGovernanceChange(s.Change)
+	if err != nil {
+		return Tx{}, &Refusal{CodeMalformed, err}
+	}
+	if decoded.ChainId != r.record.ChainID {
+		return Tx{}, refuse(CodeMalformed, "governance change.chain_id: %q, want %q", decoded.ChainId, r.record.ChainID)
+	}
+	if want := r.record.Changes + 1; decoded.Sequence != want {
+		return Tx{}, refuse(CodeNothingLive, "governance change.sequence: %d, want %d", decoded.Sequence, want)
+	}
+	for _, a := range s.Approvals {
+		if !r.votes(a.Organisation) {
+			return Tx{}, refuse(CodeUnknown, "governance.approvals: organisation %q does not vote on effects", a.Organisation)
+		}
+		if !wire.VerifyApproval(r.record.Organisations[r.byName[a.Organisation]].GatewayKey, r.record.ChainID, s.Change, a) {
+			return Tx{}, refuse(CodeSignature, "governance.approvals: not by the gateway of %q", a.Organisation)
+		}
+	}
+	if n := len(s.Approvals); n < r.approvals {
+		return Tx{}, refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, %d are needed", n, len(r.voters), r.approvals)
+	}
+	next, err := r.after(decoded)
+	if err != nil {
+		return Tx{}, &Refusal{CodeMalformed, fmt.Errorf("governance change.%w", err)}
+	}
+	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), next: next}}, nil
+}
+
+// after is the registry that a change makes of this one, but for the block it begins with.
+func (r *Registry) after(c *wire.GovernanceChange) (*Registry, error) {
+	record, err := r.record.change(c.Actions)
+	if err != nil {
+		return nil, err
+	}
+	record.Changes = c.Sequence
+	return record.Open()
+}
+
+// CheckChange says why the registry cannot be changed so, whoever approves; nil: it can.
+func (r *Registry) CheckChange(c *wire.GovernanceChange) error {
+	_, err := r.after(c)
+	return err
+}
+
+// accepts says why a change cannot be accepted at a height, or nil.
+func (g Governance) accepts(c *change, height int64) error {
+	switch earliest := height + validatorDelay; {
+	case g.Waiting != nil:
+		return fmt.Errorf("governance change %d waits to come into force", g.Changes)
+	case c.effective != 0 && c.effective < earliest:
+		return fmt.Errorf("governance change in force from height %d, the earliest is %d", c.effective, earliest)
+	case c.effective > height+effectiveHeightsMax:
+		return fmt.Errorf("governance change in force from height %d, more than %d ahead", c.effective, effectiveHeightsMax)
+	}
+	return nil
+}
+
+// takeChange takes the change that may follow the certificate, and returns the index of the first bundle. One that is stale,
+// as when two were proposed, has result code 1 and changes nothing: only a block takes it out of the mempool.
+func (s *State) takeChange(b Block, first int, result *Result) int {
+	if first >= len(b.Txs) || b.Txs[first].change == nil {
+		return first
+	}
+	c := b.Txs[first].change
+	if s.governance.accepts(c, b.Height) != nil {
+		result.Codes[first] = CodeNothingLive
+		return first + 1
+	}
+	s.governance = Governance{Changes: s.governance.Changes + 1, Hash: sha256.Sum256(c.raw), Waiting: c.raw}
+	s.next, s.effective = c.next, c.effective
+	return first + 1
+}
+
+// settles tells that a change comes into force as soon as nothing is pending: the order block of this height holds no bundles.
+func (s *State) settles(height int64) bool {
+	return s.next != nil && height+validatorDelay >= s.effective
+}
+
+// enforce ends a height: it announces the validators of a change whose time has come when nothing is pending, and has it in
+// force, two heights later, for the order blocks that follow.
+func (s *State) enforce(result *Result) {
+	switch {
+	case s.next == nil:
+	case s.governance.Announced == 0 && s.pending == nil && s.settles(s.height):
+		s.governance.Announced = s.height
+		result.Validators = s.registry.updates(s.next)
+	case s.governance.Announced != 0 && s.governance.Announced+validatorDelay == s.height+1:
+		s.registry = s.next.from(s.ordered + 1)
+		s.clients = s.clients.staying(s.registry)
+		s.governance.Waiting, s.governance.Announced = nil, 0
+		s.next, s.effective = nil, 0
+	}
+}
+
+// from is the registry with the ledger block it begins with.
+func (r *Registry) from(block uint64) *Registry {
+	begun := *r
+	begun.record.FromBlock = block
+	return &begun
+}
+
+// restoreChange opens the change that waits again.
+func (s *State) restoreChange() error {
+	if s.governance.Waiting == nil {
+		return nil
+	}
+	c, err := wire.DecodeGovernanceChange(s.governance.Waiting)
+	if err != nil {
+		return err
+	}
+	s.next, err = s.registry.after(c)
+	s.effective = int64(c.EffectiveHeight)
+	return err
+}

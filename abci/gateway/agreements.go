@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// stateLacksAgreement is the SQLSTATE of a transaction to which an organisation does not agree (spec/sql-api.md).
+const stateLacksAgreement = "CH009"
+
+// roundsMax bounds submissions that wait for agreement.
+const roundsMax = 32
+
+// Agreements finds out who has to agree to a transaction, and asks them (spec/agreement.md).
+type Agreements struct {
+	Database backend.Rehearser
+	Others   interface {
+		Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string) map[string]peers.Reply
+	}
+	Limit time.Duration // for one transaction
+
+	mu     sync.Mutex
+	rounds int
+	// blocks counts blocks committed here; known is whether there were policies when it was knownAt.
+	blocks, knownAt uint64
+	known           bool
+}
+
+// committed says that policies may be others now.
+func (a *Agreements) committed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.blocks++
+}
+
+// needed reports whether any table has a policy. Cost: one look into the database for each block.
+func (a *Agreements) needed(ctx context.Context) (bool, error) {
+	a.mu.Lock()
+	at, fresh, known := a.blocks+1, a.knownAt == a.blocks+1, a.known
+	a.mu.Unlock()
+	if fresh {
+		return known, nil
+	}
+	known, err := a.Database.HasPolicies(ctx)
+	if err != nil {
+		return false, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.knownAt, a.known = at, known
+	return known, nil
+}
+
+// gather asks for the agreements of each transaction, where tables have policies, and puts them into it. Errors are *Error.
+func (a *Agreements) gather(ctx context.Context, made []*entry) error {
+	needed, err := a.needed(ctx)
+	switch {
+	case err != nil:
+		return notAsked(err)
+	case !needed:
+		return nil
+	case !a.enter():
+		return &Error{StateFull, "too many transactions wait for the agreement of others", fmt.Sprintf("At most %d may.", roundsMax), "Submit again later."}
+	}
+	defer a.leave()
+	ctx, cancel := context.WithTimeout(ctx, a.Limit)
+	defer cancel()
+	for _, e := range made {
+		if err := a.round(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Agreements) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.rounds == roundsMax {
+		return false
+	}
+	a.rounds++
+	return true
+}
+
+func (a *Agreements) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rounds--
+}
+
+// round gathers agreements to one transaction. One that fails by itself is submitted as it is: its failure is an outcome like any other.
+func (a *Agreements) round(ctx context.Context, e *entry) error {
+	raw := wire.Encode(e.tx)
+	found, err := a.Database.Rehearse(ctx, raw)
+	switch {
+	case err != nil:
+		return notAsked(err)
+	case found.SQLState != "":
+		return nil
+	case found.Refusal != "":
+		return &Error{stateLacksAgreement, "this organisation does not agree to the transaction: " + found.Refusal, "", "It is its own agreement check that says so."}
+	case len(found.Wanted) == 0:
+		return nil
+	}
+	replies := a.Others.Ask(ctx, e.id, raw, found.Wanted)
+	for _, name := range found.Wanted {
+		if r, ok := replies[name]; ok && r.Agreement.Yes {
+			e.tx.Agreements = append(e.tx.Agreements, r.Agreement)
+		}
+	}
+	deploys := e.deploys // not run here: who approved it has said so, and whether that is enough shows when it runs
+	if len(e.tx.Agreements) < len(found.Wanted) && !deploys {
+		if err := a.enough(context.WithoutCancel(ctx), e, found.Wanted, replies); err != nil {
+			return err
+		}
+	}
+	e.size = proto.Size(e.tx) + transactionOverhead
+	return nil
+}
+
+// enough looks whether the policies are satisfied although not everybody agreed.
+func (a *Agreements) enough(ctx context.Context, e *entry, asked []string, replies map[string]peers.Reply) error {
+	ctx, cancel := context.WithTimeout(ctx, a.Limit)
+	defer cancel()
+	found, err := a.Database.Rehearse(ctx, wire.Encode(e.tx))
+	switch {
+	case err != nil:
+		return notAsked(err)
+	case found.SQLState != "" || len(found.Wanted) == 0:
+		return nil
+	}
+	return refused(slices.DeleteFunc(slices.Clone(asked), func(name string) bool { return !slices.Contains(found.Wanted, name) }), replies, a.Limit)
+}
+
+// refused says who does not agree and why, and who did not answer.
+func refused(missing []string, replies map[string]peers.Reply, limit time.Duration) *Error {
+	var no, silent []string
+	for _, name := range missing {
+		if r, ok := replies[name]; ok {
+			no = append(no, fmt.Sprintf("%s does not agree: %s", name, printable(r.Reason)))
+		} else {
+			silent = append(silent, fmt.Sprintf("%s did not answer within %s", name, limit))
+		}
+	}
+	hint := "Nothing was submitted."
+	if len(silent) > 0 {
+		hint += " Submit again when all that have to agree are connected."
+	}
+	return &Error{stateLacksAgreement, "the transaction lacks an agreement: " + strings.Join(append(no, silent...), "; "), "", hint}
+}
+
+func notAsked(err error) *Error {
+	return &Error{StateCannotOrder, "who has to agree to the transaction could not be found out", err.Error() + ".", "Submit again."}
+}

@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// rehearsing is a database in which b and c have to agree, or only one of them when enough is 1; and the others' answers to it.
+type rehearsing struct {
+	policies bool
+	looks    int
+	enough   int
+	first    backend.Rehearsal // instead, for a transaction without agreements
+	failing  error
+	says     map[string]string // "" is yes; who is missing does not answer
+	asked    []string
+}
+
+func (r *rehearsing) HasPolicies(context.Context) (bool, error) {
+	r.looks++
+	return r.policies, r.failing
+}
+
+func (r *rehearsing) Rehearse(_ context.Context, raw []byte) (backend.Rehearsal, error) {
+	tx, err := wire.DecodeChainedTx(raw)
+	if err != nil || r.failing != nil {
+		return backend.Rehearsal{}, errors.Join(err, r.failing)
+	}
+	agreements := tx.Chained.Agreements
+	if len(agreements) == 0 && (r.first.SQLState != "" || r.first.Refusal != "") {
+		return r.first, nil
+	}
+	if len(agreements) >= r.enough {
+		return backend.Rehearsal{}, nil
+	}
+	var missing []string
+	for _, name := range []string{"b", "c"} {
+		if len(agreements) == 0 || agreements[0].Organisation != name {
+			missing = append(missing, name)
+		}
+	}
+	return backend.Rehearsal{Wanted: missing}, nil
+}
+
+func (r *rehearsing) Ask(_ context.Context, id wire.TxID, _ []byte, organisations []string) map[string]peers.Reply {
+	r.asked = organisations
+	out := map[string]peers.Reply{}
+	for name, reason := range r.says {
+		out[name] = peers.Reply{Agreement: wire.Answer(testKey, name, "test", id, reason == ""), Reason: reason}
+	}
+	return out
+}
+
+func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		database   rehearsing
+		kind       wire.Kind
+		agreements int
+		state      string
+		says       []string
+	}{
+		{name: "no policies", database: rehearsing{enough: 2}},
+		{name: "nobody is wanted", database: rehearsing{policies: true}},
+		{name: "both agree", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}, agreements: 2},
+		{name: "one is enough", database: rehearsing{policies: true, enough: 1, says: map[string]string{"b": "no", "c": ""}}, agreements: 1},
+		{
+			name: "one refuses", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "too dear", "c": ""}},
+			state: "CH009", says: []string{"b does not agree: too dear"},
+		},
+		{
+			name: "one refuses, one is silent", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "too dear"}},
+			state: "CH009", says: []string{"b does not agree: too dear", "c did not answer within 1s"},
+		},
+		{name: "its own check refuses", database: rehearsing{policies: true, enough: 2, first: backend.Rehearsal{Refusal: "too cheap"}}, state: "CH009", says: []string{"this organisation", "too cheap"}},
+		{name: "it fails by itself", database: rehearsing{policies: true, enough: 2, first: backend.Rehearsal{SQLState: "23505"}}},
+		{name: "the database is down", database: rehearsing{policies: true, failing: errors.New("no connection")}, state: StateCannotOrder, says: []string{"could not be found out"}},
+		{name: "a deployment goes on with who approved it", kind: wire.Kind_KIND_DEPLOY, database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "not approved", "c": ""}}, agreements: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			database := c.database
+			f := newFixture(t, func(o *Options) {
+				o.Agreements = &Agreements{Database: &database, Others: &database, Limit: time.Second}
+			})
+			statement := sql("SELECT 1")
+			if c.kind != 0 {
+				statement.Kind = c.kind
+			}
+			ids, err := f.g.SubmitAgreed(context.Background(), "app", []*wire.Statement{statement})
+			if c.state != "" {
+				var e *Error
+				if !errors.As(err, &e) || e.SQLState != c.state || f.g.Stats().Accepted != 0 {
+					t.Fatalf("%v, %d accepted", err, f.g.Stats().Accepted)
+				}
+				for _, want := range c.says {
+					if !strings.Contains(e.Message, want) {
+						t.Errorf("%q lacks %q", e.Message, want)
+					}
+				}
+				return
+			}
+			if err != nil || len(ids) != 1 {
+				t.Fatal(ids, err)
+			}
+			f.g.step(context.Background())
+			tx := f.mempool.bundles[0].Transactions[0]
+			if len(tx.Agreements) != c.agreements {
+				t.Errorf("ordered with %d agreements, want %d", len(tx.Agreements), c.agreements)
+			}
+		})
+	}
+}
+
+func TestPoliciesAreLookedForOnceABlock(t *testing.T) {
+	database := &rehearsing{}
+	f := newFixture(t, func(o *Options) { o.Agreements = &Agreements{Database: database, Limit: time.Second} })
+	for block := range 3 {
+		for range 4 {
+			if _, err := f.g.SubmitAgreed(context.Background(), "app", []*wire.Statement{sql("SELECT 1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if database.looks != block+1 {
+			t.Fatalf("looked %d times in block %d", database.looks, block)
+		}
+		f.g.Committed(&wire.OrderedBlock{}, nil)
+	}
+}
+
+func TestRoundsOfAgreementAreBounded(t *testing.T) {
+	a := &Agreements{Database: &rehearsing{policies: true}, Limit: time.Second}
+	a.rounds = roundsMax
+	var e *Error
+	if err := a.gather(context.Background(), nil); !errors.As(err, &e) || e.SQLState != StateFull {
+		t.Fatal(err)
+	}
+	a.rounds = 0
+	for i := range 2 * roundsMax { // each leaves its place again
+		if err := a.gather(context.Background(), nil); err != nil {
+			t.Fatal(fmt.Errorf("round %d: %w", i, err))
+		}
+	}
+}

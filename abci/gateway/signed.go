@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// SubmitSigned queues a transaction whose client has signed the proposal itself, and returns its id. Submitted again, it is the same
+// transaction: whoever lost the answer asks again without doing anything twice.
+func (g *Gateway) SubmitSigned(signed *wire.SignedProposal) (wire.TxID, error) {
+	tx, err := wire.DecodeSignedProposal(signed)
+	if err != nil {
+		return wire.TxID{}, malformed("%v", err)
+	}
+	if err := g.checkSigned(tx); err != nil {
+		return wire.TxID{}, err
+	}
+	catching := g.opt.CatchingUp()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.opt.Now()
+	if err := g.orderable(catching, now); err != nil {
+		return wire.TxID{}, err
+	}
+	if _, settled := g.recent.get(tx.ID); settled || g.entries[tx.ID] != nil {
+		return tx.ID, nil
+	}
+	p := tx.Proposal
+	if height := uint64(max(g.height, 0)); p.ValidUntilHeight <= height || p.ValidUntilHeight > height+wire.ValidityHeightsMax {
+		return wire.TxID{}, malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax)
+	}
+	e := &entry{
+		id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
+		size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained,
+	}
+	_, err = g.accept(e.role, []*entry{e}, now)
+	return tx.ID, err
+}
+
+// checkSigned refuses what the order would refuse: the same signature is verified there, by every node.
+func (g *Gateway) checkSigned(tx wire.BundledTx) error {
+	client := tx.Proposal.Client
+	switch {
+	case g.opt.OrderingOnly():
+		return ordersOnly(g.opt.Organisation)
+	case g.opt.Key() == nil:
+		return noMember(g.opt.Organisation)
+	case tx.Proposal.ChainId != g.opt.ChainID:
+		return malformed("proposal.chain_id: %q, want %q", tx.Proposal.ChainId, g.opt.ChainID)
+	case client.Organisation != g.opt.Organisation:
+		return malformed("proposal.client.organisation: %q, this node is of %q", client.Organisation, g.opt.Organisation)
+	case wire.VerifyProposals(g.opt.ChainID, []wire.BundledTx{tx}) >= 0:
+		return &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"}
+	}
+	if role, known := g.opt.ClientRole(client.Key); !known || role != client.Role {
+		return &Error{
+			SQLState: StateNotRegistered, Message: "the client's key is not registered for role \"" + client.Role + "\"",
+			Hint: "\"chainify client list\" shows the keys of the organisation's clients.",
+		}
+	}
+	return nil
+}
+
+// keepByExpiry files an entry among those by expiry. Those that this gateway made come in order; clients choose their own. g.mu is held.
+func (g *Gateway) keepByExpiry(e *entry) {
+	at := len(g.byExpiry)
+	for at > 0 && g.byExpiry[at-1].validUntil > e.validUntil {
+		at--
+	}
+	g.byExpiry = slices.Insert(g.byExpiry, at, e)
+}

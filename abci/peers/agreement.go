@@ -1,0 +1,259 @@
+package peers
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cometbft/cometbft/p2p"
+	"github.com/cosmos/gogoproto/types"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// AgreementChannel carries questions for agreement and their answers (spec/agreement.md).
+const AgreementChannel = byte(0x72)
+
+// AgreementName is the reactor's in CometBFT's switch.
+const AgreementName = "CHAINIFY_AGREEMENT"
+
+// Bounds of spec/agreement.md.
+const (
+	answersAtOnce      = 4   // that this node is finding out; more are told to ask again
+	questionsPerSecond = 100 // of one organisation
+)
+
+// AgreementOptions is what an agreement reactor works with.
+type AgreementOptions struct {
+	ChainID      string
+	Organisation string
+	Key          func() ed25519.PrivateKey // the organisation's gateway key, nil while it has none in the registry
+	NodeID       string                    // this node's, in CometBFT's network
+	// GatewayKey is that of an organisation that has a database; false for others.
+	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
+	// Decide says why this organisation does not agree to a transaction, "" when it does. An error: it could not find out.
+	Decide func(ctx context.Context, tx []byte) (refusal string, err error)
+	// Limit bounds how long one decision takes.
+	Limit time.Duration
+	Log   *slog.Logger
+}
+
+// Agreements asks other organisations to agree to transactions of this one's clients, and answers them.
+//
+// Invariant C4: an organisation agrees only to what an organisation asked for a client of its own, and only after its own check.
+type Agreements struct {
+	p2p.BaseReactor
+	opt    AgreementOptions
+	now    func() time.Time
+	work   sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // guards all below
+	requests uint64
+	waiting  map[uint64]*round
+	deciding int
+	second   int64          // of the clock
+	asked    map[string]int // questions in that second, by organisation
+}
+
+// round is one question to several organisations.
+type round struct {
+	id      wire.TxID
+	asked   []string
+	answers chan Reply // has room for one of each
+}
+
+// Reply is what an organisation answered.
+type Reply struct {
+	Agreement *wire.Agreement // signed yes or no
+	Reason    string          // of a no
+}
+
+var _ p2p.Reactor = (*Agreements)(nil)
+
+// NewAgreements makes a reactor, to be given to CometBFT's node.
+func NewAgreements(opt AgreementOptions) (*Agreements, error) {
+	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Limit <= 0 {
+		return nil, errors.New("agreements: a decision, its limit, logger and keys are required")
+	}
+	r := &Agreements{opt: opt, now: time.Now, waiting: map[uint64]*round{}, asked: map[string]int{}}
+	r.BaseReactor = *p2p.NewBaseReactor(AgreementName, r)
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// GetChannels implements p2p.Reactor.
+func (r *Agreements) GetChannels() []*p2p.ChannelDescriptor {
+	return []*p2p.ChannelDescriptor{{
+		ID: AgreementChannel, Priority: 2, SendQueueCapacity: 64,
+		RecvMessageCapacity: wire.AgreementMessageBytesMax + envelopeMore, MessageType: &types.BytesValue{},
+	}}
+}
+
+// OnStop ends decisions under way.
+func (r *Agreements) OnStop() {
+	r.mu.Lock()
+	r.cancel() // from here on no decision begins
+	r.mu.Unlock()
+	r.work.Wait()
+}
+
+// Ask asks organisations, in ascending order, whether they agree to a transaction without agreements, and returns when each has answered or ctx
+// ends: the answers, whose signatures were checked, by organisation.
+func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string) map[string]Reply {
+	question := &round{id: id, asked: organisations, answers: make(chan Reply, len(organisations))}
+	r.mu.Lock()
+	r.requests++
+	number := r.requests
+	r.waiting[number] = question
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.waiting, number)
+		r.mu.Unlock()
+	}()
+	r.send(number, id, tx, organisations)
+	got := map[string]Reply{}
+	for len(got) < len(organisations) {
+		select {
+		case a := <-question.answers:
+			got[a.Agreement.Organisation] = a
+		case <-ctx.Done():
+			return got
+		case <-r.ctx.Done():
+			return got
+		}
+	}
+	return got
+}
+
+// send asks every node connected that speaks this protocol: which organisation a node is of shows in what it signs.
+func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations []string) {
+	key := r.opt.Key()
+	if r.Switch == nil || key == nil {
+		return
+	}
+	for _, peer := range r.Switch.Peers().Copy() {
+		info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
+		if !ok || !slices.Contains(info.Channels, AgreementChannel) {
+			continue
+		}
+		ask := &wire.AgreementAsk{
+			Request: number, Asked: organisations, Transaction: tx,
+			Signature: ed25519.Sign(key, wire.AskSignBytes(r.opt.ChainID, r.opt.NodeID, string(peer.ID()), id)),
+		}
+		peer.TrySend(agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Ask{Ask: ask}}))
+	}
+}
+
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels.
+func (r *Agreements) Receive(e p2p.Envelope) {
+	raw, ok := e.Message.(*types.BytesValue)
+	if !ok {
+		return
+	}
+	m, tx, err := wire.DecodeAgreementMessage(raw.Value)
+	if err != nil {
+		r.opt.Log.Warn("malformed message of another node; its connection ends", "peer", e.Src.ID(), "error", err)
+		r.Switch.StopPeerForError(e.Src, err)
+		return
+	}
+	switch body := m.Body.(type) {
+	case *wire.AgreementMessage_Ask:
+		r.question(e.Src, body.Ask, tx)
+	case *wire.AgreementMessage_Answer:
+		r.answered(body.Answer)
+	}
+}
+
+// answered passes an answer to whoever waits for it. What nobody waits for, and what is wrongly signed, is dropped.
+func (r *Agreements) answered(a *wire.AgreementAnswer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	question := r.waiting[a.Request]
+	if question == nil || !slices.Contains(question.asked, a.Agreement.Organisation) {
+		return
+	}
+	key, known := r.opt.GatewayKey(a.Agreement.Organisation)
+	if !known || !wire.VerifyAnswer(key, r.opt.ChainID, question.id, a.Agreement) {
+		return
+	}
+	select {
+	case question.answers <- Reply{a.Agreement, a.Reason}:
+	default: // answered more than once
+	}
+}
+
+// question begins to find out whether this organisation agrees.
+func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk, tx wire.BundledTx) {
+	if !slices.Contains(ask.Asked, r.opt.Organisation) {
+		return
+	}
+	client := tx.Proposal.Client.Organisation
+	key, known := r.opt.GatewayKey(client)
+	if !known || tx.Proposal.ChainId != r.opt.ChainID ||
+		!wire.VerifyVote(key, wire.AskSignBytes(r.opt.ChainID, string(peer.ID()), r.opt.NodeID, tx.ID), ask.Signature) {
+		r.opt.Log.Warn("asked to agree without the signature of the client's organisation", "peer", peer.ID(), "organisation", client)
+		return
+	}
+	own := r.opt.Key()
+	if own == nil {
+		return
+	}
+	if !r.begin(client) {
+		peer.TrySend(r.answer(own, ask.Request, tx.ID, false, "too many questions at the moment"))
+		return
+	}
+	r.work.Go(func() {
+		defer r.end()
+		ctx, cancel := context.WithTimeout(r.ctx, r.opt.Limit)
+		defer cancel()
+		refusal, err := r.opt.Decide(ctx, tx.Raw)
+		if err != nil {
+			r.opt.Log.Warn("could not find out whether to agree", "organisation", client, "error", err)
+			refusal = "its database could not be asked"
+		}
+		if refusal != "" {
+			r.opt.Log.Info("does not agree", "organisation", client, "transaction", fmt.Sprintf("%x", tx.ID[:8]), "reason", refusal)
+		}
+		peer.Send(r.answer(own, ask.Request, tx.ID, refusal == "", refusal))
+	})
+}
+
+// begin takes a place for a decision; false when there is none, or the organisation asked too often in this second.
+func (r *Agreements) begin(organisation string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.now().Unix(); now != r.second {
+		r.second = now
+		clear(r.asked)
+	}
+	if r.ctx.Err() != nil || r.deciding == answersAtOnce || r.asked[organisation] == questionsPerSecond {
+		return false
+	}
+	r.asked[organisation]++
+	r.deciding++
+	return true
+}
+
+func (r *Agreements) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deciding--
+}
+
+func (r *Agreements) answer(own ed25519.PrivateKey, request uint64, id wire.TxID, yes bool, reason string) p2p.Envelope {
+	return agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Answer{Answer: &wire.AgreementAnswer{
+		Request: request, Agreement: wire.Answer(own, r.opt.Organisation, r.opt.ChainID, id, yes), Reason: reason,
+	}}})
+}
+
+func agreementEnvelope(m *wire.AgreementMessage) p2p.Envelope {
+	return p2p.Envelope{ChannelID: AgreementChannel, Message: &types.BytesValue{Value: wire.Encode(m)}}
+}

@@ -1,0 +1,212 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	comet "github.com/cometbft/cometbft/config"
+	"github.com/cometbft/cometbft/p2p"
+	"github.com/cosmos/gogoproto/types"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// table is a network of organisations o0, o1, … that decide as the test says.
+type table struct {
+	*testing.T
+	ctx      context.Context
+	keys     map[string]ed25519.PrivateKey
+	reactors []*Agreements
+	switches []*p2p.Switch
+}
+
+func newTable(t *testing.T, n int, decide func(i int) func(context.Context, []byte) (string, error)) *table {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	t.Cleanup(cancel)
+	b := &table{T: t, ctx: ctx, keys: map[string]ed25519.PrivateKey{}}
+	for i := range n {
+		b.keys[fmt.Sprintf("o%d", i)] = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(i + 1)}, ed25519.SeedSize))
+	}
+	for i := range n {
+		name := fmt.Sprintf("o%d", i)
+		r, err := NewAgreements(AgreementOptions{
+			ChainID: "test", Organisation: name, Key: func() ed25519.PrivateKey { return b.keys[name] }, Limit: testLimit, Decide: decide(i),
+			GatewayKey: func(organisation string) (ed25519.PublicKey, bool) {
+				key, known := b.keys[organisation]
+				if !known {
+					return nil, false
+				}
+				return key.Public().(ed25519.PublicKey), true
+			},
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.reactors = append(b.reactors, r)
+	}
+	b.switches = p2p.MakeConnectedSwitches(comet.TestP2PConfig(), n, func(i int, s *p2p.Switch) *p2p.Switch {
+		s.AddReactor(AgreementName, b.reactors[i])
+		return s
+	}, p2p.Connect2Switches)
+	for i, s := range b.switches {
+		b.reactors[i].opt.NodeID = string(s.NodeInfo().ID())
+		t.Cleanup(func() { _ = s.Stop() })
+	}
+	return b
+}
+
+// proposal makes a transaction of an organisation's client.
+func proposal(organisation string, nonce uint64) (wire.TxID, []byte) {
+	raw := wire.Encode(&wire.Proposal{
+		ChainId: "test", Client: &wire.Client{Organisation: organisation, Role: "app"}, Nonce: nonce,
+		ValidUntilHeight: 9, Kind: wire.Kind_KIND_SQL, Sql: "SELECT 1",
+	})
+	return wire.TxIDOf(raw), wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: raw}})
+}
+
+// ask asks as o0, for so long.
+func (b *table) ask(limit time.Duration, id wire.TxID, tx []byte, organisations ...string) map[string]Reply {
+	ctx, cancel := context.WithTimeout(b.ctx, limit)
+	defer cancel()
+	return b.reactors[0].Ask(ctx, id, tx, organisations)
+}
+
+func TestOrganisationsAnswerWhatTheyDecide(t *testing.T) {
+	b := newTable(t, 4, func(i int) func(context.Context, []byte) (string, error) {
+		return func(context.Context, []byte) (string, error) {
+			switch i {
+			case 1:
+				return "", nil
+			case 2:
+				return "too dear", nil
+			}
+			return "", errors.New("the database is down")
+		}
+	})
+	id, tx := proposal("o0", 1)
+	got := b.ask(testLimit, id, tx, "o1", "o2", "o3")
+	for name, want := range map[string]string{"o1": "", "o2": "too dear", "o3": "its database could not be asked"} {
+		r, ok := got[name]
+		key := b.keys[name].Public().(ed25519.PublicKey)
+		if !ok || r.Reason != want || r.Agreement.Yes != (want == "") || !wire.VerifyAnswer(key, "test", id, r.Agreement) {
+			t.Errorf("%s answers %v, want %q", name, r, want)
+		}
+	}
+}
+
+// Only an organisation itself asks for its clients, of the node it signed for; nobody else finds out what a check says.
+func TestOnlyTheClientsOrganisationIsAnswered(t *testing.T) {
+	decided := make(chan string, 10)
+	b := newTable(t, 3, func(int) func(context.Context, []byte) (string, error) {
+		return func(_ context.Context, tx []byte) (string, error) {
+			decided <- string(tx)
+			return "", nil
+		}
+	})
+	const short = 200 * time.Millisecond // nothing comes: however long it is
+	id, tx := proposal("o1", 1)
+	if got := b.ask(short, id, tx, "o2"); len(got) > 0 {
+		t.Errorf("answered for a client of another organisation: %v", got)
+	}
+	id, tx = proposal("stranger", 1)
+	if got := b.ask(short, id, tx, "o1"); len(got) > 0 {
+		t.Errorf("answered for a stranger: %v", got)
+	}
+	id, tx = proposal("o0", 1)
+	own := b.reactors[0].opt.NodeID
+	b.reactors[0].opt.NodeID = b.reactors[2].opt.NodeID
+	if got := b.ask(short, id, tx, "o1"); len(got) > 0 {
+		t.Errorf("answered with the signature for another node: %v", got)
+	}
+	b.reactors[0].opt.NodeID = own
+	if len(decided) > 0 {
+		t.Error("a check was called for nothing")
+	}
+	if got := b.ask(testLimit, id, tx, "o1"); len(got) != 1 || len(decided) != 1 {
+		t.Errorf("answers %v, %d decisions", got, len(decided))
+	}
+}
+
+func TestQuestionsAreBounded(t *testing.T) {
+	gate := make(chan struct{})
+	b := newTable(t, 2, func(int) func(context.Context, []byte) (string, error) {
+		return func(ctx context.Context, _ []byte) (string, error) {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+			}
+			return "", nil
+		}
+	})
+	answers := make(chan map[string]Reply, answersAtOnce+1)
+	for i := range answersAtOnce + 1 {
+		id, tx := proposal("o0", uint64(i))
+		go func() { answers <- b.ask(testLimit, id, tx, "o1") }()
+	}
+	// One finds no place and is told so; the others wait for the gate.
+	if first := <-answers; !strings.Contains(first["o1"].Reason, "too many questions") || first["o1"].Agreement.Yes {
+		t.Errorf("answered %v", first)
+	}
+	close(gate)
+	for range answersAtOnce {
+		if got := <-answers; !got["o1"].Agreement.Yes {
+			t.Errorf("answered %v", got)
+		}
+	}
+	r, now := b.reactors[1], time.Unix(1_700_000_000, 0)
+	r.now = func() time.Time { return now }
+	for range questionsPerSecond {
+		if !r.begin("o0") {
+			t.Fatal("refused within the bound")
+		}
+		r.end()
+	}
+	if r.begin("o0") || !r.begin("o2") {
+		t.Error("one organisation's bound is not its own")
+	}
+	if now = now.Add(time.Second); !r.begin("o0") {
+		t.Error("refused in the next second")
+	}
+}
+
+func TestAForgedAnswerCountsNothing(t *testing.T) {
+	b := newTable(t, 3, func(i int) func(context.Context, []byte) (string, error) {
+		return func(ctx context.Context, _ []byte) (string, error) {
+			if i == 1 { // silent
+				<-ctx.Done()
+			}
+			return "", nil
+		}
+	})
+	b.reactors[2].opt.Organisation = "o1" // signs with its own key in the other's name
+	id, tx := proposal("o0", 1)
+	if got := b.ask(300*time.Millisecond, id, tx, "o1"); len(got) > 0 {
+		t.Errorf("taken for an answer of o1: %v", got)
+	}
+	b.reactors[1].cancel()
+}
+
+func TestAMalformedQuestionEndsTheConnection(t *testing.T) {
+	b := newTable(t, 2, func(int) func(context.Context, []byte) (string, error) {
+		return func(context.Context, []byte) (string, error) { return "", nil }
+	})
+	peer := b.switches[0].Peers().Get(b.switches[1].NodeInfo().ID())
+	peer.Send(p2p.Envelope{ChannelID: AgreementChannel, Message: &types.BytesValue{Value: []byte{0xff}}})
+	for b.switches[1].Peers().Size() > 0 {
+		select {
+		case <-b.ctx.Done():
+			t.Fatal("the connection stays")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

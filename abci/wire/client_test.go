@@ -1,0 +1,122 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+)
+
+func testClientChange() *ClientChange {
+	return &ClientChange{ChainId: "bank", Organisation: "acme", Sequence: 3, Key: bytes.Repeat([]byte{9}, 32), Role: "clerk"}
+}
+
+// The bytes that clients and organisations sign are formats: these are what they have been since they were made.
+func TestVectorsOfClients(t *testing.T) {
+	key := testKey(3)
+	signed := SignProposal(key, testProposal())
+	change := Encode(testClientChange())
+	for name, c := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"proposal": {ProposalSignBytes("bank", signed.Proposal), "f40e23a5213c4562e386711d4a1112c565baec5058595cbe10809734b92e1d9b"},
+		"change":   {clientSignBytes("bank", change), "72f8d257ec203691819d29cd34979ad22c033556709c73958dd4259b24f654f1"},
+	} {
+		if sum := sha256.Sum256(c.raw); hex.EncodeToString(sum[:]) != c.want {
+			t.Errorf("%s: signed bytes hash to %x, want %s", name, sum, c.want)
+		}
+	}
+	if !VerifyClientChange(key.Public().(ed25519.PublicKey), "bank", SignClientChange(key, testClientChange())) {
+		t.Error("a change signed by its organisation is not valid")
+	}
+}
+
+func TestClientsRefuseWhatBreaksTheFormat(t *testing.T) {
+	for want, change := range map[string]func(*ClientChange){
+		"client change.chain_id":              func(c *ClientChange) { c.ChainId = "" },
+		"client change.organisation":          func(c *ClientChange) { c.Organisation = "A" },
+		"client change.sequence: 0":           func(c *ClientChange) { c.Sequence = 0 },
+		"client change.key: 31 bytes":         func(c *ClientChange) { c.Key = c.Key[1:] },
+		"client change.role: 64 bytes":        func(c *ClientChange) { c.Role = strings.Repeat("r", 64) },
+		"client change.role: has a zero byte": func(c *ClientChange) { c.Role = "a\x00" },
+	} {
+		c := testClientChange()
+		change(c)
+		raw := Encode(&OrderedTx{Body: &OrderedTx_Client{Client: SignClientChange(testKey(1), c)}})
+		if _, err := DecodeOrderedTx(raw); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	short := SignClientChange(testKey(1), testClientChange())
+	short.Signature = short.Signature[1:]
+	if _, err := DecodeOrderedTx(Encode(&OrderedTx{Body: &OrderedTx_Client{Client: short}})); err == nil || !strings.Contains(err.Error(), "signature: 63 bytes, want 64") {
+		t.Errorf("short signature: %v", err)
+	}
+	for want, change := range map[string]func(*SignedProposal, *Proposal){
+		"proposal.client.key: 31 bytes":             func(s *SignedProposal, p *Proposal) { p.Client.Key = p.Client.Key[1:]; s.Proposal = Encode(p) },
+		"proposal.signature: 0 bytes, want 64":      func(s *SignedProposal, _ *Proposal) { s.Signature = nil },
+		"proposal.signature: 64 bytes, want 0":      func(s *SignedProposal, p *Proposal) { p.Client.Key = nil; s.Proposal = Encode(p) },
+		"proposal.client.key: missing":              func(s *SignedProposal, p *Proposal) { p.Client.Key = nil; s.Proposal, s.Signature = Encode(p), nil },
+		"proposal: not a protobuf message":          func(s *SignedProposal, _ *Proposal) { s.Proposal = s.Proposal[:len(s.Proposal)-1] },
+		"proposal: 524289 bytes, want at most 5242": func(s *SignedProposal, _ *Proposal) { s.Proposal = make([]byte, ProposalBytesMax+1) },
+	} {
+		p := testProposal()
+		s := SignProposal(testKey(1), p)
+		change(s, p)
+		if _, err := DecodeSignedProposal(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// A batch says of each signature what it says of it alone, and names the first that is wrong.
+func TestBatchesOfProposals(t *testing.T) {
+	sign := func(i byte, nonce uint64) BundledTx {
+		p := testProposal()
+		p.Nonce = nonce
+		tx, err := DecodeSignedProposal(SignProposal(testKey(i), p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	var txs []BundledTx
+	for i := range byte(20) {
+		txs = append(txs, sign(i%3+1, uint64(i)))
+	}
+	vouched, err := checkChainedTx(chain(testProposal()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	txs[4] = vouched
+	if i := VerifyProposals("bank", txs); i != -1 {
+		t.Fatalf("signature %d is wrong, want none", i)
+	}
+	if i := VerifyProposals("bond", txs[:3]); i != 0 {
+		t.Errorf("signed for another chain: %d, want 0", i)
+	}
+	for _, wrong := range []int{0, 7, 19} {
+		forged := append([]BundledTx{}, txs...)
+		other := sign(5, 99)
+		forged[wrong] = sign(1, 100)
+		forged[wrong].Chained.Proposal.Signature = other.Chained.Proposal.Signature
+		if i := VerifyProposals("bank", forged); i != wrong {
+			t.Errorf("signature %d is wrong, found %d", wrong, i)
+		}
+		if i := VerifyProposals("bank", forged[wrong:wrong+1]); i != 0 {
+			t.Errorf("alone: %d, want 0", i)
+		}
+	}
+}
+
+func FuzzDecodeClientChange(f *testing.F) {
+	f.Add(Encode(testClientChange()))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if c, err := DecodeClientChange(raw); err == nil && !bytes.Equal(Encode(c), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(c))
+		}
+	})
+}

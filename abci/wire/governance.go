@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"crypto/ed25519"
+	"fmt"
+)
+
+// Bounds of spec/formats.md, "Governance".
+const (
+	GovernanceChangeBytesMax = 65_536
+	GovernanceActionsMax     = 64
+	MemberValidatorsMax      = 16
+	OrganisationsMax         = CertificateVotesMax
+	ValidatorPowerMax        = 1_000_000_000
+	heightMax                = 1 << 62
+)
+
+// GovernanceSignBytes returns what an organisation signs to approve a change: "chainify/governance/1" ‖ lp(chain_id) ‖ change bytes.
+func GovernanceSignBytes(chainID string, change []byte) []byte {
+	return append(append([]byte("chainify/governance/1"), lp(chainID)...), change...)
+}
+
+// Approve signs an encoded change with an organisation's gateway key.
+func Approve(key ed25519.PrivateKey, organisation, chainID string, change []byte) *Approval {
+	return &Approval{Organisation: organisation, Signature: ed25519.Sign(key, GovernanceSignBytes(chainID, change))}
+}
+
+// VerifyApproval reports whether the gateway key approves the change for this chain, by the same rule as votes.
+func VerifyApproval(key ed25519.PublicKey, chainID string, change []byte, a *Approval) bool {
+	return VerifyVote(key, GovernanceSignBytes(chainID, change), a.Signature)
+}
+
+// DecodeGovernanceChange reads the bytes that organisations approve.
+func DecodeGovernanceChange(raw []byte) (*GovernanceChange, error) {
+	c := &GovernanceChange{}
+	if err := decodeStrict("governance change", raw, GovernanceChangeBytesMax, c); err != nil {
+		return nil, err
+	}
+	if err := CheckChainID(c.ChainId); err != nil {
+		return nil, fmt.Errorf("governance change.%w", err)
+	}
+	if c.Sequence == 0 || c.EffectiveHeight > heightMax {
+		return nil, fieldErrorf("governance change", "sequence %d and effective_height %d, want at least 1, and a height", c.Sequence, c.EffectiveHeight)
+	}
+	if n := len(c.Actions); n == 0 || n > GovernanceActionsMax {
+		return nil, fieldErrorf("governance change.actions", "%d of them, want 1 to %d", n, GovernanceActionsMax)
+	}
+	for i, action := range c.Actions {
+		if err := checkAction(action); err != nil {
+			return nil, fmt.Errorf("governance change.actions[%d].%w", i, err)
+		}
+	}
+	return c, nil
+}
+
+// checkAction checks the form of an action; whether it fits the registry is for the order to say.
+func checkAction(a *GovernanceAction) error {
+	switch body := a.Body.(type) {
+	case *GovernanceAction_Consent:
+		return checkCount("consent", body.Consent)
+	case *GovernanceAction_Approvals:
+		return checkCount("approvals", body.Approvals)
+	case *GovernanceAction_Add:
+		return checkMember(body.Add)
+	case *GovernanceAction_Remove:
+		return within("remove", CheckOrganisation(body.Remove))
+	case *GovernanceAction_GatewayKey:
+		if err := CheckOrganisation(body.GatewayKey.Organisation); err != nil {
+			return within("gateway_key", err)
+		}
+		return checkPublicKey("gateway_key.key", body.GatewayKey.Key)
+	case *GovernanceAction_Validator:
+		if err := CheckOrganisation(body.Validator.Organisation); err != nil {
+			return within("validator", err)
+		}
+		return checkValidator("validator.validator", body.Validator.Validator, 0)
+	case *GovernanceAction_OrderingOnly:
+		return within("ordering_only", CheckOrganisation(body.OrderingOnly.Organisation))
+	default:
+		return fieldErrorf("body", "no action")
+	}
+}
+
+func checkMember(m *Member) error {
+	if err := CheckOrganisation(m.Organisation); err != nil {
+		return within("add", err)
+	}
+	if err := checkPublicKey("add.gateway_key", m.GatewayKey); err != nil {
+		return err
+	}
+	if n := len(m.Validators); n == 0 || n > MemberValidatorsMax {
+		return fieldErrorf("add.validators", "%d of them, want 1 to %d", n, MemberValidatorsMax)
+	}
+	for i, v := range m.Validators {
+		if err := checkValidator(fmt.Sprintf("add.validators[%d]", i), v, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkValidator(field string, v *ValidatorPower, powerMin uint64) error {
+	if v == nil {
+		return fieldErrorf(field, "missing")
+	}
+	if v.Power < powerMin || v.Power > ValidatorPowerMax {
+		return fieldErrorf(field+".power", "%d, want %d to %d", v.Power, powerMin, ValidatorPowerMax)
+	}
+	return checkPublicKey(field+".key", v.Key)
+}
+
+func checkPublicKey(field string, key []byte) error {
+	if len(key) != ed25519.PublicKeySize {
+		return fieldErrorf(field, "%d bytes, want an Ed25519 key of %d", len(key), ed25519.PublicKeySize)
+	}
+	return nil
+}
+
+func checkCount(field string, n uint32) error {
+	if n > OrganisationsMax {
+		return fieldErrorf(field, "%d, want at most %d", n, OrganisationsMax)
+	}
+	return nil
+}
+
+// within names the message that an error's field is in.
+func within(message string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s.%w", message, err)
+}
+
+// checkGovernance checks form and order of a signed change; who signed is checked against the registry.
+func checkGovernance(s *SignedGovernanceChange) error {
+	if _, err := DecodeGovernanceChange(s.GetChange()); err != nil {
+		return err
+	}
+	if n := len(s.Approvals); n == 0 || n > OrganisationsMax {
+		return fieldErrorf("governance.approvals", "%d of them, want 1 to %d", n, OrganisationsMax)
+	}
+	for i, a := range s.Approvals {
+		if err := CheckOrganisation(a.Organisation); err != nil {
+			return fmt.Errorf("governance.approvals[%d].%w", i, err)
+		}
+		if len(a.Signature) != signatureBytes {
+			return fieldErrorf(fmt.Sprintf("governance.approvals[%d].signature", i), "%d bytes, want %d", len(a.Signature), signatureBytes)
+		}
+		if i > 0 && s.Approvals[i-1].Organisation >= a.Organisation {
+			return fieldErrorf(fmt.Sprintf("governance.approvals[%d]", i), "not after the one before by organisation")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+)
+
+// testChange has one action of each kind.
+func testChange() *GovernanceChange {
+	validator := func(i byte, power uint64) *ValidatorPower {
+		return &ValidatorPower{Key: bytes.Repeat([]byte{i}, 32), Power: power}
+	}
+	return &GovernanceChange{ChainId: "trade", Sequence: 7, EffectiveHeight: 900, Actions: []*GovernanceAction{
+		{Body: &GovernanceAction_Consent{Consent: 3}},
+		{Body: &GovernanceAction_Approvals{Approvals: 0}},
+		{Body: &GovernanceAction_Add{Add: &Member{
+			Organisation: "echo", GatewayKey: bytes.Repeat([]byte{1}, 32), Validators: []*ValidatorPower{validator(2, 10), validator(3, 20)}, OrderingOnly: true,
+		}}},
+		{Body: &GovernanceAction_Remove{Remove: "delta"}},
+		{Body: &GovernanceAction_GatewayKey{GatewayKey: &GatewayKey{Organisation: "acme", Key: bytes.Repeat([]byte{4}, 32)}}},
+		{Body: &GovernanceAction_Validator{Validator: &MemberValidator{Organisation: "acme", Validator: validator(5, 0)}}},
+		{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: "bolt"}}},
+	}}
+}
+
+func signedChange(c *GovernanceChange, organisations ...string) *SignedGovernanceChange {
+	s := &SignedGovernanceChange{Change: Encode(c)}
+	for i, name := range organisations {
+		s.Approvals = append(s.Approvals, Approve(testKey(byte(i+1)), name, c.ChainId, s.Change))
+	}
+	return s
+}
+
+// The bytes that organisations sign are a format: these are what they have been since it was made.
+func TestVectorOfAGovernanceChange(t *testing.T) {
+	raw := Encode(testChange())
+	sum := sha256.Sum256(GovernanceSignBytes("trade", raw))
+	if got, want := hex.EncodeToString(sum[:]), "bbbe8e0b9688af1f1393ff8eb2b2929e9cf6bca4784a9fc6fd91c9c72adbf794"; len(raw) != 251 || got != want {
+		t.Errorf("%d bytes, signed bytes hash to %s, want 251 and %s", len(raw), got, want)
+	}
+	again, err := DecodeGovernanceChange(raw)
+	if err != nil || !bytes.Equal(Encode(again), raw) {
+		t.Errorf("decoded %v, %v", again, err)
+	}
+	signed := signedChange(testChange(), "acme")
+	if !VerifyApproval(testKey(1).Public().(ed25519.PublicKey), "trade", signed.Change, signed.Approvals[0]) {
+		t.Error("an approval is not valid")
+	}
+}
+
+func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {
+	for want, change := range map[string]func(*GovernanceChange){
+		"governance change.chain_id:":                                 func(c *GovernanceChange) { c.ChainId = "X" },
+		"governance change: sequence 0":                               func(c *GovernanceChange) { c.Sequence = 0 },
+		"effective_height 4611686018427387905":                        func(c *GovernanceChange) { c.EffectiveHeight = 1<<62 + 1 },
+		"governance change.actions: 0 of them":                        func(c *GovernanceChange) { c.Actions = nil },
+		"governance change.actions: 65 of them":                       func(c *GovernanceChange) { c.Actions = many(c.Actions[0], GovernanceActionsMax+1) },
+		"governance change.actions[0].body: no action":                func(c *GovernanceChange) { c.Actions[0] = &GovernanceAction{} },
+		"actions[0].consent: 1001":                                    func(c *GovernanceChange) { c.Actions[0].GetBody().(*GovernanceAction_Consent).Consent = 1001 },
+		"actions[1].approvals: 1001":                                  func(c *GovernanceChange) { c.Actions[1].GetBody().(*GovernanceAction_Approvals).Approvals = 1001 },
+		"actions[2].add.organisation:":                                func(c *GovernanceChange) { c.Actions[2].GetAdd().Organisation = "" },
+		"actions[2].add.gateway_key: 31 bytes":                        func(c *GovernanceChange) { c.Actions[2].GetAdd().GatewayKey = make([]byte, 31) },
+		"actions[2].add.validators: 0 of them":                        func(c *GovernanceChange) { c.Actions[2].GetAdd().Validators = nil },
+		"actions[2].add.validators: 17 of them":                       func(c *GovernanceChange) { a := c.Actions[2].GetAdd(); a.Validators = many(a.Validators[0], 17) },
+		"actions[2].add.validators[1].key: 0 bytes":                   func(c *GovernanceChange) { c.Actions[2].GetAdd().Validators[1].Key = nil },
+		"actions[2].add.validators[0].power: 0, want 1 to 1000000000": func(c *GovernanceChange) { c.Actions[2].GetAdd().Validators[0].Power = 0 },
+		"actions[3].remove.organisation:":                             func(c *GovernanceChange) { c.Actions[3].Body = &GovernanceAction_Remove{Remove: "-"} },
+		"actions[4].gateway_key.organisation:":                        func(c *GovernanceChange) { c.Actions[4].GetGatewayKey().Organisation = "A" },
+		"actions[4].gateway_key.key: 33 bytes":                        func(c *GovernanceChange) { c.Actions[4].GetGatewayKey().Key = make([]byte, 33) },
+		"actions[5].validator.validator: missing":                     func(c *GovernanceChange) { c.Actions[5].GetValidator().Validator = nil },
+		"actions[5].validator.validator.power: 1000000001":            func(c *GovernanceChange) { c.Actions[5].GetValidator().Validator.Power = ValidatorPowerMax + 1 },
+		"actions[6].ordering_only.organisation:":                      func(c *GovernanceChange) { c.Actions[6].GetOrderingOnly().Organisation = "" },
+	} {
+		c := testChange()
+		change(c)
+		if _, err := DecodeGovernanceChange(Encode(c)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	for want, change := range map[string]func(*SignedGovernanceChange){
+		"governance change.chain_id":            func(s *SignedGovernanceChange) { s.Change = nil },
+		"governance change: 65537 bytes":        func(s *SignedGovernanceChange) { s.Change = make([]byte, GovernanceChangeBytesMax+1) },
+		"governance change: not a protobuf":     func(s *SignedGovernanceChange) { s.Change = s.Change[:len(s.Change)-1] },
+		"governance.approvals: 0 of them":       func(s *SignedGovernanceChange) { s.Approvals = nil },
+		"governance.approvals: 1001 of them":    func(s *SignedGovernanceChange) { s.Approvals = many(s.Approvals[0], OrganisationsMax+1) },
+		"governance.approvals[1].organisation":  func(s *SignedGovernanceChange) { s.Approvals[1].Organisation = "B" },
+		"governance.approvals[0].signature: 63": func(s *SignedGovernanceChange) { s.Approvals[0].Signature = s.Approvals[0].Signature[1:] },
+		"governance.approvals[1]: not after":    func(s *SignedGovernanceChange) { s.Approvals[1].Organisation = "acme" },
+	} {
+		s := signedChange(testChange(), "acme", "bolt")
+		change(s)
+		if _, err := DecodeOrderedTx(Encode(&OrderedTx{Body: &OrderedTx_Governance{Governance: s}})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+func many[T any](one T, n int) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = one
+	}
+	return out
+}
+
+func FuzzDecodeGovernanceChange(f *testing.F) {
+	f.Add(Encode(testChange()))
+	for _, action := range testChange().Actions {
+		f.Add(Encode(&GovernanceChange{ChainId: "a", Sequence: 1, Actions: []*GovernanceAction{action}}))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if c, err := DecodeGovernanceChange(raw); err == nil && !bytes.Equal(Encode(c), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(c))
+		}
+	})
+}
