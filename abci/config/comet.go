@@ -56,12 +56,14 @@ func (c *Config) Comet(home string) (*comet.Config, error) {
 	// double_sign_check_height stays 0: with it, a node that restarts finds its own signatures in the newest blocks
 	// and waits for others to make new ones, which a quiet network never does. The key's state file guards instead.
 
-	out.Mempool.Recheck = false // bundles do not become invalid but by expiry and replay, which the order skips
+	out.Mempool.Recheck = true // a bundle signed with a key that was replaced fits no block; the application looks when one was
 	out.Mempool.MaxTxsBytes = mempoolBytesMax
 	out.Mempool.MaxTxBytes = wire.BundleBytesMax + 4096 // with its signature and framing
 	out.TxIndex.Indexer = "null"                        // outcomes are looked up in the database
 	out.BlockSync.AdaptiveSync = false
 	out.Storage.DiscardABCIResponses = true // only the last one is needed, for recovery
+	// With no address of its own, CometBFT's metrics are told by ours.
+	out.Instrumentation.Prometheus, out.Instrumentation.PrometheusListenAddr = c.Metrics.Listen != "", ""
 	if err := out.ValidateBasic(); err != nil {
 		return nil, fmt.Errorf("configuration of CometBFT: %w", err)
 	}

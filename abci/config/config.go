@@ -18,6 +18,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -32,9 +33,11 @@ type Config struct {
 	Database     Database  `toml:"database"`
 	Clients      Clients   `toml:"clients"`
 	HTTP         HTTP      `toml:"http"`
+	Metrics      Metrics   `toml:"metrics"`
 	Gateway      Gateway   `toml:"gateway"`
 	Effects      Effects   `toml:"effects"`
 	Recovery     Recovery  `toml:"recovery"`
+	Anchor       Anchor    `toml:"anchor"`
 	Network      Network   `toml:"network"`
 	Consensus    Consensus `toml:"consensus"`
 	Log          Log       `toml:"log"`
@@ -62,6 +65,11 @@ type HTTP struct {
 	TokensFile string `toml:"tokens_file"`
 }
 
+// Metrics is where Prometheus asks.
+type Metrics struct {
+	Listen string `toml:"listen"` // empty: off
+}
+
 // Gateway tunes bundling and bounds the queue.
 type Gateway struct {
 	PendingMax         int      `toml:"pending_max"`
@@ -86,6 +94,15 @@ type Recovery struct {
 	RepairsMax   int      `toml:"repairs_max"`
 	HelpAttempts int      `toml:"help_attempts"`
 	TellRate     int      `toml:"tell_rate"` // bytes a second; 0: others are told nothing
+}
+
+// Anchor says where digests of the ledger are taken to, and how often.
+type Anchor struct {
+	Every       Duration `toml:"every"`
+	VerifyEvery Duration `toml:"verify_every"` // 0: never
+	Directory   string   `toml:"directory"`    // empty: none
+	URL         string   `toml:"url"`          // empty: none
+	TokenFile   string   `toml:"token_file"`   // empty: no token
 }
 
 // Network is how the node reaches the other organisations'.
@@ -152,13 +169,15 @@ func Default(organisation string) Config {
 		Clients: Clients{
 			Socket: "node.sock", SocketMode: "0666", Users: defaultUsers(), ConnectionsMax: 500, RequestsMax: 64, WaitsMax: g.WaitsMax,
 		},
-		HTTP: HTTP{Listen: "127.0.0.1:26680"},
+		HTTP:    HTTP{Listen: "127.0.0.1:26680"},
+		Metrics: Metrics{Listen: "127.0.0.1:26660"},
 		Gateway: Gateway{
 			PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
 			BundleBytes: g.BundleBytes, BundleDelay: Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
 			StallAfter: Duration(g.StallAfter), OutcomesKept: g.OutcomesKept,
 		},
 		Effects:  Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
+		Anchor:   Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
 		Recovery: Recovery{Steps: stepNames(), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20},
 		Network: Network{
 			Listen: "0.0.0.0:26656", Peers: []string{}, StrictAddresses: true,
@@ -259,6 +278,7 @@ func (c *Config) check() error {
 		{"gateway.outcomes_kept", int64(c.Gateway.OutcomesKept)},
 		{"effects.vote_timeout", int64(c.Effects.VoteTimeout)},
 		{"effects.open_max", int64(c.Effects.OpenMax)},
+		{"anchor.every", int64(c.Anchor.Every)},
 		{"recovery.repairs_max", int64(c.Recovery.RepairsMax)},
 		{"recovery.help_attempts", int64(c.Recovery.HelpAttempts)},
 		{"network.gossip_sleep", int64(c.Network.GossipSleep)},
@@ -278,6 +298,9 @@ func (c *Config) check() error {
 	}
 	if c.Recovery.TellRate < 0 {
 		return errors.New("recovery.tell_rate: must not be negative")
+	}
+	if err := c.checkAnchor(); err != nil {
+		return err
 	}
 	if err := c.GatewayLimits().Check(); err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -300,12 +323,26 @@ func (c *Config) check() error {
 	return c.checkAddresses()
 }
 
+func (c *Config) checkAnchor() error {
+	if c.Anchor.VerifyEvery < 0 {
+		return errors.New("anchor.verify_every: must not be negative")
+	}
+	if c.Anchor.URL == "" {
+		return nil
+	}
+	if _, err := anchor.NewHTTP(c.Anchor.URL, ""); err != nil {
+		return fmt.Errorf("anchor.url: %w", err)
+	}
+	return nil
+}
+
 func (c *Config) checkAddresses() error {
 	for _, a := range []struct{ key, value string }{
 		{"network.listen", c.Network.Listen},
 		{"network.external_address", c.Network.ExternalAddress},
 		{"network.rpc_listen", c.Network.RPCListen},
 		{"http.listen", c.HTTP.Listen},
+		{"metrics.listen", c.Metrics.Listen},
 	} {
 		if a.value == "" && a.key != "network.listen" {
 			continue

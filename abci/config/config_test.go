@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[log]\nlevel = \"loud\"":                      "log.level",
 		"organisation = \"acme\"\n[log]\nformat = \"xml\"":                      "log.format",
 		"organisation = \"acme\"\n[network]\nlisten = \"26656\"":                "network.listen",
-		"organisation = \"acme\"\n[network]\npeers = [\"127.0.0.1:26656\"]":     "network.peers[0]",
+		"organisation = \"acme\"\n[network]\npeers = [\"127.0.0.1:30000\"]":     "network.peers[0]",
 		"organisation = \"acme\"\n[consensus]\ntimeout_propose = \"-1s\"":       "consensus.timeout_propose",
 		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"hope\"]":     `recovery.steps[1]: there is no step "hope"`,
 		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"rows\"]":     "recovery.steps[1]",
@@ -111,7 +112,7 @@ func TestCometConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Consensus.CreateEmptyBlocks || out.Mempool.Recheck || out.P2P.PexReactor || out.TxIndex.Indexer != "null" ||
+	if out.Consensus.CreateEmptyBlocks || !out.Mempool.Recheck || out.P2P.PexReactor || out.TxIndex.Indexer != "null" ||
 		out.RPC.ListenAddress != "" || out.BlockSync.AdaptiveSync || out.Consensus.TimeoutCommit != 0 ||
 		out.Mempool.MaxTxBytes < wire.BundleBytesMax {
 		t.Errorf("configuration %+v", out)
@@ -275,5 +276,30 @@ func TestGenesisParts(t *testing.T) {
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "chainify init") {
 		t.Errorf("load of an empty directory: %v", err)
+	}
+}
+
+func TestTestnetOnHostsOfTheirOwn(t *testing.T) {
+	n := testnet(t.TempDir())
+	n.HostTemplate, n.Socket, n.Users = "node-{organisation}", "/run/chainify/node.sock", []string{"999", "10001"}
+	homes, err := n.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range homes {
+		c, err := Load(string(h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Network.Listen != "0.0.0.0:30000" || c.HTTP.Listen != "127.0.0.1:30001" || c.Metrics.Listen != "0.0.0.0:30003" {
+			t.Errorf("addresses %+v, %+v, %+v", c.Network.Listen, c.HTTP, c.Metrics)
+		}
+		other := "@node-" + n.Organisations[(i+1)%len(n.Organisations)] + ":30000"
+		if !slices.ContainsFunc(c.Network.Peers, func(p string) bool { return strings.HasSuffix(p, other) }) {
+			t.Errorf("%s is not among %v", other, c.Network.Peers)
+		}
+		if uids, err := c.AllowedUIDs(); h.Path(c.Clients.Socket) != n.Socket || err != nil || len(uids) != 2 {
+			t.Errorf("socket %+v, %v", c.Clients, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	comet25519 "github.com/cometbft/cometbft/crypto/ed25519"
@@ -131,17 +132,30 @@ func (f Founding) Genesis() ([]byte, error) {
 
 // LoadGenesis reads and checks a home's genesis file.
 func (h Home) LoadGenesis() (*types.GenesisDoc, *order.Genesis, error) {
-	doc, err := types.GenesisDocFromFile(h.Genesis())
+	doc, state, err := ReadGenesis(h.Genesis())
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w (put the consortium's genesis.json there)", err)
+	}
+	return doc, state, err
+}
+
+// ReadGenesis reads and checks a genesis file.
+func ReadGenesis(path string) (*types.GenesisDoc, *order.Genesis, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w (put the consortium's genesis.json there)", err)
+		return nil, nil, err
+	}
+	doc, err := types.GenesisDocFromJSON(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight != 1 {
 		return nil, nil, fmt.Errorf("%s: vote extensions start at height %d, want 1: effects travel in them",
-			h.Genesis(), doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight)
+			path, doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight)
 	}
 	state, err := order.ParseGenesis(doc.AppState)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", h.Genesis(), err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return doc, state, nil
 }

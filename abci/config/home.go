@@ -2,8 +2,6 @@ package config
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +16,7 @@ import (
 //	chainify.toml            the configuration (0600: its DSN may hold a password)
 //	config/genesis.json      the founding state, the same at all organisations
 //	config/*_key.json        validator, node and gateway key (0600)
+//	config/*_key.ID.json     further validator and gateway keys, named by the public key: those that take their place
 //	data/                    blocks, order-level state, the validator's last signature
 type Home string
 
@@ -35,19 +34,33 @@ func (h Home) Genesis() string { return h.Path("config", "genesis.json") }
 // Data is the directory of blocks and states.
 func (h Home) Data() string { return h.Path("data") }
 
-func (h Home) gatewayKey() string     { return h.Path("config", "gateway_key.json") }
+func (h Home) gatewayKey() string     { return h.gatewayKeyOf("") }
 func (h Home) nodeKey() string        { return h.Path("config", "node_key.json") }
-func (h Home) validatorKey() string   { return h.Path("config", "priv_validator_key.json") }
-func (h Home) validatorState() string { return h.Path("data", "priv_validator_state.json") }
+func (h Home) validatorKey() string   { return h.validatorKeyOf("") }
+func (h Home) validatorState() string { return h.validatorStateOf("") }
 
-// gatewayKeyFile is the JSON of config/gateway_key.json.
-type gatewayKeyFile struct {
+// The files of a key; id is "" for the first, and ".ID" for one that "chainify org rotate-key" made.
+func (h Home) gatewayKeyOf(id string) string { return h.Path("config", "gateway_key"+id+".json") }
+
+func (h Home) validatorKeyOf(id string) string {
+	return h.Path("config", "priv_validator_key"+id+".json")
+}
+
+func (h Home) validatorStateOf(id string) string {
+	return h.Path("data", "priv_validator_state"+id+".json")
+}
+
+// keyFile is the JSON of config/gateway_key.json and of clients' keys.
+type keyFile struct {
 	Type       string `json:"type"`
 	PublicKey  []byte `json:"public_key"`
 	PrivateKey []byte `json:"private_key"` // the seed
 }
 
-const gatewayKeyType = "chainify/gateway/ed25519"
+const (
+	gatewayKeyType = "chainify/gateway/ed25519"
+	clientKeyType  = "chainify/client/ed25519"
+)
 
 // Create makes a home: directories, keys, configuration. It refuses a directory that has a configuration already, so
 // that no key is ever overwritten.
@@ -84,15 +97,7 @@ func (h Home) createKeys() error {
 			return fmt.Errorf("%s exists already: a key is never overwritten", path)
 		}
 	}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return fmt.Errorf("make gateway key: %w", err)
-	}
-	text, err := json.MarshalIndent(gatewayKeyFile{gatewayKeyType, public, private.Seed()}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode gateway key: %w", err)
-	}
-	if err := writeNew(h.gatewayKey(), append(text, '\n'), 0o600); err != nil {
+	if _, err := h.makeGatewayKey(func(ed25519.PublicKey) string { return "" }); err != nil {
 		return err
 	}
 	if _, err := p2p.LoadOrGenNodeKey(h.nodeKey()); err != nil {
@@ -122,25 +127,8 @@ func writeNew(path string, text []byte, mode os.FileMode) error {
 	return f.Close()
 }
 
-// GatewayKey reads the organisation's gateway key and checks that its two halves fit.
-func (h Home) GatewayKey() (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(h.gatewayKey())
-	if err != nil {
-		return nil, err
-	}
-	var file gatewayKeyFile
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", h.gatewayKey(), err)
-	}
-	if file.Type != gatewayKeyType || len(file.PrivateKey) != ed25519.SeedSize {
-		return nil, fmt.Errorf("%s: not a gateway key of type %s", h.gatewayKey(), gatewayKeyType)
-	}
-	key := ed25519.NewKeyFromSeed(file.PrivateKey)
-	if !ed25519.PublicKey(file.PublicKey).Equal(key.Public()) {
-		return nil, fmt.Errorf("%s: public and private key do not fit", h.gatewayKey())
-	}
-	return key, nil
-}
+// GatewayKey reads the gateway key that the home was made with.
+func (h Home) GatewayKey() (ed25519.PrivateKey, error) { return readGatewayKey(h.gatewayKey()) }
 
 // NodeKey reads the key that names the node among its peers.
 func (h Home) NodeKey() (*p2p.NodeKey, error) {
@@ -151,13 +139,5 @@ func (h Home) NodeKey() (*p2p.NodeKey, error) {
 	return key, nil
 }
 
-// Validator reads the validator's key and last signature. CometBFT's reader ends the process on a missing file;
-// the check before it makes that an error.
-func (h Home) Validator() (*privval.FilePV, error) {
-	for _, path := range []string{h.validatorKey(), h.validatorState()} {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("read validator key: %w", err)
-		}
-	}
-	return privval.LoadFilePV(h.validatorKey(), h.validatorState()), nil
-}
+// Validator reads the validator key that the home was made with, and its last signature.
+func (h Home) Validator() (*privval.FilePV, error) { return h.readValidator("") }

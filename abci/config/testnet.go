@@ -11,7 +11,7 @@ import (
 )
 
 // PortsPerHome is how many consecutive ports a home of Testnet takes: the first for other nodes, the second for HTTP,
-// the third for CometBFT's RPC when it is switched on; the rest is kept free for later.
+// the third for CometBFT's RPC when it is switched on, the fourth for metrics; the rest is kept free for later.
 const PortsPerHome = 10
 
 // Testnet describes homes for a network on one machine.
@@ -23,9 +23,14 @@ type Testnet struct {
 	BasePort      int
 	// DSNTemplate is the database of each, with {organisation} and {index} (from 0) replaced. Empty: no database.
 	DSNTemplate string
-	Powers      []int64 // of the validators; empty: all the same
-	Consent     int
-	Now         time.Time
+	// HostTemplate is the name under which the others reach each node, replaced likewise: each is on a host, or in a container, of its
+	// own, and takes the same ports on all addresses; HTTP stays on loopback. Empty: all on this machine's loopback.
+	HostTemplate string
+	Socket       string   // of each node; empty: in its home
+	Users        []string // may connect to it; empty: the usual ones
+	Powers       []int64  // of the validators; empty: all the same
+	Consent      int
+	Now          time.Time
 }
 
 // Create makes a home for each organisation under Dir and gives all of them the common genesis. It returns the homes.
@@ -41,7 +46,7 @@ func (t Testnet) Create() ([]Home, error) {
 		if err := homes[i].Create(configs[i]); err != nil {
 			return nil, err
 		}
-		part, err := homes[i].Part(name, configs[i].Network.Listen)
+		part, err := homes[i].Part(name, t.address(i))
 		if err != nil {
 			return nil, err
 		}
@@ -102,13 +107,43 @@ func (t Testnet) check() error {
 func (t Testnet) config(i int) Config {
 	name := t.names()[i]
 	c := Default(name)
-	port := t.BasePort + i*PortsPerHome
+	port := t.port(i)
 	if i < len(t.Organisations) {
-		c.Database.DSN = strings.NewReplacer("{organisation}", name, "{index}", strconv.Itoa(i)).Replace(t.DSNTemplate)
+		c.Database.DSN = t.fill(t.DSNTemplate, i)
 	}
-	c.Network.Listen, c.HTTP.Listen = loopback(port), loopback(port+1)
+	c.Network.Listen, c.HTTP.Listen, c.Metrics.Listen = loopback(port), loopback(port+1), loopback(port+3)
+	if t.HostTemplate != "" {
+		c.Network.Listen, c.Metrics.Listen = everywhere(port), everywhere(port+3)
+	}
+	if t.Socket != "" {
+		c.Clients.Socket = t.Socket
+	}
+	if len(t.Users) > 0 {
+		c.Clients.Users = t.Users
+	}
 	c.Network.StrictAddresses = false
 	return c
 }
+
+// address is where the other nodes reach home i.
+func (t Testnet) address(i int) string {
+	if t.HostTemplate == "" {
+		return loopback(t.port(i))
+	}
+	return net.JoinHostPort(t.fill(t.HostTemplate, i), strconv.Itoa(t.port(i)))
+}
+
+func (t Testnet) port(i int) int {
+	if t.HostTemplate != "" {
+		return t.BasePort
+	}
+	return t.BasePort + i*PortsPerHome
+}
+
+func (t Testnet) fill(template string, i int) string {
+	return strings.NewReplacer("{organisation}", t.names()[i], "{index}", strconv.Itoa(i)).Replace(template)
+}
+
+func everywhere(port int) string { return net.JoinHostPort("0.0.0.0", strconv.Itoa(port)) }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

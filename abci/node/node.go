@@ -24,6 +24,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -47,6 +48,10 @@ const (
 	lookEvery   = 2 * time.Second // whether the scrubber of an idle database found something
 	settlePoll  = 20 * time.Millisecond
 	stopLimit   = 10 * time.Second // for CometBFT
+	// agreementLimit bounds how long a client waits for other organisations' agreement, and how long this one decides.
+	agreementLimit = 5 * time.Second
+	agreementLooks = 3
+	agreementPause = 100 * time.Millisecond
 )
 
 // ErrConsensusFailed says that CometBFT halted this node's consensus: its state contradicts itself or the genesis.
@@ -54,17 +59,20 @@ var ErrConsensusFailed = errors.New("CometBFT stopped this node's consensus")
 
 // node holds the parts between start and end.
 type node struct {
-	opt      Options
-	log      *slog.Logger
-	registry *order.Registry
-	doc      genesisDoc
-	backend  backend.Backend // nil: ordering only
-	store    dbm.DB
-	gateway  *gateway.Gateway
-	effects  *effects.Shell
-	peers    *peers.Reactor // nil: ordering only
-	app      *app.App
-	order    *ordering
+	opt     Options
+	log     *slog.Logger
+	founded *order.Registry // at the start, or by the genesis: chain and parameters do not change
+	doc     genesisDoc
+	keys    *keys
+	backend backend.Backend // nil: ordering only
+	store   dbm.DB
+	gateway *gateway.Gateway
+	effects *effects.Shell
+	peers   *peers.Reactor    // nil: ordering only
+	asking  *peers.Agreements // nil: ordering only, or a database that knows of no policies
+	app     *app.App
+	order   *ordering
+	metrics *metrics.Metrics
 	// height is that of the last block decided.
 	height atomic.Int64
 	failed chan string // CometBFT's consensus ended by itself
@@ -90,45 +98,129 @@ func (n *node) assemble() error {
 	if err := n.loadGenesis(); err != nil {
 		return err
 	}
-	key, err := n.opt.Home.GatewayKey()
-	if err != nil {
+	if err := n.openStore(); err != nil {
 		return err
 	}
-	known, orderingOnly := n.registry.Knows(n.opt.Config.Organisation)
-	switch n.backend = n.opt.Backend; {
-	case !known:
-		return fmt.Errorf("organisation %q of %s is not in the genesis", n.opt.Config.Organisation, config.FileName)
-	case orderingOnly && (n.backend != nil || n.opt.Config.Database.DSN != ""):
-		return fmt.Errorf("organisation %q only orders by the genesis: database.dsn must be empty", n.opt.Config.Organisation)
-	case n.backend == nil:
-		if err := n.openDatabase(orderingOnly); err != nil {
-			return err
-		}
+	var err error
+	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.registry, n.log); err != nil {
+		return err
+	}
+	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {
+		return err
 	}
 	limits := n.opt.Config.GatewayLimits()
-	limits.BundleTransactions = min(limits.BundleTransactions, n.registry.Parameters().BlockTransactionsMax)
+	limits.BundleTransactions = min(limits.BundleTransactions, n.founded.Parameters().BlockTransactionsMax)
 	n.order = &ordering{}
+	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
-		ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation, Key: key, Limits: limits,
-		OrderingOnly: orderingOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Log: n.log.With("part", "gateway"),
+		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
+		ClientRole: n.clientRole, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
+		Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {
 		gatewayOptions.Outcomes = n.backend
 	}
+	if gatewayOptions.Agreements, err = n.assembleAgreements(); err != nil {
+		return err
+	}
 	if n.gateway, err = gateway.New(gatewayOptions); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	if n.store, err = dbm.NewDB("chainify", dbm.GoLevelDBBackend, n.opt.Home.Data()); err != nil {
-		return fmt.Errorf("open the node's store (does another node run on this home?): %w", err)
-	}
-	if err := n.assembleEffects(key); err != nil {
+	if err := n.assembleEffects(); err != nil {
 		return err
 	}
 	return n.assembleOrder()
 }
 
+// openStore opens the node's store, and finds in it who takes part by now.
+func (n *node) openStore() (err error) {
+	if n.store, err = dbm.NewDB("chainify", dbm.GoLevelDBBackend, n.opt.Home.Data()); err != nil {
+		return fmt.Errorf("open the node's store (does another node run on this home?): %w", err)
+	}
+	stored, err := app.NewStore(n.store).Registry()
+	if stored != nil {
+		n.founded = stored
+	}
+	return err
+}
+
+// registry is who takes part in the next order block.
+func (n *node) registry() *order.Registry {
+	if n.app != nil {
+		if r := n.app.Registry(); r != nil {
+			return r
+		}
+	}
+	return n.founded
+}
+
+// ordersOnly tells that the organisation is one without a database.
+func (n *node) ordersOnly() bool {
+	_, orderingOnly := n.registry().Knows(n.opt.Config.Organisation)
+	return orderingOnly
+}
+
+// assembleDatabase opens the organisation's database, where it has one.
+func (n *node) assembleDatabase() error {
+	known, orderingOnly := n.founded.Knows(n.opt.Config.Organisation)
+	n.backend = n.opt.Backend
+	if orderingOnly && (n.backend != nil || n.opt.Config.Database.DSN != "") {
+		return fmt.Errorf("organisation %q only orders by the registry: database.dsn must be empty", n.opt.Config.Organisation)
+	}
+	if !known {
+		n.log.Warn("the organisation is not in the registry: until it is, this node follows the others and takes no transactions",
+			"organisation", n.opt.Config.Organisation)
+	}
+	if n.backend != nil {
+		return nil
+	}
+	return n.openDatabase(orderingOnly)
+}
+
+// assembleAgreements makes what asks other organisations to agree, and answers them; nil without a database that can tell.
+func (n *node) assembleAgreements() (*gateway.Agreements, error) {
+	database, ok := n.backend.(backend.Rehearser)
+	if !ok {
+		return nil, nil
+	}
+	nodeKey, err := n.opt.Home.NodeKey()
+	if err != nil {
+		return nil, err
+	}
+	n.asking, err = peers.NewAgreements(peers.AgreementOptions{
+		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
+		GatewayKey: n.gatewayKeyOf, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
+		Decide: func(ctx context.Context, tx []byte) (string, error) { return decide(ctx, database, tx) },
+	})
+	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
+}
+
+// decide says why this organisation does not agree to a transaction. Its database may be a block behind the one that the client saw, so
+// that a no is looked at again.
+func decide(ctx context.Context, database backend.Rehearser, tx []byte) (refusal string, err error) {
+	for range agreementLooks {
+		found, err := database.Rehearse(ctx, tx)
+		switch {
+		case err != nil:
+			return "", err
+		case found.SQLState != "":
+			refusal = "the transaction fails there: " + found.Message
+		case found.Refusal != "":
+			refusal = found.Refusal
+		default:
+			return "", nil
+		}
+		select {
+		case <-ctx.Done():
+			return refusal, nil
+		case <-time.After(agreementPause):
+		}
+	}
+	return refusal, nil
+}
+
 // assembleEffects makes the effect consensus and, with a database, its way to the other organisations' databases.
-func (n *node) assembleEffects(key ed25519.PrivateKey) error {
+func (n *node) assembleEffects() error {
 	c := n.opt.Config
 	steps, err := c.RecoverySteps()
 	if err != nil {
@@ -136,11 +228,11 @@ func (n *node) assembleEffects(key ed25519.PrivateKey) error {
 	}
 	options := effects.Options{
 		Config: effects.Config{
-			Organisation: c.Organisation, Organisations: n.registry.Organisations(),
-			OpenMaxMS: time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
+			Organisation: c.Organisation,
+			OpenMaxMS:    time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
 			Steps: steps, RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
-		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Logger: n.log.With("part", "effects"),
+		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()
@@ -148,8 +240,8 @@ func (n *node) assembleEffects(key ed25519.PrivateKey) error {
 			return err
 		}
 		n.peers, err = peers.New(peers.Options{
-			ChainID: n.registry.ChainID(), Organisation: c.Organisation, Key: key, NodeID: string(nodeKey.ID()),
-			GatewayKey: n.registry.GatewayKey, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, Log: n.log.With("part", "peers"),
+			ChainID: n.founded.ChainID(), Organisation: c.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
+			GatewayKey: n.gatewayKeyOf, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, Log: n.log.With("part", "peers"),
 		})
 		if err != nil {
 			return err
@@ -189,7 +281,7 @@ func (n *node) loadGenesis() error {
 	for i, v := range doc.Validators {
 		validators[i] = order.Validator{Key: v.PubKey.Bytes(), Power: v.Power}
 	}
-	if n.registry, err = order.NewRegistry(doc.ChainID, state, validators); err != nil {
+	if n.founded, err = order.NewRegistry(doc.ChainID, state, validators); err != nil {
 		return fmt.Errorf("%s: %w", n.opt.Home.Genesis(), err)
 	}
 	n.doc = genesisDoc{doc: doc, state: state}
@@ -205,9 +297,8 @@ func (n *node) openDatabase(orderingOnly bool) error {
 		return nil
 	}
 	b, err := postgres.New(postgres.Config{
-		DSN: c.DSN, ChainID: n.registry.ChainID(), Organisation: n.opt.Config.Organisation,
-		Validators: n.doc.validators(), Consent: n.registry.Consent(), StuckAfter: time.Duration(c.StuckAfter),
-		Consents: func() []wire.ConsentFrom { return n.app.Consents() }, // the database is connected after the application is made
+		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
+		Registry: func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
 	})
 	if err != nil {
 		return err
@@ -222,7 +313,7 @@ func (n *node) decided(height int64, ids []wire.TxID) {
 	n.gateway.Decided(height, ids)
 }
 
-// tee shows the gateway what was decided before effects acts on it.
+// tee shows the gateway what was decided before effects acts on it, and the metrics what is decided and voted.
 type tee struct {
 	*effects.Shell
 	node *node
@@ -235,7 +326,23 @@ func (t tee) Decided(d wire.Decision) {
 		ids = d.Ordered.IDs
 	}
 	t.node.decided(d.Height, ids)
+	t.node.metrics.Decided(d)
 	t.Shell.Decided(d)
+}
+
+// Seen implements app.Effects.
+func (t tee) Seen(organisation string, vote wire.EffectVote) {
+	t.node.metrics.Voted(organisation, vote)
+	t.Shell.Seen(organisation, vote)
+}
+
+// Vote implements app.Effects.
+func (t tee) Vote(ctx context.Context, block *wire.OrderedBlock) []byte {
+	raw := t.Shell.Vote(ctx, block)
+	if vote, err := wire.DecodeEffectVote(raw); err == nil {
+		t.node.metrics.Voted(t.node.opt.Config.Organisation, vote)
+	}
+	return raw
 }
 
 // doors are the listeners, bound before CometBFT starts so that a taken socket is known at once.
@@ -243,6 +350,8 @@ type doors struct {
 	socket *gateway.Socket
 	http   net.Listener // nil: off
 	api    *gateway.API
+	// metrics is nil when they are off.
+	metrics net.Listener
 }
 
 func (n *node) openDoors() (*doors, error) {
@@ -259,20 +368,33 @@ func (n *node) openDoors() (*doors, error) {
 	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
 		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
 		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
-	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, ChangePolicy: n.order.Broadcast, Rejoin: n.rejoin})
+	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, Order: n.order.Broadcast, Registry: n.registryResponse, Clients: n.clients, Rejoin: n.rejoin})
 	if err != nil {
 		return nil, err
 	}
-	if c.HTTP.Listen == "" {
-		return d, nil
+	if c.HTTP.Listen != "" {
+		if d.api, err = n.httpAPI(); err == nil {
+			d.http, err = net.Listen("tcp", c.HTTP.Listen)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("http: %w", err), d.close())
+		}
 	}
-	if d.api, err = n.httpAPI(); err == nil {
-		d.http, err = net.Listen("tcp", c.HTTP.Listen)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("http: %w", err), d.socket.Close())
+	if c.Metrics.Listen != "" {
+		if d.metrics, err = net.Listen("tcp", c.Metrics.Listen); err != nil {
+			return nil, errors.Join(fmt.Errorf("metrics: %w", err), d.close())
+		}
 	}
 	return d, nil
+}
+
+// close closes doors that were never served: serving closes them, too.
+func (d *doors) close() error {
+	err := d.socket.Close()
+	if d.http != nil {
+		err = errors.Join(err, d.http.Close())
+	}
+	return err
 }
 
 func (n *node) httpAPI() (*gateway.API, error) {
@@ -325,6 +447,9 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	if d.http != nil {
 		group.Go(func() error { return d.api.Serve(inner, d.http) })
 	}
+	if d.metrics != nil {
+		group.Go(func() error { return n.metrics.Serve(inner, d.metrics, n.log.With("part", "metrics")) })
+	}
 	group.Go(func() error { return n.gateway.Run(inner) })
 	group.Go(func() error {
 		select {
@@ -335,10 +460,16 @@ func (n *node) run(ctx context.Context, d *doors) error {
 		}
 	})
 	group.Go(func() error { n.rejoinWhenTold(inner); return nil })
-	err := n.order.start()
+	anchored, err := n.anchor()
+	if err == nil {
+		err = n.order.start()
+	}
 	if err == nil {
 		group.Go(func() error { n.order.peering(n).run(inner); return nil })
-		n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.registry.ChainID(),
+		if anchored != nil {
+			group.Go(func() error { anchored.Run(inner); return nil })
+		}
+		n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.founded.ChainID(),
 			"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "height", n.height.Load())
 		if n.opt.Ready != nil {
 			n.opt.Ready()
@@ -356,6 +487,15 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	err = errors.Join(err, clean(group.Wait()), n.order.stop(n.log))
 	endLasting()
 	return errors.Join(err, clean(lastingGroup.Wait()))
+}
+
+// newMetrics makes the metrics, which ask the parts only when they are served.
+func (n *node) newMetrics() *metrics.Metrics {
+	standing := metrics.Standing{
+		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
+	}
+	standing.Database, _ = n.backend.(backend.Inspector)
+	return metrics.New(n.founded.Organisations(), standing)
 }
 
 // rejoin passes a client's word on to effects; false when the organisation is not excluded.
@@ -426,21 +566,59 @@ func (n *node) close() error {
 	return errors.Join(errs...)
 }
 
+// gatewayKeyOf is the gateway key of an organisation that has a database now.
+func (n *node) gatewayKeyOf(organisation string) (ed25519.PublicKey, bool) {
+	return n.registry().GatewayKey(organisation)
+}
+
 // status is the node's answer to StatusRequest.
 func (n *node) status(context.Context) *wire.StatusResponse {
-	s := n.effects.Status()
+	s, registry := n.effects.Status(), n.registry()
+	known, orderingOnly := registry.Knows(n.opt.Config.Organisation)
 	out := &wire.StatusResponse{
-		Organisation: n.opt.Config.Organisation, ChainId: n.registry.ChainID(), Version: n.opt.Version,
+		Organisation: n.opt.Config.Organisation, ChainId: n.founded.ChainID(), Version: n.opt.Version,
 		Height: n.height.Load(), LastOrdered: n.app.LastOrdered(), LastCertified: n.app.LastCertified(),
 		LastCommitted: s.LastCommitted, State: s.State, Reason: s.Reason, Peers: n.order.peers(),
-		Organisations: uint32(len(n.registry.Organisations())), Consent: uint32(n.registry.Consent()),
+		Organisations: uint32(len(registry.Organisations())), Consent: uint32(registry.Consent()),
+		Outside: !known || !orderingOnly && n.keys.Gateway() == nil,
 	}
 	if order, ok := n.app.Status(); ok {
-		out.Consent, out.NextConsent = uint32(order.Policy.Consent), uint32(order.Policy.Next)
-		out.NextConsentHeight, out.PolicyChanges = uint64(order.Policy.NextHeight), order.Policy.Changes
+		out.Changes, out.ChangeWaits = order.Governance.Changes, order.Governance.Waiting != nil
 	}
 	if n.order.catchingUp() {
 		out.State = "catching_up"
 	}
 	return out
+}
+
+// clientRole is the role that a key of one of the organisation's clients is registered for.
+func (n *node) clientRole(key []byte) (string, bool) {
+	return n.app.Clients().RoleOf(n.opt.Config.Organisation, key)
+}
+
+// clients is the node's answer to ClientsRequest.
+func (n *node) clients() *wire.ClientsResponse {
+	list, changes := n.app.Clients().Of(n.opt.Config.Organisation)
+	out := &wire.ClientsResponse{Changes: changes}
+	for _, c := range list {
+		out.Clients = append(out.Clients, &wire.ClientsResponse_Client{Key: c.Key, Role: c.Role})
+	}
+	return out
+}
+
+// registryResponse is the node's answer to RegistryRequest.
+func (n *node) registryResponse() (*wire.RegistryResponse, error) {
+	registry := n.registry()
+	record := registry.Record()
+	out := &wire.RegistryResponse{
+		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
+		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
+	}
+	status, ok := n.app.Status()
+	if !ok || status.Governance.Waiting == nil {
+		return out, nil
+	}
+	var err error
+	out.Waiting, err = wire.DecodeGovernanceChange(status.Governance.Waiting)
+	return out, err
 }

@@ -18,9 +18,9 @@ import (
 	abci "github.com/cometbft/cometbft/abci/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
-	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 )
 
@@ -41,10 +41,6 @@ func (o *ordering) open(n *node) error {
 	if err != nil {
 		return err
 	}
-	validator, err := n.opt.Home.Validator()
-	if err != nil {
-		return err
-	}
 	nodeKey, err := n.opt.Home.NodeKey()
 	if err != nil {
 		return err
@@ -60,11 +56,15 @@ func (o *ordering) open(n *node) error {
 		}
 	})
 	o.validators = len(n.doc.doc.Validators)
+	settings.Instrumentation.Prometheus = settings.Instrumentation.Prometheus && metrics.TakeCometBFT()
 	reactors := map[string]p2p.Reactor{}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
 	}
-	o.comet, err = cometnode.NewNode(settings, validator, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
+	if n.asking != nil {
+		reactors[peers.AgreementName] = n.asking
+	}
+	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge,
 		cometnode.CustomReactors(reactors))
@@ -197,19 +197,4 @@ func (o *ordering) peers() uint32 {
 type genesisDoc struct {
 	doc   *types.GenesisDoc
 	state *order.Genesis
-}
-
-// validators are the keys a database checks certificates with.
-func (g genesisDoc) validators() []postgres.Validator {
-	var out []postgres.Validator
-	for _, o := range g.state.Organisations {
-		if o.OrderingOnly {
-			continue
-		}
-		for _, key := range o.Validators {
-			address := order.AddressOf(key)
-			out = append(out, postgres.Validator{Organisation: o.Name, Address: address[:], PublicKey: key})
-		}
-	}
-	return out
 }

@@ -103,7 +103,8 @@ func newTestnet() *cobra.Command {
 		Use:   "testnet --organisations A,B,C,D --dir DIR",
 		Short: "Make homes for a network on this machine",
 		Long: `testnet makes one home for each organisation under DIR, with keys, a common genesis and each other as peers, all on
-loopback. Home i takes the ports from --base-port + 10·i on: the first for the other nodes, the second for HTTP.`,
+loopback. Home i takes the ports from --base-port + 10·i on: the first for the other nodes, the second for HTTP,
+the fourth for metrics.`,
 		Example: `  chainify testnet --organisations acme,bolt,cargo,delta --dir /tmp/net \
       --dsn-template 'host=/tmp/net/pg/{organisation} dbname=ledger user=chainify_login'
   for o in acme bolt cargo delta; do chainify start --home /tmp/net/$o & done`,
@@ -126,6 +127,9 @@ loopback. Home i takes the ports from --base-port + 10·i on: the first for the 
 	cmd.Flags().StringVar(&n.ChainID, "chain-id", "chainify-test", "the chain's name")
 	cmd.Flags().IntVar(&n.BasePort, "base-port", 26656, "first port")
 	cmd.Flags().StringVar(&n.DSNTemplate, "dsn-template", "", "database of each; {organisation} and {index} are replaced")
+	cmd.Flags().StringVar(&n.HostTemplate, "host-template", "", "for containers: name of each node's host, replaced likewise; all then have the same ports")
+	cmd.Flags().StringVar(&n.Socket, "socket", "", "path of each node's socket (default: in its home)")
+	cmd.Flags().StringSliceVar(&n.Users, "users", nil, "operating-system users, by name or number, that may connect to it")
 	cmd.Flags().Int64SliceVar(&n.Powers, "powers", nil, "voting powers in the order, separated by commas; left out: all the same")
 	cmd.Flags().IntVar(&n.Consent, "consent", 0, "how many organisations with a database must report the same effects; 0: more than two thirds")
 	require(cmd, "dir", "organisations")

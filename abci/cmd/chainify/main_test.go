@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"flag"
 	"log/slog"
@@ -50,7 +51,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpTexts(t *testing.T) {
 	var all strings.Builder
-	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "policy", "policy sign", "policy submit", "status", "version"} {
+	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "status", "doctor", "verify-receipt", "verify-digest", "version"} {
 		args := append(strings.Fields(command), "--help")
 		code, out, errs := call("", args...)
 		if code != exitOK || errs != "" {
@@ -178,7 +179,7 @@ func openDoor(t *testing.T) *door {
 	t.Helper()
 	d := &door{path: filepath.Join(t.TempDir(), "s")}
 	var err error
-	d.gateway, err = gateway.New(gateway.Options{ChainID: "trade", Organisation: "acme", Key: make([]byte, 64), Broadcaster: d, Height: 10})
+	d.gateway, err = gateway.New(gateway.Options{ChainID: "trade", Organisation: "acme", Key: func() ed25519.PrivateKey { return make([]byte, 64) }, Broadcaster: d, Height: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -69,6 +71,7 @@ func (t *target) ask(ctx context.Context, question func(context.Context, *gatewa
 type submission struct {
 	target
 	role, kind string
+	key        string // file of the client's own key; empty: the gateway vouches
 	parameters []string
 	wait       string
 	asJSON     bool
@@ -96,6 +99,7 @@ Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE
 	}
 	s.flags(cmd)
 	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or who you are)")
+	cmd.Flags().StringVar(&s.key, "key", "", "file of the client's own key, registered for the role, to sign with (chainify client)")
 	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE")
 	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
 	cmd.Flags().StringVar(&s.wait, "wait", "", "wait for the outcome, so long at most (without a value: "+waitDefault+")")
@@ -125,18 +129,40 @@ func (s *submission) run(cmd *cobra.Command, text string) error {
 		return err
 	}
 	defer client.Close()
-	ids, err := client.Submit(cmd.Context(), s.roleName(), statement)
+	id, err := s.submit(cmd.Context(), client, statement)
 	if err != nil {
 		return err
 	}
 	if wait == 0 {
-		return s.printID(cmd.OutOrStdout(), ids[0])
+		return s.printID(cmd.OutOrStdout(), id)
 	}
-	outcomes, err := client.Wait(cmd.Context(), uint32(wait.Milliseconds()), ids[0])
+	outcomes, err := client.Wait(cmd.Context(), uint32(wait.Milliseconds()), id)
 	if err != nil {
-		return fmt.Errorf("transaction %x is submitted, its outcome is unknown: %w", ids[0], err)
+		return fmt.Errorf("transaction %x is submitted, its outcome is unknown: %w", id, err)
 	}
-	return s.printOutcome(cmd.OutOrStdout(), ids[0], outcomes, wait)
+	return s.printOutcome(cmd.OutOrStdout(), id, outcomes, wait)
+}
+
+func (s *submission) submit(ctx context.Context, client *gateway.Client, statement *wire.Statement) ([]byte, error) {
+	if s.key != "" {
+		return s.submitSigned(ctx, client, statement)
+	}
+	ids, err := client.Submit(ctx, s.roleName(), statement)
+	if err != nil {
+		return nil, err
+	}
+	return ids[0], nil
+}
+
+// signedValidity is for how many heights a signed proposal may be ordered.
+const signedValidity = 1_000
+
+func randomNonce() (uint64, error) {
+	var nonce [8]byte
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return 0, fmt.Errorf("random nonce: %w", err)
+	}
+	return binary.BigEndian.Uint64(nonce[:]), nil
 }
 
 func (s *submission) statement(text string) (*wire.Statement, error) {
@@ -269,6 +295,9 @@ type statusJSON struct {
 // whatIsWrong lists what an operator should look at, the worst first.
 func whatIsWrong(s *wire.StatusResponse) []string {
 	var wrong []string
+	if s.Outside {
+		wrong = append(wrong, fmt.Sprintf("organisation %q takes no part in the consortium, or not with this node's gateway key (\"chainify org list\")", s.Organisation))
+	}
 	switch s.State {
 	case "serving", "executing", "ordering_only":
 	case "database_down":

@@ -140,7 +140,33 @@ func (c *Cluster) CopyData(ctx context.Context) (err error) {
 	return err
 }
 
-// RestoreData puts what CopyData copied in place of the data directory. The cluster must not run.
+// BackUp copies the data directory with pg_basebackup, as an operator does while the cluster works.
+func (c *Cluster) BackUp(ctx context.Context) error {
+	if err := os.RemoveAll(c.copied()); err != nil {
+		return err
+	}
+	_, err := c.account.Run(ctx, c.dir, c.Bin("pg_basebackup"), "-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres",
+		"-D", c.copied(), "-X", "stream", "-c", "fast")
+	return err
+}
+
+// Dump writes a database with pg_dump and restores it under another name, with the guard off, giving up at the first error.
+func (c *Cluster) Dump(ctx context.Context, database, restored string) error {
+	at := []string{"-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres"}
+	file := filepath.Join(c.dir, database+".dump")
+	for _, step := range [][]string{
+		append([]string{"pg_dump", "-Fc", "-f", file}, append(at, database)...),
+		append([]string{"createdb", "-T", "template0"}, append(at, restored)...),
+		append([]string{"pg_restore", "--exit-on-error", "-d", "dbname=" + restored + " options='-c chainify.guard=off'"}, append(at, file)...),
+	} {
+		if _, err := c.account.Run(ctx, c.dir, c.Bin(step[0]), step[1:]...); err != nil {
+			return err
+		}
+	}
+	return os.Remove(file)
+}
+
+// RestoreData puts what CopyData or BackUp copied in place of the data directory. The cluster must not run.
 func (c *Cluster) RestoreData(ctx context.Context) error {
 	if c.Running() {
 		return fmt.Errorf("restore data of %s: it runs", c.Name)
@@ -154,6 +180,9 @@ func (c *Cluster) copied() string { return filepath.Join(c.dir, "copied") }
 
 // Tail gives the last lines of the server's log.
 func (c *Cluster) Tail(lines int) string { return c.process.tail(lines) }
+
+// PID is the postmaster's process id; the cluster must have been started.
+func (c *Cluster) PID() int { return c.process.PID() }
 
 // Running says whether the postmaster runs.
 func (c *Cluster) Running() bool { return c.process.Running() }

@@ -88,7 +88,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 			return nil, err
 		}
 	}
-	base, err := freePorts(len(cfg.Organisations))
+	base, err := FreePorts(len(cfg.Organisations))
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (n *Network) InitNodes(ctx context.Context) error {
 	for i, o := range n.Organisations {
 		names[i] = o.Name
 	}
-	base, err := freePorts(portsPerNode * (len(names) + len(n.Orderers)))
+	base, err := FreePorts(portsPerNode * (len(names) + len(n.Orderers)))
 	if err != nil {
 		return err
 	}
@@ -150,6 +150,9 @@ func (n *Node) KillNode() {
 // NodeRunning says whether the node's process runs.
 func (n *Node) NodeRunning() bool { return n.node.Running() }
 
+// NodePID is the process id of the node, which must have been started.
+func (n *Node) NodePID() int { return n.node.PID() }
+
 // NodeTail gives the last lines of the node's log.
 func (n *Node) NodeTail(lines int) string { return n.node.tail(lines) }
 
@@ -158,6 +161,11 @@ func (n *Node) PauseNode() error { return n.node.signalAll(syscall.SIGSTOP) }
 
 // ResumeNode lets a paused node go on.
 func (n *Node) ResumeNode() error { return n.node.signalAll(syscall.SIGCONT) }
+
+// Tool runs a command of chainify that needs no home, as the node's user, and returns what it printed.
+func (n *Node) Tool(ctx context.Context, args ...string) (string, error) {
+	return n.net.account.Run(ctx, n.net.Dir, n.net.chainify, args...)
+}
 
 // Run runs a command of chainify on the node's home and returns what it printed.
 func (n *Node) Run(ctx context.Context, command string, args ...string) (string, error) {

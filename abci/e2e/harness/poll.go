@@ -40,9 +40,9 @@ func Poll(ctx context.Context, limit time.Duration, what string, check func(cont
 	}
 }
 
-// freePorts returns n consecutive free loopback ports. They are free when looked at; a server that then finds
+// FreePorts returns n consecutive free loopback ports. They are free when looked at; a server that then finds
 // its port taken says so in its log.
-func freePorts(n int) (int, error) {
+func FreePorts(n int) (int, error) {
 	const attempts = 50
 	for range attempts {
 		base, ok := tryPorts(n)

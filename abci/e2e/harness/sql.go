@@ -41,38 +41,12 @@ func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error 
 
 // StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them yet.
 func (n *Network) StartDatabases(ctx context.Context) error {
-	return n.Each(func(o *Organisation) error {
-		if err := o.Cluster.Start(ctx); err != nil {
-			return err
-		}
-		conn, err := o.Cluster.Connect(ctx, "postgres", "postgres")
-		if err != nil {
-			return err
-		}
-		defer conn.Close(context.WithoutCancel(ctx))
-		_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{n.Database}.Sanitize())
-		return err
-	})
+	return n.Each(func(o *Organisation) error { return o.createDatabase(ctx) })
 }
 
-// EnableChainify does what an operator does to a running database: two settings, a restart, CREATE EXTENSION, and a
-// role for the node.
+// EnableChainify puts the extension into every database.
 func (n *Network) EnableChainify(ctx context.Context) error {
-	return n.Each(func(o *Organisation) error {
-		if err := o.Cluster.Configure(map[string]string{
-			"shared_preload_libraries": "'chainify'",
-			"chainify.node_socket":     quote(o.Socket()),
-		}); err != nil {
-			return err
-		}
-		if err := o.Cluster.Stop(); err != nil {
-			return err
-		}
-		if err := o.Cluster.Start(ctx); err != nil {
-			return err
-		}
-		return o.Exec(ctx, "postgres", "CREATE EXTENSION chainify; CREATE ROLE "+NodeRole+" LOGIN IN ROLE chainify_node")
-	})
+	return n.Each(func(o *Organisation) error { return o.enableChainify(ctx) })
 }
 
 // Tip is the last LedgerBlock of an organisation.

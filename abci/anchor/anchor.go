@@ -1,0 +1,137 @@
+// Package anchor takes a database's digests to where its administrators cannot reach, on a schedule, and checks the database
+// against what it finds there. It knows the database through Source and the outside through Store.
+package anchor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/audit"
+)
+
+// Source is the database.
+type Source interface {
+	// Digest is that of the last certified block (spec/receipt.md); ErrNoDigest before the first.
+	Digest(ctx context.Context) ([]byte, error)
+	// VerifyDigest says where the database does not lead to a digest any more; it reads everything.
+	VerifyDigest(ctx context.Context, digest []byte) (findings []string, err error)
+}
+
+// ErrNoDigest says that no block is certified yet.
+var ErrNoDigest = errors.New("no block is certified yet")
+
+// Store is a place outside. What was put there stays as it is.
+type Store interface {
+	// Put keeps a text under a name; the same again is fine, another one under that name is an error.
+	Put(ctx context.Context, name string, text []byte) error
+	// Get gives it back.
+	Get(ctx context.Context, name string) ([]byte, error)
+	String() string
+}
+
+// Options say what to take where, and how often.
+type Options struct {
+	Source Source
+	Stores []Store
+	Every  time.Duration
+	// VerifyEvery is how often the whole database is read and checked against the digest exported before; 0: never.
+	VerifyEvery time.Duration
+	Log         *slog.Logger
+}
+
+// Anchor exports and checks.
+type Anchor struct {
+	opt        Options
+	last       string // name of the digest exported last
+	verifiedAt time.Time
+}
+
+// New makes an anchor; Run works.
+func New(opt Options) *Anchor { return &Anchor{opt: opt, verifiedAt: time.Now()} }
+
+// Run exports at once and then on schedule until ctx ends. What fails is logged and tried again when its turn comes.
+func (a *Anchor) Run(ctx context.Context) {
+	tick := time.NewTicker(a.opt.Every)
+	defer tick.Stop()
+	for {
+		if err := a.Step(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			a.opt.Log.Error("anchoring failed; it is tried again on schedule", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Step checks the database against the digest exported before when that is due, and exports the newest one.
+func (a *Anchor) Step(ctx context.Context, now time.Time) error {
+	verified := a.verifyWhenDue(ctx, now)
+	digest, err := a.opt.Source.Digest(ctx)
+	if errors.Is(err, ErrNoDigest) {
+		return verified
+	}
+	if err != nil {
+		return errors.Join(verified, fmt.Errorf("make a digest: %w", err))
+	}
+	r, err := audit.Parse(digest)
+	if err != nil {
+		return errors.Join(verified, fmt.Errorf("digest of the database: %w", err))
+	}
+	name := Name(r.ChainID, r.Block.Number)
+	for _, store := range a.opt.Stores {
+		if err := export(ctx, store, name, digest); err != nil {
+			return errors.Join(verified, fmt.Errorf("export %s to %s: %w", name, store, err))
+		}
+	}
+	a.last = name
+	return verified
+}
+
+// Name is what the digest of a block is kept as: names sort as blocks do.
+func Name(chainID string, number uint64) string {
+	return fmt.Sprintf("%s-%020d.json", chainID, number)
+}
+
+// export puts a digest and sees that it is there.
+func export(ctx context.Context, store Store, name string, digest []byte) error {
+	if err := store.Put(ctx, name, digest); err != nil {
+		return err
+	}
+	kept, err := store.Get(ctx, name)
+	if err != nil {
+		return fmt.Errorf("read it back: %w", err)
+	}
+	if !bytes.Equal(kept, digest) {
+		return errors.New("what is read back is not what was put there")
+	}
+	return nil
+}
+
+// verifyWhenDue checks the database against the digest that each store has from before.
+func (a *Anchor) verifyWhenDue(ctx context.Context, now time.Time) error {
+	if a.opt.VerifyEvery == 0 || a.last == "" || now.Sub(a.verifiedAt) < a.opt.VerifyEvery {
+		return nil
+	}
+	a.verifiedAt = now
+	for _, store := range a.opt.Stores {
+		digest, err := store.Get(ctx, a.last)
+		if err != nil {
+			return fmt.Errorf("read %s of %s: %w", a.last, store, err)
+		}
+		findings, err := a.opt.Source.VerifyDigest(ctx, digest)
+		if err != nil {
+			return fmt.Errorf("verify %s of %s: %w", a.last, store, err)
+		}
+		if len(findings) > 0 {
+			return fmt.Errorf("the database does not verify against %s of %s: %d findings, the first: %s", a.last, store, len(findings), findings[0])
+		}
+		a.opt.Log.Info("the database verifies against the digest kept outside", "digest", a.last, "store", store.String())
+	}
+	return nil
+}

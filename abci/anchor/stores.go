@@ -1,0 +1,139 @@
+package anchor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/audit"
+)
+
+// requestLimit bounds one exchange with a store.
+const requestLimit = 30 * time.Second
+
+// errAnother says that a name is taken by another text.
+var errAnother = errors.New("another digest of that block is there already")
+
+// Directory is an append-only directory: files are made whole, read-only, and never replaced. A medium that refuses to forget
+// (a WORM share, a git work tree, a mounted bucket with object lock) makes more of it than the file system does.
+type Directory string
+
+func (d Directory) String() string { return string(d) }
+
+// Put implements Store. The file is on disk under a name of its own before it gets its name.
+func (d Directory) Put(_ context.Context, name string, text []byte) error {
+	f, err := os.CreateTemp(string(d), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o444), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	err = os.Link(f.Name(), d.path(name))
+	if errors.Is(err, os.ErrExist) {
+		kept, err := os.ReadFile(d.path(name))
+		if err == nil && !bytes.Equal(kept, text) {
+			err = errAnother
+		}
+		return err
+	}
+	return err
+}
+
+// Get implements Store.
+func (d Directory) Get(_ context.Context, name string) ([]byte, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return bounded(f)
+}
+
+func (d Directory) path(name string) string { return filepath.Join(string(d), name) }
+
+// HTTP is a server that keeps what is PUT below a URL and gives it back by GET: a WebDAV share, or an S3-compatible store
+// behind what signs requests for it.
+type HTTP struct {
+	url    *url.URL
+	token  string
+	client *http.Client
+}
+
+// NewHTTP takes the URL below which digests are kept, and a bearer token, empty for none.
+func NewHTTP(base, token string) (*HTTP, error) {
+	u, err := url.Parse(base)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of http or https", base)
+	}
+	return &HTTP{url: u, token: token, client: &http.Client{Timeout: requestLimit}}, nil
+}
+
+func (h *HTTP) String() string { return h.url.Redacted() }
+
+// Put implements Store. A server that heeds If-None-Match refuses to replace; one that does not is found out by reading back what was there.
+func (h *HTTP) Put(ctx context.Context, name string, text []byte) error {
+	kept, err := h.Get(ctx, name)
+	switch {
+	case err == nil && bytes.Equal(kept, text):
+		return nil
+	case err == nil:
+		return errAnother
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	_, err = h.do(ctx, http.MethodPut, name, text)
+	return err
+}
+
+// Get implements Store.
+func (h *HTTP) Get(ctx context.Context, name string) ([]byte, error) {
+	return h.do(ctx, http.MethodGet, name, nil)
+}
+
+func (h *HTTP) do(ctx context.Context, method, name string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, h.url.JoinPath(name).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("If-None-Match", "*")
+	}
+	if h.token != "" {
+		request.Header.Set("Authorization", "Bearer "+h.token)
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := bounded(response.Body)
+	switch {
+	case response.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("%s %s: %w", method, name, os.ErrNotExist)
+	case response.StatusCode == http.StatusPreconditionFailed:
+		return nil, errAnother
+	case response.StatusCode/100 != 2:
+		return nil, fmt.Errorf("%s %s: %s", method, name, response.Status)
+	}
+	return text, err
+}
+
+func bounded(in io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, audit.BytesMax+1))
+	if err == nil && len(text) > audit.BytesMax {
+		err = fmt.Errorf("more than %d bytes", audit.BytesMax)
+	}
+	return text, err
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+func newClient() *cobra.Command {
+	cmd := group("client", "Keys with which clients sign for themselves",
+		`client registers keys of this organisation's clients. A transaction signed with such a key ("chainify submit --key") shows who did it
+to every organisation, whatever becomes of the gateway; it runs as the role that the key is registered for, and no other. A client without
+a key needs none: its organisation's gateway vouches for its role.`)
+	cmd.AddCommand(newClientKey(), newClientAdd(), newClientRemove(), newClientList())
+	return cmd
+}
+
+func newClientKey() *cobra.Command {
+	return &cobra.Command{
+		Use:     "key FILE",
+		Short:   "Make a client's key and print its public half",
+		Example: `  chainify client key clerk.json`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			public, err := config.NewClientKey(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%x\n", public)
+			return err
+		},
+	}
+}
+
+func newClientAdd() *cobra.Command {
+	var home, role string
+	cmd := &cobra.Command{
+		Use:   "add --home DIR --role ROLE PUBLICKEY",
+		Short: "Register a client's key for a role",
+		Long: `add registers a key for a role of the ledger, signed with this organisation's gateway key; no other organisation has to agree. A key
+that is registered already is for the new role from then on.`,
+		Example: `  chainify client add --home /var/lib/chainify --role clerk 5f1c…`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := wire.CheckRole(role); err != nil {
+				return usageError("--%w", err)
+			}
+			return changeClient(cmd.Context(), home, args[0], role)
+		},
+	}
+	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	cmd.Flags().StringVar(&role, "role", "", "the role that the key may sign for (required)")
+	require(cmd, "home", "role")
+	return cmd
+}
+
+func newClientRemove() *cobra.Command {
+	var home string
+	cmd := &cobra.Command{
+		Use:     "remove --home DIR PUBLICKEY",
+		Short:   "Take a client's key away",
+		Long:    `remove takes a client's key away: what it signs is ordered no more. What it did stays on the ledger, with the key.`,
+		Example: `  chainify client remove --home /var/lib/chainify 5f1c…`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeClient(cmd.Context(), home, args[0], "")
+		},
+	}
+	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	require(cmd, "home")
+	return cmd
+}
+
+// changeClient signs a change with the gateway key that counts and hands it to the order.
+func changeClient(ctx context.Context, home, publicKey, role string) error {
+	key, err := hex.DecodeString(publicKey)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return usageError("%q is not a public key of %d hexadecimal digits", publicKey, 2*ed25519.PublicKeySize)
+	}
+	t := &target{home: home}
+	gatewayKey, m, registry, err := t.ownGatewayKey(ctx)
+	if err != nil {
+		return err
+	}
+	return t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
+		known, err := c.Clients(ctx)
+		if err != nil {
+			return err
+		}
+		return c.ChangeClient(ctx, wire.SignClientChange(gatewayKey, &wire.ClientChange{
+			ChainId: registry.ChainId, Organisation: m.Organisation, Sequence: known.Changes + 1, Key: key, Role: role,
+		}))
+	})
+}
+
+// clientJSON is a client in "chainify client list --json".
+type clientJSON struct {
+	Key  string `json:"key"`
+	Role string `json:"role"`
+}
+
+func newClientList() *cobra.Command {
+	var t target
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list (--home DIR | --socket PATH)",
+		Short:   "Show the keys of this organisation's clients",
+		Example: `  chainify client list --home /var/lib/chainify`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := []clientJSON{}
+			err := t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) error {
+				r, err := c.Clients(ctx)
+				for _, client := range r.GetClients() {
+					list = append(list, clientJSON{hex.EncodeToString(client.Key), client.Role})
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			for _, c := range list {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", c.Key, c.Role)
+			}
+			return nil
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	return cmd
+}
+
+// submitSigned makes a proposal of a statement, signs it with the client's key, and hands it to the node.
+func (s *submission) submitSigned(ctx context.Context, client *gateway.Client, statement *wire.Statement) ([]byte, error) {
+	key, err := config.ReadClientKey(s.key)
+	if err != nil {
+		return nil, err
+	}
+	status, err := client.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nonce, err := randomNonce()
+	if err != nil {
+		return nil, err
+	}
+	return client.SubmitSigned(ctx, wire.SignProposal(key, &wire.Proposal{
+		ChainId: status.ChainId, Client: &wire.Client{Organisation: status.Organisation, Role: s.roleName()}, Nonce: nonce,
+		ValidUntilHeight: uint64(max(status.Height, 0)) + signedValidity, Kind: statement.Kind, Sql: statement.Sql, Parameters: statement.Parameters,
+	}))
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/doctor"
+)
+
+func newDoctor() *cobra.Command {
+	var home string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor --home DIR",
+		Short: "Examine node and database, and say how to mend what is wrong",
+		Long: `doctor looks at keys and their permissions, the genesis, ports, peers, disk, clock, and at the database's version,
+settings, extension, role and collations. It changes nothing. Run it as the node's user, on the node's machine, whether
+the node runs or not. What is bad comes first, then warnings. The exit code is 1 when something is bad.
+
+` + exitHelp,
+		Example: `  chainify doctor --home /var/lib/chainify`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(home)
+			if err != nil {
+				return err
+			}
+			findings := doctor.Examine(cmd.Context(), config.Home(home), c, version)
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), map[string]any{"findings": findings})
+			} else {
+				err = writeFindings(cmd.OutOrStdout(), findings)
+			}
+			if err == nil && findings[0].Level == doctor.Bad {
+				return &exitError{code: exitFailed}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	require(cmd, "home")
+	return cmd
+}
+
+func writeFindings(out io.Writer, findings []doctor.Finding) error {
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(out, "%-5s %-22s %s\n", f.Level, f.Check, f.Found); err != nil {
+			return err
+		}
+		if f.Mend != "" {
+			if _, err := fmt.Fprintf(out, "%-5s %-22s → %s\n", "", "", f.Mend); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,420 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// changeFile is a proposal or, with a signature, an organisation's approval. The readable fields are for people; what counts is change.
+type changeFile struct {
+	ChainID         string   `json:"chain_id"`
+	Sequence        uint64   `json:"sequence"`
+	EffectiveHeight uint64   `json:"effective_height,omitempty"`
+	Actions         []string `json:"actions"`
+	Change          []byte   `json:"change"`
+	Organisation    string   `json:"organisation,omitempty"`
+	Signature       []byte   `json:"signature,omitempty"`
+}
+
+func newGovernance() *cobra.Command {
+	cmd := group("governance", "Change who takes part, and how many must agree",
+		`governance changes the registry in a running network: organisations, their keys, how many of them must report the same
+effects, how many must approve such changes. One operator proposes a change and sends the file to the others; each looks at it,
+signs, and sends the approval back; anybody submits the approvals. More than two thirds of the organisations with a
+database must approve, unless a change said otherwise. "chainify org" proposes organisations and keys.`)
+	cmd.AddCommand(newPropose(), newSign(), newGovernanceSubmit(), newGovernanceStatus())
+	return cmd
+}
+
+// group is a command that only has others below it.
+func group(use, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long + "\n\n" + exitHelp, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return &exitError{code: exitUsage}
+		},
+	}
+}
+
+// proposal makes the file of a change of the registry as it stands.
+type proposal struct {
+	target
+	height uint64
+}
+
+func (p *proposal) flags(cmd *cobra.Command) {
+	p.target.flags(cmd)
+	cmd.Flags().Uint64Var(&p.height, "from-height", 0, "order height before which the change is not in force; left out: as soon as it can be")
+}
+
+// print asks the node how things stand, checks that the change is possible, and prints its file.
+func (p *proposal) print(cmd *cobra.Command, actions ...*wire.GovernanceAction) error {
+	registry, err := p.registry(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return p.printFor(cmd, registry, actions...)
+}
+
+func (p *proposal) printFor(cmd *cobra.Command, registry *wire.RegistryResponse, actions ...*wire.GovernanceAction) error {
+	if registry.Waiting != nil {
+		return fmt.Errorf("change %d waits to come into force; propose again when it is (chainify governance status)", registry.Waiting.Sequence)
+	}
+	change := &wire.GovernanceChange{ChainId: registry.ChainId, Sequence: registry.Changes + 1, EffectiveHeight: p.height, Actions: actions}
+	raw := wire.Encode(change)
+	if _, err := wire.DecodeGovernanceChange(raw); err != nil {
+		return usageError("%w", err)
+	}
+	current, err := openRegistry(registry)
+	if err != nil {
+		return err
+	}
+	if err := current.CheckChange(change); err != nil {
+		return fmt.Errorf("the registry cannot be changed so: %w", err)
+	}
+	return printJSON(cmd.OutOrStdout(), fileOf(change, raw))
+}
+
+func (t *target) registry(ctx context.Context) (registry *wire.RegistryResponse, err error) {
+	err = t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
+		registry, err = c.Registry(ctx)
+		return err
+	})
+	return registry, err
+}
+
+// openRegistry makes a registry of a node's answer.
+func openRegistry(r *wire.RegistryResponse) (*order.Registry, error) {
+	record := order.RegistryRecord{ChainID: r.ChainId, Changes: r.Changes}
+	if !r.DefaultConsent {
+		record.Consent = int(r.Consent)
+	}
+	if !r.DefaultApprovals {
+		record.Approvals = int(r.Approvals)
+	}
+	for _, m := range r.Organisations {
+		o := order.Organisation{Name: m.Organisation, GatewayKey: m.GatewayKey, OrderingOnly: m.OrderingOnly}
+		for _, v := range m.Validators {
+			o.Validators = append(o.Validators, order.Validator{Key: v.Key, Power: int64(v.Power)})
+		}
+		record.Organisations = append(record.Organisations, o)
+	}
+	return record.Open()
+}
+
+func fileOf(change *wire.GovernanceChange, raw []byte) changeFile {
+	return changeFile{
+		ChainID: change.ChainId, Sequence: change.Sequence, EffectiveHeight: change.EffectiveHeight,
+		Actions: describeActions(change.Actions), Change: raw,
+	}
+}
+
+// describeActions says in words what a change does.
+func describeActions(actions []*wire.GovernanceAction) []string {
+	out := make([]string, len(actions))
+	for i, action := range actions {
+		switch a := action.Body.(type) {
+		case *wire.GovernanceAction_Consent:
+			out[i] = "consent " + count(a.Consent)
+		case *wire.GovernanceAction_Approvals:
+			out[i] = "approvals " + count(a.Approvals)
+		case *wire.GovernanceAction_Add:
+			out[i] = fmt.Sprintf("add organisation %s with gateway key %x and %s", a.Add.Organisation, a.Add.GatewayKey, plural(len(a.Add.Validators), "validator"))
+			if a.Add.OrderingOnly {
+				out[i] += ", which only orders"
+			}
+		case *wire.GovernanceAction_Remove:
+			out[i] = "remove organisation " + a.Remove
+		case *wire.GovernanceAction_GatewayKey:
+			out[i] = fmt.Sprintf("gateway key of %s: %x", a.GatewayKey.Organisation, a.GatewayKey.Key)
+		case *wire.GovernanceAction_Validator:
+			v := a.Validator.Validator
+			if out[i] = fmt.Sprintf("validator %x of %s: voting power %d", v.Key, a.Validator.Organisation, v.Power); v.Power == 0 {
+				out[i] = fmt.Sprintf("remove validator %x of %s", v.Key, a.Validator.Organisation)
+			}
+		case *wire.GovernanceAction_OrderingOnly:
+			if out[i] = a.OrderingOnly.Organisation + " votes on effects"; a.OrderingOnly.Only {
+				out[i] = a.OrderingOnly.Organisation + " only orders"
+			}
+		}
+	}
+	return out
+}
+
+func count(n uint32) string {
+	if n == 0 {
+		return "by the number of organisations: more than two thirds"
+	}
+	return fmt.Sprint(n)
+}
+
+func newPropose() *cobra.Command {
+	var p proposal
+	var consent, approvals uint32
+	var power []string
+	var orderingOnly, votes []string
+	cmd := &cobra.Command{
+		Use:   "propose (--home DIR | --socket PATH) CHANGES...",
+		Short: "Propose a change, for the others to sign",
+		Long: `propose prints a change of the registry, checked against the registry as it stands. All changes given are made together.
+Nothing happens before enough organisations have signed the file and somebody has submitted the approvals.`,
+		Example: `  chainify governance propose --home /var/lib/chainify --consent 4 > change.json
+  chainify governance propose --home /var/lib/chainify --power acme:20 --power bolt:20 > change.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var actions []*wire.GovernanceAction
+			if cmd.Flags().Changed("consent") {
+				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_Consent{Consent: consent}})
+			}
+			if cmd.Flags().Changed("approvals") {
+				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_Approvals{Approvals: approvals}})
+			}
+			for i, names := range [][]string{votes, orderingOnly} {
+				for _, name := range names {
+					actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_OrderingOnly{
+						OrderingOnly: &wire.OrderingOnly{Organisation: name, Only: i == 1},
+					}})
+				}
+			}
+			registry, err := p.registry(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, text := range power {
+				more, err := powerAction(registry, text)
+				if err != nil {
+					return err
+				}
+				actions = append(actions, more)
+			}
+			if len(actions) == 0 {
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only and --votes is needed")
+			}
+			return p.printFor(cmd, registry, actions...)
+		},
+	}
+	p.flags(cmd)
+	cmd.Flags().Uint32Var(&consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
+	cmd.Flags().Uint32Var(&approvals, "approvals", 0, "how many organisations must approve a change, more than half of them; 0: more than two thirds")
+	cmd.Flags().StringArrayVar(&power, "power", nil, "ORGANISATION:POWER, voting power in the order of an organisation with one validator")
+	cmd.Flags().StringArrayVar(&orderingOnly, "ordering-only", nil, "an organisation that only orders from then on")
+	cmd.Flags().StringArrayVar(&votes, "votes", nil, "an organisation that only orders and votes on effects from then on")
+	return cmd
+}
+
+func powerAction(registry *wire.RegistryResponse, text string) (*wire.GovernanceAction, error) {
+	name, value, _ := strings.Cut(text, ":")
+	var power uint64
+	if _, err := fmt.Sscanf(value, "%d", &power); err != nil || power == 0 {
+		return nil, usageError("--power: %q is not ORGANISATION:POWER", text)
+	}
+	m, err := memberOf(registry, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Validators) != 1 {
+		return nil, fmt.Errorf("organisation %q has %d validators, --power is for those with one", name, len(m.Validators))
+	}
+	return validatorAction(name, m.Validators[0].Key, power), nil
+}
+
+func validatorAction(organisation string, key []byte, power uint64) *wire.GovernanceAction {
+	return &wire.GovernanceAction{Body: &wire.GovernanceAction_Validator{Validator: &wire.MemberValidator{
+		Organisation: organisation, Validator: &wire.ValidatorPower{Key: key, Power: power},
+	}}}
+}
+
+func memberOf(registry *wire.RegistryResponse, name string) (*wire.Member, error) {
+	for _, m := range registry.Organisations {
+		if m.Organisation == name {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("organisation %q is not in the registry", name)
+}
+
+func newSign() *cobra.Command {
+	var home string
+	cmd := &cobra.Command{
+		Use:   "sign --home DIR CHANGE.json",
+		Short: "Approve a change with this organisation's gateway key",
+		Long: `sign says on standard error what the change does, and prints this organisation's approval of it. The node must run: it knows
+which gateway key counts.`,
+		Example: `  chainify governance sign --home /var/lib/chainify change.json > acme.json`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, change, err := readChange(args[0])
+			if err != nil {
+				return err
+			}
+			key, m, registry, err := (&target{home: home}).ownGatewayKey(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if change.ChainId != registry.ChainId {
+				return fmt.Errorf("%s is for chain %q, this node's is %q", args[0], change.ChainId, registry.ChainId)
+			}
+			out := fileOf(change, wire.Encode(change))
+			for _, line := range out.Actions {
+				fmt.Fprintln(cmd.ErrOrStderr(), line)
+			}
+			out.Organisation, out.Signature = m.Organisation, wire.Approve(key, m.Organisation, change.ChainId, out.Change).Signature
+			return printJSON(cmd.OutOrStdout(), out)
+		},
+	}
+	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	require(cmd, "home")
+	return cmd
+}
+
+// ownGatewayKey finds the gateway key of the home that counts for its organisation.
+func (t *target) ownGatewayKey(ctx context.Context) (ed25519.PrivateKey, *wire.Member, *wire.RegistryResponse, error) {
+	c, err := config.Load(t.home)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	registry, err := t.registry(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	m, err := memberOf(registry, c.Organisation)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	keys, err := config.Home(t.home).GatewayKeys()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, key := range keys {
+		if string(m.GatewayKey) == string(key.Public().(ed25519.PublicKey)) {
+			return key, m, registry, nil
+		}
+	}
+	return nil, nil, nil, fmt.Errorf("no gateway key of %s is that of %q in the registry", t.home, c.Organisation)
+}
+
+func newGovernanceSubmit() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "submit (--home DIR | --socket PATH) APPROVAL.json...",
+		Short: "Hand an approved change to the order",
+		Long: `submit puts the approvals of one change together and hands them to the order. "chainify governance status" shows when it is
+in force. Anybody may submit; what counts are the signatures.`,
+		Example: `  chainify governance submit --home /var/lib/chainify acme.json bolt.json cargo.json`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			change, err := readApprovals(files)
+			if err != nil {
+				return err
+			}
+			return t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) error { return c.Govern(ctx, change) })
+		},
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+func readChange(file string) (*changeFile, *wire.GovernanceChange, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	var f changeFile
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	change, err := wire.DecodeGovernanceChange(f.Change)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &f, change, nil
+}
+
+// readApprovals puts approvals of the same change together, by organisation.
+func readApprovals(files []string) (*wire.SignedGovernanceChange, error) {
+	signed := &wire.SignedGovernanceChange{}
+	for _, file := range files {
+		f, _, err := readChange(file)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(f.Signature) == 0:
+			return nil, fmt.Errorf("%s has no signature: every organisation signs it with \"chainify governance sign\"", file)
+		case signed.Change != nil && string(signed.Change) != string(f.Change):
+			return nil, fmt.Errorf("%s approves another change than %s", file, files[0])
+		case slices.ContainsFunc(signed.Approvals, func(a *wire.Approval) bool { return a.Organisation == f.Organisation }):
+			return nil, fmt.Errorf("%s is a second approval of organisation %q", file, f.Organisation)
+		}
+		signed.Change = f.Change
+		signed.Approvals = append(signed.Approvals, &wire.Approval{Organisation: f.Organisation, Signature: f.Signature})
+	}
+	slices.SortFunc(signed.Approvals, func(a, b *wire.Approval) int { return strings.Compare(a.Organisation, b.Organisation) })
+	return signed, nil
+}
+
+// governanceStatus is what "chainify governance status --json" prints.
+type governanceStatus struct {
+	ChainID       string `json:"chain_id"`
+	Changes       uint64 `json:"changes"` // in force
+	Organisations int    `json:"organisations"`
+	Consent       uint32 `json:"consent"`
+	Approvals     uint32 `json:"approvals"`
+	Waiting       any    `json:"waiting"` // a changeFile, or null
+}
+
+func newGovernanceStatus() *cobra.Command {
+	var t target
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status (--home DIR | --socket PATH)",
+		Short:   "Show how many must agree and approve, and whether a change waits",
+		Example: `  chainify governance status --home /var/lib/chainify`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := t.registry(cmd.Context())
+			if err != nil {
+				return err
+			}
+			current, err := openRegistry(r)
+			if err != nil {
+				return errors.Join(errors.New("the node's answer is no registry"), err)
+			}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, nil}
+			if r.Waiting != nil {
+				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), s)
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\n",
+				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals)
+			if r.Waiting != nil {
+				fmt.Fprintf(out, "waiting           change %d\n", r.Waiting.Sequence)
+				for _, line := range describeActions(r.Waiting.Actions) {
+					fmt.Fprintf(out, "                  %s\n", line)
+				}
+			}
+			return nil
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	return cmd
+}

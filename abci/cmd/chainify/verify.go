@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+const verifyExitHelp = `Needs no node, no database and no network.
+
+Exit codes: 0 it holds; 1 it does not, or is malformed; 2 wrong usage, or a file cannot be read.`
+
+// genesisFlags say whose votes count.
+type genesisFlags struct {
+	genesis string
+	consent int
+	asJSON  bool
+}
+
+func (f *genesisFlags) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from whom you trust (required)")
+	cmd.Flags().IntVar(&f.consent, "consent", 0, "how many organisations must agree, where that was changed later; 0: as the genesis says")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "for machines")
+	require(cmd, "genesis")
+}
+
+// authority reads the genesis.
+func (f *genesisFlags) authority() (audit.Authority, error) {
+	doc, state, err := config.ReadGenesis(f.genesis)
+	if err != nil {
+		return audit.Authority{}, &exitError{exitUsage, err}
+	}
+	a := audit.Authority{ChainID: doc.ChainID}
+	voters := 0
+	for _, o := range state.Organisations {
+		if o.OrderingOnly {
+			continue
+		}
+		voters++
+		for _, key := range o.Validators {
+			a.Validators = append(a.Validators, audit.Validator{Organisation: o.Name, Key: key})
+		}
+	}
+	if f.consent < 0 || f.consent > voters {
+		return a, usageError("--consent: %d, want 1 to %d", f.consent, voters)
+	}
+	a.Consent = state.ConsentIn(f.consent)
+	return a, nil
+}
+
+// verdict is what is said about one file.
+type verdict struct {
+	File     string          `json:"file"`
+	Valid    bool            `json:"valid"`
+	Findings []audit.Finding `json:"findings"`
+	receipt  *audit.Receipt
+}
+
+// verifyFile reads and checks one receipt or digest; "-" is standard input.
+func verifyFile(cmd *cobra.Command, file string, a audit.Authority) (verdict, error) {
+	in := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return verdict{}, &exitError{exitUsage, err}
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, audit.BytesMax+1))
+	if err != nil {
+		return verdict{}, &exitError{exitUsage, fmt.Errorf("read %s: %w", file, err)}
+	}
+	v := verdict{File: file, Findings: []audit.Finding{}}
+	if v.receipt, err = audit.Parse(text); err != nil {
+		field, detail, named := strings.Cut(err.Error(), ": ")
+		if !named {
+			field, detail = "receipt", err.Error()
+		}
+		v.Findings = append(v.Findings, audit.Finding{Field: field, Detail: detail})
+		return v, nil
+	}
+	v.Findings = append(v.Findings, v.receipt.Check(a)...)
+	v.Valid = len(v.Findings) == 0
+	return v, nil
+}
+
+func newVerifyReceipt() *cobra.Command {
+	var f genesisFlags
+	cmd := &cobra.Command{
+		Use:   "verify-receipt FILE --genesis FILE",
+		Short: "Check what chainify.receipt() gave, without node or database",
+		Long: `verify-receipt checks that enough organisations of the genesis signed for the block, that the transaction is in it with
+this outcome, and, where the receipt is for a row, that the transaction changed it so. FILE "-" is standard input.
+
+It cannot know whether a later block changed the row again. ` + verifyExitHelp,
+		Example: `  psql -XAtc "SELECT chainify.receipt('accounts', 42)" > receipt.json
+  chainify verify-receipt receipt.json --genesis genesis.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := f.authority()
+			if err != nil {
+				return err
+			}
+			v, err := verifyFile(cmd, args[0], a)
+			if err != nil {
+				return err
+			}
+			if v.Valid && v.receipt.Transaction == nil {
+				v.Valid = false
+				v.Findings = append(v.Findings, audit.Finding{Field: "transaction", Detail: "there is none: this is a digest (chainify verify-digest)"})
+			}
+			if f.asJSON {
+				err = printJSON(cmd.OutOrStdout(), v)
+			} else {
+				printVerdict(cmd.OutOrStdout(), v)
+			}
+			return failUnless(v.Valid, err)
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func newVerifyDigest() *cobra.Command {
+	var f genesisFlags
+	cmd := &cobra.Command{
+		Use:   "verify-digest FILE... --genesis FILE",
+		Short: "Check what chainify.digest() gave and nodes exported, without node or database",
+		Long: `verify-digest checks that enough organisations of the genesis signed for each digest's block, and that several digests do
+not contradict each other: two blocks of one number, or one that does not follow the block before it. Digests may come
+from different organisations. Whether a database still leads to them, chainify.verify(digest) says.
+
+` + verifyExitHelp,
+		Example: `  chainify verify-digest /var/lib/chainify/anchors/*.json --genesis genesis.json`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			a, err := f.authority()
+			if err != nil {
+				return err
+			}
+			var verdicts []verdict
+			var held []*audit.Receipt
+			for _, file := range files {
+				v, err := verifyFile(cmd, file, a)
+				if err != nil {
+					return err
+				}
+				if verdicts = append(verdicts, v); v.Valid {
+					held = append(held, v.receipt)
+				}
+			}
+			against := append([]audit.Finding{}, audit.Contradictions(held)...)
+			valid := len(held) == len(verdicts) && len(against) == 0
+			if f.asJSON {
+				err = printJSON(cmd.OutOrStdout(), map[string]any{"valid": valid, "digests": verdicts, "contradictions": against})
+			} else {
+				for _, v := range verdicts {
+					printVerdict(cmd.OutOrStdout(), v)
+				}
+				for _, c := range against {
+					fmt.Fprintf(cmd.OutOrStdout(), "contradiction: %s\n", c)
+				}
+			}
+			return failUnless(valid, err)
+		},
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+// failUnless gives what was printed its exit code.
+func failUnless(valid bool, err error) error {
+	if err == nil && !valid {
+		return &exitError{code: exitFailed}
+	}
+	return err
+}
+
+func printVerdict(out io.Writer, v verdict) {
+	if !v.Valid {
+		fmt.Fprintf(out, "%s: DOES NOT HOLD\n", v.File)
+		for _, f := range v.Findings {
+			fmt.Fprintf(out, "  %s\n", f)
+		}
+		return
+	}
+	r := v.receipt
+	var organisations []string
+	for _, vote := range r.Certificate.Votes {
+		organisations = append(organisations, vote.Organisation)
+	}
+	fmt.Fprintf(out, "%s: holds\n  block %d of chain %s, %s, hash %x\n  agreed on by %s\n", v.File, r.Block.Number, r.ChainID,
+		time.UnixMicro(r.Block.BlockTime).UTC().Format(time.RFC3339), r.Hash[:], strings.Join(organisations, ", "))
+	if r.Transaction != nil {
+		fmt.Fprint(out, transactionLine(r.Transaction))
+	}
+	if c := r.Change; c != nil {
+		what := map[string]string{"I": "inserted", "U": "updated", "D": "deleted"}[c.Op]
+		fmt.Fprintf(out, "  %s a row of %s: key %x, row %x\n", what, c.Table, []byte(c.Key), []byte(c.Row))
+	}
+}
+
+// transactionLine says what a transaction that was checked asked for.
+func transactionLine(t *audit.Transaction) string {
+	tx, err := wire.DecodeChainedTx(t.Body)
+	if err != nil {
+		return ""
+	}
+	outcome := "failed"
+	if t.Outcome {
+		outcome = "succeeded"
+	}
+	p := tx.Proposal
+	return fmt.Sprintf("  transaction %x %s\n  by %s of %s: %q\n", t.ID[:], outcome, p.Client.Role, p.Client.Organisation, p.Sql)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+// receiptFiles writes the vectors' receipts and a genesis with their keys, and returns their directory.
+func receiptFiles(t *testing.T) (dir string, names map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "spec", "vectors", "receipts.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Receipts, Forged []struct {
+			Name      string
+			Receipt   json.RawMessage
+			Authority struct {
+				Validators []struct {
+					Organisation string
+					PublicKey    hexKey `json:"public_key"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	dir, names = t.TempDir(), map[string]string{}
+	for _, c := range append(v.Receipts, v.Forged...) {
+		names[c.Name] = strings.ReplaceAll(c.Name, " ", "-") + ".json"
+		write(t, filepath.Join(dir, names[c.Name]), string(c.Receipt))
+	}
+	f := config.Founding{ChainID: "trade-1"}
+	for i, k := range v.Receipts[0].Authority.Validators {
+		gateway := make([]byte, 32)
+		gateway[0] = byte(i)
+		f.Parts = append(f.Parts, config.Part{Organisation: k.Organisation, GatewayKey: gateway, ValidatorKey: k.PublicKey, Power: 1})
+	}
+	genesis, err := f.Genesis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "genesis.json"), string(genesis))
+	return dir, names
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hexKey is a key in hexadecimal.
+type hexKey []byte
+
+func (k *hexKey) UnmarshalText(text []byte) (err error) {
+	*k, err = hex.DecodeString(string(text))
+	return err
+}
+
+func TestVerifyingWithoutNodeOrDatabase(t *testing.T) {
+	dir, names := receiptFiles(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	row, digest, forged := in(names["a row's third change in its block"]), in(names["a digest: the block alone"]), in(names["two votes of three needed"])
+	text, err := os.ReadFile(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, in("malformed.json"), strings.Replace(string(text), `"outcome": true`, `"outcome": 1`, 1))
+	write(t, in("changed.json"), strings.Replace(string(text), `"number": 7`, `"number": 8`, 1))
+	write(t, in("other.json"), strings.Replace(string(must(os.ReadFile(in("genesis.json")))), `"trade-1"`, `"trade-2"`, 1))
+	genesis := []string{"--genesis", in("genesis.json")}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		out  string // part of what is printed, to either
+	}{
+		{"a row", append([]string{"verify-receipt", row}, genesis...), exitOK, "updated a row of public.account"},
+		{"from standard input", append([]string{"verify-receipt", "-"}, genesis...), exitOK, "by clerk of bank-a"},
+		{"for machines", append([]string{"verify-receipt", "--json", row}, genesis...), exitOK, `"valid": true`},
+		{"forged", append([]string{"verify-receipt", forged}, genesis...), exitFailed, "certificate: 2 organisations agree, want 3"},
+		{"forged, for machines", append([]string{"verify-receipt", "--json", forged}, genesis...), exitFailed, `"field": "certificate"`},
+		{"forged, where two suffice", append([]string{"verify-receipt", "--consent", "2", forged}, genesis...), exitOK, "holds"},
+		{"changed", append([]string{"verify-receipt", in("changed.json")}, genesis...), exitFailed, "hash: the block's fields give"},
+		{"malformed", append([]string{"verify-receipt", in("malformed.json")}, genesis...), exitFailed, "transaction.outcome: no value of this field"},
+		{"of another chain", []string{"verify-receipt", row, "--genesis", in("other.json")}, exitFailed, `chain_id: it is of chain "trade-1"`},
+		{"a digest as receipt", append([]string{"verify-receipt", digest}, genesis...), exitFailed, "this is a digest"},
+		{"no such file", append([]string{"verify-receipt", in("none")}, genesis...), exitUsage, "no such file"},
+		{"no genesis", []string{"verify-receipt", row, "--genesis", in("none")}, exitUsage, "no such file"},
+		{"genesis left out", []string{"verify-receipt", row}, exitUsage, "--genesis is needed"},
+		{"too much consent", append([]string{"verify-receipt", "--consent", "5", row}, genesis...), exitUsage, "want 1 to 4"},
+		{"digests", append([]string{"verify-digest", digest, row}, genesis...), exitOK, "agreed on by bank-a, bank-b, bank-c"},
+		{"digests, one forged", append([]string{"verify-digest", "--json", digest, forged}, genesis...), exitFailed, `"valid": false`},
+	} {
+		code, out, errs := call(string(text), c.args...)
+		if code != c.code || !strings.Contains(out+errs, c.out) {
+			t.Errorf("%s: code %d, want %d with %q:\n%s%s", c.name, code, c.code, c.out, out, errs)
+		}
+	}
+}
+
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+)
+
+// What the chart gives a node is what the node reads.
+func TestTheChartsConfigurationIsRead(t *testing.T) {
+	for _, name := range []string{"acme", "external"} {
+		f, err := os.Open("../../helm/golden/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		data := map[string]string{}
+		for d := yaml.NewDecoder(f); ; {
+			var object struct {
+				Kind string            `yaml:"kind"`
+				Data map[string]string `yaml:"data"`
+			}
+			if err := d.Decode(&object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if object.Kind == "ConfigMap" && object.Data[FileName] != "" {
+				data = object.Data
+			}
+		}
+		c, err := Parse([]byte(data[FileName]))
+		if err != nil || c.Database.DSN == "" || (name == "acme" && len(c.Network.Peers) != 3) {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+		home := Home(t.TempDir())
+		if err := os.MkdirAll(filepath.Dir(home.Genesis()), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(home.Genesis(), []byte(data["genesis.json"]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, state, err := home.LoadGenesis()
+		if err != nil || !hasOrganisation(state, c.Organisation) {
+			t.Errorf("%s: genesis %+v, %v", name, state, err)
+		}
+	}
+}
+
+func hasOrganisation(g *order.Genesis, name string) bool {
+	for _, o := range g.Organisations {
+		if o.Name == name {
+			return true
+		}
+	}
+	return false
+}

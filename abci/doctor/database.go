@@ -1,0 +1,237 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+const (
+	databaseLimit = 10 * time.Second
+	majorVersion  = 15
+	clockApart    = time.Second
+	preparedAge   = time.Minute
+)
+
+// facts is what was read of the database, before any function of the extension was called.
+type facts struct {
+	Version                    int  // server_version_num
+	Recovering                 bool // a standby
+	ReadOnly                   bool
+	WalLevel                   string
+	Fsync, FullPageWrites      bool
+	Encoding                   string
+	Preloaded                  bool
+	NodeSocket                 string
+	Guard                      bool
+	ScrubRate, ExecutorWorkers int
+	WorkerProcesses            int
+	Member                     bool
+	Extension, Available       string // versions; empty: not there
+	Collations                 []string
+	Prepared                   int // transactions that are older than preparedAge
+	ClockApart                 time.Duration
+}
+
+// factsSQL reads settings from pg_settings, which has those of the extension only when it is loaded at the server's start.
+const factsSQL = `
+SELECT current_setting('server_version_num')::integer,
+       pg_is_in_recovery(),
+       current_setting('default_transaction_read_only')::boolean,
+       current_setting('wal_level'),
+       current_setting('fsync')::boolean,
+       current_setting('full_page_writes')::boolean,
+       (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()),
+       EXISTS (SELECT FROM pg_settings WHERE name = 'chainify.scrub_rate'),
+       coalesce(current_setting('chainify.node_socket', true), ''),
+       coalesce(current_setting('chainify.guard', true), 'on')::boolean,
+       coalesce(current_setting('chainify.scrub_rate', true), '0')::integer,
+       coalesce(current_setting('chainify.executor_workers', true), '1')::integer,
+       current_setting('max_worker_processes')::integer,
+       coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = 'chainify_node'), false),
+       coalesce((SELECT extversion FROM pg_extension WHERE extname = 'chainify'), ''),
+       coalesce((SELECT default_version FROM pg_available_extensions WHERE name = 'chainify'), ''),
+       ARRAY(SELECT format('database %I', datname) FROM pg_database
+             WHERE datname = current_database() AND datcollversion <> pg_database_collation_actual_version(oid)
+             UNION ALL
+             SELECT format('collation %I.%I', n.nspname, c.collname) FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace
+             WHERE c.collversion <> pg_collation_actual_version(c.oid)
+               AND EXISTS (SELECT FROM pg_attribute a WHERE a.attcollation = c.oid AND a.attrelid >= 16384)),
+       (SELECT count(*)::integer FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - make_interval(secs => $1)),
+       clock_timestamp()`
+
+func examineDatabase(ctx context.Context, home config.Home, c config.Config, version string, ownerOf func(string, uint16) (uint32, bool)) []Finding {
+	const check = "database"
+	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.Database.DSN)
+	if err != nil {
+		return []Finding{bad(check, reason(err), mendOf(err))}
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	f, err := readFacts(ctx, conn)
+	if err != nil {
+		return []Finding{bad(check, reason(err), "See the server's log.")}
+	}
+	to := conn.Config()
+	findings := judge(f, home.Path(c.Clients.Socket), version)
+	if uid, ok := ownerOf(to.Host, to.Port); ok {
+		findings = append(findings, judgeOwner(uid, c))
+	}
+	return append(findings, fine(check, "%s on %s, as %s", to.Database, to.Host, to.User))
+}
+
+func readFacts(ctx context.Context, conn *pgx.Conn) (facts, error) {
+	var f facts
+	var clock time.Time
+	before := time.Now()
+	err := conn.QueryRow(ctx, factsSQL, preparedAge.Seconds()).Scan(&f.Version, &f.Recovering, &f.ReadOnly, &f.WalLevel, &f.Fsync, &f.FullPageWrites,
+		&f.Encoding, &f.Preloaded, &f.NodeSocket, &f.Guard, &f.ScrubRate, &f.ExecutorWorkers, &f.WorkerProcesses, &f.Member, &f.Extension, &f.Available,
+		&f.Collations, &f.Prepared, &clock)
+	// The server read its clock between the two looks at ours.
+	if early := before.Sub(clock); early > 0 {
+		f.ClockApart = early
+	} else if late := clock.Sub(time.Now()); late > 0 {
+		f.ClockApart = late
+	}
+	return f, err
+}
+
+// rule is one check of the facts; it holds or is broken.
+type rule struct {
+	check  string
+	broken bool
+	level  Level
+	found  string
+	mend   string
+}
+
+// judge applies the rules; version is the node's.
+func judge(f facts, socket, version string) []Finding {
+	if f.Version/10000 != majorVersion {
+		return []Finding{bad("PostgreSQL", fmt.Sprintf("version is %d.%d", f.Version/10000, f.Version%10000), "Chainify needs PostgreSQL 15.")}
+	}
+	findings := []Finding{fine("PostgreSQL", "%d.%d", f.Version/10000, f.Version%10000)}
+	for _, r := range rules(f, socket, version) {
+		if r.broken {
+			findings = append(findings, Finding{r.level, r.check, r.found, r.mend})
+		} else {
+			findings = append(findings, fine(r.check, "as it should be"))
+		}
+	}
+	return findings
+}
+
+func rules(f facts, socket, version string) []rule {
+	needed := 5 + f.ExecutorWorkers // both of the extension, logical replication's launcher, and room for parallel queries
+	return []rule{
+		{"primary", f.Recovering, Bad, "the server is a standby", "Point database.dsn at the primary."},
+		{"read only", f.ReadOnly, Bad, "default_transaction_read_only is on for the node's role", "ALTER ROLE … RESET default_transaction_read_only"},
+		{
+			"preload", !f.Preloaded, Bad, "the extension's library is not loaded at the server's start",
+			"Add chainify to shared_preload_libraries in postgresql.conf and restart PostgreSQL.",
+		},
+		{"extension", f.Extension == "" && f.Available != "", Bad, "the database has no extension chainify", "As superuser in that database: CREATE EXTENSION chainify"},
+		{"extension files", f.Available == "", Bad, "the server has no files of the extension", `Run "make install" on the database server, or install the package.`},
+		{
+			"extension version", f.Extension != "" && f.Available != "" && f.Extension != f.Available, Bad,
+			fmt.Sprintf("the database has %s, the server's files are of %s", f.Extension, f.Available), "Stop the node, as superuser: ALTER EXTENSION chainify UPDATE; start it",
+		},
+		{
+			"node version", f.Available != "" && f.Available != version, Warn, fmt.Sprintf("the node is of version %s, the server's extension of %s", version, f.Available),
+			"Install the same version of both.",
+		},
+		{"role", !f.Member, Bad, "the node's role is no member of chainify_node", "As superuser: GRANT chainify_node TO " + "the role in database.dsn"},
+		{
+			"node socket", f.Preloaded && f.NodeSocket != socket, Bad, fmt.Sprintf("chainify.node_socket is '%s', the node's socket is '%s'", f.NodeSocket, socket),
+			fmt.Sprintf("chainify.node_socket = '%s' in postgresql.conf, then SELECT pg_reload_conf(); or clients.socket in %s.", socket, config.FileName),
+		},
+		{"guard", !f.Guard, Bad, "chainify.guard is off for the node's role: ledger tables can be changed behind the ledger", "Remove chainify.guard from postgresql.conf, ALTER ROLE and ALTER DATABASE."},
+		{"fsync", !f.Fsync, Bad, "fsync is off: a crash may leave a database that cannot be repaired", "fsync = on in postgresql.conf"},
+		{"full_page_writes", !f.FullPageWrites, Bad, "full_page_writes is off: a crash may leave torn pages", "full_page_writes = on in postgresql.conf"},
+		{"wal_level", f.WalLevel == "minimal", Warn, "wal_level is minimal: no physical backup can be made", "wal_level = replica in postgresql.conf, then restart"},
+		{"encoding", f.Encoding != "UTF8", Warn, "the database's encoding is " + f.Encoding, "Every organisation must have the same; UTF8 is what is tested."},
+		{
+			"collation versions", len(f.Collations) > 0, Bad, "sort orders changed since " + strings.Join(f.Collations, ", ") + " was made",
+			"REINDEX what uses them, then ALTER … REFRESH COLLATION VERSION (ALTER COLLATION … REFRESH VERSION): organisations that sort differently execute differently.",
+		},
+		{
+			"worker processes", f.WorkerProcesses < needed, Warn, fmt.Sprintf("max_worker_processes is %d, with chainify.executor_workers %d it should be %d", f.WorkerProcesses, f.ExecutorWorkers, needed),
+			fmt.Sprintf("max_worker_processes = %d in postgresql.conf, then restart", needed),
+		},
+		{"scrubber", f.Preloaded && f.ScrubRate == 0, Warn, "chainify.scrub_rate is 0: rows that no block touches are never looked at", "Remove chainify.scrub_rate from postgresql.conf."},
+		{
+			"prepared transactions", f.Prepared > 0, Warn, fmt.Sprintf("%d are open for more than a minute: one may be in a block's way", f.Prepared),
+			"COMMIT PREPARED or ROLLBACK PREPARED what pg_prepared_xacts lists.",
+		},
+		{"clocks", f.ClockApart > clockApart, Warn, fmt.Sprintf("the database's clock is %s from the node's", f.ClockApart.Round(time.Millisecond)), "Keep both machines' clocks right (NTP)."},
+	}
+}
+
+// judgeOwner: PostgreSQL's operating-system user may speak to the node's socket.
+func judgeOwner(uid uint32, c config.Config) Finding {
+	const check = "socket users"
+	uids, err := c.AllowedUIDs()
+	if err != nil {
+		return bad(check, err.Error(), "Correct clients.users in "+config.FileName+".")
+	}
+	if !slices.Contains(uids, uid) {
+		return bad(check, fmt.Sprintf("PostgreSQL runs as user %d, who is not among clients.users", uid), "Add the user to clients.users in "+config.FileName+" and restart the node.")
+	}
+	return fine(check, "PostgreSQL's user may connect")
+}
+
+// ownerOfServerSocket tells as whom a PostgreSQL on this machine runs.
+func ownerOfServerSocket(host string, port uint16) (uint32, bool) {
+	if !strings.HasPrefix(host, "/") {
+		return 0, false
+	}
+	info, err := os.Stat(filepath.Join(host, fmt.Sprintf(".s.PGSQL.%d", port)))
+	if err != nil {
+		return 0, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return stat.Uid, true
+}
+
+// reason is an error's cause in one line, without the connection string, which may hold a password.
+func reason(err error) string {
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(next) {
+		err = next
+	}
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}
+
+// mendOf says what to do when the database cannot be reached.
+func mendOf(err error) string {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return "Is PostgreSQL running, and host and port in database.dsn right? May this user connect (pg_hba.conf)?"
+	}
+	switch e.Code {
+	case "3D000":
+		return "Create the database, or correct dbname in database.dsn."
+	case "28000", "28P01":
+		return "Create the role: CREATE ROLE chainify_login LOGIN IN ROLE chainify_node; let it in (pg_hba.conf); correct user and password in database.dsn."
+	case "53300":
+		return "Raise max_connections, or end sessions."
+	}
+	return "See the server's log."
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,51 @@
+// Package doctor examines an organisation's node and database and says what is wrong and how to mend it. It reads and changes nothing. What is found is judged by pure
+// functions of what was read.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels, the worst first.
+const (
+	Bad  Level = "bad"  // it does not work, or what is agreed may be lost
+	Warn Level = "warn" // it works, and will not some day
+	Fine Level = "ok"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Level Level  `json:"level"`
+	Check string `json:"check"`
+	Found string `json:"found"`
+	Mend  string `json:"mend,omitempty"` // empty when Fine
+}
+
+func fine(check, format string, a ...any) Finding {
+	return Finding{Level: Fine, Check: check, Found: fmt.Sprintf(format, a...)}
+}
+
+func bad(check, found, mend string) Finding { return Finding{Bad, check, found, mend} }
+
+func warn(check, found, mend string) Finding { return Finding{Warn, check, found, mend} }
+
+// Examine checks a home, and the database that its configuration names.
+func Examine(ctx context.Context, home config.Home, c config.Config, version string) []Finding {
+	findings := examineHome(home, c)
+	machine := readMachine(ctx, home, c)
+	findings = append(findings, judgeMachine(machine, c)...)
+	if c.Database.DSN != "" {
+		findings = append(findings, examineDatabase(ctx, home, c, version, machine.peerUID)...)
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int { return rank(a.Level) - rank(b.Level) })
+	return findings
+}
+
+func rank(l Level) int { return slices.Index([]Level{Bad, Warn, Fine}, l) }

@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+)
+
+const (
+	dialLimit   = 2 * time.Second
+	diskBad     = 512 << 20
+	diskWarn    = 5 << 30
+	bytesPerGiB = 1 << 30
+)
+
+// machine is what was read of the machine and the network.
+type machine struct {
+	running      bool // a node answers on the socket
+	socketError  error
+	taken        map[string]error // addresses to listen on that cannot be had, of a node that does not run
+	unreachable  map[string]error // peers
+	diskFree     uint64
+	diskError    error
+	clockSynced  bool
+	clockUnknown error
+	peerUID      func(dsnHost string, port uint16) (uid uint32, ok bool)
+}
+
+func readMachine(ctx context.Context, home config.Home, c config.Config) machine {
+	m := machine{taken: map[string]error{}, unreachable: map[string]error{}, peerUID: ownerOfServerSocket}
+	limited, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	if client, err := gateway.Dial(limited, home.Path(c.Clients.Socket)); err == nil {
+		m.running = true
+		_ = client.Close()
+	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) {
+		m.socketError = err
+	}
+	if !m.running {
+		for key, address := range listening(c) {
+			if l, err := net.Listen("tcp", address); err != nil {
+				m.taken[key] = err
+			} else {
+				_ = l.Close()
+			}
+		}
+	}
+	for _, peer := range c.Network.Peers {
+		_, address, _ := strings.Cut(peer, "@")
+		if conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "tcp", address); err != nil {
+			m.unreachable[address] = err
+		} else {
+			_ = conn.Close()
+		}
+	}
+	var fs unix.Statfs_t
+	if m.diskError = unix.Statfs(home.Data(), &fs); m.diskError == nil {
+		m.diskFree = fs.Bavail * uint64(fs.Bsize)
+	}
+	var clock unix.Timex
+	state, err := unix.Adjtimex(&clock)
+	m.clockSynced, m.clockUnknown = state != unix.TIME_ERROR && clock.Status&unix.STA_UNSYNC == 0, err
+	return m
+}
+
+// listening are the addresses that the node listens on.
+func listening(c config.Config) map[string]string {
+	out := map[string]string{"network.listen": c.Network.Listen}
+	for key, address := range map[string]string{"http.listen": c.HTTP.Listen, "metrics.listen": c.Metrics.Listen, "network.rpc_listen": c.Network.RPCListen} {
+		if address != "" {
+			out[key] = address
+		}
+	}
+	return out
+}
+
+func judgeMachine(m machine, c config.Config) []Finding {
+	return []Finding{judgeNode(m), judgePorts(m, c), judgePeers(m, c), judgeDisk(m), judgeClock(m)}
+}
+
+func judgeNode(m machine) Finding {
+	const check = "node"
+	switch {
+	case m.running:
+		return fine(check, `runs; "chainify status" says how it stands`)
+	case m.socketError != nil:
+		return warn(check, m.socketError.Error(), "Run as one of the users in clients.users.")
+	}
+	return warn(check, "does not run", `Start it: "chainify start", or the service that does.`)
+}
+
+func judgePorts(m machine, c config.Config) Finding {
+	const check = "ports"
+	for _, key := range sorted(m.taken) {
+		return bad(check, fmt.Sprintf("%s: %v", key, m.taken[key]), "End what has the port (ss -ltnp), or choose another address in "+config.FileName+".")
+	}
+	if m.running {
+		return fine(check, "the node has them")
+	}
+	return fine(check, "%d are free", len(listening(c)))
+}
+
+func judgePeers(m machine, c config.Config) Finding {
+	const check = "peers"
+	for _, address := range sorted(m.unreachable) {
+		return warn(check, fmt.Sprintf("%d of %d are not reached: %v", len(m.unreachable), len(c.Network.Peers), m.unreachable[address]),
+			"Is the other node running? Do firewalls let TCP through, one way at least? Is the address in network.peers theirs?")
+	}
+	return fine(check, "%d of %d are reached", len(c.Network.Peers), len(c.Network.Peers))
+}
+
+func judgeDisk(m machine) Finding {
+	const check, mend = "disk", "Make room where the node's data/ is: a full disk ends the node."
+	switch {
+	case m.diskError != nil:
+		return bad(check, m.diskError.Error(), `Is the home whole? "chainify init" makes data/.`)
+	case m.diskFree < diskBad:
+		return bad(check, fmt.Sprintf("%.1f GiB are free", float64(m.diskFree)/bytesPerGiB), mend)
+	case m.diskFree < diskWarn:
+		return warn(check, fmt.Sprintf("%.1f GiB are free", float64(m.diskFree)/bytesPerGiB), mend)
+	}
+	return fine(check, "%.0f GiB are free", float64(m.diskFree)/bytesPerGiB)
+}
+
+func judgeClock(m machine) Finding {
+	const check = "clock"
+	switch {
+	case m.clockUnknown != nil:
+		return warn(check, "the kernel does not tell: "+m.clockUnknown.Error(), "Make sure that the machine's clock is kept right (NTP).")
+	case !m.clockSynced:
+		return warn(check, "the kernel says that nothing keeps the clock right", "Run an NTP client, as chrony or systemd-timesyncd: a node a minute behind the others ends.")
+	}
+	return fine(check, "is kept right")
+}

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// The tutorial does what it says; and a gateway that leaves agreements out or makes them up gets nothing through, anywhere.
+func TestTutorialTrades(t *testing.T) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	t.Cleanup(stop)
+	ctx, cancel := context.WithTimeout(ctx, testLimit)
+	t.Cleanup(cancel)
+	network := newNetwork(ctx, t)
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial-trades.md"))
+	must(t, err)
+	blocks := regexp.MustCompile("(?s)```sql\n-- (.*?) as (.*?)\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 10 {
+		t.Fatalf("the tutorial has %d blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		where, role, sql := b[1], b[2], b[3]
+		if where == "every organisation" {
+			must(t, network.Each(func(o *harness.Organisation) error { return o.Exec(ctx, role, sql) }))
+			continue
+		}
+		runBlock(ctx, t, network.Organisation(where), role, sql)
+	}
+	forge(ctx, t, network.Organisation("acme"))
+	_, err = harness.WaitSame(ctx, network.Organisations, 1, catchUpLimit)
+	must(t, err)
+	for _, o := range network.Organisations {
+		var trades, failed int
+		must(t, o.Scan(ctx, "SELECT count(*) FROM trades", &trades))
+		must(t, o.Scan(ctx, "SELECT count(*) FROM chainify.transactions WHERE sql LIKE '%forged%' AND NOT outcome AND sqlstate = 'CH009'", &failed))
+		if trades != 1 || failed != 2 {
+			t.Errorf("%s: %d trades, want 1; %d forged transactions failed, want 2", o.Name, trades, failed)
+		}
+		checkVerified(ctx, t, o)
+	}
+	checkSameTransactions(ctx, t, network)
+}
+
+// runBlock runs a block of the tutorial and compares what it says comes of it.
+func runBlock(ctx context.Context, t *testing.T, o *harness.Organisation, role, sql string) {
+	t.Helper()
+	conn, err := o.Cluster.Connect(ctx, database, role)
+	must(t, err)
+	defer conn.Close(ctx)
+	sql, refused, _ := strings.Cut(sql, "-- refused: ")
+	sql, gives, scalar := strings.Cut(sql, "-- gives: ")
+	refused, gives = strings.TrimSpace(refused), strings.TrimSpace(gives)
+	if scalar {
+		var got any
+		must(t, conn.QueryRow(ctx, strings.TrimSuffix(strings.TrimSpace(sql), ";")).Scan(&got))
+		if fmt.Sprint(got) != gives {
+			t.Fatalf("%s: %s\ngives %v, want %s", o.Name, sql, got, gives)
+		}
+		return
+	}
+	_, err = conn.PgConn().Exec(ctx, sql).ReadAll()
+	switch {
+	case refused == "" && err != nil:
+		t.Fatalf("%s: %s\n%v", o.Name, sql, err)
+	case refused != "" && (err == nil || !strings.Contains(err.Error(), refused)):
+		t.Fatalf("%s: %s\ngives %v, want %q", o.Name, sql, err, refused)
+	}
+}
+
+// forge submits, past the gateway, a trade without agreement and one whose agreement acme signed in bolt's name.
+func forge(ctx context.Context, t *testing.T, acme *harness.Organisation) {
+	t.Helper()
+	key, err := config.Home(acme.Home()).GatewayKey()
+	must(t, err)
+	var chain string
+	var height uint64
+	must(t, acme.Scan(ctx, "SELECT chain_id FROM chainify.status", &chain))
+	must(t, acme.Scan(ctx, "SELECT height FROM chainify.status", &height))
+	bundle := &wire.Bundle{ChainId: chain, Organisation: "acme", Sequence: 1}
+	for i := range 2 {
+		proposal := wire.Encode(&wire.Proposal{
+			ChainId: chain, Client: &wire.Client{Organisation: "acme", Role: "bank"}, Nonce: uint64(i), ValidUntilHeight: height + 500,
+			Kind: wire.Kind_KIND_SQL, Sql: fmt.Sprintf("INSERT INTO trades VALUES (%d, 'acme', 'bolt', 'forged', 1)", 100+i),
+		})
+		tx := &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}
+		if i > 0 {
+			tx.Agreements = []*wire.Agreement{wire.Answer(key, "bolt", chain, wire.TxIDOf(proposal), true)}
+		}
+		bundle.Transactions = append(bundle.Transactions, tx)
+	}
+	broadcast(ctx, t, acme, wire.SignBundle(key, bundle))
+	must(t, harness.Poll(ctx, progressLimit, "the forged transactions", func(ctx context.Context) (bool, string, error) {
+		var n int
+		err := acme.Scan(ctx, "SELECT count(*) FROM chainify.transactions WHERE sql LIKE '%forged%'", &n)
+		return n == 2, fmt.Sprint(n, err), nil
+	}))
+}
+
+// broadcast hands a transaction to the mempool of a node that is started again with CometBFT's RPC.
+func broadcast(ctx context.Context, t *testing.T, o *harness.Organisation, ordered []byte) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address := listener.Addr().String()
+	must(t, listener.Close())
+	must(t, o.StopNode())
+	path := filepath.Join(o.Home(), config.FileName)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	text = regexp.MustCompile(`(?m)^rpc_listen\s*=.*$`).ReplaceAllLiteral(text, []byte(fmt.Sprintf("rpc_listen = %q", address)))
+	must(t, os.WriteFile(path, text, 0o600))
+	must(t, o.StartNode())
+	must(t, o.WaitServing(ctx, readyLimit))
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "broadcast_tx_sync", "params": map[string]any{"tx": ordered}})
+	must(t, err)
+	must(t, harness.Poll(ctx, progressLimit, "CometBFT's mempool", func(ctx context.Context) (bool, string, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address, bytes.NewReader(body))
+		if err != nil {
+			return false, "", err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		defer response.Body.Close()
+		var answer struct {
+			Result struct{ Code uint32 }
+			Error  json.RawMessage
+		}
+		err = json.NewDecoder(response.Body).Decode(&answer)
+		return err == nil && answer.Error == nil && answer.Result.Code == 0, fmt.Sprintf("%v %s", answer, answer.Error), nil
+	}))
+}

@@ -1,0 +1,125 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Outsider makes an organisation that is not in the genesis, beside a network whose nodes are made: a running cluster with the
+// database, which prepare fills, the extension, and a home whose node knows the genesis and the others. It starts no node. Part is
+// what "chainify init" prints for it. The organisation becomes one of the network's.
+func (n *Network) Outsider(ctx context.Context, name string, prepare, enabled func(*Organisation) error) (o *Organisation, part string, err error) {
+	like := n.Organisations[0]
+	ports, err := FreePorts(portsPerNode + 1)
+	if err != nil {
+		return nil, "", err
+	}
+	o = &Organisation{Node: Node{Name: name, net: n}, Cluster: &Cluster{
+		Name: name, Port: ports + portsPerNode, SocketDir: like.Cluster.SocketDir, account: n.account,
+		bin: like.Cluster.bin, dir: filepath.Join(n.Dir, name), pidDir: like.Cluster.pidDir,
+	}}
+	if err := n.mkdir(name); err != nil {
+		return nil, "", err
+	}
+	if err := errors.Join(o.SetClock(0), o.Cluster.Init(ctx)); err != nil {
+		return nil, "", err
+	}
+	n.Organisations = append(n.Organisations, o) // from here on Close ends it
+	if err := o.createDatabase(ctx); err != nil {
+		return nil, "", err
+	}
+	if err := prepare(o); err != nil {
+		return nil, "", err
+	}
+	if err := o.enableChainify(ctx); err != nil {
+		return nil, "", err
+	}
+	if err := enabled(o); err != nil {
+		return nil, "", err
+	}
+	part, err = o.initAlone(ctx, like, ports)
+	return o, part, err
+}
+
+var (
+	listens = regexp.MustCompile(`(?m)^listen\s*=\s*"127\.0\.0\.1:(\d+)"`)
+	peers   = regexp.MustCompile(`(?m)^peers\s*=\s*\[[^]]*\]`)
+	peer    = regexp.MustCompile(`"[0-9a-f]{40}@[^"]*"`)
+)
+
+// initAlone makes a home by itself, with the settings of another's, the same genesis and all others as peers.
+func (o *Organisation) initAlone(ctx context.Context, like *Organisation, port int) (part string, err error) {
+	part, err = o.Run(ctx, "init", "--organisation", o.Name, "--address", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return "", err
+	}
+	genesis := []string{"config", "genesis.json"}
+	text, err := os.ReadFile(filepath.Join(slices.Concat([]string{like.Home()}, genesis)...))
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(slices.Concat([]string{o.Home()}, genesis)...), text, 0o644); err != nil {
+		return "", err
+	}
+	var all []string
+	for _, other := range o.net.Organisations {
+		text, err := os.ReadFile(filepath.Join(other.Home(), "chainify.toml"))
+		if err != nil {
+			return "", err
+		}
+		all = append(all, peer.FindAllString(string(text), -1)...)
+	}
+	slices.Sort(all)
+	text, err = os.ReadFile(filepath.Join(like.Home(), "chainify.toml"))
+	if err != nil {
+		return "", err
+	}
+	settings := strings.ReplaceAll(string(text), `"`+like.Name+`"`, `"`+o.Name+`"`)
+	settings = listens.ReplaceAllStringFunc(settings, func(string) string {
+		port++
+		return fmt.Sprintf(`listen = "127.0.0.1:%d"`, port-1)
+	})
+	settings = peers.ReplaceAllLiteralString(settings, "peers = ["+strings.Join(slices.Compact(all), ", ")+"]")
+	if err := os.WriteFile(filepath.Join(o.Home(), "chainify.toml"), []byte(settings), 0o600); err != nil {
+		return "", err
+	}
+	return part, o.configureNode()
+}
+
+func (o *Organisation) createDatabase(ctx context.Context) error {
+	if err := o.Cluster.Start(ctx); err != nil {
+		return err
+	}
+	conn, err := o.Cluster.Connect(ctx, "postgres", "postgres")
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{o.net.Database}.Sanitize())
+	return err
+}
+
+// enableChainify does what an operator does to a running database: two settings, a restart, CREATE EXTENSION, and a role for the node.
+func (o *Organisation) enableChainify(ctx context.Context) error {
+	if err := o.Cluster.Configure(map[string]string{
+		"shared_preload_libraries": "'chainify'",
+		"chainify.node_socket":     quote(o.Socket()),
+	}); err != nil {
+		return err
+	}
+	if err := o.Cluster.Stop(); err != nil {
+		return err
+	}
+	if err := o.Cluster.Start(ctx); err != nil {
+		return err
+	}
+	return o.Exec(ctx, "postgres", "CREATE EXTENSION chainify; CREATE ROLE "+NodeRole+" LOGIN IN ROLE chainify_node")
+}

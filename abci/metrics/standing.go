@@ -1,0 +1,103 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Standing is what a node can tell at any time.
+type Standing struct {
+	Status   func(context.Context) *wire.StatusResponse
+	Queue    func() gateway.Stats
+	Evidence func() uint64     // conflicting votes on record
+	Database backend.Inspector // nil: there is none, or it does not tell
+}
+
+// States are all that a node can be in (spec/proto/node.proto).
+var States = []string{"serving", "executing", "recovering", "catching_up", "database_down", "excluded", "ordering_only"}
+
+// inspectLimit bounds what a database that hangs adds to Prometheus' question.
+const inspectLimit = 2 * time.Second
+
+var (
+	state         = describe("state", "1 for the state the node is in, 0 for the others.", "state")
+	build         = describe("build_info", "1, with the node's version.", "version", "organisation", "chain")
+	height        = describe("height", "The last block of the order.")
+	blocks        = describe("ledger_blocks", "The last ledger block ordered, certified, and committed in the organisation's database.", "stage")
+	peersUp       = describe("peers", "Other nodes that are connected.")
+	organisations = describe("organisations", "Organisations with a database.")
+	consentOf     = describe("consent", "How many organisations must report the same effects.")
+	pending       = describe("queue_transactions", "Transactions accepted here: without an outcome yet (pending), and not in a block yet (unordered).", "stage")
+	stalled       = describe("stalled", "1 while transactions wait and no block is made: the order has no quorum.")
+	evidence      = describe("evidence", "Conflicting votes on record.")
+	deviations    = describe("deviations_open", "Deviations found in the database and not put right.")
+	scrubAge      = describe("scrub_age_seconds", "Since the ledger table that waits longest was last found well by the scrubber.")
+	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
+	databaseUp    = describe("database_up", "1 when the database answered in time.")
+
+	all = []*prometheus.Desc{
+		state, build, height, blocks, peersUp, organisations, consentOf, pending, stalled, evidence, deviations, scrubAge, scrubEvery, databaseUp,
+	}
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+}
+
+// collector asks when it is asked.
+type collector struct{ Standing }
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range all {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), inspectLimit)
+	defer cancel()
+	s, q := c.Status(ctx), c.Queue()
+	for _, name := range States {
+		gauge(state, number(s.State == name), name)
+	}
+	gauge(build, 1, s.Version, s.Organisation, s.ChainId)
+	gauge(height, float64(s.Height))
+	gauge(blocks, float64(s.LastOrdered), "ordered")
+	gauge(blocks, float64(s.LastCertified), "certified")
+	gauge(blocks, float64(s.LastCommitted), "committed")
+	gauge(peersUp, float64(s.Peers))
+	gauge(organisations, float64(s.Organisations))
+	gauge(consentOf, float64(s.Consent))
+	gauge(pending, float64(q.Pending), "pending")
+	gauge(pending, float64(q.Unordered), "unordered")
+	gauge(stalled, number(q.Stalled))
+	gauge(evidence, float64(c.Evidence()))
+	if c.Database == nil {
+		return
+	}
+	health, err := c.Database.Inspect(ctx)
+	gauge(databaseUp, number(err == nil))
+	if err == nil {
+		gauge(deviations, float64(health.Deviations))
+		gauge(scrubAge, health.ScrubAge.Seconds())
+		gauge(scrubEvery, health.ScrubInterval.Seconds())
+	}
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

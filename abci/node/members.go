@@ -1,0 +1,132 @@
+package node
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	cmtcrypto "github.com/cometbft/cometbft/crypto"
+	"github.com/cometbft/cometbft/privval"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// keys are those of the home. Which of them count says the registry, block by block: a home may hold the keys that take the place
+// of others before they do. They are read again when the registry changes, so that no restart is needed.
+type keys struct {
+	home         config.Home
+	organisation string
+	registry     func() *order.Registry
+	log          *slog.Logger
+
+	mu         sync.Mutex // guards all below
+	of         wire.Hash  // hash of the registry they were looked up in
+	gateway    ed25519.PrivateKey
+	validator  *privval.FilePV
+	validators map[string]*privval.FilePV // by id; each is read once, for it keeps what it signed last
+}
+
+var _ types.PrivValidator = (*keys)(nil)
+
+func newKeys(home config.Home, organisation string, registry func() *order.Registry, log *slog.Logger) (*keys, error) {
+	k := &keys{home: home, organisation: organisation, registry: registry, log: log, validators: map[string]*privval.FilePV{}}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k, k.read(registry())
+}
+
+// check refuses a home whose keys are another organisation's.
+func (k *keys) check() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if owner, known := k.registry().OrganisationOf(k.validator.GetAddress()); known && owner != k.organisation {
+		return fmt.Errorf("organisation %q of %s: the keys are those of %q", k.organisation, config.FileName, owner)
+	}
+	return nil
+}
+
+// read finds the keys that count in a registry. Called with mu held.
+func (k *keys) read(registry *order.Registry) error {
+	gateways, err := k.home.GatewayKeys()
+	if err != nil {
+		return err
+	}
+	ids, err := k.home.ValidatorIDs()
+	if err != nil {
+		return err
+	}
+	var gateway ed25519.PrivateKey
+	for _, key := range gateways {
+		if public, known := registry.GatewayKey(k.organisation); known && public.Equal(key.Public()) {
+			gateway = key
+		}
+	}
+	var validator *privval.FilePV
+	for _, id := range ids {
+		v := k.validators[id]
+		if v == nil {
+			if v, err = k.home.ReadValidator(id); err != nil {
+				return err
+			}
+			k.validators[id] = v
+		}
+		owner, _ := registry.OrganisationOf(v.GetAddress())
+		if validator == nil || owner == k.organisation {
+			validator = v
+		}
+	}
+	k.of, k.gateway, k.validator = registry.Hash(), gateway, validator
+	return nil
+}
+
+// current brings the keys up to the registry. Keys that cannot be read leave those from before. Called with mu held.
+func (k *keys) current() {
+	r := k.registry()
+	if r.Hash() == k.of {
+		return
+	}
+	if err := k.read(r); err != nil {
+		k.log.Error("the registry changed and keys cannot be read: those from before are used", "error", err)
+		k.of = r.Hash()
+	}
+}
+
+// Gateway is the gateway key that counts; nil: none of the home's does.
+func (k *keys) Gateway() ed25519.PrivateKey {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current()
+	return k.gateway
+}
+
+// GetPubKey implements types.PrivValidator: CometBFT asks after each block.
+func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current()
+	return k.validator.GetPubKey()
+}
+
+// SignVote implements types.PrivValidator.
+func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range k.validators {
+		if string(v.GetAddress()) == string(vote.ValidatorAddress) {
+			return v.SignVote(chainID, vote)
+		}
+	}
+	return fmt.Errorf("sign vote: no key of validator %X", vote.ValidatorAddress)
+}
+
+// SignProposal implements types.PrivValidator.
+func (k *keys) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.validator.SignProposal(chainID, proposal)
+}

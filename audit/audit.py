@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""Checks receipts, digests and exported chains of blocks: an auditor's own implementation, written from spec/receipt.md and spec/formats.md alone.
+
+Usage: audit.py --genesis GENESIS.json FILE...
+
+FILE is a receipt or digest, or a list of them: a chain, whose blocks must not contradict each other. Needs Python 3.11 and the package
+`cryptography` (Debian: python3-cryptography). Prints a line for each file. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import re
+import struct
+import sys
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+BYTES_MAX, VOTES_MAX, PATH_MAX = 67_108_864, 1_000, 64
+U32, U64, I64, I32 = (0, 2**32 - 1), (0, 2**64 - 1), (-2**63, 2**63 - 1), (0, 2**31 - 1)
+# Edwards25519 (RFC 8032): the order of the group of its base point, and the y coordinates of the eight points of small order.
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
+PRIME = 2**255 - 19
+EIGHTH = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+SMALL_Y = {0, 1, PRIME - 1, EIGHTH, PRIME - EIGHTH}
+
+
+class Wrong(Exception):
+    """What does not hold: a field, and why."""
+
+    def __init__(self, field, why):
+        super().__init__(f"{field}: {why}")
+        self.field = field
+
+
+def sha256(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def lp(data):
+    return struct.pack(">I", len(data)) + data
+
+
+# Form: a table of members, each with what reads it.
+
+
+def is_hex(size=None):
+    def read(value, field):
+        if not isinstance(value, str) or not re.fullmatch("(?:[0-9a-f]{2})*", value) or size is not None and len(value) != 2 * size:
+            raise Wrong(field, f"no {size or ''} bytes in lower-case hexadecimal")
+        return bytes.fromhex(value)
+    return read
+
+
+def is_number(bounds):
+    def read(value, field):
+        if type(value) is not int or not bounds[0] <= value <= bounds[1]:
+            raise Wrong(field, "no such number")
+        return value
+    return read
+
+
+def is_type(kind):
+    def read(value, field):
+        if type(value) is not kind:
+            raise Wrong(field, f"no {kind.__name__}")
+        return value
+    return read
+
+
+def is_list(of, count_max):
+    def read(value, field):
+        if type(value) is not list or len(value) > count_max:
+            raise Wrong(field, f"no list of at most {count_max}")
+        return [of(element, f"{field}[{i}]") for i, element in enumerate(value)]
+    return read
+
+
+def is_object(members, optional=()):
+    def read(value, field):
+        prefix = field + "." if field else ""
+        if type(value) is not dict:
+            raise Wrong(field or "receipt", "no object")
+        for name in sorted(value.keys() - members.keys()):
+            raise Wrong(prefix + name, "there is no such member")
+        for name in sorted(members.keys() - value.keys() - set(optional)):
+            raise Wrong(prefix + name, "missing")
+        return {name: members[name](content, prefix + name) for name, content in value.items()}
+    return read
+
+
+HASH, PATH = is_hex(32), is_list(is_hex(32), PATH_MAX)
+RECEIPT = is_object({
+    "chainify_receipt": is_number((1, 1)),
+    "chain_id": is_type(str),
+    "block": is_object({
+        "number": is_number((1, U64[1])), "order_height": is_number(U64), "block_time": is_number(I64), "tx_root": HASH,
+        "tx_count": is_number((1, U32[1])), "outcomes": is_hex(), "effects_root": HASH, "effects_count": is_number(U32),
+        "state_root": HASH, "previous": HASH}),
+    "hash": HASH,
+    "certificate": is_object({
+        "effect_round": is_number(U32),
+        "votes": is_list(is_object({
+            "organisation": is_type(str), "validator": is_hex(20), "height": is_number(I64), "round": is_number(I32),
+            "extension": is_hex(), "signature": is_hex(64)}), VOTES_MAX)}),
+    "transaction": is_object({
+        "index": is_number(U32), "id": HASH, "outcome": is_type(bool), "body": is_hex(), "path": PATH}),
+    "change": is_object({
+        "table": is_type(str), "key": is_hex(), "row": is_hex(), "serial": is_number(U32), "op": is_type(str),
+        "leaf": is_number(U32), "path": PATH}),
+}, optional=("transaction", "change"))
+
+
+# What holds.
+
+
+class Authority:
+    """Whose votes count."""
+
+    def __init__(self, chain_id, keys, consent):
+        self.chain_id, self.consent = chain_id, consent
+        self.keys = {sha256(key)[:20]: (organisation, key) for organisation, key in keys}
+
+    @classmethod
+    def of_genesis(cls, genesis):
+        state = genesis["app_state"]
+        voters = [o for o in state["organisations"] if not o.get("ordering_only")]
+        keys = [(o["name"], base64.b64decode(key, validate=True)) for o in voters for key in o["validators"]]
+        n = len(voters)
+        return cls(genesis["chain_id"], keys, state.get("consent") or min(n, max(2, 2 * n // 3 + 1)))
+
+
+def header_hash(receipt):
+    block, chain_id = receipt["block"], receipt["chain_id"].encode()
+    count, outcomes = block["tx_count"], block["outcomes"]
+    if not re.fullmatch("[a-z][a-z0-9_-]{0,49}", receipt["chain_id"]):
+        raise Wrong("chain_id", "no name of a chain")
+    if len(outcomes) != (count + 7) // 8 or count % 8 and outcomes[-1] >> count % 8:
+        raise Wrong("block.outcomes", f"not the outcomes of {count} transactions")
+    if block["number"] == 1 and any(block["previous"]):
+        raise Wrong("block.previous", "not zeros for block 1")
+    return sha256(b"chainify/ledger-block/1", lp(chain_id), struct.pack(">QQq", block["number"], block["order_height"], block["block_time"]),
+                  block["tx_root"], struct.pack(">I", count), outcomes, block["effects_root"], struct.pack(">I", block["effects_count"]),
+                  block["state_root"], block["previous"])
+
+
+def small_order(point):
+    return int.from_bytes(point, "little") % 2**255 % PRIME in SMALL_Y
+
+
+def signature_holds(key, message, signature):
+    """RFC 8032 without the cofactor, neither key nor R of small order."""
+    if small_order(key) or small_order(signature[:32]) or int.from_bytes(signature[32:], "little") >= GROUP_ORDER:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def sign_bytes(chain_id, vote):
+    message = b"\x0a" + varint(len(vote["extension"])) + vote["extension"]
+    if vote["height"]:
+        message += b"\x11" + struct.pack("<q", vote["height"])
+    if vote["round"]:
+        message += b"\x19" + struct.pack("<q", vote["round"])
+    message += b"\x22" + varint(len(chain_id)) + chain_id
+    return varint(len(message)) + message
+
+
+def effect_vote(extension):
+    """Number, effect round, order block and value of a vote on effects; None for anything else."""
+    if len(extension) < 78:
+        return None
+    version, number, effect_round = struct.unpack(">BQI", extension[:13])
+    if extension[45] != 1 or number == 0:
+        return None
+    if version == 1:
+        good = len(extension) == 78
+    else:
+        parts = int.from_bytes(extension[78:80], "big")
+        good = version == 2 and effect_round > 0 and 1 <= parts <= 1024 and len(extension) == 80 + 16 * parts
+    return (number, effect_round, extension[13:45], extension[46:78]) if good else None
+
+
+def check_certificate(receipt, authority):
+    certificate, agreeing, order = receipt["certificate"], set(), None
+    for i, vote in enumerate(certificate["votes"]):
+        field, name = f"certificate.votes[{i}]", vote["organisation"]
+        organisation, key = authority.keys.get(vote["validator"], (None, None))
+        said = effect_vote(vote["extension"])
+        if organisation != name:
+            raise Wrong(field, f"the validator is none of {name}")
+        if said is None:
+            raise Wrong(field, "the extension is no vote on effects")
+        number, effect_round, names, value = said
+        if (number, effect_round) != (receipt["block"]["number"], certificate["effect_round"]):
+            raise Wrong(field, "it is for another block or effect round")
+        if order not in (None, names):
+            raise Wrong(field, "it names another order block than the votes before")
+        if value != sha256(b"chainify/effect-vote/1", lp(name.encode()), receipt["hash"]):
+            raise Wrong(field, "it is not for the effects of this block")
+        if not signature_holds(key, sign_bytes(receipt["chain_id"].encode(), vote), vote["signature"]):
+            raise Wrong(field, "the signature does not fit")
+        if name in agreeing:
+            raise Wrong(field, "the organisation has voted already")
+        agreeing.add(name)
+        order = names
+    if len(agreeing) < authority.consent:
+        raise Wrong("certificate", f"{len(agreeing)} organisations agree, want {authority.consent}")
+
+
+def root_of(leaf, index, size, path):
+    """The root that an inclusion proof leads to; None where it is no proof for such a tree (RFC 9162, section 2.1.3.2)."""
+    if index >= size:
+        return None
+    path, last, node = list(path), size - 1, leaf
+    while last:
+        if index % 2 or index < last:
+            if not path:
+                return None
+            sibling = path.pop(0)
+            node = sha256(b"\x01", sibling, node) if index % 2 else sha256(b"\x01", node, sibling)
+        index, last = index // 2, last // 2
+    return None if path else node
+
+
+def fields(message, field):
+    """The fields of a protobuf message that has length-delimited and varint fields alone."""
+    at, out = 0, []
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            if at >= len(message) or shift > 63:
+                raise Wrong(field, "malformed")
+            byte = message[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+    while at < len(message):
+        tag = number()
+        if tag % 8 == 0:
+            out.append((tag // 8, number()))
+        elif tag % 8 == 2:
+            size = number()
+            if at + size > len(message):
+                raise Wrong(field, "malformed")
+            out.append((tag // 8, message[at:at + size]))
+            at += size
+        else:
+            raise Wrong(field, "malformed")
+    return out
+
+
+def only(message, number, field):
+    found = [content for at, content in fields(message, field) if at == number]
+    if len(found) != 1 or type(found[0]) is not bytes:
+        raise Wrong(field, f"it has not one field {number}")
+    return found[0]
+
+
+def check_transaction(receipt):
+    transaction, block = receipt["transaction"], receipt["block"]
+    index = transaction["index"]
+    proposal = only(only(transaction["body"], 1, "transaction.body"), 1, "transaction.body")
+    if only(proposal, 1, "transaction.body") != receipt["chain_id"].encode():
+        raise Wrong("transaction.body", "it is a transaction of another chain")
+    if sha256(b"chainify/tx/1", proposal) != transaction["id"]:
+        raise Wrong("transaction.id", "the body has another")
+    if index >= block["tx_count"]:
+        raise Wrong("transaction.index", f"the block has {block['tx_count']} transactions")
+    if bool(block["outcomes"][index // 8] >> index % 8 & 1) != transaction["outcome"]:
+        raise Wrong("transaction.outcome", "the block says otherwise")
+    if root_of(sha256(b"\0", transaction["id"]), index, block["tx_count"], transaction["path"]) != block["tx_root"]:
+        raise Wrong("transaction.path", "it does not lead to tx_root")
+
+
+def check_change(receipt):
+    if "transaction" not in receipt:
+        raise Wrong("change", "there is no transaction beside it")
+    change, block, transaction = receipt["change"], receipt["block"], receipt["transaction"]
+    if change["op"] not in ("I", "U", "D"):
+        raise Wrong("change.op", "none of I, U, D")
+    if not transaction["outcome"]:
+        raise Wrong("change", "its transaction failed")
+    table = change["table"].encode()
+    row_hash = sha256(b"chainify/row/1", lp(table), change["row"])
+    leaf = sha256(b"\0", lp(table), lp(change["key"]), struct.pack(">II", change["serial"], transaction["index"]), change["op"].encode(), row_hash)
+    if root_of(leaf, change["leaf"], block["effects_count"], change["path"]) != block["effects_root"]:
+        raise Wrong("change", "it does not lead to effects_root")
+
+
+def check(value, authority):
+    """Raises Wrong unless a receipt or digest holds; returns it with its bytes decoded."""
+    receipt = RECEIPT(value, "")
+    if receipt["chain_id"] != authority.chain_id:
+        raise Wrong("chain_id", "not that of the genesis")
+    if header_hash(receipt) != receipt["hash"]:
+        raise Wrong("hash", "the block's fields give another")
+    check_certificate(receipt, authority)
+    if "transaction" in receipt:
+        check_transaction(receipt)
+    if "change" in receipt:
+        check_change(receipt)
+    return receipt
+
+
+def check_chain(receipts):
+    """Raises Wrong where blocks that hold one by one contradict each other."""
+    before = None
+    for receipt in sorted(receipts, key=lambda r: r["block"]["number"]):
+        number = receipt["block"]["number"]
+        if before and number == before["block"]["number"] and receipt["hash"] != before["hash"]:
+            raise Wrong(f"block {number}", "there are two")
+        if before and number == before["block"]["number"] + 1 and receipt["block"]["previous"] != before["hash"]:
+            raise Wrong(f"block {number}", "it does not follow the block before it")
+        before = receipt
+
+
+def read(path):
+    with open(path, "rb") as file:
+        text = file.read(BYTES_MAX + 1)
+    if len(text) > BYTES_MAX:
+        raise Wrong("receipt", f"more than {BYTES_MAX} bytes")
+    return json.loads(text.decode("utf-8"))
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--genesis", required=True)
+    options.add_argument("files", nargs="+", metavar="FILE")
+    options = options.parse_args()
+    with open(options.genesis, encoding="utf-8") as file:
+        authority = Authority.of_genesis(json.load(file))
+    failed = 0
+    for path in options.files:
+        try:
+            content = read(path)
+            receipts = [check(value, authority) for value in (content if isinstance(content, list) else [content])]
+            check_chain(receipts)
+            print(f"{path}: holds, {len(receipts)} blocks" if isinstance(content, list) else f"{path}: holds, block {receipts[0]['block']['number']}")
+        except (Wrong, ValueError, RecursionError) as wrong:
+            failed += 1
+            print(f"{path}: DOES NOT HOLD: {wrong}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

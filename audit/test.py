@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Tests of audit.py: the vectors, every value of a receipt changed once, chains. Usage: python3 audit/test.py"""
+
+import copy
+import json
+import pathlib
+import sys
+
+import audit
+
+VECTORS = pathlib.Path(__file__).parent.parent / "spec" / "vectors"
+
+
+def authority(case):
+    of = case["authority"]
+    keys = [(v["organisation"], bytes.fromhex(v["public_key"])) for v in of["validators"]]
+    return audit.Authority(of["chain_id"], keys, of["consent"])
+
+
+def wrong_with(receipt, of):
+    try:
+        audit.check(receipt, of)
+    except audit.Wrong as wrong:
+        return wrong.field
+    return None
+
+
+def other(value):
+    """Values that stand for a change of this one."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, -1, str(value), None]
+    if isinstance(value, str):
+        flipped = [value[:i] + ("1" if value[i:i + 1] == "0" else "0") + value[i + 1:] for i in {0, len(value) // 2, len(value) - 1} if value]
+        return flipped + [value + "00", value.upper() + "x", None]
+    if isinstance(value, list) and value:
+        return [value[1:], value + value[:1]]
+    return []
+
+
+def mutations(node, at=""):
+    """Changes each value below a node once, in place, and names it."""
+    for place in list(node) if isinstance(node, dict) else range(len(node)):
+        was, where = node[place], f"{at}.{place}".lstrip(".")
+        for value in other(was):
+            node[place] = value
+            yield where
+        if isinstance(node, dict) and place not in ("change", "transaction"):
+            del node[place]
+            yield where
+        node[place] = was
+        if isinstance(was, (dict, list)):
+            yield from mutations(was, where)
+
+
+def y_of_double(y):
+    """The y coordinate of twice a point, from its own: (x² + y²) / (1 - d x² y²), x² = (y² - 1) / (d y² + 1)."""
+    p = audit.PRIME
+    d = -121665 * pow(121666, -1, p)
+    x2 = (y * y - 1) * pow(d * y * y + 1, -1, p)
+    return (x2 + y * y) * pow(1 - d * x2 * y * y, -1, p) % p
+
+
+def main():
+    vectors, tried = json.loads((VECTORS / "receipts.json").read_text(encoding="utf-8")), 0
+    failures = []
+    for case in vectors["receipts"]:
+        of, receipt = authority(case), copy.deepcopy(case["receipt"])
+        if field := wrong_with(receipt, of):
+            failures.append(f"{case['name']}: {field}")
+        for where in mutations(receipt):
+            tried += 1
+            field, part = wrong_with(receipt, of), where.split(".")[0]
+            if field is None or not field.startswith((part, "hash") if part in ("block", "chain_id") else part):
+                failures.append(f"{case['name']}: {where} changed, and it says {field}")
+    for case in vectors["forged"]:
+        if wrong_with(case["receipt"], authority(case)) is None:
+            failures.append(f"{case['name']}: holds")
+    signatures = json.loads((VECTORS / "signatures.json").read_text(encoding="utf-8"))["cases"]
+    for case in signatures:
+        key, message, signature = (bytes.fromhex(case[name]) for name in ("public_key", "message", "signature"))
+        if audit.signature_holds(key, message, signature) != case["valid"]:
+            failures.append(f"signature {case['name']}")
+    for y in audit.SMALL_Y:
+        if y_of_double(y_of_double(y_of_double(y))) != 1:
+            failures.append(f"eight times the point with y = {y} is not the neutral one")
+    for failure in failures:
+        print(failure)
+    print(f"audit: {tried} changes of receipts, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    return 1 if failures or tried < 500 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
