@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/chainify-db/chainify/bench/executor"
+	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -20,6 +22,7 @@ type benchmark struct {
 
 var benchmarks = []benchmark{
 	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", runExecutor},
+	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank", runNetwork},
 }
 
 // chosen gives the benchmarks named, separated by commas; all for "all".
@@ -60,4 +63,20 @@ func runExecutor(ctx context.Context, o options, r *report.Report, progress io.W
 		cfg.Clients, cfg.BlockSizes, cfg.Sizes = []int{8, 16}, []int{64, 4096}, []int{10_000, 100_000}
 	}
 	return executor.Run(ctx, cfg, r)
+}
+
+func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	for _, binary := range []string{o.chainify, o.baseline} {
+		if _, err := os.Stat(binary); err != nil {
+			return fmt.Errorf("no binary %s: `make bench BENCH=network` makes it", binary)
+		}
+	}
+	cfg := network.Config{
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, WarmUp: true, Progress: progress,
+	}
+	if o.short {
+		cfg.PgbenchClients = []int{16}
+	}
+	return network.Run(ctx, cfg, r)
 }

@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			return err
 		}
 	}
-	if err := noteDisk(r, sites.network.Dir); err != nil {
+	if err := machine.NoteDisk(r, sites.network.Dir); err != nil {
 		return err
 	}
 	if err := figures(r); err != nil {
@@ -115,19 +115,6 @@ func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r
 		fmt.Fprintf(cfg.Progress, "repetition %d/%d, %2d/%d: %-24s %3.0f  %7.0f tx/s, %5.1f us of server CPU each, load %.1f\n",
 			repetition, cfg.Repeat, done+1, len(systems), s.name, s.point, sample.Value, sample.ServerCPUUS, load)
 	}
-	return nil
-}
-
-// noteDisk measures fsync once more and says it beside the figures: what is durable depends on it.
-func noteDisk(r *report.Report, dir string) error {
-	after, err := machine.Fsync(dir, machine.FsyncSamples)
-	if err != nil {
-		return err
-	}
-	before := r.Machine[machine.FsyncBefore].(report.Spread)
-	r.Machine[machine.FsyncAfter] = after
-	r.Notes = append(r.Notes, fmt.Sprintf("fdatasync of 8 kB took %.2g ms (%.2g to %.2g) before and %.2g ms (%.2g to %.2g) after; load was %.1f before and is %.1f",
-		before.Median, before.Min, before.Max, after.Median, after.Min, after.Max, r.Machine[machine.LoadBefore], machine.Load()))
 	return nil
 }
 

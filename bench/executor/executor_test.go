@@ -138,23 +138,3 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestPgbenchIsRead(t *testing.T) {
-	const printed = `transaction type: multiple scripts
-number of transactions actually processed: 12345
-number of failed transactions: 3 (0.024%)
-initial connection time = 3.210 ms
-tps = 6172.500000 (without initial connection time)
-SQL script 1: balance.sql
- - 100 transactions (16.6% of total, tps = 1000.000000)
-`
-	rate, processed, failed, err := readPgbench(printed)
-	if err != nil || rate != 6172.5 || processed != 12345 || failed != 3 {
-		t.Errorf("%v, %v, %v, %v", rate, processed, failed, err)
-	}
-	for _, bad := range []string{"", strings.Replace(printed, "12345", "0", 1), strings.Replace(printed, "tps = 6172.500000", "tps = 0.000000", 1)} {
-		if _, _, _, err := readPgbench(bad); err == nil {
-			t.Errorf("read a result in %q", bad)
-		}
-	}
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/wire"
 	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -90,7 +89,7 @@ func open(ctx context.Context, cfg Config, r *report.Report, workloads ...worklo
 			return nil, err
 		}
 	}
-	if err := s.writeScripts(network.Dir); err != nil {
+	if s.scripts, err = pgbench.Scripts(network.Dir); err != nil {
 		return nil, err
 	}
 	return s, s.describe(ctx, r)
@@ -120,7 +119,7 @@ func prepare(ctx context.Context, o *harness.Organisation, workloads []workload.
 	for _, w := range workloads {
 		s.tables = append(s.tables, w.Tables...)
 		statements = append(statements, w.SQL, w.Fill,
-			fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s", w.Name, role))
+			w.Grants(role))
 	}
 	for _, sql := range append(statements, "VACUUM ANALYZE", "CHECKPOINT") {
 		if _, err := conn.Exec(ctx, sql); err != nil {
@@ -129,17 +128,6 @@ func prepare(ctx context.Context, o *harness.Organisation, workloads []workload.
 	}
 	err = conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_settings WHERE name = 'chainify.executor_workers'").Scan(&s.workers)
 	return s, err
-}
-
-func (s *sites) writeScripts(dir string) error {
-	for name, text := range workload.PgbenchScripts() {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return err
-		}
-		s.scripts = append(s.scripts, path)
-	}
-	return nil
 }
 
 // describe records machine, versions and settings.

@@ -2,16 +2,13 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -26,9 +23,6 @@ const (
 	loopPlain       = "no ledger, loop"
 	loopSubxact     = "no ledger, subtransactions"
 )
-
-// threads of pgbench: one for each of the two cores the figures are stated for.
-const threads = 2
 
 // systems lists what is compared; the first is a pgbench.
 func (s *sites) systems(cfg Config) []system {
@@ -50,64 +44,26 @@ func (s *sites) systems(cfg Config) []system {
 		system{loopSubxact, 0, s.plain, s.loop(cfg, bank(), "run_block_subtransactions")})
 }
 
-var (
-	ratePattern      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
-	processedPattern = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
-	failedPattern    = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
-)
-
 // pgbench runs one call per transaction from some clients, each transaction committed by itself.
 func (s *sites) pgbench(cfg Config, clients int, synchronousCommit string) func(context.Context, int) (report.Sample, error) {
 	return func(ctx context.Context, repetition int) (report.Sample, error) {
-		cluster := s.plain.organisation.Cluster
-		args := []string{
-			"-h", cluster.SocketDir, "-p", fmt.Sprint(cluster.Port), "-U", role, "-n", "-M", "prepared",
-			"-c", fmt.Sprint(clients), "-j", fmt.Sprint(min(clients, threads)), "-T", fmt.Sprint(cfg.Seconds),
-			"-D", fmt.Sprintf("customers=%d", cfg.Customers), "--random-seed", fmt.Sprint(cfg.Seed + uint64(repetition)),
+		run := pgbench.Run{
+			Cluster: s.plain.organisation.Cluster, Database: database, Role: role, Scripts: s.scripts, Clients: clients, Seconds: cfg.Seconds,
+			Customers: cfg.Customers, Seed: cfg.Seed + uint64(repetition), SynchronousCommit: synchronousCommit,
 		}
-		for _, script := range s.scripts {
-			args = append(args, "-f", script)
-		}
-		cmd := exec.CommandContext(ctx, cluster.Bin("pgbench"), append(args, database)...)
-		cmd.Env = []string{"PGOPTIONS=-c synchronous_commit=" + synchronousCommit, "LC_ALL=C.UTF-8"}
-		var text []byte
+		var result pgbench.Result
 		cpu, err := s.plain.cpu(func() (err error) {
-			if text, err = cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("pgbench: %w\n%s", err, text)
-			}
-			return nil
+			result, err = run.Do(ctx)
+			return err
 		})
 		if err != nil {
 			return report.Sample{}, err
 		}
-		rate, processed, failed, err := readPgbench(string(text))
-		if err != nil {
-			return report.Sample{}, err
-		}
 		return report.Sample{
-			Value: rate, Transactions: processed, Seconds: float64(processed) / rate,
-			ServerCPUUS: perTransaction(cpu, processed), Detail: map[string]float64{"failed": float64(failed)},
+			Value: result.Rate, Transactions: result.Processed, Seconds: float64(result.Processed) / result.Rate,
+			ServerCPUUS: perTransaction(cpu, result.Processed), Detail: map[string]float64{"failed": float64(result.Failed)},
 		}, nil
 	}
-}
-
-// readPgbench finds the rate, the transactions behind it, and those beside it that failed by a deadlock: any other
-// failure ends pgbench.
-func readPgbench(text string) (rate float64, processed, failed int, err error) {
-	r, n, f := ratePattern.FindStringSubmatch(text), processedPattern.FindStringSubmatch(text), failedPattern.FindStringSubmatch(text)
-	if r == nil || n == nil || f == nil {
-		return 0, 0, 0, fmt.Errorf("pgbench printed no result:\n%s", text)
-	}
-	rate, errRate := strconv.ParseFloat(r[1], 64)
-	processed, errProcessed := strconv.Atoi(n[1])
-	failed, errFailed := strconv.Atoi(f[1])
-	if err := errors.Join(errRate, errProcessed, errFailed); err != nil {
-		return 0, 0, 0, fmt.Errorf("read what pgbench printed: %w", err)
-	}
-	if rate <= 0 || processed == 0 {
-		return 0, 0, 0, fmt.Errorf("pgbench processed nothing:\n%s", text)
-	}
-	return rate, processed, failed, nil
 }
 
 func perTransaction(cpu time.Duration, transactions int) float64 {

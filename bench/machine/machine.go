@@ -63,6 +63,19 @@ func Fsync(dir string, n int) (report.Spread, error) {
 	return report.SpreadOf(times), nil
 }
 
+// NoteDisk measures fsync once more and says it beside the figures: what is durable depends on it.
+func NoteDisk(r *report.Report, dir string) error {
+	after, err := Fsync(dir, FsyncSamples)
+	if err != nil {
+		return err
+	}
+	before := r.Machine[FsyncBefore].(report.Spread)
+	r.Machine[FsyncAfter] = after
+	r.Notes = append(r.Notes, fmt.Sprintf("fdatasync of 8 kB took %.2g ms (%.2g to %.2g) before and %.2g ms (%.2g to %.2g) after; load was %.1f before and is %.1f",
+		before.Median, before.Min, before.Max, after.Median, after.Min, after.Max, r.Machine[LoadBefore], Load()))
+	return nil
+}
+
 // Load is the machine's load of the last minute; 0 when it cannot be read.
 func Load() float64 {
 	v, _ := strconv.ParseFloat(strings.Fields(firstLine("/proc/loadavg") + " 0")[0], 64)
@@ -159,4 +172,16 @@ func TreeCPU(pid int) (time.Duration, error) {
 		}
 	}
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
+}
+
+// TreesCPU is the processor time of several servers.
+func TreesCPU(pids []int) (sum time.Duration, err error) {
+	for _, pid := range pids {
+		one, err := TreeCPU(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += one
+	}
+	return sum, nil
 }

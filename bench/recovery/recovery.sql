@@ -19,6 +19,35 @@ BEGIN
 END $$;
 CREATE FUNCTION test.repair(step text, later int DEFAULT 0) RETURNS bigint LANGUAGE sql AS $$
     SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number + later, NULL, step) r $$;
+-- One row tampered with, found when a block changes it; the certified hash is known, as it is to the node by then.
+CREATE FUNCTION test.hash_elsewhere(tx bytea) RETURNS bytea LANGUAGE plpgsql AS $$
+DECLARE
+    hash bytea;
+BEGIN
+    hash := test.hash_of(tx);
+    RAISE EXCEPTION USING MESSAGE = encode(hash, 'hex'), ERRCODE = 'UUUUU';
+EXCEPTION WHEN SQLSTATE 'UUUUU' THEN
+    RETURN decode(SQLERRM, 'hex');
+END $$;
+CREATE PROCEDURE test.touch(id int) LANGUAGE plpgsql AS $$
+DECLARE
+    tx bytea := test.tx(format('UPDATE account SET balance = balance + 1 WHERE id = %s', id));
+    wanted bytea := test.hash_elsewhere(tx);
+    started timestamptz;
+    hash bytea;
+BEGIN
+    SET LOCAL chainify.guard = off;
+    SET LOCAL session_replication_role = replica;
+    EXECUTE format('UPDATE account SET balance = 0 WHERE id = %s', id);
+    SET LOCAL session_replication_role = origin;
+    started := clock_timestamp();
+    SELECT r.hash INTO hash FROM chainify_node.position() p,
+        chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(ARRAY[tx]), certified_hash => wanted) r;
+    IF hash <> wanted THEN
+        RAISE 'row % was not put right', id;
+    END IF;
+    INSERT INTO test.sample VALUES ('repair at the next touch', extract(epoch FROM clock_timestamp() - started), 1);
+END $$;
 CALL test.measure('attach', $$SELECT * FROM test.deploy('ATTACH TABLE public.account')$$, :rows);
 VACUUM ANALYZE account;
 VACUUM ANALYZE chainify_checkpoint.account;
@@ -42,6 +71,10 @@ BEGIN
     -- As the maintenance worker keeps it: the history since the oldest checkpoint kept is what repair lays over the base.
     CALL test.measure('fold', 'SELECT * FROM chainify_node.fold_history(1000000)', 100 * 20 * many);
     COMMIT;
+    FOR i IN 1 .. 20 * many LOOP
+        CALL test.touch(n::int - i);
+        COMMIT;
+    END LOOP;
     FOR i IN 1 .. many LOOP
         SET LOCAL chainify.guard = off;
         SET LOCAL session_replication_role = replica;

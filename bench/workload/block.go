@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -20,6 +21,14 @@ type Schema struct {
 	Fill   string   // fills the tables
 	Tables []string // in the order in which they are attached
 }
+
+// Grants lets a role do what clients do.
+func (s Schema) Grants(role string) string {
+	return fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s", s.Name, role)
+}
+
+// TableList is what chainify.attach takes.
+func (s Schema) TableList() string { return "'" + strings.Join(s.Tables, "', '") + "'" }
 
 // Author is in whose name transactions are written, and the chain they are for.
 type Author struct {

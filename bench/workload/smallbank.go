@@ -111,6 +111,11 @@ func (c Call) Statement(form Form) Statement {
 	return s
 }
 
+// FunctionText is the call of the function with the values in its text.
+func (c Call) FunctionText() string {
+	return kinds[c.Kind].call(func(_ int, a argument) string { return fmt.Sprint(c.value(a)) })
+}
+
 func (k kind) call(spell func(int, argument) string) string {
 	arguments := make([]string, len(k.arguments))
 	for i, a := range k.arguments {

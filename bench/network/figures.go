@@ -1,0 +1,76 @@
+package network
+
+import (
+	"fmt"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// floorReference is the latency of CometBFT alone on four nodes with the baseline's settings, in milliseconds, measured before
+// Chainify was begun; what better settings are worth is said against it.
+const floorReference = 53
+
+// figures states what the run says about the network.
+func figures(r *report.Report, _ Config) error {
+	four, one := r.Find(chainifyFour, 0), r.Find(chainifyOne, 0)
+	lone, crowd := r.Find(chainifySync, 1), r.Find(chainifySync, many)
+	floor, crowdBaseline := r.Find(floorSync, 1), r.Find(baselineSync, many)
+	single, bundled, oneBaseline := r.Find(baselineSingle, 0), r.Find(baselineBundle, 0), r.Find(baselineOne, 0)
+	alone := r.Best(standalone)
+	const all = "Smallbank, uniform; every organisation has executed, agreed and committed all"
+	for _, f := range []struct {
+		id     string
+		values []float64
+		unit   string
+		how    string
+	}{
+		{"network.four", four.Values(), "tx/s", all + "; chainify.submit_batch of 100 from all four"},
+		{"network.one", one.Values(), "tx/s", all + "; one organisation"},
+		{"network.four_cpu", four.CPUs(), "us/tx", "processor time of four nodes and four PostgreSQL servers, backends of clients included"},
+		{"network.standalone", alone.Values(), "tx/s", fmt.Sprintf("pgbench -M prepared, synchronous_commit=on, best of the client counts: %g", alone.Point)},
+		{"network.waiting_one_p50", lone.Details("p50_ms"), "ms", "one client, chainify.execute"},
+		{"network.waiting_one_p99", lone.Details("p99_ms"), "ms", "one client, chainify.execute"},
+		{"network.waiting_many", crowd.Values(), "tx/s", fmt.Sprintf("%d clients, chainify.execute", many)},
+		{"network.waiting_many_p50", crowd.Details("p50_ms"), "ms", fmt.Sprintf("%d clients, chainify.execute", many)},
+		{"network.floor_p50", floor.Details("p50_ms"), "ms", "one client, broadcast_tx_commit, CometBFT alone with our nodes' settings"},
+	} {
+		if err := r.AddFigure(f.id, f.values, f.unit, targets[f.id], f.how); err != nil {
+			return err
+		}
+	}
+	reference := make([]float64, len(floor.Samples))
+	for i := range reference {
+		reference[i] = floorReference
+	}
+	for _, f := range []struct {
+		id   string
+		a, b []float64
+		how  string
+	}{
+		{"network.four_over_baseline", four.Values(), single.Values(), "four organisations / baseline with one transaction each"},
+		{"network.four_over_baseline_bundled", four.Values(), bundled.Values(), "four organisations / baseline with 100 in each of its transactions"},
+		{"network.one_over_baseline", one.Values(), oneBaseline.Values(), "one organisation / baseline with one"},
+		{"network.one_over_standalone", one.Values(), alone.Values(), "one organisation / PostgreSQL's best durable throughput"},
+		{"network.waiting_many_over_baseline", crowd.Values(), crowdBaseline.Values(), "32 waiting clients / the same of the baseline"},
+		{"network.waiting_one_over_floor", lone.Details("p50_ms"), floor.Details("p50_ms"), "latency of one client: chainify.execute / CometBFT alone"},
+		{"network.floor_over_reference", floor.Details("p50_ms"), reference, "latency of CometBFT alone / that of the baseline's settings, 53 ms"},
+		{"network.waiting_one_tail", lone.Details("p99_ms"), lone.Details("p50_ms"), "one client: 99th percentile / median"},
+	} {
+		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// targets are the promises; a figure without one is only reported.
+var targets = map[string]report.Target{
+	"network.four_over_baseline":         report.AtLeast(4),
+	"network.four_over_baseline_bundled": report.AtLeast(2.5),
+	"network.one_over_baseline":          report.AtLeast(5),
+	"network.one_over_standalone":        report.AtLeast(2),
+	"network.waiting_many_over_baseline": report.AtLeast(2.5),
+	"network.waiting_one_over_floor":     report.AtMost(1.25),
+	"network.floor_over_reference":       report.AtMost(0.5),
+	"network.waiting_one_tail":           report.AtMost(3),
+}

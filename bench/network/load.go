@@ -1,0 +1,109 @@
+package network
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// load is what clients saw.
+type load struct {
+	count     int
+	took      time.Duration
+	latencies []time.Duration // of those that were waited for one by one, ascending
+}
+
+func (l load) rate() float64 { return float64(l.count) / l.took.Seconds() }
+
+// quantile is the latency that a share q of the transactions does not exceed, in milliseconds; 0 when none was timed.
+func (l load) quantile(q float64) float64 {
+	if len(l.latencies) == 0 {
+		return 0
+	}
+	return float64(l.latencies[min(len(l.latencies)-1, int(q*float64(len(l.latencies))))].Microseconds()) / 1000
+}
+
+// each divides a time by the transactions, in microseconds.
+func (l load) each(d time.Duration) float64 { return float64(d.Microseconds()) / float64(l.count) }
+
+func (l load) detail() map[string]float64 {
+	if len(l.latencies) == 0 {
+		return map[string]float64{}
+	}
+	return map[string]float64{"p50_ms": l.quantile(0.5), "p95_ms": l.quantile(0.95), "p99_ms": l.quantile(0.99)}
+}
+
+// waiting lets clients submit one transaction after the other for the seconds, each when the one before is answered.
+func waiting(ctx context.Context, clients, seconds int, client func(i int) (one func(ctx context.Context) error, err error)) (load, error) {
+	each := make([]func(ctx context.Context) error, clients)
+	for i := range each {
+		one, err := client(i)
+		if err != nil {
+			return load{}, err
+		}
+		each[i] = one
+	}
+	times := make([][]time.Duration, clients)
+	started := time.Now()
+	end := started.Add(time.Duration(seconds) * time.Second)
+	group, ctx := errgroup.WithContext(ctx)
+	for i, one := range each {
+		group.Go(func() error {
+			for begun := time.Now(); begun.Before(end); begun = time.Now() {
+				if err := one(ctx); err != nil {
+					return err
+				}
+				times[i] = append(times[i], time.Since(begun))
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return load{}, err
+	}
+	l := load{took: time.Since(started), latencies: slices.Concat(times...)}
+	l.count = len(l.latencies)
+	slices.Sort(l.latencies)
+	return l, nil
+}
+
+// submitter submits without waiting for each transaction.
+type submitter interface {
+	// submit submits some transactions and returns how many; it waits while too many have no outcome.
+	submit(ctx context.Context) (int, error)
+	// finish waits until all that were submitted have their outcome.
+	finish(ctx context.Context) error
+}
+
+// flood lets submitters submit for the seconds as fast as each is let, and then waits until all of it is done, in the end
+// everywhere.
+func flood(ctx context.Context, submitters []submitter, seconds int, everywhere func(ctx context.Context, count int) error) (load, error) {
+	counts := make([]int, len(submitters))
+	started := time.Now()
+	end := started.Add(time.Duration(seconds) * time.Second)
+	group, groupCtx := errgroup.WithContext(ctx)
+	for i, s := range submitters {
+		group.Go(func() error {
+			for time.Now().Before(end) {
+				n, err := s.submit(groupCtx)
+				if err != nil {
+					return err
+				}
+				counts[i] += n
+			}
+			return s.finish(groupCtx)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return load{}, err
+	}
+	l := load{}
+	for _, n := range counts {
+		l.count += n
+	}
+	err := everywhere(ctx, l.count)
+	l.took = time.Since(started)
+	return l, err
+}

@@ -1,0 +1,173 @@
+// Package network measures whole ledgers: clients, order, execution in every organisation and agreement, beside the
+// baseline (package baseline), CometBFT alone, and PostgreSQL alone. All run on this one machine and share its cores and
+// its disk, so the ratios of one run count and not the rates.
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+
+	"github.com/chainify-db/chainify/bench/chart"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// DefaultPgbenchClients are the client counts of pgbench, around its best.
+var DefaultPgbenchClients = []int{8, 16, 24}
+
+// Config is one run.
+type Config struct {
+	Dir, PG, Chainify, Baseline, Out string // Chainify and Baseline are the nodes' binaries
+	Seed                             uint64
+	Repeat, Seconds, Customers       int
+	PgbenchClients                   []int
+	WarmUp                           bool // a repetition that does not count comes first
+	Progress                         io.Writer
+}
+
+// The systems compared. The number in a series' point is that of its clients, where clients wait for each answer.
+const (
+	chainifyFour   = "chainify, 4 organisations"
+	chainifyOne    = "chainify, 1 organisation"
+	baselineSingle = "baseline, 4 organisations"
+	baselineBundle = "baseline, 4 organisations, 100 a bundle"
+	baselineOne    = "baseline, 1 organisation"
+	standalone     = "PostgreSQL, pgbench"
+	chainifySync   = "chainify, 4 organisations, waiting"
+	baselineSync   = "baseline, 4 organisations, waiting"
+	floorSync      = "CometBFT alone, 4 nodes, waiting"
+)
+
+// Details of a sample beside the latencies: processor time of all nodes, and of all databases with their clients' backends.
+const (
+	nodeCPU     = "node_cpu_us_per_tx"
+	databaseCPU = "database_cpu_us_per_tx"
+)
+
+const bundle = 100 // transactions of a submission by clients that do not wait for each
+
+// system is one of what is compared: what has to run, and how it is loaded.
+type system struct {
+	name  string
+	point float64
+	up    running
+	load  func(ctx context.Context, repetition int) (load, error)
+}
+
+// running is a set of processes of which one set at a time runs: the idle ones of others would take from the cores.
+type running interface {
+	start(ctx context.Context) error
+	stop() error
+	// nodes and databases are the processes whose processor time counts, with that of their children.
+	nodes() []int
+	databases() []int
+}
+
+// Run measures all systems, interleaved, and adds series, figures and plots.
+func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
+	s, err := openSites(ctx, cfg, r)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, s.close()); err == nil {
+			err = s.remove() // after a failure the logs are worth keeping
+		}
+	}()
+	systems := s.systems(cfg)
+	first := 1
+	if cfg.WarmUp {
+		first = 0
+	}
+	for repetition := first; repetition <= cfg.Repeat; repetition++ {
+		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
+			return err
+		}
+	}
+	if err := machine.NoteDisk(r, s.four.Dir); err != nil {
+		return err
+	}
+	return errors.Join(figures(r, cfg), draw(cfg, r))
+}
+
+// repeat measures every system once, in an order of this repetition; those that share their processes one after the other.
+func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r *report.Report) error {
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)))
+	done := map[running]bool{}
+	for _, i := range random.Perm(len(systems)) {
+		up := systems[i].up
+		if done[up] {
+			continue
+		}
+		done[up] = true
+		if err := together(ctx, cfg, repetition, systems, up, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func together(ctx context.Context, cfg Config, repetition int, systems []system, up running, r *report.Report) (err error) {
+	if err := up.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.stop()) }()
+	for _, s := range systems {
+		if s.up != up {
+			continue
+		}
+		if err := measure(ctx, cfg, repetition, s, r); err != nil {
+			return fmt.Errorf("%s, repetition %d: %w", s.name, repetition, err)
+		}
+	}
+	return nil
+}
+
+func measure(ctx context.Context, cfg Config, repetition int, s system, r *report.Report) error {
+	busy := machine.Load()
+	nodes, errNodes := machine.TreesCPU(s.up.nodes())
+	databases, errDatabases := machine.TreesCPU(s.up.databases())
+	if err := errors.Join(errNodes, errDatabases); err != nil {
+		return err
+	}
+	l, err := s.load(ctx, repetition)
+	if err != nil {
+		return err
+	}
+	if l.count == 0 {
+		return errors.New("no transaction was answered")
+	}
+	nodesAfter, errNodes := machine.TreesCPU(s.up.nodes())
+	databasesAfter, errDatabases := machine.TreesCPU(s.up.databases())
+	if err := errors.Join(errNodes, errDatabases); err != nil {
+		return err
+	}
+	sample := report.Sample{
+		Repetition: repetition, Value: l.rate(), Transactions: l.count, Seconds: l.took.Seconds(), Load: busy, Detail: l.detail(),
+	}
+	sample.Detail[nodeCPU] = l.each(nodesAfter - nodes)
+	sample.Detail[databaseCPU] = l.each(databasesAfter - databases)
+	sample.ServerCPUUS = sample.Detail[nodeCPU] + sample.Detail[databaseCPU]
+	fmt.Fprintf(cfg.Progress, "repetition %d/%d: %-40s %3.0f  %7.0f tx/s, us of CPU each %6.1f of nodes, %6.1f of databases, p50 %6.1f ms, load %.1f\n",
+		repetition, cfg.Repeat, s.name, s.point, sample.Value, sample.Detail[nodeCPU], sample.Detail[databaseCPU], sample.Detail["p50_ms"], busy)
+	if repetition > 0 {
+		r.Add(s.name, s.point, "tx/s", sample)
+	}
+	return nil
+}
+
+func draw(cfg Config, r *report.Report) error {
+	bars := chart.Bars{Title: fmt.Sprintf("Smallbank, %d customers, transactions per second", cfg.Customers)}
+	for _, s := range r.Series {
+		name := s.System
+		if s.Point > 0 {
+			name = fmt.Sprintf("%s (%g)", name, s.Point)
+		}
+		bars.Bars = append(bars.Bars, chart.Level{Name: name, Spread: s.Spread})
+	}
+	return bars.Write(cfg.Out, filepath.Base(r.Name))
+}

@@ -1,0 +1,139 @@
+package network
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/baseline"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// build makes a binary of a package of one of the modules.
+func build(t *testing.T, module, pkg, into string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-o", into, pkg)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+}
+
+// places gives the tree that the environment names and a directory that the servers' user can reach.
+func places(t *testing.T) (string, string) {
+	t.Helper()
+	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
+	if tree == "" {
+		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
+	}
+	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // the servers' user has to reach it
+		t.Fatal(err)
+	}
+	return tree, dir
+}
+
+// The whole benchmark, tiny, against real databases and nodes.
+func TestTheBenchmarkRuns(t *testing.T) {
+	tree, dir := places(t)
+	var progress strings.Builder
+	cfg := Config{
+		Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Baseline: filepath.Join(dir, "baseline"), Out: t.TempDir(),
+		Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, PgbenchClients: []int{2}, Progress: &progress,
+	}
+	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
+	build(t, "..", "./cmd/baseline", cfg.Baseline)
+	r := &report.Report{Name: "network", Versions: map[string]string{}, Settings: map[string]any{}}
+	if err := Run(t.Context(), cfg, r); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	for _, s := range r.Series {
+		if len(s.Samples) != 1 || s.Spread.Median <= 0 || s.CPU.Median <= 0 {
+			t.Errorf("%s: %+v", s.System, s)
+		}
+	}
+	ids := map[string]bool{}
+	for _, f := range r.Figures {
+		if ids[f.ID] || f.How == "" || f.Value <= 0 {
+			t.Errorf("figure %+v", f)
+		}
+		ids[f.ID] = true
+	}
+	for id := range targets {
+		if !ids[id] {
+			t.Errorf("there is a target for %s, which is no figure", id)
+		}
+	}
+	for _, plot := range []string{"network.svg", "network.png"} {
+		if _, err := os.Stat(filepath.Join(cfg.Out, plot)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The baseline has to do the work it is measured for: two of its nodes execute the same transactions, each once.
+func TestTheBaselineExecutes(t *testing.T) {
+	tree, dir := places(t)
+	ctx := t.Context()
+	net, err := harness.New(ctx, harness.Config{Dir: filepath.Join(dir, "net"), PG: tree, Database: plain, Organisations: []string{"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := net.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := net.StartDatabases(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range net.Organisations {
+		if err := o.Exec(ctx, "postgres", "CREATE ROLE bank LOGIN SUPERUSER; CREATE TABLE counted (n int); INSERT INTO counted VALUES (0);"+baseline.StateSQL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := Config{Baseline: filepath.Join(dir, "baseline")}
+	build(t, "..", "./cmd/baseline", cfg.Baseline)
+	nodes, err := newTheirs(cfg, filepath.Join(dir, "net", "baseline"), 2, net.Organisations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client, err := nodes.client(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for nonce := range uint64(3) {
+		raw, err := baseline.Encode(nonce, []baseline.Call{{SQL: "UPDATE counted SET n = n + $1", Args: []string{"2"}}, {SQL: "SELECT 1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, err := client.BroadcastTxCommit(ctx, raw); err != nil || result.TxResult.IsErr() {
+			t.Fatalf("%+v, %v", result, err)
+		}
+	}
+	if err := nodes.stop(); err != nil { // each ends after the block it is in
+		t.Fatal(err)
+	}
+	if err := nodes.start(ctx); err != nil { // and goes on from there
+		t.Fatal(err)
+	}
+	if err := nodes.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range net.Organisations {
+		var counted, executed int
+		if err := o.Scan(ctx, "SELECT n, executed FROM counted, baseline.state", &counted, &executed); err != nil || counted != 6 || executed != 6 {
+			t.Errorf("%s counted %d, executed %d, %v", o.Name, counted, executed, err)
+		}
+	}
+}

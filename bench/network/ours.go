@@ -1,0 +1,191 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+const (
+	readyLimit     = time.Minute
+	doneLimit      = 2 * time.Minute
+	submittersEach = 2 // of each organisation
+	inFlight       = 8 // bundles of one submitter without an outcome
+)
+
+// ours is a network of Chainify: every organisation's database and node.
+type ours struct {
+	net *harness.Network
+	cfg Config
+}
+
+func (o *ours) start(ctx context.Context) error { return o.net.StartNodes(ctx, readyLimit) }
+
+func (o *ours) stop() error {
+	return o.net.Each(func(o *harness.Organisation) error { return o.StopNode() })
+}
+
+func (o *ours) nodes() []int {
+	var out []int
+	for _, member := range o.net.Organisations {
+		out = append(out, member.NodePID())
+	}
+	return out
+}
+
+func (o *ours) databases() []int { return postmasters(o.net.Organisations) }
+
+func postmasters(organisations []*harness.Organisation) []int {
+	var out []int
+	for _, o := range organisations {
+		out = append(out, o.Cluster.PID())
+	}
+	return out
+}
+
+// stream is a stream of transactions of its own for each client and repetition.
+func (c Config) stream(repetition, client int) *workload.Smallbank {
+	return workload.NewSmallbank(c.Seed, uint64(repetition)<<32|uint64(client), int64(c.Customers))
+}
+
+// wait submits by chainify.execute from some clients, spread over the organisations, each waiting for its outcome.
+func (o *ours) wait(clients int) func(context.Context, int) (load, error) {
+	return func(ctx context.Context, repetition int) (l load, err error) {
+		var sessions sessions
+		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
+		return waiting(ctx, clients, o.cfg.Seconds, func(i int) (func(context.Context) error, error) {
+			conn, err := sessions.open(ctx, o.net.Organisations[i%len(o.net.Organisations)], database)
+			if err != nil {
+				return nil, err
+			}
+			calls := o.cfg.stream(repetition, i)
+			return func(ctx context.Context) error {
+				var outcome bool
+				var text *string
+				err := conn.QueryRow(ctx, "SELECT outcome, error FROM chainify.execute($1)", calls.Block(1)[0].FunctionText()).Scan(&outcome, &text)
+				if err == nil && !outcome {
+					return fmt.Errorf("a transaction failed: %s", *text)
+				}
+				return err
+			}, nil
+		})
+	}
+}
+
+// asynchronous submits by chainify.submit_batch from all organisations; it is done when all have committed all.
+func (o *ours) asynchronous() func(context.Context, int) (load, error) {
+	return func(ctx context.Context, repetition int) (l load, err error) {
+		var sessions sessions
+		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
+		each := make([]submitter, submittersEach*len(o.net.Organisations))
+		for i := range each {
+			conn, err := sessions.open(ctx, o.net.Organisations[i%len(o.net.Organisations)], database)
+			if err != nil {
+				return l, err
+			}
+			each[i] = &session{conn: conn, calls: o.cfg.stream(repetition, i)}
+		}
+		before, err := o.committed(ctx)
+		if err != nil {
+			return l, err
+		}
+		return flood(ctx, each, o.cfg.Seconds, func(ctx context.Context, count int) error { return o.waitFor(ctx, before, count) })
+	}
+}
+
+// session is one client that submits bundles.
+type session struct {
+	conn  *pgx.Conn
+	calls *workload.Smallbank
+	last  [][]byte // of each bundle that may have no outcome yet, the id of its last transaction
+}
+
+func (s *session) submit(ctx context.Context) (int, error) {
+	if len(s.last) == inFlight {
+		if err := s.oldest(ctx); err != nil {
+			return 0, err
+		}
+	}
+	statements := make([]string, bundle)
+	for i, call := range s.calls.Block(bundle) {
+		statements[i] = call.FunctionText()
+	}
+	var ids [][]byte
+	if err := s.conn.QueryRow(ctx, "SELECT chainify.submit_batch($1)", statements).Scan(&ids); err != nil {
+		return 0, err
+	}
+	s.last = append(s.last, ids[len(ids)-1])
+	return len(ids), nil
+}
+
+// oldest waits for the outcome of the oldest bundle.
+func (s *session) oldest(ctx context.Context) error {
+	var known int
+	if err := s.conn.QueryRow(ctx, "SELECT count(*) FROM chainify.wait($1, '60 s')", s.last[0]).Scan(&known); err != nil {
+		return err
+	}
+	if known == 0 {
+		return errors.New("a transaction has no outcome after 60 s")
+	}
+	s.last = s.last[1:]
+	return nil
+}
+
+func (s *session) finish(ctx context.Context) error {
+	for len(s.last) > 0 {
+		if err := s.oldest(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// committed counts each organisation's transactions.
+func (o *ours) committed(ctx context.Context) ([]int64, error) {
+	out := make([]int64, len(o.net.Organisations))
+	for i, member := range o.net.Organisations {
+		if err := member.Scan(ctx, "SELECT coalesce(sum(tx_count), 0) FROM chainify.ledger", &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (o *ours) waitFor(ctx context.Context, before []int64, count int) error {
+	return harness.Poll(ctx, doneLimit, "all transactions in all databases", func(ctx context.Context) (bool, string, error) {
+		now, err := o.committed(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		all := true
+		for i := range now {
+			all = all && now[i]-before[i] >= int64(count)
+		}
+		return all, fmt.Sprintf("%v of %d after %v", now, count, before), nil
+	})
+}
+
+// sessions are clients' connections.
+type sessions []*pgx.Conn
+
+func (s *sessions) open(ctx context.Context, o *harness.Organisation, database string) (*pgx.Conn, error) {
+	conn, err := o.Cluster.Connect(ctx, database, role)
+	if err == nil {
+		*s = append(*s, conn)
+	}
+	return conn, err
+}
+
+func (s sessions) close(ctx context.Context) error {
+	var errs []error
+	for _, conn := range s {
+		errs = append(errs, conn.Close(context.WithoutCancel(ctx)))
+	}
+	return errors.Join(errs...)
+}

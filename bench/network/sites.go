@@ -1,0 +1,171 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/baseline"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/pgbench"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+const (
+	database = "bank"  // whose tables are on the ledger
+	plain    = "plain" // the same tables without a trace of Chainify, for the baseline and for PostgreSQL alone
+	role     = "bank"  // of clients
+)
+
+// settings of all clusters: neither checkpoints nor autovacuum start within a measurement.
+var settings = map[string]string{
+	"shared_buffers":     "'256MB'",
+	"max_wal_size":       "'16GB'",
+	"checkpoint_timeout": "'1h'",
+	"autovacuum":         "off",
+}
+
+// sites are what is measured: a network of four, one of one, and on the same clusters the baseline's.
+type sites struct {
+	four, one             *harness.Network
+	oursFour, oursOne     *ours
+	theirsFour, theirsOne *theirs
+	floor                 *theirs
+	scripts               []string
+}
+
+func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err error) {
+	s = &sites{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.four, err = openNetwork(ctx, cfg, "four", []string{"acme", "bolt", "cargo", "delta"}); err != nil {
+		return s, err
+	}
+	if s.one, err = openNetwork(ctx, cfg, "one", []string{"solo"}); err != nil {
+		return s, err
+	}
+	s.oursFour, s.oursOne = &ours{s.four, cfg}, &ours{s.one, cfg}
+	if s.theirsFour, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "baseline"), 4, s.four.Organisations); err != nil {
+		return s, err
+	}
+	if s.theirsOne, err = newTheirs(cfg, filepath.Join(cfg.Dir, "one", "baseline"), 1, s.one.Organisations); err != nil {
+		return s, err
+	}
+	if s.floor, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "floor"), 4, nil); err != nil {
+		return s, err
+	}
+	if s.scripts, err = pgbench.Scripts(cfg.Dir); err != nil {
+		return s, err
+	}
+	if r.Machine, err = machine.Facts(s.four.Dir); err != nil {
+		return s, err
+	}
+	r.Settings["clusters"] = maps.Clone(settings)
+	var version string
+	if err := s.four.Organisations[0].Scan(ctx, "SELECT version()", &version); err != nil {
+		return s, err
+	}
+	r.Versions["postgresql"] = version
+	return s, nil
+}
+
+// openNetwork makes clusters with both databases and puts the tables of one on the ledger. The nodes are stopped again.
+func openNetwork(ctx context.Context, cfg Config, name string, organisations []string) (*harness.Network, error) {
+	net, err := harness.New(ctx, harness.Config{
+		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations,
+	})
+	if err != nil {
+		return nil, err
+	}
+	bank := workload.SmallbankSchema(cfg.Customers)
+	fmt.Fprintf(cfg.Progress, "%d customers in each database of %v\n", cfg.Customers, organisations)
+	for _, step := range []func() error{
+		func() error {
+			return net.Each(func(o *harness.Organisation) error { return o.Cluster.Configure(settings) })
+		},
+		func() error { return net.StartDatabases(ctx) },
+		func() error { return net.EnableChainify(ctx) },
+		func() error { return net.Each(func(o *harness.Organisation) error { return fill(ctx, o, bank) }) },
+		func() error { return net.InitNodes(ctx) },
+		func() error { return net.StartNodes(ctx, readyLimit) },
+		func() error {
+			return net.Organisations[0].Exec(ctx, "dba", "SELECT chainify.attach("+bank.TableList()+")")
+		},
+		func() error {
+			_, err := harness.WaitSame(ctx, net.Organisations, 1, doneLimit)
+			return err
+		},
+		func() error { return net.Each(func(o *harness.Organisation) error { return o.StopNode() }) },
+	} {
+		if err := step(); err != nil {
+			return net, err
+		}
+	}
+	return net, nil
+}
+
+const roles = "CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE ROLE dba LOGIN IN ROLE chainify_admin"
+
+// fill makes both databases of an organisation.
+func fill(ctx context.Context, o *harness.Organisation, bank workload.Schema) error {
+	if err := o.Exec(ctx, "postgres", roles); err != nil {
+		return err
+	}
+	if err := o.Exec(ctx, "postgres", "CREATE DATABASE "+plain); err != nil {
+		return err
+	}
+	for _, in := range []struct{ database, more string }{
+		{database, ""}, {plain, baseline.StateSQL + "; GRANT USAGE ON SCHEMA baseline TO " + role + "; GRANT SELECT, UPDATE ON baseline.state TO " + role},
+	} {
+		conn, err := o.Cluster.Connect(ctx, in.database, "postgres")
+		if err != nil {
+			return err
+		}
+		for _, sql := range []string{bank.SQL, bank.Fill, bank.Grants(role), bank.Grants("dba"), in.more, "VACUUM ANALYZE", "CHECKPOINT"} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return errors.Join(fmt.Errorf("prepare %s: %w", o.Name, err), conn.Close(ctx))
+			}
+		}
+		if err := conn.Close(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sites) networks() []*harness.Network {
+	var out []*harness.Network
+	for _, net := range []*harness.Network{s.four, s.one} {
+		if net != nil {
+			out = append(out, net)
+		}
+	}
+	return out
+}
+
+func (s *sites) close() error {
+	var errs []error
+	for _, net := range s.networks() {
+		errs = append(errs, net.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sites) remove() error {
+	var errs []error
+	for _, net := range s.networks() {
+		errs = append(errs, net.Remove())
+	}
+	for _, script := range s.scripts {
+		errs = append(errs, os.Remove(script))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,58 @@
+package network
+
+import (
+	"context"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/pgbench"
+)
+
+// many is how many clients wait at once where several do.
+const many = 32
+
+// systems lists what is compared.
+func (s *sites) systems(cfg Config) []system {
+	out := []system{
+		{chainifyFour, 0, s.oursFour, s.oursFour.asynchronous()},
+		{chainifySync, 1, s.oursFour, s.oursFour.wait(1)},
+		{chainifySync, many, s.oursFour, s.oursFour.wait(many)},
+		{baselineSingle, 0, s.theirsFour, s.theirsFour.asynchronous(1)},
+		{baselineBundle, 0, s.theirsFour, s.theirsFour.asynchronous(bundle)},
+		{baselineSync, many, s.theirsFour, s.theirsFour.wait(many)},
+		{floorSync, 1, s.floor, s.floor.wait(1)},
+		{chainifyOne, 0, s.oursOne, s.oursOne.asynchronous()},
+		{baselineOne, 0, s.theirsOne, s.theirsOne.asynchronous(1)},
+	}
+	database := &alone{s.one.Organisations[0], cfg, s.scripts}
+	for _, clients := range cfg.PgbenchClients {
+		out = append(out, system{standalone, float64(clients), database, database.load(clients)})
+	}
+	return out
+}
+
+// alone is one PostgreSQL, which runs already.
+type alone struct {
+	organisation *harness.Organisation
+	cfg          Config
+	scripts      []string
+}
+
+func (a *alone) start(context.Context) error { return nil }
+func (a *alone) stop() error                 { return nil }
+func (a *alone) nodes() []int                { return nil }
+func (a *alone) databases() []int            { return []int{a.organisation.Cluster.PID()} }
+
+// load commits every transaction by itself and durably.
+func (a *alone) load(clients int) func(context.Context, int) (load, error) {
+	return func(ctx context.Context, repetition int) (load, error) {
+		result, err := pgbench.Run{
+			Cluster: a.organisation.Cluster, Database: plain, Role: role, Scripts: a.scripts, Clients: clients, Seconds: a.cfg.Seconds,
+			Customers: a.cfg.Customers, Seed: a.cfg.Seed + uint64(repetition), SynchronousCommit: "on",
+		}.Do(ctx)
+		if err != nil {
+			return load{}, err
+		}
+		return load{count: result.Processed, took: time.Duration(float64(result.Processed) / result.Rate * float64(time.Second))}, nil
+	}
+}
