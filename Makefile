@@ -13,7 +13,7 @@ PGTREE     = $(STATE)/pg
 CHAINIFY  := $(CURDIR)/build/chainify
 CARGO     ?= cargo
 GO        ?= go
-PURE      := -p chainify-codec -p chainify-ledger -p chainify-sched -p chainify-sqltext
+PURE      := -p chainify-agreement -p chainify-codec -p chainify-ledger -p chainify-sched -p chainify-sqltext
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 # Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
@@ -37,12 +37,18 @@ build-node: setup
 pgtree: build-extension
 	@scripts/pgtree $(PGTREE)
 
-## install: what `make build` made into this system (for operators; as root, who needs no Go or Rust)
+## install: what `make build` made into this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
+PREFIX ?= /usr/local
 .PHONY: install
 install:
 	@test -x $(CHAINIFY) || { echo 'install: $(CHAINIFY) is missing; run make build first, as an ordinary user' >&2; exit 1; }
-	scripts/install-extension $(PG_CONFIG)
-	install -m 755 $(CHAINIFY) /usr/local/bin/chainify
+	DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
+	install -D -m 755 $(CHAINIFY) $(DESTDIR)$(PREFIX)/bin/chainify
+
+## dist: a tarball of what `make build` made, documents and chart, to unpack and install without Go and Rust (build/dist)
+.PHONY: dist
+dist: build
+	@scripts/dist $(CHAINIFY) $(PG_CONFIG)
 
 ## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report)
 .PHONY: demo
@@ -54,6 +60,11 @@ demo: pgtree build-node
 .PHONY: check
 check: setup
 	@scripts/check
+
+## check-deploy: alert rules, the chart, compose file, the database image's entry point (as root)
+.PHONY: check-deploy
+check-deploy: pgtree
+	@scripts/check-deploy $(PGTREE)
 
 ## test-rust: unit and property tests of the pure crates
 .PHONY: test-rust
@@ -101,18 +112,19 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor or network; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
 .PHONY: bench
-bench: pgtree
+bench: pgtree build-node
+	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
-## test: check, test-rust, build, test-go, installcheck and e2e, in the order in which they fail cheapest; what CI runs
+## test: check, test-rust, build, check-deploy, test-go, installcheck and e2e, in the order in which they fail cheapest; what CI runs
 .PHONY: test
 test:
-	@scripts/stages check test-rust build test-go installcheck e2e
+	@scripts/stages check test-rust build check-deploy test-go installcheck e2e
 
 ## clean: what was built here, and the demo's networks
 .PHONY: clean

@@ -1,0 +1,55 @@
+{{- define "chainify.name" -}}{{ printf "%s" .Release.Name | trunc 50 | trimSuffix "-" }}{{- end }}
+
+{{- define "chainify.selector" -}}
+app.kubernetes.io/name: chainify
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "chainify.labels" -}}
+{{ include "chainify.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+chainify.io/organisation: {{ .Values.organisation }}
+{{- end }}
+
+{{/* What the schema cannot say: values that are needed, with where they come from. */}}
+{{- define "chainify.check" -}}
+{{- $_ := required "organisation: the name this organisation has in the genesis" .Values.organisation -}}
+{{- $_ := required "genesis: the consortium's genesis.json (--set-file genesis=genesis.json; \"chainify genesis\" makes it)" .Values.genesis -}}
+{{- $_ := required "keysSecret: a Secret with gateway_key.json, node_key.json and priv_validator_key.json (docs/deploy.md)" .Values.keysSecret -}}
+{{- $genesis := fromJson .Values.genesis -}}
+{{- if or (hasKey $genesis "Error") (not $genesis.app_state) -}}{{ fail "genesis: this is no genesis.json as \"chainify genesis\" makes it" }}{{- end -}}
+{{- $names := list -}}{{- $orders := false -}}
+{{- range $genesis.app_state.organisations -}}
+{{- $names = append $names .name -}}{{- if eq .name $.Values.organisation -}}{{- $orders = .ordering_only -}}{{- end -}}
+{{- end -}}
+{{- if not (has .Values.organisation $names) -}}{{ fail (printf "organisation: %q is not in the genesis, which has %s" .Values.organisation (join ", " $names)) }}{{- end -}}
+{{- if and $orders .Values.postgres.enabled -}}{{ fail (printf "postgres.enabled: %q only orders by the genesis, it has no database" .Values.organisation) }}{{- end -}}
+{{- if .Values.postgres.enabled -}}
+{{- $_ := required "postgres.passwordSecret: a Secret with key password, for the superuser postgres" .Values.postgres.passwordSecret -}}
+{{- if .Values.postgres.external.dsn -}}{{ fail "postgres.external.dsn: the chart's own PostgreSQL is enabled; set postgres.enabled=false for an external one" }}{{- end -}}
+{{- else if .Values.backup.enabled -}}{{ fail "backup.enabled: an external database is backed up where it runs" }}
+{{- else if and (not $orders) (not .Values.postgres.external.dsn) -}}{{ fail "postgres.external.dsn: with postgres.enabled=false the organisation's database has to be named" }}
+{{- end -}}
+{{- end }}
+
+{{- define "chainify.dsn" -}}
+{{- if .Values.postgres.enabled -}}
+host=/run/postgresql dbname={{ .Values.postgres.database }} user=chainify_login
+{{- else -}}{{ .Values.postgres.external.dsn }}{{- end -}}
+{{- end }}
+
+{{- define "chainify.restricted" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "chainify.claim" -}}
+accessModes: [ReadWriteOnce]
+{{- with .className }}
+storageClassName: {{ . }}
+{{- end }}
+resources: {requests: {storage: {{ .size }}}}
+{{- end }}
