@@ -59,12 +59,6 @@ type Clients struct {
 	WaitsMax       int      `toml:"waits_max"`
 }
 
-// HTTP is the interface of openapi.yaml.
-type HTTP struct {
-	Listen     string `toml:"listen"` // empty: off
-	TokensFile string `toml:"tokens_file"`
-}
-
 // Metrics is where Prometheus asks.
 type Metrics struct {
 	Listen string `toml:"listen"` // empty: off
@@ -80,6 +74,8 @@ type Gateway struct {
 	ValidityBlocks     uint64   `toml:"validity_blocks"`
 	StallAfter         Duration `toml:"stall_after"`
 	OutcomesKept       int      `toml:"outcomes_kept"`
+	ClientRate         float64  `toml:"client_rate"`
+	ClientBurst        int      `toml:"client_burst"`
 }
 
 // Effects bounds the effect consensus' waits.
@@ -162,19 +158,23 @@ func (d Duration) String() string {
 
 // Default is the configuration of a fresh home of an organisation.
 func Default(organisation string) Config {
-	g := gateway.DefaultLimits()
+	g, h := gateway.DefaultLimits(), gateway.DefaultHTTPLimits()
 	return Config{
 		Organisation: organisation,
 		Database:     Database{StuckAfter: Duration(time.Minute)},
 		Clients: Clients{
 			Socket: "node.sock", SocketMode: "0666", Users: defaultUsers(), ConnectionsMax: 500, RequestsMax: 64, WaitsMax: g.WaitsMax,
 		},
-		HTTP:    HTTP{Listen: "127.0.0.1:26680"},
+		HTTP: HTTP{
+			Listen: "127.0.0.1:26680", TLSClients: map[string]string{}, TokensFile: "config/tokens.json",
+			ConnectionsMax: h.Connections, RequestsMax: h.Requests, StrangersMax: h.Strangers,
+		},
 		Metrics: Metrics{Listen: "127.0.0.1:26660"},
 		Gateway: Gateway{
 			PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
 			BundleBytes: g.BundleBytes, BundleDelay: Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
 			StallAfter: Duration(g.StallAfter), OutcomesKept: g.OutcomesKept,
+			ClientBurst: g.ClientBurst,
 		},
 		Effects:  Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
 		Anchor:   Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
@@ -269,6 +269,9 @@ func (c *Config) check() error {
 		{"clients.connections_max", int64(c.Clients.ConnectionsMax)},
 		{"clients.requests_max", int64(c.Clients.RequestsMax)},
 		{"clients.waits_max", int64(c.Clients.WaitsMax)},
+		{"http.connections_max", int64(c.HTTP.ConnectionsMax)},
+		{"http.requests_max", int64(c.HTTP.RequestsMax)},
+		{"http.strangers_max", int64(c.HTTP.StrangersMax)},
 		{"gateway.pending_max", int64(c.Gateway.PendingMax)},
 		{"gateway.pending_bytes_max", int64(c.Gateway.PendingBytesMax)},
 		{"gateway.bundle_transactions", int64(c.Gateway.BundleTransactions)},
@@ -276,6 +279,7 @@ func (c *Config) check() error {
 		{"gateway.validity_blocks", int64(min(c.Gateway.ValidityBlocks, 1<<62))},
 		{"gateway.stall_after", int64(c.Gateway.StallAfter)},
 		{"gateway.outcomes_kept", int64(c.Gateway.OutcomesKept)},
+		{"gateway.client_burst", int64(c.Gateway.ClientBurst)},
 		{"effects.vote_timeout", int64(c.Effects.VoteTimeout)},
 		{"effects.open_max", int64(c.Effects.OpenMax)},
 		{"anchor.every", int64(c.Anchor.Every)},
@@ -320,7 +324,10 @@ func (c *Config) check() error {
 	if c.Log.Format != "text" && c.Log.Format != "json" {
 		return fmt.Errorf("log.format: %q is neither \"text\" nor \"json\"", c.Log.Format)
 	}
-	return c.checkAddresses()
+	if err := c.checkAddresses(); err != nil {
+		return err
+	}
+	return c.HTTP.check()
 }
 
 func (c *Config) checkAnchor() error {
@@ -367,7 +374,7 @@ func (c *Config) GatewayLimits() gateway.Limits {
 		PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
 		BundleBytes: g.BundleBytes, BundleDelay: time.Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
 		StallAfter: time.Duration(g.StallAfter), OutcomesKept: g.OutcomesKept, WaitsMax: c.Clients.WaitsMax,
-		Rebroadcast: gateway.DefaultLimits().Rebroadcast,
+		Rebroadcast: gateway.DefaultLimits().Rebroadcast, ClientRate: g.ClientRate, ClientBurst: g.ClientBurst,
 	}
 }
 

@@ -21,6 +21,9 @@ func TestRenderedFileIsTheConfiguration(t *testing.T) {
 			c.Database.DSN = `host='/tmp/a "b"\c' password=ü`
 			c.Network.Peers = []string{strings.Repeat("ab", 20) + "@127.0.0.1:1"}
 			c.Gateway.BundleDelay = 0
+			c.Gateway.ClientRate = 0.5
+			c.HTTP.Listen, c.HTTP.TLSCertFile, c.HTTP.TLSKeyFile, c.HTTP.ClientCAFile = "0.0.0.0:1", "a.pem", "/b", "c"
+			c.HTTP.TLSClients = map[string]string{`a.b "c"`: "d e", "=": "ü"}
 			c.Network.StrictAddresses = false
 		},
 	} {
@@ -90,6 +93,15 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[recovery]\nrepairs_max = 0":                  "recovery.repairs_max",
 		"organisation = \"acme\"\n[recovery]\ntell_rate = -1":                   "recovery.tell_rate",
 		"organisation = \"acme\"\n[effects]\nvote_timeout = \"0s\"":             "effects.vote_timeout",
+		"organisation = \"acme\"\n[http]\nlisten = \"0.0.0.0:26680\"":           "http.listen",
+		"organisation = \"acme\"\n[http]\nlisten = \"acme.example:26680\"":      "not on loopback",
+		"organisation = \"acme\"\n[http]\ntls_cert_file = \"a.pem\"":            "go together",
+		"organisation = \"acme\"\n[http]\nclient_ca_file = \"a.pem\"":           "http.client_ca_file",
+		"organisation = \"acme\"\n[http]\ntls_clients = {a = \"b\"}":            "go together",
+		"organisation = \"acme\"\n[http]\nstrangers_max = 0":                    "http.strangers_max",
+		"organisation = \"acme\"\n[gateway]\nclient_rate = -1":                  "rate",
+		"organisation = \"acme\"\n[gateway]\nclient_rate = nan":                 "rate",
+		"organisation = \"acme\"\n[gateway]\nclient_burst = 0":                  "gateway.client_burst",
 		"organisation = \"acme\"\n[database]\nstuck_after = \"0s\"\ndsn = \"\"": "database.stuck_after",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -15,6 +17,7 @@ var templateText string
 var fileTemplate = template.Must(template.New(FileName).Funcs(template.FuncMap{
 	"str":  quote,
 	"strs": quoteAll,
+	"map":  quoteMap,
 	"dur":  func(d Duration) string { return quote(d.String()) },
 }).Parse(templateText))
 
@@ -36,4 +39,13 @@ func quoteAll(list []string) string {
 		quoted[i] = quote(s)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// quoteMap writes an inline table, by key.
+func quoteMap(table map[string]string) string {
+	pairs := make([]string, 0, len(table))
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		pairs = append(pairs, quote(key)+" = "+quote(table[key]))
+	}
+	return "{" + strings.Join(pairs, ", ") + "}"
 }

@@ -250,3 +250,19 @@ func TestFactsAreJudged(t *testing.T) {
 		}
 	}
 }
+
+// Tokens and the key of TLS are secrets like the others, where there are any.
+func TestSecretsOfHTTPAreForNobodyElse(t *testing.T) {
+	p := newPatient(t)
+	if f := checkPermissions(p.home, p.config); f.Level != Fine {
+		t.Errorf("without tokens: %+v", f)
+	}
+	p.config.HTTP.TLSKeyFile = "tls.key"
+	for _, name := range []string{p.config.HTTP.TokensFile, p.config.HTTP.TLSKeyFile} {
+		p.must(os.WriteFile(p.home.Path(name), nil, 0o604))
+		if f := checkPermissions(p.home, p.config); f.Level != Bad || !strings.Contains(f.Found, name) {
+			t.Errorf("%s: %+v", name, f)
+		}
+		p.must(os.Chmod(p.home.Path(name), 0o600))
+	}
+}

@@ -26,6 +26,7 @@ var withPassword = regexp.MustCompile(`password *=|://[^/@]*:[^/@]*@`)
 func checkPermissions(home config.Home, c config.Config) Finding {
 	const check = "permissions"
 	secrets := keys(home)
+	secrets = append(secrets, optional(home, c.HTTP.TokensFile, c.HTTP.TLSKeyFile, c.Anchor.TokenFile)...)
 	if withPassword.MatchString(c.Database.DSN) {
 		secrets = append(secrets, home.Path(config.FileName))
 	}
@@ -43,6 +44,17 @@ func checkPermissions(home config.Home, c config.Config) Finding {
 		return bad(check, "others may read "+strings.Join(open, ", "), "chmod 600 "+strings.Join(open, " "))
 	}
 	return fine(check, "secrets are not for everybody")
+}
+
+// optional are files that the configuration names and that are there: whether they have to be is for the node to say.
+func optional(home config.Home, names ...string) []string {
+	var out []string
+	for _, name := range names {
+		if _, err := os.Stat(home.Path(name)); name != "" && err == nil {
+			out = append(out, home.Path(name))
+		}
+	}
+	return out
 }
 
 func keys(home config.Home) []string {

@@ -12,13 +12,13 @@ import (
 const (
 	StateCannotOrder = "57P03" // the node runs but cannot order now
 	StateFull        = "53400" // a configured limit is reached; retry
-	StateTooMany     = "53300" // too many connections
+	StateTooMany     = "53300" // too many connections, or requests over HTTP, at once
 	StateBound       = "54000" // a bound of spec/formats.md is exceeded
 	StateMalformed   = "22023" // the message names the field
 	StateUnsupported = "0A000" // reserved kinds of transactions; an organisation that only orders
 	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
 	StateRefused     = "55000" // the order refused the bundle
-	// StateNotRegistered: a client's signature is wrong, or its key not registered for the role.
+	// StateNotRegistered: a client's signature is wrong, its key not registered for the role, or it did not show who it is.
 	StateNotRegistered = "28000"
 )
 

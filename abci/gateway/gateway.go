@@ -76,6 +76,8 @@ type Limits struct {
 	OutcomesKept       int           // outcomes remembered for late waits
 	WaitsMax           int           // concurrent waits
 	Rebroadcast        time.Duration // a bundle not ordered for this long is offered to the mempool again
+	ClientRate         float64       // transactions a second of one client; 0: as many as it can
+	ClientBurst        int           // transactions at once after a pause, where ClientRate limits
 }
 
 // DefaultLimits are the values of a fresh chainify.toml.
@@ -84,7 +86,7 @@ func DefaultLimits() Limits {
 		PendingMax: 50_000, PendingBytesMax: 64 << 20,
 		BundleTransactions: 1_000, BundleBytes: 512 << 10, BundleDelay: 5 * time.Millisecond,
 		ValidityBlocks: 1_000, StallAfter: 3 * time.Second, OutcomesKept: 100_000, WaitsMax: 10_000,
-		Rebroadcast: 5 * time.Second,
+		Rebroadcast: 5 * time.Second, ClientBurst: 1_000,
 	}
 }
 
@@ -111,8 +113,9 @@ type Options struct {
 
 // Gateway is safe for concurrent use. Run must be running for anything to be broadcast.
 type Gateway struct {
-	opt  Options
-	wake chan struct{} // buffered by one: there is something to do
+	opt   Options
+	rates *rates
+	wake  chan struct{} // buffered by one: there is something to do
 
 	mu       sync.Mutex
 	closed   bool
@@ -171,12 +174,16 @@ func New(opt Options) (*Gateway, error) {
 	if opt.CatchingUp == nil {
 		opt.CatchingUp = func() bool { return false }
 	}
+	rates, err := newRates(opt.Limits.ClientRate, opt.Limits.ClientBurst)
+	if err != nil {
+		return nil, fmt.Errorf("rates of clients: %w", err)
+	}
 	var seed [16]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("random nonce: %w", err)
 	}
 	return &Gateway{
-		opt: opt, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+		opt: opt, rates: rates, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(),
@@ -195,6 +202,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.OutcomesKept, d.OutcomesKept)
 	setDefault(&l.WaitsMax, d.WaitsMax)
 	setDefault(&l.Rebroadcast, d.Rebroadcast)
+	setDefault(&l.ClientBurst, d.ClientBurst)
 	return l // BundleDelay 0 means what it says
 }
 
@@ -217,6 +225,8 @@ func (l Limits) Check() error {
 		return fmt.Errorf("bundle limit is %d bytes, want 1 to %d", l.BundleBytes, wire.BundleBytesMax-bundleOverhead)
 	case l.BundleDelay < 0 || l.StallAfter < 0 || l.OutcomesKept < 0 || l.WaitsMax < 0 || l.Rebroadcast < 0:
 		return errors.New("gateway limits must not be negative")
+	case !(l.ClientRate >= 0) || l.ClientBurst < 1:
+		return fmt.Errorf("a client's rate is %g a second and %d at once, want at least 0 and 1", l.ClientRate, l.ClientBurst)
 	case l.ValidityBlocks > wire.ValidityHeightsMax:
 		return fmt.Errorf("validity is %d blocks, want at most %d", l.ValidityBlocks, wire.ValidityHeightsMax)
 	}

@@ -50,7 +50,7 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 		}
 		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Clients{Clients: h.Clients()}}
 	case *wire.NodeRequest_SubmitSigned:
-		id, err := h.Gateway.SubmitSigned(body.SubmitSigned.GetProposal())
+		id, err := h.Gateway.SubmitSigned(ctx, body.SubmitSigned.GetProposal())
 		if err != nil {
 			return errorResponse(r.Request, err)
 		}
@@ -65,6 +65,9 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 }
 
 func (h *Handler) submit(ctx context.Context, request uint64, s *wire.SubmitRequest) *wire.NodeResponse {
+	if err := h.Gateway.Admit("role "+s.GetRole(), len(s.GetStatements())); err != nil {
+		return errorResponse(request, err)
+	}
 	ids, err := h.Gateway.SubmitAgreed(ctx, s.GetRole(), s.GetStatements())
 	if err != nil {
 		return errorResponse(request, err)

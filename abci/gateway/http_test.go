@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +22,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/chainify-db/chainify/abci/access"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -36,14 +40,23 @@ func (fakeSource) Certificate(n uint64) (*wire.Certificate, error) {
 
 const testToken = "0123456789abcdef"
 
-func newAPI(t *testing.T, f *fixture, tokens string) *API {
+// newAPI serves the fixture's gateway; with a role, testToken is for it.
+func newAPI(t *testing.T, f *fixture, role string) *API {
 	t.Helper()
-	parsed, err := ParseTokens(tokens)
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	if role != "" {
+		text := fmt.Sprintf(`{"tokens":[{"name":"till","role":%q,"sha256":"%x"}]}`, role, sha256.Sum256([]byte(testToken)))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens, err := access.OpenTokens(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &API{
-		Gateway: f.g, Source: fakeSource{}, Tokens: parsed, OpenReads: true, Log: slog.New(slog.DiscardHandler),
+		Gateway: f.g, Source: fakeSource{}, Access: &access.Access{Tokens: tokens}, OpenReads: true,
+		Limits: DefaultHTTPLimits(), Log: slog.New(slog.DiscardHandler),
 		Status: func(context.Context) *wire.StatusResponse {
 			return &wire.StatusResponse{Organisation: "acme", State: "serving"}
 		},
@@ -69,7 +82,7 @@ func (a *API) ask(method, path, token, body string) answer {
 
 func TestHTTPSubmitAndOutcome(t *testing.T) {
 	f := newFixture(t, nil)
-	a := newAPI(t, f, "bank "+testToken)
+	a := newAPI(t, f, "bank")
 	r := a.ask("POST", "/v1/transactions", testToken, `{"sql":"UPDATE a SET x=$1","parameters":[{"type":"integer","value":"1"},{"value":null}]}`)
 	if r.code != 202 {
 		t.Fatal(r)
@@ -99,7 +112,7 @@ func TestHTTPSubmitAndOutcome(t *testing.T) {
 
 func TestHTTPSubmitWaits(t *testing.T) {
 	f := newFixture(t, nil)
-	a := newAPI(t, f, "bank "+testToken)
+	a := newAPI(t, f, "bank")
 	done := make(chan answer, 1)
 	go func() { done <- a.ask("POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","wait_ms":60000}`) }()
 	eventually(t, func() bool { return f.g.waitsNow() == 1 })
@@ -117,8 +130,8 @@ func TestHTTPSubmitWaits(t *testing.T) {
 
 func TestHTTPRefusals(t *testing.T) {
 	f := newFixture(t, nil)
-	without, with := newAPI(t, f, ""), newAPI(t, f, "bank "+testToken)
-	closed := newAPI(t, f, "bank "+testToken)
+	without, with := newAPI(t, f, ""), newAPI(t, f, "bank")
+	closed := newAPI(t, f, "bank")
 	closed.OpenReads = false
 	id := strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -127,7 +140,7 @@ func TestHTTPRefusals(t *testing.T) {
 		code                      int
 		says                      string
 	}{
-		{without, "POST", "/v1/transactions", "", `{"sql":"SELECT 1"}`, 403, "tokens_file"},
+		{without, "POST", "/v1/transactions", "", `{"sql":"SELECT 1"}`, 403, "client token add"},
 		{with, "POST", "/v1/transactions", "", `{"sql":"SELECT 1"}`, 401, "bearer token"},
 		{with, "POST", "/v1/transactions", "wrong", `{"sql":"SELECT 1"}`, 401, "unknown"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","sync":1}`, 400, "sync"},
@@ -167,7 +180,7 @@ func TestHTTPRefusals(t *testing.T) {
 
 func TestHTTPBackPressureAndHealth(t *testing.T) {
 	f := newFixture(t, nil)
-	a := newAPI(t, f, "bank "+testToken)
+	a := newAPI(t, f, "bank")
 	f.submit("x", 50)
 	f.submit("y", 50)
 	if r := a.ask("POST", "/v1/transactions", testToken, `{"sql":"SELECT 1"}`); r.code != 429 {
@@ -216,16 +229,6 @@ func TestHTTPServesAndStops(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
-	for text, want := range map[string]string{
-		"bank": "line 1: 1 words", "# x\nbank short": "line 2: token has 5", "a " + testToken + "\nb " + testToken: "line 2: token is that of",
-	} {
-		if _, err := ParseTokens(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
 // The description names exactly the routes there are and, for each type, exactly its fields.
 func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	var doc struct {
@@ -247,8 +250,8 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 			described = append(described, strings.ToUpper(method)+" "+path)
 			for _, r := range routes {
 				_, noToken := operation["security"]
-				if r.path == path && r.open != noToken {
-					t.Errorf("%s: described as open: %v, is: %v", path, noToken, r.open)
+				if r.path == path && (r.needs == needsNobody) != noToken {
+					t.Errorf("%s: described as open: %v, needs %v", path, noToken, r.needs)
 				}
 			}
 		}
@@ -258,7 +261,7 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	}
 	wantSame(t, "routes", described, served)
 	types := map[string]any{
-		"Submission": submission{}, "Parameter": jsonParameter{}, "Accepted": accepted{}, "Transaction": Transaction{},
+		"Submission": submission{}, "SignedSubmission": signedSubmission{}, "Parameter": jsonParameter{}, "Accepted": accepted{}, "Transaction": Transaction{},
 		"Block": block{}, "Certificate": certificate{}, "Vote": vote{}, "Status": Status{}, "Queue": Queue{},
 		"Health": health{}, "Failure": failure{},
 	}

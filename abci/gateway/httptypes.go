@@ -16,6 +16,24 @@ type submission struct {
 	WaitMS     int64           `json:"wait_ms,omitempty"`
 }
 
+type signedSubmission struct {
+	Proposal  string `json:"proposal"`
+	Signature string `json:"signature"`
+	WaitMS    int64  `json:"wait_ms,omitempty"`
+}
+
+func (s *signedSubmission) proposal() (*wire.SignedProposal, error) {
+	raw, err := hex.DecodeString(s.Proposal)
+	if err != nil {
+		return nil, malformed("proposal: not hexadecimal digits")
+	}
+	signature, err := hex.DecodeString(s.Signature)
+	if err != nil {
+		return nil, malformed("signature: not hexadecimal digits")
+	}
+	return &wire.SignedProposal{Proposal: raw, Signature: signature}, nil
+}
+
 type jsonParameter struct {
 	Type  string  `json:"type,omitempty"`
 	Value *string `json:"value"`
@@ -164,6 +182,8 @@ type health struct {
 	OK      bool   `json:"ok"`
 	State   string `json:"state"`
 	Stalled bool   `json:"stalled"`
+	ChainID string `json:"chain_id"`
+	Height  int64  `json:"height"`
 }
 
 type failure struct {

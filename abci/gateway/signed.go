@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -8,9 +10,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// SubmitSigned queues a transaction whose client has signed the proposal itself, and returns its id. Submitted again, it is the same
+// SubmitSigned queues a transaction whose client has signed the proposal itself, and returns its id. Where tables have agreement policies,
+// those who have to agree are asked first: what they sign stands beside the proposal, not in it. Submitted again, it is the same
 // transaction: whoever lost the answer asks again without doing anything twice.
-func (g *Gateway) SubmitSigned(signed *wire.SignedProposal) (wire.TxID, error) {
+func (g *Gateway) SubmitSigned(ctx context.Context, signed *wire.SignedProposal) (wire.TxID, error) {
 	tx, err := wire.DecodeSignedProposal(signed)
 	if err != nil {
 		return wire.TxID{}, malformed("%v", err)
@@ -18,29 +21,64 @@ func (g *Gateway) SubmitSigned(signed *wire.SignedProposal) (wire.TxID, error) {
 	if err := g.checkSigned(tx); err != nil {
 		return wire.TxID{}, err
 	}
+	e, err := g.prepareSigned(tx)
+	if e == nil || err != nil {
+		return tx.ID, err
+	}
+	if a := g.opt.Agreements; a != nil {
+		if err := a.gather(ctx, []*entry{e}); err != nil {
+			return wire.TxID{}, err
+		}
+	}
+	return tx.ID, g.enqueueSigned(e)
+}
+
+// prepareSigned makes an entry of a transaction, or none when it was submitted before.
+func (g *Gateway) prepareSigned(tx wire.BundledTx) (*entry, error) {
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.opt.Now()
 	if err := g.orderable(catching, now); err != nil {
-		return wire.TxID{}, err
+		return nil, err
 	}
-	if _, settled := g.recent.get(tx.ID); settled || g.entries[tx.ID] != nil {
-		return tx.ID, nil
+	if g.submitted(tx.ID) {
+		return nil, nil
 	}
 	p := tx.Proposal
 	if height := uint64(max(g.height, 0)); p.ValidUntilHeight <= height || p.ValidUntilHeight > height+wire.ValidityHeightsMax {
-		return wire.TxID{}, malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax)
+		return nil, malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax)
 	}
-	e := &entry{
+	return &entry{
 		id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
-		size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained,
-	}
-	_, err = g.accept(e.role, []*entry{e}, now)
-	return tx.ID, err
+		size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY,
+	}, nil
 }
 
-// checkSigned refuses what the order would refuse: the same signature is verified there, by every node.
+// enqueueSigned takes a prepared transaction, unless it was submitted again meanwhile.
+func (g *Gateway) enqueueSigned(e *entry) error {
+	catching := g.opt.CatchingUp()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.submitted(e.id) {
+		return nil
+	}
+	now := g.opt.Now()
+	if err := g.orderable(catching, now); err != nil {
+		return err
+	}
+	_, err := g.accept(e.role, []*entry{e}, now)
+	return err
+}
+
+// submitted tells that a transaction was accepted before, as far as is remembered. g.mu is held.
+func (g *Gateway) submitted(id wire.TxID) bool {
+	_, settled := g.recent.get(id)
+	return settled || g.entries[id] != nil
+}
+
+// checkSigned refuses what the order would refuse: the same signature is verified there, by every node. Only a
+// registered key has one verified; its rate counts after that, or others could use it up.
 func (g *Gateway) checkSigned(tx wire.BundledTx) error {
 	client := tx.Proposal.Client
 	switch {
@@ -52,8 +90,6 @@ func (g *Gateway) checkSigned(tx wire.BundledTx) error {
 		return malformed("proposal.chain_id: %q, want %q", tx.Proposal.ChainId, g.opt.ChainID)
 	case client.Organisation != g.opt.Organisation:
 		return malformed("proposal.client.organisation: %q, this node is of %q", client.Organisation, g.opt.Organisation)
-	case wire.VerifyProposals(g.opt.ChainID, []wire.BundledTx{tx}) >= 0:
-		return &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"}
 	}
 	if role, known := g.opt.ClientRole(client.Key); !known || role != client.Role {
 		return &Error{
@@ -61,7 +97,10 @@ func (g *Gateway) checkSigned(tx wire.BundledTx) error {
 			Hint: "\"chainify client list\" shows the keys of the organisation's clients.",
 		}
 	}
-	return nil
+	if wire.VerifyProposals(g.opt.ChainID, []wire.BundledTx{tx}) >= 0 {
+		return &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"}
+	}
+	return g.Admit(fmt.Sprintf("key %x", client.Key), 1)
 }
 
 // keepByExpiry files an entry among those by expiry. Those that this gateway made come in order; clients choose their own. g.mu is held.

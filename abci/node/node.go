@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -343,93 +342,6 @@ func (t tee) Vote(ctx context.Context, block *wire.OrderedBlock) []byte {
 		t.node.metrics.Voted(t.node.opt.Config.Organisation, vote)
 	}
 	return raw
-}
-
-// doors are the listeners, bound before CometBFT starts so that a taken socket is known at once.
-type doors struct {
-	socket *gateway.Socket
-	http   net.Listener // nil: off
-	api    *gateway.API
-	// metrics is nil when they are off.
-	metrics net.Listener
-}
-
-func (n *node) openDoors() (*doors, error) {
-	c := n.opt.Config
-	mode, err := c.SocketMode()
-	if err != nil {
-		return nil, err
-	}
-	uids, err := c.AllowedUIDs()
-	if err != nil {
-		return nil, err
-	}
-	d := &doors{}
-	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
-		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
-		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
-	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, Order: n.order.Broadcast, Registry: n.registryResponse, Clients: n.clients, Rejoin: n.rejoin})
-	if err != nil {
-		return nil, err
-	}
-	if c.HTTP.Listen != "" {
-		if d.api, err = n.httpAPI(); err == nil {
-			d.http, err = net.Listen("tcp", c.HTTP.Listen)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("http: %w", err), d.close())
-		}
-	}
-	if c.Metrics.Listen != "" {
-		if d.metrics, err = net.Listen("tcp", c.Metrics.Listen); err != nil {
-			return nil, errors.Join(fmt.Errorf("metrics: %w", err), d.close())
-		}
-	}
-	return d, nil
-}
-
-// close closes doors that were never served: serving closes them, too.
-func (d *doors) close() error {
-	err := d.socket.Close()
-	if d.http != nil {
-		err = errors.Join(err, d.http.Close())
-	}
-	return err
-}
-
-func (n *node) httpAPI() (*gateway.API, error) {
-	c := n.opt.Config.HTTP
-	api := &gateway.API{
-		Gateway: n.gateway, Status: n.status, Source: n.app, OpenReads: loopback(c.Listen), Log: n.log.With("part", "http"),
-	}
-	if c.TokensFile == "" {
-		return api, nil
-	}
-	path := n.opt.Home.Path(c.TokensFile)
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %o: others could read the tokens, want 0600", path, info.Mode().Perm())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if api.Tokens, err = gateway.ParseTokens(string(text)); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return api, nil
-}
-
-func loopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 // run starts everything and waits. Order of the end: refuse new transactions; let the open block finish; close the

@@ -607,10 +607,9 @@ func TestStartRefusals(t *testing.T) {
 	try("no gateway key", "gateway_key.json", func(r *runner) { os.Remove(r.home.Path("config", "gateway_key.json")) })
 	try("another organisation", `organisation "zebra" of chainify.toml: the keys are those of "acme"`, func(r *runner) { edit(t, r, `"acme"`, `"zebra"`) })
 	try("open tokens", "others could read", func(r *runner) {
-		if err := os.WriteFile(r.home.Path("tokens"), []byte("bank 0123456789abcdef\n"), 0o644); err != nil {
+		if err := os.WriteFile(r.home.Path("config", "tokens.json"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		edit(t, r, `tokens_file = ""`, `tokens_file = "tokens"`)
 	})
 	try("socket in the way", "is not a socket", func(r *runner) {
 		if err := os.WriteFile(r.home.Path("node.sock"), nil, 0o600); err != nil {

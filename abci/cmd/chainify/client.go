@@ -14,11 +14,11 @@ import (
 )
 
 func newClient() *cobra.Command {
-	cmd := group("client", "Keys with which clients sign for themselves",
+	cmd := group("client", "Keys with which clients sign for themselves, and tokens",
 		`client registers keys of this organisation's clients. A transaction signed with such a key ("chainify submit --key") shows who did it
 to every organisation, whatever becomes of the gateway; it runs as the role that the key is registered for, and no other. A client without
-a key needs none: its organisation's gateway vouches for its role.`)
-	cmd.AddCommand(newClientKey(), newClientAdd(), newClientRemove(), newClientList())
+a key needs none: its organisation's gateway vouches for its role. Clients that come over HTTP show it a token ("chainify client token").`)
+	cmd.AddCommand(newClientKey(), newClientAdd(), newClientRemove(), newClientList(), newClientSign(), newClientToken())
 	return cmd
 }
 
@@ -138,24 +138,4 @@ func newClientList() *cobra.Command {
 	t.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
 	return cmd
-}
-
-// submitSigned makes a proposal of a statement, signs it with the client's key, and hands it to the node.
-func (s *submission) submitSigned(ctx context.Context, client *gateway.Client, statement *wire.Statement) ([]byte, error) {
-	key, err := config.ReadClientKey(s.key)
-	if err != nil {
-		return nil, err
-	}
-	status, err := client.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	nonce, err := randomNonce()
-	if err != nil {
-		return nil, err
-	}
-	return client.SubmitSigned(ctx, wire.SignProposal(key, &wire.Proposal{
-		ChainId: status.ChainId, Client: &wire.Client{Organisation: status.Organisation, Role: s.roleName()}, Nonce: nonce,
-		ValidUntilHeight: uint64(max(status.Height, 0)) + signedValidity, Kind: statement.Kind, Sql: statement.Sql, Parameters: statement.Parameters,
-	}))
 }

@@ -98,14 +98,19 @@ Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE
 		},
 	}
 	s.flags(cmd)
-	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or who you are)")
-	cmd.Flags().StringVar(&s.key, "key", "", "file of the client's own key, registered for the role, to sign with (chainify client)")
-	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE")
-	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
+	s.statementFlags(cmd)
 	cmd.Flags().StringVar(&s.wait, "wait", "", "wait for the outcome, so long at most (without a value: "+waitDefault+")")
 	cmd.Flags().Lookup("wait").NoOptDefVal = waitDefault
 	cmd.Flags().BoolVar(&s.asJSON, "json", false, "for machines")
 	return cmd
+}
+
+// statementFlags are those that say what is submitted, and as whom.
+func (s *submission) statementFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or who you are)")
+	cmd.Flags().StringVar(&s.key, "key", "", "file of the client's own key, registered for the role, to sign with (chainify client)")
+	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE")
+	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
 }
 
 func (s *submission) run(cmd *cobra.Command, text string) error {
@@ -153,9 +158,6 @@ func (s *submission) submit(ctx context.Context, client *gateway.Client, stateme
 	}
 	return ids[0], nil
 }
-
-// signedValidity is for how many heights a signed proposal may be ordered.
-const signedValidity = 1_000
 
 func randomNonce() (uint64, error) {
 	var nonce [8]byte

@@ -1,0 +1,154 @@
+package access
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func withToken(t *testing.T, header string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest("GET", "http://localhost/", nil)
+	must(t, err)
+	if header != "" {
+		r.Header.Set("Authorization", header)
+	}
+	return r
+}
+
+// A token counts from when it is made to when it is revoked, in a node that runs; the file never holds it.
+func TestTokensAreAddedAndRevoked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	tokens, err := OpenTokens(path)
+	must(t, err)
+	a := &Access{Tokens: tokens}
+	if somebody, err := a.Any(); somebody || err != nil {
+		t.Errorf("without a file: %t, %v", somebody, err)
+	}
+	secrets := map[string]string{}
+	for _, name := range []string{"till-3", "till-1", "office"} {
+		secrets[name], err = AddToken(path, name, "clerk of "+name)
+		must(t, err)
+	}
+	for name, secret := range secrets {
+		for _, header := range []string{"Bearer " + secret, "bearer  " + secret} {
+			c, err := a.Of(withToken(t, header))
+			if err != nil || c != (Client{"token " + name, "clerk of " + name}) || !c.Known() {
+				t.Errorf("%s: %+v, %v", name, c, err)
+			}
+		}
+	}
+	must(t, RevokeToken(path, "till-1"))
+	for _, header := range []string{"Bearer " + secrets["till-1"], "Bearer ", "Basic " + secrets["office"], secrets["office"], "Bearer x"} {
+		if c, err := a.Of(withToken(t, header)); err != ErrToken || c.Known() {
+			t.Errorf("%.7s…: %+v, %v, want refused", header, c, err)
+		}
+	}
+	if c, err := a.Of(withToken(t, "")); c.Known() || err != nil {
+		t.Errorf("without a token: %+v, %v", c, err)
+	}
+	list, err := ListTokens(path)
+	if err != nil || len(list) != 2 || list[0].Name != "office" || list[1].Name != "till-3" {
+		t.Errorf("list %v, %v", list, err)
+	}
+	text, err := os.ReadFile(path)
+	must(t, err)
+	info, err := os.Stat(path)
+	must(t, err)
+	if strings.Contains(string(text), secrets["office"]) || info.Mode().Perm() != 0o600 {
+		t.Errorf("file of mode %o: %s", info.Mode().Perm(), text)
+	}
+}
+
+func TestTokensAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	_, err := AddToken(path, "till", "clerk")
+	must(t, err)
+	for name, err := range map[string]error{
+		"already":   second(AddToken(path, "till", "other")),
+		"no token":  RevokeToken(path, "office"),
+		"letters":   second(AddToken(path, "a b", "clerk")),
+		"role":      second(AddToken(path, "b", "")),
+		"directory": second(AddToken(filepath.Join(path, "x", "y"), "b", "clerk")),
+	} {
+		if err == nil || name != "directory" && !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+	full := file{}
+	for i := range TokensMax {
+		full.Tokens = append(full.Tokens, Token{fmt.Sprintf("t%04d", i), "clerk", strings.Repeat("0", 64)})
+	}
+	text, err := json.Marshal(full)
+	must(t, err)
+	must(t, os.WriteFile(path, text, 0o600))
+	if _, err := AddToken(path, "one-more", "clerk"); err == nil || !strings.Contains(err.Error(), "1000") {
+		t.Errorf("beyond the bound: %v", err)
+	}
+}
+
+func second(_ string, err error) error { return err }
+
+// What is no tokens file lets nobody in, and its text, perhaps a token, is in no error.
+func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
+	const secret = "clerk-secret-0123456789"
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	good, err := AddToken(path, "till", "clerk")
+	must(t, err)
+	tokens, err := OpenTokens(path)
+	must(t, err)
+	a := &Access{Tokens: tokens}
+	for name, text := range map[string]string{
+		"lines of an older version": "clerk " + secret,
+		"unknown member":            `{"tokens":[{"name":"a","role":"b","token":"` + secret + `"}]}`,
+		"no hash":                   `{"tokens":[{"name":"a","role":"b","sha256":"` + secret + `"}]}`,
+		"something after":           `{"tokens":[]} ` + secret,
+		"not in order":              `{"tokens":[{"name":"b","role":"b","sha256":"` + strings.Repeat("0", 64) + `"},{"name":"a","role":"b","sha256":"` + strings.Repeat("1", 64) + `"}]}`,
+		"no role":                   `{"tokens":[{"name":"a","role":"","sha256":"` + strings.Repeat("0", 64) + `"}]}`,
+		"too long":                  strings.Repeat(" ", tokensFileBytesMax+1),
+		"open to others":            "",
+	} {
+		if name == "open to others" {
+			must(t, os.Remove(path))
+			_, err := AddToken(path, "till", "clerk")
+			must(t, err)
+			must(t, os.Chmod(path, 0o640))
+		} else {
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+			must(t, os.Chmod(path, 0o600))
+		}
+		c, err := a.Of(withToken(t, "Bearer "+good))
+		if err == nil || c.Known() || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+		if _, err := OpenTokens(path); err == nil {
+			t.Errorf("%s: a node starts with it", name)
+		}
+	}
+}
+
+func FuzzParseTokens(f *testing.F) {
+	f.Add([]byte(`{"tokens":[{"name":"a","role":"b","sha256":"` + strings.Repeat("0", 64) + `"}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list, err := parseTokens(text)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(file{list})
+		must(t, err)
+		if same, err := parseTokens(again); err != nil || len(same) != len(list) {
+			t.Errorf("%q is accepted, and written again as %q: %v", text, again, err)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// A token is printed when it is made and never again.
+func TestTokenCommands(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, errs := call("", "testnet", "--organisations", "acme", "--dir", dir); code != exitOK {
+		t.Fatal(errs)
+	}
+	home := filepath.Join(dir, "acme")
+	token := func(command string, args ...string) (int, string) {
+		code, out, errs := call("", append([]string{"client", "token", command, "--home", home}, args...)...)
+		return code, out + errs
+	}
+	code, secret := token("add", "--role", "clerk", "till-3")
+	if secret = strings.TrimSpace(secret); code != exitOK || !strings.HasPrefix(secret, "chainify_") || len(secret) < 40 {
+		t.Fatal(code, secret)
+	}
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitOK, "till-3  clerk\n", []string{"list"}},
+		{exitOK, `"role": "clerk"`, []string{"list", "--json"}},
+		{exitFailed, "already", []string{"add", "--role", "dba", "till-3"}},
+		{exitFailed, "letters", []string{"add", "--role", "dba", "till 3"}},
+		{exitUsage, "--role", []string{"add", "till-4"}},
+		{exitFailed, "no token", []string{"revoke", "till-4"}},
+		{exitOK, "", []string{"revoke", "till-3"}},
+		{exitOK, "", []string{"list"}},
+	} {
+		code, out := token(c.args[0], c.args[1:]...)
+		if code != c.code || !strings.Contains(out, c.says) || (c.says == "" && out != "") || strings.Contains(out, secret) {
+			t.Errorf("%v: code %d: %s, want %d with %q", c.args, code, out, c.code, c.says)
+		}
+	}
+}
+
+// What is signed is a proposal of the client for that place, and the node takes it.
+func TestClientSignCommand(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "clerk.json")
+	if code, _, errs := call("", "client", "key", key); code != exitOK {
+		t.Fatal(errs)
+	}
+	sign := func(args ...string) (int, string, string) {
+		return call("", append([]string{"client", "sign", "--chain-id", "trade", "--organisation", "acme", "--role", "clerk", "--key", key}, args...)...)
+	}
+	code, out, errs := sign("--height", "20", "--param", "integer:7", "UPDATE t SET x = $1")
+	var body struct{ Proposal, Signature string }
+	if err := json.Unmarshal([]byte(out), &body); err != nil || code != exitOK {
+		t.Fatal(code, errs, err)
+	}
+	proposal, err := hex.DecodeString(body.Proposal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := hex.DecodeString(body.Signature)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := wire.DecodeSignedProposal(&wire.SignedProposal{Proposal: proposal, Signature: signature})
+	if err != nil || wire.VerifyProposals("trade", []wire.BundledTx{tx}) >= 0 {
+		t.Fatalf("%+v, %v", tx, err)
+	}
+	p := tx.Proposal
+	if p.ChainId != "trade" || p.Client.Organisation != "acme" || p.Client.Role != "clerk" || p.ValidUntilHeight != 1020 || len(p.Parameters) != 1 {
+		t.Errorf("proposal %v", p)
+	}
+	if code, _, errs := sign("SELECT 1"); code != exitUsage || !strings.Contains(errs, "--height") {
+		t.Error(code, errs)
+	}
+	if code, _, errs := sign("--height", "1", ""); code != exitFailed || !strings.Contains(errs, "sql") {
+		t.Error(code, errs)
+	}
+}

@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// postTransaction submits a statement as the client's role.
+func (a *API) postTransaction(w http.ResponseWriter, req *http.Request, client access.Client) error {
+	var body submission
+	if err := decodeBody(w, req, &body); err != nil {
+		return err
+	}
+	statement, err := body.statement()
+	if err != nil {
+		return err
+	}
+	wait, err := waitOf(body.WaitMS)
+	if err != nil {
+		return err
+	}
+	if err := a.Gateway.Admit(client.Name, 1); err != nil {
+		return err
+	}
+	ids, err := a.Gateway.SubmitAgreed(req.Context(), client.Role, []*wire.Statement{statement})
+	if err != nil {
+		return err
+	}
+	return a.writeSubmitted(w, req, ids[0], wait)
+}
+
+// postSigned submits a proposal that its client has signed.
+func (a *API) postSigned(w http.ResponseWriter, req *http.Request, _ access.Client) error {
+	var body signedSubmission
+	if err := decodeBody(w, req, &body); err != nil {
+		return err
+	}
+	signed, err := body.proposal()
+	if err != nil {
+		return err
+	}
+	wait, err := waitOf(body.WaitMS)
+	if err != nil {
+		return err
+	}
+	id, err := a.Gateway.SubmitSigned(req.Context(), signed)
+	if err != nil {
+		return err
+	}
+	return a.writeSubmitted(w, req, id, wait)
+}
+
+// writeSubmitted answers with the outcome, if there is one in time. The transaction is accepted whatever the wait says: an error here
+// must not look like a refusal.
+func (a *API) writeSubmitted(w http.ResponseWriter, req *http.Request, id wire.TxID, wait time.Duration) error {
+	w.Header().Set("Location", "/v1/transactions/"+hex.EncodeToString(id[:]))
+	if wait > 0 {
+		if results, err := a.Gateway.Wait(req.Context(), []wire.TxID{id}, wait); err == nil && len(results) == 1 {
+			return a.writeJSON(w, http.StatusOK, TransactionOf(results[0]))
+		}
+	}
+	return a.writeJSON(w, http.StatusAccepted, accepted{ID: hex.EncodeToString(id[:])})
+}
+
+// decodeBody reads one JSON object with known fields, and nothing after it.
+func decodeBody(w http.ResponseWriter, req *http.Request, into any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, req.Body, bodyBytesMax))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return beyondBound("size of the request in bytes", bodyBytesMax+1, bodyBytesMax)
+		}
+		return malformed("body: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return malformed("body: something follows the JSON object")
+	}
+	return nil
+}
+
+func waitOf(ms int64) (time.Duration, error) {
+	if ms < 0 || ms > waitMax.Milliseconds() {
+		return 0, malformed("wait_ms: %d, want 0 to %d", ms, waitMax.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}

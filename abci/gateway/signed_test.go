@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+var clerkKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{5}, 32))
+
+// registerClerk registers clerkKey for role clerk.
+func registerClerk(o *Options) {
+	o.ClientRole = func(key []byte) (string, bool) {
+		return "clerk", bytes.Equal(key, clerkKey.Public().(ed25519.PublicKey))
+	}
+}
+
+// signed is a proposal of the clerk's, changed and then signed.
+func signed(key ed25519.PrivateKey, change func(*wire.Proposal)) *wire.SignedProposal {
+	p := &wire.Proposal{
+		ChainId: "test", Client: &wire.Client{Organisation: "acme", Role: "clerk"}, Nonce: 1, ValidUntilHeight: 12,
+		Kind: wire.Kind_KIND_SQL, Sql: "SELECT 1",
+	}
+	change(p)
+	return wire.SignProposal(key, p)
+}
+
+func unchanged(*wire.Proposal) {}
+
+// A proposal that its client signed is queued once, with its own expiry; what the order would refuse is refused at once.
+func TestSubmitSigned(t *testing.T) {
+	f := newFixture(t, registerClerk)
+	f.submit("bank", 1) // expires later, and was accepted before
+	id, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged)); err != nil || again != id {
+		t.Errorf("submitted again: %x, %v, want %x", again, err, id)
+	}
+	f.step()
+	f.wantSizes(2)
+	forged := signed(clerkKey, unchanged)
+	forged.Signature[0] ^= 1
+	for name, c := range map[string]struct {
+		signed *wire.SignedProposal
+		state  string
+	}{
+		"forged":               {forged, StateNotRegistered},
+		"another key":          {signed(testKey, unchanged), StateNotRegistered},
+		"another role":         {signed(clerkKey, func(p *wire.Proposal) { p.Client.Role = "dba" }), StateNotRegistered},
+		"another organisation": {signed(clerkKey, func(p *wire.Proposal) { p.Client.Organisation = "bolt" }), StateMalformed},
+		"another chain":        {signed(clerkKey, func(p *wire.Proposal) { p.ChainId = "other" }), StateMalformed},
+		"expired":              {signed(clerkKey, func(p *wire.Proposal) { p.ValidUntilHeight = 10 }), StateMalformed},
+		"too far ahead":        {signed(clerkKey, func(p *wire.Proposal) { p.ValidUntilHeight = 2011 }), StateMalformed},
+		"nothing":              {nil, StateMalformed},
+	} {
+		var e *Error
+		if _, err := f.g.SubmitSigned(context.Background(), c.signed); !errors.As(err, &e) || e.SQLState != c.state {
+			t.Errorf("%s: %v, want %s", name, err, c.state)
+		}
+	}
+	for range 2 {
+		f.decide()
+	}
+	if r, settled := f.outcome(id); !settled || r.SQLState != StateExpired {
+		t.Errorf("after its height: %v, %t, though one that was accepted before it lives on", r, settled)
+	}
+}
+
+// Who has to agree to a transaction is asked whoever signed it; what they sign goes beside the proposal.
+func TestASignedProposalGathersAgreements(t *testing.T) {
+	for name, c := range map[string]struct {
+		says       map[string]string
+		agreements int
+		state      string
+	}{
+		"all agree":      {says: map[string]string{"b": "", "c": ""}, agreements: 2},
+		"one does not":   {says: map[string]string{"b": "", "c": "too dear"}, state: stateLacksAgreement},
+		"one is missing": {says: map[string]string{"b": ""}, state: stateLacksAgreement},
+	} {
+		database := &rehearsing{policies: true, enough: 2, says: c.says}
+		f := newFixture(t, func(o *Options) {
+			registerClerk(o)
+			o.Agreements = &Agreements{Database: database, Others: database, Limit: 100 * time.Millisecond}
+		})
+		id, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged))
+		if c.state != "" {
+			wantState(t, err, c.state)
+			if f.g.Stats().Accepted != 0 {
+				t.Errorf("%s: it is queued", name)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f.step()
+		tx := f.mempool.bundles[0].Transactions[0]
+		if n := len(tx.Agreements); n != c.agreements || wire.TxIDOf(tx.Proposal.Proposal) != id || len(tx.Proposal.Signature) == 0 {
+			t.Errorf("%s: %d agreements, want %d, beside the signed proposal", name, n, c.agreements)
+		}
+	}
+}
+
+// Two that submit the same proposal while others are asked make one transaction.
+func TestASignedProposalSubmittedTwiceWhileAskingIsQueuedOnce(t *testing.T) {
+	var f *fixture
+	database := &rehearsing{policies: true}
+	again := func(ctx context.Context) {
+		if _, err := f.g.SubmitSigned(ctx, signed(clerkKey, unchanged)); err != nil {
+			t.Error(err)
+		}
+	}
+	f = newFixture(t, func(o *Options) {
+		registerClerk(o)
+		o.Agreements = &Agreements{Database: &interrupted{rehearsing: database, once: again}, Others: database, Limit: time.Second}
+	})
+	if _, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged)); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.g.Stats().Accepted; n != 1 {
+		t.Errorf("%d transactions are queued, want 1", n)
+	}
+}
+
+// interrupted does something else once, in the midst of a rehearsal.
+type interrupted struct {
+	*rehearsing
+	once func(context.Context)
+}
+
+func (i *interrupted) Rehearse(ctx context.Context, tx []byte) (backend.Rehearsal, error) {
+	if do := i.once; do != nil {
+		i.once = nil
+		do(ctx)
+	}
+	return i.rehearsing.Rehearse(ctx, tx)
+}
+
+func TestHTTPSubmitSigned(t *testing.T) {
+	f := newFixture(t, registerClerk)
+	a := newAPI(t, f, "")
+	a.OpenReads = false // beyond loopback, too, the signature says who it is
+	body := func(s *wire.SignedProposal, more string) string {
+		return fmt.Sprintf(`{"proposal":"%x","signature":"%x"%s}`, s.GetProposal(), s.GetSignature(), more)
+	}
+	right := signed(clerkKey, unchanged)
+	forged := signed(clerkKey, unchanged)
+	forged.Signature[0] ^= 1
+	for name, c := range map[string]struct {
+		body string
+		code int
+	}{
+		"forged":       {body(forged, ""), 403},
+		"unregistered": {body(signed(testKey, unchanged), ""), 403},
+		"expired":      {body(signed(clerkKey, func(p *wire.Proposal) { p.ValidUntilHeight = 1 }), ""), 400},
+		"not signed":   {body(&wire.SignedProposal{Proposal: right.Proposal}, ""), 400},
+		"no digits":    {`{"proposal":"x","signature":"00"}`, 400},
+		"no JSON":      {"x", 400},
+		"unknown":      {body(right, `,"role":"dba"`), 400},
+	} {
+		if r := a.ask("POST", "/v1/transactions/signed", "", c.body); r.code != c.code {
+			t.Errorf("%s: %d %s, want %d", name, r.code, r.body, c.code)
+		}
+	}
+	if n := f.g.Stats().Accepted; n != 0 {
+		t.Fatalf("%d refused proposals are queued", n)
+	}
+	for range 2 { // the second time it is the same transaction
+		r := a.ask("POST", "/v1/transactions/signed", "", body(right, ""))
+		var ok accepted
+		if err := json.Unmarshal([]byte(r.body), &ok); err != nil || r.code != 202 || ok.ID != hex.EncodeToString(idOf(right)) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	f.decide(wire.TxID(idOf(right)))
+	f.commit(wire.TxID(idOf(right)))
+	if r := a.ask("POST", "/v1/transactions/signed", "", body(right, `,"wait_ms":1000`)); r.code != 200 || f.g.Stats().Accepted != 1 {
+		t.Errorf("asked again for its outcome: %+v", r)
+	}
+}
+
+func idOf(s *wire.SignedProposal) []byte {
+	id := wire.TxIDOf(s.Proposal)
+	return id[:]
+}
