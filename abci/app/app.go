@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
@@ -47,7 +48,10 @@ type Options struct {
 	VoteTimeout time.Duration
 	// HoldBack slows the precommits of a ledger block pending for long, the more the longer (heldBack); 0 means 200 ms.
 	HoldBack time.Duration
-	Logger   *slog.Logger
+	// Mempool and Gather let a proposer wait for the clients that were just answered (gather); nil or 0: it does not.
+	Mempool Mempool
+	Gather  time.Duration
+	Logger  *slog.Logger
 }
 
 const (
@@ -79,6 +83,8 @@ type App struct {
 	blocks   Blocks                // nil until SetBlocks
 	history  *wire.RegistryHistory // of the registries stored, when last asked
 	watch    watch
+
+	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
 }
 
 // preview is what an order block does to the committed state, computed once for ProcessProposal, ExtendVote and
@@ -195,6 +201,9 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 	defer a.mu.RUnlock()
 	if !a.state.Live(tx) {
 		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed, or the change is stale", Codespace: codespace}, nil
+	}
+	if bundle := tx.Bundle(); bundle != nil && req.Type == abci.CheckTxType_New {
+		a.admitted.Add(int64(bundle.Len()))
 	}
 	return &abci.ResponseCheckTx{}, nil
 }

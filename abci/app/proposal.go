@@ -16,7 +16,7 @@ import (
 // PrepareProposal puts what this node can add about the pending ledger block first, then the mempool's first governance change, its changes of clients,
 // then, if nothing stays pending (A3) and no change comes into force (A5), the mempool's bundles. Bundles in which nothing is live any more are proposed too: only a block takes them
 // out of the mempool, and while that holds one, CometBFT makes blocks.
-func (a *App) PrepareProposal(_ context.Context, req *abci.RequestPrepareProposal) (*abci.ResponsePrepareProposal, error) {
+func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPrepareProposal) (*abci.ResponsePrepareProposal, error) {
 	state, err := a.current()
 	if err != nil {
 		return nil, fmt.Errorf("prepare proposal %d: %w", req.Height, err)
@@ -32,11 +32,15 @@ func (a *App) PrepareProposal(_ context.Context, req *abci.RequestPrepareProposa
 		block.Txs = []order.Tx{tx}
 		out.Txs = append(out.Txs, raw)
 	}
-	next, _, err := state.Apply(block)
+	next, result, err := state.Apply(block)
 	if err != nil {
 		return nil, fmt.Errorf("prepare proposal %d: own certificate: %w", req.Height, err)
 	}
-	changes, clients, bundles := a.sort(state, req.Txs)
+	mempool := req.Txs
+	if result.Certified != nil && !state.Settles() {
+		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
+	}
+	changes, clients, bundles := a.sort(state, mempool)
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
 		out.Txs = append(out.Txs, changes[0])
@@ -161,6 +165,9 @@ func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abc
 	}
 	a.propose(p) // CometBFT may lock a block that this node was not asked to process
 	pending := p.next.Pending()
+	if p.result.Ordered != nil {
+		a.expect(len(p.result.Ordered.IDs))
+	}
 	// In a round that this very proposal begins nothing is executed before it is decided.
 	if pending == nil || p.result.Advanced {
 		return &abci.ResponseExtendVote{}, nil

@@ -121,6 +121,7 @@ type Consensus struct {
 	TimeoutPrecommit Duration `toml:"timeout_precommit"`
 	TimeoutDelta     Duration `toml:"timeout_delta"`
 	TimeoutCommit    Duration `toml:"timeout_commit"`
+	Gather           Duration `toml:"gather"`
 }
 
 // Log says what is logged, to standard error.
@@ -187,6 +188,7 @@ func Default(organisation string) Config {
 		Consensus: Consensus{
 			TimeoutPropose: Duration(300 * time.Millisecond), TimeoutPrevote: Duration(100 * time.Millisecond),
 			TimeoutPrecommit: Duration(100 * time.Millisecond), TimeoutDelta: Duration(100 * time.Millisecond),
+			Gather: Duration(20 * time.Millisecond),
 		},
 		Log: Log{Level: "info", CometLevel: "error", Format: "text"},
 	}
@@ -296,6 +298,9 @@ func (c *Config) check() error {
 		if positive.value <= 0 {
 			return fmt.Errorf("%s: must be positive", positive.key)
 		}
+	}
+	if c.Consensus.Gather < 0 || c.Consensus.Gather > c.Consensus.TimeoutPropose/2 {
+		return errors.New("consensus.gather: must not be negative, nor more than half of timeout_propose, after which others propose")
 	}
 	if _, err := c.RecoverySteps(); err != nil {
 		return err

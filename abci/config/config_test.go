@@ -87,6 +87,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[network]\nlisten = \"26656\"":                "network.listen",
 		"organisation = \"acme\"\n[network]\npeers = [\"127.0.0.1:30000\"]":     "network.peers[0]",
 		"organisation = \"acme\"\n[consensus]\ntimeout_propose = \"-1s\"":       "consensus.timeout_propose",
+		"organisation = \"acme\"\n[consensus]\ngather = \"200ms\"":              "consensus.gather",
 		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"hope\"]":     `recovery.steps[1]: there is no step "hope"`,
 		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"rows\"]":     "recovery.steps[1]",
 		"organisation = \"acme\"\n[recovery]\nsteps = []":                       "recovery.steps",

@@ -258,7 +258,7 @@ func (n *node) assembleOrder() error {
 	var err error
 	n.app, err = app.New(app.Options{
 		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
-		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Logger: n.log.With("part", "order"),
+		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Mempool: n.order, Gather: time.Duration(n.opt.Config.Consensus.Gather), Logger: n.log.With("part", "order"),
 	})
 	if err != nil {
 		return err

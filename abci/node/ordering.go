@@ -184,6 +184,11 @@ func (o *ordering) Txs(height int64) ([][]byte, error) {
 	return block.Txs.ToSliceOfBytes(), nil
 }
 
+// Reap implements app.Mempool.
+func (o *ordering) Reap(bytesMax int64) [][]byte {
+	return o.comet.Mempool().ReapMaxBytesMaxGas(bytesMax, -1).ToSliceOfBytes()
+}
+
 // catchingUp tells that the node does not vote yet: it fetches blocks that others decided.
 func (o *ordering) catchingUp() bool {
 	return o.comet == nil || o.comet.ConsensusReactor().WaitSync()

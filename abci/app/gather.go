@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"time"
+)
+
+// Mempool is what waits for the order.
+type Mempool interface {
+	// Reap returns what waits, in its order, of at most bytesMax bytes.
+	Reap(bytesMax int64) [][]byte
+}
+
+// gatherLook is how often a proposer looks whether those it waits for have come.
+const gatherLook = 500 * time.Microsecond
+
+// gather holds a proposal that certifies a ledger block back until as many transactions have come as that block had, at most for
+// opt.Gather, and returns what the mempool holds then. The clients of that block were answered on live votes a moment ago, and are about
+// to submit their next transactions. Without it, these would miss this order block, which would carry nothing but the certificate, and wait
+// for it and for their own; and once clients are in two groups that take turns, nothing would bring them together again.
+func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]byte {
+	if a.opt.Mempool == nil || a.opt.Gather <= 0 {
+		return mempool
+	}
+	timer, tick := time.NewTimer(a.opt.Gather), time.NewTicker(gatherLook)
+	defer timer.Stop()
+	defer tick.Stop()
+	for a.admitted.Load() < a.expected.Load() {
+		select {
+		case <-tick.C:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		break
+	}
+	return a.opt.Mempool.Reap(bytesMax)
+}
+
+// expect notes, before a ledger block is decided, how many transactions will have come when all its clients have submitted another.
+func (a *App) expect(transactions int) {
+	a.expected.Store(a.admitted.Load() + int64(transactions))
+}
