@@ -2,9 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"testing"
 )
@@ -33,23 +30,6 @@ func signedChange(c *GovernanceChange, organisations ...string) *SignedGovernanc
 		s.Approvals = append(s.Approvals, Approve(testKey(byte(i+1)), name, c.ChainId, s.Change))
 	}
 	return s
-}
-
-// The bytes that organisations sign are a format: these are what they have been since it was made.
-func TestVectorOfAGovernanceChange(t *testing.T) {
-	raw := Encode(testChange())
-	sum := sha256.Sum256(GovernanceSignBytes("trade", raw))
-	if got, want := hex.EncodeToString(sum[:]), "bbbe8e0b9688af1f1393ff8eb2b2929e9cf6bca4784a9fc6fd91c9c72adbf794"; len(raw) != 251 || got != want {
-		t.Errorf("%d bytes, signed bytes hash to %s, want 251 and %s", len(raw), got, want)
-	}
-	again, err := DecodeGovernanceChange(raw)
-	if err != nil || !bytes.Equal(Encode(again), raw) {
-		t.Errorf("decoded %v, %v", again, err)
-	}
-	signed := signedChange(testChange(), "acme")
-	if !VerifyApproval(testKey(1).Public().(ed25519.PublicKey), "trade", signed.Change, signed.Approvals[0]) {
-		t.Error("an approval is not valid")
-	}
 }
 
 func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {

@@ -318,6 +318,55 @@ def votes():
     signatures(vectors["signed"])
 
 
+def pb_validator(v):
+    return pb_bytes(1, bytes.fromhex(v["key"])) + pb_int(2, int(v["power"]))
+
+
+def pb_oneof_int(field, n):
+    return varint(field << 3) + varint(n)  # there even when it is 0
+
+
+def pb_action(action):
+    ((kind, a),) = action.items()
+    return {
+        "consent": lambda: pb_oneof_int(1, a),
+        "approvals": lambda: pb_oneof_int(2, a),
+        "add": lambda: pb_bytes(3, pb_text(1, a["organisation"]) + pb_bytes(2, bytes.fromhex(a["gateway_key"]))
+                                + b"".join(pb_bytes(3, pb_validator(v)) for v in a["validators"]) + pb_int(4, a["ordering_only"])),
+        "remove": lambda: pb_text(4, a),
+        "gateway_key": lambda: pb_bytes(5, pb_text(1, a["organisation"]) + pb_bytes(2, bytes.fromhex(a["key"]))),
+        "validator": lambda: pb_bytes(6, pb_text(1, a["organisation"]) + pb_bytes(2, pb_validator(a["validator"]))),
+        "ordering_only": lambda: pb_bytes(7, pb_text(1, a["organisation"]) + pb_int(2, a["only"])),
+    }[kind]()
+
+
+def registry():
+    vectors = load("registry.json")
+    signed = []
+    for case in vectors["governance"]:
+        chain = case["chain_id"]
+        change = (pb_text(1, chain) + pb_int(2, int(case["sequence"])) + pb_int(3, int(case["effective_height"]))
+                  + b"".join(pb_bytes(4, pb_action(a)) for a in case["actions"]))
+        approvals = [pb_text(1, a["signer"]) + pb_bytes(2, bytes.fromhex(a["signature"])) for a in case["approvals"]]
+        ordered = pb_bytes(3, pb_bytes(1, change) + b"".join(pb_bytes(2, a) for a in approvals))
+        expect("governance change", [change.hex(), ordered.hex()], [case["change"], case["ordered_tx"]])
+        expect("signed by organisations", (b"chainify/governance/1" + lp(chain.encode()) + change).hex(), case["sign_bytes"])
+        signed += [(case["sign_bytes"], a) for a in case["approvals"]]
+    for case in vectors["clients"]:
+        chain = case["chain_id"]
+        change = (pb_text(1, chain) + pb_text(2, case["organisation"]) + pb_int(3, int(case["sequence"]))
+                  + pb_bytes(4, bytes.fromhex(case["key"])) + pb_text(5, case["role"]))
+        ordered = pb_bytes(4, pb_bytes(1, change) + pb_bytes(2, bytes.fromhex(case["signature"]["signature"])))
+        expect("client change", [change.hex(), ordered.hex()], [case["change"], case["ordered_tx"]])
+        expect("signed by an organisation", (b"chainify/client/1" + lp(chain.encode()) + change).hex(), case["sign_bytes"])
+        signed.append((case["sign_bytes"], case["signature"]))
+    for case in vectors["proposals"]:
+        raw = b"chainify/proposal/1" + lp(case["chain_id"].encode()) + bytes.fromhex(case["proposal"])
+        expect("signed by a client", raw.hex(), case["sign_bytes"])
+        signed.append((case["sign_bytes"], case["signature"]))
+    signatures([{"seed": sha256(s["signer"].encode()).hex(), "sign_bytes": raw, **s} for raw, s in signed])
+
+
 def signatures(cases):
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -333,6 +382,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes):
+    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes, registry):
         check()
     print(f"{checked} values reproduced")

@@ -1,0 +1,224 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// registryVectors are spec/vectors/registry.json: in each case what is signed, then the bytes that it gives.
+type registryVectors struct {
+	Governance []*governanceVector `json:"governance"`
+	Clients    []*clientVector     `json:"clients"`
+	Proposals  []*proposalVector   `json:"proposals"`
+}
+
+type governanceVector struct {
+	Name            string            `json:"name"`
+	ChainID         string            `json:"chain_id"`
+	Sequence        uint64            `json:"sequence,string"`
+	EffectiveHeight uint64            `json:"effective_height,string"`
+	Actions         []actionVector    `json:"actions"`
+	Change          hexBytes          `json:"change"`
+	SignBytes       hexBytes          `json:"sign_bytes"`
+	Approvals       []signatureVector `json:"approvals"`
+	OrderedTx       hexBytes          `json:"ordered_tx"`
+}
+
+// signatureVector is of whose secret key is SHA-256 of its name.
+type signatureVector struct {
+	Signer    string   `json:"signer"`
+	PublicKey hexBytes `json:"public_key"`
+	Signature hexBytes `json:"signature"`
+}
+
+// actionVector has one member.
+type actionVector struct {
+	Consent      *uint32             `json:"consent,omitempty"`
+	Approvals    *uint32             `json:"approvals,omitempty"`
+	Add          *memberVector       `json:"add,omitempty"`
+	Remove       string              `json:"remove,omitempty"`
+	GatewayKey   *gatewayKeyVector   `json:"gateway_key,omitempty"`
+	Validator    *memberValidator    `json:"validator,omitempty"`
+	OrderingOnly *orderingOnlyVector `json:"ordering_only,omitempty"`
+}
+
+type memberVector struct {
+	Organisation string            `json:"organisation"`
+	GatewayKey   hexBytes          `json:"gateway_key"`
+	Validators   []validatorVector `json:"validators"`
+	OrderingOnly bool              `json:"ordering_only"`
+}
+
+type validatorVector struct {
+	Key   hexBytes `json:"key"`
+	Power uint64   `json:"power,string"`
+}
+
+type gatewayKeyVector struct {
+	Organisation string   `json:"organisation"`
+	Key          hexBytes `json:"key"`
+}
+
+type memberValidator struct {
+	Organisation string          `json:"organisation"`
+	Validator    validatorVector `json:"validator"`
+}
+
+type orderingOnlyVector struct {
+	Organisation string `json:"organisation"`
+	Only         bool   `json:"only"`
+}
+
+type clientVector struct {
+	Name         string          `json:"name"`
+	ChainID      string          `json:"chain_id"`
+	Organisation string          `json:"organisation"`
+	Sequence     uint64          `json:"sequence,string"`
+	Key          hexBytes        `json:"key"`
+	Role         string          `json:"role"`
+	Change       hexBytes        `json:"change"`
+	SignBytes    hexBytes        `json:"sign_bytes"`
+	Signature    signatureVector `json:"signature"`
+	OrderedTx    hexBytes        `json:"ordered_tx"`
+}
+
+type proposalVector struct {
+	Name      string          `json:"name"`
+	ChainID   string          `json:"chain_id"`
+	Proposal  hexBytes        `json:"proposal"`
+	SignBytes hexBytes        `json:"sign_bytes"`
+	Signature signatureVector `json:"signature"`
+}
+
+// MarshalText writes bytes as the vectors do.
+func (b hexBytes) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(b)), nil }
+
+func (v validatorVector) message() *ValidatorPower {
+	return &ValidatorPower{Key: v.Key, Power: v.Power}
+}
+
+func (a actionVector) message() *GovernanceAction {
+	switch {
+	case a.Consent != nil:
+		return &GovernanceAction{Body: &GovernanceAction_Consent{Consent: *a.Consent}}
+	case a.Approvals != nil:
+		return &GovernanceAction{Body: &GovernanceAction_Approvals{Approvals: *a.Approvals}}
+	case a.Add != nil:
+		m := &Member{Organisation: a.Add.Organisation, GatewayKey: a.Add.GatewayKey, OrderingOnly: a.Add.OrderingOnly}
+		for _, v := range a.Add.Validators {
+			m.Validators = append(m.Validators, v.message())
+		}
+		return &GovernanceAction{Body: &GovernanceAction_Add{Add: m}}
+	case a.GatewayKey != nil:
+		return &GovernanceAction{Body: &GovernanceAction_GatewayKey{GatewayKey: &GatewayKey{Organisation: a.GatewayKey.Organisation, Key: a.GatewayKey.Key}}}
+	case a.Validator != nil:
+		return &GovernanceAction{Body: &GovernanceAction_Validator{Validator: &MemberValidator{Organisation: a.Validator.Organisation, Validator: a.Validator.Validator.message()}}}
+	case a.OrderingOnly != nil:
+		return &GovernanceAction{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: a.OrderingOnly.Organisation, Only: a.OrderingOnly.Only}}}
+	default:
+		return &GovernanceAction{Body: &GovernanceAction_Remove{Remove: a.Remove}}
+	}
+}
+
+// keyOf is the secret key of a signer.
+func keyOf(signer string) ed25519.PrivateKey {
+	seed := sha256.Sum256([]byte(signer))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+func (s *signatureVector) fill(signature []byte) {
+	s.PublicKey, s.Signature = hexBytes(keyOf(s.Signer).Public().(ed25519.PublicKey)), signature
+}
+
+// fill computes what follows from what is signed.
+func (c *governanceVector) fill(t *testing.T) {
+	change := &GovernanceChange{ChainId: c.ChainID, Sequence: c.Sequence, EffectiveHeight: c.EffectiveHeight}
+	for _, a := range c.Actions {
+		change.Actions = append(change.Actions, a.message())
+	}
+	c.Change = Encode(change)
+	c.SignBytes = GovernanceSignBytes(c.ChainID, c.Change)
+	signed := &SignedGovernanceChange{Change: c.Change}
+	for i := range c.Approvals {
+		a := &c.Approvals[i]
+		approval := Approve(keyOf(a.Signer), a.Signer, c.ChainID, c.Change)
+		a.fill(approval.Signature)
+		signed.Approvals = append(signed.Approvals, approval)
+		if !VerifyApproval(ed25519.PublicKey(a.PublicKey), c.ChainID, c.Change, approval) || VerifyApproval(ed25519.PublicKey(a.PublicKey), "elsewhere", c.Change, approval) {
+			t.Errorf("%s: the approval of %s is not valid, or is on another chain", c.Name, a.Signer)
+		}
+	}
+	c.OrderedTx = Encode(&OrderedTx{Body: &OrderedTx_Governance{Governance: signed}})
+	decodesAgain(t, c.Name, c.OrderedTx)
+}
+
+func (c *clientVector) fill(t *testing.T) {
+	change := &ClientChange{ChainId: c.ChainID, Organisation: c.Organisation, Sequence: c.Sequence, Key: c.Key, Role: c.Role}
+	signed := SignClientChange(keyOf(c.Signature.Signer), change)
+	c.Change, c.SignBytes = signed.Change, clientSignBytes(c.ChainID, signed.Change)
+	c.Signature.fill(signed.Signature)
+	public := ed25519.PublicKey(c.Signature.PublicKey)
+	if !VerifyClientChange(public, c.ChainID, signed) || VerifyClientChange(public, "elsewhere", signed) {
+		t.Errorf("%s: the signature is not valid, or is on another chain", c.Name)
+	}
+	c.OrderedTx = Encode(&OrderedTx{Body: &OrderedTx_Client{Client: signed}})
+	decodesAgain(t, c.Name, c.OrderedTx)
+}
+
+func (c *proposalVector) fill(t *testing.T) {
+	p, err := DecodeProposal(c.Proposal)
+	if err != nil {
+		t.Fatalf("%s: %v", c.Name, err)
+	}
+	signed := SignProposal(keyOf(c.Signature.Signer), p) // gives the client its key
+	c.Proposal, c.SignBytes = signed.Proposal, ProposalSignBytes(c.ChainID, signed.Proposal)
+	c.Signature.fill(signed.Signature)
+	if _, err := DecodeSignedProposal(signed); err != nil {
+		t.Errorf("%s: %v", c.Name, err)
+	}
+}
+
+func decodesAgain(t *testing.T, name string, ordered []byte) {
+	t.Helper()
+	if tx, err := DecodeOrderedTx(ordered); err != nil || !bytes.Equal(Encode(tx), ordered) {
+		t.Errorf("%s: decoded %v, %v", name, tx, err)
+	}
+}
+
+// What organisations and clients sign are formats. UPDATE_VECTORS=1 rewrites what follows from what is signed: read the difference.
+func TestVectorsOfTheRegistry(t *testing.T) {
+	path := filepath.Join("..", "..", "spec", "vectors", "registry.json")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v registryVectors
+	readVectors(t, "registry", &v)
+	for _, c := range v.Governance {
+		c.fill(t)
+	}
+	for _, c := range v.Clients {
+		c.fill(t)
+	}
+	for _, c := range v.Proposals {
+		c.fill(t)
+	}
+	after, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after = append(after, '\n')
+	if os.Getenv("UPDATE_VECTORS") != "" {
+		if err := os.WriteFile(path, after, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if !bytes.Equal(after, before) {
+		t.Errorf("registry.json is not what the implementation gives: UPDATE_VECTORS=1 rewrites it, git diff shows what differs")
+	}
+}
