@@ -71,11 +71,17 @@ check-deploy: pgtree
 test-rust: setup
 	$(CARGO) test --locked $(PURE)
 
-## test-go: unit, property and conformance tests of the Go modules
+## test-go: unit, property and conformance tests of the Go modules, every decoder fuzzed for a moment
 .PHONY: test-go
 test-go: pgtree
 	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race $$($(GO) list ./... | grep -v /model$$) && $(GO) test ./model && \
 		cd ../bench && $(GO) test ./...'
+	@scripts/fuzz-decoders
+
+## fuzz-decoders: every decoder in Go with random inputs, for FUZZ_SECONDS (600) each
+.PHONY: fuzz-decoders
+fuzz-decoders: setup
+	@scripts/fuzz-decoders $(FUZZ_SECONDS)
 
 ## installcheck: pg_regress and isolation tests of the extension
 .PHONY: installcheck

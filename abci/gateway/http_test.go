@@ -148,6 +148,7 @@ func TestHTTPRefusals(t *testing.T) {
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","wait_ms":600001}`, 400, "wait_ms"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","kind":"x"}`, 400, "kind"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":""}`, 400, "sql"},
+		{with, "POST", "/v1/transactions", testToken, "{\"sql\":\"SELECT 'a\xff'\"}", 400, "UTF-8"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"` + strings.Repeat("x", wire.ProposalBytesMax) + `"}`, 413, "54000"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"` + strings.Repeat("x", bodyBytesMax) + `"}`, 413, "54000"},
 		{with, "GET", "/v1/transactions/xyz", "", "", 400, "id"},

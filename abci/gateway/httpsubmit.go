@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/chainify-db/chainify/abci/access"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -69,15 +71,21 @@ func (a *API) writeSubmitted(w http.ResponseWriter, req *http.Request, id wire.T
 	return a.writeJSON(w, http.StatusAccepted, accepted{ID: hex.EncodeToString(id[:])})
 }
 
-// decodeBody reads one JSON object with known fields, and nothing after it.
+// decodeBody reads one JSON object with known fields, and nothing after it. What is not UTF-8 is refused: decoding would replace it.
 func decodeBody(w http.ResponseWriter, req *http.Request, into any) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, req.Body, bodyBytesMax))
+	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyBytesMax))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return beyondBound("size of the request in bytes", bodyBytesMax+1, bodyBytesMax)
+	case err != nil:
+		return malformed("body: %v", err)
+	case !utf8.Valid(text):
+		return malformed("body: not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return beyondBound("size of the request in bytes", bodyBytesMax+1, bodyBytesMax)
-		}
 		return malformed("body: %v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {

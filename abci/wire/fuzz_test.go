@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // Each target states what holds for every input: no panic, and what is accepted has one spelling only.
@@ -10,6 +12,8 @@ import (
 func FuzzDecodeOrderedTx(f *testing.F) {
 	f.Add(SignBundle(testKey(1), testBundle()))
 	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Certificate{Certificate: &EffectCertificate{Block: 1, Votes: []*ExtendedVote{testExtendedVote()}}}}))
+	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Governance{Governance: signedChange(testChange(), "acme", "bolt")}}))
+	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Client{Client: SignClientChange(testKey(1), testClientChange())}}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if tx, err := DecodeOrderedTx(raw); err == nil && !bytes.Equal(Encode(tx), raw) {
 			t.Errorf("%x is accepted and encodes as %x", raw, Encode(tx))
@@ -83,9 +87,20 @@ func FuzzSplitTransactions(f *testing.F) {
 }
 
 func FuzzNodeMessages(f *testing.F) {
-	var frame bytes.Buffer
-	_ = WriteMessage(&frame, &NodeRequest{Request: 1, Body: &NodeRequest_Status{Status: &StatusRequest{}}})
-	f.Add(frame.Bytes())
+	for _, m := range []proto.Message{
+		&NodeRequest{Request: 1, Body: &NodeRequest_Status{Status: &StatusRequest{}}},
+		&NodeRequest{Request: 2, Body: &NodeRequest_Submit{Submit: &SubmitRequest{Role: "a", Statements: []*Statement{{Kind: Kind_KIND_SQL, Sql: "b"}}}}},
+		&NodeRequest{Request: 3, Body: &NodeRequest_SubmitSigned{SubmitSigned: &SubmitSignedRequest{Proposal: SignProposal(testKey(1), testProposal())}}},
+		&NodeRequest{Request: 4, Body: &NodeRequest_Governance{Governance: &GovernanceRequest{Change: signedChange(testChange(), "acme")}}},
+		&NodeRequest{Request: 5, Body: &NodeRequest_Client{Client: &ClientChangeRequest{Change: SignClientChange(testKey(1), testClientChange())}}},
+		&NodeResponse{Request: 6, Body: &NodeResponse_Wait{Wait: &WaitResponse{Outcomes: []*Outcome{{Id: make([]byte, 32), Block: 1}}}}},
+	} {
+		var frame bytes.Buffer
+		if err := WriteMessage(&frame, m); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(frame.Bytes())
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		message, err := ReadFrame(bytes.NewReader(raw))
 		if err != nil {

@@ -3,9 +3,10 @@
 #[path = "../../codec/tests/support/mod.rs"]
 mod support;
 
+use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Proposal, SignedProposal};
 use chainify_ledger::vote::{self, EffectVote, Verdict};
-use chainify_ledger::{block_buffer, tx_id, LedgerBlock, Outcomes, Transaction};
+use chainify_ledger::{block_buffer, cells, tx_id, LedgerBlock, Outcomes, Transaction};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
@@ -167,6 +168,27 @@ fn outcomes_agree_with_a_list() {
         let want: Vec<Option<bool>> = list.iter().map(|one| Some(*one)).chain([None]).collect();
         prop_assert_eq!(found, want);
         prop_assert_eq!(back.successes() as usize, list.iter().filter(|one| **one).count());
+        Ok(())
+    });
+}
+
+#[test]
+fn rows_and_changes_on_their_way_have_one_spelling() {
+    let row = vec(prop::option::of("\\PC{0,6}"), 0..5);
+    let numbers = (0..=i32::MAX, 0..=i32::MAX, b'A'..=b'Z');
+    check(3_000, (row, NAME, numbers, vec(any::<u8>(), 0..33), mutations()), |(row, table, numbers, hash, mutations)| {
+        let cells = cells::encode(&row);
+        let (tx, serial, op) = numbers;
+        let change = change::encode(&Travelling { table: &table, tx, serial, op, hash: &hash, cells: &cells });
+        let (cells, change) = (mutated(cells, &mutations), mutated(change, &mutations));
+        match cells::decode_any(&cells) {
+            Ok(row) => prop_assert_eq!(cells::encode(&row), cells),
+            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+        }
+        match change::decode(&change) {
+            Ok(decoded) => prop_assert_eq!(change::encode(&decoded), change),
+            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+        }
         Ok(())
     });
 }

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// Parts come from other organisations: whatever is in one, it is refused, or gives the same part written again.
+func FuzzParsePart(f *testing.F) {
+	homes, err := testnet(f.TempDir()).Create()
+	if err != nil {
+		f.Fatal(err)
+	}
+	part, err := homes[0].Part("acme", "acme.example:26656")
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := ParsePart(text)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParsePart(again); err != nil {
+			t.Errorf("%s is accepted, and refused as %s: %v", text, again, err)
+		}
+		_, _ = Founding{ChainID: "test", Time: time.Unix(1, 0), Parts: []Part{p}}.Genesis() // must not panic
+	})
+}
