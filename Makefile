@@ -83,6 +83,11 @@ test-go: pgtree
 fuzz-decoders: setup
 	@scripts/fuzz-decoders $(FUZZ_SECONDS)
 
+## check-explorer: the web pages in Chromium (installed from Debian when it is missing; not run where it cannot be)
+.PHONY: check-explorer
+check-explorer: pgtree
+	@scripts/check-explorer $(PGTREE)
+
 ## installcheck: pg_regress and isolation tests of the extension
 .PHONY: installcheck
 installcheck: pgtree
@@ -127,10 +132,10 @@ bench: pgtree build-node
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
-## test: check, test-rust, build, check-deploy, test-go, installcheck and e2e, in the order in which they fail cheapest; what CI runs
+## test: check, test-rust, build, check-deploy, test-go, check-explorer, installcheck and e2e, in the order in which they fail cheapest; what CI runs
 .PHONY: test
 test:
-	@scripts/stages check test-rust build check-deploy test-go installcheck e2e
+	@scripts/stages check test-rust build check-deploy test-go check-explorer installcheck e2e
 
 ## clean: what was built here, and the demo's networks
 .PHONY: clean

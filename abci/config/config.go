@@ -34,6 +34,7 @@ type Config struct {
 	Clients      Clients   `toml:"clients"`
 	HTTP         HTTP      `toml:"http"`
 	Metrics      Metrics   `toml:"metrics"`
+	Explorer     Explorer  `toml:"explorer"`
 	Gateway      Gateway   `toml:"gateway"`
 	Effects      Effects   `toml:"effects"`
 	Recovery     Recovery  `toml:"recovery"`
@@ -63,6 +64,16 @@ type Clients struct {
 type Metrics struct {
 	Listen string `toml:"listen"` // empty: off
 }
+
+// Explorer is the web page for people.
+type Explorer struct {
+	Listen string   `toml:"listen"` // empty: off
+	DSN    string   `toml:"dsn"`    // empty: the database's
+	Hosts  []string `toml:"hosts"`
+}
+
+// ExplorerListen is where the explorer listens when nothing else is said.
+const ExplorerListen = "127.0.0.1:26690"
 
 // Gateway tunes bundling and bounds the queue.
 type Gateway struct {
@@ -170,7 +181,8 @@ func Default(organisation string) Config {
 			Listen: "127.0.0.1:26680", TLSClients: map[string]string{}, TokensFile: "config/tokens.json",
 			ConnectionsMax: h.Connections, RequestsMax: h.Requests, StrangersMax: h.Strangers,
 		},
-		Metrics: Metrics{Listen: "127.0.0.1:26660"},
+		Metrics:  Metrics{Listen: "127.0.0.1:26660"},
+		Explorer: Explorer{Hosts: []string{}},
 		Gateway: Gateway{
 			PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
 			BundleBytes: g.BundleBytes, BundleDelay: Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
@@ -230,7 +242,7 @@ func Parse(text []byte) (Config, error) {
 	if err := d.Decode(&c); err != nil {
 		return Config{}, explain(err)
 	}
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return Config{}, err
 	}
 	return c, nil
@@ -259,7 +271,8 @@ func explain(err error) error {
 	return err
 }
 
-func (c *Config) check() error {
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
 	if err := wire.CheckOrganisation(c.Organisation); err != nil {
 		return err
 	}
@@ -355,6 +368,7 @@ func (c *Config) checkAddresses() error {
 		{"network.rpc_listen", c.Network.RPCListen},
 		{"http.listen", c.HTTP.Listen},
 		{"metrics.listen", c.Metrics.Listen},
+		{"explorer.listen", c.Explorer.Listen},
 	} {
 		if a.value == "" && a.key != "network.listen" {
 			continue
@@ -362,6 +376,9 @@ func (c *Config) checkAddresses() error {
 		if _, _, err := net.SplitHostPort(a.value); err != nil {
 			return fmt.Errorf("%s: %q is not host:port", a.key, a.value)
 		}
+	}
+	if c.Explorer.Listen != "" && c.Explorer.DSN == "" && c.Database.DSN == "" {
+		return errors.New("explorer.listen: there is no database to show; database.dsn and explorer.dsn are empty")
 	}
 	for i, p := range c.Network.Peers {
 		id, address, ok := strings.Cut(p, "@")

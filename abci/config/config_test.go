@@ -93,6 +93,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[recovery]\nsteps = []":                       "recovery.steps",
 		"organisation = \"acme\"\n[recovery]\nrepairs_max = 0":                  "recovery.repairs_max",
 		"organisation = \"acme\"\n[recovery]\ntell_rate = -1":                   "recovery.tell_rate",
+		"organisation = \"acme\"\n[explorer]\nlisten = \"127.0.0.1:26690\"":     "explorer.listen: there is no database to show",
+		"organisation = \"acme\"\n[explorer]\nlisten = \"26690\"":               "explorer.listen",
 		"organisation = \"acme\"\n[effects]\nvote_timeout = \"0s\"":             "effects.vote_timeout",
 		"organisation = \"acme\"\n[http]\nlisten = \"0.0.0.0:26680\"":           "http.listen",
 		"organisation = \"acme\"\n[http]\nlisten = \"acme.example:26680\"":      "not on loopback",

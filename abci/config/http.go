@@ -24,8 +24,13 @@ type HTTP struct {
 }
 
 // Loopback tells that only this machine can ask.
-func (h HTTP) Loopback() bool {
-	host, _, err := net.SplitHostPort(h.Listen)
+func (h HTTP) Loopback() bool { return onLoopback(h.Listen) }
+
+// Loopback says whether only this machine reaches the explorer.
+func (e Explorer) Loopback() bool { return onLoopback(e.Listen) }
+
+func onLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return false
 	}

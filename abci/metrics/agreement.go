@@ -121,6 +121,31 @@ func (a *agreement) lastAgreed(list []judgement) map[string]uint64 {
 	return moved
 }
 
+// Judged is what an organisation's vote on a certified block was seen to be: agrees, differs or stuck.
+type Judged struct {
+	Block        uint64
+	Organisation string
+	Verdict      string
+}
+
+// Judged are the votes on the newest certified executions that are remembered.
+func (m *Metrics) Judged() []Judged {
+	a := m.agreement
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []Judged
+	for _, e := range a.executions {
+		if e.certified == nil {
+			continue
+		}
+		for organisation, vote := range e.votes {
+			j := e.judge(organisation, vote)
+			out = append(out, Judged{j.block, j.organisation, string(j.verdict)})
+		}
+	}
+	return out
+}
+
 func (e *execution) judge(organisation string, vote wire.EffectVote) judgement {
 	j := judgement{organisation, e.key.Number, differs}
 	if vote.IsFor(organisation, *e.certified) {

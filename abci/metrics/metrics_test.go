@@ -115,6 +115,13 @@ func TestVotesAreJudgedByTheCertificate(t *testing.T) {
 		`chainify_last_agreed_block{organisation="bolt"}`: "7", `chainify_last_agreed_block{organisation="cargo"}`: "",
 		"chainify_consent_seconds_sum": "0.1", "chainify_ledger_block_transactions_count": "1", "chainify_ledger_block_transactions_sum": "3",
 	})
+	m.Decided(wire.Decision{Ordered: &wire.OrderedBlock{Number: 8}})
+	m.Voted("acme", wire.NewEffectsVote(wire.Key{Number: 8}, "acme", good)) // of what nobody can judge yet
+	judged := m.Judged()
+	slices.SortFunc(judged, func(a, b Judged) int { return strings.Compare(a.Organisation, b.Organisation) })
+	if want := []Judged{{7, "acme", "agrees"}, {7, "bolt", "agrees"}, {7, "cargo", "differs"}, {7, "dust", "stuck"}}; !slices.Equal(judged, want) {
+		t.Errorf("judged %v, want %v", judged, want)
+	}
 }
 
 // What others send must not make a node remember without end.

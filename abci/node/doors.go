@@ -14,8 +14,9 @@ type doors struct {
 	socket *gateway.Socket
 	http   net.Listener // nil: off
 	api    *gateway.API
-	// metrics is nil when they are off.
-	metrics net.Listener
+	// metrics and explorer are nil when they are off.
+	metrics  net.Listener
+	explorer *explorerDoor
 }
 
 func (n *node) openDoors() (*doors, error) {
@@ -49,6 +50,9 @@ func (n *node) openDoors() (*doors, error) {
 			return nil, errors.Join(fmt.Errorf("metrics: %w", err), d.close())
 		}
 	}
+	if d.explorer, err = n.openExplorer(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
 	return d, nil
 }
 
@@ -58,7 +62,10 @@ func (d *doors) close() error {
 	if d.http != nil {
 		err = errors.Join(err, d.http.Close())
 	}
-	return err
+	if d.metrics != nil {
+		err = errors.Join(err, d.metrics.Close())
+	}
+	return errors.Join(err, d.explorer.close())
 }
 
 // httpAPI is the HTTP interface, refused beyond loopback when there is nobody whom it would answer.

@@ -362,6 +362,9 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	if d.metrics != nil {
 		group.Go(func() error { return n.metrics.Serve(inner, d.metrics, n.log.With("part", "metrics")) })
 	}
+	if d.explorer != nil {
+		group.Go(func() error { return d.explorer.serve(inner) })
+	}
 	group.Go(func() error { return n.gateway.Run(inner) })
 	group.Go(func() error {
 		select {
@@ -382,7 +385,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 			group.Go(func() error { anchored.Run(inner); return nil })
 		}
 		n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.founded.ChainID(),
-			"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "height", n.height.Load())
+			"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "explorer", n.opt.Config.Explorer.Listen, "height", n.height.Load())
 		if n.opt.Ready != nil {
 			n.opt.Ready()
 		}

@@ -20,20 +20,27 @@ import (
 var version = "0.1.0"
 
 func newStart() *cobra.Command {
-	var home string
+	var home, explorer string
 	cmd := &cobra.Command{
-		Use:   "start --home DIR",
+		Use:   "start --home DIR [--explorer[=HOST:PORT]]",
 		Short: "Run the node in the foreground",
 		Long: `start runs the node until SIGINT or SIGTERM: it then refuses new transactions, lets the open block finish for
 a moment, rolls back what is left, and ends. A database that is down does not keep it from starting: it orders, and
 executes what is missing when the database is back. SIGHUP does what "chainify rejoin" does: it lets an excluded
 organisation try again. Logs go to standard error.`,
-		Example: `  chainify start --home /var/lib/chainify`,
-		Args:    cobra.NoArgs,
+		Example: `  chainify start --home /var/lib/chainify
+  chainify start --home /var/lib/chainify --explorer      # a web page at http://127.0.0.1:26690`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(home)
 			if err != nil {
 				return err
+			}
+			if explorer != "" {
+				c.Explorer.Listen = explorer
+				if err := c.Check(); err != nil {
+					return usageError("--explorer: %w", err)
+				}
 			}
 			log, err := newLog(cmd.ErrOrStderr(), c.Log)
 			if err != nil {
@@ -48,6 +55,8 @@ organisation try again. Logs go to standard error.`,
 		},
 	}
 	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	cmd.Flags().StringVar(&explorer, "explorer", "", "serve the explorer's web page (without a value: "+config.ExplorerListen+"), instead of explorer.listen")
+	cmd.Flags().Lookup("explorer").NoOptDefVal = config.ExplorerListen
 	require(cmd, "home")
 	return cmd
 }

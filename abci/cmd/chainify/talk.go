@@ -17,6 +17,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/health"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -272,7 +273,7 @@ func newStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			wrong := whatIsWrong(s)
+			wrong := health.Wrong(s)
 			if asJSON {
 				err = printJSON(cmd.OutOrStdout(), statusJSON{gateway.StatusOfNode(s), append([]string{}, wrong...)})
 			} else {
@@ -292,34 +293,6 @@ func newStatus() *cobra.Command {
 type statusJSON struct {
 	gateway.Status
 	Wrong []string `json:"wrong"`
-}
-
-// whatIsWrong lists what an operator should look at, the worst first.
-func whatIsWrong(s *wire.StatusResponse) []string {
-	var wrong []string
-	if s.Outside {
-		wrong = append(wrong, fmt.Sprintf("organisation %q takes no part in the consortium, or not with this node's gateway key (\"chainify org list\")", s.Organisation))
-	}
-	switch s.State {
-	case "serving", "executing", "ordering_only":
-	case "database_down":
-		wrong = append(wrong, "the database cannot be reached; the node orders and waits for it")
-	case "catching_up":
-		wrong = append(wrong, "the node is catching up with the other organisations; it takes no transactions yet")
-	case "recovering":
-		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)")
-	case "excluded":
-		wrong = append(wrong, "excluded: the database is beyond repair by itself ("+s.Reason+"); nothing is executed, reads are stale (operator guide; then \"chainify rejoin\")")
-	default:
-		wrong = append(wrong, fmt.Sprintf("the node is in state %q", s.State))
-	}
-	if s.Organisations > 1 && s.Peers == 0 {
-		wrong = append(wrong, "no other node is connected")
-	}
-	if s.LastOrdered > s.LastCommitted+1 && (s.State == "serving" || s.State == "executing") {
-		wrong = append(wrong, fmt.Sprintf("the database is %s behind the order", plural(s.LastOrdered-s.LastCommitted, "block")))
-	}
-	return wrong
 }
 
 func statusScreen(s *wire.StatusResponse, wrong []string) string {

@@ -1,0 +1,458 @@
+package explorer
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// page is what every page has.
+type page struct {
+	Title        string
+	At           string // path of the entry of the menu that is current
+	Chain        string
+	Organisation string
+	Query        string // of the search box
+	Body         any
+}
+
+// show writes a page, whole or not at all.
+func (e *Explorer) show(w http.ResponseWriter, r *http.Request, code int, name, at, title string, body any) error {
+	s := e.opt.Status(r.Context())
+	var out bytes.Buffer
+	err := pages[name].ExecuteTemplate(&out, "page", page{
+		Title: title, At: at, Chain: s.ChainId, Organisation: s.Organisation, Query: r.URL.Query().Get("q"), Body: body,
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	w.Write(out.Bytes()) // a client that went away is no error of ours
+	return nil
+}
+
+type blocksBody struct {
+	Blocks       []block
+	Newer, Older int64 // where those pages begin; 0: there are none
+}
+
+func (e *Explorer) blocks(w http.ResponseWriter, r *http.Request) error {
+	upTo, err := position(r, "to")
+	if err != nil {
+		return err
+	}
+	var body blocksBody
+	err = e.db.read(r.Context(), func(tx pgx.Tx) error {
+		found, err := newestBlocks(r.Context(), tx, upTo, pageBlocks+1)
+		if err != nil {
+			return err
+		}
+		body.Blocks = found[:min(len(found), pageBlocks)]
+		if len(found) > pageBlocks {
+			body.Older = found[pageBlocks].Number
+		}
+		newer, err := list[struct{ Number int64 }](r.Context(), tx,
+			`SELECT s.block FROM chainify.stat_blocks s WHERE $1 > 0 AND s.block > $1 ORDER BY s.block LIMIT $2`, upTo, pageBlocks)
+		if len(newer) > 0 {
+			body.Newer = newer[len(newer)-1].Number
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.show(w, r, http.StatusOK, "blocks", "/blocks", "Blocks", body)
+}
+
+type blockBody struct {
+	Block        block
+	Header       header
+	VotesCast    []vote
+	Transactions []transaction
+	First, Next  int // of the transactions; Next 0: there are no more
+	Later        bool
+}
+
+func (e *Explorer) block(w http.ResponseWriter, r *http.Request) error {
+	number, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
+	if err != nil || number < 1 {
+		return notFound("A block's number is a positive integer.")
+	}
+	from, err := position(r, "from")
+	if err != nil {
+		return err
+	}
+	body := blockBody{First: int(from)}
+	err = e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
+		if body.Header, err = headerOf(r.Context(), tx, number); err != nil {
+			return err
+		}
+		found, err := newestBlocks(r.Context(), tx, number, 1)
+		if body.Block, err = one(found, err); err != nil {
+			return err
+		}
+		if body.VotesCast, err = list[vote](r.Context(), tx,
+			`SELECT organisation, validator, order_height, signature FROM chainify.votes WHERE block = $1 LIMIT $2`, number, votesMax); err != nil {
+			return err
+		}
+		body.Transactions, err = list[transaction](r.Context(), tx,
+			`SELECT `+transactionColumns+` FROM chainify.transactions t WHERE t.block = $1 AND t.index >= $2 ORDER BY t.index LIMIT $3`, number, from, pageTransactions)
+		if err == nil && body.First+len(body.Transactions) < body.Block.Transactions {
+			body.Next = body.First + len(body.Transactions)
+		}
+		if err != nil {
+			return err
+		}
+		later, err := list[struct{ Number int64 }](r.Context(), tx, `SELECT number FROM chainify.ledger WHERE number = $1 + 1`, number)
+		body.Later = len(later) > 0
+		return err
+	})
+	if errors.Is(err, errNone) {
+		return notFound("This database has no block " + strconv.FormatInt(number, 10) + ".")
+	}
+	if err != nil {
+		return err
+	}
+	return e.show(w, r, http.StatusOK, "block", "/blocks", "Block "+strconv.FormatInt(number, 10), body)
+}
+
+type parameter struct {
+	Type  *string `json:"type"`
+	Value *string `json:"value"`
+}
+
+// changedRow is a change of a transaction, with where to read the row's history; Key is nil where that cannot be asked for.
+type changedRow struct {
+	Table     string
+	Operation string
+	Key       []string
+	Cells     []cell
+}
+
+type transactionBody struct {
+	transaction
+	Certified bool
+	Given     []parameter
+	Changes   []changedRow
+	More      bool
+}
+
+func (e *Explorer) transaction(w http.ResponseWriter, r *http.Request) error {
+	id, err := transactionID(r)
+	if err != nil {
+		return err
+	}
+	var body transactionBody
+	err = e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
+		if body.transaction, err = transactionOf(r.Context(), tx, id); err != nil {
+			return err
+		}
+		h, err := headerOf(r.Context(), tx, body.Block)
+		if err != nil && !errors.Is(err, errNone) {
+			return err
+		}
+		body.Certified = h.Certified
+		body.Given = parametersOf(body.Parameters)
+		if !body.Succeeded {
+			return nil
+		}
+		tables, err := ledgerTables(r.Context(), tx)
+		if err != nil {
+			return err
+		}
+		changes, err := changesOf(r.Context(), tx, tables, body.Block, body.Index)
+		body.More = len(changes) > changesMax
+		for _, c := range changes[:min(len(changes), changesMax)] {
+			body.Changes = append(body.Changes, changedRowOf(tables[c.Table], c))
+		}
+		return err
+	})
+	if errors.Is(err, errNone) {
+		return notFound("This database has no transaction " + hex.EncodeToString(id) + ". It may still wait for its block, or the order refused it.")
+	}
+	if err != nil {
+		return err
+	}
+	return e.show(w, r, http.StatusOK, "transaction", "/blocks", "Transaction "+hex.EncodeToString(id)[:shortHash], body)
+}
+
+func changedRowOf(t ledgerTable, c change) changedRow {
+	out := changedRow{Table: t.Name, Operation: c.Operation, Cells: compare(t.Key, nil, c.Row)}
+	if c.Operation == "D" {
+		out.Cells = compare(t.Key, c.Row, nil)
+	}
+	if key, ok := keyOf(t.Key, c.Row); ok && t.Current {
+		out.Key = key
+	}
+	return out
+}
+
+type rowBody struct {
+	Table   ledgerTable
+	Key     []string
+	Tables  []ledgerTable // to choose from, when no row is asked for
+	Changes []rowStep
+	More    bool
+	Asked   bool
+}
+
+// rowStep is one change of a row beside what it was before.
+type rowStep struct {
+	rowChange
+	Cells         []cell
+	Before, After bool // there was a row before as far as is known, and after
+}
+
+func (e *Explorer) row(w http.ResponseWriter, r *http.Request) error {
+	name, key := r.URL.Query().Get("table"), r.URL.Query()["key"]
+	body := rowBody{Key: key, Asked: len(key) > 0}
+	err := e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
+		tables, err := ledgerTables(r.Context(), tx)
+		if err != nil {
+			return err
+		}
+		var known bool
+		body.Table, known = tableNamed(tables, name)
+		if !known {
+			if name != "" {
+				return notFound("No table " + name + " is or was on the ledger.")
+			}
+			body.Tables = currentTables(tables)
+			return nil
+		}
+		if !body.Asked {
+			return nil
+		}
+		changes, err := historyOf(r.Context(), tx, body.Table.Name, key)
+		body.More = len(changes) > changesMax
+		body.Changes = steps(body.Table.Key, changes)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.show(w, r, http.StatusOK, "row", "/rows", titleOfRow(body), body)
+}
+
+func titleOfRow(b rowBody) string {
+	if b.Table.Name == "" {
+		return "A row through time"
+	}
+	title := "Rows of " + b.Table.Name
+	if b.Asked {
+		title = b.Table.Name
+		for _, k := range b.Key {
+			title += " / " + shorten(k).Text
+		}
+	}
+	return title
+}
+
+func currentTables(tables []ledgerTable) []ledgerTable {
+	var out []ledgerTable
+	for _, t := range tables {
+		if t.Current {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// steps puts each change beside the one before it. Of changes, the newest first, the last is only looked at when there are more than are shown.
+func steps(key []string, changes []rowChange) []rowStep {
+	var out []rowStep
+	for i, c := range changes[:min(len(changes), changesMax)] {
+		s := rowStep{rowChange: c, After: c.Operation != "D", Before: c.Operation == "D"}
+		before, after := c.Row, c.Row
+		switch {
+		case c.Operation == "I":
+			before = nil
+		case c.Operation == "D":
+			after = nil
+		case i+1 < len(changes):
+			before, s.Before = changes[i+1].Row, true
+		default:
+			before = nil
+		}
+		s.Cells = compare(key, before, after)
+		out = append(out, s)
+	}
+	return out
+}
+
+type deviationBody struct {
+	deviation
+	Differing []differing
+	More      int64
+}
+
+// differing is one thing that was otherwise than agreed.
+type differing struct {
+	Table           string
+	Key             []cell
+	Cells           []cell
+	Expected, Found value // what is no row
+	Row             bool
+}
+
+type deviationsBody struct {
+	Deviations []deviationBody
+	Older      int64
+}
+
+func (e *Explorer) deviations(w http.ResponseWriter, r *http.Request) error {
+	before, err := position(r, "before")
+	if err != nil {
+		return err
+	}
+	var body deviationsBody
+	err = e.db.read(r.Context(), func(tx pgx.Tx) error {
+		found, err := deviationsBefore(r.Context(), tx, before, pageDeviations+1)
+		if err != nil {
+			return err
+		}
+		if len(found) > pageDeviations {
+			found, body.Older = found[:pageDeviations], found[pageDeviations-1].ID
+		}
+		ids := make([]int64, len(found))
+		for i, d := range found {
+			ids[i] = d.ID
+		}
+		rows, err := deviatingRows(r.Context(), tx, ids)
+		for _, d := range found {
+			body.Deviations = append(body.Deviations, deviationBodyOf(d, rows))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.show(w, r, http.StatusOK, "deviations", "/deviations", "Deviations", body)
+}
+
+func deviationBodyOf(d deviation, rows []deviatingRow) deviationBody {
+	out := deviationBody{deviation: d}
+	for _, row := range rows {
+		if row.Deviation != d.ID {
+			continue
+		}
+		x := differing{
+			Table: row.Table, Key: compare(nil, nil, row.Key), Cells: compare(slices.Sorted(maps.Keys(columns(row.Key))), row.Expected, row.Found),
+			Expected: valueOf(row.Expected), Found: valueOf(row.Found),
+		}
+		x.Row = len(x.Cells) > 0
+		out.Differing = append(out.Differing, x)
+	}
+	out.More = max(0, d.Rows-int64(len(out.Differing)))
+	return out
+}
+
+func parametersOf(raw []byte) []parameter {
+	var out []parameter
+	if json.Unmarshal(raw, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+func (e *Explorer) search(w http.ResponseWriter, r *http.Request) error {
+	text := r.URL.Query().Get("q")
+	var to string
+	err := e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
+		to, err = find(r.Context(), tx, parseSearch(text))
+		return err
+	})
+	if errors.Is(err, errNone) {
+		return notFound("Nothing on the ledger is called “" + text + "”.")
+	}
+	if err != nil {
+		return err
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+	return nil
+}
+
+// find gives the address of what is sought.
+func find(ctx context.Context, tx pgx.Tx, s sought) (string, error) {
+	if s.hash != nil {
+		if t, err := transactionOf(ctx, tx, s.hash); err == nil {
+			return "/transactions/" + hex.EncodeToString(t.ID), nil
+		} else if !errors.Is(err, errNone) {
+			return "", err
+		}
+		found, err := list[struct{ Number int64 }](ctx, tx, `SELECT number FROM chainify.ledger WHERE hash = $1 LIMIT 1`, s.hash)
+		at, err := one(found, err)
+		return "/blocks/" + strconv.FormatInt(at.Number, 10), err
+	}
+	if s.block > 0 {
+		_, err := headerOf(ctx, tx, s.block)
+		return "/blocks/" + strconv.FormatInt(s.block, 10), err
+	}
+	tables, err := ledgerTables(ctx, tx)
+	if err != nil {
+		return "", err
+	}
+	t, known := tableNamed(tables, s.table)
+	if !known {
+		return "", errNone
+	}
+	return rowAddress("/rows", t.Name, s.key), nil
+}
+
+func (e *Explorer) receiptOfTransaction(w http.ResponseWriter, r *http.Request) error {
+	id, err := transactionID(r)
+	if err != nil {
+		return err
+	}
+	return e.receipt(w, r, "transaction-"+hex.EncodeToString(id)[:shortHash], `SELECT chainify.receipt($1::bytea)::text`, id)
+}
+
+func (e *Explorer) receiptOfRow(w http.ResponseWriter, r *http.Request) error {
+	return e.receipt(w, r, "row", `SELECT chainify.receipt(c.oid, VARIADIC $2::text[])::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname || '.' || c.relname = $1 AND c.relkind IN ('r', 'p')`, r.URL.Query().Get("table"), r.URL.Query()["key"])
+}
+
+func (e *Explorer) receipt(w http.ResponseWriter, r *http.Request, name, sql string, arguments ...any) error {
+	var text string
+	err := e.db.read(r.Context(), func(tx pgx.Tx) error { return tx.QueryRow(r.Context(), sql, arguments...).Scan(&text) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return notFound("There is no such table.")
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="receipt-`+name+`.json"`)
+	w.Write([]byte(text + "\n")) // a client that went away is no error of ours
+	return nil
+}
+
+func transactionID(r *http.Request) ([]byte, error) {
+	id, err := hex.DecodeString(r.PathValue("id"))
+	if err != nil || len(id) != 32 {
+		return nil, notFound("A transaction's id is 64 hexadecimal digits.")
+	}
+	return id, nil
+}
+
+// position is a number of the query, 0 when it is not there.
+func position(r *http.Request, name string) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > 1<<53 {
+		return 0, notFound("“" + text + "” is no place in a list.")
+	}
+	return n, nil
+}

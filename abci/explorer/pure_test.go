@@ -1,0 +1,149 @@
+package explorer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCompareShowsWhatDiffers(t *testing.T) {
+	say := func(cells []cell) string {
+		var out []string
+		for _, c := range cells {
+			show := func(v value) string {
+				switch {
+				case v.None:
+					return "-"
+				case v.Null:
+					return "null"
+				case v.Cut > 0:
+					return fmt.Sprintf("%d bytes and %d", len(v.Text), v.Cut)
+				}
+				return v.Text
+			}
+			mark := ""
+			if c.Changed {
+				mark = "!"
+			}
+			out = append(out, fmt.Sprintf("%s%s %s>%s", mark, c.Column, show(c.Before), show(c.After)))
+		}
+		return strings.Join(out, "; ")
+	}
+	long := `{"a":"` + strings.Repeat("x", shownMax-1) + `é!"}`
+	for _, c := range []struct {
+		key           []string
+		before, after string
+		want          string
+	}{
+		{[]string{"z"}, `{"a":1,"z":"k","b":null}`, `{"a":1.0,"z":"k","b":null}`, "z k>k; !a 1>1.0; b null>null"},
+		{nil, `null`, `{"a":"<b>"}`, "!a -><b>"},
+		{nil, `{"a":true,"_dropped_1_x":null}`, `{"a":true,"_dropped_1_x":null}`, "a true>true"},
+		{nil, `{"_dropped_1_x":3}`, `{"_dropped_1_x":null}`, "!_dropped_1_x 3>null"},
+		{nil, `{"a":[1,{"b":2}]}`, ``, `!a [1,{"b":2}]>-`},
+		{nil, long, long, fmt.Sprintf("a %d bytes and 3>%d bytes and 3", shownMax-1, shownMax-1)},
+		{nil, `7`, `"text"`, ""},
+	} {
+		want := c.want
+		if got := say(compare(c.key, json.RawMessage(c.before), json.RawMessage(c.after))); got != want {
+			t.Errorf("%s, %s: %s, want %s", c.before, c.after, got, want)
+		}
+	}
+}
+
+func TestKeyOfIsWhatHistoryTakes(t *testing.T) {
+	for row, want := range map[string]string{
+		`{"a":1,"b":"x/y"}`: `["1" "x/y"]`, `{"a":12345678901234567890.10,"b":true}`: `["12345678901234567890.10" "true"]`,
+		`{"a":1}`: "", `{"a":null,"b":1}`: "", `{"a":[1],"b":1}`: "", `7`: "",
+	} {
+		key, ok := keyOf([]string{"a", "b"}, json.RawMessage(row))
+		if got := fmt.Sprintf("%q", key); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %s, %v, want %s", row, got, ok, want)
+		}
+	}
+	if _, ok := keyOf(nil, json.RawMessage(`{}`)); ok {
+		t.Error("a row without a key has one")
+	}
+}
+
+func TestOneHighBarDoesNotFlattenTheOthers(t *testing.T) {
+	points := []point{{1, 1_000_000, 0, ""}}
+	for i := range 40 {
+		points = append(points, point{int64(i + 2), 10, 5, ""})
+	}
+	c := draw(points)
+	if !c.Bars[0].Cut || c.Bars[0].Height != chartHeight || c.Bars[1].Cut || c.Bars[1].Height < chartHeight/2 || c.Bars[1].FootHeight*2 != c.Bars[1].Height {
+		t.Errorf("bars %+v, %+v", c.Bars[0], c.Bars[1])
+	}
+	for _, b := range c.Bars {
+		if b.X < 0 || b.X+b.Width > chartWidth || b.Y < 0 || b.Height < 0 || b.Y+b.Height != chartHeight {
+			t.Errorf("outside of the chart: %+v", b)
+		}
+	}
+	for _, none := range [][]point{nil, {{1, 0, 0, ""}}} {
+		for _, b := range draw(none).Bars {
+			if b.Height != 0 {
+				t.Errorf("%v: %+v", none, b)
+			}
+		}
+	}
+}
+
+func TestVotesTellWhoDeviates(t *testing.T) {
+	blocks := []block{{Number: 4}, {Number: 3, Votes: 1}, {Number: 2, Votes: 1}, {Number: 1, Votes: 1}} // 4 is not certified yet
+	organisations := []organisation{{Name: "acme"}, {Name: "bolt"}, {Name: "new", Since: 3}, {Name: "watch", OrderingOnly: true}}
+	cast := []castVote{{1, "acme"}, {2, "acme"}, {3, "acme"}, {1, "bolt"}}
+	for _, c := range []struct {
+		seen  []Vote
+		bolt  string
+		wrong int
+	}{
+		{nil, "agrees silent silent open", 0},
+		{[]Vote{{2, "bolt", "agrees"}, {3, "bolt", "agrees"}}, "agrees agrees agrees open", 0},
+		{[]Vote{{2, "bolt", "differs"}, {3, "bolt", "agrees"}}, "agrees differs agrees open", 0}, // put right
+		{[]Vote{{2, "bolt", "differs"}}, "agrees differs silent open", 1},
+		{[]Vote{{3, "bolt", "stuck"}, {1, "bolt", "differs"}}, "agrees silent stuck open", 1}, // a certificate says more than what was seen
+	} {
+		members := members(organisations, blocks, cast, c.seen, "acme")
+		var got []string
+		for _, m := range members[1].Strip {
+			got = append(got, m.Verdict)
+		}
+		if strings.Join(got, " ") != c.bolt || len(whoDiffers(members)) != c.wrong {
+			t.Errorf("%v: %v, %v; want %s, %d", c.seen, got, whoDiffers(members), c.bolt, c.wrong)
+		}
+		if !members[0].Own || members[1].Own || len(members[2].Strip) != 2 || len(members[3].Strip) != 0 {
+			t.Errorf("members %+v", members)
+		}
+	}
+}
+
+func TestTablesAreFoundByWhatPeopleWrite(t *testing.T) {
+	tables := []ledgerTable{
+		{Name: "audit.entry", Current: true, Key: []string{"a"}},
+		{Name: "public.entry", Current: true, Key: []string{"b"}},
+		{Name: "public.entry", Key: []string{"old"}},
+		{Name: "sales.orders", Current: true},
+		{Name: "public.gone", Key: []string{"g"}},
+	}
+	for name, want := range map[string]int{"entry": 1, "public.entry": 1, "audit.entry": 0, "orders": 3, "gone": 4, "": -1, "ntry": -1} {
+		got, known := tableNamed(tables, name)
+		if known != (want >= 0) || known && (got.Name != tables[want].Name || !slices.Equal(got.Key, tables[want].Key)) {
+			t.Errorf("%q: %+v, %v", name, got, known)
+		}
+	}
+}
+
+func TestNumbersAndTimesAreWrittenForPeople(t *testing.T) {
+	for v, want := range map[any]string{0: "0", 999: "999", 1000: "1,000", int64(-1234567): "-1,234,567", uint64(10): "10"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is written %s, want %s", v, got, want)
+		}
+	}
+	for s, want := range map[float64]string{0.0004: "0.4 ms", 0.083: "83 ms", 1.25: "1.2 s", 90: "2 min", 7200: "2.0 h", 864000: "10 days"} {
+		if got := took(s); got != want {
+			t.Errorf("%v s is written %s, want %s", s, got, want)
+		}
+	}
+}

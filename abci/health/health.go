@@ -1,0 +1,36 @@
+// Package health says what an operator should look at, from what a node says of itself.
+package health
+
+import (
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Wrong lists what is wrong, the worst first; nothing when all is well.
+func Wrong(s *wire.StatusResponse) []string {
+	var wrong []string
+	if s.Outside {
+		wrong = append(wrong, fmt.Sprintf("organisation %q takes no part in the consortium, or not with this node's gateway key (\"chainify org list\")", s.Organisation))
+	}
+	switch s.State {
+	case "serving", "executing", "ordering_only":
+	case "database_down":
+		wrong = append(wrong, "the database cannot be reached; the node orders and waits for it")
+	case "catching_up":
+		wrong = append(wrong, "the node is catching up with the other organisations; it takes no transactions yet")
+	case "recovering":
+		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)")
+	case "excluded":
+		wrong = append(wrong, "excluded: the database is beyond repair by itself ("+s.Reason+"); nothing is executed, reads are stale (operator guide; then \"chainify rejoin\")")
+	default:
+		wrong = append(wrong, fmt.Sprintf("the node is in state %q", s.State))
+	}
+	if s.Organisations > 1 && s.Peers == 0 {
+		wrong = append(wrong, "no other node is connected")
+	}
+	if behind := int64(s.LastOrdered) - int64(s.LastCommitted); behind > 1 && (s.State == "serving" || s.State == "executing") {
+		wrong = append(wrong, fmt.Sprintf("the database is %d blocks behind the order", behind))
+	}
+	return wrong
+}
