@@ -30,6 +30,7 @@ const FileName = "chainify.toml"
 // Config is what chainify.toml holds. What each setting means stands in template.toml, beside its value.
 type Config struct {
 	Organisation string    `toml:"organisation"`
+	Mode         Mode      `toml:"mode"`
 	Database     Database  `toml:"database"`
 	Clients      Clients   `toml:"clients"`
 	HTTP         HTTP      `toml:"http"`
@@ -171,7 +172,7 @@ func (d Duration) String() string {
 // Default is the configuration of a fresh home of an organisation.
 func Default(organisation string) Config {
 	g, h := gateway.DefaultLimits(), gateway.DefaultHTTPLimits()
-	return Config{
+	c := Config{
 		Organisation: organisation,
 		Database:     Database{StuckAfter: Duration(time.Minute)},
 		Clients: Clients{
@@ -185,7 +186,7 @@ func Default(organisation string) Config {
 		Explorer: Explorer{Hosts: []string{}},
 		Gateway: Gateway{
 			PendingMax: g.PendingMax, PendingBytesMax: g.PendingBytesMax, BundleTransactions: g.BundleTransactions,
-			BundleBytes: g.BundleBytes, BundleDelay: Duration(g.BundleDelay), ValidityBlocks: g.ValidityBlocks,
+			BundleBytes: g.BundleBytes, ValidityBlocks: g.ValidityBlocks,
 			StallAfter: Duration(g.StallAfter), OutcomesKept: g.OutcomesKept,
 			ClientBurst: g.ClientBurst,
 		},
@@ -194,16 +195,16 @@ func Default(organisation string) Config {
 		Recovery: Recovery{Steps: stepNames(), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20},
 		Network: Network{
 			Listen: "0.0.0.0:26656", Peers: []string{}, StrictAddresses: true,
-			GossipSleep: Duration(2 * time.Millisecond), FlushThrottle: Duration(time.Millisecond),
 			SendRate: 64 << 20, RecvRate: 64 << 20,
 		},
 		Consensus: Consensus{
 			TimeoutPropose: Duration(300 * time.Millisecond), TimeoutPrevote: Duration(100 * time.Millisecond),
 			TimeoutPrecommit: Duration(100 * time.Millisecond), TimeoutDelta: Duration(100 * time.Millisecond),
-			Gather: Duration(20 * time.Millisecond),
 		},
 		Log: Log{Level: "info", CometLevel: "error", Format: "text"},
 	}
+	c.take(Balanced)
+	return c
 }
 
 // defaultUsers are who usually has to connect: PostgreSQL's server and whoever runs the node.
@@ -235,9 +236,17 @@ func Load(home string) (Config, error) {
 	return c, nil
 }
 
-// Parse reads and checks a configuration. Settings left out have their defaults; unknown keys are errors.
+// Parse reads and checks a configuration. Settings left out have the mode's values, or their defaults; unknown keys are errors.
 func Parse(text []byte) (Config, error) {
 	c := Default("")
+	var chosen struct {
+		Mode Mode `toml:"mode"`
+	}
+	if toml.Unmarshal(text, &chosen) == nil && chosen.Mode != "" { // what else is wrong is said below
+		if err := c.Tune(chosen.Mode); err != nil {
+			return Config{}, err
+		}
+	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
 		return Config{}, explain(err)

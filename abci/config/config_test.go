@@ -26,6 +26,10 @@ func TestRenderedFileIsTheConfiguration(t *testing.T) {
 			c.HTTP.TLSClients = map[string]string{`a.b "c"`: "d e", "=": "ü"}
 			c.Network.StrictAddresses = false
 		},
+		func(c *Config) {
+			c.Mode, c.Gateway.BundleDelay = Throughput, 1
+			c.Network.GossipSleep, c.Network.FlushThrottle, c.Consensus.Gather = Duration(10*time.Millisecond), Duration(5*time.Millisecond), 0
+		},
 	} {
 		want := Default("acme")
 		change(&want)
@@ -59,7 +63,7 @@ func TestEverySettingIsInTheFile(t *testing.T) {
 				if !bytes.Contains(text, []byte("\n["+key+"]\n")) {
 					t.Errorf("section %s is missing", key)
 				}
-			} else if !bytes.Contains(text, []byte("\n"+key+" = ")) {
+			} else if !bytes.Contains(text, []byte("\n"+key+" = ")) && !bytes.Contains(text, []byte("\n# "+key+" = ")) {
 				t.Errorf("setting %s is missing", key)
 			}
 		}
@@ -87,6 +91,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[network]\nlisten = \"26656\"":                "network.listen",
 		"organisation = \"acme\"\n[network]\npeers = [\"127.0.0.1:30000\"]":     "network.peers[0]",
 		"organisation = \"acme\"\n[consensus]\ntimeout_propose = \"-1s\"":       "consensus.timeout_propose",
+		"organisation = \"acme\"\nmode = \"fast\"":                              `there is no "fast", only balanced, latency, throughput`,
 		"organisation = \"acme\"\n[consensus]\ngather = \"200ms\"":              "consensus.gather",
 		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"hope\"]":     `recovery.steps[1]: there is no step "hope"`,
 		"organisation = \"acme\"\n[recovery]\nsteps = [\"rows\", \"rows\"]":     "recovery.steps[1]",
@@ -109,6 +114,20 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A mode decides what the file leaves out, and nothing of what it sets.
+func TestModes(t *testing.T) {
+	for mode, want := range tunings {
+		c, err := Parse(fmt.Appendf(nil, "organisation = \"acme\"\nmode = %q\n[gateway]\nbundle_delay = \"7ms\"", mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if time.Duration(c.Network.GossipSleep) != want.gossipSleep || time.Duration(c.Network.FlushThrottle) != want.flushThrottle ||
+			time.Duration(c.Consensus.Gather) != want.gather || time.Duration(c.Gateway.BundleDelay) != 7*time.Millisecond {
+			t.Errorf("%s: %+v", mode, c)
 		}
 	}
 }
@@ -249,6 +268,7 @@ func TestTestnetRefusals(t *testing.T) {
 		"2 powers":          func(n *Testnet) { n.Powers = []int64{1, 2} },
 		"power 1 is 0":      func(n *Testnet) { n.Powers = []int64{1, 0, 1} },
 		"chain_id":          func(n *Testnet) { n.ChainID = "No" },
+		"mode":              func(n *Testnet) { n.Mode = "fast" },
 		"consent":           func(n *Testnet) { n.Consent = 4 },
 	} {
 		n := testnet(filepath.Join(t.TempDir(), "net"))

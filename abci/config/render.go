@@ -15,19 +15,36 @@ import (
 var templateText string
 
 var fileTemplate = template.Must(template.New(FileName).Funcs(template.FuncMap{
-	"str":  quote,
-	"strs": quoteAll,
-	"map":  quoteMap,
-	"dur":  func(d Duration) string { return quote(d.String()) },
+	"str":   quote,
+	"strs":  quoteAll,
+	"map":   quoteMap,
+	"dur":   func(d Duration) string { return quote(d.String()) },
+	"tuned": tuned,
 }).Parse(templateText))
 
 // Render writes the commented file of a configuration.
 func Render(c Config) ([]byte, error) {
 	var out bytes.Buffer
-	if err := fileTemplate.Execute(&out, c); err != nil {
+	mode := c
+	if err := mode.Tune(c.Mode); err != nil {
+		return nil, err
+	}
+	if err := fileTemplate.Execute(&out, struct {
+		Config
+		OfMode Config
+	}{c, mode}); err != nil {
 		return nil, fmt.Errorf("write %s: %w", FileName, err)
 	}
 	return out.Bytes(), nil
+}
+
+// tuned writes a setting that the mode decides: as a comment, unless it has another value.
+func tuned(key string, value, ofMode Duration) string {
+	line := key + " = " + quote(value.String())
+	if value == ofMode {
+		return "# " + line
+	}
+	return line
 }
 
 // quote writes a TOML basic string; Go's escapes of printable text are TOML's.

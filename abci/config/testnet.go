@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -26,6 +27,7 @@ type Testnet struct {
 	// HostTemplate is the name under which the others reach each node, replaced likewise: each is on a host, or in a container, of its
 	// own, and takes the same ports on all addresses; HTTP stays on loopback. Empty: all on this machine's loopback.
 	HostTemplate string
+	Mode         Mode     // of each node; empty: the default
 	Socket       string   // of each node; empty: in its home
 	Users        []string // may connect to it; empty: the usual ones
 	Powers       []int64  // of the validators; empty: all the same
@@ -82,6 +84,9 @@ func (t Testnet) names() []string { return slices.Concat(t.Organisations, t.Orde
 func (t Testnet) check() error {
 	names := t.names()
 	n := len(names)
+	if err := new(Config).Tune(t.mode()); err != nil {
+		return fmt.Errorf("testnet: %w", err)
+	}
 	if len(t.Organisations) == 0 {
 		return fmt.Errorf("testnet: no organisation")
 	}
@@ -107,6 +112,7 @@ func (t Testnet) check() error {
 func (t Testnet) config(i int) Config {
 	name := t.names()[i]
 	c := Default(name)
+	c.take(t.mode())
 	port := t.port(i)
 	if i < len(t.Organisations) {
 		c.Database.DSN = t.fill(t.DSNTemplate, i)
@@ -124,6 +130,8 @@ func (t Testnet) config(i int) Config {
 	c.Network.StrictAddresses = false
 	return c
 }
+
+func (t Testnet) mode() Mode { return cmp.Or(t.Mode, Balanced) }
 
 // address is where the other nodes reach home i.
 func (t Testnet) address(i int) string {

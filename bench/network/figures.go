@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/chainify-db/chainify/bench/report"
@@ -11,7 +12,7 @@ import (
 const floorReference = 53
 
 // figures states what the run says about the network.
-func figures(r *report.Report, _ Config) error {
+func figures(r *report.Report, cfg Config) error {
 	four, one := r.Find(chainifyFour, 0), r.Find(chainifyOne, 0)
 	lone, crowd := r.Find(chainifySync, 1), r.Find(chainifySync, many)
 	floor, crowdBaseline := r.Find(floorSync, 1), r.Find(baselineSync, many)
@@ -57,6 +58,28 @@ func figures(r *report.Report, _ Config) error {
 		{"network.waiting_one_tail", lone.Details("p99_ms"), lone.Details("p50_ms"), "one client: 99th percentile / median"},
 	} {
 		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+			return err
+		}
+	}
+	if cfg.Modes {
+		return errors.Join(modeFigures(r, "latency", latencyMode), modeFigures(r, "throughput", throughputMode))
+	}
+	return nil
+}
+
+// modeFigures says what a mode gives and costs beside the one that is balanced.
+func modeFigures(r *report.Report, id, system string) error {
+	const how = "four organisations in mode %s / balanced: %s"
+	for _, f := range []struct {
+		id, what string
+		a, b     []float64
+	}{
+		{"four", "transactions a second when nobody waits", r.Find(system, 0).Values(), r.Find(chainifyFour, 0).Values()},
+		{"waiting_one_p50", "latency of one client that waits", r.Find(system, 1).Details("p50_ms"), r.Find(chainifySync, 1).Details("p50_ms")},
+		{"waiting_many", fmt.Sprintf("transactions a second of %d clients that wait", many), r.Find(system, many).Values(), r.Find(chainifySync, many).Values()},
+		{"cpu", "processor time of a transaction when nobody waits", r.Find(system, 0).CPUs(), r.Find(chainifyFour, 0).CPUs()},
+	} {
+		if err := r.AddRatio("network."+id+"_"+f.id, f.a, f.b, report.Target{}, fmt.Sprintf(how, id, f.what)); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,7 @@ type Config struct {
 	Repeat, Seconds, Customers       int
 	PgbenchClients                   []int
 	WarmUp                           bool // a repetition that does not count comes first
+	Modes                            bool // four organisations in the modes latency and throughput too
 	Progress                         io.Writer
 }
 
@@ -40,6 +41,8 @@ const (
 	chainifySync   = "chainify, 4 organisations, waiting"
 	baselineSync   = "baseline, 4 organisations, waiting"
 	floorSync      = "CometBFT alone, 4 nodes, waiting"
+	latencyMode    = "mode latency, 4 organisations"
+	throughputMode = "mode throughput, 4 organisations"
 )
 
 // Details of a sample beside the latencies: processor time of all nodes, and of all databases with their clients' backends.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -19,13 +20,22 @@ const (
 	inFlight       = 8 // bundles of one submitter without an outcome
 )
 
-// ours is a network of Chainify: every organisation's database and node.
+// ours is a network of Chainify: every organisation's database and node, in a mode.
 type ours struct {
-	net *harness.Network
-	cfg Config
+	net  *harness.Network
+	cfg  Config
+	mode config.Mode
 }
 
-func (o *ours) start(ctx context.Context) error { return o.net.StartNodes(ctx, readyLimit) }
+func (o *ours) start(ctx context.Context) error {
+	err := o.net.Each(func(member *harness.Organisation) error {
+		return member.Configure(map[string]string{"mode": string(o.mode)})
+	})
+	if err != nil {
+		return err
+	}
+	return o.net.StartNodes(ctx, readyLimit)
+}
 
 func (o *ours) stop() error {
 	return o.net.Each(func(o *harness.Organisation) error { return o.StopNode() })

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/baseline"
 	"github.com/chainify-db/chainify/bench/machine"
@@ -34,6 +35,7 @@ var settings = map[string]string{
 type sites struct {
 	four, one             *harness.Network
 	oursFour, oursOne     *ours
+	soon, much            *ours // oursFour in the other modes
 	theirsFour, theirsOne *theirs
 	floor                 *theirs
 	scripts               []string
@@ -52,7 +54,8 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if s.one, err = openNetwork(ctx, cfg, "one", []string{"solo"}); err != nil {
 		return s, err
 	}
-	s.oursFour, s.oursOne = &ours{s.four, cfg}, &ours{s.one, cfg}
+	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
+	s.soon, s.much = &ours{s.four, cfg, config.Latency}, &ours{s.four, cfg, config.Throughput}
 	if s.theirsFour, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "baseline"), 4, s.four.Organisations); err != nil {
 		return s, err
 	}

@@ -24,11 +24,20 @@ func (s *sites) systems(cfg Config) []system {
 		{chainifyOne, 0, s.oursOne, s.oursOne.asynchronous()},
 		{baselineOne, 0, s.theirsOne, s.theirsOne.asynchronous(1)},
 	}
+	if cfg.Modes {
+		out = append(out, inMode(latencyMode, s.soon)...)
+		out = append(out, inMode(throughputMode, s.much)...)
+	}
 	database := &alone{s.one.Organisations[0], cfg, s.scripts}
 	for _, clients := range cfg.PgbenchClients {
 		out = append(out, system{standalone, float64(clients), database, database.load(clients)})
 	}
 	return out
+}
+
+// inMode is the same load of four organisations in another mode; at point 0 nobody waits.
+func inMode(name string, up *ours) []system {
+	return []system{{name, 0, up, up.asynchronous()}, {name, 1, up, up.wait(1)}, {name, many, up, up.wait(many)}}
 }
 
 // alone is one PostgreSQL, which runs already.

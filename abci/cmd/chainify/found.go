@@ -14,7 +14,7 @@ import (
 )
 
 func newInit() *cobra.Command {
-	var home, organisation, dsn, address string
+	var home, organisation, dsn, address, mode string
 	var orderingOnly bool
 	cmd := &cobra.Command{
 		Use:   "init --home DIR --organisation NAME",
@@ -29,6 +29,9 @@ genesis: public keys only. Send it to the others; "chainify genesis" makes the c
 				return usageError("--ordering-only means no database: leave --dsn out")
 			}
 			c := config.Default(organisation)
+			if err := c.Tune(config.Mode(mode)); err != nil {
+				return usageError("--%v", err)
+			}
 			c.Database.DSN = dsn
 			h := config.Home(home)
 			if err := h.Create(c); err != nil {
@@ -46,12 +49,15 @@ genesis: public keys only. Send it to the others; "chainify genesis" makes the c
 	}
 	cmd.Flags().StringVar(&home, "home", "", "directory to make (required)")
 	cmd.Flags().StringVar(&organisation, "organisation", "", "the organisation's name: [a-z][a-z0-9_-]*, at most 63 bytes (required)")
+	cmd.Flags().StringVar(&mode, "mode", string(config.Balanced), modeHelp)
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: this node only orders")
 	cmd.Flags().BoolVar(&orderingOnly, "ordering-only", false, "an organisation without any database: it orders, has no say in the effects and submits nothing")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:26656", "host:port at which the other organisations reach this node")
 	require(cmd, "home", "organisation")
 	return cmd
 }
+
+const modeHelp = "what the timing is for: latency, balanced or throughput"
 
 func newGenesis() *cobra.Command {
 	var chainID, at string
@@ -128,6 +134,7 @@ the fourth for metrics.`,
 	cmd.Flags().IntVar(&n.BasePort, "base-port", 26656, "first port")
 	cmd.Flags().StringVar(&n.DSNTemplate, "dsn-template", "", "database of each; {organisation} and {index} are replaced")
 	cmd.Flags().StringVar(&n.HostTemplate, "host-template", "", "for containers: name of each node's host, replaced likewise; all then have the same ports")
+	cmd.Flags().StringVar((*string)(&n.Mode), "mode", string(config.Balanced), modeHelp)
 	cmd.Flags().StringVar(&n.Socket, "socket", "", "path of each node's socket (default: in its home)")
 	cmd.Flags().StringSliceVar(&n.Users, "users", nil, "operating-system users, by name or number, that may connect to it")
 	cmd.Flags().Int64SliceVar(&n.Powers, "powers", nil, "voting powers in the order, separated by commas; left out: all the same")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -95,20 +96,24 @@ func (n *Network) useLan(base int) error {
 
 // configureNode points the node's configuration at its database and socket.
 func (o *Organisation) configureNode() error {
-	path := filepath.Join(o.Home(), "chainify.toml")
+	return o.Configure(map[string]string{"dsn": o.Cluster.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
+}
+
+// Configure gives settings of the node's file, each in the first section that has one of the name, other texts; the node takes them when
+// it is started next.
+func (n *Node) Configure(settings map[string]string) error {
+	path := filepath.Join(n.Home(), "chainify.toml")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	for key, value := range map[string]string{
-		"dsn":    o.Cluster.DSN(o.net.Database, NodeRole),
-		"socket": o.Socket(),
-	} {
+	for key, value := range settings {
 		line := regexp.MustCompile(`(?m)^` + key + `\s*=.*$`)
-		if !line.Match(text) {
+		at := line.FindIndex(text)
+		if at == nil {
 			return fmt.Errorf("%s has no setting %s", path, key)
 		}
-		text = line.ReplaceAllLiteral(text, []byte(fmt.Sprintf("%s = %q", key, value)))
+		text = slices.Concat(text[:at[0]], fmt.Appendf(nil, "%s = %q", key, value), text[at[1]:])
 	}
 	return os.WriteFile(path, text, 0o600)
 }
