@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -38,7 +39,15 @@ const blockColumns = `s.block, s.block_time, extract(epoch FROM s.since_previous
 
 // newestBlocks are at most limit blocks up to one, the newest first; upTo 0: up to the last.
 func newestBlocks(ctx context.Context, tx pgx.Tx, upTo int64, limit int) ([]block, error) {
-	return list[block](ctx, tx, `SELECT `+blockColumns+` FROM chainify.stat_blocks s WHERE $1 = 0 OR s.block <= $1 ORDER BY s.block DESC LIMIT $2`, upTo, limit)
+	return list[block](ctx, tx, `SELECT `+blockColumns+` FROM chainify.stat_blocks s WHERE s.block <= $1 ORDER BY s.block DESC LIMIT $2`, orLast(upTo), limit)
+}
+
+// orLast is a place in a list, or for 0 one after all others: a condition that an index serves whatever the plan.
+func orLast(place int64) int64 {
+	if place == 0 {
+		return math.MaxInt64
+	}
+	return place
 }
 
 type organisation struct {
@@ -200,7 +209,7 @@ type deviation struct {
 func deviationsBefore(ctx context.Context, tx pgx.Tx, before int64, limit int) ([]deviation, error) {
 	return list[deviation](ctx, tx, `
 		SELECT DISTINCT id, block, since_block, found_by, rows_total, cured_by, started_at, extract(epoch FROM took)::float8
-		FROM chainify.deviations WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit)
+		FROM chainify.deviations WHERE id < $1 ORDER BY id DESC LIMIT $2`, orLast(before), limit)
 }
 
 type deviatingRow struct {

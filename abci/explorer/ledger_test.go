@@ -85,7 +85,7 @@ type world struct {
 	server   *httptest.Server
 }
 
-// newWorld makes a ledger of a few blocks, with failures, an unreadable row, votes and a deviation that was put right.
+// newWorld makes a ledger of a few blocks, with failures, a row that looks like a script, votes and a deviation that was put right.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dsn: newDatabase(t), ids: [][]wire.TxID{nil}}
@@ -119,7 +119,7 @@ func newWorld(t *testing.T) *world {
 		SELECT r.* FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL, 'rows') r`)
 	e, err := explorer.New(explorer.Options{
 		DSN: w.dsn + " user=explorer_reader", Hosts: []string{"ledger.example"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Status: func(context.Context) *wire.StatusResponse { return w.status },
+		Status: w.statusNow,
 		Votes:  func() []explorer.Vote { return w.votes },
 	})
 	if err != nil {
@@ -142,6 +142,8 @@ func addressOf(key ed25519.PublicKey) []byte {
 	sum := sha256.Sum256(key)
 	return sum[:20]
 }
+
+func (w *world) statusNow(context.Context) *wire.StatusResponse { return w.status }
 
 func (w *world) deploy(sql string) { w.block(wire.Kind_KIND_DEPLOY, sql) }
 

@@ -231,7 +231,7 @@ func whoDiffers(members []member) []string {
 		for i := len(m.Strip) - 1; i >= 0; i-- {
 			v := m.Strip[i]
 			if v.Verdict == "differs" || v.Verdict == "stuck" {
-				wrong = append(wrong, fmt.Sprintf("%s deviates: its effects of block %s were not those agreed on", m.Name, number(v.Block)))
+				wrong = append(wrong, fmt.Sprintf("%s reported other effects of block %s than were agreed, and has not agreed to a block since", m.Name, number(v.Block)))
 			}
 			if v.Verdict == "agrees" || v.Verdict == "differs" || v.Verdict == "stuck" {
 				break

@@ -24,6 +24,8 @@ const (
 // Node is the process of one member.
 type Node struct {
 	Name string
+	// Explorer is the address of its web page; empty: off.
+	Explorer string
 	net  *Network
 	node *Process
 }
@@ -126,9 +128,13 @@ func (n *Node) StartNodeWith(env ...string) error {
 	if n.net.clocks {
 		env = append(env, ClockVariable+"="+n.clock())
 	}
+	args := []string{"start", "--home", n.Home()}
+	if n.Explorer != "" {
+		args = append(args, "--explorer="+n.Explorer)
+	}
 	p, err := n.net.account.start(server{
 		name: "node-" + n.Name, dir: n.Home(), log: n.nodeLog(), pids: filepath.Join(n.net.Dir, "pids"),
-		path: n.net.chainify, args: []string{"start", "--home", n.Home()}, env: env, host: n.net.lan.host(n.Name),
+		path: n.net.chainify, args: args, env: env, host: n.net.lan.host(n.Name),
 	})
 	if err != nil {
 		return err

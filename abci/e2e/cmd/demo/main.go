@@ -145,6 +145,13 @@ func (d *demo) enable(ctx context.Context) error {
 	if err := d.net.InitNodes(ctx); err != nil {
 		return err
 	}
+	port, err := harness.FreePorts(len(d.net.Organisations))
+	if err != nil {
+		return err
+	}
+	for i, o := range d.net.Organisations {
+		o.Explorer = fmt.Sprintf("127.0.0.1:%d", port+i)
+	}
 	if err := d.net.StartNodes(ctx, readyLimit); err != nil {
 		return err
 	}
@@ -168,7 +175,12 @@ func (d *demo) attach(ctx context.Context) error {
 
 func (d *demo) lookAround() {
 	d.out.line("")
-	d.out.line("Look around, in another terminal (any organisation, as its dba):")
+	d.out.line("Look around in a browser:")
+	for _, o := range d.net.Organisations {
+		d.out.line("  http://%s   the ledger as %s has it", o.Explorer, o.Name)
+	}
+	d.out.line("")
+	d.out.line("and in another terminal (any organisation, as its dba):")
 	for _, o := range d.net.Organisations {
 		d.out.line("  %s", o.Cluster.Psql(database, "dba"))
 	}
