@@ -18,6 +18,8 @@ type Position struct {
 	// Deviates: the database's own scrubber found rows that are not those of the certified state. Repair at the position,
 	// with it as the deviating block, puts them right.
 	Deviates bool
+	// AnewUntil is the block up to which all blocks are executed again after Full; 0 when they are not.
+	AnewUntil uint64
 	// FalseBlocks are the first of the blocks that its scrubber found to be kept otherwise than agreed; RestoreBlock puts one right.
 	FalseBlocks []uint64
 }
@@ -48,13 +50,14 @@ const (
 	Replay             // execute blocks again from the newest checkpoint that holds
 	Rebase             // take the tables as base of new checkpoints, when they are as certified
 	State              // take the rows that differ from another organisation: Restore, not Repair
+	Full               // go back to before block 1, and execute all blocks again: Repair does the former
 	stepsEnd
 )
 
 // Steps are all of them, in this order.
-func Steps() []Step { return []Step{Rows, Replay, Rebase, State} }
+func Steps() []Step { return []Step{Rows, Replay, Rebase, State, Full} }
 
-func (s Step) String() string { return [...]string{"rows", "replay", "rebase", "state"}[s] }
+func (s Step) String() string { return [...]string{"rows", "replay", "rebase", "state", "full"}[s] }
 
 // StepOf is the step of this name.
 func StepOf(name string) (Step, bool) {
@@ -148,7 +151,8 @@ type Backend interface {
 	// ErrBeyondRepair: the block is recorded with another hash.
 	StoreCertificate(ctx context.Context, c wire.Certificate) error
 	// Repair takes one step to bring the ledger tables back to the certified state at the end of block number (the position), and
-	// reports what differed; deviating is the block at which found was seen. An open block is rolled back first.
+	// reports what differed; deviating is the block at which found was seen. An open block is rolled back first. After Full the position is
+	// before block 1, and RecordDeviation of the block in Position.AnewUntil ends what it began.
 	Repair(ctx context.Context, step Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// Read begins to tell of the tables at the end of a block that has this hash here; it may be called at any time.
 	// ErrOutOfTurn: this database is not there yet, or too far ahead, or has another block there.

@@ -119,7 +119,7 @@ func broadcast(ctx context.Context, t *testing.T, o *harness.Organisation, order
 	address := listener.Addr().String()
 	must(t, listener.Close())
 	must(t, o.StopNode())
-	must(t, o.Configure(map[string]string{"rpc_listen": address}))
+	must(t, o.Configure(map[string]any{"rpc_listen": address}))
 	must(t, o.StartNode())
 	must(t, o.WaitServing(ctx, readyLimit))
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "broadcast_tx_sync", "params": map[string]any{"tx": ordered}})

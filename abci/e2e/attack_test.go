@@ -138,10 +138,17 @@ func flood(ctx context.Context, t *testing.T, o *harness.Organisation) {
 // makeAnew drops the organisation's database and makes it again as it was before the first block.
 func makeAnew(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	t.Helper()
+	must(t, o.StopNode())
+	recreate(ctx, t, o)
+	must(t, o.StartNode())
+}
+
+// recreate drops the database and makes it as it was before the ledger.
+func recreate(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
 	conn, err := o.Cluster.Connect(ctx, "postgres", "postgres")
 	must(t, err)
 	defer conn.Close(ctx)
-	must(t, o.StopNode())
 	for _, sql := range []string{"DROP DATABASE %s WITH (FORCE)", "CREATE DATABASE %s"} {
 		_, err := conn.Exec(ctx, fmt.Sprintf(sql, pgx.Identifier{database}.Sanitize()))
 		must(t, err)
@@ -150,7 +157,6 @@ func makeAnew(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	must(t, bank.Create(ctx, o))
 	must(t, o.Exec(ctx, "postgres", "CREATE EXTENSION chainify;"+
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, savings, checking TO bank, dba; REVOKE DELETE ON accounts FROM bank"))
-	must(t, o.StartNode())
 }
 
 func command(t *testing.T, name string, args ...string) {

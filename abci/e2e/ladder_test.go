@@ -55,14 +55,7 @@ func TestTheLadderOfRecovery(t *testing.T) {
 func historyIsBack(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	t.Helper()
 	started := time.Now()
-	must(t, harness.Poll(ctx, catchUpLimit, "a ledger that verifies at "+o.Name, func(ctx context.Context) (bool, string, error) {
-		var findings *string
-		err := o.Scan(ctx, "SELECT string_agg(v::text, '; ') FROM (SELECT * FROM chainify.verify_ledger() LIMIT 5) v", &findings)
-		if err != nil || findings == nil {
-			return err == nil, "", err
-		}
-		return false, *findings, nil
-	}))
+	ledgerVerifies(ctx, t, o)
 	var blocks int
 	must(t, o.Scan(ctx, "SELECT count(*) FROM chainify.deviations WHERE cured_by = 'history'", &blocks))
 	if blocks == 0 {
@@ -71,12 +64,25 @@ func historyIsBack(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	t.Logf("%d blocks are back after %s", blocks, time.Since(started).Round(time.Millisecond))
 }
 
-// excludeAndRejoin changes also what the ledger says was agreed: then nothing helps, and a restart neither, until the operator has
-// put it back and says so.
+func ledgerVerifies(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	must(t, harness.Poll(ctx, catchUpLimit, "a ledger that verifies at "+o.Name, func(ctx context.Context) (bool, string, error) {
+		var findings *string
+		err := o.Scan(ctx, "SELECT string_agg(v::text, '; ') FROM (SELECT * FROM chainify.verify_ledger() LIMIT 5) v", &findings)
+		if err != nil || findings == nil {
+			return err == nil, "", err
+		}
+		return false, *findings, nil
+	}))
+}
+
+// excludeAndRejoin changes also what the ledger says was agreed, and the rows that it began with: then nothing helps, and a restart neither,
+// until the operator has put back what was agreed and says so.
 func excludeAndRejoin(ctx context.Context, t *testing.T, net *harness.Network, good, odd *harness.Organisation) {
 	t.Helper()
 	started := time.Now()
 	damage(ctx, t, odd, damageRow+damageMissing+"CREATE TABLE saved AS SELECT * FROM chainify_ledger.block;"+
+		"UPDATE chainify_ledger.initial_table SET rows = NULL;"+
 		"UPDATE chainify_ledger.block SET state_root = set_byte(state_root, 0, get_byte(state_root, 0) # 1)")
 	deposits(ctx, t, good, 2)
 	state(ctx, t, odd, "excluded")

@@ -21,6 +21,7 @@ const (
 	votesPerOrgMax     = 8  // live votes of one organisation; the order passes on those of its organisations alone
 	rejoinAttempts     = 5
 	backoffDoublingMax = 20
+	progressMS         = 10_000 // between two reports of how far executing all blocks again has come
 )
 
 // Config is what a core has to know of its consortium, and its limits.
@@ -133,6 +134,7 @@ type Core struct {
 	unhelped int // at cureBy
 	hopeless bool
 	past     past
+	toldMS   int64 // when the progress of blocks executed again was reported last
 	// unsure is the block whose COMMIT may or may not have happened.
 	unsure *opened
 	// op is the operation under way (E4), nil when there is none.

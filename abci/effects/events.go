@@ -200,6 +200,8 @@ const (
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"
 	TransactionStuck  Incident = "transaction does not end"
+	StartsOver        Incident = "nothing else helped; executing all blocks again from the first"
+	MakesAnew         Incident = "executing all blocks again"
 	DatabaseLost      Incident = "database lost"
 	DatabaseBack      Incident = "database back"
 	NodeExcluded      Incident = "excluded from effect consensus"

@@ -103,7 +103,8 @@ func (w *world) randomMove(r *rand.Rand, trace *[]string) {
 		w.startNode(n)
 	case k < 98 && w.tampers > 0 && len(n.db.hashes) > 0:
 		w.tampers--
-		say("%s is tampered with", n.org)
+		n.db.hopeless = n.db.anewUntil == 0 && r.IntN(2) == 0
+		say("%s is tampered with, beyond repair %v", n.org, n.db.hopeless)
 		n.db.tampered += n.org
 		w.blameless = false
 	case w.stalls > 0:

@@ -66,6 +66,7 @@ type modelDB struct {
 	tampered  string // what deviates, "" when nothing does
 	hopeless  bool   // checkpoint and history are tampered with as well
 	stuck     bool   // the next execution does not end
+	anewUntil uint64 // blocks are executed again from the first until this one
 }
 
 func newWorld(n, consent int, blocks uint64) *world {
@@ -191,12 +192,15 @@ func (w *world) finish(n *modelNode, fails, done bool) {
 	case StoreCertificate:
 		w.storeCertificate(n, op, f)
 	case RecordDeviation:
+		if f == Fine && op.CuredBy == curedBy[backend.Full] {
+			n.db.anewUntil = 0
+		}
 		w.step(n, DeviationRecorded{Failure: f})
 	}
 }
 
 func (db *modelDB) position() backend.Position {
-	p := backend.Position{Number: uint64(len(db.hashes)), Certified: db.certified}
+	p := backend.Position{Number: uint64(len(db.hashes)), Certified: db.certified, AnewUntil: db.anewUntil}
 	if p.Number > 0 {
 		p.Hash = db.hashes[p.Number-1]
 	}
@@ -272,6 +276,9 @@ func (w *world) repair(n *modelNode, op Repair, f Failure) Event {
 		w.fail("%s repairs at block %d (%x), database is at %d (%x)", n.org, op.Number, op.Certified[:4], at.Number, at.Hash[:4])
 	case n.db.hopeless && op.Step == backend.State:
 		return Repaired{Failure: NoHelp} // a further time, too, until attempts run out
+	case op.Step == backend.Full && n.db.anewUntil == 0:
+		n.db = modelDB{anewUntil: op.Deviating, stuck: n.db.stuck}
+		return Repaired{}
 	case n.db.hopeless:
 		return Repaired{Failure: BeyondRepair}
 	}

@@ -1,6 +1,9 @@
 package effects
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -68,7 +71,7 @@ func (c *Core) committed(e Committed) {
 }
 
 // curedBy names what cured a deviation, in chainify.deviations.
-var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state"}
+var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full"}
 
 // isCommitted follows a block that the database was seen to hold (E6).
 func (c *Core) isCommitted(o *opened) {
@@ -87,8 +90,25 @@ func (c *Core) isCommitted(o *opened) {
 	}
 	c.ladder, c.shelved = ladder{}, wire.Key{}
 	c.proven = false
+	c.anew()
 	c.prune()
 	c.checkProven()
+}
+
+// anew follows the blocks that are executed again after Full, until the one for whose sake.
+func (c *Core) anew() {
+	p := c.position
+	switch {
+	case p.AnewUntil == 0 || slices.ContainsFunc(c.records, func(r RecordDeviation) bool { return r.CuredBy == curedBy[backend.Full] }):
+	case p.Number >= p.AnewUntil:
+		c.records = append(c.records, RecordDeviation{Number: p.AnewUntil, Expected: p.Hash, CuredBy: curedBy[backend.Full]})
+		c.position.AnewUntil = 0
+		c.deviations++
+		c.report(Report{What: Recovered, Number: p.AnewUntil, Expected: p.Hash, Reason: curedBy[backend.Full]})
+	case c.nowMS >= c.toldMS+progressMS:
+		c.toldMS = c.nowMS
+		c.report(Report{What: MakesAnew, Number: p.Number, Reason: fmt.Sprintf("until block %d", p.AnewUntil)})
+	}
 }
 
 // prune drops what is about blocks before the one at the position.
@@ -146,12 +166,23 @@ func (c *Core) repaired(e Repaired) {
 	if !c.went(e.Failure) {
 		return
 	}
+	if asked.Step == backend.Full {
+		c.startedOver()
+		return
+	}
 	c.ladder.needRepair = false
 	c.ladder.rows += e.Rows
 	c.ladder.repairs++
 	if e.Rows > 0 {
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
 	}
+}
+
+// startedOver follows Full: the database is where a new one begins, and says until when.
+func (c *Core) startedOver() {
+	c.known, c.proven = false, false
+	c.ladder, c.cureBy, c.toldMS = ladder{}, 0, c.nowMS
+	c.report(Report{What: StartsOver, Number: c.position.Number})
 }
 
 // patient lets a step that needs the other organisations be taken again later, so often as allowed.
@@ -185,6 +216,10 @@ func (c *Core) cured(asked Repair, e Repaired) {
 		return
 	}
 	if c.went(e.Failure) {
+		if asked.Step == backend.Full {
+			c.startedOver()
+			return
+		}
 		c.position.Deviates, c.cureBy = false, 0
 		c.deviations++
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows})
@@ -251,6 +286,7 @@ func (c *Core) databaseAt(e DatabaseAt) {
 		c.proven = false
 		c.prune()
 	}
+	c.anew()
 	if e.Position.Number > c.ordered {
 		c.report(Report{What: OrderIsBehind, Number: e.Position.Number})
 	}

@@ -115,6 +115,21 @@ func TestWhoGetsNoHelpIsExcluded(t *testing.T) {
 	}
 }
 
+func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
+	b := newBench(t)
+	for range 3 {
+		b.play()
+	}
+	b.committed(3)
+	b.db.TamperUntil(backend.Full, "all")
+	b.play()
+	b.committed(4)
+	b.until("the deviation is recorded", func() bool { return len(b.db.Deviations()) == 1 })
+	if got := b.db.Deviations()[0]; got != "full" {
+		t.Fatalf("cured by %q", got)
+	}
+}
+
 func TestStepsLeftOutAreNotTaken(t *testing.T) {
 	b := newBench(t)
 	reached := &others{truth: b.truth}

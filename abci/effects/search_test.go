@@ -114,7 +114,7 @@ func (w *world) fingerprint() string {
 	fmt.Fprint(&s, slices.Sorted(maps.Keys(w.order.onChain)), w.order.pending)
 	for _, n := range w.nodes {
 		c := n.core
-		fmt.Fprintf(&s, "|%d %T %v %d %q %v", n.seen, n.op, n.db.hashes, n.db.certified, n.db.tampered, n.db.open != nil)
+		fmt.Fprintf(&s, "|%d %T %v %d %q %v %v %d", n.seen, n.op, n.db.hashes, n.db.certified, n.db.tampered, n.db.open != nil, n.db.hopeless, n.db.anewUntil)
 		fmt.Fprint(&s, c.ordered, c.certified, c.position.Number, c.known, c.proven, c.open != nil, c.unsure != nil, c.cancelled,
 			c.failures, c.nowMS < c.resumeMS, c.shelved, len(c.records), c.excluded, c.ballots, c.proposal != nil, c.proof != nil)
 		if c.open != nil {

@@ -114,6 +114,9 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 	if c.cfg.OrderingOnly || c.excluded != "" {
 		return nil, false
 	}
+	if c.position.AnewUntil > 0 && k.Number <= c.certified {
+		return nil, false // it voted when the block was pending, and no longer knows what
+	}
 	if own := c.ballotOf(k); own != nil {
 		if own.stuck {
 			v := wire.NewStuckVote(k, own.stuckAt)
@@ -181,7 +184,7 @@ func (c *Core) State() string {
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case repairing || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+	case repairing || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
 		return "recovering"
 	case !c.known:
 		return "database_down"

@@ -139,7 +139,11 @@ func (p *transcript) event(w []string) Event {
 		if w[1] == "unavailable" {
 			return DatabaseAt{Failure: Unavailable}
 		}
-		return DatabaseAt{Position: backend.Position{Number: p.number(w[1]), Hash: p.hash(w[2]), Certified: p.number(w[3]), Deviates: w[4] == "deviates"}}
+		at := backend.Position{Number: p.number(w[1]), Hash: p.hash(w[2]), Certified: p.number(w[3]), Deviates: w[4] == "deviates"}
+		if until, ok := strings.CutPrefix(w[4], "anew:"); ok {
+			at.AnewUntil = p.number(until)
+		}
+		return DatabaseAt{Position: at}
 	case "proposed":
 		return Proposed{p.block(w[1]), p.certificate(w[2])}
 	case "decided":

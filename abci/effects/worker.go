@@ -126,6 +126,11 @@ func (s *Shell) repair(ctx context.Context, a Repair) Event {
 			rows, err = s.restore(ctx, a)
 			return err
 		}
+		if a.Step == backend.Full {
+			if err := s.holdsAll(a.Number); err != nil {
+				return fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
+			}
+		}
 		rows, err = s.opt.Backend.Repair(ctx, a.Step, a.Number, a.Certified, a.Deviating, a.Found)
 		return err
 	})
@@ -141,6 +146,19 @@ func (s *Shell) repair(ctx context.Context, a Repair) Event {
 }
 
 const deviationsLogged = 20
+
+// holdsAll reports an error when blocks cannot be executed from the first one again: stores lose, if any, the oldest.
+func (s *Shell) holdsAll(number uint64) error {
+	for _, n := range []uint64{1, number} {
+		if _, err := s.source.Ordered(n); err != nil {
+			return err
+		}
+		if _, err := s.source.Certificate(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // restore asks the other organisations one after the other, until one has told the rows that differ.
 func (s *Shell) restore(ctx context.Context, a Repair) ([]backend.RowDeviation, error) {

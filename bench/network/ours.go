@@ -29,7 +29,7 @@ type ours struct {
 
 func (o *ours) start(ctx context.Context) error {
 	err := o.net.Each(func(member *harness.Organisation) error {
-		return member.Configure(map[string]string{"mode": string(o.mode)})
+		return member.Configure(map[string]any{"mode": string(o.mode)})
 	})
 	if err != nil {
 		return err

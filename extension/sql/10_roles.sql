@@ -19,6 +19,7 @@ CREATE SCHEMA chainify_node;
 CREATE SCHEMA chainify_ledger;
 CREATE SCHEMA chainify_history;
 CREATE SCHEMA chainify_checkpoint;
+CREATE SCHEMA chainify_initial;
 GRANT USAGE ON SCHEMA chainify TO PUBLIC;
 GRANT USAGE ON SCHEMA chainify_node TO chainify_node;
 GRANT USAGE ON SCHEMA chainify_ledger, chainify_history, chainify_checkpoint TO chainify_reader;

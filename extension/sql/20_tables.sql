@@ -112,6 +112,7 @@ CREATE TABLE chainify_ledger.definition (
     identity   text NOT NULL,
     definition text NOT NULL,
     since      bigint NOT NULL,              -- block
+    made       boolean NOT NULL,             -- by a DEPLOY transaction; it altered the others
     PRIMARY KEY (class, object)
 );
 
@@ -206,4 +207,26 @@ CREATE TABLE chainify_ledger.false_block (
     number   bigint PRIMARY KEY,
     what     text NOT NULL,
     found_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- For executing all blocks again (api/start_over.rs): what a database held when tables and sequences came on the ledger, which no
+-- block tells. Tables that DEPLOY transactions made begin empty, and are not here.
+CREATE TABLE chainify_ledger.initial_table (
+    name        text PRIMARY KEY,            -- schema.name, unquoted
+    relation    oid NOT NULL,
+    rows        oid,                         -- the table of schema chainify_initial that holds them; NULL: none
+    row_count   bigint NOT NULL,
+    schema_hash bytea NOT NULL,
+    table_state bytea NOT NULL
+);
+CREATE TABLE chainify_ledger.initial_sequence (
+    name       text PRIMARY KEY,
+    last_value bigint NOT NULL,
+    called     boolean NOT NULL
+);
+
+-- There while all blocks are executed again; until this one.
+CREATE TABLE chainify_ledger.started_over (
+    only_row    boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    until_block bigint NOT NULL
 );

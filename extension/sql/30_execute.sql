@@ -33,7 +33,8 @@ BEGIN
     FROM jsonb_array_elements(init.validators) v;
     -- A node that ended between a block and the record of what cured it knows that no more; that the block is there shows that it was cured.
     UPDATE chainify_ledger.deviation d SET cured_by = 'unrecorded', took = clock_timestamp() - d.started_at
-    WHERE d.cured_by IS NULL AND d.found_by = 'block' AND d.block <= (SELECT max(b.number) FROM chainify_ledger.block b);
+    WHERE d.cured_by IS NULL AND d.found_by = 'block' AND d.block <= (SELECT max(b.number) FROM chainify_ledger.block b)
+      AND NOT EXISTS (SELECT FROM chainify_ledger.started_over);
     PERFORM chainify_ledger.maintain();
 END
 $$;
@@ -63,14 +64,16 @@ END
 $$;
 
 CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean,
-                                       OUT false_blocks bigint[])
+                                       OUT false_blocks bigint[], OUT anew_until bigint)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
            (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c),
-           EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'),
-           ARRAY(SELECT f.number FROM chainify_ledger.false_block f ORDER BY f.number LIMIT 64)
+           -- While blocks are executed from the first one again, that is what cures it.
+           s.until_block IS NULL AND EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'),
+           ARRAY(SELECT f.number FROM chainify_ledger.false_block f ORDER BY f.number LIMIT 64), coalesce(s.until_block, 0)
     FROM (VALUES (1)) one LEFT JOIN
          (SELECT l.number, l.hash FROM chainify_ledger.block l ORDER BY l.number DESC LIMIT 1) b ON true
+         LEFT JOIN chainify_ledger.started_over s ON true
 $$;
 
 CREATE FUNCTION chainify_node.execute_block(

@@ -339,6 +339,20 @@ BEGIN
 END
 $$;
 
+-- However many of them are there.
+CREATE FUNCTION chainify_ledger.drop_triggers(tbl regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t record;
+BEGIN
+    FOR t IN SELECT tgrelid::regclass AS relation, tgname FROM pg_trigger
+             WHERE tgrelid IN (SELECT relid FROM pg_partition_tree(tbl) UNION SELECT tbl)
+               AND tgname LIKE 'chainify\_%' AND tgparentid = 0 LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', t.tgname, t.relation);
+    END LOOP;
+END
+$$;
+
 -- Of a table, or of a partition made later, which has its clone of the other one from the table; where there is none yet.
 CREATE FUNCTION chainify_ledger.make_truncate_triggers(tbl regclass) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -388,6 +402,7 @@ BEGIN
                 USING ERRCODE = 'CH005', DETAIL = 'It was taken off the ledger in this block.', HINT = 'Attach it in a later block.';
         END IF;
         PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx);
+        PERFORM chainify_ledger.keep_initial(tables[i]);
     END LOOP;
     PERFORM chainify_ledger.announce_tables();
 END
@@ -458,7 +473,6 @@ DECLARE
     tables regclass[] := chainify_ledger.find_tables(schemas, names);
     t chainify_ledger.ledger_table;
     other text;
-    leaf oid;
 BEGIN
     FOR i IN 1 .. cardinality(tables) LOOP
         SELECT l.* INTO t FROM chainify_ledger.ledger_table l WHERE l.relation = tables[i] AND l.detached_at IS NULL;
@@ -475,10 +489,7 @@ BEGIN
             RAISE EXCEPTION 'table "%.%" cannot be taken off the ledger', schemas[i], names[i]
                 USING ERRCODE = 'CH005', DETAIL = other;
         END IF;
-        EXECUTE format('DROP TRIGGER chainify_digest ON %s', tables[i]);
-        FOREACH leaf IN ARRAY chainify_ledger.leaves(tables[i]) LOOP
-            EXECUTE format('DROP TRIGGER chainify_truncate ON %s', leaf::regclass);
-        END LOOP;
+        PERFORM chainify_ledger.drop_triggers(tables[i]);
         PERFORM chainify_ledger.end_version(t.id, at_block, at_tx);
     END LOOP;
     PERFORM chainify_ledger.announce_tables();
@@ -487,5 +498,5 @@ $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
-    chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
+    chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.drop_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
     chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view FROM PUBLIC;

@@ -147,8 +147,12 @@ BEGIN
         PERFORM chainify_ledger.end_version(t.id, at_block, at_tx);
         changed := true;
     END LOOP;
-    FOR o IN SELECT u.class, u.object, d.kind, d.identity FROM unnest(made_classes || target_classes, made || targets) u (class, object),
-                    LATERAL chainify_ledger.definition_of(u.class, u.object) d LOOP
+    FOR o IN SELECT u.class, u.object, d.kind, d.identity,
+                    -- What was made may be a part of a table: a column, an index.
+                    u.place <= cardinality(made)
+                    AND NOT EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = u.object AND l.detached_at IS NULL) AS made
+             FROM unnest(made_classes || target_classes, made || targets) WITH ORDINALITY u (class, object, place),
+                  LATERAL chainify_ledger.definition_of(u.class, u.object) d ORDER BY u.place LOOP
         IF o.kind = 'table' AND EXISTS (SELECT FROM pg_class c JOIN chainify_ledger.ledger_table l ON l.relation = pg_partition_root(c.oid)
                                         WHERE c.oid = o.object AND c.relispartition AND l.detached_at IS NULL) THEN
             PERFORM chainify_ledger.make_truncate_triggers(o.object);
@@ -167,8 +171,8 @@ BEGIN
                 PERFORM chainify_ledger.refuse_object('view', o.identity, obstacle);
             END IF;
         END IF;
-        INSERT INTO chainify_ledger.definition (class, object, kind, identity, definition, since)
-        SELECT o.class, o.object, d.kind, d.identity, d.definition, at_block FROM chainify_ledger.definition_of(o.class, o.object) d
+        INSERT INTO chainify_ledger.definition (class, object, kind, identity, definition, since, made)
+        SELECT o.class, o.object, d.kind, d.identity, d.definition, at_block, o.made FROM chainify_ledger.definition_of(o.class, o.object) d
         ON CONFLICT DO NOTHING;
         INSERT INTO chainify_ledger.governed_role (name) VALUES (chainify_ledger.owner_of(o.class, o.object)) ON CONFLICT DO NOTHING;
     END LOOP;

@@ -72,16 +72,8 @@ REVOKE ALL ON FUNCTION chainify_ledger.changed_keys, chainify_ledger.put_keys_ri
 
 -- Puts the ledger's triggers on a table as attach made them, whatever is there.
 CREATE FUNCTION chainify_ledger.restore_triggers(tbl regclass) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    t record;
-BEGIN
-    FOR t IN SELECT tgrelid::regclass AS relation, tgname FROM pg_trigger
-             WHERE tgrelid IN (SELECT relid FROM pg_partition_tree(tbl) UNION SELECT tbl)
-               AND tgname LIKE 'chainify\_%' AND tgparentid = 0 LOOP
-        EXECUTE format('DROP TRIGGER %I ON %s', t.tgname, t.relation);
-    END LOOP;
-    PERFORM chainify_ledger.make_triggers(tbl);
-END
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT chainify_ledger.drop_triggers(tbl);
+    SELECT chainify_ledger.make_triggers(tbl)
 $$;
 REVOKE ALL ON FUNCTION chainify_ledger.restore_triggers FROM PUBLIC;

@@ -4,7 +4,7 @@ SET client_min_messages = warning;
 SET chainify.guard = off;
 DROP SCHEMA IF EXISTS test, public CASCADE;
 DROP EXTENSION IF EXISTS chainify CASCADE;
-DROP SCHEMA IF EXISTS chainify, chainify_node, chainify_ledger, chainify_history, chainify_checkpoint CASCADE;
+DROP SCHEMA IF EXISTS chainify, chainify_node, chainify_ledger, chainify_history, chainify_checkpoint, chainify_initial CASCADE;
 RESET chainify.guard;
 CREATE SCHEMA public;
 GRANT ALL ON SCHEMA public TO PUBLIC;

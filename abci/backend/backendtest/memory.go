@@ -37,6 +37,7 @@ type Database struct {
 	deviations []string // how recorded ones were cured
 	differs    map[string]bool
 	falsified  []uint64 // blocks that are not kept as agreed
+	anewUntil  uint64   // blocks are executed again from the first until this one
 }
 
 // NewDatabase returns an empty database.
@@ -160,7 +161,7 @@ func (m *Memory) Position(ctx context.Context) (backend.Position, error) {
 		return backend.Position{}, err
 	}
 	d.owner = m
-	p := backend.Position{Number: uint64(len(d.hashes)), Certified: d.certified, Deviates: d.scrubbed != ""}
+	p := backend.Position{Number: uint64(len(d.hashes)), Certified: d.certified, Deviates: d.scrubbed != "", AnewUntil: d.anewUntil}
 	p.FalseBlocks = slices.Clone(d.falsified)
 	if p.Number > 0 {
 		p.Hash = d.hashes[p.Number-1]
@@ -312,7 +313,7 @@ func (m *Memory) StoreCertificate(ctx context.Context, c wire.Certificate) error
 }
 
 // Repair undoes Tamper.
-func (m *Memory) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) ([]backend.RowDeviation, error) {
+func (m *Memory) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, _ wire.Hash) ([]backend.RowDeviation, error) {
 	d, err := m.enter(ctx)
 	defer d.mu.Unlock()
 	m.open = nil
@@ -321,6 +322,10 @@ func (m *Memory) Repair(ctx context.Context, step backend.Step, number uint64, c
 		return nil, err
 	case d.hopeless || step < d.needs || number == 0 || number > uint64(len(d.hashes)) || d.hashes[number-1] != certified:
 		return nil, fmt.Errorf("repair at block %d: %w", number, backend.ErrBeyondRepair)
+	case step == backend.Full:
+		d.hashes, d.certified, d.anewUntil = nil, 0, deviating
+		d.tampered, d.scrubbed, d.needs = "", "", backend.Rows
+		return nil, nil
 	case d.tampered == "":
 		d.scrubbed = ""
 		return nil, nil
@@ -418,6 +423,9 @@ func (m *Memory) RecordDeviation(ctx context.Context, _ uint64, _, _ wire.Hash, 
 	defer d.mu.Unlock()
 	if err == nil {
 		d.deviations = append(d.deviations, curedBy)
+	}
+	if err == nil && curedBy == backend.Full.String() {
+		d.anewUntil = 0
 	}
 	return err
 }

@@ -137,16 +137,16 @@ func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 			return backend.Position{}, err
 		}
 	}
-	var number, certified int64
+	var number, certified, anewUntil int64
 	var hash []byte
 	var deviates bool
 	var falseBlocks []int64
-	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified, deviates, false_blocks FROM chainify_node.position()`).
-		Scan(&number, &hash, &certified, &deviates, &falseBlocks)
+	err := b.pool.QueryRow(ctx, `SELECT number, hash, certified, deviates, false_blocks, anew_until FROM chainify_node.position()`).
+		Scan(&number, &hash, &certified, &deviates, &falseBlocks, &anewUntil)
 	if err != nil {
 		return backend.Position{}, fmt.Errorf("read position: %w", err)
 	}
-	p := backend.Position{Number: uint64(number), Certified: uint64(certified), Deviates: deviates}
+	p := backend.Position{Number: uint64(number), Certified: uint64(certified), Deviates: deviates, AnewUntil: uint64(anewUntil)}
 	for _, n := range falseBlocks {
 		p.FalseBlocks = append(p.FalseBlocks, uint64(n))
 	}
@@ -260,8 +260,12 @@ func votesJSON(list []wire.CertifiedVote) ([]byte, error) {
 
 // RecordDeviation completes the record of a deviation that was cured.
 func (b *Backend) RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error {
+	var seen []byte
+	if found != (wire.Hash{}) {
+		seen = found[:]
+	}
 	_, err := b.pool.Exec(ctx, `SELECT chainify_node.record_deviation($1, $2, $3, $4, $5)`,
-		int64(number), expected[:], found[:], curedBy, took)
+		int64(number), expected[:], seen, curedBy, took)
 	if err != nil {
 		return fmt.Errorf("record deviation at block %d: %w", number, err)
 	}

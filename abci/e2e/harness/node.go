@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -98,12 +99,12 @@ func (n *Network) useLan(base int) error {
 
 // configureNode points the node's configuration at its database and socket.
 func (o *Organisation) configureNode() error {
-	return o.Configure(map[string]string{"dsn": o.Cluster.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
+	return o.Configure(map[string]any{"dsn": o.Cluster.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
 }
 
-// Configure gives settings of the node's file, each in the first section that has one of the name, other texts; the node takes them when
-// it is started next.
-func (n *Node) Configure(settings map[string]string) error {
+// Configure gives settings of the node's file, each in the first section that has one of the name, other values: texts or numbers;
+// the node takes them when it is started next.
+func (n *Node) Configure(settings map[string]any) error {
 	path := filepath.Join(n.Home(), "chainify.toml")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -115,7 +116,11 @@ func (n *Node) Configure(settings map[string]string) error {
 		if at == nil {
 			return fmt.Errorf("%s has no setting %s", path, key)
 		}
-		text = slices.Concat(text[:at[0]], fmt.Appendf(nil, "%s = %q", key, value), text[at[1]:])
+		shown := fmt.Sprint(value)
+		if text, ok := value.(string); ok {
+			shown = strconv.Quote(text)
+		}
+		text = slices.Concat(text[:at[0]], []byte(key+" = "+shown), text[at[1]:])
 	}
 	return os.WriteFile(path, text, 0o600)
 }

@@ -142,15 +142,18 @@ pub fn record(
     });
 }
 
-/// `chainify_node.record_deviation`: closes the open record of the block, or adds one without rows.
+/// `chainify_node.record_deviation`: closes the open record of the block, or adds one without rows. Cured by *full*: the blocks up to
+/// this one have been executed again.
 fn record_deviation(call: &mut Call) -> Answer {
     let block: i64 = call.required(0, "deviating_block");
     let (expected, found): (Option<Vec<u8>>, Option<Vec<u8>>) = (call.arg(1), call.arg(2));
     let cured_by: String = call.required(3, "cured_by");
     let took: Option<Interval> = call.arg(4);
+    let over = cured_by == "full";
     let sql = "WITH open AS (
             UPDATE chainify_ledger.deviation
-            SET expected_hash = $2, found_hash = coalesce($3, found_hash), took = $5,
+            SET expected_hash = $2, found_hash = coalesce($3, found_hash),
+                took = CASE WHEN $4 = 'full' THEN clock_timestamp() - started_at ELSE $5 END,
                 -- A retry that put rows right (api/touched.rs) is a repair.
                 cured_by = CASE WHEN $4 = 'retry' AND found_by = 'block' THEN 'repair' ELSE $4 END
             WHERE block = $1 AND cured_by IS NULL RETURNING id)
@@ -163,6 +166,11 @@ fn record_deviation(call: &mut Call) -> Answer {
         cell(cured_by),
         cell::<Interval>(took),
     ];
-    spi::connected(|| spi::query(sql, &arguments, |_| ()));
+    spi::connected(|| {
+        spi::query(sql, &arguments, |_| ());
+        if over {
+            spi::query("DELETE FROM chainify_ledger.started_over", &[], |_| ());
+        }
+    });
     call.void()
 }

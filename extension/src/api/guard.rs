@@ -10,7 +10,12 @@ use crate::pg::statement::not_allowed;
 use crate::pg::{catalog, kept, settings, subtransaction};
 
 /// Schemas whose objects only the extension changes.
-const OWN_SCHEMAS: [&str; 3] = ["chainify_ledger", "chainify_history", "chainify_checkpoint"];
+const OWN_SCHEMAS: [&str; 4] = [
+    "chainify_ledger",
+    "chainify_history",
+    "chainify_checkpoint",
+    "chainify_initial",
+];
 
 const PG_CLASS: u32 = 1259;
 const PG_CONSTRAINT: u32 = 2606;

@@ -314,13 +314,24 @@ impl LedgerTable {
         )
     }
 
+    /// The same of another table with these columns; of `None`, none.
+    pub fn rows_of(&self, other: Option<&str>) -> String {
+        match other {
+            None => format!("{} WHERE false", self.live_rows()),
+            Some(other) => format!(
+                "SELECT chainify_ledger.encoded_key({}, o.*) AS k, {} AS v FROM {other} o",
+                self.id,
+                self.row_of("o")
+            ),
+        }
+    }
+
     /// The same with the rows of `other` instead in these ranges of keys (`chainify_codec::key_range`).
     pub fn rows_with(&self, other: &str, ranges: &KeyRanges) -> String {
         format!(
-            "{} UNION ALL SELECT chainify_ledger.encoded_key({}, o.*), {} FROM {other} o",
+            "{} UNION ALL {}",
             ranges.outside(&self.live_rows()),
-            self.id,
-            self.row_of("o"),
+            self.rows_of(Some(other)),
         )
     }
 

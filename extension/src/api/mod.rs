@@ -53,6 +53,7 @@ pub mod seal;
 pub mod sequences;
 pub mod session;
 pub mod stale;
+mod start_over;
 pub mod state;
 pub mod tables;
 pub mod team;

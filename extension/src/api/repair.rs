@@ -18,7 +18,8 @@ use crate::api::ledger_tables::{self, LedgerTable, State};
 use crate::api::scan::{live_state, Scan};
 use crate::api::verify_table::last_block;
 use crate::api::{
-    checkpoint, definitions, half, rebase, replay, rows, scrub, session, triggers, verify,
+    checkpoint, conflict, definitions, half, rebase, replay, rows, scrub, session, start_over,
+    triggers, verify,
 };
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
@@ -41,8 +42,9 @@ fn repair(call: &mut Call) -> Answer {
         "rows" => (repair_tables, "repair"),
         "replay" => (replay::replay, "replay"),
         "rebase" => (rebase::rebase, "rebase"),
+        "full" => return recovery.start_over(call),
         _ => PgError::new(b"22023", format!("there is no step \"{step}\" of recovery"))
-            .hint("Steps are rows, replay and rebase.")
+            .hint("Steps are rows, replay, rebase and full.")
             .raise(),
     };
     recovery.run(call, cured_by, by)
@@ -65,6 +67,21 @@ impl Recovery {
             deviating: call.required(2, "deviating_block"),
             found: call.arg(3),
         }
+    }
+
+    /// Takes the ledger back to before its first block. The record of it stays open until the node has executed the blocks again.
+    fn start_over(self, call: &mut Call) -> Answer {
+        rows::forget();
+        session::unrecorded(|| {
+            checkpoint::lock_bases();
+            conflict::before_locals(self.deviating, || {
+                Spi::connect(|client| {
+                    check_position(client, self.number).or_raise();
+                    start_over::start_over(client, self.deviating, self.found).or_raise();
+                })
+            })
+        });
+        call.rows(|_| ())
     }
 
     /// Repairs by one way and records what differed.
@@ -183,15 +200,22 @@ pub fn put_right_from(
     told: &Scan,
 ) -> Result<Vec<Cured>, PgError> {
     let mut cured = repair_definition(client, table, &told.state)?;
+    cured.extend(put_rows_right(client, table, rows, told)?);
+    Ok(cured)
+}
+
+/// The same without a look at what the table is beside its rows.
+pub fn put_rows_right(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    rows: &str,
+    told: &Scan,
+) -> Result<Vec<Cured>, PgError> {
     let ranges = told.differing(client, table);
     if ranges.ranges.is_empty() {
-        return Ok(cured);
+        return Ok(Vec::new());
     }
-    cured.extend(repair_rows(
-        client,
-        table,
-        &table.differences_in(&ranges, rows),
-    ));
+    let cured = repair_rows(client, table, &table.differences_in(&ranges, rows));
     match told.agrees_in(client, table, &ranges) {
         true => Ok(cured),
         false => Err(not_certified_after(table)),

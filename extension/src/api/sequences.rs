@@ -409,6 +409,11 @@ fn adopt(new: &New, tx: u32) {
         &[cell(new.name.clone()), cell(new.relation)],
         |_| (),
     );
+    query(
+        "INSERT INTO chainify_ledger.initial_sequence (name, last_value, called) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        &row_of(&new.name, &new.stands)[..3],
+        |_| (),
+    );
     session::with(Mode::Client { tx }, || {
         query(
             "INSERT INTO chainify_ledger.sequence VALUES ($1, $2, $3, $4, $5, $6, $7)",

@@ -13,6 +13,7 @@ static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
+static KEEP_INITIAL_ROWS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
 static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
 static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -109,6 +110,14 @@ pub fn define() {
         &CHECKPOINTS_KEPT,
         1,
         1_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.keep_initial_rows",
+        c"Keeps the rows with which tables are attached.",
+        c"Off: saves a copy of them; blocks cannot be executed from the first one again to recover.",
+        &KEEP_INITIAL_ROWS,
         GucContext::Sighup,
         GucFlags::default(),
     );
