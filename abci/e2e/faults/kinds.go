@@ -25,6 +25,7 @@ const (
 	// slowWrites is what a slow disk does in a second: as a disk that is worn out or shared by too many.
 	slowWrites   = 25
 	operateLimit = 60 * time.Second // for what a fault does itself, on a slow machine
+	rejoinLimit  = faultMax         // beside faults at which nothing goes on
 )
 
 // kind is one way to disturb members. begin and end are called once each, for every member by itself; end also when
@@ -62,6 +63,7 @@ var kinds = map[string]kind{
 	"tamper_history":    {database: true, begin: tamperHistory, end: nothing},
 	"tamper_everything": {database: true, begin: tamperEverything, end: nothing},
 	"older_data":        {database: true, begin: copyData, end: restoreData},
+	"tamper_rejoin":     {database: true, begin: tamperRejoin, end: rejoin},
 	kindFullDatabase:    {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
 	kindFullNode:        {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
 	kindSlowDatabase:    {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
@@ -163,6 +165,44 @@ func tamperEverything(ctx context.Context, r *run, m *member, _ Fault) error {
 		"UPDATE chainify_history.savings SET balance = balance + 9 WHERE custid % 10 = 5"+recent,
 		"UPDATE chainify_checkpoint.savings SET balance = balance + 9 WHERE custid % 10 = 5",
 		"ALTER TABLE savings ENABLE TRIGGER ALL")
+}
+
+// tamperRejoin changes also what the ledger says was agreed, and what it began with: nothing helps, and who is hit by it is excluded
+// when a block or the scrubber comes by.
+func tamperRejoin(ctx context.Context, r *run, m *member, _ Fault) error {
+	return r.tamper(ctx, m, "ALTER TABLE savings DISABLE TRIGGER ALL",
+		"UPDATE savings SET balance = balance + 11 WHERE custid % 10 = 6",
+		"ALTER TABLE savings ENABLE TRIGGER ALL",
+		"UPDATE chainify_ledger.initial_table SET table_state = "+flipped("table_state"),
+		"CREATE TABLE tampered AS SELECT number FROM chainify_ledger.block",
+		"UPDATE chainify_ledger.block SET state_root = "+flipped("state_root"))
+}
+
+// rejoin is what an operator does about it: puts back what was agreed, and asks to take part again as soon as that is refused no more.
+func rejoin(ctx context.Context, r *run, m *member, _ Fault) error {
+	if err := r.tamper(ctx, m, "UPDATE chainify_ledger.initial_table SET table_state = "+flipped("table_state"),
+		"UPDATE chainify_ledger.block b SET state_root = "+flipped("state_root")+" FROM tampered t WHERE t.number = b.number",
+		"DROP TABLE tampered"); err != nil {
+		return err
+	}
+	return harness.Poll(ctx, rejoinLimit, "rejoining of "+m.Name, func(ctx context.Context) (bool, string, error) {
+		state, err := within(ctx, m.organisation.State)
+		switch {
+		case err != nil:
+			return false, err.Error(), nil
+		case state == "excluded":
+			_, err = m.Run(ctx, "rejoin")
+			return false, "it was excluded", err
+		}
+		var stale bool
+		err = m.organisation.Scan(ctx, "SELECT stale FROM chainify.status", &stale)
+		return !stale, "its rows are stale; it is " + state, err
+	})
+}
+
+// flipped is the first byte of a column's value changed; once more, and it is as it was.
+func flipped(column string) string {
+	return fmt.Sprintf("set_byte(%[1]s, 0, get_byte(%[1]s, 0) # 1)", column)
 }
 
 // tamper runs statements as a superuser who knows where the guard is.

@@ -2,9 +2,12 @@ package faults
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,11 +146,31 @@ func submit(ctx context.Context, conn *pgx.Conn, number, customers int, rng *ran
 	// A call runs to its end also when the load is told to stop: its answer counts.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
 	defer cancel()
-	err := conn.QueryRow(ctx, "SELECT id, block, index, outcome, sqlstate FROM "+call+")", args...).Scan(&a.ID, &a.Block, &a.Index, &a.Succeeded, &state)
+	const row = "SELECT id, block, index, outcome, sqlstate FROM "
+	err := conn.QueryRow(ctx, row+call+")", args...).Scan(&a.ID, &a.Block, &a.Index, &a.Succeeded, &state)
+	if id := taken(err); id != nil {
+		err = conn.QueryRow(ctx, row+"chainify.wait($1)", id).Scan(&a.ID, &a.Block, &a.Index, &a.Succeeded, &state)
+	}
 	if state != nil {
 		a.SQLState = *state
 	}
 	return a, err
+}
+
+// notInTime says in its detail which transaction was taken in and has no outcome yet.
+var notInTime = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// taken is the id of a transaction whose outcome can be asked for, as the error's hint says; nil when there is none.
+func taken(err error) []byte {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || !strings.Contains(pg.Hint, "chainify.wait") {
+		return nil
+	}
+	id, err := hex.DecodeString(notInTime.FindString(pg.Detail))
+	if err != nil || len(id) == 0 {
+		return nil
+	}
+	return id
 }
 
 // backOff keeps a client from spinning on a server that is down.

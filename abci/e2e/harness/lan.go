@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,21 +18,28 @@ import (
 //
 // The switch is made in the network namespace of this process, which therefore should be a private one
 // (CLONE_NEWNET), and needs CAP_NET_ADMIN.
+//
+// Its devices have names of its own: one that was not let go of yet, by processes of an earlier run, is in nobody's way.
 type Lan struct {
 	hosts []*host
-	parts int // how many switches there are
+	parts int    // how many switches there are
+	id    string // in names of devices
 }
+
+// lans counts those of this process.
+var lans atomic.Int64
 
 // host is one network namespace, by the file that keeps it.
 type host struct {
 	name    string
 	address string
 	file    *os.File
+	joined  bool // by a port
 }
 
 // NewLan makes a host for each name, all joined. Close ends it.
 func NewLan(names []string) (*Lan, error) {
-	l := &Lan{}
+	l := &Lan{id: fmt.Sprintf("%d-%d", os.Getpid(), lans.Add(1))}
 	if err := l.addSwitch(); err != nil {
 		return nil, err
 	}
@@ -48,11 +56,12 @@ func NewLan(names []string) (*Lan, error) {
 	return l, nil
 }
 
-func port(i int) string   { return fmt.Sprintf("port%d", i) }
-func bridge(i int) string { return fmt.Sprintf("switch%d", i) }
+// A name has at most 15 bytes: seven for the process, three for how many it made.
+func (l *Lan) port(i int) string   { return fmt.Sprintf("p%s-%d", l.id, i) }
+func (l *Lan) bridge(i int) string { return fmt.Sprintf("s%s-%d", l.id, i) }
 
 func (l *Lan) addSwitch() error {
-	name := bridge(l.parts)
+	name := l.bridge(l.parts)
 	if err := ip(nil, "link add "+name+" type bridge", "link set "+name+" up"); err != nil {
 		return err
 	}
@@ -64,8 +73,11 @@ func (l *Lan) addSwitch() error {
 func (l *Lan) join(i int) error {
 	h := l.hosts[i]
 	// the far end is handed over as a file: the namespace has no name
-	if err := ip(h.file, "link add "+port(i)+" type veth peer name eth0 netns /proc/self/fd/3",
-		"link set "+port(i)+" master "+bridge(0), "link set "+port(i)+" up"); err != nil {
+	if err := ip(h.file, "link add "+l.port(i)+" type veth peer name eth0 netns /proc/self/fd/3"); err != nil {
+		return err
+	}
+	h.joined = true
+	if err := ip(nil, "link set "+l.port(i)+" master "+l.bridge(0), "link set "+l.port(i)+" up"); err != nil {
 		return err
 	}
 	return h.within(func() error {
@@ -84,24 +96,27 @@ func (l *Lan) Divide(groups ...[]string) error {
 	var commands []string
 	for i, h := range l.hosts {
 		in := 1 + slices.IndexFunc(groups, func(g []string) bool { return slices.Contains(g, h.name) })
-		commands = append(commands, "link set "+port(i)+" master "+bridge(in))
+		commands = append(commands, "link set "+l.port(i)+" master "+l.bridge(in))
 	}
 	return ip(nil, commands...)
 }
 
-// Close lets go of the hosts; they end with the processes in them.
+// Close cuts the hosts off and lets go of them; they end with the processes in them.
 func (l *Lan) Close() error {
 	if l == nil {
 		return nil
 	}
 	var errs []error
-	for _, h := range l.hosts {
+	for i, h := range l.hosts {
+		if h.joined {
+			errs = append(errs, ip(nil, "link delete "+l.port(i)))
+		}
 		errs = append(errs, h.file.Close())
 	}
-	l.hosts = nil
 	for i := range l.parts {
-		errs = append(errs, ip(nil, "link delete "+bridge(i)))
+		errs = append(errs, ip(nil, "link delete "+l.bridge(i)))
 	}
+	l.hosts, l.parts = nil, 0
 	return errors.Join(errs...)
 }
 

@@ -42,6 +42,11 @@ func TestDividedNetworkLetsNothingThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	// One of an earlier run that did not end is in nobody's way.
+	other, err := NewLan(names)
+	if err != nil {
+		t.Fatal(err)
+	}
 	reaches := func(from, to string) bool {
 		err := l.host(from).within(func() error {
 			return exec.Command("bash", "-c", "exec 2>/dev/null; timeout 0.3 bash -c 'echo >/dev/tcp/"+l.host(to).address+"/9'; test $? != 124").Run()
@@ -77,4 +82,10 @@ func TestDividedNetworkLetsNothingThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("joined again", all)
+	if err := errors.Join(other.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := exec.Command("ip", "-brief", "link", "show", "type", "veth").CombinedOutput(); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %s, %v", left, err)
+	}
 }

@@ -18,9 +18,9 @@ BEGIN
     INSERT INTO chain VALUES (c, o);
 END $$;
 
-CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean, OUT false_blocks bigint[]) LANGUAGE sql AS $$
+CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean, OUT false_blocks bigint[], OUT anew_until bigint) LANGUAGE sql AS $$
     SELECT coalesce(max(b.number), 0), coalesce((array_agg(b.hash ORDER BY b.number DESC))[1], decode(repeat('00', 32), 'hex')),
-           coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0), EXISTS (SELECT FROM items WHERE name <> 'x'), '{}'::bigint[]
+           coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0), EXISTS (SELECT FROM items WHERE name <> 'x'), '{}'::bigint[], 0::bigint
     FROM block b $$;
 
 CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_agg(id || name, ',' ORDER BY id), '') FROM items $$;
