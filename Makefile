@@ -132,6 +132,18 @@ bench: pgtree build-node
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
+## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
+RATE    ?= 100
+.PHONY: steady
+steady: MINUTES = 60
+steady: pgtree build-node
+	@$(GO) -C bench run . -bench steady -rate $(RATE) -minutes $(MINUTES) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+
+## performance: docs/performance.md from the reports in bench/out
+.PHONY: performance
+performance:
+	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
+
 ## test: check, test-rust, build, check-deploy, test-go, check-explorer, installcheck and e2e, in the order in which they fail cheapest; what CI runs
 .PHONY: test
 test:

@@ -26,6 +26,7 @@ type options struct {
 	chainify, baseline                string
 	seed                              uint64
 	repeat, seconds, customers, block int
+	rate, minutes                     int
 	short                             bool
 }
 
@@ -56,6 +57,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.seconds, "seconds", 1, "length of each measurement")
 	f.IntVar(&o.customers, "customers", 100_000, "Smallbank customers")
 	f.IntVar(&o.block, "block", 4096, "transactions of a block")
+	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
+	f.IntVar(&o.minutes, "minutes", 60, "steady: for how long")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -63,7 +66,7 @@ func parse(args []string) (options, error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	for name, v := range map[string]int{"repeat": o.repeat, "seconds": o.seconds, "block": o.block} {
+	for name, v := range map[string]int{"repeat": o.repeat, "seconds": o.seconds, "block": o.block, "rate": o.rate, "minutes": o.minutes} {
 		if v < 1 {
 			return o, fmt.Errorf("-%s is %d, want at least 1", name, v)
 		}

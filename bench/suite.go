@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/network"
@@ -16,21 +17,28 @@ import (
 // benchmark is one of `make bench BENCH=…`.
 type benchmark struct {
 	name, about string
+	byName      bool // takes long: not one of "all"
 	// run measures into the report; it draws into the output directory and prints its progress.
 	run func(ctx context.Context, o options, r *report.Report, progress io.Writer) error
 }
 
 var benchmarks = []benchmark{
-	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", runExecutor},
-	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank", runNetwork},
+	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", false, runExecutor},
+	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank", false, runNetwork},
+	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
 // chosen gives the benchmarks named, separated by commas; all for "all".
 func chosen(names string) ([]benchmark, error) {
-	if names == "all" {
-		return benchmarks, nil
-	}
 	var out []benchmark
+	if names == "all" {
+		for _, b := range benchmarks {
+			if !b.byName {
+				out = append(out, b)
+			}
+		}
+		return out, nil
+	}
 	for name := range strings.SplitSeq(names, ",") {
 		found := false
 		for _, b := range benchmarks {
@@ -79,4 +87,15 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		cfg.PgbenchClients = []int{16}
 	}
 	return network.Run(ctx, cfg, r)
+}
+
+func runSteady(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := network.SteadyConfig{
+		Config: network.Config{
+			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Seconds: o.seconds, Customers: o.customers, Progress: progress,
+		},
+		Rate: o.rate, Length: time.Duration(o.minutes) * time.Minute,
+	}
+	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
+	return network.Steady(ctx, cfg, r)
 }

@@ -31,6 +31,9 @@ var settings = map[string]string{
 	"autovacuum":         "off",
 }
 
+// keptUp are the settings of clusters that run for long: both happen.
+var keptUp = map[string]string{"shared_buffers": "'256MB'", "max_wal_size": "'512MB'", "checkpoint_timeout": "'5min'"}
+
 // sites are what is measured: a network of four, one of one, and on the same clusters the baseline's.
 type sites struct {
 	four, one             *harness.Network
@@ -48,10 +51,10 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.four, err = openNetwork(ctx, cfg, "four", []string{"acme", "bolt", "cargo", "delta"}); err != nil {
+	if s.four, err = openNetwork(ctx, cfg, "four", settings, []string{"acme", "bolt", "cargo", "delta"}); err != nil {
 		return s, err
 	}
-	if s.one, err = openNetwork(ctx, cfg, "one", []string{"solo"}); err != nil {
+	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}); err != nil {
 		return s, err
 	}
 	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
@@ -81,7 +84,7 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 }
 
 // openNetwork makes clusters with both databases and puts the tables of one on the ledger. The nodes are stopped again.
-func openNetwork(ctx context.Context, cfg Config, name string, organisations []string) (*harness.Network, error) {
+func openNetwork(ctx context.Context, cfg Config, name string, settings map[string]string, organisations []string) (*harness.Network, error) {
 	net, err := harness.New(ctx, harness.Config{
 		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations,
 	})

@@ -1,0 +1,78 @@
+// Command page writes docs/performance.md from the reports that the benchmarks left, and puts their plots beside it.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// sections are the benchmarks in the order of the page.
+var sections = []string{"executor", "network", "recovery", "verify", "steady"}
+
+const head = `# Performance
+<!-- Written by go run ./bench/cmd/page from the reports of the benchmarks; what is changed here is lost. -->
+
+What the benchmarks of [bench/](../bench/README.md) measured last, each in one run with everything it is compared with, interleaved and repeated. Figures are medians of
+the repetitions, ratios are taken within a repetition. All of it shares one small machine: four organisations do four times the work on its cores, so read the ratios, and repeat
+them where it will run. A promise that is missed is said to be.
+
+`
+
+func main() {
+	in := flag.String("in", filepath.Join("bench", "out"), "where the benchmarks left their reports")
+	out := flag.String("out", filepath.Join("docs", "performance.md"), "the page; plots go into a directory of its name")
+	flag.Parse()
+	if err := write(*in, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "page:", err)
+		os.Exit(1)
+	}
+}
+
+func write(in, out string) error {
+	page := bytes.NewBufferString(head)
+	plots := filepath.Join(filepath.Dir(out), "performance")
+	found := 0
+	for _, name := range sections {
+		r, err := report.Read(in, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		found++
+		plot, err := takePlot(in, plots, name)
+		if err != nil {
+			return err
+		}
+		if err := r.Markdown(page, plot); err != nil {
+			return err
+		}
+	}
+	if found == 0 {
+		return fmt.Errorf("no report in %s: run make bench first", in)
+	}
+	return os.WriteFile(out, page.Bytes(), 0o644)
+}
+
+// takePlot copies a benchmark's plot and returns its address on the page; empty when there is none.
+func takePlot(in, plots, name string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(in, name+".svg"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(plots, 0o755); err != nil {
+		return "", err
+	}
+	return filepath.Base(plots) + "/" + name + ".svg", os.WriteFile(filepath.Join(plots, name+".svg"), raw, 0o644)
+}

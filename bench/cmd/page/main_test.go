@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
+	in, docs := t.TempDir(), t.TempDir()
+	page := filepath.Join(docs, "performance.md")
+	if err := write(in, page); err == nil || !strings.Contains(err.Error(), "make bench") {
+		t.Errorf("without a report: %v", err)
+	}
+	r := &report.Report{
+		Name: "network", About: "four beside one", Command: "go run ./bench -bench network", Started: time.Unix(1_800_000_000, 0).UTC(), TookS: 61,
+		Versions: map[string]string{"go": "1.25"}, Machine: map[string]any{"cores": 2}, Settings: map[string]any{"clusters": map[string]any{"fsync": "on"}},
+		Notes: []string{"it rained"},
+	}
+	r.Add("ours", 32, "tx/s", report.Sample{Repetition: 1, Value: 1234, ServerCPUUS: 7})
+	for id, target := range map[string]report.Target{"network.kept": report.AtLeast(2), "network.broken": report.AtMost(2), "network.open": {}} {
+		if err := r.AddFigure(id, []float64{2.5, 3, 4}, "ratio", target, "a | b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Write(in); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(in, "network.svg"), []byte("<svg/>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(in, page); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| **kept** a \\| b | 3 ratio | 2.5 – 4 | ≥ 2 | holds |\n", "| **broken** a \\| b | 3 ratio | 2.5 – 4 | ≤ 2 | **missed** |\n",
+		"| **open** a \\| b | 3 ratio | 2.5 – 4 |  |  |\n", "| ours | 32 | 1,234 tx/s |", "`go run ./bench -bench network` on 2027-01-15, for 61 s",
+		"clusters (fsync on).", "It rained.", "![four beside one](performance/network.svg)",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if plot, err := os.ReadFile(filepath.Join(docs, "performance", "network.svg")); err != nil || string(plot) != "<svg/>" {
+		t.Errorf("plot %q, %v", plot, err)
+	}
+	if err := os.WriteFile(filepath.Join(in, "executor.json"), []byte(`{"name": "other"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(in, page); err == nil || !strings.Contains(err.Error(), "executor.json") {
+		t.Errorf("with a report that is none: %v", err)
+	}
+}

@@ -1,0 +1,333 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/chart"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/pgbench"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// SteadyConfig is a constant rate for a time.
+type SteadyConfig struct {
+	Config
+	Rate   int           // transactions a second, of all organisations together
+	Length time.Duration // how long it is held
+}
+
+const (
+	steadyClients = 32
+	steadyLooks   = 60 // over the length
+	quarters      = 4
+	flat          = 1.2 // what the last quarter may be of the second
+)
+
+// The measures of a steady load.
+const (
+	latency50  = "latency, median"
+	latency99  = "latency, 99th percentile"
+	nodeMemory = "memory of nodes"
+	dbMemory   = "memory of databases"
+	nodeFiles  = "open files of nodes"
+	dbFiles    = "open files of databases"
+	walFiles   = "write-ahead log of databases"
+	rateDone   = "transactions answered"
+)
+
+// measures names what is looked at, with its unit and its id among the figures.
+var measures = []struct{ name, unit, id string }{
+	{latency50, "ms", "latency_p50"},
+	{latency99, "ms", "latency_p99"},
+	{nodeMemory, "MB", "node_memory"},
+	{dbMemory, "MB", "database_memory"},
+	{nodeFiles, "files", "node_files"},
+	{dbFiles, "files", "database_files"},
+	{walFiles, "MB", "wal"},
+	{rateDone, "tx/s", "rate"},
+}
+
+// Steady holds a rate on four organisations and looks, over and over, at latency and at what the servers hold. What grows in the second half is
+// told from what fills up in the first: each figure is the last quarter over the second.
+func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error) {
+	net, err := openNetwork(ctx, cfg.Config, "steady", keptUp, []string{"acme", "bolt", "cargo", "delta"})
+	defer func() {
+		if net == nil {
+			return
+		}
+		if err = errors.Join(err, net.Close()); err == nil {
+			err = net.Remove()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if r.Machine, err = machine.Facts(net.Dir); err != nil {
+		return err
+	}
+	r.Settings["clusters"] = keptUp
+	alone, err := diskAlone(ctx, cfg, net)
+	if err != nil {
+		return err
+	}
+	o := &ours{net, cfg.Config, config.Balanced}
+	if err := o.start(ctx); err != nil {
+		return err
+	}
+	before, err := diskOf(ctx, net)
+	if err != nil {
+		return err
+	}
+	s := &steady{cfg: cfg, ours: o, report: r}
+	if err := s.run(ctx); err != nil {
+		return err
+	}
+	after, err := diskOf(ctx, net)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.figures(), diskFigures(r, before, after, alone, s.total), s.draw())
+}
+
+type steady struct {
+	cfg    SteadyConfig
+	ours   *ours
+	report *report.Report
+
+	mu    sync.Mutex
+	times []time.Duration // answered since the last look
+	total int
+}
+
+// run lets clients submit on schedule, and looks meanwhile.
+func (s *steady) run(ctx context.Context) (err error) {
+	var open sessions
+	defer func() { err = errors.Join(err, open.close(ctx)) }()
+	group, groupCtx := errgroup.WithContext(ctx)
+	began := time.Now()
+	every := time.Duration(steadyClients) * time.Second / time.Duration(s.cfg.Rate)
+	for i := range steadyClients {
+		conn, err := open.open(ctx, s.ours.net.Organisations[i%len(s.ours.net.Organisations)], database)
+		if err != nil {
+			return err
+		}
+		calls := s.cfg.stream(1, i)
+		group.Go(func() error {
+			// Latency counts from when a transaction was due: a client that was held up does not hide it.
+			for due := began.Add(every * time.Duration(i) / steadyClients); due.Before(began.Add(s.cfg.Length)); due = due.Add(every) {
+				if err := until(groupCtx, due); err != nil {
+					return err
+				}
+				var outcome bool
+				var text *string
+				if err := conn.QueryRow(groupCtx, "SELECT outcome, error FROM chainify.execute($1)", calls.Block(1)[0].FunctionText()).Scan(&outcome, &text); err != nil {
+					return err
+				}
+				if !outcome {
+					return fmt.Errorf("a transaction failed: %s", *text)
+				}
+				s.answered(time.Since(due))
+			}
+			return nil
+		})
+	}
+	group.Go(func() error { return s.look(groupCtx, began) })
+	return group.Wait()
+}
+
+func until(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (s *steady) answered(after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.times = append(s.times, after)
+	s.total++
+}
+
+// look samples all measures at even times.
+func (s *steady) look(ctx context.Context, began time.Time) error {
+	every := s.cfg.Length / steadyLooks
+	for i := 1; i <= steadyLooks; i++ {
+		if err := until(ctx, began.Add(every*time.Duration(i))); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		l := load{count: len(s.times), took: every, latencies: s.times}
+		s.times = nil
+		s.mu.Unlock()
+		slices.Sort(l.latencies)
+		nodes, errNodes := machine.TreesHeld(s.ours.nodes())
+		databases, errDatabases := machine.TreesHeld(s.ours.databases())
+		wal, errWAL := sum(ctx, s.ours.net, "SELECT sum(size) FROM pg_ls_waldir()")
+		if err := errors.Join(errNodes, errDatabases, errWAL); err != nil {
+			return err
+		}
+		const mb = 1 << 20
+		for name, value := range map[string]float64{
+			latency50: l.quantile(0.5), latency99: l.quantile(0.99), rateDone: l.rate(), nodeMemory: float64(nodes.Memory) / mb,
+			dbMemory: float64(databases.Memory) / mb, nodeFiles: float64(nodes.Files), dbFiles: float64(databases.Files), walFiles: float64(wal) / mb,
+		} {
+			if l.count == 0 && (name == latency50 || name == latency99) {
+				continue // nobody was answered, so nobody waited for a known time
+			}
+			s.report.Add(name, 0, unitOf(name), report.Sample{
+				Repetition: i, Value: value, Transactions: l.count, Seconds: every.Seconds(), Load: machine.Load(),
+			})
+		}
+		fmt.Fprintf(s.cfg.Progress, "%s of %s: %4.0f tx/s, p50 %6.1f ms, p99 %6.1f ms, nodes %4d MB, databases %4d MB, WAL %4d MB\n",
+			(every * time.Duration(i)).Round(time.Second), s.cfg.Length, l.rate(), l.quantile(0.5), l.quantile(0.99), nodes.Memory/mb, databases.Memory/mb, wal/mb)
+	}
+	return nil
+}
+
+func unitOf(name string) string {
+	for _, m := range measures {
+		if m.name == name {
+			return m.unit
+		}
+	}
+	return ""
+}
+
+// figures compares the last quarter with the second.
+func (s *steady) figures() error {
+	for _, m := range measures {
+		second, last := s.quarter(m.name, 2), s.quarter(m.name, quarters)
+		target := report.AtMost(flat)
+		if m.name == latency99 { // one slow moment of the machine decides it
+			target = report.Target{}
+		}
+		if m.name == rateDone {
+			target = report.AtLeast(1 / flat)
+		}
+		how := fmt.Sprintf("%s: median of the last quarter of the time / of the second, at %d tx/s", m.name, s.cfg.Rate)
+		if err := s.report.AddFigure("steady."+m.id, []float64{report.Median(last) / report.Median(second)}, "ratio", target, how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quarter gives the values of a measure in a quarter of the time, from 1 on.
+func (s *steady) quarter(name string, q int) (values []float64) {
+	if series := s.report.Find(name, 0); series != nil {
+		for _, x := range series.Samples {
+			if (x.Repetition-1)*quarters/steadyLooks == q-1 {
+				values = append(values, x.Value)
+			}
+		}
+	}
+	return values
+}
+
+// draw puts each measure, as a share of its median in the second quarter, over the time.
+func (s *steady) draw() error {
+	c := chart.Chart{
+		Title: fmt.Sprintf("%d transactions a second for %s: what was measured / its second quarter", s.cfg.Rate, s.cfg.Length), X: "minutes", Y: "ratio",
+	}
+	for _, m := range measures {
+		series, base := s.report.Find(m.name, 0), report.Median(s.quarter(m.name, 2))
+		if series == nil || m.name == latency99 {
+			continue
+		}
+		line := chart.Line{Name: m.name}
+		for _, x := range series.Samples {
+			line.Points = append(line.Points, chart.Point{
+				X: s.cfg.Length.Minutes() * float64(x.Repetition) / steadyLooks, Spread: report.SpreadOf([]float64{x.Value / base}),
+			})
+		}
+		c.Lines = append(c.Lines, line)
+	}
+	return c.Write(s.cfg.Out, filepath.Base(s.report.Name))
+}
+
+// disk is what all organisations together hold on disk, and what their databases wrote to the log.
+type disk struct{ tables, chain, written int64 }
+
+func diskOf(ctx context.Context, net *harness.Network) (d disk, err error) {
+	if d.tables, err = sum(ctx, net, "SELECT pg_database_size(current_database())"); err != nil {
+		return d, err
+	}
+	if d.written, err = sum(ctx, net, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"); err != nil {
+		return d, err
+	}
+	for _, o := range net.Organisations {
+		size, err := machine.Size(filepath.Join(o.Home(), "data"))
+		if err != nil {
+			return d, err
+		}
+		d.chain += size
+	}
+	return d, nil
+}
+
+// sum adds up what a query gives in all databases.
+func sum(ctx context.Context, net *harness.Network, query string) (all int64, err error) {
+	for _, o := range net.Organisations {
+		var one int64
+		if err := o.Scan(ctx, query, &one); err != nil {
+			return 0, err
+		}
+		all += one
+	}
+	return all, nil
+}
+
+// diskAlone is what PostgreSQL alone writes for one such transaction: log, and growth of the tables.
+func diskAlone(ctx context.Context, cfg SteadyConfig, net *harness.Network) (bytesEach float64, err error) {
+	scripts, err := pgbench.Scripts(cfg.Dir)
+	if err != nil {
+		return 0, err
+	}
+	const written = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint + pg_database_size('" + plain + "')"
+	o := net.Organisations[0]
+	var before, after int64
+	if err := o.Scan(ctx, written, &before); err != nil {
+		return 0, err
+	}
+	result, err := pgbench.Run{
+		Cluster: o.Cluster, Database: plain, Role: role, Scripts: scripts, Clients: 8, Seconds: 2 * cfg.Seconds, Customers: cfg.Customers,
+		Seed: cfg.Seed, SynchronousCommit: "on",
+	}.Do(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = o.Scan(ctx, written, &after)
+	return float64(after-before) / float64(result.Processed), err
+}
+
+// diskFigures says what a transaction costs on disk, and where.
+func diskFigures(r *report.Report, before, after disk, alone float64, transactions int) error {
+	each := func(a, b int64, organisations int) []float64 {
+		return []float64{float64(b-a) / float64(transactions*organisations)}
+	}
+	const organisations = 4
+	tables, chain := each(before.tables, after.tables, organisations), each(before.chain, after.chain, organisations)
+	kept := []float64{tables[0] + chain[0]}
+	return errors.Join(
+		r.AddFigure("steady.disk_database", tables, "bytes/tx", report.Target{}, "growth of one organisation's database: tables, ledger, history, checkpoints"),
+		r.AddFigure("steady.disk_chain", chain, "bytes/tx", report.Target{}, "growth of one node's data: CometBFT's blocks, certificates, its log of the last ones"),
+		r.AddFigure("steady.disk_wal", each(before.written, after.written, organisations), "bytes/tx", report.Target{}, "written to one database's write-ahead log, which is used again"),
+		r.AddFigure("steady.disk_alone", []float64{alone}, "bytes/tx", report.Target{}, "PostgreSQL alone: write-ahead log and growth of the tables (pgbench, one commit each)"),
+		r.AddRatio("steady.disk_over_alone", kept, []float64{alone}, report.AtMost(3), "one organisation's database and chain / PostgreSQL alone"),
+	)
+}
