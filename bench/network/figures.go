@@ -43,11 +43,27 @@ func figures(r *report.Report, cfg Config) error {
 	for i := range reference {
 		reference[i] = floorReference
 	}
+	byClients, byGateways := r.Find(signed, 0), r.Find(vouched, 0)
+	round, roundCheck, allowed := agreementRound(r)
+	for _, f := range []struct {
+		id     string
+		values []float64
+		how    string
+	}{
+		{"network.agreement_round", round, "chainify.submit with another organisation's agreement, less the same with nobody asked"},
+		{"network.agreement_check", roundCheck, "what that organisation asks its database: the transaction, its check, undone"},
+	} {
+		if err := r.AddFigure(f.id, f.values, "ms", report.Target{}, f.how); err != nil {
+			return err
+		}
+	}
 	for _, f := range []struct {
 		id   string
 		a, b []float64
 		how  string
 	}{
+		{"network.signed_over_vouched", byClients.Values(), byGateways.Values(), "clients sign each transaction / gateways vouch; one transaction a request at the nodes' sockets, signed beforehand"},
+		{"network.agreement_over_check", round, allowed, "that round / a round trip over TCP and the check"},
 		{"network.four_over_baseline", four.Values(), single.Values(), "four organisations / baseline with one transaction each"},
 		{"network.four_over_baseline_bundled", four.Values(), bundled.Values(), "four organisations / baseline with 100 in each of its transactions"},
 		{"network.one_over_baseline", one.Values(), oneBaseline.Values(), "one organisation / baseline with one"},
@@ -86,6 +102,16 @@ func modeFigures(r *report.Report, id, system string) error {
 	return nil
 }
 
+// agreementRound is, for each repetition, how long asking another organisation takes, how long its check does, and the check with a round trip.
+func agreementRound(r *report.Report) (round, check, allowed []float64) {
+	with, without := r.Find(agreed, 1).Details("p50_ms"), r.Find(unasked, 1).Details("p50_ms")
+	check, trip := r.Find(checked, 1).Details("p50_ms"), r.Find(echoed, 1).Details("p50_ms")
+	for i := range min(len(with), len(without), len(check), len(trip)) {
+		round, allowed = append(round, with[i]-without[i]), append(allowed, check[i]+trip[i])
+	}
+	return round, check, allowed
+}
+
 // targets are the promises; a figure without one is only reported.
 var targets = map[string]report.Target{
 	"network.four_over_baseline":         report.AtLeast(4),
@@ -96,4 +122,6 @@ var targets = map[string]report.Target{
 	"network.waiting_one_over_floor":     report.AtMost(1.25),
 	"network.floor_over_reference":       report.AtMost(0.5),
 	"network.waiting_one_tail":           report.AtMost(3),
+	"network.signed_over_vouched":        report.AtLeast(0.915),
+	"network.agreement_over_check":       report.AtMost(1),
 }

@@ -43,6 +43,12 @@ const (
 	floorSync      = "CometBFT alone, 4 nodes, waiting"
 	latencyMode    = "mode latency, 4 organisations"
 	throughputMode = "mode throughput, 4 organisations"
+	vouched        = "chainify, 4 organisations, vouched for"
+	signed         = "chainify, 4 organisations, signed by clients"
+	agreed         = "chainify, 2 organisations, the other agrees"
+	unasked        = "chainify, 2 organisations, nobody is asked"
+	checked        = "PostgreSQL, a rehearsal with its check"
+	echoed         = "TCP, there and back"
 )
 
 // Details of a sample beside the latencies: processor time of all nodes, and of all databases with their clients' backends.

@@ -39,6 +39,7 @@ type sites struct {
 	four, one             *harness.Network
 	oursFour, oursOne     *ours
 	soon, much            *ours // oursFour in the other modes
+	pair                  *pair
 	theirsFour, theirsOne *theirs
 	floor                 *theirs
 	scripts               []string
@@ -55,6 +56,9 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 		return s, err
 	}
 	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}); err != nil {
+		return s, err
+	}
+	if s.pair, err = openPair(ctx, cfg); err != nil {
 		return s, err
 	}
 	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
@@ -109,6 +113,7 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 			_, err := harness.WaitSame(ctx, net.Organisations, 1, doneLimit)
 			return err
 		},
+		func() error { return registerClients(ctx, net) },
 		func() error { return net.Each(func(o *harness.Organisation) error { return o.StopNode() }) },
 	} {
 		if err := step(); err != nil {
@@ -153,6 +158,9 @@ func (s *sites) networks() []*harness.Network {
 		if net != nil {
 			out = append(out, net)
 		}
+	}
+	if s.pair != nil && s.pair.net != nil {
+		out = append(out, s.pair.net)
 	}
 	return out
 }

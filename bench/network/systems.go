@@ -21,6 +21,12 @@ func (s *sites) systems(cfg Config) []system {
 		{baselineBundle, 0, s.theirsFour, s.theirsFour.asynchronous(bundle)},
 		{baselineSync, many, s.theirsFour, s.theirsFour.wait(many)},
 		{floorSync, 1, s.floor, s.floor.wait(1)},
+		{vouched, 0, s.oursFour, s.oursFour.bySocket(false)},
+		{signed, 0, s.oursFour, s.oursFour.bySocket(true)},
+		{agreed, 1, s.pair, s.pair.submit("bolt")},
+		{unasked, 1, s.pair, s.pair.submit("acme")},
+		{checked, 1, s.pair, s.pair.check},
+		{echoed, 1, s.pair, func(context.Context, int) (load, error) { return roundTrip(cfg) }},
 		{chainifyOne, 0, s.oursOne, s.oursOne.asynchronous()},
 		{baselineOne, 0, s.theirsOne, s.theirsOne.asynchronous(1)},
 	}

@@ -122,6 +122,8 @@ func (n *Node) Configure(settings map[string]any) error {
 		}
 		text = slices.Concat(text[:at[0]], []byte(key+" = "+shown), text[at[1]:])
 	}
+	// Whoever runs the harness may speak to the socket himself.
+	text = regexp.MustCompile(`(?m)^users = \[`).ReplaceAllLiteral(text, []byte(fmt.Sprintf("users = [\"%d\", ", os.Getuid())))
 	return os.WriteFile(path, text, 0o600)
 }
 

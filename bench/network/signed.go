@@ -1,0 +1,161 @@
+package network
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// preparedEach is how many transactions a second each client has ready, signed or not: signing is the client's own machine's work.
+const preparedEach = 2_500
+
+// signedValidity is for how many heights what is prepared may be ordered.
+const signedValidity = 1_800
+
+// clientKey is the key with which an organisation's clients sign.
+func clientKey(o *harness.Organisation) ed25519.PrivateKey {
+	seed := sha256.Sum256([]byte("bench client of " + o.Name))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+// registerClients registers each organisation's key.
+func registerClients(ctx context.Context, net *harness.Network) error {
+	return net.Each(func(o *harness.Organisation) error {
+		public := fmt.Sprintf("%x", clientKey(o).Public())
+		if _, err := o.Run(ctx, "client", "add", "--role", role, public); err != nil {
+			return err
+		}
+		return harness.Poll(ctx, doneLimit, "the clients' key of "+o.Name, func(ctx context.Context) (bool, string, error) {
+			out, err := o.Run(ctx, "client", "list")
+			return err == nil && out != "", out, nil
+		})
+	})
+}
+
+// bySocket submits at all organisations' sockets, a transaction a request, signed by clients or vouched for by the gateways; it is done
+// when all have committed all.
+func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
+	return func(ctx context.Context, repetition int) (l load, err error) {
+		each := make([]submitter, 0, submittersEach*len(o.net.Organisations))
+		defer func() {
+			for _, s := range each {
+				err = errors.Join(err, s.(*socketSession).client.Close())
+			}
+		}()
+		for i := range cap(each) {
+			s, err := o.openSocket(ctx, o.net.Organisations[i%len(o.net.Organisations)], repetition, i, signed)
+			if err != nil {
+				return l, err
+			}
+			each = append(each, s)
+		}
+		before, err := o.committed(ctx)
+		if err != nil {
+			return l, err
+		}
+		return flood(ctx, each, o.cfg.Seconds, func(ctx context.Context, count int) error { return o.waitFor(ctx, before, count) })
+	}
+}
+
+// openSocket connects a client and prepares what it will submit.
+func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetition, client int, signed bool) (*socketSession, error) {
+	c, err := gateway.Dial(ctx, at.Socket())
+	if err != nil {
+		return nil, err
+	}
+	status, err := c.Status(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	calls, key, nonce := o.cfg.stream(repetition, client), clientKey(at), uint64(repetition)<<48|uint64(client)<<32
+	s := &socketSession{client: c}
+	s.next = func() call {
+		statement := &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: calls.Block(1)[0].FunctionText()}
+		if !signed {
+			return call{statement: statement}
+		}
+		nonce++
+		return call{signed: wire.SignProposal(key, &wire.Proposal{
+			ChainId: status.ChainId, Client: &wire.Client{Organisation: at.Name, Role: role}, Nonce: nonce,
+			ValidUntilHeight: uint64(status.Height) + signedValidity, Kind: statement.Kind, Sql: statement.Sql,
+		})}
+	}
+	for range preparedEach * o.cfg.Seconds {
+		s.prepared = append(s.prepared, s.next())
+	}
+	return s, nil
+}
+
+// call is one transaction: one of the two.
+type call struct {
+	statement *wire.Statement
+	signed    *wire.SignedProposal
+}
+
+// socketSession is one client at a node's socket.
+type socketSession struct {
+	client   *gateway.Client
+	prepared []call
+	next     func() call // beyond what is prepared
+	last     [][]byte    // of each hundred that may have no outcome yet, the id of its last transaction
+}
+
+func (s *socketSession) submit(ctx context.Context) (int, error) {
+	if len(s.last) == inFlight {
+		if err := s.oldest(ctx); err != nil {
+			return 0, err
+		}
+	}
+	var id []byte
+	for range bundle {
+		var err error
+		if id, err = s.one(ctx); err != nil {
+			return 0, err
+		}
+	}
+	s.last = append(s.last, id)
+	return bundle, nil
+}
+
+func (s *socketSession) one(ctx context.Context) ([]byte, error) {
+	if len(s.prepared) == 0 {
+		s.prepared = append(s.prepared, s.next())
+	}
+	c := s.prepared[0]
+	s.prepared = s.prepared[1:]
+	if c.signed != nil {
+		return s.client.SubmitSigned(ctx, c.signed)
+	}
+	ids, err := s.client.Submit(ctx, role, c.statement)
+	if err != nil {
+		return nil, err
+	}
+	return ids[0], nil
+}
+
+func (s *socketSession) oldest(ctx context.Context) error {
+	known, err := s.client.Wait(ctx, 60_000, s.last[0])
+	if err != nil {
+		return err
+	}
+	if len(known) == 0 || !known[0].Succeeded {
+		return fmt.Errorf("a transaction has no outcome after 60 s, or failed: %v", known)
+	}
+	s.last = s.last[1:]
+	return nil
+}
+
+func (s *socketSession) finish(ctx context.Context) error {
+	for len(s.last) > 0 {
+		if err := s.oldest(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
