@@ -31,7 +31,7 @@ type pair struct {
 
 func openPair(ctx context.Context, cfg Config) (*pair, error) {
 	cfg.Customers = 2 // nobody banks here
-	network, err := openNetwork(ctx, cfg, "pair", []string{"acme", "bolt"})
+	network, err := openNetwork(ctx, cfg, "pair", settings, []string{"acme", "bolt"})
 	if err != nil {
 		return &pair{ours: ours{network, cfg, config.Balanced}}, err
 	}

@@ -45,7 +45,7 @@ func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
 		each := make([]submitter, 0, submittersEach*len(o.net.Organisations))
 		defer func() {
 			for _, s := range each {
-				err = errors.Join(err, s.(*socketSession).client.Close())
+				_ = s.(*socketSession).client.Close() // closed already when it failed
 			}
 		}()
 		for i := range cap(each) {
