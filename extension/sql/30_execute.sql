@@ -85,8 +85,11 @@ CREATE FUNCTION chainify_node.execute_block(
     AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
-REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block TO chainify_node;
+CREATE FUNCTION chainify_node.kept_executions() RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_kept_executions' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions TO chainify_node;
 
 -- The last block, which stays the last one that the calling transaction sees (api/read_block.rs).
 CREATE FUNCTION chainify.read_block() RETURNS bigint

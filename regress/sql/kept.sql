@@ -180,3 +180,52 @@ BEGIN;
 SELECT count(*) FROM test.block(VARIADIC test.each(20, 'alice', 'SELECT add({i}, 1)', 'SELECT total({i})'));
 SELECT count(*) FROM pg_backend_memory_contexts WHERE name LIKE 'chainify kept%';
 ROLLBACK;
+-- scans put back and begun anew: keys that are constants, arrays, several, none; scans left off in the middle
+CREATE TABLE line (place int, number int, n int NOT NULL, PRIMARY KEY (place, number));
+GRANT ALL ON line TO alice;
+INSERT INTO line SELECT p, l, p * l FROM generate_series(1, 10) p, generate_series(1, 20) l;
+VACUUM ANALYZE line;
+CREATE FUNCTION fixed() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE line SET n = n + 1 WHERE place = 3 AND number = 4;
+    RETURN (SELECT n FROM line WHERE place = 3 AND number = 4);
+END $$;
+CREATE FUNCTION listed(p int, numbers int[]) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE line SET n = n + 1 WHERE place = p AND number = ANY (numbers);
+    DELETE FROM line WHERE place = p AND number IN (numbers[1] + 10, numbers[2] + 10);
+    RETURN (SELECT number FROM line WHERE place = p AND number = ANY (numbers) ORDER BY place, number LIMIT 1 OFFSET 1);
+END $$;
+CREATE FUNCTION bounded(p int, l int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    least int;
+BEGIN
+    UPDATE line SET n = n + 1 WHERE place = p AND number > l AND number <= l + 2;
+    UPDATE line SET number = number + 100 WHERE place = p AND number = l + 3;
+    SELECT number INTO least FROM line WHERE place = p AND number >= l ORDER BY place, number LIMIT 1;
+    INSERT INTO line SELECT p, 1000 * l + least, n FROM line WHERE place = p AND number = least;
+    RETURN least;
+END $$;
+SELECT ok FROM test.deploy('ATTACH TABLE public.line');
+SELECT * FROM test.same(test.each(9, 'alice', 'SELECT fixed()', 'SELECT listed({i}, ARRAY[{i}, {i} + 1, {i} + 2])', 'SELECT bounded({i}, 2)', 'SELECT bounded({i}, {i})', 'SELECT fixed()', 'DELETE FROM line WHERE place = {i} AND number = 1'));
+-- Declared access is watched by a note on each plan of a function, and compared before each execution: states are kept all the same, and
+-- one that accesses more than is declared is found out when its state was kept (S6).
+\set same :abs_srcdir /sql/same.psql
+\pset format unaligned
+\set quarantined {}
+\set parts -1
+CREATE FUNCTION add_line(p int, other int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE line SET n = n + (SELECT n FROM line WHERE place = other AND number = 7) WHERE place = p AND number = 7;
+END $$;
+SET ROLE admin;
+SELECT chainify.declare_access('add_line', 'line', key => 'p');
+RESET ROLE;
+SELECT chainify_node.kept_executions() AS before \gset
+SELECT * FROM test.same(test.each(30, 'alice', 'SELECT add({i}, 1)', 'SELECT add_line(1 + {i} % 8, 1 + {i} % 8)'));
+SELECT chainify_node.kept_executions() - :before AS kept;
+SELECT test.buffer(test.each(32, 'alice', 'SELECT add_line(1 + {i} % 8, 1 + {i} % 8)')) AS buffer \gset
+\i :same
+-- the last one reads what another changes
+SELECT test.buffer(test.each(32, 'alice', 'SELECT add_line(1 + {i} % 8, 1 + {i} % 8 + {i} / 32)')) AS buffer \gset
+\i :same

@@ -9,6 +9,7 @@ use super::{commit, conflict, deploy, effects, half, parallel, team, touched};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::kept;
 use crate::pg::relation::{Lock, Relation};
 use crate::pg::spi::{connected, query};
 
@@ -17,6 +18,17 @@ crate::sql_function!(
     pg_finfo_chainify_execute_block,
     execute_block
 );
+
+crate::sql_function!(
+    chainify_kept_executions,
+    pg_finfo_chainify_kept_executions,
+    kept_executions
+);
+
+/// `chainify_node.kept_executions`: executions of this session that began with a kept state of the executor (X10).
+fn kept_executions(call: &mut Call) -> Answer {
+    call.value(kept::uses() as i64)
+}
 
 /// A block to run, checked.
 pub struct Request<'a> {

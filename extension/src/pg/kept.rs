@@ -27,7 +27,7 @@ use super::kept_state::{
 use super::settings;
 use super::subtransaction::Hooks;
 
-/// States kept at a time; a state takes some 30 kB.
+/// States kept at a time; a state takes some 30 kB, and as much for each of its scans of an index.
 const KEPT_MAX: usize = 128;
 /// Roles remembered for a plan.
 const ROLES_MAX: usize = 1_024;
@@ -84,6 +84,8 @@ struct States {
     /// Of plans that are gone: to be ended where that may be done.
     stale: Vec<Box<Kept>>,
     count: usize,
+    /// Executions that began with a kept state, in the life of the session.
+    uses: u64,
 }
 
 thread_local! {
@@ -187,6 +189,11 @@ pub fn forget() {
             ended.or_raise();
         }
     }
+}
+
+/// How many executions of this session began with a kept state.
+pub fn uses() -> u64 {
+    STATES.with_borrow(|states| states.uses)
 }
 
 /// A receiver that discards rows, for statements whose state may be kept.
@@ -327,6 +334,7 @@ unsafe fn choose(at: *mut pg_sys::QueryDesc, flags: c_int) -> Choice {
             return Choice::Ordinary(None);
         }
         facts.runs = true;
+        states.uses += 1;
         (kept.runs, kept.level) = (at, level);
         let again = &raw mut *kept;
         states.running.push(kept);

@@ -2,20 +2,28 @@
 //!
 //! PostgreSQL can run a plan anew only below a node that asks for it (ExecReScan), and never one that changes rows. The few kinds of
 //! nodes that the statements of functions mostly consist of are put back here by hand; a plan with any other is not kept.
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, NonNull};
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 
+use super::planned_access::has_note_at_most;
 use super::statement::nodes;
 
 mod raw {
-    use super::{c_void, pg_sys};
+    use super::{c_int, c_void, pg_sys};
     pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
     pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
     extern "C-unwind" {
         pub fn index_endscan(scan: *mut pg_sys::IndexScanDescData);
+        pub fn index_rescan(
+            scan: *mut pg_sys::IndexScanDescData,
+            keys: *mut pg_sys::ScanKeyData,
+            count: c_int,
+            orders: *mut pg_sys::ScanKeyData,
+            orders_count: c_int,
+        );
         pub fn ReleaseBuffer(buffer: pg_sys::Buffer);
         pub fn bms_free(set: *mut pg_sys::Bitmapset);
         pub fn ReScanExprContext(context: *mut pg_sys::ExprContext);
@@ -51,7 +59,7 @@ pub(super) unsafe fn is_known(statement: &pg_sys::PlannedStmt) -> bool {
         && statement.jitFlags == 0
         && statement.utilityStmt.is_null()
         && statement.appendRelations.is_null()
-        && statement.invalItems.is_null();
+        && has_note_at_most(statement);
     if !known || !plain {
         return false;
     }
@@ -238,21 +246,22 @@ unsafe fn settle_node(node: *mut pg_sys::PlanState, estate: &pg_sys::EState) -> 
                 true
             }
             NodeTag::T_IndexScanState => {
-                // The next scan begins with its first row.
                 let scan = &mut *node.cast::<pg_sys::IndexScanState>();
-                if !scan.iss_ScanDesc.is_null() {
-                    raw::index_endscan(scan.iss_ScanDesc);
-                    scan.iss_ScanDesc = null_mut();
-                }
+                rewind(
+                    &mut scan.iss_ScanDesc,
+                    scan.iss_ScanKeys,
+                    scan.iss_NumScanKeys,
+                );
                 scan.iss_RuntimeKeysReady = false;
                 true
             }
             NodeTag::T_IndexOnlyScanState => {
                 let scan = &mut *node.cast::<pg_sys::IndexOnlyScanState>();
-                if !scan.ioss_ScanDesc.is_null() {
-                    raw::index_endscan(scan.ioss_ScanDesc);
-                    scan.ioss_ScanDesc = null_mut();
-                }
+                rewind(
+                    &mut scan.ioss_ScanDesc,
+                    scan.ioss_ScanKeys,
+                    scan.ioss_NumScanKeys,
+                );
                 if scan.ioss_VMBuffer != pg_sys::InvalidBuffer as pg_sys::Buffer {
                     raw::ReleaseBuffer(scan.ioss_VMBuffer);
                     scan.ioss_VMBuffer = pg_sys::InvalidBuffer as pg_sys::Buffer;
@@ -303,6 +312,70 @@ unsafe fn settle_node(node: *mut pg_sys::PlanState, estate: &pg_sys::EState) -> 
         let left = settle_node((*node).lefttree, estate);
         let right = settle_node((*node).righttree, estate);
         again && left && right
+    }
+}
+
+/// Puts a scan of a B-tree back before its first row, with nothing pinned: most of what beginning one takes is its memory. Keys that are
+/// computed anew are so before the next row is asked for. Ends a scan of another index, and one that searches for the elements of an array,
+/// which putting it back would read.
+///
+/// # Safety
+/// `scan` must be null or the scan of an initialised node, `keys` its `count` keys.
+unsafe fn rewind(scan: &mut pg_sys::IndexScanDesc, keys: *mut pg_sys::ScanKeyData, count: c_int) {
+    if scan.is_null() {
+        return;
+    }
+    // SAFETY: by the caller's promise; putting a scan back copies the keys, and follows those of arrays alone.
+    unsafe {
+        let is_array = |i| (*keys.add(i)).sk_flags & pg_sys::SK_SEARCHARRAY as c_int != 0;
+        let index = &*(*(**scan).indexRelation).rd_rel;
+        if index.relam == pg_sys::BTREE_AM_OID && !(0..count as usize).any(is_array) {
+            raw::index_rescan(*scan, keys, count, null_mut(), 0);
+        } else {
+            raw::index_endscan(*scan);
+            *scan = null_mut();
+        }
+    }
+}
+
+/// Has the scans that [`settle`] left open find what another snapshot sees.
+///
+/// # Safety
+/// As for [`settle`]; the snapshot must live as long as the execution.
+pub(super) unsafe fn look_with(
+    root: *mut pg_sys::PlanState,
+    estate: &pg_sys::EState,
+    snapshot: pg_sys::Snapshot,
+) {
+    // SAFETY: by the caller's promise; the list is of states of subplans.
+    unsafe {
+        look_with_node(root, snapshot);
+        for subplan in nodes(estate.es_subplanstates) {
+            look_with_node(subplan.as_ptr().cast(), snapshot);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`look_with`].
+unsafe fn look_with_node(node: *mut pg_sys::PlanState, snapshot: pg_sys::Snapshot) {
+    if node.is_null() {
+        return;
+    }
+    // SAFETY: by the caller's promise; the tag says which structure follows.
+    unsafe {
+        let scan = match (*node).type_ {
+            NodeTag::T_IndexScanState => (*node.cast::<pg_sys::IndexScanState>()).iss_ScanDesc,
+            NodeTag::T_IndexOnlyScanState => {
+                (*node.cast::<pg_sys::IndexOnlyScanState>()).ioss_ScanDesc
+            }
+            _ => null_mut(),
+        };
+        if !scan.is_null() {
+            (*scan).xs_snapshot = snapshot;
+        }
+        look_with_node((*node).lefttree, snapshot);
+        look_with_node((*node).righttree, snapshot);
     }
 }
 

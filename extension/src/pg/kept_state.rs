@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use pgrx::pg_sys;
 
-use super::kept_nodes::{has_own_conditions_alone, settle};
+use super::kept_nodes::{has_own_conditions_alone, look_with, settle};
 
 /// Memory of a state above which it is not used again: functions may leave something behind with each call.
 const BYTES_MAX: usize = 1 << 20;
@@ -168,6 +168,7 @@ pub(super) unsafe fn start_again(kept: *mut Kept, query: *mut pg_sys::QueryDesc)
             estate.es_output_cid = raw::GetCurrentCommandId(true);
         }
         estate.es_snapshot = (*query).snapshot; // registered by the query's maker
+        look_with((*(*kept).query).planstate, estate, (*query).snapshot);
         estate.es_sourceText = (*query).sourceText;
         estate.es_param_list_info = (*query).params;
         for context in super::statement::nodes(estate.es_exprcontexts) {

@@ -165,6 +165,16 @@ pub(super) unsafe fn check(description: *mut pg_sys::QueryDesc) {
     }
 }
 
+/// Whether nothing can invalidate a plan by an item of its own: a note never does.
+pub(super) fn has_note_at_most(plan: &pg_sys::PlannedStmt) -> bool {
+    // SAFETY: a list of such items.
+    let items = unsafe { elements::<pg_sys::PlanInvalItem>(plan.invalItems) };
+    // SAFETY: as above.
+    items
+        .iter()
+        .all(|item| unsafe { item.as_ref() }.cacheId == NO_CACHE)
+}
+
 unsafe fn uses(plan: *mut pg_sys::PlannedStmt, relation: u32) -> bool {
     // SAFETY: a list of oids.
     unsafe { pg_sys::list_member_oid((*plan).relationOids, relation.into()) }
