@@ -164,6 +164,11 @@ SELECT test.pays(8) AS buffer \gset
 SELECT count(*) FROM account WHERE balance = 0;
 SELECT chainify.declare_access('pay', 'account', rows => 'payer');
 \i :same
+-- nor does one that does not end hold up the block for longer than a second
+CREATE FUNCTION endless(whose text, amount int) RETURNS TABLE (id int) LANGUAGE plpgsql STABLE AS $$ BEGIN LOOP id := 0; END LOOP; END $$;
+SELECT chainify.declare_access('pay', 'account', rows => 'endless');
+\i :same
+SELECT chainify.declare_access('pay', 'account', rows => 'payer');
 DROP FUNCTION payer(text, int);
 \i :same
 SELECT function, ledger_table FROM chainify.declared_access ORDER BY 1, 2;

@@ -15,7 +15,7 @@ use chainify_sched::template::Template;
 use chainify_sched::value::Value;
 use chainify_sched::{AccessSet, Changes, Focus};
 
-use super::declared::{self, ByTransaction, Declarations, Lookup, Rows};
+use super::declared::{self, ByTransaction, Declarations, LookUpTime, Lookup, Rows};
 use super::plans::{self, Execution};
 use super::transaction::{client_role, is_of_the_machine};
 use crate::pg::catalog::generation;
@@ -97,6 +97,7 @@ struct Found<'b> {
     /// By number of what is executed.
     lookups: Vec<Vec<Lookup>>,
     deployed: bool,
+    lookup_time: LookUpTime,
     members: Vec<Member>,
     /// All values, one execution's after the other's.
     values: Vec<Value>,
@@ -114,6 +115,7 @@ impl<'b> Found<'b> {
             declarations: Declarations::read(),
             lookups: Vec::new(),
             deployed: false,
+            lookup_time: LookUpTime::default(),
             members: Vec::new(),
             values: Vec::new(),
             prepared: Vec::new(),
@@ -214,7 +216,9 @@ impl<'b> Found<'b> {
             given.chain(literals.iter().map(|text| Some(text.as_str())))
         };
         let rows = self.lookups[number].iter();
-        let rows: Vec<Rows> = rows.flat_map(|l| l.rows(role, given())).collect();
+        let rows: Vec<Rows> = rows
+            .flat_map(|l| l.rows(role, given(), &self.lookup_time))
+            .collect();
         let values = start..self.values.len();
         match rows.is_empty() {
             true => Member::Execution(number, values),

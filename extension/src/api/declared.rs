@@ -2,9 +2,10 @@
 //!
 //! A declaration is this database's own matter. The leader looks the rows up before the block runs, and what a declared function
 //! accesses is compared with them while it runs beside others; a wrong one costs time and nothing else (P2).
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use chainify_ledger::parts::{DeclaredAccess, DeclaredKey, DeclaredRow};
 use chainify_sched::declared::{Declared, KeyValue};
@@ -18,13 +19,34 @@ use crate::pg::access::call::{counted, key_values, Called};
 use crate::pg::access::show;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::planned_access;
+use crate::pg::planning::inlining;
 use crate::pg::role::Role;
 use crate::pg::spi::{connected, query};
 use crate::pg::statement::Prepared;
 use crate::pg::subtransaction::{read_only, subtransaction};
+use crate::pg::time_limit::at_most;
 
 /// The rows of a relation that a transaction may access; before the block is known in which they are told apart.
 pub type Rows = (Oid, Vec<Vec<KeyValue>>);
+
+/// What is left of the time that the look-ups of one block may take together: what they do not come to is as if it was not declared.
+pub struct LookUpTime(Cell<Duration>);
+
+impl Default for LookUpTime {
+    fn default() -> Self {
+        LookUpTime(Cell::new(Duration::from_secs(1)))
+    }
+}
+
+impl LookUpTime {
+    /// Runs `f`, which is to keep to the time given; None when there is none left.
+    fn spend<T>(&self, f: impl FnOnce(Duration) -> T) -> Option<T> {
+        let (left, started) = (self.0.get(), Instant::now());
+        let found = (!left.is_zero()).then(|| f(left));
+        self.0.set(left.saturating_sub(started.elapsed()));
+        found
+    }
+}
 
 /// What each transaction may access, by its position in the block.
 pub type ByTransaction = HashMap<u32, Rc<[Declared]>>;
@@ -157,11 +179,19 @@ pub struct Lookup {
 
 impl Lookup {
     /// The rows of the execution with these values, looked up as its client, who can change nothing by it; none of any table when there
-    /// are too many, or the look-up fails.
-    pub fn rows<'v>(&self, role: Role, values: impl Iterator<Item = Option<&'v str>>) -> Vec<Rows> {
-        let look_up = || self.query.bind(values)?.values(PLACES_MAX as u64 + 1);
-        let found = read_only(|| role.run(|| session::with(Mode::Outside, look_up)));
-        let Some((columns, rows)) = unless_it_fails(&self.text, found) else {
+    /// are too many, the look-up fails, or there is no time for it.
+    pub fn rows<'v>(
+        &self,
+        role: Role,
+        values: impl Iterator<Item = Option<&'v str>>,
+        time: &LookUpTime,
+    ) -> Vec<Rows> {
+        let look_up = || inlining(|| self.query.bind(values)?.values(PLACES_MAX as u64 + 1));
+        let found = time.spend(|left| {
+            read_only(|| role.run(|| session::with(Mode::Outside, || at_most(left, look_up))))
+        });
+        let found = found.and_then(|found| unless_it_fails(&self.text, found));
+        let Some((columns, rows)) = found else {
             return Vec::new();
         };
         let of_table = |table: &Oid| {

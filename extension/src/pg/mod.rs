@@ -52,6 +52,7 @@ pub mod startup;
 pub mod statement;
 pub mod subtransaction;
 pub mod trigger;
+pub mod time_limit;
 pub mod variadic;
 pub mod worker;
 pub mod worker_transaction;

@@ -44,6 +44,10 @@ thread_local! {
     static NEXT_FMGR: Cell<pg_sys::needs_fmgr_hook_type> = const { Cell::new(None) };
     /// The next query is the submitted statement itself; false once it runs.
     static OUTERMOST: Cell<bool> = const { Cell::new(false) };
+    /// Submitted statements may be planned with the texts of SQL functions in place of their calls.
+    static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
+    /// The query that the planner works on is such a one.
+    static INLINES: Cell<bool> = const { Cell::new(false) };
 }
 
 extern "C-unwind" {
@@ -123,6 +127,19 @@ pub(super) fn running() {
     OUTERMOST.set(false);
 }
 
+/// Runs `f`, whose statements are planned with the texts of the SQL functions that they call, unwatched: no transaction of the ledger, nor
+/// a function that one may call, comes upon these plans.
+pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MAY_INLINE.set(self.0);
+        }
+    }
+    let _restore = Restore(MAY_INLINE.replace(true));
+    f()
+}
+
 /// Where the query comes from that is planned now, from the text that it is a part of.
 fn origin(text: *const c_char) -> Origin {
     // SAFETY: reads a variable of the process. The pointers are compared, not followed.
@@ -151,6 +168,7 @@ unsafe extern "C-unwind" fn on_plan(
     unsafe {
         let note = enter(|| {
             let origin = origin(text);
+            INLINES.set(origin == Origin::Submitted && MAY_INLINE.get());
             let watch = WATCH.get().filter(|w| (w.wanted)());
             if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
                 complete(query.as_ptr().cast());
@@ -189,7 +207,7 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
 unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
     // SAFETY: the next hook gets the argument as it came.
     unsafe {
-        enter(|| WATCH.get().is_some_and(|w| (w.wanted)()) && is_sql(function))
+        enter(|| !INLINES.get() && WATCH.get().is_some_and(|w| (w.wanted)()) && is_sql(function))
             || NEXT_FMGR.get().is_some_and(|next| next(function))
     }
 }
