@@ -15,9 +15,10 @@ use chainify_sched::template::Template;
 use chainify_sched::value::Value;
 use chainify_sched::{AccessSet, Changes, Focus};
 
+use super::client_role;
 use super::declared::{self, ByTransaction, Declarations, LookUpTime, Lookup, Rows};
 use super::plans::{self, Execution};
-use super::transaction::{client_role, is_of_the_machine};
+use super::transaction::is_of_the_machine;
 use crate::pg::catalog::generation;
 use crate::pg::error::PgError;
 use crate::pg::role::Role;
@@ -96,8 +97,8 @@ struct Found<'b> {
     declarations: Declarations,
     /// By number of what is executed.
     lookups: Vec<Vec<Lookup>>,
-    deployed: bool,
     lookup_time: LookUpTime,
+    deployed: bool,
     members: Vec<Member>,
     /// All values, one execution's after the other's.
     values: Vec<Value>,
@@ -114,8 +115,8 @@ impl<'b> Found<'b> {
         Found {
             declarations: Declarations::read(),
             lookups: Vec::new(),
-            deployed: false,
             lookup_time: LookUpTime::default(),
+            deployed: false,
             members: Vec::new(),
             values: Vec::new(),
             prepared: Vec::new(),
@@ -152,7 +153,7 @@ impl<'b> Found<'b> {
     fn member(&mut self, proposal: &'b Proposal) -> Member {
         let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
         let role = self.roles.entry(name);
-        let Some(role) = *role.or_insert_with(|| client_role(name, "chainify_client").ok()) else {
+        let Some(role) = *role.or_insert_with(|| client_role::of_client(name).ok()) else {
             return Member::Refused;
         };
         if let Some(member) = self.known_text(role, proposal) {

@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod changes;
 pub mod checkpoint;
 pub mod client;
+mod client_role;
 pub mod commit;
 pub mod conflict;
 pub mod connection;

@@ -16,7 +16,7 @@ use super::transaction::Outcome;
 use crate::pg::constants::{slots, Slot};
 use crate::pg::error::PgError;
 use crate::pg::role::Role;
-use crate::pg::statement::Prepared;
+use crate::pg::statement::{Bound, Prepared};
 use crate::pg::{catalog, settings};
 
 /// Plans and shapes kept in a session.
@@ -31,12 +31,50 @@ struct Template {
     /// See [`Statement::active`].
     slots: Rc<[Slot]>,
     /// By parameter types and the literals that are not active slots.
-    plans: HashMap<Vec<u8>, Kept>,
+    plans: HashMap<Vec<u8>, Rc<Kept>>,
 }
 
 struct Kept {
     prepared: Rc<Prepared>,
-    used: u64,
+    used: Cell<u64>,
+}
+
+/// A text that has no literals, with its plan for the types it came with last: found without being taken apart.
+struct PlainText {
+    generation: u64,
+    types: Vec<String>,
+    kept: Rc<Kept>,
+}
+
+#[derive(Default)]
+struct PlainTexts {
+    by_role: HashMap<Role, HashMap<String, PlainText>>,
+    count: usize,
+}
+
+impl PlainTexts {
+    fn find(&mut self, role: Role, proposal: &Proposal) -> Option<&Kept> {
+        let texts = self.by_role.get_mut(&role)?;
+        let known = texts.get(&proposal.sql)?;
+        let types = proposal.parameters.iter().map(|p| p.r#type.as_str());
+        let current = known.generation == catalog::generation();
+        (current && types.eq(known.types.iter().map(String::as_str))).then(|| &*known.kept)
+    }
+
+    /// At most [`KEPT_MAX`], then all are forgotten.
+    fn keep(&mut self, role: Role, proposal: &Proposal, kept: Rc<Kept>) {
+        if self.count >= KEPT_MAX {
+            *self = PlainTexts::default();
+        }
+        let types = proposal.parameters.iter().map(|p| p.r#type.clone());
+        let text = PlainText {
+            generation: catalog::generation(),
+            types: types.collect(),
+            kept,
+        };
+        let of_role = self.by_role.entry(role).or_default();
+        self.count += usize::from(of_role.insert(proposal.sql.clone(), text).is_none());
+    }
 }
 
 #[derive(Default)]
@@ -50,6 +88,7 @@ struct OfRole {
 #[derive(Default)]
 struct Cache {
     by_role: HashMap<Role, OfRole>,
+    plain: PlainTexts,
     /// Templates and plans, so that shapes whose texts all fail are bounded too.
     count: usize,
     clock: u64,
@@ -62,18 +101,32 @@ thread_local! {
 /// Runs a client's statements. Sets `as_written` when it fails because of literals taken as parameters: the caller
 /// then undoes this attempt and calls again, and the text runs as written.
 pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome {
+    if let Some(prepared) = CACHE.with_borrow_mut(|cache| cache.find_plain(role, proposal)) {
+        return execute(&prepared, prepared.bind(parameters(proposal))?);
+    }
     let statement = Statement::of(proposal, as_written.get());
     let (prepared, slots) = statement.prepared(role, as_written)?;
+    CACHE.with_borrow_mut(|cache| cache.keep_plain(role, &statement));
     let literals = statement.values(&slots);
     let bound = prepared
         .bind(statement.given(&literals))
         .inspect_err(|_| as_written.set(!slots.is_empty()))?;
+    execute(&prepared, bound)
+}
+
+fn execute(prepared: &Prepared, bound: Bound) -> Outcome {
     let started = prepared.cost.is_due().then(Instant::now);
     let outcome = bound.run();
     if let (Some(started), Ok(_)) = (started, &outcome) {
         prepared.cost.add(started.elapsed().as_nanos() as u64);
     }
     outcome
+}
+
+/// The values given, None for NULL.
+fn parameters(proposal: &Proposal) -> impl Iterator<Item = Option<&str>> {
+    let given = proposal.parameters.iter();
+    given.map(|p| (!p.null).then_some(p.text.as_str()))
 }
 
 /// A transaction with what its access set follows from (spec/scheduling.md).
@@ -152,9 +205,7 @@ impl<'p> Statement<'p> {
 
     /// The values of all parameters: those given, then the literals.
     fn given<'v>(&'v self, literals: &'v [String]) -> impl Iterator<Item = Option<&'v str>> {
-        let given = self.proposal.parameters.iter();
-        let given = given.map(|p| (!p.null).then_some(p.text.as_str()));
-        given.chain(literals.iter().map(|text| Some(text.as_str())))
+        parameters(self.proposal).chain(literals.iter().map(|text| Some(text.as_str())))
     }
 
     fn prepared(
@@ -276,9 +327,28 @@ impl Cache {
         let clock = self.clock;
         let template = self.template(role, statement)?;
         let slots = statement.active(&template.slots);
-        let kept = template.plans.get_mut(&statement.key(&slots))?;
-        kept.used = clock;
+        let kept = template.plans.get(&statement.key(&slots))?;
+        kept.used.set(clock);
         Some((kept.prepared.clone(), slots))
+    }
+
+    fn find_plain(&mut self, role: Role, proposal: &Proposal) -> Option<Rc<Prepared>> {
+        self.clock += 1;
+        let kept = self.plain.find(role, proposal)?;
+        kept.used.set(self.clock);
+        Some(kept.prepared.clone())
+    }
+
+    /// Keeps the plan of a text without literals, if it is kept, for the text as it is.
+    fn keep_plain(&mut self, role: Role, statement: &Statement) {
+        if statement.shape.is_none() || !statement.literals().is_empty() {
+            return;
+        }
+        let key = statement.key(&[]);
+        let template = self.template(role, statement);
+        if let Some(kept) = template.and_then(|t| t.plans.get(&key).cloned()) {
+            self.plain.keep(role, statement.proposal, kept);
+        }
     }
 
     /// Keeps a plan with the slots of its shape; without one, that texts of this shape are not to be taken apart.
@@ -316,7 +386,8 @@ impl Cache {
             *template = fresh();
         }
         if let Some(prepared) = prepared {
-            let old = template.plans.insert(key, Kept { prepared, used });
+            let used = Cell::new(used);
+            let old = template.plans.insert(key, Rc::new(Kept { prepared, used }));
             self.count += usize::from(old.is_none());
         }
     }
@@ -326,7 +397,7 @@ impl Cache {
         let templates = |r: &OfRole| r.by_shape.len() + r.by_text.len();
         let plans = |m: &HashMap<String, Template>| -> Vec<u64> {
             m.values()
-                .flat_map(|t| t.plans.values().map(|k| k.used))
+                .flat_map(|t| t.plans.values().map(|k| k.used.get()))
                 .collect()
         };
         let mut used: Vec<u64> = self
@@ -342,7 +413,7 @@ impl Cache {
         for of_role in self.by_role.values_mut() {
             for map in [&mut of_role.by_shape, &mut of_role.by_text] {
                 map.retain(|_, template| {
-                    template.plans.retain(|_, kept| kept.used > limit);
+                    template.plans.retain(|_, kept| kept.used.get() > limit);
                     !template.plans.is_empty()
                 });
             }

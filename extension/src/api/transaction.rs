@@ -6,6 +6,7 @@ use chainify_ledger::Transaction;
 
 use super::agreements::{self, Agreeing};
 use super::analyze::seed_uuid;
+use super::client_role;
 use super::declared;
 use super::deploy::{self, At};
 use super::determinism;
@@ -108,7 +109,7 @@ fn dispatch(
             Ok(rows)
         }
         Kind::Deploy => {
-            let role = client_role(name, "chainify_admin")?;
+            let role = client_role::of_admin(name)?;
             kept::forget();
             seed_random(&transaction.id);
             seed_uuid(&transaction.id);
@@ -134,7 +135,7 @@ fn dispatch(
 fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) -> Outcome {
     let proposal = &transaction.proposal;
     let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
-    let role = client_role(name, "chainify_client")?;
+    let role = client_role::of_client(name)?;
     seed_random(&transaction.id);
     seed_uuid(&transaction.id);
     determinism::before_transaction();
@@ -174,29 +175,6 @@ fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
     let rows = deploy::run(role, sql, at)?;
     sequences::follow_tables(at.block, at.tx);
     Ok(rows)
-}
-
-/// The role of a client, which must be what submitting asks for in every organisation.
-pub(super) fn client_role(name: &str, group: &str) -> Result<Role, PgError> {
-    let Some(role) = Role::find(name) else {
-        return Err(PgError::new(
-            b"28000",
-            format!("role \"{name}\" does not exist"),
-        ));
-    };
-    if role.is_superuser() {
-        return Err(PgError::new(
-            b"42501",
-            format!("role \"{name}\" is a superuser and cannot run ledger transactions"),
-        ));
-    }
-    if !role.is_member_of(group) {
-        return Err(PgError::new(
-            b"42501",
-            format!("role \"{name}\" is not a member of {group}"),
-        ));
-    }
-    Ok(role)
 }
 
 /// Whether an error says something about this machine at this moment, not about the statement: such a one must never

@@ -3,6 +3,16 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+/// PostgreSQL's functions without pgrx's boundary, for every transaction: they raise nothing.
+mod raw {
+    use std::ffi::{c_char, c_int};
+    extern "C-unwind" {
+        pub fn NewGUCNestLevel() -> c_int;
+        pub fn AtEOXact_GUC(commit: bool, level: c_int);
+        pub fn pgstat_report_appname(text: *const c_char);
+    }
+}
+
 /// 1970-01-01 to 2000-01-01 in microseconds.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
@@ -122,9 +132,9 @@ unsafe fn set(name: &CStr, value: &CStr) {
 pub fn settings_undone<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here.
     unsafe {
-        let level = pg_sys::NewGUCNestLevel();
+        let level = raw::NewGUCNestLevel();
         let result = f();
-        pg_sys::AtEOXact_GUC(false, level);
+        raw::AtEOXact_GUC(false, level);
         result
     }
 }
@@ -186,14 +196,18 @@ pub fn seed_random(seed: &[u8; 32]) {
     }
 }
 
-/// Shows `text` as the session's application name until the next call; None puts the session's own name back.
+/// Shows `text` as the session's application name until the next call, as far as a name may be long; None puts the session's own name back.
 pub fn show_activity(text: Option<&str>) {
-    let text = text.and_then(|t| std::ffi::CString::new(t).ok());
-    // SAFETY: copied into shared memory, at most NAMEDATALEN bytes; application_name is always a C string.
+    let mut name = [0; pg_sys::NAMEDATALEN as usize];
+    // SAFETY: copied into shared memory, by whole characters, from a C string: `name` ends with a zero, and application_name is always one.
     unsafe {
-        pg_sys::pgstat_report_appname(
-            text.as_ref()
-                .map_or(pg_sys::application_name.cast_const(), |t| t.as_ptr()),
-        )
+        raw::pgstat_report_appname(match text {
+            Some(text) => {
+                let length = text.len().min(name.len() - 1);
+                name[..length].copy_from_slice(&text.as_bytes()[..length]);
+                name.as_ptr().cast()
+            }
+            None => pg_sys::application_name.cast_const(),
+        })
     }
 }

@@ -309,11 +309,19 @@ thread_local! {
 
 /// Starts noting; once, while the library is loaded.
 pub fn watch_relations() {
-    use pg_sys::SysCacheIdentifier::{CASTSOURCETARGET, NAMESPACEOID, OPEROID, PROCOID, TYPEOID};
+    use pg_sys::SysCacheIdentifier::*;
     // SAFETY: static callbacks, registered once.
     unsafe {
         pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0));
-        for cache in [CASTSOURCETARGET, NAMESPACEOID, OPEROID, PROCOID, TYPEOID] {
+        for cache in [
+            AUTHMEMROLEMEM,
+            AUTHOID,
+            CASTSOURCETARGET,
+            NAMESPACEOID,
+            OPEROID,
+            PROCOID,
+            TYPEOID,
+        ] {
             let none = pg_sys::Datum::from(0);
             pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(on_definition), none);
         }
@@ -324,8 +332,8 @@ thread_local! {
     static GENERATION: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Changes when a relation, type, function, operator, cast or schema may have: what was resolved by name before may
-/// now be something else.
+/// Changes when a relation, type, function, operator, cast, schema, role or membership may have: what was resolved by name before may
+/// now be something else, or not allowed.
 pub fn generation() -> u64 {
     GENERATION.get()
 }

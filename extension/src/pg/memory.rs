@@ -3,6 +3,14 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+/// PostgreSQL's function without pgrx's boundary: it raises nothing.
+mod raw {
+    use super::pg_sys;
+    extern "C-unwind" {
+        pub fn MemoryContextReset(context: pg_sys::MemoryContext);
+    }
+}
+
 /// A context of our own below the current one; deleted with it, or when dropped.
 pub struct Context(pg_sys::MemoryContext);
 
@@ -33,7 +41,7 @@ impl Context {
 
     pub fn reset(&self) {
         // SAFETY: nothing allocated inside outlives an `enter`, by the rule of this module.
-        unsafe { pg_sys::MemoryContextReset(self.0) }
+        unsafe { raw::MemoryContextReset(self.0) }
     }
 }
 

@@ -159,7 +159,7 @@ impl Scratch {
             let columns = (*descriptor).natts as usize;
             self.values.resize(columns, pg_sys::Datum::from(0));
             self.nulls.resize(columns, true);
-            pg_sys::heap_deform_tuple(
+            heap_deform_tuple(
                 tuple,
                 descriptor,
                 self.values.as_mut_ptr(),
@@ -223,7 +223,14 @@ impl Tuple<'_> {
     }
 }
 
+// Without pgrx's boundary: heap_deform_tuple raises nothing, and is called for every row.
 extern "C-unwind" {
+    fn heap_deform_tuple(
+        tuple: pg_sys::HeapTuple,
+        descriptor: pg_sys::TupleDesc,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    );
     fn toast_flatten_tuple(
         tuple: pg_sys::HeapTuple,
         descriptor: pg_sys::TupleDesc,

@@ -4,6 +4,15 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
+/// PostgreSQL's functions without pgrx's boundary: they raise nothing.
+mod raw {
+    use super::pg_sys;
+    extern "C-unwind" {
+        pub fn GetUserIdAndSecContext(user: *mut pg_sys::Oid, context: *mut i32);
+        pub fn SetUserIdAndSecContext(user: pg_sys::Oid, context: i32);
+    }
+}
+
 /// A role that existed when it was looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Role(pg_sys::Oid);
@@ -72,10 +81,10 @@ impl Role {
             pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
         // SAFETY: the saved pair is put back in the same frame.
         unsafe {
-            pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-            pg_sys::SetUserIdAndSecContext(self.0, context | restricted as i32);
+            raw::GetUserIdAndSecContext(&mut user, &mut context);
+            raw::SetUserIdAndSecContext(self.0, context | restricted as i32);
             let result = f();
-            pg_sys::SetUserIdAndSecContext(user, context);
+            raw::SetUserIdAndSecContext(user, context);
             result
         }
     }
