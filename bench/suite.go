@@ -81,7 +81,7 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 	}
 	cfg := network.Config{
 		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, WarmUp: true, Modes: !o.short, Progress: progress,
+		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
 	}
 	if o.short {
 		cfg.PgbenchClients = []int{16}

@@ -26,6 +26,7 @@ type Config struct {
 	Repeat, Seconds, Customers       int
 	PgbenchClients                   []int
 	WarmUp                           bool // a repetition that does not count comes first
+	Sizes                            bool // seven organisations too, and one client of one: what the model of scaling needs
 	Modes                            bool // four organisations in the modes latency and throughput too
 	Progress                         io.Writer
 }
@@ -34,6 +35,7 @@ type Config struct {
 const (
 	chainifyFour   = "chainify, 4 organisations"
 	chainifyOne    = "chainify, 1 organisation"
+	chainifySeven  = "chainify, 7 organisations"
 	baselineSingle = "baseline, 4 organisations"
 	baselineBundle = "baseline, 4 organisations, 100 a bundle"
 	baselineOne    = "baseline, 1 organisation"

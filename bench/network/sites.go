@@ -36,8 +36,9 @@ var keptUp = map[string]string{"shared_buffers": "'256MB'", "max_wal_size": "'51
 
 // sites are what is measured: a network of four, one of one, and on the same clusters the baseline's.
 type sites struct {
-	four, one             *harness.Network
+	four, one, seven      *harness.Network
 	oursFour, oursOne     *ours
+	oursSeven             *ours // nil: not measured
 	soon, much            *ours // oursFour in the other modes
 	pair                  *pair
 	theirsFour, theirsOne *theirs
@@ -60,6 +61,12 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	}
 	if s.pair, err = openPair(ctx, cfg); err != nil {
 		return s, err
+	}
+	if cfg.Sizes {
+		if s.seven, err = openNetwork(ctx, cfg, "seven", settings, []string{"acme", "bolt", "cargo", "delta", "echo", "fox", "gulf"}); err != nil {
+			return s, err
+		}
+		s.oursSeven = &ours{s.seven, cfg, config.Balanced}
 	}
 	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
 	s.soon, s.much = &ours{s.four, cfg, config.Latency}, &ours{s.four, cfg, config.Throughput}
@@ -154,7 +161,7 @@ func fill(ctx context.Context, o *harness.Organisation, bank workload.Schema) er
 
 func (s *sites) networks() []*harness.Network {
 	var out []*harness.Network
-	for _, net := range []*harness.Network{s.four, s.one} {
+	for _, net := range []*harness.Network{s.four, s.one, s.seven} {
 		if net != nil {
 			out = append(out, net)
 		}

@@ -30,6 +30,10 @@ func (s *sites) systems(cfg Config) []system {
 		{chainifyOne, 0, s.oursOne, s.oursOne.asynchronous()},
 		{baselineOne, 0, s.theirsOne, s.theirsOne.asynchronous(1)},
 	}
+	if s.seven != nil {
+		out = append(out, system{chainifySeven, 0, s.oursSeven, s.oursSeven.asynchronous()}, system{chainifySeven + ", waiting", 1, s.oursSeven, s.oursSeven.wait(1)},
+			system{chainifyOne + ", waiting", 1, s.oursOne, s.oursOne.wait(1)})
+	}
 	if cfg.Modes {
 		out = append(out, inMode(latencyMode, s.soon)...)
 		out = append(out, inMode(throughputMode, s.much)...)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/scaling"
 )
 
 // sections are the benchmarks in the order of the page.
@@ -39,6 +40,7 @@ func write(in, out string) error {
 	page := bytes.NewBufferString(head)
 	plots := filepath.Join(filepath.Dir(out), "performance")
 	found := 0
+	var network *report.Report
 	for _, name := range sections {
 		r, err := report.Read(in, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -55,9 +57,17 @@ func write(in, out string) error {
 		if err := r.Markdown(page, plot); err != nil {
 			return err
 		}
+		if name == "network" {
+			network = r
+		}
 	}
 	if found == 0 {
 		return fmt.Errorf("no report in %s: run make bench first", in)
+	}
+	if network != nil {
+		if _, err := scaling.Markdown(page, network); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(out, page.Bytes(), 0o644)
 }

@@ -1,0 +1,108 @@
+// Package scaling is a model of a consortium of which each organisation has a machine of its own: what a transaction costs each of them, how many fit, and how
+// long a client waits. Its constants are fitted to one run of the benchmarks; docs/scaling.md says what it leaves out.
+package scaling
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// Line is a cost that grows with the number of organisations: At + By·n.
+type Line struct{ At, By float64 }
+
+// Of is the cost with n organisations.
+func (l Line) Of(n int) float64 { return l.At + l.By*float64(n) }
+
+// fit puts a line through the values; two or more places.
+func fit(at []int, values []float64) (Line, error) {
+	if len(at) != len(values) || len(at) < 2 {
+		return Line{}, fmt.Errorf("a line through %d points", len(at))
+	}
+	var x, y, xx, xy float64
+	for i, n := range at {
+		x, y = x+float64(n), y+values[i]
+		xx, xy = xx+float64(n*n), xy+float64(n)*values[i]
+	}
+	count := float64(len(at))
+	d := count*xx - x*x
+	if d == 0 {
+		return Line{}, errors.New("a line through one place")
+	}
+	by := (count*xy - x*y) / d
+	return Line{(y - by*x) / count, by}, nil
+}
+
+// Costs are what the model knows: processor time in microseconds, of one organisation.
+type Costs struct {
+	Database Line // of a transaction
+	Node     Line // of a transaction that comes with many others
+	Height   Line // of an order block, whatever is in it
+	HeightMS Line // how long an order block takes on one machine for all, with nothing to wait for
+}
+
+// Measured is one size of network in a run: medians, of all organisations together.
+type Measured struct {
+	Organisations      int
+	NodeUS, DatabaseUS float64 // processor time of a transaction when nobody waits
+	HeightUS, HeightMS float64 // processor time of nodes, and time, of the transaction of one client that waits
+}
+
+// FitCosts fits the lines to two or more sizes.
+func FitCosts(run []Measured) (c Costs, err error) {
+	var at []int
+	var node, database, height, ms []float64
+	for _, m := range run {
+		n := float64(m.Organisations)
+		at = append(at, m.Organisations)
+		node, database = append(node, m.NodeUS/n), append(database, m.DatabaseUS/n)
+		height, ms = append(height, m.HeightUS/n), append(ms, m.HeightMS)
+	}
+	for _, f := range []struct {
+		into   *Line
+		values []float64
+	}{{&c.Node, node}, {&c.Database, database}, {&c.Height, height}, {&c.HeightMS, ms}} {
+		if *f.into, err = fit(at, f.values); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// Cores is what one organisation needs for a rate of transactions at so many order blocks a second.
+func (c Costs) Cores(n int, rate, heights float64) float64 {
+	return (rate*(c.Database.Of(n)+c.Node.Of(n)) + heights*c.Height.Of(n)) / 1e6
+}
+
+// Rate is the most transactions a second that fit the cores of each organisation at so many order blocks a second.
+func (c Costs) Rate(n int, cores, heights float64) float64 {
+	return math.Max(0, (cores*1e6-heights*c.Height.Of(n))/(c.Database.Of(n)+c.Node.Of(n)))
+}
+
+// Check is how far the costs are from a measured size that they were not fitted to: the model's processor time of a transaction / the measured.
+func (c Costs) Check(m Measured) float64 {
+	return (c.Database.Of(m.Organisations) + c.Node.Of(m.Organisations)) * float64(m.Organisations) / (m.NodeUS + m.DatabaseUS)
+}
+
+// Of reads what a report of the network benchmark says of one size; false when it did not measure it.
+func Of(r *report.Report, organisations int) (Measured, bool) {
+	load, wait := r.Find(fmt.Sprintf("chainify, %s", Name(organisations)), 0), r.Find(fmt.Sprintf("chainify, %s, waiting", Name(organisations)), 1)
+	if load == nil || wait == nil {
+		return Measured{}, false
+	}
+	return Measured{
+		Organisations: organisations,
+		NodeUS:        report.Median(load.Details("node_cpu_us_per_tx")), DatabaseUS: report.Median(load.Details("database_cpu_us_per_tx")),
+		HeightUS: report.Median(wait.Details("node_cpu_us_per_tx")), HeightMS: report.Median(wait.Details("p50_ms")),
+	}, true
+}
+
+// Name is how a report calls a number of organisations.
+func Name(n int) string {
+	if n == 1 {
+		return "1 organisation"
+	}
+	return fmt.Sprintf("%d organisations", n)
+}
