@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -55,6 +56,38 @@ func TestTutorialTrades(t *testing.T) {
 		checkVerified(ctx, t, o)
 	}
 	checkSameTransactions(ctx, t, network)
+	checkExplorer(ctx, t, network)
+}
+
+// checkExplorer looks at the pages of a node that is started again with them.
+func checkExplorer(ctx context.Context, t *testing.T, network *harness.Network) {
+	t.Helper()
+	acme := network.Organisation("acme")
+	port, err := harness.FreePorts(1)
+	must(t, err)
+	acme.Explorer = fmt.Sprintf("127.0.0.1:%d", port)
+	must(t, acme.StopNode())
+	must(t, acme.StartNode())
+	for path, says := range map[string][]string{
+		"/":                             {"All is well", "acme", "bolt", "cargo", "delta", "public.trades"},
+		"/rows?table=trades&key=1":      {"public.trades / 1", "<strong>acme</strong>", "inserted"},
+		"/receipts?table=public.trades": {"key values"},
+	} {
+		must(t, harness.Poll(ctx, progressLimit, "the page "+path, func(context.Context) (bool, string, error) {
+			res, err := http.Get("http://" + acme.Explorer + path)
+			if err != nil {
+				return false, err.Error(), nil
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			for _, want := range says {
+				if !strings.Contains(string(text), want) {
+					return false, "it does not say " + want, err
+				}
+			}
+			return true, "", err
+		}))
+	}
 }
 
 // runBlock runs a block of the tutorial and compares what it says comes of it.

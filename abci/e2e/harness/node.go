@@ -27,8 +27,8 @@ type Node struct {
 	Name string
 	// Explorer is the address of its web page; empty: off.
 	Explorer string
-	net  *Network
-	node *Process
+	net      *Network
+	node     *Process
 }
 
 // Home is the node's directory.
