@@ -3,6 +3,8 @@ package explorer
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +146,31 @@ func TestNumbersAndTimesAreWrittenForPeople(t *testing.T) {
 	for s, want := range map[float64]string{0.0004: "0.4 ms", 0.083: "83 ms", 1.25: "1.2 s", 90: "2 min", 7200: "2.0 h", 864000: "10 days"} {
 		if got := took(s); got != want {
 			t.Errorf("%v s is written %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestRequestsAtOnceAreBounded(t *testing.T) {
+	e := &Explorer{slots: make(chan struct{}, 2)}
+	within, leave := make(chan struct{}), make(chan struct{})
+	handler := e.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { within <- struct{}{}; <-leave }))
+	ask := func() int {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
+		return answer.Code
+	}
+	answers := make(chan int)
+	for range cap(e.slots) {
+		go func() { answers <- ask() }()
+		<-within
+	}
+	if code := ask(); code != http.StatusServiceUnavailable {
+		t.Errorf("one more is answered %d", code)
+	}
+	close(leave)
+	for range cap(e.slots) {
+		if code := <-answers; code != http.StatusOK {
+			t.Errorf("one within the bound is answered %d", code)
 		}
 	}
 }
