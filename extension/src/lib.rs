@@ -18,6 +18,7 @@ pub extern "C-unwind" fn _PG_init() {
         api::guard::install();
         api::conflict::install();
         api::commit::install();
+        api::verifying::install();
         pg::pool::register(api::executor::serve);
         api::maintenance::install();
     });

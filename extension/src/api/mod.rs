@@ -63,4 +63,5 @@ pub mod transaction;
 pub mod triggers;
 pub mod verify;
 pub mod verify_table;
+pub mod verifying;
 pub mod views;

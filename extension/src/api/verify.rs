@@ -6,6 +6,7 @@
 
 use chainify_codec::row_hash;
 use chainify_ledger::audit::{check_block, Finding, StoredBlock, StoredChange, StoredTransaction};
+use pgrx::pg_sys;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 
@@ -13,9 +14,10 @@ use crate::api::certificates;
 use crate::api::definitions;
 use crate::api::half;
 use crate::api::history::{self, History};
-use crate::api::rows;
+use crate::api::{rows, verify_table};
 use crate::pg::cursor::{Cursor, Row, Sees};
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::progress::{Phase, Progress};
 
 crate::sql_function!(
     chainify_verify_ledger,
@@ -43,7 +45,11 @@ fn verify_ledger(call: &mut Call) -> Answer {
         Spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             let tables = history::all(client, &mut report);
-            Audit::new(client, from, to).run(&tables, &mut report);
+            let mut audit = Audit::new(client, from, to);
+            let progress = Progress::start(pg_sys::InvalidOid);
+            progress.phase(Phase::Blocks, audit.blocks());
+            audit.progress = Some(progress);
+            audit.run(&tables, &mut report);
         });
     })
 }
@@ -83,6 +89,8 @@ struct Audit<'c> {
     from: i64,
     to: i64,
     authority: certificates::Authority,
+    /// Told of each block read.
+    progress: Option<Progress>,
 }
 
 impl<'c> Audit<'c> {
@@ -93,7 +101,14 @@ impl<'c> Audit<'c> {
             from,
             to: to.unwrap_or(i64::MAX),
             authority: certificates::Authority::read(client),
+            progress: None,
         }
+    }
+
+    /// How many blocks are to be read, if all are there.
+    fn blocks(&self) -> i64 {
+        let last = verify_table::last_block(self.client, self.sees).unwrap_or_default();
+        (self.to.min(last) - self.from + 1).max(0)
     }
 
     fn open(&self, sql: &str) -> Cursor<'c> {
@@ -155,6 +170,9 @@ impl<'c> Audit<'c> {
             }
             previous = Some(block.hash);
             next = number + 1;
+            if let Some(progress) = &self.progress {
+                progress.done(next - self.from);
+            }
         }
         orphaned("transactions", transactions.skip_to(i64::MAX), report);
         orphaned("history", changes.skip_to(i64::MAX), report);

@@ -13,6 +13,7 @@ use crate::api::{checkpoint, definitions, half, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::progress::{Phase, Progress};
 
 crate::sql_function!(
     chainify_verify_table,
@@ -55,7 +56,8 @@ fn verify_table(call: &mut Call) -> Answer {
             let Some(table) = tables.iter().find(|table| table.relation == relation) else {
                 PgError::new(b"42P01", "table is not on the ledger").raise()
             };
-            check(client, &tables, table, &mut |finding| {
+            let progress = Progress::start(relation);
+            check(client, &tables, table, &progress, &mut |finding| {
                 row(&[
                     cell(table.name.clone()),
                     cell(finding.what.to_owned()),
@@ -72,13 +74,16 @@ fn check(
     client: &SpiClient<'_>,
     tables: &[LedgerTable],
     table: &LedgerTable,
+    progress: &Progress,
     report: &mut dyn FnMut(Finding),
 ) {
+    progress.phase(Phase::Definition, 0);
     check_definition(client, Sees::Statement, table, report);
     if table.unreadable().is_some() {
         return;
     }
-    check_checkpoints(client, table, report);
+    check_checkpoints(client, table, progress, report);
+    progress.phase(Phase::Table, 0);
     let live = table.live_state(client, Sees::Statement);
     let Some(number) = last_block(client, Sees::Statement) else {
         return report(Finding::of_table(
@@ -88,6 +93,7 @@ fn check(
         ));
     };
     let certified = check_states(client, tables, table, &live, number, report);
+    progress.phase(Phase::Rows, 0);
     check_rows(client, table, number, certified, report);
 }
 
@@ -120,8 +126,16 @@ pub fn check_definition(
 }
 
 /// Hashes the rows of every checkpoint of the table.
-fn check_checkpoints(client: &SpiClient<'_>, table: &LedgerTable, report: &mut dyn FnMut(Finding)) {
-    for kept in checkpoint::of_table(client, Sees::Statement, table) {
+fn check_checkpoints(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    progress: &Progress,
+    report: &mut dyn FnMut(Finding),
+) {
+    let checkpoints = checkpoint::of_table(client, Sees::Statement, table);
+    progress.phase(Phase::Checkpoints, checkpoints.len() as i64);
+    for (done, kept) in checkpoints.into_iter().enumerate() {
+        progress.done(done as i64);
         let state = table.expected_state(client, Sees::Statement, kept.block);
         checkpoint_finding(table, &kept, &state)
             .into_iter()

@@ -38,6 +38,7 @@ pub mod own_lock;
 pub mod planned_access;
 pub mod planning;
 pub mod pool;
+pub mod progress;
 pub mod raised;
 pub mod random;
 pub mod record;
