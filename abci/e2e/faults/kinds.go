@@ -158,24 +158,29 @@ func tamperHistory(ctx context.Context, r *run, m *member, _ Fault) error {
 		"ALTER TABLE savings ENABLE TRIGGER ALL")
 }
 
-// tamperEverything leaves nothing of a table that could tell its rows: another organisation has to.
-func tamperEverything(ctx context.Context, r *run, m *member, _ Fault) error {
-	return r.tamper(ctx, m, "ALTER TABLE savings DISABLE TRIGGER ALL",
-		"UPDATE savings SET balance = balance + 9 WHERE custid % 10 = 5",
-		"UPDATE chainify_history.savings SET balance = balance + 9 WHERE custid % 10 = 5"+recent,
-		"UPDATE chainify_checkpoint.savings SET balance = balance + 9 WHERE custid % 10 = 5",
-		"ALTER TABLE savings ENABLE TRIGGER ALL")
+// everything leaves nothing of a table that could tell its rows: another organisation has to.
+var everything = []string{
+	"ALTER TABLE savings DISABLE TRIGGER ALL",
+	"UPDATE savings SET balance = balance + 9 WHERE custid % 10 = 5",
+	"UPDATE chainify_history.savings SET balance = balance + 9 WHERE custid % 10 = 5" + recent,
+	"UPDATE chainify_checkpoint.savings SET balance = balance + 9 WHERE custid % 10 = 5",
+	"ALTER TABLE savings ENABLE TRIGGER ALL",
 }
 
-// tamperRejoin changes also what the ledger says was agreed, and what it began with: nothing helps, and who is hit by it is excluded
-// when a block or the scrubber comes by.
+func tamperEverything(ctx context.Context, r *run, m *member, _ Fault) error {
+	return r.tamper(ctx, m, everything...)
+}
+
+// tamperRejoin changes also what the ledger says was agreed, the last block included, and what it began with: nothing helps, and who is
+// hit is excluded by the next block.
 func tamperRejoin(ctx context.Context, r *run, m *member, _ Fault) error {
-	return r.tamper(ctx, m, "ALTER TABLE savings DISABLE TRIGGER ALL",
-		"UPDATE savings SET balance = balance + 11 WHERE custid % 10 = 6",
-		"ALTER TABLE savings ENABLE TRIGGER ALL",
-		"UPDATE chainify_ledger.initial_table SET table_state = "+flipped("table_state"),
+	return r.tamper(ctx, m, append([]string{
+		"LOCK TABLE chainify_ledger.block IN SHARE ROW EXCLUSIVE MODE",
+		"UPDATE chainify_ledger.initial_table SET table_state = " + flipped("table_state"),
 		"CREATE TABLE tampered AS SELECT number FROM chainify_ledger.block",
-		"UPDATE chainify_ledger.block SET state_root = "+flipped("state_root"))
+		"UPDATE chainify_ledger.block SET state_root = " + flipped("state_root"),
+		"UPDATE chainify_ledger.table_state SET row_count = row_count + 1", // no block comes out right from here on
+	}, everything...)...)
 }
 
 // rejoin is what an operator does about it: puts back what was agreed, and asks to take part again as soon as that is refused no more.

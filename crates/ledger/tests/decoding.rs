@@ -176,21 +176,25 @@ fn outcomes_agree_with_a_list() {
 fn rows_and_changes_on_their_way_have_one_spelling() {
     let row = vec(prop::option::of("\\PC{0,6}"), 0..5);
     let numbers = (0..=i32::MAX, 0..=i32::MAX, b'A'..=b'Z');
-    check(3_000, (row, NAME, numbers, vec(any::<u8>(), 0..33), mutations()), |(row, table, numbers, hash, mutations)| {
-        let cells = cells::encode(&row);
-        let (tx, serial, op) = numbers;
-        let change = change::encode(&Travelling { table: &table, tx, serial, op, hash: &hash, cells: &cells });
-        let (cells, change) = (mutated(cells, &mutations), mutated(change, &mutations));
-        match cells::decode_any(&cells) {
-            Ok(row) => prop_assert_eq!(cells::encode(&row), cells),
-            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
-        }
-        match change::decode(&change) {
-            Ok(decoded) => prop_assert_eq!(change::encode(&decoded), change),
-            Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
-        }
-        Ok(())
-    });
+    check(
+        3_000,
+        (row, NAME, numbers, vec(any::<u8>(), 0..33), mutations()),
+        |(row, table, numbers, hash, mutations)| {
+            let cells = cells::encode(&row);
+            let (tx, serial, op) = numbers;
+            let change = change::encode(&Travelling { table: &table, tx, serial, op, hash: &hash, cells: &cells });
+            let (cells, change) = (mutated(cells, &mutations), mutated(change, &mutations));
+            match cells::decode_any(&cells) {
+                Ok(row) => prop_assert_eq!(cells::encode(&row), cells),
+                Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+            }
+            match change::decode(&change) {
+                Ok(decoded) => prop_assert_eq!(change::encode(&decoded), change),
+                Err(error) => prop_assert!(!mutations.is_empty(), "refused though not mutated: {}", error),
+            }
+            Ok(())
+        },
+    );
 }
 
 /// Lengths that promise more than there is must cost nothing.

@@ -11,7 +11,7 @@ use pgrx::spi::SpiClient;
 
 use crate::api::deviations::Cured;
 use crate::api::ledger_tables::{self, LedgerTable};
-use crate::api::scan::Scan;
+use crate::api::scan::states_told;
 use crate::api::{rows, session, verify, verify_table};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
@@ -79,13 +79,14 @@ pub fn of_table(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<
 }
 
 /// Drops the checkpoints whose rows are no longer those kept with them, and makes a new one of the position, `number`, whose
-/// tables the caller has shown to be as certified. Cost: for each checkpoint a scan of base and history, and a sort.
+/// tables the caller has shown to be as certified. Cost: a scan of base and history, and a sort.
 pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
     let mut dropped = Vec::new();
     for table in ledger_tables::all(client, Sees::Latest) {
-        for kept in of_table(client, Sees::Latest, &table) {
-            let state = Scan::told(client, &table, kept.block).state;
-            let Some(finding) = verify_table::checkpoint_finding(&table, &kept, &state) else {
+        let kept = of_table(client, Sees::Latest, &table);
+        let blocks: Vec<_> = kept.iter().map(|kept| kept.block).collect();
+        for (kept, state) in kept.iter().zip(states_told(client, &table, &blocks)) {
+            let Some(finding) = verify_table::checkpoint_finding(&table, kept, &state) else {
                 continue;
             };
             let sql = "DELETE FROM chainify_ledger.checkpoint WHERE block = $1 AND table_id = $2";

@@ -247,10 +247,25 @@ impl LedgerTable {
 
     fn last_changes_of(&self, number: i64, which: &dyn Fn(&str) -> String) -> String {
         format!(
-            "SELECT DISTINCT ON (k) k, op, v FROM (
-                SELECT chainify_ledger.encoded_key({}, h.*) AS k, h._op AS op, h._block AS b, h._serial AS s, {} AS v
-                FROM {} h WHERE {} AND {}) changes
-            ORDER BY k, b DESC, s DESC",
+            "SELECT DISTINCT ON (k) k, op, v FROM ({}) changes ORDER BY k, b DESC, s DESC",
+            self.changes_of(number, which),
+        )
+    }
+
+    /// Columns `k`, `op`, `v`, `b`, the block of a change, `until`, that of the next change of its key, and `first`: whether none of that key
+    /// comes before, of the changes after the base, up to block `number`.
+    pub fn changes_with_next(&self, number: i64) -> String {
+        format!(
+            "SELECT k, op, v, b, lead(b) OVER w AS until, row_number() OVER w = 1 AS first FROM ({}) changes
+            WINDOW w AS (PARTITION BY k ORDER BY b, s)",
+            self.changes_of(number, &|_| "true".into()),
+        )
+    }
+
+    fn changes_of(&self, number: i64, which: &dyn Fn(&str) -> String) -> String {
+        format!(
+            "SELECT chainify_ledger.encoded_key({}, h.*) AS k, h._op AS op, h._block AS b, h._serial AS s, {} AS v
+            FROM {} h WHERE {} AND {}",
             self.id,
             self.row_of("h"),
             self.history.as_deref().unwrap_or_default(),
