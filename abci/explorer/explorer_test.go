@@ -195,6 +195,36 @@ func TestTheNetworkPageSaysWhoDeviates(t *testing.T) {
 	}
 }
 
+// Somebody changed what the ledger keeps: pages show what is there, say what cannot be read, and go on.
+func TestPagesShowWhatWasTamperedWith(t *testing.T) {
+	w := newWorld(t)
+	w.execute("UPDATE checking SET note = repeat('x', 200000) WHERE custid = 9")
+	run(t, w.dsn, `SET chainify.guard = off; UPDATE chainify_ledger.transaction SET body = '\x00' WHERE block = 2 AND index = 0;
+		UPDATE chainify_ledger.certificate SET votes = '[7, {"organisation": 7}]' WHERE number = 1; UPDATE chainify_ledger.certificate SET hash = '\x00' WHERE number = 3;
+		DELETE FROM chainify_ledger.block WHERE number = 2; DROP TABLE chainify_history.entry CASCADE;
+		UPDATE public.checking SET balance = 1000500 WHERE custid = 42; SELECT chainify_node.scrub('public.checking')`)
+	for path, says := range map[string][]string{
+		"/":                              {"1 deviation of the database is not put right", "bolt"},
+		"/blocks":                        {`href="/blocks/3"`, `href="/blocks/1"`},
+		"/blocks/1":                      {"2 organisations signed"},
+		"/blocks/3":                      {"Not certified here yet"},
+		"/transactions/" + w.id(2, 0):    {"not readable", "is no transaction"},
+		"/transactions/" + w.id(2, 2):    {"committed"},
+		"/transactions/" + w.id(4, 0):    {"too large for this page"},
+		"/rows?table=checking&key=9":     {"too large for this page"},
+		"/rows?table=checking&key=1":     {"401.00"},
+		"/deviations":                    {"open", "1000500.00"},
+		"/rows?table=public.entry&key=1": {"No table public.entry"},
+	} {
+		answer, text := w.get(path)
+		for _, want := range says {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %s, does not say %q:\n%s", path, answer.Status, want, text)
+			}
+		}
+	}
+}
+
 func TestReceiptsAreFiles(t *testing.T) {
 	w := newWorld(t)
 	for path, name := range map[string]string{"/receipts/" + w.id(2, 0): "receipt-transaction-" + w.id(2, 0)[:12] + ".json", "/receipts?table=public.checking&key=1": "receipt-row.json"} {

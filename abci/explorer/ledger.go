@@ -17,11 +17,13 @@ const (
 	pageTransactions = 100
 	pageDeviations   = 20
 	deviationRowsMax = 20
-	changesMax       = 200 // of a transaction, and of a row
+	changesMax       = 100 // of a transaction, and of a row
 	tablesMax        = 200
 	organisationsMax = 200
 	votesMax         = 1_000 // of a certificate
 	stripBlocks      = 40    // whose votes the network page shows
+	rowBytesMax      = 64 << 10
+	statementShown   = 160 // bytes, in a list
 )
 
 type block struct {
@@ -106,7 +108,18 @@ type transaction struct {
 	ClientKey    []byte
 }
 
-const transactionColumns = `t.block, t.index, t.id, t.organisation, t.role, t.kind, t.sql, t.parameters, t.outcome, t.rows, t.sqlstate, t.error, t.block_time, t.client_key`
+const transactionColumns = `t.block, t.index, t.id, t.organisation, t.role, t.kind, t.sql, t.parameters, t.outcome, t.rows, t.sqlstate, left(t.error, 4000), t.block_time, t.client_key`
+
+// transactionsOf are some of a block's, from an index on, with the beginnings of their statements.
+func transactionsOf(ctx context.Context, tx pgx.Tx, number, from int64) ([]transaction, error) {
+	columns := strings.Replace(transactionColumns, "t.sql, t.parameters", fmt.Sprintf("left(t.sql, %d), NULL", statementShown+1), 1)
+	return list[transaction](ctx, tx, `SELECT `+columns+` FROM chainify.transactions t WHERE t.block = $1 AND t.index >= $2 ORDER BY t.index LIMIT $3`, number, from, pageTransactions)
+}
+
+// bounded is a row as JSON, or NULL when it is too large for a page.
+func bounded(row string) string {
+	return fmt.Sprintf(`CASE WHEN octet_length(%s::text) <= %d THEN to_jsonb(%[1]s) END`, row, rowBytesMax)
+}
 
 func headerOf(ctx context.Context, tx pgx.Tx, number int64) (header, error) {
 	found, err := list[header](ctx, tx, `SELECT number, order_height, hash, previous_hash, state_root, certified FROM chainify.ledger WHERE number = $1`, number)
@@ -164,8 +177,8 @@ func changesOf(ctx context.Context, tx pgx.Tx, tables []ledgerTable, number int6
 			continue
 		}
 		seen[t.History] = true
-		parts = append(parts, fmt.Sprintf(`SELECT %d, h._serial, h._op::text, to_jsonb(h) - '{_block,_tx,_serial,_op,_hash}'::text[] FROM %s h
-			WHERE h._block = $1 AND h._tx = $2`, i, t.History))
+		parts = append(parts, fmt.Sprintf(`SELECT %d, h._serial, h._op::text, %s - '{_block,_tx,_serial,_op,_hash}'::text[] FROM %s h
+			WHERE h._block = $1 AND h._tx = $2`, i, bounded("h"), t.History))
 	}
 	if len(parts) == 0 {
 		return nil, nil
@@ -188,7 +201,7 @@ type rowChange struct {
 // historyOf is the newest of a row's changes, the newest first, at most changesMax and one more.
 func historyOf(ctx context.Context, tx pgx.Tx, name string, key []string) ([]rowChange, error) {
 	return list[rowChange](ctx, tx, `
-		SELECT h.block, h.tx, h.op, h."row", h.block_time, h.transaction, h.organisation, h.role
+		SELECT h.block, h.tx, h.op, `+bounded(`h."row"`)+`, h.block_time, h.transaction, h.organisation, h.role
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
 		     LATERAL (SELECT * FROM chainify.history(c.oid, VARIADIC $2::text[]) WITH ORDINALITY ORDER BY ordinality DESC LIMIT $3) h
 		WHERE n.nspname || '.' || c.relname = $1 AND c.relkind IN ('r', 'p') ORDER BY h.ordinality DESC`, name, key, changesMax+1)
@@ -223,7 +236,7 @@ type deviatingRow struct {
 // deviatingRows are the first rows of each of these deviations.
 func deviatingRows(ctx context.Context, tx pgx.Tx, ids []int64) ([]deviatingRow, error) {
 	return list[deviatingRow](ctx, tx, `
-		SELECT d.id, d.tbl, d.key, d.expected, d.found FROM (
+		SELECT d.id, d.tbl, `+bounded("d.key")+`, `+bounded("d.expected")+`, `+bounded("d.found")+` FROM (
 			SELECT id, tbl, key, expected, found, row_number() OVER (PARTITION BY id ORDER BY tbl, key) AS place
 			FROM chainify.deviations WHERE id = ANY ($1) AND tbl IS NOT NULL) d
 		WHERE d.place <= $2 ORDER BY d.id DESC, d.place`, ids, deviationRowsMax)

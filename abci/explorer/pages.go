@@ -104,8 +104,7 @@ func (e *Explorer) block(w http.ResponseWriter, r *http.Request) error {
 			`SELECT organisation, validator, order_height, signature FROM chainify.votes WHERE block = $1 LIMIT $2`, number, votesMax); err != nil {
 			return err
 		}
-		body.Transactions, err = list[transaction](r.Context(), tx,
-			`SELECT `+transactionColumns+` FROM chainify.transactions t WHERE t.block = $1 AND t.index >= $2 ORDER BY t.index LIMIT $3`, number, from, pageTransactions)
+		body.Transactions, err = transactionsOf(r.Context(), tx, number, from)
 		if err == nil && body.First+len(body.Transactions) < body.Block.Transactions {
 			body.Next = body.First + len(body.Transactions)
 		}
@@ -274,6 +273,8 @@ func steps(key []string, changes []rowChange) []rowStep {
 		s := rowStep{rowChange: c, After: c.Operation != "D", Before: c.Operation == "D"}
 		before, after := c.Row, c.Row
 		switch {
+		case c.Row == nil: // too large
+			before = nil
 		case c.Operation == "I":
 			before = nil
 		case c.Operation == "D":
