@@ -24,6 +24,7 @@ var sessionSettings = map[string]string{
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "10s",
 	"search_path":                         "pg_catalog",
+	"jit":                                 "off", // takes longer than any of these queries
 	"TimeZone":                            "UTC",
 	"DateStyle":                           "ISO, YMD",
 	"IntervalStyle":                       "postgres",

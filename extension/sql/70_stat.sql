@@ -43,21 +43,23 @@ FROM chainify_ledger.ledger_table t
 LEFT JOIN chainify_ledger.table_state s ON s.table_id = t.id
 WHERE t.detached_at IS NULL;
 
--- Who takes part, and in how many of the certificates of the last 1,000 blocks.
+-- Who takes part, and in how many of the newest 1,000 certificates.
 CREATE VIEW chainify.stat_organisations AS
-WITH last AS (SELECT coalesce(max(number), 0) AS block FROM chainify_ledger.block),
-     recent AS (SELECT v.block, v.organisation FROM last, chainify.votes v WHERE v.block > last.block - 1000),
+WITH recent AS (SELECT c.number FROM chainify_ledger.certificate c ORDER BY c.number DESC LIMIT 1000),
+     vote AS (
+         SELECT v.organisation, count(*)::integer AS votes, max(v.block) AS last_vote
+         FROM recent r JOIN chainify.votes v ON v.block = r.number GROUP BY v.organisation),
      member AS (
          SELECT o.name, bool_and(o.ordering_only) AS ordering_only, min(o.from_block) AS since_block
-         FROM last, chainify_ledger.organisation o
-         GROUP BY o.name, last.block HAVING max(coalesce(o.until_block, 'infinity'::numeric)) > last.block)
+         FROM chainify_ledger.organisation o
+         GROUP BY o.name HAVING max(coalesce(o.until_block, 'infinity'::numeric)) > coalesce((SELECT max(b.number) FROM chainify_ledger.block b), 0))
 SELECT m.name,
        m.ordering_only,
        m.since_block,
-       (SELECT count(*)::integer FROM last, chainify_ledger.certificate c WHERE c.number > last.block - 1000 AND c.number >= m.since_block) AS certified,
-       (SELECT count(*)::integer FROM recent r WHERE r.organisation = m.name) AS votes,
-       (SELECT max(r.block) FROM recent r WHERE r.organisation = m.name) AS last_vote
-FROM member m;
+       (SELECT count(*)::integer FROM recent r WHERE r.number >= m.since_block) AS certified,
+       coalesce(v.votes, 0) AS votes,
+       v.last_vote
+FROM member m LEFT JOIN vote v ON v.organisation = m.name;
 
 -- What the scrubber read last of each table, and of the blocks before the checkpoints (name NULL).
 CREATE VIEW chainify.stat_scrubber AS
