@@ -70,6 +70,10 @@ func TestClientsOverHTTP(t *testing.T) {
 			t.Errorf("submission %d: %d %s, want %d", i, code, answer, want)
 		}
 	}
+	must(t, acme.Exec(ctx, "bank", "SELECT chainify.submit_batch(ARRAY['SELECT 1', 'SELECT 2', 'SELECT 3'])")) // a role is another client
+	if err := acme.Exec(ctx, "bank", "SELECT chainify.submit('SELECT 4')"); err == nil || !strings.Contains(err.Error(), "53400") {
+		t.Errorf("a role beyond its rate: %v", err)
+	}
 	tool("token", "revoke", "--home", acme.Home(), "till")
 	if code, answer := client.post(ctx, t, "", client.token, statement); code != http.StatusUnauthorized {
 		t.Errorf("a token that was revoked: %d %s", code, answer)
