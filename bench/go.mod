@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/chainify-db/chainify/abci v0.0.0
+	golang.org/x/sync v0.22.0
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -119,7 +120,6 @@ require (
 	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/mod v0.38.0 // indirect
-	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/telemetry v0.0.0-20260708182218-49f421fb7959 // indirect
 	golang.org/x/time v0.12.0 // indirect
 	golang.org/x/tools v0.48.0 // indirect

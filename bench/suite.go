@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/network"
+	"github.com/chainify-db/chainify/bench/recovery"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -25,6 +27,7 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", false, runExecutor},
 	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank", false, runNetwork},
+	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -98,4 +101,34 @@ func runSteady(ctx context.Context, o options, r *report.Report, progress io.Wri
 	}
 	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
 	return network.Steady(ctx, cfg, r)
+}
+
+func runRecovery(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	script, err := scripted(filepath.Join("recovery", "run"))
+	if err != nil {
+		return err
+	}
+	cfg := recovery.Config{
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Script: script, Seed: o.seed, Repeat: o.repeat, Rows: recovery.DefaultRows, Progress: progress,
+	}
+	if o.short {
+		cfg.Rows = recovery.ShortRows
+	}
+	r.Parameters["rows"] = cfg.Rows
+	return recovery.Run(ctx, cfg, r)
+}
+
+// scripted finds a file of this module, whether run from it or from the root of the repository.
+func scripted(path string) (string, error) {
+	for _, dir := range []string{".", "bench"} {
+		if file := filepath.Join(dir, path); isFile(file) {
+			return filepath.Abs(file)
+		}
+	}
+	return "", fmt.Errorf("no %s here: run this from the root of the repository", path)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -58,7 +58,7 @@ DECLARE
     n float8 := (SELECT count(*) FROM account);
 BEGIN
     FOR i IN 1 .. many LOOP
-        CALL test.measure('scrub, table and base', 'SELECT * FROM chainify_node.scrub(''account'')', n);
+        CALL test.measure('scrub, table and base', 'SELECT * FROM chainify_node.scrub(''account'')', 2 * n);
         COMMIT;
     END LOOP;
     -- With the row of the block's own transaction, a checkpoint of as many rows as there are.

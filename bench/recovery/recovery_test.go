@@ -1,0 +1,52 @@
+package recovery
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// The whole benchmark, tiny, against a real database and a network.
+func TestTheBenchmarkRuns(t *testing.T) {
+	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
+	if tree == "" {
+		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
+	}
+	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // the servers' user has to reach it
+		t.Fatal(err)
+	}
+	node := filepath.Join(dir, "chainify")
+	build := exec.Command("go", "build", "-o", node, "./cmd/chainify")
+	build.Dir = filepath.Join("..", "..", "abci")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the node: %v\n%s", err, out)
+	}
+	var progress strings.Builder
+	r := &report.Report{Name: "recovery", Versions: map[string]string{}, Settings: map[string]any{}}
+	if err := Run(t.Context(), Config{
+		Dir: dir, PG: tree, Chainify: node, Out: t.TempDir(), Script: "./run", Seed: 1, Repeat: 1, Rows: 2 * rowsKept, Progress: &progress,
+	}, r); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	ids := map[string]bool{}
+	for _, f := range r.Figures {
+		if f.How == "" {
+			t.Errorf("figure %+v", f)
+		}
+		ids[f.ID] = true
+	}
+	for id := range targets {
+		if !ids[id] {
+			t.Errorf("there is a target for %s, which is no figure", id)
+		}
+	}
+}
