@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/gateway"
 )
 
 // Mode names what a node's timing is for. It decides the settings of Tuned, each unless the file sets it.
@@ -24,7 +26,7 @@ type tuning struct {
 
 var tunings = map[Mode]tuning{
 	Latency:    {time.Millisecond, 500 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond},
-	Balanced:   {2 * time.Millisecond, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond},
+	Balanced:   {2 * time.Millisecond, time.Millisecond, gateway.DefaultLimits().BundleDelay, 20 * time.Millisecond},
 	Throughput: {10 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond},
 }
 

@@ -4,7 +4,6 @@ package explorer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,16 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/serve"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const (
-	requestsMax   = 16 // at once; more are told to come again
-	requestLimit  = 10 * time.Second
-	headerLimit   = 5 * time.Second
-	writeLimit    = 30 * time.Second // a receipt over a slow line
-	shutdownLimit = 3 * time.Second
-	queryMax      = 2_000 // bytes of a request's query
+	requestsMax  = 16 // at once; more are told to come again
+	requestLimit = 10 * time.Second
+	headerLimit  = 5 * time.Second
+	writeLimit   = 30 * time.Second // a receipt over a slow line
+	queryMax     = 2_000            // bytes of a request's query
 )
 
 // Options say what is shown, and to whom.
@@ -138,16 +137,5 @@ func (e *Explorer) Serve(ctx context.Context, l net.Listener) error {
 		Handler: e.Handler(), ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, WriteTimeout: writeLimit, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(e.opt.Log.Handler(), slog.LevelDebug),
 	}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		limit, end := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
-		defer end()
-		stopped <- srv.Shutdown(limit)
-	})
-	err := srv.Serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		return errors.Join(<-stopped, ctx.Err())
-	}
-	stop()
-	return fmt.Errorf("serve the explorer: %w", err)
+	return serve.Until(ctx, srv, "the explorer", func() error { return srv.Serve(l) })
 }

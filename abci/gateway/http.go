@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	_ "embed"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/serve"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -56,7 +56,6 @@ const (
 	// bodyBytesMax holds the largest proposal in hexadecimal digits.
 	bodyBytesMax   = 2*wire.ProposalBytesMax + 4<<10
 	headerBytesMax = 16 << 10
-	shutdownLimit  = 3 * time.Second
 )
 
 // need says what a route asks of a client.
@@ -154,19 +153,8 @@ func (a *API) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return requests },
 		ErrorLog:    slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 	}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		cancel() // waits answer with what they know
-		limit, end := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
-		defer end()
-		stopped <- srv.Shutdown(limit)
-	})
-	err := a.serveOn(srv, netutil.LimitListener(l, a.Limits.Connections))
-	if errors.Is(err, http.ErrServerClosed) {
-		return errors.Join(<-stopped, ctx.Err())
-	}
-	stop()
-	return fmt.Errorf("serve HTTP: %w", err)
+	srv.RegisterOnShutdown(cancel) // waits answer with what they know
+	return serve.Until(ctx, srv, "HTTP", func() error { return a.serveOn(srv, netutil.LimitListener(l, a.Limits.Connections)) })
 }
 
 func (a *API) serveOn(srv *http.Server, l net.Listener) error {

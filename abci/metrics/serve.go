@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,12 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/chainify-db/chainify/abci/serve"
 )
 
 const (
-	requestsMax   = 4 // at once; more are told to come again
-	requestTime   = 10 * time.Second
-	shutdownLimit = 3 * time.Second
+	requestsMax = 4 // at once; more are told to come again
+	requestTime = 10 * time.Second
 )
 
 // Handler answers /metrics with this node's figures and those CometBFT keeps in the process, /healthz while the process runs.
@@ -35,16 +35,5 @@ func (m *Metrics) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 		Handler: m.Handler(), ReadHeaderTimeout: requestTime, ReadTimeout: requestTime, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		limit, end := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
-		defer end()
-		stopped <- srv.Shutdown(limit)
-	})
-	err := srv.Serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		return errors.Join(<-stopped, ctx.Err())
-	}
-	stop()
-	return fmt.Errorf("serve metrics: %w", err)
+	return serve.Until(ctx, srv, "metrics", func() error { return srv.Serve(l) })
 }
