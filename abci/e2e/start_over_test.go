@@ -62,10 +62,30 @@ func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	state(ctx, t, odd, "excluded")
 	must(t, odd.Exec(ctx, "postgres", "SET chainify.guard = off;"+
 		"UPDATE chainify_ledger.initial_table SET table_state = set_byte(table_state, 0, get_byte(table_state, 0) # 1)"))
+	// Its server crashes after each block that is executed again, and its node is killed on the way.
+	must(t, odd.SetSystem(ctx, catchUpLimit, "chainify.crash_point", "after_block_commit"))
 	_, err := odd.Run(ctx, "rejoin")
 	must(t, err)
+	amidBlocksAgain(ctx, t, odd)
+	odd.KillNode()
+	must(t, odd.SetSystem(ctx, catchUpLimit, "chainify.crash_point", ""))
+	must(t, odd.StartNode())
+	must(t, odd.WaitServing(ctx, catchUpLimit))
 	cured(ctx, t, odd, "full")
 	agreesAgain(ctx, t, net, odd)
+}
+
+// amidBlocksAgain waits until some blocks were executed again, and others were not.
+func amidBlocksAgain(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	must(t, harness.Poll(ctx, catchUpLimit, "blocks being executed again at "+o.Name, func(ctx context.Context) (bool, string, error) {
+		var until, done *int64
+		err := o.Scan(ctx, "SELECT (SELECT until_block FROM chainify_ledger.started_over), (SELECT max(number) FROM chainify_ledger.block)", &until, &done)
+		if err != nil { // the server is crashing
+			return false, err.Error(), nil
+		}
+		return until != nil && done != nil && *done < *until, "", nil
+	}))
 }
 
 // A database that is dropped under a running node, and made anew as it was at first, is filled again with nobody's help.
