@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -55,13 +56,16 @@ func (h Home) Part(organisation, address string) (Part, error) {
 	}, nil
 }
 
-// ParsePart reads a part as "chainify init" printed it.
+// ParsePart reads a part as "chainify init" printed it, and nothing after it.
 func ParsePart(text []byte) (Part, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	var p Part
 	if err := d.Decode(&p); err != nil {
 		return Part{}, fmt.Errorf("genesis part: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Part{}, errors.New("genesis part: more text after its end")
 	}
 	if len(p.ValidatorKey) != ed25519.PublicKeySize {
 		return Part{}, fmt.Errorf("genesis part: validator_key is %d bytes, want %d", len(p.ValidatorKey), ed25519.PublicKeySize)

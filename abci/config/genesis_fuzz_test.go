@@ -21,10 +21,14 @@ func FuzzParsePart(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
+	f.Add(append(text, "{}"...))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := ParsePart(text)
 		if err != nil {
 			return
+		}
+		if !json.Valid(text) {
+			t.Errorf("%q is accepted and is no JSON text", text)
 		}
 		again, err := json.Marshal(p)
 		if err != nil {
