@@ -28,6 +28,7 @@ type options struct {
 	repeat, seconds, customers, block int
 	rate, minutes                     int
 	short                             bool
+	only                              string
 }
 
 func main() {
@@ -59,6 +60,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.block, "block", 4096, "transactions of a block")
 	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
 	f.IntVar(&o.minutes, "minutes", 60, "steady: for how long")
+	f.StringVar(&o.only, "only", "", "network: of the systems only those whose names contain one of these, separated by commas")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -89,6 +89,10 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 	if o.short {
 		cfg.PgbenchClients = []int{16}
 	}
+	if o.only != "" {
+		cfg.Only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
 	return network.Run(ctx, cfg, r)
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
@@ -25,9 +27,10 @@ type Config struct {
 	Seed                             uint64
 	Repeat, Seconds, Customers       int
 	PgbenchClients                   []int
-	WarmUp                           bool // a repetition that does not count comes first
-	Sizes                            bool // seven organisations too, and one client of one: what the model of scaling needs
-	Modes                            bool // four organisations in the modes latency and throughput too
+	WarmUp                           bool     // a repetition that does not count comes first
+	Sizes                            bool     // seven organisations too, and one client of one: what the model of scaling needs
+	Modes                            bool     // four organisations in the modes latency and throughput too
+	Only                             []string // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
 }
 
@@ -89,7 +92,10 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			err = s.remove() // after a failure the logs are worth keeping
 		}
 	}()
-	systems := s.systems(cfg)
+	systems := slices.DeleteFunc(s.systems(cfg), func(s system) bool { return !cfg.wants(s.name) })
+	if len(systems) == 0 {
+		return fmt.Errorf("no system is named like one of %q", cfg.Only)
+	}
 	first := 1
 	if cfg.WarmUp {
 		first = 0
@@ -103,6 +109,13 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		return err
 	}
 	return errors.Join(figures(r, cfg), draw(cfg, r))
+}
+
+// wants reports whether any of some systems is to be measured.
+func (c Config) wants(systems ...string) bool {
+	return len(c.Only) == 0 || slices.ContainsFunc(systems, func(name string) bool {
+		return slices.ContainsFunc(c.Only, func(part string) bool { return strings.Contains(name, part) })
+	})
 }
 
 // repeat measures every system once, in an order of this repetition; those that share their processes one after the other.

@@ -59,8 +59,10 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}); err != nil {
 		return s, err
 	}
-	if s.pair, err = openPair(ctx, cfg); err != nil {
-		return s, err
+	if cfg.wants(agreed, unasked, checked) {
+		if s.pair, err = openPair(ctx, cfg); err != nil {
+			return s, err
+		}
 	}
 	if cfg.Sizes {
 		if s.seven, err = openNetwork(ctx, cfg, "seven", settings, []string{"acme", "bolt", "cargo", "delta", "echo", "fox", "gulf"}); err != nil {

@@ -85,7 +85,7 @@ func (r *Report) Best(system string) *Series {
 	return best
 }
 
-// Values lists the samples in order of repetition.
+// Values lists the samples in order of repetition; a series that is nil has none.
 func (s *Series) Values() []float64 { return s.collect(func(x Sample) float64 { return x.Value }) }
 
 // CPUs lists the server's processor time of each sample, microseconds per transaction.
@@ -97,6 +97,9 @@ func (s *Series) Details(name string) []float64 {
 }
 
 func (s *Series) collect(of func(Sample) float64) []float64 {
+	if s == nil {
+		return nil
+	}
 	sorted := slices.Clone(s.Samples)
 	slices.SortStableFunc(sorted, func(a, b Sample) int { return a.Repetition - b.Repetition })
 	out := make([]float64, len(sorted))
