@@ -75,7 +75,7 @@ func Check(answers []Answer, all []Evidence) []Violation {
 		for _, finding := range e.Findings {
 			v.add(Diverged, "%s: %s", e.Organisation, finding)
 		}
-		if e.State != "serving" && e.State != "executing" {
+		if !e.goesOn() {
 			v.add(Stuck, "%s: the node is %q", e.Organisation, e.State)
 		}
 		if e.Open > 0 {
@@ -84,6 +84,9 @@ func Check(answers []Answer, all []Evidence) []Violation {
 	}
 	return v
 }
+
+// goesOn says whether the node executes what is ordered.
+func (e Evidence) goesOn() bool { return e.State == "serving" || e.State == "executing" }
 
 // tip is the last block.
 func (e Evidence) tip() int64 {

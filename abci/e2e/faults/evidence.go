@@ -45,22 +45,26 @@ func findings(ctx context.Context, o *harness.Organisation) ([]string, error) {
 	return all, nil
 }
 
-// verified waits until nothing is found any more: what was tampered with and not touched since is found and repaired by
-// the scrubber. The last findings are given when the limit passes.
-func verified(ctx context.Context, o *harness.Organisation, limit time.Duration) ([]string, error) {
-	var last []string
-	err := harness.Poll(ctx, limit, "verify "+o.Name, func(ctx context.Context) (bool, string, error) {
+// settled reads an organisation's evidence once nothing is found any more and nothing is being repaired: what was tampered with and
+// not touched since is found by the scrubber, be it rows, history or checkpoints. When the limit passes it is as it was last.
+func settled(ctx context.Context, o *harness.Organisation, money string, limit time.Duration) (last Evidence, err error) {
+	err = harness.Poll(ctx, limit, "verify "+o.Name, func(ctx context.Context) (bool, string, error) {
 		found, err := findings(ctx, o)
 		if err != nil {
 			return false, err.Error(), nil
 		}
-		last = found
-		return len(found) == 0, strings.Join(found, "; "), nil
+		e, err := collect(ctx, o, money)
+		if err != nil {
+			return false, err.Error(), nil
+		}
+		e.Findings = found
+		last = e
+		return len(e.Findings) == 0 && e.Open == 0 && e.goesOn(), strings.Join(e.Findings, "; "), nil
 	})
-	if len(last) > 0 && ctx.Err() == nil {
+	if last.Organisation != "" && ctx.Err() == nil {
 		return last, nil
 	}
-	return nil, err
+	return last, err
 }
 
 // collect reads an organisation's evidence. The load must have ended.

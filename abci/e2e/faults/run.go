@@ -365,15 +365,12 @@ func (r *run) examine(ctx context.Context) error {
 	}
 	all := make([]Evidence, len(r.net.Organisations))
 	for i, o := range r.net.Organisations {
-		found, err := verified(ctx, o, r.Settle)
+		e, err := settled(ctx, o, r.money, r.Settle)
 		if err != nil {
 			return err
 		}
-		if all[i], err = collect(ctx, o, r.money); err != nil {
-			return fmt.Errorf("%s: %w", o.Name, err)
-		}
-		all[i].Findings = found
-		r.report.Deviations += all[i].Deviations
+		all[i] = e
+		r.report.Deviations += e.Deviations
 	}
 	r.note(Check(r.load.Answers, all)...)
 	r.note(checkKinds(r.load.Answers)...)
