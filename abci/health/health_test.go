@@ -1,0 +1,46 @@
+package health
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+func TestWhatIsWrongIsToldWorstFirst(t *testing.T) {
+	well := func(change func(*wire.StatusResponse)) *wire.StatusResponse {
+		s := &wire.StatusResponse{Organisation: "acme", State: "serving", Organisations: 4, Peers: 3, LastOrdered: 7, LastCommitted: 7}
+		if change != nil {
+			change(s)
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		status *wire.StatusResponse
+		want   []string // what each line has, in their order
+	}{
+		"all is well":                          {well(nil), nil},
+		"a block is being executed":            {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "executing", 8 }), nil},
+		"a node without a database":            {well(func(s *wire.StatusResponse) { s.State, s.LastCommitted = "ordering_only", 0 }), nil},
+		"alone, with nobody to be connected":   {well(func(s *wire.StatusResponse) { s.Organisations, s.Peers = 1, 0 }), nil},
+		"no peers":                             {well(func(s *wire.StatusResponse) { s.Peers = 0 }), []string{"no other node is connected"}},
+		"the database lags":                    {well(func(s *wire.StatusResponse) { s.LastOrdered = 9 }), []string{"2 blocks behind"}},
+		"lag that the state explains":          {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "catching_up", 99 }), []string{"catching up"}},
+		"no database":                          {well(func(s *wire.StatusResponse) { s.State = "database_down" }), []string{"cannot be reached"}},
+		"recovery":                             {well(func(s *wire.StatusResponse) { s.State = "recovering" }), []string{"chainify.deviations"}},
+		"excluded, and why":                    {well(func(s *wire.StatusResponse) { s.State, s.Reason = "excluded", "no checkpoint" }), []string{"(no checkpoint)"}},
+		"a state that this version knows not":  {well(func(s *wire.StatusResponse) { s.State = "dreaming" }), []string{`"dreaming"`}},
+		"outside, cut off and lagging at once": {well(func(s *wire.StatusResponse) { s.Outside, s.Peers, s.LastOrdered = true, 0, 20 }), []string{`"acme" takes no part`, "no other node", "13 blocks"}},
+	} {
+		got := Wrong(c.status)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q, want %d lines", name, got, len(c.want))
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%s: line %d is %q, want %q in it", name, i, got[i], want)
+			}
+		}
+	}
+}
