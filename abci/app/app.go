@@ -85,6 +85,7 @@ type App struct {
 	watch    watch
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
+	hurry              uint         // how often the time for that was halved; of the consensus connection alone
 }
 
 // preview is what an order block does to the committed state, computed once for ProcessProposal, ExtendVote and

@@ -14,27 +14,43 @@ type Mempool interface {
 // gatherLook is how often a proposer looks whether those it waits for have come.
 const gatherLook = 500 * time.Microsecond
 
+// hurryMax is how often the time for which a proposer waits is halved.
+const hurryMax = 4
+
 // gather holds a proposal that certifies a ledger block back until as many transactions have come as that block had, at most for
-// opt.Gather, and returns what the mempool holds then. The clients of that block were answered on live votes a moment ago, and are about
+// opt.Gather, and for half as long after each time that not all came, and returns what the mempool holds then. The clients of that block were answered on live votes a moment ago, and are about
 // to submit their next transactions. Without it, these would miss this order block, which would carry nothing but the certificate, and wait
-// for it and for their own; and once clients are in two groups that take turns, nothing would bring them together again.
+// for it and for their own; and once clients are in two groups that take turns, nothing would bring them together again. Clients that do not
+// come back at once are soon not waited for.
 func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]byte {
 	if a.opt.Mempool == nil || a.opt.Gather <= 0 {
 		return mempool
 	}
-	timer, tick := time.NewTimer(a.opt.Gather), time.NewTicker(gatherLook)
+	all := a.await(ctx, a.opt.Gather>>a.hurry)
+	switch {
+	case all && a.hurry > 0:
+		a.hurry--
+	case !all && a.hurry < hurryMax:
+		a.hurry++
+	}
+	return a.opt.Mempool.Reap(bytesMax)
+}
+
+// await tells whether all that are expected came within the limit.
+func (a *App) await(ctx context.Context, limit time.Duration) bool {
+	timer, tick := time.NewTimer(limit), time.NewTicker(gatherLook)
 	defer timer.Stop()
 	defer tick.Stop()
 	for a.admitted.Load() < a.expected.Load() {
 		select {
 		case <-tick.C:
-			continue
 		case <-timer.C:
+			return false
 		case <-ctx.Done():
+			return false
 		}
-		break
 	}
-	return a.opt.Mempool.Reap(bytesMax)
+	return true
 }
 
 // expect notes, before a ledger block is decided, how many transactions will have come when all its clients have submitted another.

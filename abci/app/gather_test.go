@@ -87,6 +87,21 @@ func TestProposalDoesNotWaitForLong(t *testing.T) {
 	}
 }
 
+// Clients that submit when they please are not waited for for long each time.
+func TestProposalWaitsLessForClientsThatDoNotComeBack(t *testing.T) {
+	c, p := gathering(t, 64*time.Millisecond)
+	for _, want := range []uint{1, 2, 3, 4, 4} {
+		if c.prepare(); c.app.hurry != want {
+			t.Errorf("in a hurry %d, want %d", c.app.hurry, want)
+		}
+	}
+	p.take(c, 10)
+	p.take(c, 11)
+	if c.prepare(p.Reap(0)...); c.app.hurry != 3 {
+		t.Errorf("in a hurry %d after all came, want 3", c.app.hurry)
+	}
+}
+
 // Only a proposal that certifies waits: nobody was answered before others.
 func TestProposalWithoutACertificateDoesNotWait(t *testing.T) {
 	c, _ := gathering(t, time.Minute)

@@ -25,9 +25,9 @@ type tuning struct {
 }
 
 var tunings = map[Mode]tuning{
-	Latency:    {time.Millisecond, 500 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond},
-	Balanced:   {2 * time.Millisecond, time.Millisecond, gateway.DefaultLimits().BundleDelay, 20 * time.Millisecond},
-	Throughput: {10 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond},
+	Latency:    {time.Millisecond, 500 * time.Microsecond, 2 * time.Millisecond, 40 * time.Millisecond},
+	Balanced:   {2 * time.Millisecond, time.Millisecond, gateway.DefaultLimits().BundleDelay, 80 * time.Millisecond},
+	Throughput: {10 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond},
 }
 
 // Tune gives what the mode decides its values. An unknown mode is an error and changes nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cometbft/cometbft/libs/log"
@@ -19,6 +20,7 @@ type cometLog struct {
 	level  slog.Level
 	failed func(why string)
 	quiet  *atomic.Bool // while CometBFT is told to stop: it reports its closed connections as errors
+	with   []any        // said with every message; spelled out when one is written, since CometBFT makes loggers far more often than it logs
 }
 
 func newCometLog(to *slog.Logger, level slog.Level, quiet *atomic.Bool, failed func(why string)) log.Logger {
@@ -33,7 +35,7 @@ func (l *cometLog) write(level slog.Level, message string, keyvals []any) {
 		l.failed(reason(keyvals))
 	}
 	if level >= l.level && l.to.Enabled(context.Background(), level) {
-		l.to.Log(context.Background(), level, message, pairs(keyvals)...)
+		l.to.Log(context.Background(), level, message, pairs(slices.Concat(l.with, keyvals))...)
 	}
 }
 
@@ -67,5 +69,7 @@ func (l *cometLog) Warn(message string, keyvals ...any) { l.write(slog.LevelWarn
 func (l *cometLog) Error(message string, keyvals ...any) { l.write(slog.LevelError, message, keyvals) }
 
 func (l *cometLog) With(keyvals ...any) log.Logger {
-	return &cometLog{to: l.to.With(pairs(keyvals)...), level: l.level, quiet: l.quiet, failed: l.failed}
+	made := *l
+	made.with = slices.Concat(l.with, keyvals)
+	return &made
 }
