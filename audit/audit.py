@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks receipts, digests and exported chains of blocks: an auditor's own implementation, written from spec/receipt.md and spec/formats.md alone.
 
-Usage: audit.py --genesis GENESIS.json FILE...
+Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] FILE...
 
-FILE is a receipt or digest, or a list of them: a chain, whose blocks must not contradict each other. Needs Python 3.11 and the package
+FILE is a receipt or digest, or a list of them: a chain, whose blocks must not contradict each other. RECORD is who came, went and changed keys
+since the genesis. Needs Python 3.11 and the package
 `cryptography` (Debian: python3-cryptography). Prints a line for each file. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
 """
 
@@ -117,19 +118,130 @@ RECEIPT = is_object({
 
 
 class Authority:
-    """Whose votes count."""
+    """Whose votes count, from an order height on."""
 
-    def __init__(self, chain_id, keys, consent):
-        self.chain_id, self.consent = chain_id, consent
+    def __init__(self, chain_id, keys, consent, from_height=0):
+        self.chain_id, self.consent, self.from_height = chain_id, consent, from_height
         self.keys = {sha256(key)[:20]: (organisation, key) for organisation, key in keys}
+
+
+class Organisation:
+    """A member of the consortium and its keys."""
+
+    def __init__(self, gateway_key, validators, ordering_only=False):
+        self.gateway_key, self.validators, self.ordering_only = gateway_key, set(validators), ordering_only
+
+
+class Consortium:
+    """Who takes part at one time; consent and approvals of 0 stand for the defaults."""
+
+    def __init__(self, chain_id, organisations, consent=0):
+        self.chain_id, self.organisations, self.consent, self.approvals = chain_id, organisations, consent, 0
 
     @classmethod
     def of_genesis(cls, genesis):
         state = genesis["app_state"]
-        voters = [o for o in state["organisations"] if not o.get("ordering_only")]
-        keys = [(o["name"], base64.b64decode(key, validate=True)) for o in voters for key in o["validators"]]
-        n = len(voters)
-        return cls(genesis["chain_id"], keys, state.get("consent") or min(n, max(2, 2 * n // 3 + 1)))
+
+        def key(text):
+            return base64.b64decode(text, validate=True)
+        members = {o["name"]: Organisation(key(o["gateway_key"]), map(key, o["validators"]), o.get("ordering_only", False)) for o in state["organisations"]}
+        return cls(genesis["chain_id"], members, state.get("consent") or 0)
+
+    def voters(self):
+        return {name for name, o in self.organisations.items() if not o.ordering_only}
+
+    def authority(self, from_height=0):
+        voters = self.voters()
+        keys = [(name, key) for name in voters for key in self.organisations[name].validators]
+        return Authority(self.chain_id, keys, self.consent or min(len(voters), max(2, 2 * len(voters) // 3 + 1)), from_height)
+
+    def approve(self, change, approvals, field):
+        """Raises Wrong unless enough organisations signed the change's bytes."""
+        voters, message, before = self.voters(), b"chainify/governance/1" + lp(self.chain_id.encode()) + change, ""
+        for i, approval in enumerate(approvals):
+            name, at = approval["organisation"], f"{field}.approvals[{i}]"
+            if name not in voters:
+                raise Wrong(at, f"{name} approves nothing")
+            if name <= before:
+                raise Wrong(at, "not after the one before by organisation")
+            if not signature_holds(self.organisations[name].gateway_key, message, approval["signature"]):
+                raise Wrong(at, f"the signature of {name} does not fit")
+            before = name
+        if len(approvals) < (self.approvals or 2 * len(voters) // 3 + 1):
+            raise Wrong(f"{field}.approvals", f"{len(approvals)} of {len(voters)} approve, that is too few")
+
+    def member(self, name, field):
+        if name not in self.organisations:
+            raise Wrong(field, f"{name} takes no part")
+        return self.organisations[name]
+
+    def act(self, number, body, field):
+        """Does what an action says, by its field's number."""
+        if number in (1, 2):
+            setattr(self, "consent" if number == 1 else "approvals", body)
+            return
+        if number == 4:
+            self.member(body.decode(), field)
+            del self.organisations[body.decode()]
+            return
+        parts = {}
+        for part, content in fields(body, field):
+            parts.setdefault(part, []).append(content)
+        name = parts[1][0].decode()
+        if number == 3:
+            if name in self.organisations:
+                raise Wrong(field, f"{name} takes part already")
+            validators = [dict(fields(validator, field))[1] for validator in parts.get(3, [])]
+            self.organisations[name] = Organisation(parts[2][0], validators, bool(parts.get(4, [0])[0]))
+        elif number == 5:
+            self.member(name, field).gateway_key = parts[2][0]
+        elif number == 6:
+            validator = dict(fields(parts[2][0], field))
+            keys = self.member(name, field).validators
+            (keys.add if validator.get(2) else keys.discard)(validator[1])
+        elif number == 7:
+            self.member(name, field).ordering_only = bool(parts.get(2, [0])[0])
+        else:
+            raise Wrong(field, "there is no such action")
+
+
+GOVERNANCE = is_object({
+    "chainify_governance": is_number((1, 1)),
+    "chain_id": is_type(str),
+    "changes": is_list(is_object({
+        "from_block": is_number((1, U64[1])), "change": is_hex(),
+        "approvals": is_list(is_object({"organisation": is_type(str), "signature": is_hex(64)}), VOTES_MAX)}), 2**32),
+})
+
+
+class Authorities:
+    """Whose votes count, by block."""
+
+    def __init__(self, founders, record=None):
+        """Follows the changes of a record from the genesis on; raises Wrong where they do not lead on."""
+        self.periods = [(0, founders.authority())]
+        if record is None:
+            return
+        record = GOVERNANCE(record, "")
+        if record["chain_id"] != founders.chain_id:
+            raise Wrong("chain_id", "not that of the genesis")
+        for i, entry in enumerate(record["changes"]):
+            field, change = f"changes[{i}]", {}
+            actions = []
+            for number, content in fields(entry["change"], f"{field}.change"):
+                actions.append(content) if number == 4 else change.update({number: content})
+            if change.get(1) != founders.chain_id.encode() or change.get(2) != i + 1:
+                raise Wrong(f"{field}.change", f"it is not change {i + 1} of this chain")
+            founders.approve(entry["change"], entry["approvals"], field)
+            if entry["from_block"] < self.periods[-1][0]:
+                raise Wrong(f"{field}.from_block", "before that of the change before")
+            for action in actions:
+                for number, body in fields(action, f"{field}.change"):
+                    founders.act(number, body, f"{field}.change")
+            self.periods.append((entry["from_block"], founders.authority(change.get(3, 0))))
+
+    def of(self, block):
+        return [authority for since, authority in self.periods if since <= block][-1]
 
 
 def header_hash(receipt):
@@ -304,12 +416,16 @@ def check_change(receipt):
 
 
 def check(value, authority):
-    """Raises Wrong unless a receipt or digest holds; returns it with its bytes decoded."""
+    """Raises Wrong unless a receipt or digest holds; returns it with its bytes decoded. `authority` is one, or those of all blocks."""
     receipt = RECEIPT(value, "")
+    if isinstance(authority, Authorities):
+        authority = authority.of(receipt["block"]["number"])
     if receipt["chain_id"] != authority.chain_id:
         raise Wrong("chain_id", "not that of the genesis")
     if header_hash(receipt) != receipt["hash"]:
         raise Wrong("hash", "the block's fields give another")
+    if receipt["block"]["order_height"] < authority.from_height:
+        raise Wrong("block.order_height", f"who may sign for this block may do so from {authority.from_height} on")
     check_certificate(receipt, authority)
     if "transaction" in receipt:
         check_transaction(receipt)
@@ -341,10 +457,16 @@ def read(path):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--genesis", required=True)
+    options.add_argument("--governance")
     options.add_argument("files", nargs="+", metavar="FILE")
     options = options.parse_args()
     with open(options.genesis, encoding="utf-8") as file:
-        authority = Authority.of_genesis(json.load(file))
+        founders = Consortium.of_genesis(json.load(file))
+    try:
+        authority = Authorities(founders, read(options.governance) if options.governance else None)
+    except (Wrong, ValueError) as wrong:
+        print(f"{options.governance}: {wrong}", file=sys.stderr)
+        return 2
     failed = 0
     for path in options.files:
         try:

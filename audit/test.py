@@ -62,6 +62,23 @@ def y_of_double(y):
     return (x2 + y * y) * pow(1 - d * x2 * y * y, -1, p) % p
 
 
+def governance():
+    """What is not as the vectors of governance records say, and how many records there are."""
+    vectors, failures = json.loads((VECTORS / "governance.json").read_text(encoding="utf-8")), []
+    for case in vectors["cases"]:
+        members = {o["name"]: audit.Organisation(bytes.fromhex(o["gateway_key"]), map(bytes.fromhex, o["validators"]), o["ordering_only"]) for o in vectors["organisations"]}
+        try:
+            authorities, field = audit.Authorities(audit.Consortium(vectors["chain_id"], members), case["record"]), ""
+        except audit.Wrong as wrong:
+            field = wrong.field
+        if field != case["field"]:
+            failures.append(f"{case['name']}: {field or 'it holds'}")
+        for i, digest in enumerate(case["digests"] or []):
+            if (wrong_with(digest["digest"], authorities) or "") != digest["field"]:
+                failures.append(f"{case['name']}: digest {i}: {wrong_with(digest['digest'], authorities)}")
+    return failures, len(vectors["cases"])
+
+
 def main():
     vectors, tried = json.loads((VECTORS / "receipts.json").read_text(encoding="utf-8")), 0
     failures = []
@@ -85,9 +102,11 @@ def main():
     for y in audit.SMALL_Y:
         if y_of_double(y_of_double(y_of_double(y))) != 1:
             failures.append(f"eight times the point with y = {y} is not the neutral one")
+    wrong, records = governance()
+    failures += wrong
     for failure in failures:
         print(failure)
-    print(f"audit: {tried} changes of receipts, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    print(f"audit: {tried} changes of receipts, {records} governance records, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
     return 1 if failures or tried < 500 else 0
 
 

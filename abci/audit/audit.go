@@ -12,9 +12,12 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Authority is whose votes count, and how many are needed. It comes from the genesis, never from what is checked.
+// Authority is whose votes count, and how many are needed. It comes from the genesis and the governance record (Founding), never from what is
+// checked.
 type Authority struct {
 	ChainID string
+	// FromBlock is the first block it is for; FromHeight what the change that made it says: it is in force in no order block before.
+	FromBlock, FromHeight uint64
 	// Consent is c: how many organisations have to agree about a block.
 	Consent    int
 	Validators []Validator
@@ -57,6 +60,9 @@ func (r *Receipt) Check(a Authority) []Finding {
 	if hash != wire.Hash(r.Hash) {
 		out.add("hash", "the block's fields give %x, it says %x", hash, r.Hash)
 	}
+	if r.Block.OrderHeight < a.FromHeight {
+		out.add("block.order_height", "%d, but who may sign from block %d on may do so from order height %d on", r.Block.OrderHeight, a.FromBlock, a.FromHeight)
+	}
 	r.checkCertificate(hash, a, &out)
 	r.checkTransaction(header, &out)
 	r.checkChange(header, &out)
@@ -87,7 +93,7 @@ func (r *Receipt) checkVote(v Vote, hash wire.Hash, a Authority, order *wire.Has
 		return string(address[:addressBytes]) == string(v.Validator)
 	})
 	if at < 0 {
-		return wire.Hash{}, fmt.Errorf("validator %x is none of the genesis", []byte(v.Validator))
+		return wire.Hash{}, fmt.Errorf("validator %x is none of those for this block; keys that came later are in the governance record", []byte(v.Validator))
 	}
 	validator := a.Validators[at]
 	if validator.Organisation != v.Organisation {

@@ -169,9 +169,9 @@ func variants(v any, all bool) []any {
 		return out
 	case []any:
 		if len(v) == 0 {
-			return []any{[]any{strings.Repeat("00", 32)}}
+			return []any{[]any{strings.Repeat("00", 32)}, nil}
 		}
-		return []any{v[1:], v[:len(v)-1], append(v[:len(v):len(v)], v[0])}
+		return []any{nil, v[1:], v[:len(v)-1], append(v[:len(v):len(v)], v[0])}
 	default:
 		return nil
 	}

@@ -88,22 +88,30 @@ type Change struct {
 
 // Parse reads a receipt or digest. Errors name the field; fields that there are none of are errors.
 func Parse(text []byte) (*Receipt, error) {
-	if len(text) > BytesMax {
-		return nil, fmt.Errorf("%d bytes, want at most %d", len(text), BytesMax)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	r := &Receipt{}
-	if err := d.Decode(r); err != nil {
-		return nil, explain(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more text after its end")
+	if err := read(text, r); err != nil {
+		return nil, err
 	}
 	if err := r.checkForm(); err != nil {
 		return nil, err
 	}
-	return r, r.checkSpelling(text)
+	return r, checkSpelling(r, text)
+}
+
+// read reads one JSON document that has no fields that there are none of.
+func read(text []byte, into any) error {
+	if len(text) > BytesMax {
+		return fmt.Errorf("%d bytes, want at most %d", len(text), BytesMax)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return explain(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more text after its end")
+	}
+	return nil
 }
 
 func explain(err error) error {
@@ -114,10 +122,10 @@ func explain(err error) error {
 	return err
 }
 
-// checkSpelling compares a receipt's text with what was read of it: whatever was left out, is null, or is spelt otherwise
-// than in lower-case hexadecimal of the right length differs.
-func (r *Receipt) checkSpelling(text []byte) error {
-	again, err := json.Marshal(r)
+// checkSpelling compares a text with what was read of it: whatever was left out, is null, or is spelt otherwise than in
+// lower-case hexadecimal of the right length differs.
+func checkSpelling(was any, text []byte) error {
+	again, err := json.Marshal(was)
 	if err != nil {
 		return err
 	}
@@ -125,11 +133,11 @@ func (r *Receipt) checkSpelling(text []byte) error {
 	if err != nil {
 		return err
 	}
-	read, err := generic(again)
+	written, err := generic(again)
 	if err != nil {
 		return err
 	}
-	if field := difference("", given, read); field != "" {
+	if field := difference("", given, written); field != "" {
 		return fmt.Errorf("%s: missing, or no value of this field", field)
 	}
 	return nil
@@ -173,7 +181,7 @@ func difference(at string, given, read any) string {
 			}
 		}
 	default:
-		if given != read {
+		if given != read || given == nil {
 			return at
 		}
 	}

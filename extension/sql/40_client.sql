@@ -82,6 +82,13 @@ SELECT o.name, o.from_block AS since_block, o.until_block, o.ordering_only, o.ga
        ) AS validator_keys
 FROM chainify_ledger.organisation o;
 
+-- The blocks from which on others take part, with other keys, or other numbers of them have to agree than before.
+CREATE VIEW chainify.registry_changes AS
+SELECT p.block FROM (
+    SELECT from_block FROM chainify_ledger.consent UNION SELECT from_block FROM chainify_ledger.organisation UNION SELECT until_block FROM chainify_ledger.organisation
+    UNION SELECT from_block FROM chainify_ledger.validator UNION SELECT until_block FROM chainify_ledger.validator) p (block)
+WHERE p.block > (SELECT min(from_block) FROM chainify_ledger.organisation);
+
 CREATE VIEW chainify.transactions AS
 SELECT t.block,
        t.index,
@@ -141,6 +148,6 @@ FROM chainify_ledger.node_status() n
 LEFT JOIN chainify_ledger.chain c ON true
 LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true;
 
-GRANT SELECT ON chainify.ledger, chainify.organisations, chainify.transactions, chainify.tables, chainify.deviations, chainify.status TO chainify_reader;
+GRANT SELECT ON chainify.ledger, chainify.organisations, chainify.registry_changes, chainify.transactions, chainify.tables, chainify.deviations, chainify.status TO chainify_reader;
 -- What shows no row of a ledger table, clients may see.
 GRANT SELECT ON chainify.ledger, chainify.tables, chainify.status TO chainify_client;

@@ -206,7 +206,7 @@ func auditorAgrees(t *testing.T, receipts []string) {
 	}
 	organisations := make([]map[string]any, len(attesting))
 	for i, o := range attesting {
-		organisations[i] = map[string]any{"name": o, "validators": [][]byte{attestKey(o).Public().(ed25519.PublicKey)}}
+		organisations[i] = map[string]any{"name": o, "gateway_key": []byte{}, "validators": [][]byte{attestKey(o).Public().(ed25519.PublicKey)}}
 	}
 	genesis, err := json.Marshal(map[string]any{"chain_id": "test", "app_state": map[string]any{"organisations": organisations}})
 	if err != nil {

@@ -35,7 +35,7 @@ func newGovernance() *cobra.Command {
 effects, how many must approve such changes. One operator proposes a change and sends the file to the others; each looks at it,
 signs, and sends the approval back; anybody submits the approvals. More than two thirds of the organisations with a
 database must approve, unless a change said otherwise. "chainify org" proposes organisations and keys.`)
-	cmd.AddCommand(newPropose(), newSign(), newGovernanceSubmit(), newGovernanceStatus())
+	cmd.AddCommand(newPropose(), newSign(), newGovernanceSubmit(), newGovernanceStatus(), newGovernanceRecord())
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -20,40 +21,75 @@ Exit codes: 0 it holds; 1 it does not, or is malformed; 2 wrong usage, or a file
 
 // genesisFlags say whose votes count.
 type genesisFlags struct {
-	genesis string
-	consent int
-	asJSON  bool
+	genesis, governance string
+	consent             int
+	asJSON              bool
 }
 
 func (f *genesisFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from whom you trust (required)")
-	cmd.Flags().IntVar(&f.consent, "consent", 0, "how many organisations must agree, where that was changed later; 0: as the genesis says")
+	cmd.Flags().StringVar(&f.governance, "governance", "", "the record of governance changes since (chainify governance record), from whom you trust")
+	cmd.Flags().IntVar(&f.consent, "consent", 0, "how many organisations must agree, where that alone was changed later; 0: as the genesis says")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "for machines")
 	require(cmd, "genesis")
 }
 
-// authority reads the genesis.
-func (f *genesisFlags) authority() (audit.Authority, error) {
-	doc, state, err := config.ReadGenesis(f.genesis)
+// authorities reads genesis and record.
+func (f *genesisFlags) authorities() (audit.Authorities, error) {
+	founding, err := readFounding(f.genesis)
 	if err != nil {
-		return audit.Authority{}, &exitError{exitUsage, err}
+		return nil, &exitError{exitUsage, err}
 	}
-	a := audit.Authority{ChainID: doc.ChainID}
-	voters := 0
-	for _, o := range state.Organisations {
-		if o.OrderingOnly {
-			continue
+	var record *audit.Governance
+	if f.governance != "" {
+		if f.consent != 0 {
+			return nil, usageError("--consent: the governance record says it")
 		}
-		voters++
-		for _, key := range o.Validators {
-			a.Validators = append(a.Validators, audit.Validator{Organisation: o.Name, Key: key})
+		if record, err = readRecord(f.governance); err != nil {
+			return nil, &exitError{exitUsage, err}
+		}
+	}
+	voters := 0
+	for _, o := range founding.Organisations {
+		if !o.OrderingOnly {
+			voters++
 		}
 	}
 	if f.consent < 0 || f.consent > voters {
-		return a, usageError("--consent: %d, want 1 to %d", f.consent, voters)
+		return nil, usageError("--consent: %d, want 1 to %d", f.consent, voters)
 	}
-	a.Consent = state.ConsentIn(f.consent)
+	founding.Consent = cmp.Or(f.consent, founding.Consent)
+	a, err := founding.Authorities(record)
+	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s: %w", f.governance, err)}
+	}
 	return a, nil
+}
+
+// readFounding reads the consortium of a genesis.
+func readFounding(path string) (audit.Founding, error) {
+	doc, state, err := config.ReadGenesis(path)
+	if err != nil {
+		return audit.Founding{}, err
+	}
+	f := audit.Founding{ChainID: doc.ChainID, Consent: state.Consent}
+	for _, o := range state.Organisations {
+		f.Organisations = append(f.Organisations, audit.Organisation(o))
+	}
+	return f, nil
+}
+
+// readRecord reads a record of governance changes.
+func readRecord(path string) (*audit.Governance, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	record, err := audit.ParseGovernance(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return record, nil
 }
 
 // verdict is what is said about one file.
@@ -65,7 +101,7 @@ type verdict struct {
 }
 
 // verifyFile reads and checks one receipt or digest; "-" is standard input.
-func verifyFile(cmd *cobra.Command, file string, a audit.Authority) (verdict, error) {
+func verifyFile(cmd *cobra.Command, file string, a audit.Authorities) (verdict, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
@@ -88,7 +124,7 @@ func verifyFile(cmd *cobra.Command, file string, a audit.Authority) (verdict, er
 		v.Findings = append(v.Findings, audit.Finding{Field: field, Detail: detail})
 		return v, nil
 	}
-	v.Findings = append(v.Findings, v.receipt.Check(a)...)
+	v.Findings = append(v.Findings, v.receipt.Check(a.For(v.receipt.Block.Number))...)
 	v.Valid = len(v.Findings) == 0
 	return v, nil
 }
@@ -99,14 +135,15 @@ func newVerifyReceipt() *cobra.Command {
 		Use:   "verify-receipt FILE --genesis FILE",
 		Short: "Check what chainify.receipt() gave, without node or database",
 		Long: `verify-receipt checks that enough organisations of the genesis signed for the block, that the transaction is in it with
-this outcome, and, where the receipt is for a row, that the transaction changed it so. FILE "-" is standard input.
+this outcome, and, where the receipt is for a row, that the transaction changed it so. FILE "-" is standard input. Organisations,
+keys and consent that were changed later are in the governance record, which each change's approvals lead to from the genesis.
 
 It cannot know whether a later block changed the row again. ` + verifyExitHelp,
 		Example: `  psql -XAtc "SELECT chainify.receipt('accounts', 42)" > receipt.json
   chainify verify-receipt receipt.json --genesis genesis.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := f.authority()
+			a, err := f.authorities()
 			if err != nil {
 				return err
 			}
@@ -143,7 +180,7 @@ from different organisations. Whether a database still leads to them, chainify.v
 		Example: `  chainify verify-digest /var/lib/chainify/anchors/*.json --genesis genesis.json`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			a, err := f.authority()
+			a, err := f.authorities()
 			if err != nil {
 				return err
 			}

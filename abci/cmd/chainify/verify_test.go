@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -9,30 +11,44 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// receiptFiles writes the vectors' receipts and a genesis with their keys, and returns their directory.
-func receiptFiles(t *testing.T) (dir string, names map[string]string) {
+// receiptVectors are the vectors' receipts.
+type receiptVectors struct {
+	Receipts, Forged []struct {
+		Name      string
+		Receipt   json.RawMessage
+		Authority struct{ Validators []receiptValidator }
+	}
+}
+
+type receiptValidator struct {
+	Organisation string
+	PublicKey    hexKey `json:"public_key"`
+}
+
+func readReceipts(t *testing.T) (v receiptVectors) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "spec", "vectors", "receipts.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var v struct {
-		Receipts, Forged []struct {
-			Name      string
-			Receipt   json.RawMessage
-			Authority struct {
-				Validators []struct {
-					Organisation string
-					PublicKey    hexKey `json:"public_key"`
-				}
-			}
-		}
-	}
 	if err := json.Unmarshal(text, &v); err != nil {
 		t.Fatal(err)
 	}
+	return v
+}
+
+func receiptValidators(t *testing.T) []receiptValidator {
+	t.Helper()
+	return readReceipts(t).Receipts[0].Authority.Validators
+}
+
+// receiptFiles writes the vectors' receipts and a genesis with their keys, and returns their directory.
+func receiptFiles(t *testing.T) (dir string, names map[string]string) {
+	t.Helper()
+	v := readReceipts(t)
 	dir, names = t.TempDir(), map[string]string{}
 	for _, c := range append(v.Receipts, v.Forged...) {
 		names[c.Name] = strings.ReplaceAll(c.Name, " ", "-") + ".json"
@@ -103,6 +119,65 @@ func TestVerifyingWithoutNodeOrDatabase(t *testing.T) {
 		{"digests, one forged", append([]string{"verify-digest", "--json", digest, forged}, genesis...), exitFailed, `"valid": false`},
 	} {
 		code, out, errs := call(string(text), c.args...)
+		if code != c.code || !strings.Contains(out+errs, c.out) {
+			t.Errorf("%s: code %d, want %d with %q:\n%s%s", c.name, code, c.code, c.out, out, errs)
+		}
+	}
+}
+
+// A key that was replaced: receipts of later blocks need the record of that change, which the approvals' files give.
+func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
+	dir, names := receiptFiles(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	row := in(names["a row's third change in its block"])
+	var f config.Founding
+	f.ChainID = "trade-1"
+	gateway := func(organisation string) ed25519.PrivateKey {
+		seed := sha256.Sum256([]byte(organisation))
+		return ed25519.NewKeyFromSeed(seed[:])
+	}
+	// The founders' validators are others than those that signed the receipt.
+	var actions []*wire.GovernanceAction
+	for _, v := range receiptValidators(t) {
+		old := sha256.Sum256([]byte("old key of " + v.Organisation))
+		f.Parts = append(f.Parts, config.Part{Organisation: v.Organisation, GatewayKey: gateway(v.Organisation).Public().(ed25519.PublicKey), ValidatorKey: old[:], Power: 1})
+		actions = append(actions, validatorAction(v.Organisation, old[:], 0), validatorAction(v.Organisation, v.PublicKey, 1))
+	}
+	write(t, in("genesis.json"), string(must(f.Genesis())))
+	change := &wire.GovernanceChange{ChainId: "trade-1", Sequence: 1, Actions: actions}
+	var approvals []string
+	for _, p := range f.Parts[:3] {
+		file := fileOf(change, wire.Encode(change))
+		file.Organisation, file.Signature = p.Organisation, wire.Approve(gateway(p.Organisation), p.Organisation, "trade-1", file.Change).Signature
+		approvals = append(approvals, in(p.Organisation+".json"))
+		write(t, in(p.Organisation+".json"), string(must(json.Marshal(file))))
+	}
+	record := func(block string, approvals ...string) (int, string) {
+		code, out, errs := call("", append([]string{"governance", "record", "--genesis", in("genesis.json"), "--from-block", block}, approvals...)...)
+		write(t, in("from-"+block), out)
+		return code, errs
+	}
+	if code, errs := record("2", approvals[:2]...); code != exitFailed || !strings.Contains(errs, "changes[0].approvals: 2 of 4 organisations approve, want 3") {
+		t.Errorf("too few approvals: code %d, %s", code, errs)
+	}
+	for _, block := range []string{"2", "99"} {
+		if code, errs := record(block, approvals...); code != exitOK {
+			t.Fatalf("code %d, %s", code, errs)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		out  string
+	}{
+		{"with the record", []string{"--governance", in("from-2")}, exitOK, "updated a row of public.account"},
+		{"without it", nil, exitFailed, "keys that came later are in the governance record"},
+		{"before the change", []string{"--governance", in("from-99")}, exitFailed, "none of those for this block"},
+		{"consent beside it", []string{"--governance", in("from-2"), "--consent", "2"}, exitUsage, "the governance record says it"},
+		{"no record", []string{"--governance", row}, exitUsage, "unknown field"},
+	} {
+		code, out, errs := call("", append([]string{"verify-receipt", row, "--genesis", in("genesis.json")}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.out) {
 			t.Errorf("%s: code %d, want %d with %q:\n%s%s", c.name, code, c.code, c.out, out, errs)
 		}

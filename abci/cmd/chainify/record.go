@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/audit"
+)
+
+func newGovernanceRecord() *cobra.Command {
+	var genesis, since string
+	var fromBlock uint64
+	cmd := &cobra.Command{
+		Use:   "record APPROVAL.json... --from-block N --genesis FILE",
+		Short: "Add a change that is in force to the record that auditors verify receipts with",
+		Long: `record prints the governance record with one change more: its approvals, and the ledger block from which on it holds. It checks
+what auditors check: that the changes lead from the genesis to here, each approved by enough of those whose it was to approve it.
+From which block on a change holds the order decided and no approval says; ask a database (chainify_reader):
+
+  SELECT max(block) FROM chainify.registry_changes
+
+Needs no node, no database and no network.
+
+Exit codes: 0 done; 1 not such a change; 2 wrong usage.`,
+		Example: `  chainify governance record --genesis genesis.json --from-block 812 acme.json bolt.json cargo.json > governance.json
+  chainify governance record --genesis genesis.json --since governance.json --from-block 1440 acme2.json bolt2.json cargo2.json > governance2.json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			founding, err := readFounding(genesis)
+			if err != nil {
+				return err
+			}
+			record := &audit.Governance{Version: audit.GovernanceVersion, ChainID: founding.ChainID}
+			if since != "" {
+				if record, err = readRecord(since); err != nil {
+					return err
+				}
+			}
+			signed, err := readApprovals(files)
+			if err != nil {
+				return err
+			}
+			record.Take(fromBlock, signed)
+			if _, err := founding.Authorities(record); err != nil {
+				return fmt.Errorf("the changes do not follow from the genesis: %w", err)
+			}
+			return printJSON(cmd.OutOrStdout(), record)
+		},
+	}
+	cmd.Flags().StringVar(&genesis, "genesis", "", "the consortium's genesis.json (required)")
+	cmd.Flags().StringVar(&since, "since", "", "the record of the changes before this one; left out: it is the first")
+	cmd.Flags().Uint64Var(&fromBlock, "from-block", 0, "the first ledger block that the change holds for (required)")
+	require(cmd, "genesis", "from-block")
+	return cmd
+}
