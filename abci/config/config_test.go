@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -311,6 +312,50 @@ func TestGenesisParts(t *testing.T) {
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "chainify init") {
 		t.Errorf("load of an empty directory: %v", err)
+	}
+}
+
+// A part that was changed on its way, or is of keys that its maker does not have, is refused.
+func TestGenesisPartsAreSigned(t *testing.T) {
+	h := Home(t.TempDir() + "/a")
+	if err := h.Create(Default("acme")); err != nil {
+		t.Fatal(err)
+	}
+	unsigned, err := h.Part("acme", "acme.example:26656")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := h.SignPart(unsigned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(p Part) error {
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ParsePart(text)
+		return err
+	}
+	if err := read(signed); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Part){
+		"unsigned":                 func(p *Part) { *p = unsigned },
+		"organisation":             func(p *Part) { p.Organisation = "bolt" },
+		"gateway key":              func(p *Part) { p.GatewayKey = bytes.Repeat([]byte{5}, 32) },
+		"validator key":            func(p *Part) { p.ValidatorKey = bytes.Repeat([]byte{5}, 32) },
+		"power":                    func(p *Part) { p.Power++ },
+		"ordering only":            func(p *Part) { p.OrderingOnly = true },
+		"node":                     func(p *Part) { p.Node += "0" },
+		"gateway's signature":      func(p *Part) { p.GatewaySignature = p.ValidatorSignature },
+		"validator's is another's": func(p *Part) { p.ValidatorSignature = p.GatewaySignature },
+	} {
+		changed := signed
+		change(&changed)
+		if err := read(changed); err == nil || !strings.Contains(err.Error(), "_signature is not that of") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,22 @@ type Part struct {
 	OrderingOnly bool `json:"ordering_only,omitempty"`
 	// Node is node-id@host:port, for the others' peers; it is not part of the genesis.
 	Node string `json:"node"`
+	// Signatures of all of it by both keys: whose keys they are made this part, and holds what they are public keys of.
+	GatewaySignature   []byte `json:"gateway_signature"`
+	ValidatorSignature []byte `json:"validator_signature"`
+}
+
+// signBytes is what both keys of a part sign (spec/formats.md, "Genesis part").
+func (p Part) signBytes() []byte {
+	orderingOnly := byte(0)
+	if p.OrderingOnly {
+		orderingOnly = 1
+	}
+	out := []byte("chainify/genesis-part/1")
+	for _, field := range [][]byte{[]byte(p.Organisation), p.GatewayKey, p.ValidatorKey, []byte(p.Node)} {
+		out = append(binary.BigEndian.AppendUint32(out, uint32(len(field))), field...)
+	}
+	return append(binary.BigEndian.AppendUint64(out, uint64(p.Power)), orderingOnly)
 }
 
 const (
@@ -36,7 +53,22 @@ const (
 	powerMax      = 1_000_000
 )
 
-// Part makes the home's part of a genesis. address is where other nodes reach it, host:port.
+// SignPart signs a part, which is to be the home's own, with its keys.
+func (h Home) SignPart(p Part) (Part, error) {
+	gatewayKey, err := h.GatewayKey()
+	if err != nil {
+		return Part{}, err
+	}
+	validator, err := h.Validator()
+	if err != nil {
+		return Part{}, err
+	}
+	p.GatewaySignature = ed25519.Sign(gatewayKey, p.signBytes())
+	p.ValidatorSignature, err = validator.Key.PrivKey.Sign(p.signBytes())
+	return p, err
+}
+
+// Part makes the home's part of a genesis, not signed yet. address is where other nodes reach it, host:port.
 func (h Home) Part(organisation, address string) (Part, error) {
 	gatewayKey, err := h.GatewayKey()
 	if err != nil {
@@ -56,7 +88,7 @@ func (h Home) Part(organisation, address string) (Part, error) {
 	}, nil
 }
 
-// ParsePart reads a part as "chainify init" printed it, and nothing after it.
+// ParsePart reads a part as "chainify init" printed it, and nothing after it. Its signatures are those of the keys in it.
 func ParsePart(text []byte) (Part, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -72,6 +104,14 @@ func ParsePart(text []byte) (Part, error) {
 	}
 	if p.Power < 1 || p.Power > powerMax {
 		return Part{}, fmt.Errorf("genesis part: power is %d, want 1 to %d", p.Power, powerMax)
+	}
+	for _, signed := range []struct {
+		name           string
+		key, signature []byte
+	}{{"gateway", p.GatewayKey, p.GatewaySignature}, {"validator", p.ValidatorKey, p.ValidatorSignature}} {
+		if !wire.VerifyVote(signed.key, p.signBytes(), signed.signature) {
+			return Part{}, fmt.Errorf("genesis part: %s_signature is not that of %s_key: the part was changed, or is not of chainify init", signed.name, signed.name)
+		}
 	}
 	return p, nil
 }

@@ -16,6 +16,9 @@ func FuzzParsePart(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	if part, err = homes[0].SignPart(part); err != nil {
+		f.Fatal(err)
+	}
 	text, err := json.Marshal(part)
 	if err != nil {
 		f.Fatal(err)

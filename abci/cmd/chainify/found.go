@@ -20,7 +20,7 @@ func newInit() *cobra.Command {
 		Use:   "init --home DIR --organisation NAME",
 		Short: "Make one organisation's home: keys and configuration",
 		Long: `init makes a home with new keys and a commented chainify.toml, and prints the organisation's part of the
-genesis: public keys only. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.`,
+genesis: public keys only, signed with the private ones. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.`,
 		Example: `  chainify init --home /var/lib/chainify --organisation acme --address acme.example:26656 \
       --dsn 'host=/run/postgresql dbname=acme user=chainify_login' > acme.json`,
 		Args: cobra.NoArgs,
@@ -42,6 +42,9 @@ genesis: public keys only. Send it to the others; "chainify genesis" makes the c
 				return err
 			}
 			part.OrderingOnly = orderingOnly
+			if part, err = h.SignPart(part); err != nil {
+				return err
+			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "made %s; edit %s, then put the consortium's genesis.json into %s\n",
 				home, h.Path(config.FileName), h.Genesis())
 			return printJSON(cmd.OutOrStdout(), part)
@@ -65,7 +68,7 @@ func newGenesis() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "genesis --chain-id ID PART.json...",
 		Short: "Make the common genesis.json of all organisations' parts",
-		Long: `genesis puts the parts that "chainify init" printed together. Every organisation should make it itself, from the
+		Long: `genesis puts the parts that "chainify init" printed together, after checking that each is signed by the keys in it. Every organisation should make it itself, from the
 same parts in the same order and with the same --time, and compare: the bytes are then the same. To standard error it
 prints each node's address for the others' peers.`,
 		Example: `  chainify genesis --chain-id trade --time 2026-01-01T00:00:00Z acme.json bolt.json cargo.json > genesis.json`,
