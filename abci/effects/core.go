@@ -88,6 +88,15 @@ const (
 	repaired             // the next execution follows a repair
 )
 
+// finding is how far the repair has come of what the scrubber found. While no step helps the database goes on, since each block
+// shows whether it matters; another organisation may be able to help later.
+type finding struct {
+	by       int   // of Steps
+	unhelped int   // how often nobody helped, at by
+	failed   int   // how often no step helped, in a row
+	afterMS  int64 // none is tried before
+}
+
 // past is how far asking for blocks has come that are not kept as agreed.
 type past struct {
 	failed  int   // in a row
@@ -125,14 +134,10 @@ type Core struct {
 	position backend.Position
 	known    bool
 	// proven: the block at position is certified with the hash found there.
-	proven bool
-	open   *opened
-	// lookedMS is when position was read last. hopeless: what the scrubber found could not be repaired; the database goes
-	// on, since each block shows whether it matters.
-	lookedMS int64
-	cureBy   int // of Steps
-	unhelped int // at cureBy
-	hopeless bool
+	proven   bool
+	open     *opened
+	lookedMS int64 // when position was read last
+	finding  finding
 	past     past
 	toldMS   int64 // when the progress of blocks executed again was reported last
 	// unsure is the block whose COMMIT may or may not have happened.
@@ -308,7 +313,7 @@ func (c *Core) rejoin() {
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
 	c.excluded, c.rejoins, c.failures, c.resumeMS = "", rejoinAttempts, 0, 0
-	c.hopeless = false
+	c.finding = finding{}
 	c.restartRecovery()
 }
 

@@ -148,8 +148,8 @@ func (c *Core) ladderOf(n uint64) *ladder {
 
 // cure repairs what the scrubber found, at the position and without a block that waits for it.
 func (c *Core) cure() Action {
-	if p := c.position; p.Deviates && !c.hopeless && c.proven {
-		return Repair{Step: c.cfg.Steps[c.cureBy], Number: p.Number, Certified: p.Hash, Deviating: p.Number}
+	if p := c.position; p.Deviates && c.nowMS >= c.finding.afterMS && c.proven {
+		return Repair{Step: c.cfg.Steps[c.finding.by], Number: p.Number, Certified: p.Hash, Deviating: p.Number}
 	}
 	return nil
 }

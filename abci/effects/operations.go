@@ -170,6 +170,7 @@ func (c *Core) repaired(e Repaired) {
 		c.startedOver()
 		return
 	}
+	c.position.Deviates, c.finding = false, finding{} // as far as is known: the next look tells
 	c.ladder.needRepair = false
 	c.ladder.rows += e.Rows
 	c.ladder.repairs++
@@ -181,7 +182,7 @@ func (c *Core) repaired(e Repaired) {
 // startedOver follows Full: the database is where a new one begins, and says until when.
 func (c *Core) startedOver() {
 	c.known, c.proven = false, false
-	c.ladder, c.cureBy, c.toldMS = ladder{}, 0, c.nowMS
+	c.ladder, c.finding, c.toldMS = ladder{}, finding{}, c.nowMS
 	c.report(Report{What: StartsOver, Number: c.position.Number})
 }
 
@@ -198,21 +199,31 @@ func (c *Core) patient(unhelped *int, asked Repair) bool {
 	return true
 }
 
-// cured follows a repair that no block waits for. What cannot be repaired is left to the operator.
+// How long what no step cured is left alone: an attempt may scan all tables. Doubled from the first to the second.
+const (
+	curePauseMinMS int64 = 60_000
+	curePauseMaxMS int64 = 60 * 60_000
+)
+
+// cured follows a repair that no block waits for. What cannot be repaired now is tried again later.
 func (c *Core) cured(asked Repair, e Repaired) {
-	if e.Failure == NoHelp && c.patient(&c.unhelped, asked) {
+	f := &c.finding
+	if e.Failure == NoHelp && c.patient(&f.unhelped, asked) {
 		return
 	}
-	c.unhelped = 0
+	f.unhelped = 0
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
-		if c.cureBy+1 < len(c.cfg.Steps) {
-			c.cureBy++
+		if f.by+1 < len(c.cfg.Steps) {
+			f.by++
 			return
 		}
-		c.cureBy, c.hopeless = 0, true
-		c.deviations++
-		c.report(Report{What: CannotCure, Number: asked.Number})
+		if f.failed == 0 {
+			c.deviations++
+			c.report(Report{What: CannotCure, Number: asked.Number})
+		}
+		f.by, f.afterMS = 0, c.nowMS+min(curePauseMinMS<<min(f.failed, backoffDoublingMax), curePauseMaxMS)
+		f.failed++
 		return
 	}
 	if c.went(e.Failure) {
@@ -220,7 +231,7 @@ func (c *Core) cured(asked Repair, e Repaired) {
 			c.startedOver()
 			return
 		}
-		c.position.Deviates, c.cureBy = false, 0
+		c.position.Deviates, c.finding = false, finding{}
 		c.deviations++
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows})
 	}
@@ -281,7 +292,9 @@ func (c *Core) databaseAt(e DatabaseAt) {
 	}
 	before := c.position
 	c.position, c.known, c.lookedMS = e.Position, true, c.nowMS
-	c.hopeless = c.hopeless && e.Position.Deviates
+	if !e.Position.Deviates {
+		c.finding = finding{}
+	}
 	if before.Number != e.Position.Number || before.Hash != e.Position.Hash {
 		c.proven = false
 		c.prune()
