@@ -11,53 +11,161 @@ import (
 
 // openCache remembers bundles that were opened, so that a node decodes and verifies each once, be it first met in
 // CheckTx or in a proposal. It is keyed by all that opening is a function of.
+//
+// Clients' signatures are verified for many bundles together, since that is several times cheaper: those of bundles admitted to the mempool wait
+// until there are verifyTogether transactions, or a proposal asks for one of them. Until then their gateway answers for them: it has verified
+// them, and what it signed in vain goes at the next recheck.
 type openCache struct {
-	mu    sync.Mutex
-	byKey *lru.Cache[openKey, openedTx]
-	bytes int
+	mu      sync.Mutex
+	byKey   *lru.Cache[openKey, *openedTx]
+	bytes   int
+	waiting []*openedTx // admitted, clients' signatures not verified; of fewer than verifyTogether transactions
+	waits   int         // transactions of these
+	wrong   bool        // a bundle was found wrong after it was admitted
 }
 
 // openKey is the bytes' SHA-256 with that of the registry.
 type openKey struct{ bytes, registry [sha256.Size]byte }
 
+// openedTx is what is known of a transaction; but for bytes, of the cache's lock.
 type openedTx struct {
-	tx    order.Tx
-	bytes int
+	order.Candidate
+	err      error // that of clients' signatures
+	verified bool
+	waits    bool
+	bytes    int
 }
 
 const (
 	openCacheEntriesMax = 16_384
 	openCacheBytesMax   = 64 << 20 // of the bundles' own bytes
+	verifyTogether      = 256
 )
 
 func newOpenCache() *openCache {
 	c := &openCache{}
 	// The callback runs under c.mu, within Add and RemoveOldest. A constant positive size is the only error.
-	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ openKey, old openedTx) { c.bytes -= old.bytes })
+	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ openKey, old *openedTx) { c.bytes -= old.bytes })
 	return c
 }
 
-// open is registry.Open. Refusals, governance changes and certificates are not kept: they are cheap, or met once.
-func (c *openCache) open(registry *order.Registry, raw []byte) (order.Tx, error) {
+// admit is registry.Open for CheckTx: clients' signatures may still be to be verified.
+func (c *openCache) admit(registry *order.Registry, raw []byte) (order.Tx, error) {
+	o, err := c.candidate(registry, raw)
+	if err != nil {
+		return order.Tx{}, err
+	}
+	if c.enough(o) {
+		c.verify(registry)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return o.Tx, o.err
+}
+
+// enough has a bundle wait, and reports whether enough do.
+func (c *openCache) enough(o *openedTx) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !o.verified && !o.waits {
+		o.waits = true
+		c.waiting, c.waits = append(c.waiting, o), c.waits+o.Tx.Bundle().Len()
+	}
+	return c.waits >= verifyTogether
+}
+
+// all is registry.Open for each of a proposal's transactions.
+func (c *openCache) all(registry *order.Registry, raw [][]byte) ([]order.Tx, []error) {
+	list, txs, errs := make([]*openedTx, len(raw)), make([]order.Tx, len(raw)), make([]error, len(raw))
+	var unverified []*openedTx
+	for i := range raw {
+		if list[i], errs[i] = c.candidate(registry, raw[i]); errs[i] == nil {
+			unverified = append(unverified, list[i])
+		}
+	}
+	c.verify(registry, unverified...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, o := range list {
+		if errs[i] == nil {
+			txs[i], errs[i] = o.Tx, o.err
+		}
+	}
+	return txs, errs
+}
+
+// own remembers a bundle whose clients' signatures the organisation's own gateway verified.
+func (c *openCache) own(registry *order.Registry, raw []byte) {
+	if o, err := c.candidate(registry, raw); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		o.verified = true
+	}
+}
+
+// foundWrong reports whether a bundle was admitted that no block can hold.
+func (c *openCache) foundWrong() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wrong
+}
+
+// candidate opens but for clients' signatures. Refusals, governance changes and certificates are not kept: they are cheap, or met once.
+func (c *openCache) candidate(registry *order.Registry, raw []byte) (*openedTx, error) {
 	key := openKey{sha256.Sum256(raw), registry.Hash()}
 	c.mu.Lock()
 	known, hit := c.byKey.Get(key)
 	c.mu.Unlock()
 	if hit {
-		return known.tx, nil
+		return known, nil
 	}
-	tx, err := registry.Open(raw)
-	if err != nil || tx.Bundle() == nil {
-		return tx, err
+	candidate, err := registry.Candidate(raw)
+	if err != nil {
+		return nil, err
+	}
+	o := &openedTx{Candidate: candidate, verified: !candidate.Signs(), bytes: len(raw)}
+	if candidate.Tx.Bundle() == nil {
+		return o, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.byKey.Contains(key) {
-		c.bytes += len(raw)
-		c.byKey.Add(key, openedTx{tx, len(raw)})
+	if known, hit := c.byKey.Get(key); hit {
+		return known, nil // opened meanwhile
 	}
+	c.bytes += o.bytes
+	c.byKey.Add(key, o)
 	for c.bytes > openCacheBytesMax {
 		c.byKey.RemoveOldest()
 	}
-	return tx, nil
+	return o, nil
+}
+
+// verify verifies the clients' signatures of some, with all that wait.
+func (c *openCache) verify(registry *order.Registry, some ...*openedTx) {
+	list, candidates := c.unverified(some)
+	if len(list) == 0 {
+		return
+	}
+	errs := registry.VerifyClients(candidates...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, o := range list {
+		o.verified, o.err, o.Candidate = true, errs[i], order.Candidate{Tx: o.Tx}
+		c.wrong = c.wrong || o.err != nil
+	}
+}
+
+// unverified takes those that wait, and lists with them those of some that do not, each once.
+func (c *openCache) unverified(some []*openedTx) (list []*openedTx, candidates []order.Candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	met := map[*openedTx]bool{}
+	for _, o := range append(c.waiting, some...) {
+		if o.waits = false; !o.verified && !met[o] {
+			met[o] = true
+			list, candidates = append(list, o), append(candidates, o.Candidate)
+		}
+	}
+	c.waiting, c.waits = nil, 0
+	return list, candidates
 }

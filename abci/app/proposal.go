@@ -57,19 +57,26 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	return out, nil
 }
 
+// waitingBundle is one of the mempool.
+type waitingBundle struct {
+	raw          []byte
+	transactions int
+}
+
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
-func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients, bundles [][]byte) {
-	for _, raw := range mempool {
-		tx, err := a.opened.open(state.Registry(), raw)
+func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients [][]byte, bundles []waitingBundle) {
+	txs, errs := a.opened.all(state.Registry(), mempool)
+	for i, raw := range mempool {
+		tx, err := txs[i], errs[i]
 		switch {
 		case err != nil || tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient():
-			a.log.Info("a transaction of the mempool is left out", "error", err) // signed before a key was replaced
+			a.log.Info("a transaction of the mempool is left out", "error", err) // signed before a key was replaced, or by a gateway that does not verify
 		case tx.IsGovernance():
 			changes = append(changes, raw)
 		case tx.IsClient():
 			clients = append(clients, raw)
 		default:
-			bundles = append(bundles, raw)
+			bundles = append(bundles, waitingBundle{raw, tx.Bundle().Len()})
 		}
 	}
 	return changes, clients, bundles
@@ -108,21 +115,17 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 }
 
 // bundles takes from the mempool what fits the space and the block's bound of transactions, in its order.
-func (a *App) bundles(state *order.State, mempool [][]byte, space int64) [][]byte {
+func (a *App) bundles(state *order.State, mempool []waitingBundle, space int64) [][]byte {
 	var out [][]byte
 	left := state.Registry().Parameters().BlockTransactionsMax
-	for _, raw := range mempool {
-		tx, err := a.opened.open(state.Registry(), raw)
-		if err != nil {
-			continue
-		}
-		size := sizeInBlock(raw)
-		if size > space || tx.Bundle().Len() > left {
+	for _, b := range mempool {
+		size := sizeInBlock(b.raw)
+		if size > space || b.transactions > left {
 			break // the next ones are later: taking them now would starve this one
 		}
 		space -= size
-		left -= tx.Bundle().Len()
-		out = append(out, raw)
+		left -= b.transactions
+		out = append(out, b.raw)
 	}
 	return out
 }

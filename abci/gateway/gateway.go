@@ -113,9 +113,10 @@ type Options struct {
 
 // Gateway is safe for concurrent use. Run must be running for anything to be broadcast.
 type Gateway struct {
-	opt   Options
-	rates *rates
-	wake  chan struct{} // buffered by one: there is something to do
+	opt        Options
+	rates      *rates
+	signatures signatures
+	wake       chan struct{} // buffered by one: there is something to do
 
 	mu       sync.Mutex
 	closed   bool
@@ -183,7 +184,7 @@ func New(opt Options) (*Gateway, error) {
 		return nil, fmt.Errorf("random nonce: %w", err)
 	}
 	return &Gateway{
-		opt: opt, rates: rates, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+		opt: opt, rates: rates, signatures: signatures{chainID: opt.ChainID}, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(),

@@ -77,7 +77,7 @@ func (g *Gateway) submitted(id wire.TxID) bool {
 	return settled || g.entries[id] != nil
 }
 
-// checkSigned refuses what the order would refuse: the same signature is verified there, by every node. Only a
+// checkSigned refuses what the order would refuse: the same signature is verified there, by every other node. Only a
 // registered key has one verified; its rate counts after that, or others could use it up.
 func (g *Gateway) checkSigned(tx wire.BundledTx) error {
 	client := tx.Proposal.Client
@@ -97,7 +97,7 @@ func (g *Gateway) checkSigned(tx wire.BundledTx) error {
 			Hint: "\"chainify client list\" shows the keys of the organisation's clients.",
 		}
 	}
-	if wire.VerifyProposals(g.opt.ChainID, []wire.BundledTx{tx}) >= 0 {
+	if !g.signatures.verify(tx) {
 		return &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"}
 	}
 	return g.Admit(fmt.Sprintf("key %x", client.Key), 1)

@@ -27,6 +27,7 @@ import (
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
 type ordering struct {
 	comet      *cometnode.Node
+	own        func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running    bool
 	validators int
 	// listened: more than two thirds of the validators have once listened to transactions.
@@ -64,6 +65,7 @@ func (o *ordering) open(n *node) error {
 	if n.asking != nil {
 		reactors[peers.AgreementName] = n.asking
 	}
+	o.own = n.app.Own
 	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometnode.DefaultMetricsProvider(settings.Instrumentation), bridge,
@@ -131,6 +133,7 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.othersListen() {
 		return fmt.Errorf("%w: too few validators have started", gateway.ErrFull)
 	}
+	o.own(ordered)
 	answer := make(chan *abci.ResponseCheckTx, 1)
 	err := o.comet.Mempool().CheckTx(ordered, func(r *abci.ResponseCheckTx) { answer <- r }, mempool.TxInfo{})
 	switch {

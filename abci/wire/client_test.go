@@ -68,22 +68,22 @@ func TestBatchesOfProposals(t *testing.T) {
 		t.Fatal(err)
 	}
 	txs[4] = vouched
-	if i := VerifyProposals("bank", txs); i != -1 {
-		t.Fatalf("signature %d is wrong, want none", i)
+	if !VerifyProposals("bank", txs) || FirstWrongProposal("bank", txs) != -1 || !VerifyProposals("bank", nil) {
+		t.Fatal("a right batch is wrong")
 	}
-	if i := VerifyProposals("bond", txs[:3]); i != 0 {
-		t.Errorf("signed for another chain: %d, want 0", i)
+	if VerifyProposals("bond", txs[:3]) || FirstWrongProposal("bond", txs[3:]) != 0 || VerifyProposals("bond", txs[3:4]) {
+		t.Error("signed for another chain, and right")
+	}
+	if !VerifyProposals("bond", txs[4:5]) {
+		t.Error("what a gateway vouches for has a wrong signature")
 	}
 	for _, wrong := range []int{0, 7, 19} {
 		forged := append([]BundledTx{}, txs...)
 		other := sign(5, 99)
 		forged[wrong] = sign(1, 100)
 		forged[wrong].Chained.Proposal.Signature = other.Chained.Proposal.Signature
-		if i := VerifyProposals("bank", forged); i != wrong {
+		if i := FirstWrongProposal("bank", forged); i != wrong || VerifyProposals("bank", forged) || VerifyProposals("bank", forged[wrong:wrong+1]) {
 			t.Errorf("signature %d is wrong, found %d", wrong, i)
-		}
-		if i := VerifyProposals("bank", forged[wrong:wrong+1]); i != 0 {
-			t.Errorf("alone: %d, want 0", i)
 		}
 	}
 }

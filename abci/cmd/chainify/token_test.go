@@ -69,7 +69,7 @@ func TestClientSignCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, err := wire.DecodeSignedProposal(&wire.SignedProposal{Proposal: proposal, Signature: signature})
-	if err != nil || wire.VerifyProposals("trade", []wire.BundledTx{tx}) >= 0 {
+	if err != nil || !wire.VerifyProposals("trade", []wire.BundledTx{tx}) {
 		t.Fatalf("%+v, %v", tx, err)
 	}
 	p := tx.Proposal

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"slices"
+	"testing"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+var clerkKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
+
+// newClerk is a chain with a key registered for the first organisation's clerk.
+func newClerk(t *testing.T) *chain {
+	c := newChain(t, 2, 0)
+	c.decide(nil, c.consortium.Client(0, &wire.ClientChange{Sequence: 1, Key: clerkKey.Public().(ed25519.PublicKey), Role: "clerk"}))
+	return c
+}
+
+// signedBundle is a bundle of the first organisation with n transactions that a client signed; the last signature may be forged.
+func (c *chain) signedBundle(nonce uint64, n int, forged bool) []byte {
+	b := &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: nonce}
+	for i := range n {
+		b.Transactions = append(b.Transactions, &wire.ChainedTx{Proposal: wire.SignProposal(clerkKey, c.consortium.Proposal(0, nonce<<32+uint64(i), 100))})
+	}
+	if forged {
+		b.Transactions[n-1].Proposal.Signature[40] ^= 1
+	}
+	return c.consortium.SignBundle(0, b)
+}
+
+func (c *chain) check(kind abci.CheckTxType, raw []byte) uint32 {
+	c.t.Helper()
+	out, err := c.app.CheckTx(ctx, &abci.RequestCheckTx{Tx: raw, Type: kind})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out.Code
+}
+
+// A bundle with a client's forged signature may get into the mempool, as long as its gateway answers for it. It gets into no block, spoils no other
+// bundle, and leaves the mempool at the next recheck.
+func TestForgedSignaturesOfClientsGetIntoNoBlock(t *testing.T) {
+	c := newClerk(t)
+	good, forged, later := c.signedBundle(1, 3, false), c.signedBundle(2, 3, true), c.signedBundle(3, 1, false)
+	for _, raw := range [][]byte{good, forged, later} {
+		if code := c.check(abci.CheckTxType_New, raw); code != order.CodeOK {
+			t.Fatalf("code %d before signatures of clients are verified", code)
+		}
+	}
+	if code := c.check(abci.CheckTxType_Recheck, forged); code != order.CodeOK {
+		t.Errorf("code %d, and nothing has asked", code)
+	}
+	if out := c.prepare(good, forged, later); len(out) != 2 || !bytes.Equal(out[0], good) || !bytes.Equal(out[1], later) {
+		t.Errorf("%d bundles proposed, want the two that are right", len(out))
+	}
+	if c.process(good, forged) {
+		t.Error("a proposal with a forged signature is accepted")
+	}
+	for _, kind := range []abci.CheckTxType{abci.CheckTxType_New, abci.CheckTxType_Recheck} {
+		if codes := []uint32{c.check(kind, good), c.check(kind, forged)}; !slices.Equal(codes, []uint32{order.CodeOK, order.CodeSignature}) {
+			t.Errorf("codes %v once they are verified", codes)
+		}
+	}
+	fresh := newClerk(t) // has seen none of them
+	if fresh.process(forged) || !fresh.process(good, later) {
+		t.Error("a validator that met the bundles in the proposal judges otherwise")
+	}
+}
+
+// Signatures that wait are verified when there are verifyTogether transactions, without a proposal; those the own gateway has verified are not again.
+func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
+	c := newClerk(t)
+	forged := c.signedBundle(1, 1, true)
+	if code := c.check(abci.CheckTxType_New, forged); code != order.CodeOK {
+		t.Fatalf("code %d of a bundle alone", code)
+	}
+	own := c.signedBundle(2, verifyTogether, true) // forged, to see that it is not verified
+	c.app.Own(own)
+	if code := c.check(abci.CheckTxType_New, own); code != order.CodeOK || c.app.opened.foundWrong() {
+		t.Errorf("code %d of the gateway's own bundle", code)
+	}
+	if code := c.check(abci.CheckTxType_New, c.signedBundle(3, verifyTogether-1, false)); code != order.CodeOK {
+		t.Errorf("code %d of the bundle that fills the batch", code)
+	}
+	if code := c.check(abci.CheckTxType_Recheck, forged); code != order.CodeSignature {
+		t.Errorf("code %d of a forged one after a batch, want %d", code, order.CodeSignature)
+	}
+}
