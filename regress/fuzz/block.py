@@ -1,8 +1,9 @@
 """Random blocks: transactions of several roles that meet on hot rows or keep apart, fail on purpose, and come again."""
 
+import declared
 import statements
 from transaction import DEPLOY, Transaction
-from values import KEYS, bare
+from values import KEYS, SPREAD, bare
 
 
 def with_parameters(r, schema):
@@ -37,17 +38,6 @@ def transaction(r, schema, nonce):
     return Transaction(sql, role, nonce=nonce)
 
 
-# Values of keys that seldom meet.
-SPREAD = {
-    "int": lambda r: str(r.randrange(2000)),
-    "bigint": lambda r: str(r.randrange(2000)),
-    "numeric": lambda r: str(r.randrange(2000)),
-    "text": lambda r: f"'t{r.randrange(2000)}'",
-    'text COLLATE "C"': lambda r: f"'c{r.randrange(2000)}'",
-    "uuid": lambda r: f"'00000000-0000-0000-0001-{r.randrange(2000):012}'",
-}
-
-
 def narrow(r, schema, nonce):
     """One that keeps to a row of its own, so that many of a block can run side by side."""
     tables = [t for t in schema.tables if all(kind in SPREAD for _, kind in t.keys)]
@@ -67,6 +57,8 @@ def narrow(r, schema, nonce):
 
 def block(r, schema, nonce):
     """One to nine transactions; now and then enough to run in parts, or one of them twice."""
+    if schema.declared and r.random() < 0.1:
+        return declared.block(r, schema, nonce)
     if r.random() < 0.12:
         wide = r.choice([0, 0, 0, 0.03, 0.3])
         return [(transaction if r.random() < wide else narrow)(r, schema, nonce + i) for i in range(r.choice([33, 64, 90]))]

@@ -68,6 +68,8 @@ def make(seed, databases, blocks, workers=False):
     nonce = 1
     add = program.steps.append
     add(Block([block.deploy("ATTACH", schema, nonce)], r.randrange(databases)))
+    declarations = [f.declaration(r) for f in schema.declared]
+    program.steps += [Move(database, declarations) for database in range(databases)]
     for at in range(blocks):
         nonce += 100
         some = r.randrange(databases)

@@ -7,6 +7,7 @@ A schema is a function of its seed. What two organisations may have differently 
 from dataclasses import dataclass, field
 from itertools import combinations
 
+import declared
 from values import COMMON_KEYS, DEFINITIONS, KEYS, TYPES, bare
 
 NAMES = ['"select"', '"Mixed Case"', '"dot.ted"', '"qu""ote"', "\"it's\"", '"ünï"', "_x", "tbl", "new", '"' + "n" * 63 + '"']
@@ -86,6 +87,7 @@ class Schema:
     tables: list
     views: list  # (name, table or None)
     functions: list  # (name, argument types)
+    declared: list  # functions whose access is declared
     definitions: list  # SQL after the tables
 
 
@@ -234,7 +236,9 @@ def make(r):
             definitions += [f"CREATE VIEW fuzz_v{i}{invoker} AS SELECT * FROM {t.name} WHERE n < 500 WITH CHECK OPTION",
                             f"GRANT ALL ON fuzz_v{i} TO alice, bob"]
     names, texts = make_functions(r, tables)
-    return Schema(tables, views, names, definitions + texts)
+    functions = declared.make(tables)
+    texts += [text for f in functions for text in (f.definition(), f.rows())]
+    return Schema(tables, views, names, functions, definitions + texts)
 
 
 def prelude():

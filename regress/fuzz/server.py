@@ -112,6 +112,11 @@ class Server:
         with open(os.path.join(self.dir, "log"), errors="replace") as log:
             return [line.strip() for line in log if re.search("terminated by signal|PANIC:|Rust panic", line)]
 
+    def again(self):
+        """How often a block ran in parts that were not what they seemed."""
+        with open(os.path.join(self.dir, "log"), errors="replace") as log:
+            return sum("runs again in one process" in line for line in log)
+
     def stop(self):
         """Ends the cluster and returns its crashes."""
         subprocess.run([os.path.join(self.bin, "pg_ctl"), "-D", self.data, "-m", "immediate", "-w", "stop"], env=self.env,

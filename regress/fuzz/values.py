@@ -92,3 +92,14 @@ def literal(text):
 def bare(kind):
     """The type without its collation, as a cast takes it."""
     return kind.split(" COLLATE")[0]
+
+
+# Values of keys that seldom meet.
+SPREAD = {
+    "int": lambda r: str(r.randrange(2000)),
+    "bigint": lambda r: str(r.randrange(2000)),
+    "numeric": lambda r: str(r.randrange(2000)),
+    "text": lambda r: f"'t{r.randrange(2000)}'",
+    'text COLLATE "C"': lambda r: f"'c{r.randrange(2000)}'",
+    "uuid": lambda r: f"'00000000-0000-0000-0001-{r.randrange(2000):012}'",
+}
