@@ -32,6 +32,17 @@ func newNetwork(ctx context.Context, t *testing.T) *harness.Network {
 // networkOf is newNetwork with the organisations and the consent of cfg.
 func networkOf(ctx context.Context, t *testing.T, cfg harness.Config) *harness.Network {
 	t.Helper()
+	net := emptyNetwork(ctx, t, cfg)
+	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}
+	must(t, bank.Open(ctx, net, readyLimit, func(o *harness.Organisation) error {
+		return o.Exec(ctx, "postgres", "REVOKE DELETE ON accounts FROM bank")
+	}))
+	return net
+}
+
+// emptyNetwork makes the clusters and starts nothing; they end with the test.
+func emptyNetwork(ctx context.Context, t *testing.T, cfg harness.Config) *harness.Network {
+	t.Helper()
 	pg, bin := os.Getenv("CHAINIFY_E2E_PG"), os.Getenv("CHAINIFY_E2E_BIN")
 	if os.Getenv("CHAINIFY_E2E") == "" {
 		t.Skip("a network of processes takes minutes: run by make e2e (CHAINIFY_E2E=1)")
@@ -50,10 +61,6 @@ func networkOf(ctx context.Context, t *testing.T, cfg harness.Config) *harness.N
 		}
 		_ = os.RemoveAll(parent)
 	})
-	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}
-	must(t, bank.Open(ctx, net, readyLimit, func(o *harness.Organisation) error {
-		return o.Exec(ctx, "postgres", "REVOKE DELETE ON accounts FROM bank")
-	}))
 	return net
 }
 
