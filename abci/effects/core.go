@@ -101,6 +101,7 @@ type finding struct {
 type past struct {
 	failed  int   // in a row
 	afterMS int64 // none is asked for before
+	turnMS  int64 // until then blocks that are executed come first
 }
 
 // Core is the decision about one organisation's database.
@@ -142,8 +143,9 @@ type Core struct {
 	toldMS   int64 // when the progress of blocks executed again was reported last
 	// unsure is the block whose COMMIT may or may not have happened.
 	unsure *opened
-	// op is the operation under way (E4), nil when there is none.
+	// op is the operation under way (E4) since opMS, nil when there is none.
 	op        Action
+	opMS      int64
 	cancelled bool
 	// failures counts operations that failed in a row; none starts before resumeMS.
 	failures int

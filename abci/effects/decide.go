@@ -9,7 +9,7 @@ func (c *Core) decide() {
 	c.checkProven()
 	if c.op == nil {
 		if a := c.next(); a != nil {
-			c.op = a
+			c.op, c.opMS = a, c.nowMS
 			c.out = append(c.out, a)
 		}
 		return
@@ -40,6 +40,9 @@ func (c *Core) next() Action {
 		return c.records[0] // this process alone knows what cured it
 	}
 	if a := c.prove(); a != nil {
+		return a
+	}
+	if a := c.overdue(); a != nil {
 		return a
 	}
 	a := c.settleOrAdvance()
@@ -224,6 +227,22 @@ func (c *Core) housekeeping() Action {
 		return StoreCertificate{Certificate: *cert}
 	}
 	return FetchOrdered{Number: m}
+}
+
+// overdueLooks is how many times LookMS a database under load is left unasked.
+const overdueLooks = 5
+
+// overdue is housekeeping that has waited long enough for a moment between blocks: a load may have none.
+func (c *Core) overdue() Action {
+	switch {
+	case c.open != nil:
+		return nil
+	case c.cfg.LookMS > 0 && c.nowMS >= c.lookedMS+overdueLooks*c.cfg.LookMS:
+		return ReadPosition{}
+	case c.nowMS >= c.past.turnMS:
+		return c.restorePast()
+	}
+	return nil
 }
 
 // restorePast has another organisation tell a block that is not kept as agreed: one that could not be had makes way for the next.

@@ -243,6 +243,12 @@ const (
 	pastPauseMaxMS int64 = 10 * 60_000
 )
 
+// What blocks of the past leave to those that are executed: three times what the last one took, and no less than this.
+const (
+	pastShare    int64 = 3
+	pastGapMinMS int64 = 50
+)
+
 // blockRestored follows a block that another organisation told. Nothing waits for one, so what fails is tried again later.
 func (c *Core) blockRestored(e BlockRestored) {
 	asked := c.op.(RestoreBlock)
@@ -265,6 +271,7 @@ func (c *Core) blockRestored(e BlockRestored) {
 	default:
 		c.went(e.Failure)
 	}
+	c.past.turnMS = c.nowMS + max(pastShare*(c.nowMS-c.opMS), pastGapMinMS)
 }
 
 func (c *Core) certificateStored(e CertificateStored) {

@@ -143,6 +143,11 @@ func (p *transcript) event(w []string) Event {
 		if until, ok := strings.CutPrefix(w[4], "anew:"); ok {
 			at.AnewUntil = p.number(until)
 		}
+		if blocks, ok := strings.CutPrefix(w[4], "false:"); ok {
+			for n := range strings.SplitSeq(blocks, ",") {
+				at.FalseBlocks = append(at.FalseBlocks, p.number(n))
+			}
+		}
 		return DatabaseAt{Position: at}
 	case "proposed":
 		return Proposed{p.block(w[1]), p.certificate(w[2])}
@@ -185,6 +190,8 @@ func (p *transcript) ended(w []string) Event {
 		return Repaired{Rows: int(p.number(w[1]))}
 	case "stored":
 		return CertificateStored{p.failure(w[1])}
+	case "told":
+		return BlockRestored{p.failure(w[1])}
 	case "recorded":
 		return DeviationRecorded{p.failure(w[1])}
 	case "fetched":
@@ -246,6 +253,8 @@ func (p *transcript) action(a Action) string {
 			s += " (" + a.Reason + ")"
 		}
 		return s
+	case RestoreBlock:
+		return fmt.Sprintf("have block %d told", a.Number)
 	case Commit:
 		return fmt.Sprintf("commit %d", a.Number)
 	case Rollback:
