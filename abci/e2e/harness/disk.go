@@ -132,8 +132,9 @@ func (n *Node) SlowNode(writes int) error {
 // FastNode ends SlowNode.
 func (n *Node) FastNode() error { return n.node.fast() }
 
+// group is named by a path that no other run has: process ids are those of a namespace.
 func (p *Process) group() string {
-	return filepath.Join(blkio, fmt.Sprintf("%s%d-%s", groupPrefix, os.Getpid(), p.Name))
+	return filepath.Join(blkio, groupPrefix+strings.ReplaceAll(strings.Trim(p.pids, "/"), "/", "-"))
 }
 
 func (p *Process) slow(dir string, writes int) error {
