@@ -152,6 +152,9 @@ func (p *Process) Running() bool {
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// quitLimit is how long a process that does not end gets to say where it stands, as a node does on SIGQUIT.
+const quitLimit = 5 * time.Second
+
 // stop asks the process to end with a signal and kills it when it has not within the limit.
 func (p *Process) stop(sig syscall.Signal, limit time.Duration) error {
 	if !p.Running() {
@@ -165,6 +168,11 @@ func (p *Process) stop(sig syscall.Signal, limit time.Duration) error {
 		_ = os.Remove(p.pids)
 		return nil
 	case <-time.After(limit):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-p.done:
+		case <-time.After(quitLimit):
+		}
 		p.kill()
 		return fmt.Errorf("stop %s: still running after %s, killed", p.Name, limit)
 	}
