@@ -134,12 +134,12 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	}
 	defer requests.Wait()
 	defer cancel()
-	// A read that waits for the next request ends when the node stops.
-	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
+	// Nothing is read any more when the node stops; answers can still be written.
+	defer context.AfterFunc(ctx, func() { conn.CloseRead() })()
 	out := &answers{conn: conn}
 	slots := make(chan struct{}, s.opt.RequestsMax)
 	for {
-		frame, err := s.nextFrame(ctx, conn)
+		frame, err := nextFrame(conn)
 		if err != nil {
 			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				s.opt.Log.Debug("connection closed", "err", err)
@@ -172,17 +172,13 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 }
 
 // nextFrame waits without limit for a frame's first byte, and frameTime for the rest.
-func (s *Socket) nextFrame(ctx context.Context, conn *net.UnixConn) ([]byte, error) {
+func nextFrame(conn *net.UnixConn) ([]byte, error) {
 	var first [1]byte
 	if _, err := io.ReadFull(conn, first[:]); err != nil {
 		return nil, err
 	}
 	conn.SetReadDeadline(time.Now().Add(frameTime))
-	defer func() {
-		if ctx.Err() == nil {
-			conn.SetReadDeadline(time.Time{})
-		}
-	}()
+	defer conn.SetReadDeadline(time.Time{})
 	return wire.ReadFrame(io.MultiReader(bytes.NewReader(first[:]), conn))
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -255,6 +256,36 @@ func TestSocketStopsWithWaitingClients(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Fatal("the socket file is left")
 	}
+}
+
+// Clients that stay connected, and never pause, do not keep the node from ending.
+func TestSocketStopsUnderLoad(t *testing.T) {
+	const clients = 32
+	path, stop := serveSocket(t, newFixture(t, nil), func(o *SocketOptions) { o.ConnectionsMax = clients })
+	var loaded, ended sync.WaitGroup
+	for range clients {
+		conn := rawDial(t, path)
+		loaded.Add(1)
+		ended.Go(func() {
+			for i := 0; ; i++ {
+				if i == 100 {
+					loaded.Done()
+				}
+				request := &wire.NodeRequest{Request: 1, Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}}
+				if wire.WriteMessage(conn, request) != nil {
+					return
+				}
+				if _, err := wire.ReadFrame(conn); err != nil {
+					return
+				}
+			}
+		})
+	}
+	loaded.Wait()
+	if err := stop(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	ended.Wait()
 }
 
 func TestSocketFile(t *testing.T) {
