@@ -25,7 +25,7 @@ const roundsMax = 32
 type Agreements struct {
 	Database backend.Rehearser
 	Others   interface {
-		Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string) map[string]peers.Reply
+		Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string, enough func(map[string]peers.Reply) bool) map[string]peers.Reply
 	}
 	Limit time.Duration // for one transaction
 
@@ -113,34 +113,45 @@ func (a *Agreements) round(ctx context.Context, e *entry) error {
 	case len(found.Wanted) == 0:
 		return nil
 	}
-	replies := a.Others.Ask(ctx, e.id, raw, found.Wanted)
-	for _, name := range found.Wanted {
-		if r, ok := replies[name]; ok && r.Agreement.Yes {
-			e.tx.Agreements = append(e.tx.Agreements, r.Agreement)
+	replies := a.Others.Ask(ctx, e.id, raw, found.Wanted, func(some map[string]peers.Reply) bool {
+		missing, err := a.missing(ctx, e.tx, found.Wanted, some)
+		return err == nil && len(missing) == 0
+	})
+	agreements := agreed(found.Wanted, replies)
+	// A DEPLOY is not run here: who approved it has said so, and whether that is enough shows when it runs.
+	if len(agreements) < len(found.Wanted) && !e.deploys {
+		missing, err := a.missing(context.WithoutCancel(ctx), e.tx, found.Wanted, replies)
+		switch {
+		case err != nil:
+			return notAsked(err)
+		case len(missing) > 0:
+			return refused(missing, replies, a.Limit)
 		}
 	}
-	deploys := e.deploys // not run here: who approved it has said so, and whether that is enough shows when it runs
-	if len(e.tx.Agreements) < len(found.Wanted) && !deploys {
-		if err := a.enough(context.WithoutCancel(ctx), e, found.Wanted, replies); err != nil {
-			return err
-		}
-	}
+	e.tx.Agreements = agreements
 	e.size = proto.Size(e.tx) + transactionOverhead
 	return nil
 }
 
-// enough looks whether the policies are satisfied although not everybody agreed.
-func (a *Agreements) enough(ctx context.Context, e *entry, asked []string, replies map[string]peers.Reply) error {
+// agreed are the agreements of those that said yes.
+func agreed(asked []string, replies map[string]peers.Reply) (out []*wire.Agreement) {
+	for _, name := range asked {
+		if r, ok := replies[name]; ok && r.Agreement.Yes {
+			out = append(out, r.Agreement)
+		}
+	}
+	return out
+}
+
+// missing are those asked whose agreement the policies still lack, or may take, with that of those that said yes; none when they are satisfied.
+func (a *Agreements) missing(ctx context.Context, tx *wire.ChainedTx, asked []string, replies map[string]peers.Reply) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
-	found, err := a.Database.Rehearse(ctx, wire.Encode(e.tx))
-	switch {
-	case err != nil:
-		return notAsked(err)
-	case found.SQLState != "" || len(found.Wanted) == 0:
-		return nil
+	found, err := a.Database.Rehearse(ctx, wire.Encode(&wire.ChainedTx{Proposal: tx.Proposal, Agreements: agreed(asked, replies)}))
+	if err != nil || found.SQLState != "" {
+		return nil, err // one that fails now is submitted as it is
 	}
-	return refused(slices.DeleteFunc(slices.Clone(asked), func(name string) bool { return !slices.Contains(found.Wanted, name) }), replies, a.Limit)
+	return slices.DeleteFunc(found.Wanted, func(name string) bool { return !slices.Contains(asked, name) }), nil
 }
 
 // refused says who does not agree and why, and who did not answer.

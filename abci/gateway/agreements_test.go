@@ -22,6 +22,7 @@ type rehearsing struct {
 	failing  error
 	says     map[string]string // "" is yes; who is missing does not answer
 	asked    []string
+	cut      bool // the others were waited for until the limit
 }
 
 func (r *rehearsing) HasPolicies(context.Context) (bool, error) {
@@ -50,11 +51,14 @@ func (r *rehearsing) Rehearse(_ context.Context, raw []byte) (backend.Rehearsal,
 	return backend.Rehearsal{Wanted: missing}, nil
 }
 
-func (r *rehearsing) Ask(_ context.Context, id wire.TxID, _ []byte, organisations []string) map[string]peers.Reply {
+func (r *rehearsing) Ask(ctx context.Context, id wire.TxID, _ []byte, organisations []string, enough func(map[string]peers.Reply) bool) map[string]peers.Reply {
 	r.asked = organisations
 	out := map[string]peers.Reply{}
 	for name, reason := range r.says {
 		out[name] = peers.Reply{Agreement: wire.Answer(testKey, name, "test", id, reason == ""), Reason: reason}
+	}
+	if r.cut = len(out) < len(organisations) && !enough(out); r.cut {
+		<-ctx.Done()
 	}
 	return out
 }
@@ -72,6 +76,7 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 		{name: "nobody is wanted", database: rehearsing{policies: true}},
 		{name: "both agree", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}, agreements: 2},
 		{name: "one is enough", database: rehearsing{policies: true, enough: 1, says: map[string]string{"b": "no", "c": ""}}, agreements: 1},
+		{name: "one is enough, one is silent", database: rehearsing{policies: true, enough: 1, says: map[string]string{"c": ""}}, agreements: 1},
 		{
 			name: "one refuses", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "too dear", "c": ""}},
 			state: "CH009", says: []string{"b does not agree: too dear"},
@@ -112,6 +117,9 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 			}
 			f.g.step(context.Background())
 			tx := f.mempool.bundles[0].Transactions[0]
+			if database.cut {
+				t.Error("waited for who is silent")
+			}
 			if len(tx.Agreements) != c.agreements {
 				t.Errorf("ordered with %d agreements, want %d", len(tx.Agreements), c.agreements)
 			}

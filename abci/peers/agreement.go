@@ -28,6 +28,9 @@ const (
 	questionsPerSecond = 100 // of one organisation
 )
 
+// enoughLook is how often it is looked whether those that answered are enough, while others are silent.
+const enoughLook = 100 * time.Millisecond
+
 // AgreementOptions is what an agreement reactor works with.
 type AgreementOptions struct {
 	ChainID      string
@@ -104,9 +107,9 @@ func (r *Agreements) OnStop() {
 	r.work.Wait()
 }
 
-// Ask asks organisations, in ascending order, whether they agree to a transaction without agreements, and returns when each has answered or ctx
-// ends: the answers, whose signatures were checked, by organisation.
-func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string) map[string]Reply {
+// Ask asks organisations, in ascending order, whether they agree to a transaction without agreements, and returns when each has answered, when
+// answers are enough although some do not come, or when ctx ends: the answers, whose signatures were checked, by organisation.
+func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string, enough func(map[string]Reply) bool) map[string]Reply {
 	question := &round{id: id, asked: organisations, answers: make(chan Reply, len(organisations))}
 	r.mu.Lock()
 	r.requests++
@@ -119,11 +122,18 @@ func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisat
 		r.mu.Unlock()
 	}()
 	r.send(number, id, tx, organisations)
-	got := map[string]Reply{}
+	look := time.NewTicker(enoughLook)
+	defer look.Stop()
+	got, judged := map[string]Reply{}, 0
 	for len(got) < len(organisations) {
 		select {
 		case a := <-question.answers:
 			got[a.Agreement.Organisation] = a
+		case <-look.C:
+			if len(got) > judged && enough(got) {
+				return got
+			}
+			judged = len(got)
 		case <-ctx.Done():
 			return got
 		case <-r.ctx.Done():

@@ -78,7 +78,7 @@ func proposal(organisation string, nonce uint64) (wire.TxID, []byte) {
 func (b *table) ask(limit time.Duration, id wire.TxID, tx []byte, organisations ...string) map[string]Reply {
 	ctx, cancel := context.WithTimeout(b.ctx, limit)
 	defer cancel()
-	return b.reactors[0].Ask(ctx, id, tx, organisations)
+	return b.reactors[0].Ask(ctx, id, tx, organisations, func(map[string]Reply) bool { return false })
 }
 
 func TestOrganisationsAnswerWhatTheyDecide(t *testing.T) {
@@ -101,6 +101,37 @@ func TestOrganisationsAnswerWhatTheyDecide(t *testing.T) {
 		if !ok || r.Reason != want || r.Agreement.Yes != (want == "") || !wire.VerifyAnswer(key, "test", id, r.Agreement) {
 			t.Errorf("%s answers %v, want %q", name, r, want)
 		}
+	}
+}
+
+// Whoever is silent is not waited for once those that answered are enough, which is looked at once for what came.
+func TestTheSilentAreNotWaitedForWhenOthersAreEnough(t *testing.T) {
+	b := newTable(t, 4, func(i int) func(context.Context, []byte) (string, error) {
+		return func(ctx context.Context, _ []byte) (string, error) {
+			if i > 1 {
+				<-ctx.Done()
+			}
+			return "", nil
+		}
+	})
+	id, tx := proposal("o0", 1)
+	looks := 0
+	for _, enough := range []bool{true, false} {
+		ctx, cancel := context.WithTimeout(b.ctx, map[bool]time.Duration{true: testLimit, false: 10 * enoughLook}[enough])
+		got := b.reactors[0].Ask(ctx, id, tx, []string{"o1", "o2", "o3"}, func(some map[string]Reply) bool {
+			looks++
+			return enough && some["o1"].Agreement.Yes
+		})
+		if len(got) != 1 || !got["o1"].Agreement.Yes || (ctx.Err() == nil) != enough {
+			t.Errorf("answers %v, %v", got, ctx.Err())
+		}
+		cancel()
+	}
+	if looks != 2 {
+		t.Errorf("looked %d times at two answers", looks)
+	}
+	for _, r := range b.reactors {
+		r.cancel() // the silent end
 	}
 }
 

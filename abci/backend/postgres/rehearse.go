@@ -47,19 +47,23 @@ func (b *Backend) Rehearse(ctx context.Context, tx []byte) (r backend.Rehearsal,
 	return r, fmt.Errorf("rehearse transaction: %w", err)
 }
 
+// rehearse begins, runs and undoes in one round trip; what fails is undone in another.
 func (b *Backend) rehearse(ctx context.Context, tx []byte) (r backend.Rehearsal, err error) {
-	open, err := b.rehearsals.BeginTx(ctx, pgx.TxOptions{})
+	conn, err := b.rehearsals.Acquire(ctx)
 	if err != nil {
 		return r, err
 	}
-	defer func() {
+	defer conn.Release() // closes one that is still in a transaction, which undoes as well
+	batch := &pgx.Batch{}
+	batch.Queue("BEGIN")
+	batch.Queue(`SELECT coalesce(wanted, '{}'), coalesce(refusal, ''), coalesce(sqlstate, ''), coalesce(message, '') FROM chainify_node.rehearse($1, $2)`,
+		tx, time.Now().UnixMicro()).QueryRow(func(row pgx.Row) error { return row.Scan(&r.Wanted, &r.Refusal, &r.SQLState, &r.Message) })
+	batch.Queue("ROLLBACK")
+	if err = conn.SendBatch(ctx, batch).Close(); err != nil && !conn.Conn().IsClosed() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 		defer cancel()
-		_ = open.Rollback(end) // a connection that cannot is closed, which undoes as well
-	}()
-	err = open.QueryRow(ctx,
-		`SELECT coalesce(wanted, '{}'), coalesce(refusal, ''), coalesce(sqlstate, ''), coalesce(message, '') FROM chainify_node.rehearse($1, $2)`,
-		tx, time.Now().UnixMicro()).Scan(&r.Wanted, &r.Refusal, &r.SQLState, &r.Message)
+		_, _ = conn.Exec(end, "ROLLBACK")
+	}
 	return r, err
 }
 
