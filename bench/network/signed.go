@@ -12,8 +12,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// preparedEach is how many transactions a second each client has ready, signed or not: signing is the client's own machine's work.
-const preparedEach = 2_500
+// preparedEach is how many transactions a second each client has ready, signed or not: signing is the client's own machine's work. The nodes'
+// processor time counts while they are made ready, so there are not many more than are submitted.
+const preparedEach = 500
 
 // signedValidity is for how many heights what is prepared may be ordered.
 const signedValidity = 1_800
