@@ -233,6 +233,42 @@ BEGIN
 END
 $$;
 
+-- The view of a table's rows at the block that the setting chainify.as_of says, made anew whenever the table changes. It depends on the types of
+-- the columns and not on the table, so that it is in no definition's way. Left out like the other view.
+CREATE FUNCTION chainify_ledger.make_as_of_view(tbl regclass, copy text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    view text := copy || '_as_of';
+    columns text;
+BEGIN
+    PERFORM chainify_ledger.drop_as_of_view(copy);
+    IF octet_length(view) > 63 OR to_regclass('chainify_history.' || quote_ident(view)) IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT string_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+               (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
+                JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = a.attcollation)), ', ' ORDER BY a.attnum)
+    INTO columns FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
+    EXECUTE format('CREATE VIEW chainify_history.%I AS SELECT * FROM chainify_ledger.rows_as_of(%L, chainify_ledger.as_of_block()) AS r (%s)', view,
+        (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl), columns);
+    EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', view);
+END
+$$;
+
+-- Drops that view; what else has its name stays.
+CREATE FUNCTION chainify_ledger.drop_as_of_view(copy text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    view oid := to_regclass('chainify_history.' || quote_ident(copy || '_as_of'));
+BEGIN
+    IF EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+               WHERE r.ev_class = view AND d.refclassid = 'pg_proc'::regclass
+                 AND d.refobjid = 'chainify_ledger.rows_as_of(text, bigint)'::regprocedure) THEN
+        EXECUTE format('DROP VIEW %s', view::regclass);
+    END IF;
+END
+$$;
+
 -- Makes way for a history of this name, which a view of another one may have.
 CREATE FUNCTION chainify_ledger.drop_ledger_view(name text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -450,6 +486,7 @@ BEGIN
     SET schema_hash = hash, checkpoint = format('chainify_checkpoint.%I', copy)::regclass WHERE l.id = t.id;
     SELECT array_agg(c.name ORDER BY c.ordinal), array_agg(c.ordinal ORDER BY c.ordinal) INTO column_names, column_ordinals
     FROM chainify_ledger.ledger_column c WHERE c.table_id = t.id;
+    PERFORM chainify_ledger.make_as_of_view(t.relation, copy);
     SELECT * INTO state FROM chainify_ledger.scan_state(chainify_ledger.leaves(t.relation), t.name, column_names, column_ordinals);
     INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES (t.id, state.row_count, state.lanes);
 END
@@ -459,6 +496,7 @@ $$;
 CREATE FUNCTION chainify_ledger.end_version(id integer, at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM chainify_ledger.drop_as_of_view(c.relname) FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.checkpoint WHERE l.id = end_version.id;
     EXECUTE format('DROP TABLE %s', (SELECT l.checkpoint::regclass FROM chainify_ledger.ledger_table l WHERE l.id = end_version.id));
     DELETE FROM chainify_ledger.table_state s WHERE s.table_id = end_version.id;
     DELETE FROM chainify_ledger.checkpoint c WHERE c.table_id = end_version.id;
@@ -499,4 +537,4 @@ $$;
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
     chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.drop_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
-    chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view FROM PUBLIC;
+    chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view, chainify_ledger.make_as_of_view, chainify_ledger.drop_as_of_view FROM PUBLIC;

@@ -347,6 +347,7 @@ BEGIN
                  WHERE b.attrelid = t.checkpoint AND b.attnotnull AND NOT a.attnotnull AND b.attnum > 0 AND NOT b.attisdropped LOOP
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL', t.checkpoint::regclass, c.attname);
         END LOOP;
+        PERFORM chainify_ledger.make_as_of_view(t.relation, copy);
         UPDATE chainify_ledger.ledger_table l SET schema_hash = chainify_ledger.schema_hash(chainify_ledger.schema_text(t.relation))
         WHERE l.id = version;
     END IF;

@@ -53,6 +53,38 @@ BEGIN
 END
 $$;
 
+-- The same for the views <table>_as_of, which say what columns there are. The name is that in chainify.tables.
+CREATE FUNCTION chainify_ledger.rows_as_of(name text, block bigint) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off AS $$
+BEGIN
+    RETURN QUERY EXECUTE format('SELECT (v).* FROM (%s) r', chainify_ledger.rows_at(
+        (SELECT t.relation FROM chainify_ledger.ledger_table t WHERE t.name = rows_as_of.name AND t.detached_at IS NULL), block));
+END
+$$;
+
+-- The block that chainify.as_of says: its number, or the last one at a time, which is read as the session reads times; empty: the last.
+CREATE FUNCTION chainify_ledger.as_of_block() RETURNS bigint
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    asked text := coalesce(current_setting('chainify.as_of', true), '');
+    found bigint;
+BEGIN
+    IF asked ~ '^[0-9]{1,18}$' THEN
+        RETURN asked;
+    END IF;
+    SELECT b.number INTO found FROM chainify_ledger.block b
+    WHERE asked = '' OR timestamptz 'epoch' + b.block_time * interval '1 microsecond' <= asked::timestamptz ORDER BY b.number DESC LIMIT 1;
+    IF found IS NULL THEN
+        RAISE EXCEPTION 'there was no block yet at %', asked USING ERRCODE = '22023', HINT = 'chainify.as_of is the number of a block, or a time.';
+    END IF;
+    RETURN found;
+END
+$$;
+
+REVOKE ALL ON FUNCTION chainify_ledger.rows_as_of, chainify_ledger.as_of_block FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_ledger.rows_as_of, chainify_ledger.as_of_block TO chainify_reader;
 REVOKE ALL ON FUNCTION chainify.receipt(bytea), chainify.receipt(regclass, "any"), chainify.digest, chainify.verify, chainify.history, chainify.as_of,
     chainify_ledger.digest_findings, chainify_ledger.rows_at FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.receipt(bytea), chainify.receipt(regclass, "any"), chainify.digest, chainify.verify, chainify.history, chainify.as_of
