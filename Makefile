@@ -123,7 +123,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor or network; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network or verify; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1

@@ -28,6 +28,7 @@ var benchmarks = []benchmark{
 	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", false, runExecutor},
 	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank", false, runNetwork},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
+	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -94,6 +95,16 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Run(ctx, cfg, r)
+}
+
+func runVerify(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := executor.Config{Dir: o.dir, PG: o.pg, Out: o.out, Seed: o.seed, Repeat: o.repeat, Customers: o.customers, Block: o.block, Progress: progress}
+	blocks := executor.VerifiedBlocks
+	if o.short {
+		blocks = executor.ShortVerifiedBlocks
+	}
+	r.Parameters["blocks"] = blocks
+	return executor.Verify(ctx, cfg, blocks, r)
 }
 
 func runSteady(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

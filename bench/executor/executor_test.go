@@ -45,7 +45,7 @@ func TestAllSystemsDoTheSameWork(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c, err := newChain(t.Context(), s.ledger)
+	c, err := newChain(t.Context(), s.ledger, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,5 +136,24 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	}
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
+	}
+}
+
+// Verification, tiny; a finding without reason, or none with one, would have ended it.
+func TestVerificationIsMeasured(t *testing.T) {
+	r := &report.Report{Name: "verify", Versions: map[string]string{}, Settings: map[string]any{}}
+	var progress strings.Builder
+	cfg := config(t)
+	cfg.Sizes, cfg.Progress = nil, &progress
+	if err := Verify(t.Context(), cfg, checkpointEvery+2, r); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	if len(r.Figures) != len(verifyTargets) || len(r.Series) != 3 {
+		t.Errorf("%+v", r)
+	}
+	for _, f := range r.Figures {
+		if _, known := verifyTargets[f.ID]; !known || f.How == "" || f.Value <= 0 {
+			t.Errorf("figure %+v", f)
+		}
 	}
 }

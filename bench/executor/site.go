@@ -192,19 +192,19 @@ type chain struct {
 // chain of the site, begun when it is asked for first.
 func (s *site) chain(ctx context.Context) (c *chain, err error) {
 	if s.blocks == nil {
-		s.blocks, err = newChain(ctx, s)
+		s.blocks, err = newChain(ctx, s, nil)
 	}
 	return s.blocks, err
 }
 
-// newChain names the chain and attaches the tables in its first block.
-func newChain(ctx context.Context, s *site) (*chain, error) {
+// newChain names the chain, with the validators that certify its blocks, if any do, and attaches the tables in its first block.
+func newChain(ctx context.Context, s *site, validators []map[string]string) (*chain, error) {
 	conn, err := s.organisation.Cluster.Connect(ctx, database, harness.NodeRole)
 	if err != nil {
 		return nil, err
 	}
 	c := &chain{conn: conn, author: workload.Author{ChainID: "bench", Organisation: "acme", Role: "dba"}, previous: make([]byte, 32)}
-	if _, err := conn.Exec(ctx, `SELECT chainify_node.init($1, $2, '[]')`, c.author.ChainID, c.author.Organisation); err != nil {
+	if _, err := conn.Exec(ctx, `SELECT chainify_node.init($1, $2, $3)`, c.author.ChainID, c.author.Organisation, validators); err != nil {
 		return nil, fmt.Errorf("name the chain: %w", err)
 	}
 	attach := "ATTACH TABLE "

@@ -22,7 +22,7 @@ func TestTPCCKeepsItsConditions(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c, err := newChain(t.Context(), s.ledger)
+	c, err := newChain(t.Context(), s.ledger, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
