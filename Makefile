@@ -129,8 +129,9 @@ REPEAT  ?= 5
 SECONDS ?= 1
 .PHONY: bench
 bench: pgtree build-node
-	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline
-	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
+	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
+	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -unsealed $(CHAINIFY)-unsealed -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
 RATE    ?= 100

@@ -23,7 +23,7 @@ import (
 
 type options struct {
 	bench, pg, dir, out               string
-	chainify, baseline                string
+	chainify, baseline, unsealed      string
 	seed                              uint64
 	repeat, seconds, customers, block int
 	rate, minutes                     int
@@ -51,6 +51,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.pg, "pg", "", "PostgreSQL tree with the extension (make pgtree); empty: where make puts it")
 	f.StringVar(&o.chainify, "chainify", filepath.Join("build", "chainify"), "the node's binary (make build-node)")
 	f.StringVar(&o.baseline, "baseline", filepath.Join("build", "baseline"), "binary of the baseline's node (make bench)")
+	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
 	f.StringVar(&o.dir, "dir", "", "where databases are kept while it runs; empty: beside the tree")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "out"), "where results are written")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the workload")

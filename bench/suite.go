@@ -84,11 +84,14 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		}
 	}
 	cfg := network.Config{
-		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, Unsealed: o.unsealed, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
 		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
 	}
 	if o.short {
 		cfg.PgbenchClients = []int{16}
+	}
+	if o.unsealed != "" {
+		r.Command += " -unsealed " + filepath.Join("build", filepath.Base(o.unsealed))
 	}
 	if o.only != "" {
 		cfg.Only = strings.Split(o.only, ",")

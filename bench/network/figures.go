@@ -38,6 +38,7 @@ func figures(r *report.Report, cfg Config) error {
 		{"network.waiting_one_p99", lone.Details("p99_ms"), "ms", "one client, chainify.execute"},
 		{"network.waiting_many", crowd.Values(), "tx/s", fmt.Sprintf("%d clients, chainify.execute", many)},
 		{"network.waiting_many_p50", crowd.Details("p50_ms"), "ms", fmt.Sprintf("%d clients, chainify.execute", many)},
+		{"network.waiting_one_bytes", sums(details(lone), kept), "bytes/tx", "bytes_per_transaction of one client that waits: each transaction in an order block of its own"},
 		{"network.floor_p50", floor.Details("p50_ms"), "ms", "one client, broadcast_tx_commit, CometBFT alone with our nodes' settings"},
 	} {
 		if unmeasured(f.values) {
@@ -82,6 +83,9 @@ func figures(r *report.Report, cfg Config) error {
 		{"network.waiting_many_over_baseline", crowd.Values(), crowdBaseline.Values(), "32 waiting clients / the same of the baseline"},
 		{"network.waiting_one_over_floor", lone.Details("p50_ms"), floor.Details("p50_ms"), "latency of one client: chainify.execute / CometBFT alone"},
 		{"network.floor_over_reference", floor.Details("p50_ms"), reference, "latency of CometBFT alone / that of the baseline's settings, 53 ms"},
+		{"network.one_dead", r.Find(deadOne, 0).Values(), four.Values(), "the fourth node killed / all well: transactions a second of the other three's clients, done when these three have committed all"},
+		{"network.one_dead_p50", r.Find(deadOne, 1).Details("p50_ms"), lone.Details("p50_ms"), "the fourth node killed / all well: latency of one client, median"},
+		{"network.one_dead_p99", r.Find(deadOne, 1).Details("p99_ms"), lone.Details("p99_ms"), "the fourth node killed / all well: latency of one client, 99th percentile"},
 		{"network.waiting_one_tail", lone.Details("p99_ms"), lone.Details("p50_ms"), "one client: 99th percentile / median"},
 	} {
 		if unmeasured(f.a) || unmeasured(f.b) {
@@ -91,10 +95,35 @@ func figures(r *report.Report, cfg Config) error {
 			return err
 		}
 	}
+	if without := r.Find(unsealed, 0); without != nil && four != nil {
+		if err := sealFigures(r, four, without); err != nil {
+			return err
+		}
+	}
+	if four != nil && alone != nil {
+		if err := diskFigures(r, "network", details(four), details(alone)); err != nil {
+			return err
+		}
+	}
 	if cfg.Modes && len(cfg.Only) == 0 {
 		return errors.Join(modeFigures(r, "latency", latencyMode), modeFigures(r, "throughput", throughputMode))
 	}
 	return nil
+}
+
+// sealFigures says what cryptography between organisations costs: what part of it goes when signatures and encryption do.
+func sealFigures(r *report.Report, with, without *report.Series) error {
+	const off = "without (signatures are zeros and not checked, connections not encrypted; hashes stay)"
+	cpu, err := report.Ratios(without.CPUs(), with.CPUs())
+	if err != nil {
+		return err
+	}
+	for i := range cpu {
+		cpu[i] = 1 - cpu[i]
+	}
+	return errors.Join(
+		r.AddFigure("network.cryptography", cpu, "share", report.AtMost(0.085), "of the processor time of a transaction, nodes and databases, what goes "+off),
+		r.AddRatio("network.cryptography_rate", without.Values(), with.Values(), report.Target{}, "transactions a second "+off+" / with"))
 }
 
 // modeFigures says what a mode gives and costs beside the one that is balanced.
@@ -138,4 +167,5 @@ var targets = map[string]report.Target{
 	"network.waiting_one_tail":           report.AtMost(3),
 	"network.signed_over_vouched":        report.AtLeast(0.915),
 	"network.agreement_over_check":       report.AtMost(1),
+	"network.bytes_over_standalone":      report.AtMost(3),
 }

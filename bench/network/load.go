@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 type load struct {
 	count     int
 	took      time.Duration
-	latencies []time.Duration // of those that were waited for one by one, ascending
+	latencies []time.Duration    // of those that were waited for one by one, ascending
+	disk      map[string]float64 // bytes of a transaction, by part; nil: not looked at
 }
 
 func (l load) rate() float64 { return float64(l.count) / l.took.Seconds() }
@@ -29,10 +31,14 @@ func (l load) quantile(q float64) float64 {
 func (l load) each(d time.Duration) float64 { return float64(d.Microseconds()) / float64(l.count) }
 
 func (l load) detail() map[string]float64 {
-	if len(l.latencies) == 0 {
-		return map[string]float64{}
+	out := maps.Clone(l.disk)
+	if out == nil {
+		out = map[string]float64{}
 	}
-	return map[string]float64{"p50_ms": l.quantile(0.5), "p95_ms": l.quantile(0.95), "p99_ms": l.quantile(0.99)}
+	if len(l.latencies) > 0 {
+		out["p50_ms"], out["p95_ms"], out["p99_ms"] = l.quantile(0.5), l.quantile(0.95), l.quantile(0.99)
+	}
+	return out
 }
 
 // waiting lets clients submit one transaction after the other for the seconds, each when the one before is answered.

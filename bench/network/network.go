@@ -24,6 +24,7 @@ var DefaultPgbenchClients = []int{8, 16, 24}
 // Config is one run.
 type Config struct {
 	Dir, PG, Chainify, Baseline, Out string // Chainify and Baseline are the nodes' binaries
+	Unsealed                         string // that of a node without cryptography (cmd/unsealed); empty: not measured
 	Seed                             uint64
 	Repeat, Seconds, Customers       int
 	PgbenchClients                   []int
@@ -44,6 +45,8 @@ const (
 	baselineOne    = "baseline, 1 organisation"
 	standalone     = "PostgreSQL, pgbench"
 	chainifySync   = "chainify, 4 organisations, waiting"
+	deadOne        = "chainify, 4 organisations, one dead"
+	unsealed       = "chainify, 4 organisations, no cryptography"
 	baselineSync   = "baseline, 4 organisations, waiting"
 	floorSync      = "CometBFT alone, 4 nodes, waiting"
 	latencyMode    = "mode latency, 4 organisations"

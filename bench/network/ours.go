@@ -59,22 +59,46 @@ func postmasters(organisations []*harness.Organisation) []int {
 	return out
 }
 
+// members are organisations at which clients submit.
+type members []*harness.Organisation
+
+func (o *ours) members() members { return o.net.Organisations }
+
+func (o *ours) wait(clients int) func(context.Context, int) (load, error) {
+	return o.members().wait(o.cfg, clients)
+}
+
+func (o *ours) asynchronous() func(context.Context, int) (load, error) {
+	return o.members().asynchronous(o.cfg)
+}
+
+// weighed adds what the load puts on the organisations' disks.
+func (o *ours) weighed(do func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
+	return weighed(func(ctx context.Context) (disk, error) { return diskOf(ctx, o.members()) }, len(o.members()), do)
+}
+
+func (o *ours) committed(ctx context.Context) ([]int64, error) { return o.members().committed(ctx) }
+
+func (o *ours) waitFor(ctx context.Context, before []int64, count int) error {
+	return o.members().waitFor(ctx, before, count)
+}
+
 // stream is a stream of transactions of its own for each client and repetition.
 func (c Config) stream(repetition, client int) *workload.Smallbank {
 	return workload.NewSmallbank(c.Seed, uint64(repetition)<<32|uint64(client), int64(c.Customers))
 }
 
 // wait submits by chainify.execute from some clients, spread over the organisations, each waiting for its outcome.
-func (o *ours) wait(clients int) func(context.Context, int) (load, error) {
+func (m members) wait(cfg Config, clients int) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
 		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		return waiting(ctx, clients, o.cfg.Seconds, func(i int) (func(context.Context) error, error) {
-			conn, err := sessions.open(ctx, o.net.Organisations[i%len(o.net.Organisations)], database)
+		return waiting(ctx, clients, cfg.Seconds, func(i int) (func(context.Context) error, error) {
+			conn, err := sessions.open(ctx, m[i%len(m)], database)
 			if err != nil {
 				return nil, err
 			}
-			calls := o.cfg.stream(repetition, i)
+			calls := cfg.stream(repetition, i)
 			return func(ctx context.Context) error {
 				var outcome bool
 				var text *string
@@ -88,24 +112,24 @@ func (o *ours) wait(clients int) func(context.Context, int) (load, error) {
 	}
 }
 
-// asynchronous submits by chainify.submit_batch from all organisations; it is done when all have committed all.
-func (o *ours) asynchronous() func(context.Context, int) (load, error) {
+// asynchronous submits by chainify.submit_batch from all members; it is done when all of them have committed all.
+func (m members) asynchronous(cfg Config) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
 		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		each := make([]submitter, submittersEach*len(o.net.Organisations))
+		each := make([]submitter, submittersEach*len(m))
 		for i := range each {
-			conn, err := sessions.open(ctx, o.net.Organisations[i%len(o.net.Organisations)], database)
+			conn, err := sessions.open(ctx, m[i%len(m)], database)
 			if err != nil {
 				return l, err
 			}
-			each[i] = &session{conn: conn, calls: o.cfg.stream(repetition, i)}
+			each[i] = &session{conn: conn, calls: cfg.stream(repetition, i)}
 		}
-		before, err := o.committed(ctx)
+		before, err := m.committed(ctx)
 		if err != nil {
 			return l, err
 		}
-		return flood(ctx, each, o.cfg.Seconds, func(ctx context.Context, count int) error { return o.waitFor(ctx, before, count) })
+		return flood(ctx, each, cfg.Seconds, func(ctx context.Context, count int) error { return m.waitFor(ctx, before, count) })
 	}
 }
 
@@ -156,10 +180,10 @@ func (s *session) finish(ctx context.Context) error {
 	return nil
 }
 
-// committed counts each organisation's transactions.
-func (o *ours) committed(ctx context.Context) ([]int64, error) {
-	out := make([]int64, len(o.net.Organisations))
-	for i, member := range o.net.Organisations {
+// committed counts each member's transactions.
+func (m members) committed(ctx context.Context) ([]int64, error) {
+	out := make([]int64, len(m))
+	for i, member := range m {
 		if err := member.Scan(ctx, "SELECT coalesce(sum(tx_count), 0) FROM chainify.ledger", &out[i]); err != nil {
 			return nil, err
 		}
@@ -167,9 +191,9 @@ func (o *ours) committed(ctx context.Context) ([]int64, error) {
 	return out, nil
 }
 
-func (o *ours) waitFor(ctx context.Context, before []int64, count int) error {
+func (m members) waitFor(ctx context.Context, before []int64, count int) error {
 	return harness.Poll(ctx, doneLimit, "all transactions in all databases", func(ctx context.Context) (bool, string, error) {
-		now, err := o.committed(ctx)
+		now, err := m.committed(ctx)
 		if err != nil {
 			return false, "", err
 		}

@@ -38,8 +38,10 @@ var keptUp = map[string]string{"shared_buffers": "'256MB'", "max_wal_size": "'51
 type sites struct {
 	four, one, seven      *harness.Network
 	oursFour, oursOne     *ours
-	oursSeven             *ours // nil: not measured
-	soon, much            *ours // oursFour in the other modes
+	oursSeven             *ours     // nil: not measured
+	soon, much            *ours     // oursFour in the other modes
+	dead                  *impaired // oursFour with one organisation that is
+	unsealed              *ours     // four without cryptography; nil: not measured
 	pair                  *pair
 	theirsFour, theirsOne *theirs
 	floor                 *theirs
@@ -53,11 +55,21 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.four, err = openNetwork(ctx, cfg, "four", settings, []string{"acme", "bolt", "cargo", "delta"}); err != nil {
+	four := []string{"acme", "bolt", "cargo", "delta"}
+	if s.four, err = openNetwork(ctx, cfg, "four", settings, four); err != nil {
 		return s, err
 	}
 	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}); err != nil {
 		return s, err
+	}
+	if cfg.Unsealed != "" && cfg.wants(unsealed) {
+		without := cfg
+		without.Chainify = cfg.Unsealed
+		net, err := openNetwork(ctx, without, "unsealed", settings, four)
+		s.unsealed = &ours{net, cfg, config.Balanced}
+		if err != nil {
+			return s, err
+		}
 	}
 	if cfg.wants(agreed, unasked, checked) {
 		if s.pair, err = openPair(ctx, cfg); err != nil {
@@ -71,6 +83,7 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 		s.oursSeven = &ours{s.seven, cfg, config.Balanced}
 	}
 	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
+	s.dead = &impaired{ours: s.oursFour, impair: dead}
 	s.soon, s.much = &ours{s.four, cfg, config.Latency}, &ours{s.four, cfg, config.Throughput}
 	if s.theirsFour, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "baseline"), 4, s.four.Organisations); err != nil {
 		return s, err
@@ -167,6 +180,9 @@ func (s *sites) networks() []*harness.Network {
 		if net != nil {
 			out = append(out, net)
 		}
+	}
+	if s.unsealed != nil && s.unsealed.net != nil {
+		out = append(out, s.unsealed.net)
 	}
 	if s.pair != nil && s.pair.net != nil {
 		out = append(out, s.pair.net)

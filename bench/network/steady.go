@@ -84,7 +84,7 @@ func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error)
 	if err := o.start(ctx); err != nil {
 		return err
 	}
-	before, err := diskOf(ctx, net)
+	before, err := diskOf(ctx, net.Organisations)
 	if err != nil {
 		return err
 	}
@@ -92,11 +92,13 @@ func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error)
 	if err := s.run(ctx); err != nil {
 		return err
 	}
-	after, err := diskOf(ctx, net)
+	after, err := diskOf(ctx, net.Organisations)
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.figures(), diskFigures(r, before, after, alone, s.total), s.draw())
+	return errors.Join(s.figures(),
+		diskFigures(r, "steady", []map[string]float64{after.each(before, s.total, len(net.Organisations))}, []map[string]float64{alone}),
+		s.draw())
 }
 
 type steady struct {
@@ -260,26 +262,6 @@ func (s *steady) draw() error {
 	return c.Write(s.cfg.Out, filepath.Base(s.report.Name))
 }
 
-// disk is what all organisations together hold on disk, and what their databases wrote to the log.
-type disk struct{ tables, chain, written int64 }
-
-func diskOf(ctx context.Context, net *harness.Network) (d disk, err error) {
-	if d.tables, err = sum(ctx, net, "SELECT pg_database_size(current_database())"); err != nil {
-		return d, err
-	}
-	if d.written, err = sum(ctx, net, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"); err != nil {
-		return d, err
-	}
-	for _, o := range net.Organisations {
-		size, err := machine.Size(filepath.Join(o.Home(), "data"))
-		if err != nil {
-			return d, err
-		}
-		d.chain += size
-	}
-	return d, nil
-}
-
 // sum adds up what a query gives in all databases.
 func sum(ctx context.Context, net *harness.Network, query string) (all int64, err error) {
 	for _, o := range net.Organisations {
@@ -292,42 +274,16 @@ func sum(ctx context.Context, net *harness.Network, query string) (all int64, er
 	return all, nil
 }
 
-// diskAlone is what PostgreSQL alone writes for one such transaction: log, and growth of the tables.
-func diskAlone(ctx context.Context, cfg SteadyConfig, net *harness.Network) (bytesEach float64, err error) {
+// diskAlone is what PostgreSQL alone writes for one such transaction. The first run is not counted: it writes every page into the log once.
+func diskAlone(ctx context.Context, cfg SteadyConfig, net *harness.Network) (each map[string]float64, err error) {
 	scripts, err := pgbench.Scripts(cfg.Dir)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	const written = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint + pg_database_size('" + plain + "')"
-	o := net.Organisations[0]
-	var before, after int64
-	if err := o.Scan(ctx, written, &before); err != nil {
-		return 0, err
+	database := &alone{net.Organisations[0], cfg.Config, scripts}
+	if _, err := database.load(8)(ctx, 0); err != nil {
+		return nil, err
 	}
-	result, err := pgbench.Run{
-		Cluster: o.Cluster, Database: plain, Role: role, Scripts: scripts, Clients: 8, Seconds: 2 * cfg.Seconds, Customers: cfg.Customers,
-		Seed: cfg.Seed, SynchronousCommit: "on",
-	}.Do(ctx)
-	if err != nil {
-		return 0, err
-	}
-	err = o.Scan(ctx, written, &after)
-	return float64(after-before) / float64(result.Processed), err
-}
-
-// diskFigures says what a transaction costs on disk, and where.
-func diskFigures(r *report.Report, before, after disk, alone float64, transactions int) error {
-	each := func(a, b int64, organisations int) []float64 {
-		return []float64{float64(b-a) / float64(transactions*organisations)}
-	}
-	const organisations = 4
-	tables, chain := each(before.tables, after.tables, organisations), each(before.chain, after.chain, organisations)
-	kept := []float64{tables[0] + chain[0]}
-	return errors.Join(
-		r.AddFigure("steady.disk_database", tables, "bytes/tx", report.Target{}, "growth of one organisation's database: tables, ledger, history, checkpoints"),
-		r.AddFigure("steady.disk_chain", chain, "bytes/tx", report.Target{}, "growth of one node's data: CometBFT's blocks, certificates, its log of the last ones"),
-		r.AddFigure("steady.disk_wal", each(before.written, after.written, organisations), "bytes/tx", report.Target{}, "written to one database's write-ahead log, which is used again"),
-		r.AddFigure("steady.disk_alone", []float64{alone}, "bytes/tx", report.Target{}, "PostgreSQL alone: write-ahead log and growth of the tables (pgbench, one commit each)"),
-		r.AddRatio("steady.disk_over_alone", kept, []float64{alone}, report.AtMost(3), "one organisation's database and chain / PostgreSQL alone"),
-	)
+	l, err := database.load(8)(ctx, 1)
+	return l.disk, err
 }

@@ -33,11 +33,11 @@ func TestASteadyLoadIsMeasured(t *testing.T) {
 	if answered := r.Find(rateDone, 0); answered.Spread.Max < 5 {
 		t.Errorf("answered %+v, want about 20 tx/s", answered.Spread)
 	}
-	if len(r.Figures) != len(measures)+5 {
+	if len(r.Figures) != len(measures)+7 {
 		t.Errorf("%d figures", len(r.Figures))
 	}
 	for _, f := range r.Figures {
-		if f.How == "" || f.Value < 0 || f.ID == "steady.disk_chain" && f.Value < 100 {
+		if f.How == "" || f.Value < 0 || f.ID == "steady.bytes_blocks" && f.Value < 100 {
 			t.Errorf("figure %+v", f)
 		}
 	}

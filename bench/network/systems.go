@@ -14,9 +14,11 @@ const many = 32
 // systems lists what is compared.
 func (s *sites) systems(cfg Config) []system {
 	out := []system{
-		{chainifyFour, 0, s.oursFour, s.oursFour.asynchronous()},
-		{chainifySync, 1, s.oursFour, s.oursFour.wait(1)},
-		{chainifySync, many, s.oursFour, s.oursFour.wait(many)},
+		{chainifyFour, 0, s.oursFour, s.oursFour.weighed(s.oursFour.asynchronous())},
+		{chainifySync, 1, s.oursFour, s.oursFour.weighed(s.oursFour.wait(1))},
+		{chainifySync, many, s.oursFour, s.oursFour.weighed(s.oursFour.wait(many))},
+		{deadOne, 0, s.dead, s.dead.well().asynchronous(cfg)},
+		{deadOne, 1, s.dead, s.dead.well().wait(cfg, 1)},
 		{baselineSingle, 0, s.theirsFour, s.theirsFour.asynchronous(1)},
 		{baselineBundle, 0, s.theirsFour, s.theirsFour.asynchronous(bundle)},
 		{baselineSync, many, s.theirsFour, s.theirsFour.wait(many)},
@@ -38,9 +40,12 @@ func (s *sites) systems(cfg Config) []system {
 		out = append(out, inMode(latencyMode, s.soon)...)
 		out = append(out, inMode(throughputMode, s.much)...)
 	}
-	database := &alone{s.one.Organisations[0], cfg, s.scripts}
+	if s.unsealed != nil {
+		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})
+	}
+	plainOne := &alone{s.one.Organisations[0], cfg, s.scripts}
 	for _, clients := range cfg.PgbenchClients {
-		out = append(out, system{standalone, float64(clients), database, database.load(clients)})
+		out = append(out, system{standalone, float64(clients), plainOne, plainOne.load(clients)})
 	}
 	return out
 }
@@ -62,9 +67,15 @@ func (a *alone) stop() error                 { return nil }
 func (a *alone) nodes() []int                { return nil }
 func (a *alone) databases() []int            { return []int{a.organisation.Cluster.PID()} }
 
+// disk is that of the tables without a ledger.
+func (a *alone) disk(ctx context.Context) (disk, error) {
+	d := disk{}
+	return d, d.addDatabase(ctx, a.organisation, plain)
+}
+
 // load commits every transaction by itself and durably.
 func (a *alone) load(clients int) func(context.Context, int) (load, error) {
-	return func(ctx context.Context, repetition int) (load, error) {
+	return weighed(a.disk, 1, func(ctx context.Context, repetition int) (load, error) {
 		result, err := pgbench.Run{
 			Cluster: a.organisation.Cluster, Database: plain, Role: role, Scripts: a.scripts, Clients: clients, Seconds: a.cfg.Seconds,
 			Customers: a.cfg.Customers, Seed: a.cfg.Seed + uint64(repetition), SynchronousCommit: "on",
@@ -73,5 +84,5 @@ func (a *alone) load(clients int) func(context.Context, int) (load, error) {
 			return load{}, err
 		}
 		return load{count: result.Processed, took: time.Duration(float64(result.Processed) / result.Rate * float64(time.Second))}, nil
-	}
+	})
 }
