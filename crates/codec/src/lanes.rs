@@ -35,6 +35,13 @@ impl Lanes {
         }
     }
 
+    /// Takes another state away, that of rows which are in this one.
+    pub fn remove(&mut self, other: &Lanes) {
+        for (lane, less) in self.0.iter_mut().zip(other.0.iter()) {
+            *lane = lane.wrapping_sub(*less);
+        }
+    }
+
     /// The stored form: little-endian lanes.
     pub fn to_bytes(&self) -> [u8; LANES_BYTES] {
         let mut bytes = [0; LANES_BYTES];

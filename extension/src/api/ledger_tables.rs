@@ -123,9 +123,25 @@ fn columns(client: &SpiClient<'_>, sees: Sees, id: i32) -> Vec<Column> {
 }
 
 /// What a scan of rows gives.
+#[derive(Clone)]
 pub struct State {
     pub row_count: u64,
     pub lanes: Lanes,
+}
+
+impl State {
+    /// Of no rows.
+    pub fn empty() -> Self {
+        State {
+            row_count: 0,
+            lanes: Lanes::zero(),
+        }
+    }
+
+    pub fn add(&mut self, hasher: &LaneHasher, row: &[u8]) {
+        hasher.add(&mut self.lanes, row);
+        self.row_count += 1;
+    }
 }
 
 impl LedgerTable {
@@ -174,42 +190,24 @@ impl LedgerTable {
             .and_then(|row| row.bytes(1))
     }
 
-    /// The state by a full scan of the live table.
-    pub fn live_state(&self, client: &SpiClient<'_>, sees: Sees) -> State {
-        let sql = format!(
-            "SELECT chainify_ledger.encoded_row({}, t.*) FROM {} t",
-            self.id,
-            self.live_name()
-        );
-        self.state_of(client, sees, &sql)
-    }
-
     /// The state of what a query with columns `k` and `v` gives.
     pub fn state_by(&self, client: &SpiClient<'_>, sees: Sees, rows: &str) -> State {
         let sql = format!(
             "SELECT chainify_ledger.encoded_row({}, v) FROM ({rows}) e",
             self.id
         );
-        self.state_of(client, sees, &sql)
+        let hasher = LaneHasher::new(&self.name);
+        let mut state = State::empty();
+        let mut rows = Cursor::open(client, sees, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            state.add(&hasher, &row.bytes(1).unwrap_or_default());
+        }
+        state
     }
 
     /// The state that checkpoint and history give for the end of block `number`.
     pub fn expected_state(&self, client: &SpiClient<'_>, sees: Sees, number: i64) -> State {
         self.state_by(client, sees, &self.expected_rows(number))
-    }
-
-    fn state_of(&self, client: &SpiClient<'_>, sees: Sees, sql: &str) -> State {
-        let hasher = LaneHasher::new(&self.name);
-        let mut state = State {
-            row_count: 0,
-            lanes: Lanes::zero(),
-        };
-        let mut rows = Cursor::open(client, sees, sql, &[]);
-        while let Some(row) = rows.next_row() {
-            hasher.add(&mut state.lanes, &row.bytes(1).unwrap_or_default());
-            state.row_count += 1;
-        }
-        state
     }
 
     /// Quoted, with its schema; empty when the relation is gone, see [`LedgerTable::unreadable`].

@@ -35,7 +35,7 @@ impl Scan {
         let mut scan = Scan::empty();
         let hasher = LaneHasher::new(&table.name);
         let changed = scan.add_changes(client, table, number, &hasher);
-        read(table, &[table.base], &mut |row| {
+        read(table, &[table.base], Sees::Latest, &mut |row| {
             let key = row.key_hash();
             if !changed.contains(&short(&key)) {
                 scan.add(&hasher, &key, row.bytes());
@@ -62,17 +62,13 @@ impl Scan {
 
     fn empty() -> Scan {
         Scan {
-            state: State {
-                row_count: 0,
-                lanes: Lanes::zero(),
-            },
+            state: State::empty(),
             digests: Digests::new(SecretHasher::new(&random::key())),
         }
     }
 
     fn add(&mut self, hasher: &LaneHasher, key: &Hash, row: &[u8]) {
-        hasher.add(&mut self.state.lanes, row);
-        self.state.row_count += 1;
+        self.state.add(hasher, row);
         self.digests.add(key, row);
     }
 
@@ -137,7 +133,8 @@ impl Scan {
                 only.ranges.binary_search(&range).is_ok()
             })
         };
-        read(table, &table.leaves(client, Sees::Latest), &mut |row| {
+        let leaves = table.leaves(client, Sees::Latest);
+        read(table, &leaves, Sees::Latest, &mut |row| {
             let key = row.key_hash();
             if wanted(&key) {
                 digests.add(&key, row.bytes());
@@ -154,29 +151,85 @@ pub fn states_told(client: &SpiClient<'_>, table: &LedgerTable, blocks: &[i64]) 
         return Vec::new();
     };
     let mut states = Intervals::new(&table.name, blocks);
-    let mut first_changes = HashMap::new();
-    let sql = format!(
-        "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v), b, until, first FROM ({}) changes",
-        table.id,
-        table.changes_with_next(*last)
-    );
-    let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
-    while let Some(row) = rows.next_row() {
-        let from = row.bigint(4).unwrap_or_default();
-        if row.boolean(6) == Some(true) {
-            let key = key_hash(&row.bytes(1).unwrap_or_default());
-            first_changes.insert(short(&key), from);
-        }
-        if row.boolean(2) == Some(true) {
-            states.add(from, row.bigint(5), &row.bytes(3).unwrap_or_default());
-        }
-    }
-    read(table, &[table.base], &mut |row| {
-        let until = first_changes.get(&short(&row.key_hash())).copied();
+    let changed = states.add_changes(client, Sees::Latest, table, *last, &mut |_| ());
+    read(table, &[table.base], Sees::Latest, &mut |row| {
+        let until = changed.get(&short(&row.key_hash())).copied();
         states.add(table.base_block, until, row.bytes());
     });
     states.sum()
 }
+
+/// The table beside what base and history tell of it, under the statement's snapshot.
+pub struct Compared {
+    /// The state by a full scan.
+    pub live: State,
+    /// What base and history tell of the ends of the blocks asked for.
+    pub told: Vec<State>,
+}
+
+impl Compared {
+    /// `blocks` are ascending and none is before the base; the last is the one at whose end the table is. `seen` is told of how many rows were
+    /// read.
+    ///
+    /// Cost: one read of table, base and history. Hashing a row into lanes is most of it, so rows that nothing changed since the base are
+    /// hashed into them where they are live, and shown to be the same in the base by digests under a key drawn for the purpose; only where
+    /// they are not, the base is read again.
+    pub fn of(
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        blocks: &[i64],
+        seen: &mut dyn FnMut(i64),
+    ) -> Compared {
+        let last = blocks.last().copied().unwrap_or(table.base_block);
+        let secret = SecretHasher::new(&random::key());
+        let (mut live_rows, mut told_rows) = (RangeDigest::default(), RangeDigest::default());
+        let hasher = LaneHasher::new(&table.name);
+        let mut live = State::empty();
+        let mut rows = 0;
+        let mut count = |many: i64| {
+            rows += many;
+            if rows % ROWS_BETWEEN_NEWS == 0 {
+                seen(rows);
+            }
+        };
+        let leaves = table.leaves(client, Sees::Statement);
+        read(table, &leaves, Sees::Statement, &mut |row| {
+            let bytes = row.bytes();
+            live.add(&hasher, bytes);
+            live_rows.add(&secret.hash(bytes));
+            count(1);
+        });
+        let mut states = Intervals::new(&table.name, blocks);
+        let changed = states.add_changes(client, Sees::Statement, table, last, &mut |row| {
+            told_rows.add(&secret.hash(row));
+        });
+        read(table, &[table.base], Sees::Statement, &mut |row| {
+            let until = changed.get(&short(&row.key_hash())).copied();
+            match until {
+                None => told_rows.add(&secret.hash(row.bytes())),
+                Some(_) => states.add(table.base_block, until, row.bytes()),
+            }
+            count(1);
+        });
+        if told_rows == live_rows {
+            // What is live and was not changed since the base is in it from the start.
+            if let Some(changed) = states.sum().last() {
+                states.add_rest(&live, changed);
+            }
+        } else {
+            read(table, &[table.base], Sees::Statement, &mut |row| {
+                if !changed.contains_key(&short(&row.key_hash())) {
+                    states.add(table.base_block, None, row.bytes());
+                }
+            });
+        }
+        let told = states.sum();
+        Compared { live, told }
+    }
+}
+
+/// Rows read from one word about progress to the next.
+const ROWS_BETWEEN_NEWS: i64 = 1_000;
 
 /// States at the ends of blocks, of rows that are there from one block until another.
 struct Intervals<'a> {
@@ -210,7 +263,52 @@ impl<'a> Intervals<'a> {
         }
     }
 
-    fn sum(self) -> Vec<State> {
+    /// Adds what history tells up to block `last`: each row from its change to the next of its key. Gives the keys with the block of their
+    /// first change, up to which a row of the base counts, and tells `remaining` the rows that no later change replaces.
+    fn add_changes(
+        &mut self,
+        client: &SpiClient<'_>,
+        sees: Sees,
+        table: &LedgerTable,
+        last: i64,
+        remaining: &mut dyn FnMut(&[u8]),
+    ) -> HashMap<u128, i64> {
+        let mut first_changes = HashMap::new();
+        let sql = format!(
+            "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v), b, until, first FROM ({}) changes",
+            table.id,
+            table.changes_with_next(last)
+        );
+        let mut rows = Cursor::open(client, sees, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let (from, until) = (row.bigint(4).unwrap_or_default(), row.bigint(5));
+            if row.boolean(6) == Some(true) {
+                let key = key_hash(&row.bytes(1).unwrap_or_default());
+                first_changes.insert(short(&key), from);
+            }
+            if row.boolean(2) == Some(true) {
+                let bytes = row.bytes(3).unwrap_or_default();
+                self.add(from, until, &bytes);
+                if until.is_none() {
+                    remaining(&bytes);
+                }
+            }
+        }
+        first_changes
+    }
+
+    /// Adds the rows of one state that another lacks: they are there from the first of the blocks on.
+    fn add_rest(&mut self, all: &State, without: &State) {
+        if let Some((rows, lanes)) = self.steps.first_mut() {
+            *rows = rows
+                .wrapping_add(all.row_count)
+                .wrapping_sub(without.row_count);
+            lanes.merge(&all.lanes);
+            lanes.remove(&without.lanes);
+        }
+    }
+
+    fn sum(&self) -> Vec<State> {
         let mut sum = (0u64, Lanes::zero());
         let mut states = Vec::with_capacity(self.steps.len());
         for (rows, lanes) in &self.steps {
@@ -228,13 +326,10 @@ impl<'a> Intervals<'a> {
 /// The state by a full scan of the table as this transaction sees it now.
 pub fn live_state(client: &SpiClient<'_>, table: &LedgerTable) -> State {
     let hasher = LaneHasher::new(&table.name);
-    let mut state = State {
-        row_count: 0,
-        lanes: Lanes::zero(),
-    };
-    read(table, &table.leaves(client, Sees::Latest), &mut |row| {
-        hasher.add(&mut state.lanes, row.bytes());
-        state.row_count += 1;
+    let mut state = State::empty();
+    let leaves = table.leaves(client, Sees::Latest);
+    read(table, &leaves, Sees::Latest, &mut |row| {
+        state.add(&hasher, row.bytes())
     });
     state
 }
@@ -287,14 +382,19 @@ impl Row<'_> {
     }
 }
 
-/// Every row of these relations that this transaction sees now.
-fn read(table: &LedgerTable, relations: &[pg_sys::Oid], f: &mut dyn FnMut(&mut Row<'_>)) {
+/// Every row of these relations that `sees` says.
+fn read(
+    table: &LedgerTable,
+    relations: &[pg_sys::Oid],
+    sees: Sees,
+    f: &mut dyn FnMut(&mut Row<'_>),
+) {
     let columns = rows::columns(table.id);
     let mut buffer = Vec::new();
     for relation in relations {
         let relation = Relation::open(*relation, Lock::AccessShare);
         let encoder = RowEncoder::new(&relation, &columns).or_raise();
-        relation.scan(|tuple| {
+        relation.scan_seen(sees, |tuple| {
             f(&mut Row {
                 encoder: &encoder,
                 tuple,
@@ -352,6 +452,15 @@ mod tests {
         };
         let later = of(&[b"always", b"from the second"]);
         let want = [of(&[b"always", b"first"]), later, later];
+        let mut all = states.sum().pop().expect("three blocks");
+        let changed = all.clone();
+        all.add(&hasher, b"never changed");
+        states.add_rest(&all, &changed);
+        let want = want.map(|(rows, lanes)| {
+            let mut lanes = Lanes::from_bytes(&lanes).expect("as long as lanes are");
+            hasher.add(&mut lanes, b"never changed");
+            (rows + 1, lanes.to_bytes())
+        });
         let got = states.sum();
         assert!(got
             .iter()

@@ -30,8 +30,7 @@ fn name(phase: Phase) -> &'static str {
     match phase {
         Phase::Blocks => "reading blocks",
         Phase::Definition => "comparing definitions",
-        Phase::Checkpoints => "hashing checkpoints",
-        Phase::Table => "hashing the table",
+        Phase::Hashing => "hashing rows",
         Phase::Rows => "comparing rows",
     }
 }

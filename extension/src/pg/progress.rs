@@ -18,16 +18,14 @@ const PLACES: usize = 32;
 pub enum Phase {
     Blocks = 1,
     Definition = 2,
-    Checkpoints = 3,
-    Table = 4,
-    Rows = 5,
+    Hashing = 3,
+    Rows = 4,
 }
 
-const PHASES: [Phase; 5] = [
+const PHASES: [Phase; 4] = [
     Phase::Blocks,
     Phase::Definition,
-    Phase::Checkpoints,
-    Phase::Table,
+    Phase::Hashing,
     Phase::Rows,
 ];
 

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use pgrx::pg_sys;
 
+use super::cursor::Sees;
 use super::error::{catch_c, OrRaise, PgError};
 
 /// Which lock to take; kept until the transaction ends.
@@ -71,10 +72,19 @@ impl Relation {
 
     /// Calls `f` with every row visible now, including this transaction's own changes, in physical order. Memory
     /// allocated by `f` in PostgreSQL is freed after each row. Interruptible.
-    pub fn scan(&self, mut f: impl FnMut(&Tuple)) {
-        // SAFETY: the snapshot is registered for the length of the scan; an ERROR on the way cleans all up at abort.
+    pub fn scan(&self, f: impl FnMut(&Tuple)) {
+        self.scan_seen(Sees::Latest, f);
+    }
+
+    /// The same with the rows that `sees` says.
+    pub fn scan_seen(&self, sees: Sees, mut f: impl FnMut(&Tuple)) {
+        // SAFETY: whoever has a relation open runs in a statement, which has a snapshot. The one used is registered for the
+        // length of the scan; an ERROR on the way cleans all up at abort.
         unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+            let snapshot = pg_sys::RegisterSnapshot(match sees {
+                Sees::Statement => pg_sys::GetActiveSnapshot(),
+                Sees::Latest => pg_sys::GetLatestSnapshot(),
+            });
             self.scan_blocks(snapshot, None, &mut f);
             pg_sys::UnregisterSnapshot(snapshot);
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+/// Read by SQL alone.
+static AS_OF: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
@@ -29,6 +31,14 @@ pub fn define() {
         c"Empty: no node, transactions cannot be submitted from this database.",
         &NODE_SOCKET,
         GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"chainify.as_of",
+        c"The block, or the time, at whose end the views <table>_as_of show their tables.",
+        c"Empty: the last block.",
+        &AS_OF,
+        GucContext::Userset,
         GucFlags::default(),
     );
     GucRegistry::define_bool_guc(
