@@ -51,7 +51,7 @@ BEGIN
     SELECT CASE WHEN proargmodes IS NULL THEN proargnames
         ELSE ARRAY(SELECT n FROM unnest(proargnames, proargmodes) WITH ORDINALITY u (n, m, place) WHERE m IN ('i', 'b', 'v') ORDER BY place) END
     INTO names FROM pg_proc WHERE oid = of;
-    FOREACH name IN ARRAY regexp_split_to_array(trim(key), '\s*,\s*') LOOP
+    FOREACH name IN ARRAY regexp_split_to_array(btrim(key), ' *, *') LOOP
         IF array_position(names, name) IS NULL THEN
             RAISE EXCEPTION 'function % has no parameter "%"', of, name USING ERRCODE = '42703', HINT = 'The key is a list of parameters, separated by commas.';
         END IF;
