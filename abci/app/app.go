@@ -76,7 +76,7 @@ type App struct {
 	mu       sync.RWMutex
 	state    *order.State // after the last Commit; nil before InitChain
 	founding bool         // until the first Commit
-	changed  bool         // the last Commit changed the registry
+	changed  bool         // the last Commit changed the registry, or came after a bundle in the mempool was found wrong
 	staged   *preview     // finalized, not committed
 	previews map[wire.Hash]*preview
 	body     *order.Body           // of the pending ledger block, nil when not read since the start
@@ -179,7 +179,7 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 }
 
 // CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after it. It is asked again about
-// all that is in the mempool after each block, and looks at it again when that block changed the registry: no block takes what
+// all that is in the mempool after each block, and looks at it again once when that block changed the registry, or a bundle was found wrong: no block takes what
 // is signed with a key that counts no more. Clients' signatures may be verified only later, many together (openCache).
 func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
 	a.mu.RLock()

@@ -110,6 +110,15 @@ func (c *openCache) foundWrong() bool {
 	return c.wrong
 }
 
+// takeWrong is foundWrong, until the next one is found.
+func (c *openCache) takeWrong() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wrong := c.wrong
+	c.wrong = false
+	return wrong
+}
+
 // candidate opens but for clients' signatures. Refusals, governance changes and certificates are not kept: they are cheap, or met once.
 func (c *openCache) candidate(registry *order.Registry, raw []byte) (*openedTx, error) {
 	key := openKey{sha256.Sum256(raw), registry.Hash()}

@@ -91,4 +91,7 @@ func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 	if code := c.check(abci.CheckTxType_Recheck, forged); code != order.CodeSignature {
 		t.Errorf("code %d of a forged one after a batch, want %d", code, order.CodeSignature)
 	}
+	if !c.app.opened.takeWrong() || c.app.opened.foundWrong() {
+		t.Error("one forged bundle has the mempool looked at again for good")
+	}
 }
