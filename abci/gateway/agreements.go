@@ -114,6 +114,9 @@ func (a *Agreements) round(ctx context.Context, e *entry) error {
 		return nil
 	}
 	replies := a.Others.Ask(ctx, e.id, raw, found.Wanted, func(some map[string]peers.Reply) bool {
+		if e.deploys {
+			return enoughForDeploy(found.Wanted, some)
+		}
 		missing, err := a.missing(ctx, e.tx, found.Wanted, some)
 		return err == nil && len(missing) == 0
 	})
@@ -131,6 +134,13 @@ func (a *Agreements) round(ctx context.Context, e *entry) error {
 	e.tx.Agreements = agreements
 	e.size = proto.Size(e.tx) + transactionOverhead
 	return nil
+}
+
+// enoughForDeploy reports whether more than two thirds of the organisations with a database agree, those asked and this one, which submits: with them
+// it may change any policy and any table that has one (C3), and nothing takes more.
+func enoughForDeploy(asked []string, replies map[string]peers.Reply) bool {
+	n := len(asked) + 1
+	return len(agreed(asked, replies))+1 >= 2*n/3+1
 }
 
 // agreed are the agreements of those that said yes.

@@ -13,8 +13,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// rehearsing is a database in which b and c have to agree, or only one of them when enough is 1; and the others' answers to it.
+// rehearsing is a database in which b and c have to agree, or only one of them when enough is 1; and the others' answers to it. A DEPLOY asks for asks.
 type rehearsing struct {
+	asks     []string
 	policies bool
 	looks    int
 	enough   int
@@ -36,6 +37,9 @@ func (r *rehearsing) Rehearse(_ context.Context, raw []byte) (backend.Rehearsal,
 		return backend.Rehearsal{}, errors.Join(err, r.failing)
 	}
 	agreements := tx.Chained.Agreements
+	if r.asks != nil {
+		return backend.Rehearsal{Wanted: r.asks}, nil
+	}
 	if len(agreements) == 0 && (r.first.SQLState != "" || r.first.Refusal != "") {
 		return r.first, nil
 	}
@@ -69,6 +73,7 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 		database   rehearsing
 		kind       wire.Kind
 		agreements int
+		cut        bool // the silent are waited for
 		state      string
 		says       []string
 	}{
@@ -88,6 +93,18 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 		{name: "its own check refuses", database: rehearsing{policies: true, enough: 2, first: backend.Rehearsal{Refusal: "too cheap"}}, state: "CH009", says: []string{"this organisation", "too cheap"}},
 		{name: "it fails by itself", database: rehearsing{policies: true, enough: 2, first: backend.Rehearsal{SQLState: "23505"}}},
 		{name: "the database is down", database: rehearsing{policies: true, failing: errors.New("no connection")}, state: StateCannotOrder, says: []string{"could not be found out"}},
+		{
+			name: "more than two thirds approved a deployment, one is silent", kind: wire.Kind_KIND_DEPLOY, agreements: 2,
+			database: rehearsing{policies: true, asks: []string{"b", "c", "d"}, says: map[string]string{"b": "", "d": ""}},
+		},
+		{
+			name: "two thirds approved a deployment, one is silent", kind: wire.Kind_KIND_DEPLOY, agreements: 1, cut: true,
+			database: rehearsing{policies: true, asks: []string{"b", "c"}, says: map[string]string{"b": ""}},
+		},
+		{
+			name: "too few approved a deployment, one is silent", kind: wire.Kind_KIND_DEPLOY, agreements: 1, cut: true,
+			database: rehearsing{policies: true, asks: []string{"b", "c", "d"}, says: map[string]string{"b": "not approved", "d": ""}},
+		},
 		{name: "a deployment goes on with who approved it", kind: wire.Kind_KIND_DEPLOY, database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "not approved", "c": ""}}, agreements: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,8 +134,8 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 			}
 			f.g.step(context.Background())
 			tx := f.mempool.bundles[0].Transactions[0]
-			if database.cut {
-				t.Error("waited for who is silent")
+			if database.cut != c.cut {
+				t.Errorf("waited for who is silent: %t, want %t", database.cut, c.cut)
 			}
 			if len(tx.Agreements) != c.agreements {
 				t.Errorf("ordered with %d agreements, want %d", len(tx.Agreements), c.agreements)
