@@ -219,7 +219,7 @@ class Authorities:
 
     def __init__(self, founders, record=None):
         """Follows the changes of a record from the genesis on; raises Wrong where they do not lead on."""
-        self.periods = [(0, founders.authority())]
+        self.periods, sequence = [(0, founders.authority())], 0
         if record is None:
             return
         record = GOVERNANCE(record, "")
@@ -230,11 +230,16 @@ class Authorities:
             actions = []
             for number, content in fields(entry["change"], f"{field}.change"):
                 actions.append(content) if number == 4 else change.update({number: content})
-            if change.get(1) != founders.chain_id.encode() or change.get(2) != i + 1:
-                raise Wrong(f"{field}.change", f"it is not change {i + 1} of this chain")
+            withdrawal = len(actions) == 1 and [number for number, _ in fields(actions[0], f"{field}.change")] == [8]
+            sequence += 2 if withdrawal else 1  # the change that is withdrawn stands in no record
+            if change.get(1) != founders.chain_id.encode() or change.get(2) != sequence:
+                raise Wrong(f"{field}.change", f"it is not change {sequence} of this chain")
             founders.approve(entry["change"], entry["approvals"], field)
-            if entry["from_block"] < self.periods[-1][0]:
-                raise Wrong(f"{field}.from_block", "before that of the change before")
+            since = max(1, self.periods[-1][0])
+            if entry["from_block"] < since or withdrawal and entry["from_block"] > since:
+                raise Wrong(f"{field}.from_block", "before that of the change before, or a withdrawal with another")
+            if withdrawal:
+                continue
             for action in actions:
                 for number, body in fields(action, f"{field}.change"):
                     founders.act(number, body, f"{field}.change")

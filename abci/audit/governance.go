@@ -59,7 +59,15 @@ func ParseGovernance(text []byte) (*Governance, error) {
 	return g, checkSpelling(g, text)
 }
 
-// Take adds an approved change, in force from a block on.
+// Last is the block from which on the last change holds, 1 before the first.
+func (g *Governance) Last() uint64 {
+	if len(g.Changes) == 0 {
+		return 1
+	}
+	return g.Changes[len(g.Changes)-1].FromBlock
+}
+
+// Take adds an approved change, in force from a block on; a withdrawal, which changes nothing, from the Last one's.
 func (g *Governance) Take(fromBlock uint64, signed *wire.SignedGovernanceChange) {
 	change := GovernanceChange{FromBlock: fromBlock, Change: signed.Change}
 	for _, a := range signed.Approvals {
@@ -93,14 +101,23 @@ func (f Founding) Authorities(g *Governance) (Authorities, error) {
 	if g.ChainID != f.ChainID {
 		return nil, fmt.Errorf("chain_id: it is of chain %q, the genesis is of %q", g.ChainID, f.ChainID)
 	}
+	sequence := uint64(0)
 	for i, change := range g.Changes {
 		field := fmt.Sprintf("changes[%d]", i)
-		decoded, err := c.approved(f.ChainID, uint64(i+1), change)
+		decoded, err := c.approved(f.ChainID, sequence+1, change)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%w", field, err)
 		}
-		if change.FromBlock == 0 || change.FromBlock < out[i].FromBlock {
+		sequence = decoded.Sequence
+		since := max(out[len(out)-1].FromBlock, 1)
+		if change.FromBlock < since {
 			return nil, fmt.Errorf("%s.from_block: %d, before the change before it", field, change.FromBlock)
+		}
+		if decoded.Withdraws() != nil {
+			if change.FromBlock != since {
+				return nil, fmt.Errorf("%s.from_block: %d, a withdrawal has that of the change before it, %d", field, change.FromBlock, since)
+			}
+			continue
 		}
 		if c, err = c.after(decoded); err != nil {
 			return nil, fmt.Errorf("%s.change: %w", field, err)
@@ -150,7 +167,11 @@ func (c consortium) approved(chainID string, sequence uint64, change GovernanceC
 		return nil, fmt.Errorf("change: %w", err)
 	case decoded.ChainId != chainID:
 		return nil, fmt.Errorf("change: it is of chain %q", decoded.ChainId)
-	case decoded.Sequence != sequence:
+	}
+	if decoded.Withdraws() != nil {
+		sequence++ // the change before it is the one withdrawn, which stands in no record
+	}
+	if decoded.Sequence != sequence {
 		return nil, fmt.Errorf("change: it is number %d, want %d", decoded.Sequence, sequence)
 	}
 	for i, a := range change.Approvals {

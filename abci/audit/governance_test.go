@@ -133,6 +133,9 @@ func makeGovernance(t *testing.T) governanceFile {
 
 	keys := approvedBy(10, sequence(1, 100, gatewayKey, validator("acme", "acme validator", 0), validator("acme", "acme validator 2", 5)), "acme gateway", "bolt gateway", "cargo gateway")
 	joins := approvedBy(20, sequence(2, 0, add, votes, approvals, consent), "acme gateway 2", "bolt gateway", "cargo gateway")
+	withdrawal := &wire.GovernanceAction{Body: &wire.GovernanceAction_Withdraw{Withdraw: make([]byte, 32)}}
+	withdrawn := approvedBy(10, sequence(3, 0, withdrawal), "acme gateway 2", "bolt gateway", "cargo gateway") // change 2 was
+	then := approvedBy(20, sequence(4, 0, add, votes, approvals, consent), "acme gateway 2", "bolt gateway", "cargo gateway")
 	leaves := approvedBy(20, sequence(3, 0, remove), "acme gateway 2", "bolt gateway", "cargo gateway", "delta gateway")
 	record := func(changes ...GovernanceChange) json.RawMessage {
 		return encoded(t, Governance{Version: GovernanceVersion, ChainID: "trade-1", Changes: append([]GovernanceChange{}, changes...)})
@@ -166,6 +169,17 @@ func makeGovernance(t *testing.T) governanceFile {
 			{"certificate.votes[1]", digestOf(t, 20, 200, "acme validator 2", "bolt validator", "cargo validator", "delta validator", "echo validator")},
 			{"certificate", digestOf(t, 21, 201, "acme validator 2", "cargo validator", "delta validator")},
 		}},
+		{"one was withdrawn", record(keys, withdrawn, then), "", []digestVector{
+			{"", founders},
+			{"", later},
+			{"block.order_height", digestOf(t, 10, 99, "acme validator 2", "bolt validator", "cargo validator")},
+			{"certificate", digestOf(t, 20, 200, "acme validator 2", "bolt validator", "cargo validator")},
+		}},
+		{"the first was withdrawn", record(approvedBy(1, sequence(2, 0, withdrawal), "acme gateway", "bolt gateway", "cargo gateway")), "", []digestVector{{"", founders}}},
+		{"the withdrawal is left out", record(keys, then), "changes[1].change", nil},
+		{"a withdrawal of none", record(keys, approvedBy(10, sequence(2, 0, withdrawal), "acme gateway 2", "bolt gateway", "cargo gateway")), "changes[1].change", nil},
+		{"a withdrawal lacks an approval", record(keys, without(withdrawn, 0), then), "changes[1].approvals", nil},
+		{"a withdrawal from a block", record(keys, from(withdrawn, 11), then), "changes[1].from_block", nil},
 		{"one approval is missing", record(keys, without(joins, 1), leaves), "changes[1].approvals", nil},
 		{"a key approves that was replaced", record(keys, approvedBy(20, sequence(2, 0, add), "acme gateway", "bolt gateway", "cargo gateway")), "changes[1].approvals[0]", nil},
 		{"who only orders approves", record(approvedBy(10, sequence(1, 0, add), "acme gateway", "bolt gateway", "echo gateway")), "changes[0].approvals[2]", nil},

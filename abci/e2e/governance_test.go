@@ -14,7 +14,7 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/smallbank"
 )
 
-// A fifth organisation joins a running network, votes, gets other keys and leaves, while clients go on. No change loses or
+// A fifth organisation joins a running network, after a change that waited was withdrawn, votes, gets other keys and leaves, while clients go on. No change loses or
 // doubles a transaction, and everybody can verify the whole chain with the keys of each block.
 func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
@@ -39,6 +39,14 @@ func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 		t.Error("an organisation that takes no part yet submits")
 	}
 	founders := net.Organisations[:4]
+	approve(ctx, t, founders[:3], acme, "governance", "propose", "--consent", "2", "--from-height", "50000")
+	inForce(ctx, t, net, governanceStatus{Changes: 0, Waiting: true})
+	if out, err := acme.Run(ctx, "org", "add", file(t, part)); err == nil || !strings.Contains(out, "withdraw") {
+		t.Errorf("a second change while one waits: %s", out)
+	}
+	approve(ctx, t, founders[1:], acme, "governance", "withdraw")
+	inForce(ctx, t, net, governanceStatus{Changes: 2})
+	consent(ctx, t, acme, 3, 4)
 	govern(ctx, t, net, founders[:3], acme, "org", "add", file(t, part))
 	must(t, echo.WaitServing(ctx, readyLimit))
 	consent(ctx, t, acme, 4, 5)
@@ -117,10 +125,17 @@ func keepDepositing(ctx context.Context, t *testing.T, o *harness.Organisation) 
 	}
 }
 
-// govern proposes at an organisation, has the signers sign, submits there, and waits until the change is in force everywhere.
+// govern has a change approved, and waits until it is in force everywhere.
 func govern(ctx context.Context, t *testing.T, net *harness.Network, signers []*harness.Organisation, at *harness.Organisation, group, command string, args ...string) {
 	t.Helper()
-	changes := changesOf(ctx, t, at)
+	changes := statusOf(ctx, t, at).Changes
+	approve(ctx, t, signers, at, group, command, args...)
+	inForce(ctx, t, net, governanceStatus{Changes: changes + 1})
+}
+
+// approve proposes at an organisation, has the signers sign, and submits there.
+func approve(ctx context.Context, t *testing.T, signers []*harness.Organisation, at *harness.Organisation, group, command string, args ...string) {
+	t.Helper()
 	out, err := at.Run(ctx, group, append([]string{command}, args...)...)
 	must(t, err)
 	change := file(t, out)
@@ -132,23 +147,35 @@ func govern(ctx context.Context, t *testing.T, net *harness.Network, signers []*
 	}
 	_, err = at.Run(ctx, "governance", append([]string{"submit"}, approvals...)...)
 	must(t, err)
+}
+
+// governanceStatus is how many changes are in force, and whether another one waits.
+type governanceStatus struct {
+	Changes uint64
+	Waiting bool
+}
+
+// inForce waits until all organisations say so.
+func inForce(ctx context.Context, t *testing.T, net *harness.Network, want governanceStatus) {
+	t.Helper()
 	for _, o := range net.Organisations {
-		must(t, harness.Poll(ctx, progressLimit, command+" is in force at "+o.Name, func(ctx context.Context) (bool, string, error) {
-			now := changesOf(ctx, t, o)
-			return now == changes+1, fmt.Sprintf("%d changes", now), nil
+		must(t, harness.Poll(ctx, progressLimit, fmt.Sprintf("%+v at %s", want, o.Name), func(ctx context.Context) (bool, string, error) {
+			now := statusOf(ctx, t, o)
+			return now == want, fmt.Sprintf("%+v", now), nil
 		}))
 	}
 }
 
-func changesOf(ctx context.Context, t *testing.T, o *harness.Organisation) (changes uint64) {
+func statusOf(ctx context.Context, t *testing.T, o *harness.Organisation) governanceStatus {
 	t.Helper()
 	out, err := o.Run(ctx, "governance", "status", "--json")
 	must(t, err)
 	var s struct {
 		Changes uint64 `json:"changes"`
+		Waiting any    `json:"waiting"`
 	}
 	must(t, json.Unmarshal([]byte(out), &s))
-	return s.Changes
+	return governanceStatus{s.Changes, s.Waiting != nil}
 }
 
 // file writes a command's JSON, which may follow what it said for people, where every node's user can read it.

@@ -816,6 +816,7 @@ type GovernanceAction struct {
 	//	*GovernanceAction_GatewayKey
 	//	*GovernanceAction_Validator
 	//	*GovernanceAction_OrderingOnly
+	//	*GovernanceAction_Withdraw
 	Body          isGovernanceAction_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -921,6 +922,15 @@ func (x *GovernanceAction) GetOrderingOnly() *OrderingOnly {
 	return nil
 }
 
+func (x *GovernanceAction) GetWithdraw() []byte {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_Withdraw); ok {
+			return x.Withdraw
+		}
+	}
+	return nil
+}
+
 type isGovernanceAction_Body interface {
 	isGovernanceAction_Body()
 }
@@ -953,6 +963,10 @@ type GovernanceAction_OrderingOnly struct {
 	OrderingOnly *OrderingOnly `protobuf:"bytes,7,opt,name=ordering_only,json=orderingOnly,proto3,oneof"`
 }
 
+type GovernanceAction_Withdraw struct {
+	Withdraw []byte `protobuf:"bytes,8,opt,name=withdraw,proto3,oneof"` // SHA-256 of the accepted change that waits; the only action of its change
+}
+
 func (*GovernanceAction_Consent) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_Approvals) isGovernanceAction_Body() {}
@@ -966,6 +980,8 @@ func (*GovernanceAction_GatewayKey) isGovernanceAction_Body() {}
 func (*GovernanceAction_Validator) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_OrderingOnly) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_Withdraw) isGovernanceAction_Body() {}
 
 // An organisation that joins.
 type Member struct {
@@ -1655,7 +1671,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12)\n" +
 	"\x10effective_height\x18\x03 \x01(\x04R\x0feffectiveHeight\x127\n" +
-	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xd5\x02\n" +
+	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xf3\x02\n" +
 	"\x10GovernanceAction\x12\x1a\n" +
 	"\aconsent\x18\x01 \x01(\rH\x00R\aconsent\x12\x1e\n" +
 	"\tapprovals\x18\x02 \x01(\rH\x00R\tapprovals\x12'\n" +
@@ -1664,7 +1680,8 @@ const file_chainify_proto_rawDesc = "" +
 	"\vgateway_key\x18\x05 \x01(\v2\x17.chainify.v1.GatewayKeyH\x00R\n" +
 	"gatewayKey\x12<\n" +
 	"\tvalidator\x18\x06 \x01(\v2\x1c.chainify.v1.MemberValidatorH\x00R\tvalidator\x12@\n" +
-	"\rordering_only\x18\a \x01(\v2\x19.chainify.v1.OrderingOnlyH\x00R\forderingOnlyB\x06\n" +
+	"\rordering_only\x18\a \x01(\v2\x19.chainify.v1.OrderingOnlyH\x00R\forderingOnly\x12\x1c\n" +
+	"\bwithdraw\x18\b \x01(\fH\x00R\bwithdrawB\x06\n" +
 	"\x04body\"\xaf\x01\n" +
 	"\x06Member\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1f\n" +
@@ -1796,6 +1813,7 @@ func file_chainify_proto_init() {
 		(*GovernanceAction_GatewayKey)(nil),
 		(*GovernanceAction_Validator)(nil),
 		(*GovernanceAction_OrderingOnly)(nil),
+		(*GovernanceAction_Withdraw)(nil),
 	}
 	file_chainify_proto_msgTypes[21].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),

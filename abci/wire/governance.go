@@ -50,7 +50,20 @@ func DecodeGovernanceChange(raw []byte) (*GovernanceChange, error) {
 			return nil, fmt.Errorf("governance change.actions[%d].%w", i, err)
 		}
 	}
+	if c.Withdraws() != nil && (len(c.Actions) > 1 || c.EffectiveHeight != 0) {
+		return nil, fieldErrorf("governance change", "%d actions and effective_height %d, a withdrawal is alone and holds at once", len(c.Actions), c.EffectiveHeight)
+	}
 	return c, nil
+}
+
+// Withdraws returns the SHA-256 of the change that this one withdraws; nil: it changes the registry itself.
+func (x *GovernanceChange) Withdraws() []byte {
+	for _, action := range x.Actions {
+		if w, ok := action.Body.(*GovernanceAction_Withdraw); ok {
+			return w.Withdraw
+		}
+	}
+	return nil
 }
 
 // checkAction checks the form of an action; whether it fits the registry is for the order to say.
@@ -76,6 +89,11 @@ func checkAction(a *GovernanceAction) error {
 		return checkValidator("validator.validator", body.Validator.Validator, 0)
 	case *GovernanceAction_OrderingOnly:
 		return within("ordering_only", CheckOrganisation(body.OrderingOnly.Organisation))
+	case *GovernanceAction_Withdraw:
+		if len(body.Withdraw) != len(Hash{}) {
+			return fieldErrorf("withdraw", "%d bytes, want a hash of %d", len(body.Withdraw), len(Hash{}))
+		}
+		return nil
 	default:
 		return fieldErrorf("body", "no action")
 	}

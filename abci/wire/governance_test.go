@@ -24,6 +24,11 @@ func testChange() *GovernanceChange {
 	}}
 }
 
+// testWithdrawal names the change that waits by a hash of so many bytes.
+func testWithdrawal(size int) *GovernanceChange {
+	return &GovernanceChange{ChainId: "trade", Sequence: 8, Actions: []*GovernanceAction{{Body: &GovernanceAction_Withdraw{Withdraw: make([]byte, size)}}}}
+}
+
 func signedChange(c *GovernanceChange, organisations ...string) *SignedGovernanceChange {
 	s := &SignedGovernanceChange{Change: Encode(c)}
 	for i, name := range organisations {
@@ -61,6 +66,16 @@ func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
+	for want, c := range map[string]*GovernanceChange{
+		"actions[0].withdraw: 31 bytes":     testWithdrawal(31),
+		"2 actions and effective_height 0":  {Actions: append(testWithdrawal(32).Actions, testChange().Actions[0])},
+		"1 actions and effective_height 12": {Actions: testWithdrawal(32).Actions, EffectiveHeight: 12},
+	} {
+		c.ChainId, c.Sequence = "trade", 8
+		if _, err := DecodeGovernanceChange(Encode(c)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
 	for want, change := range map[string]func(*SignedGovernanceChange){
 		"governance change.chain_id":            func(s *SignedGovernanceChange) { s.Change = nil },
 		"governance change: 65537 bytes":        func(s *SignedGovernanceChange) { s.Change = make([]byte, GovernanceChangeBytesMax+1) },
@@ -89,6 +104,7 @@ func many[T any](one T, n int) []T {
 
 func FuzzDecodeGovernanceChange(f *testing.F) {
 	f.Add(Encode(testChange()))
+	f.Add(Encode(testWithdrawal(32)))
 	for _, action := range testChange().Actions {
 		f.Add(Encode(&GovernanceChange{ChainId: "a", Sequence: 1, Actions: []*GovernanceAction{action}}))
 	}

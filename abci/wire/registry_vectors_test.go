@@ -46,6 +46,7 @@ type actionVector struct {
 	GatewayKey   *gatewayKeyVector   `json:"gateway_key,omitempty"`
 	Validator    *memberValidator    `json:"validator,omitempty"`
 	OrderingOnly *orderingOnlyVector `json:"ordering_only,omitempty"`
+	Withdraw     hexBytes            `json:"withdraw,omitempty"`
 }
 
 type memberVector struct {
@@ -121,6 +122,8 @@ func (a actionVector) message() *GovernanceAction {
 		return &GovernanceAction{Body: &GovernanceAction_Validator{Validator: &MemberValidator{Organisation: a.Validator.Organisation, Validator: a.Validator.Validator.message()}}}
 	case a.OrderingOnly != nil:
 		return &GovernanceAction{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: a.OrderingOnly.Organisation, Only: a.OrderingOnly.Only}}}
+	case a.Withdraw != nil:
+		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:
 		return &GovernanceAction{Body: &GovernanceAction_Remove{Remove: a.Remove}}
 	}

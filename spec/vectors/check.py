@@ -337,6 +337,7 @@ def pb_action(action):
         "gateway_key": lambda: pb_bytes(5, pb_text(1, a["organisation"]) + pb_bytes(2, bytes.fromhex(a["key"]))),
         "validator": lambda: pb_bytes(6, pb_text(1, a["organisation"]) + pb_bytes(2, pb_validator(a["validator"]))),
         "ordering_only": lambda: pb_bytes(7, pb_text(1, a["organisation"]) + pb_int(2, a["only"])),
+        "withdraw": lambda: pb_bytes(8, bytes.fromhex(a)),
     }[kind]()
 
 

@@ -1,13 +1,16 @@
 package order
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Governance is how the changes of the registry stand.
+// Governance is how the changes of the registry stand. A change that waits may be withdrawn by another one, until it is announced. Both use up their
+// sequence, so that approvals given once can never be used again.
 //
 // Invariant A5: a ledger block is ordered, voted on and certified under one registry. A change comes into force only while no
 // ledger block is pending; from when its time has come until then no bundle is ordered.
@@ -31,8 +34,9 @@ const effectiveHeightsMax = 100_000
 // change is an opened governance change: its approvals are checked, and what it makes is a consortium.
 type change struct {
 	raw       []byte
-	effective int64 // not in force before
-	next      *Registry
+	effective int64     // not in force before
+	withdraws []byte    // the hash of the change that it withdraws; nil: none
+	next      *Registry // of a withdrawal the registry as it is
 }
 
 // openGovernance checks a change against the registry it changes: as many organisations as have to approve it, and it leaves a
@@ -45,7 +49,11 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	if decoded.ChainId != r.record.ChainID {
 		return Tx{}, refuse(CodeMalformed, "governance change.chain_id: %q, want %q", decoded.ChainId, r.record.ChainID)
 	}
-	if want := r.record.Changes + 1; decoded.Sequence != want {
+	want := r.record.Changes + 1
+	if decoded.Withdraws() != nil {
+		want++ // it follows the change that waits
+	}
+	if decoded.Sequence != want {
 		return Tx{}, refuse(CodeNothingLive, "governance change.sequence: %d, want %d", decoded.Sequence, want)
 	}
 	for _, a := range s.Approvals {
@@ -63,7 +71,7 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, fmt.Errorf("governance change.%w", err)}
 	}
-	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), next: next}}, nil
+	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), withdraws: decoded.Withdraws(), next: next}}, nil
 }
 
 // after is the registry that a change makes of this one, but for the block it begins with.
@@ -85,12 +93,27 @@ func (r *Registry) CheckChange(c *wire.GovernanceChange) error {
 // accepts says why a change cannot be accepted at a height, or nil.
 func (g Governance) accepts(c *change, height int64) error {
 	switch earliest := height + validatorDelay; {
+	case c.withdraws != nil:
+		return g.acceptsWithdrawal(c.withdraws)
 	case g.Waiting != nil:
 		return fmt.Errorf("governance change %d waits to come into force", g.Changes)
 	case c.effective != 0 && c.effective < earliest:
 		return fmt.Errorf("governance change in force from height %d, the earliest is %d", c.effective, earliest)
 	case c.effective > height+effectiveHeightsMax:
 		return fmt.Errorf("governance change in force from height %d, more than %d ahead", c.effective, effectiveHeightsMax)
+	}
+	return nil
+}
+
+// acceptsWithdrawal says why the change with this hash cannot be withdrawn, or nil. Once CometBFT was told of its validators they will vote.
+func (g Governance) acceptsWithdrawal(hash []byte) error {
+	switch {
+	case g.Waiting == nil:
+		return errors.New("no governance change waits")
+	case !bytes.Equal(hash, g.Hash[:]):
+		return fmt.Errorf("governance change %d, which waits, is another one", g.Changes)
+	case g.Announced != 0:
+		return fmt.Errorf("governance change %d comes into force", g.Changes)
 	}
 	return nil
 }
@@ -106,8 +129,12 @@ func (s *State) takeChange(b Block, first int, result *Result) int {
 		result.Codes[first] = CodeNothingLive
 		return first + 1
 	}
-	s.governance = Governance{Changes: s.governance.Changes + 1, Hash: sha256.Sum256(c.raw), Waiting: c.raw}
-	s.next, s.effective = c.next, c.effective
+	s.governance = Governance{Changes: s.governance.Changes + 1, Hash: sha256.Sum256(c.raw)}
+	if c.withdraws != nil { // in force at once: but for its number of changes, the registry stays
+		s.registry, s.next, s.effective = c.next, nil, 0
+	} else {
+		s.governance.Waiting, s.next, s.effective = c.raw, c.next, c.effective
+	}
 	return first + 1
 }
 

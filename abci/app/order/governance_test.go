@@ -75,12 +75,16 @@ func TestGovernanceRefusesWhatIsForged(t *testing.T) {
 // every height, and a state restored from its record goes on alike.
 func TestRandomChangesKeepAConsortium(t *testing.T) {
 	random := newRandom(t)
+	withdrawn := 0
 	for range 25 {
-		playChanges(t, random)
+		withdrawn += playChanges(t, random)
+	}
+	if withdrawn == 0 {
+		t.Error("no change is withdrawn: the test tries nothing")
 	}
 }
 
-func playChanges(t *testing.T, random *rand.Rand) {
+func playChanges(t *testing.T, random *rand.Rand) (withdrawn int) {
 	const most = 7
 	all := ordertest.New(most, 0)
 	p := &changing{T: t, random: random, all: all, state: all.Without(3).Registry(t).Genesis(1)}
@@ -91,16 +95,18 @@ func playChanges(t *testing.T, random *rand.Rand) {
 	if p.accepted == 0 || p.refused == 0 {
 		t.Errorf("%d changes accepted, %d refused: the test tries nothing", p.accepted, p.refused)
 	}
+	return p.withdrawn
 }
 
 type changing struct {
 	*testing.T
-	random            *rand.Rand
-	all               *ordertest.Consortium
-	state             *order.State
-	validators        []map[string]int64 // CometBFT's, by height
-	accepted, refused int
-	live              []order.Accepted
+	random     *rand.Rand
+	all        *ordertest.Consortium
+	state      *order.State
+	validators []map[string]int64 // CometBFT's, by height
+	live       []order.Accepted
+
+	accepted, refused, withdrawn int
 }
 
 func powersOf(r *order.Registry) map[string]int64 {
@@ -134,7 +140,11 @@ func (p *changing) block(nonce uint64) {
 		add(p.certificate(pending))
 		pending = nil
 	}
-	if p.random.IntN(4) == 0 && !add(p.change()) {
+	next := p.change
+	if before.Governance().Waiting != nil && p.random.IntN(2) == 0 {
+		next = p.withdrawal
+	}
+	if p.random.IntN(4) == 0 && !add(next()) {
 		p.refused++
 	}
 	if pending == nil && !before.Settles() {
@@ -144,15 +154,15 @@ func (p *changing) block(nonce uint64) {
 			p.Fatalf("height %d: bundle of %s is refused", height, names)
 		}
 	}
-	next, result, err := before.Apply(b)
+	after, result, err := before.Apply(b)
 	if err != nil {
 		p.Fatalf("height %d: %v", height, err)
 	}
-	p.live = append(p.live, next.Added()...)
-	next.Settle()
-	p.check(before, next, result)
-	if p.state = next; p.random.IntN(5) == 0 {
-		p.state = restored(p.T, next.Registry(), next, p.live)
+	p.live = append(p.live, after.Added()...)
+	after.Settle()
+	p.check(before, after, result)
+	if p.state = after; p.random.IntN(5) == 0 {
+		p.state = restored(p.T, after.Registry(), after, p.live)
 	}
 }
 
@@ -196,8 +206,20 @@ func (p *changing) change() []byte {
 		}
 		c.Actions = append(c.Actions, a)
 	}
+	return p.approved(c)
+}
+
+// withdrawal is of the change that waits.
+func (p *changing) withdrawal() []byte {
+	waiting := p.state.Governance()
+	return p.approved(&wire.GovernanceChange{Sequence: waiting.Changes + 1, Actions: []*wire.GovernanceAction{
+		{Body: &wire.GovernanceAction_Withdraw{Withdraw: waiting.Hash[:]}},
+	}})
+}
+
+func (p *changing) approved(c *wire.GovernanceChange) []byte {
 	var approve []int
-	for _, name := range registry.Organisations() {
+	for _, name := range p.state.Registry().Organisations() {
 		approve = append(approve, int(name[1]-'0'))
 	}
 	return p.all.Governance(c, approve...)
@@ -209,7 +231,12 @@ func (p *changing) check(before, next *order.State, result *order.Result) {
 	if n := len(r.Organisations()); n == 0 || r.Consent() < 1 || r.Consent() > n || 2*r.Approvals() <= n || r.Approvals() > n {
 		p.Fatalf("registry of %d organisations with consent %d and approvals %d", n, r.Consent(), r.Approvals())
 	}
-	if r != before.Registry() && (next.Pending() != nil || result.Ordered != nil || r.Record().FromBlock != next.LastOrdered()+1) {
+	if r.Record().Changes == before.Governance().Changes+1 {
+		p.withdrawn++
+		if r.Hash() != before.Registry().Hash() || r.Record().FromBlock != before.Registry().Record().FromBlock || next.Governance().Waiting != nil {
+			p.Fatalf("a withdrawal leaves change %d, and who takes part from block %d", next.Governance().Changes, r.Record().FromBlock)
+		}
+	} else if r != before.Registry() && (next.Pending() != nil || result.Ordered != nil || r.Record().FromBlock != next.LastOrdered()+1) {
 		p.Fatalf("a change comes into force from block %d while block %d is pending or new", r.Record().FromBlock, next.LastOrdered())
 	}
 	if q := next.Pending(); q != nil && (q.Consent != r.Consent() || q.Organisations != len(r.Organisations())) {

@@ -12,7 +12,7 @@ func History(registries []RegistryRecord) *wire.RegistryHistory {
 	h := &wire.RegistryHistory{}
 	for i, record := range registries {
 		if i+1 < len(registries) && registries[i+1].FromBlock == record.FromBlock {
-			continue // no block was ordered under it
+			continue // no block was ordered under it, or a withdrawal followed, which changed nothing
 		}
 		h.Changes = record.Changes
 		consent := record.Consent

@@ -149,6 +149,8 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 			o.OrderingOnly = a.OrderingOnly.Only
 			return nil
 		})
+	case *wire.GovernanceAction_Withdraw: // changes nothing but the sequence
+		return nil
 	default:
 		return errors.New("body: no action")
 	}

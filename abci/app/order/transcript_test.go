@@ -69,6 +69,7 @@ type player struct {
 	consortium *ordertest.Consortium // as founded
 	all        *ordertest.Consortium // with those that may join, and the keys that count now
 	state      *order.State
+	accepted   []wire.Hash // of changes
 }
 
 func (p *player) play(line string) string {
@@ -160,7 +161,8 @@ func (p *player) bundle(s string) []byte {
 }
 
 // change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent), a3 (approvals), +o4, -o1, g0
-// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0 and votes0.
+// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0, votes0, withdraw (the change accepted
+// last) and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
 	sequence, actions, _ := strings.Cut(what, ":")
@@ -183,6 +185,12 @@ func (p *player) actions(s string) []*wire.GovernanceAction {
 	case strings.HasPrefix(s, "only"), strings.HasPrefix(s, "votes"):
 		i := s[len(s)-1:]
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_OrderingOnly{OrderingOnly: &wire.OrderingOnly{Organisation: name(i), Only: s[0] == 'o'}}}}
+	case strings.HasPrefix(s, "withdraw"):
+		of := p.accepted[len(p.accepted)-1]
+		if sequence := strings.TrimPrefix(s, "withdraw"); sequence != "" {
+			of = p.accepted[p.number(sequence)-1]
+		}
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Withdraw{Withdraw: of[:]}}}
 	case s[0] == 'c':
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Consent{Consent: uint32(p.number(s[1:]))}}}
 	case s[0] == 'a':
@@ -285,11 +293,14 @@ func (p *player) apply(b order.Block) string {
 	}
 	if g := next.Governance(); g.Changes > before.Governance().Changes {
 		fmt.Fprintf(&out, ", change %d accepted", g.Changes)
+		if p.accepted = append(p.accepted, g.Hash); before.Governance().Waiting != nil {
+			fmt.Fprintf(&out, ", change %d withdrawn", before.Governance().Changes)
+		}
 	}
 	if result.Validators != nil || next.Governance().Announced > before.Governance().Announced {
 		fmt.Fprintf(&out, ", validators announced:%s", p.validators(result.Validators))
 	}
-	if r := next.Registry(); r != before.Registry() {
+	if r := next.Registry(); r.Hash() != before.Registry().Hash() || r.Record().FromBlock != before.Registry().Record().FromBlock {
 		fmt.Fprintf(&out, ", next registry: %s consent %d approvals %d from block %d",
 			strings.Join(r.Organisations(), " "), r.Consent(), r.Approvals(), r.Record().FromBlock)
 	}

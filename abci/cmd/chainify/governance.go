@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
@@ -35,7 +37,7 @@ func newGovernance() *cobra.Command {
 effects, how many must approve such changes. One operator proposes a change and sends the file to the others; each looks at it,
 signs, and sends the approval back; anybody submits the approvals. More than two thirds of the organisations with a
 database must approve, unless a change said otherwise. "chainify org" proposes organisations and keys.`)
-	cmd.AddCommand(newPropose(), newSign(), newGovernanceSubmit(), newGovernanceStatus(), newGovernanceRecord())
+	cmd.AddCommand(newPropose(), newWithdraw(), newSign(), newGovernanceSubmit(), newGovernanceStatus(), newGovernanceRecord())
 	return cmd
 }
 
@@ -74,9 +76,15 @@ func (p *proposal) print(cmd *cobra.Command, actions ...*wire.GovernanceAction) 
 
 func (p *proposal) printFor(cmd *cobra.Command, registry *wire.RegistryResponse, actions ...*wire.GovernanceAction) error {
 	if registry.Waiting != nil {
-		return fmt.Errorf("change %d waits to come into force; propose again when it is (chainify governance status)", registry.Waiting.Sequence)
+		return fmt.Errorf("change %d waits to come into force; propose again when it is (chainify governance status), or withdraw it (chainify governance withdraw)", registry.Waiting.Sequence)
 	}
-	change := &wire.GovernanceChange{ChainId: registry.ChainId, Sequence: registry.Changes + 1, EffectiveHeight: p.height, Actions: actions}
+	return printChange(cmd, registry, &wire.GovernanceChange{
+		ChainId: registry.ChainId, Sequence: registry.Changes + 1, EffectiveHeight: p.height, Actions: actions,
+	})
+}
+
+// printChange prints the file of a change, if the registry can be changed so.
+func printChange(cmd *cobra.Command, registry *wire.RegistryResponse, change *wire.GovernanceChange) error {
 	raw := wire.Encode(change)
 	if _, err := wire.DecodeGovernanceChange(raw); err != nil {
 		return usageError("%w", err)
@@ -152,6 +160,8 @@ func describeActions(actions []*wire.GovernanceAction) []string {
 			if out[i] = a.OrderingOnly.Organisation + " votes on effects"; a.OrderingOnly.Only {
 				out[i] = a.OrderingOnly.Organisation + " only orders"
 			}
+		case *wire.GovernanceAction_Withdraw:
+			out[i] = fmt.Sprintf("withdraw the change that waits, with SHA-256 %x", a.Withdraw)
 		}
 	}
 	return out
@@ -218,6 +228,39 @@ Nothing happens before enough organisations have signed the file and somebody ha
 	return cmd
 }
 
+func newWithdraw() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "withdraw (--home DIR | --socket PATH)",
+		Short: "Propose to withdraw the change that waits, for the others to sign",
+		Long: `withdraw prints a change that withdraws the one that was accepted and waits to come into force. It needs the approvals that any
+change needs, and is signed and submitted like any. It comes too late when the change's validators are announced, two blocks before it is in force: then
+propose the opposite. The approvals of a change that was withdrawn are worth nothing any more.`,
+		Example: `  chainify governance withdraw --home /var/lib/chainify > withdrawal.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			registry, err := t.registry(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if registry.Waiting == nil {
+				return errors.New("no change waits (chainify governance status)")
+			}
+			return printChange(cmd, registry, withdrawal(registry.Waiting))
+		},
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+// withdrawal is the change that withdraws another one.
+func withdrawal(waiting *wire.GovernanceChange) *wire.GovernanceChange {
+	hash := sha256.Sum256(wire.Encode(waiting))
+	return &wire.GovernanceChange{ChainId: waiting.ChainId, Sequence: waiting.Sequence + 1, Actions: []*wire.GovernanceAction{
+		{Body: &wire.GovernanceAction_Withdraw{Withdraw: hash[:]}},
+	}}
+}
+
 func powerAction(registry *wire.RegistryResponse, text string) (*wire.GovernanceAction, error) {
 	name, value, _ := strings.Cut(text, ":")
 	var power uint64
@@ -271,7 +314,14 @@ which gateway key counts.`,
 				return fmt.Errorf("%s is for chain %q, this node's is %q", args[0], change.ChainId, registry.ChainId)
 			}
 			out := fileOf(change, wire.Encode(change))
-			for _, line := range out.Actions {
+			said := out.Actions
+			if change.Withdraws() != nil {
+				if registry.Waiting == nil || !proto.Equal(change, withdrawal(registry.Waiting)) {
+					return fmt.Errorf("%s withdraws another change than waits (chainify governance status)", args[0])
+				}
+				said = append(said, describeActions(registry.Waiting.Actions)...)
+			}
+			for _, line := range said {
 				fmt.Fprintln(cmd.ErrOrStderr(), line)
 			}
 			out.Organisation, out.Signature = m.Organisation, wire.Approve(key, m.Organisation, change.ChainId, out.Change).Signature
@@ -406,7 +456,11 @@ func newGovernanceStatus() *cobra.Command {
 			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\n",
 				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals)
 			if r.Waiting != nil {
-				fmt.Fprintf(out, "waiting           change %d\n", r.Waiting.Sequence)
+				fmt.Fprintf(out, "waiting           change %d", r.Waiting.Sequence)
+				if r.Waiting.EffectiveHeight > 0 {
+					fmt.Fprintf(out, ", from height %d", r.Waiting.EffectiveHeight)
+				}
+				fmt.Fprintln(out)
 				for _, line := range describeActions(r.Waiting.Actions) {
 					fmt.Fprintf(out, "                  %s\n", line)
 				}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 func newGovernanceRecord() *cobra.Command {
@@ -19,6 +20,8 @@ what auditors check: that the changes lead from the genesis to here, each approv
 From which block on a change holds the order decided and no approval says; ask a database (chainify_reader):
 
   SELECT max(block) FROM chainify.registry_changes
+
+Of a change that was withdrawn only the withdrawal is added; it needs no --from-block.
 
 Needs no node, no database and no network.
 
@@ -41,6 +44,16 @@ Exit codes: 0 done; 1 not such a change; 2 wrong usage.`,
 			if err != nil {
 				return err
 			}
+			change, err := wire.DecodeGovernanceChange(signed.Change)
+			if err != nil {
+				return err
+			}
+			switch withdrawal := change.Withdraws() != nil; {
+			case withdrawal && fromBlock == 0:
+				fromBlock = record.Last()
+			case !withdrawal && fromBlock == 0:
+				return usageError("--from-block is needed: the first ledger block that the change holds for")
+			}
 			record.Take(fromBlock, signed)
 			if _, err := founding.Authorities(record); err != nil {
 				return fmt.Errorf("the changes do not follow from the genesis: %w", err)
@@ -50,7 +63,7 @@ Exit codes: 0 done; 1 not such a change; 2 wrong usage.`,
 	}
 	cmd.Flags().StringVar(&genesis, "genesis", "", "the consortium's genesis.json (required)")
 	cmd.Flags().StringVar(&since, "since", "", "the record of the changes before this one; left out: it is the first")
-	cmd.Flags().Uint64Var(&fromBlock, "from-block", 0, "the first ledger block that the change holds for (required)")
-	require(cmd, "genesis", "from-block")
+	cmd.Flags().Uint64Var(&fromBlock, "from-block", 0, "the first ledger block that the change holds for (required, but for a withdrawal)")
+	require(cmd, "genesis")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,13 +146,16 @@ func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
 	}
 	write(t, in("genesis.json"), string(must(f.Genesis())))
 	change := &wire.GovernanceChange{ChainId: "trade-1", Sequence: 1, Actions: actions}
-	var approvals []string
-	for _, p := range f.Parts[:3] {
-		file := fileOf(change, wire.Encode(change))
-		file.Organisation, file.Signature = p.Organisation, wire.Approve(gateway(p.Organisation), p.Organisation, "trade-1", file.Change).Signature
-		approvals = append(approvals, in(p.Organisation+".json"))
-		write(t, in(p.Organisation+".json"), string(must(json.Marshal(file))))
+	approve := func(change *wire.GovernanceChange) (approvals []string) {
+		for _, p := range f.Parts[:3] {
+			file := fileOf(change, wire.Encode(change))
+			file.Organisation, file.Signature = p.Organisation, wire.Approve(gateway(p.Organisation), p.Organisation, "trade-1", file.Change).Signature
+			approvals = append(approvals, in(fmt.Sprintf("%s-%d.json", p.Organisation, change.Sequence)))
+			write(t, approvals[len(approvals)-1], string(must(json.Marshal(file))))
+		}
+		return approvals
 	}
+	approvals := approve(change)
 	record := func(block string, approvals ...string) (int, string) {
 		code, out, errs := call("", append([]string{"governance", "record", "--genesis", in("genesis.json"), "--from-block", block}, approvals...)...)
 		write(t, in("from-"+block), out)
@@ -165,12 +169,22 @@ func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
 			t.Fatalf("code %d, %s", code, errs)
 		}
 	}
+	if code, errs := record("0", approvals...); code != exitUsage || !strings.Contains(errs, "--from-block is needed") {
+		t.Errorf("no block: code %d, %s", code, errs)
+	}
+	withdrawn := withdrawal(&wire.GovernanceChange{ChainId: "trade-1", Sequence: 2, Actions: actions[:1]})
+	code, out, errs := call("", append([]string{"governance", "record", "--genesis", in("genesis.json"), "--since", in("from-2")}, approve(withdrawn)...)...)
+	if code != exitOK {
+		t.Fatalf("a withdrawal: code %d, %s", code, errs)
+	}
+	write(t, in("withdrawn"), out)
 	for _, c := range []struct {
 		name string
 		args []string
 		code int
 		out  string
 	}{
+		{"after a withdrawal", []string{"--governance", in("withdrawn")}, exitOK, "updated a row of public.account"},
 		{"with the record", []string{"--governance", in("from-2")}, exitOK, "updated a row of public.account"},
 		{"without it", nil, exitFailed, "keys that came later are in the governance record"},
 		{"before the change", []string{"--governance", in("from-99")}, exitFailed, "none of those for this block"},
