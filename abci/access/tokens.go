@@ -81,8 +81,8 @@ func ListTokens(path string) ([]Token, error) {
 	defer f.Close()
 	if info, err := f.Stat(); err != nil {
 		return nil, err
-	} else if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %o: others could read or change the tokens, want 0600", path, info.Mode().Perm())
+	} else if info.Mode().Perm()&0o037 != 0 {
+		return nil, fmt.Errorf("%s has mode %o: others could read or change the tokens, want 0600 or 0640", path, info.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, tokensFileBytesMax+1))
 	if err != nil {

@@ -98,6 +98,20 @@ func TestTokensAreRefused(t *testing.T) {
 	}
 }
 
+// As Kubernetes hands out Secrets: a group may read.
+func TestATokensFileForAGroupToRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	token, err := AddToken(path, "till", "clerk")
+	must(t, err)
+	must(t, os.Chmod(path, 0o440))
+	tokens, err := OpenTokens(path)
+	must(t, err)
+	a := &Access{Tokens: tokens}
+	if c, err := a.Of(withToken(t, "Bearer "+token)); err != nil || !c.Known() {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func second(_ string, err error) error { return err }
 
 // What is no tokens file lets nobody in, and its text, perhaps a token, is in no error.
@@ -118,12 +132,13 @@ func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
 		"no role":                   `{"tokens":[{"name":"a","role":"","sha256":"` + strings.Repeat("0", 64) + `"}]}`,
 		"too long":                  strings.Repeat(" ", tokensFileBytesMax+1),
 		"open to others":            "",
+		"for a group to change":     "",
 	} {
-		if name == "open to others" {
+		if mode, open := map[string]os.FileMode{"open to others": 0o644, "for a group to change": 0o660}[name]; open {
 			must(t, os.Remove(path))
 			_, err := AddToken(path, "till", "clerk")
 			must(t, err)
-			must(t, os.Chmod(path, 0o640))
+			must(t, os.Chmod(path, mode))
 		} else {
 			must(t, os.WriteFile(path, []byte(text), 0o600))
 			must(t, os.Chmod(path, 0o600))

@@ -39,6 +39,9 @@ func TestTheChartsConfigurationIsRead(t *testing.T) {
 		if err != nil || c.Database.DSN == "" || (name == "acme" && len(c.Network.Peers) != 3) {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
+		if loopback := name != "external"; c.HTTP.Loopback() != loopback || (len(c.HTTP.TLSClients) == 2) == loopback || (c.HTTP.TLSKeyFile == "") != loopback {
+			t.Errorf("%s: %+v", name, c.HTTP)
+		}
 		home := Home(t.TempDir())
 		if err := os.MkdirAll(filepath.Dir(home.Genesis()), 0o755); err != nil {
 			t.Fatal(err)

@@ -32,12 +32,31 @@ chainify.io/organisation: {{ .Values.organisation }}
 {{- else if .Values.backup.enabled -}}{{ fail "backup.enabled: an external database is backed up where it runs" }}
 {{- else if and (not $orders) (not .Values.postgres.external.dsn) -}}{{ fail "postgres.external.dsn: with postgres.enabled=false the organisation's database has to be named" }}
 {{- end -}}
+{{- with .Values.http -}}{{- if .enabled -}}
+{{- $_ := required "http.tlsSecret: a Secret with tls.crt and tls.key; the node speaks nothing but TLS to who is not in its pod" .tlsSecret -}}
+{{- if not (or .tokensSecret .clientCASecret) -}}{{ fail "http: nobody may ask: http.tokensSecret, or http.clientCASecret with http.tlsClients, is needed" }}{{- end -}}
+{{- if ne (empty .clientCASecret) (empty .tlsClients) -}}{{ fail "http: clientCASecret and tlsClients go together" }}{{- end -}}
+{{- if $orders -}}{{ fail (printf "http.enabled: %q only orders by the genesis, its node takes no transactions" $.Values.organisation) }}{{- end -}}
+{{- end -}}{{- end -}}
 {{- end }}
 
 {{- define "chainify.dsn" -}}
 {{- if .Values.postgres.enabled -}}
 host=/run/postgresql dbname={{ .Values.postgres.database }} user=chainify_login
 {{- else -}}{{ .Values.postgres.external.dsn }}{{- end -}}
+{{- end }}
+
+{{/* The Secrets of the HTTP interface, each in a directory of its own: mounted so, changes of them reach the node. */}}
+{{- define "chainify.http" -}}
+{{- with .Values.http }}{{- if .enabled }}
+- {name: tls, secret: {{ .tlsSecret }}, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
+{{- if .tokensSecret }}
+- {name: tokens, secret: {{ .tokensSecret }}, items: [{key: tokens.json, path: tokens.json}]}
+{{- end }}
+{{- if .clientCASecret }}
+- {name: clients, secret: {{ .clientCASecret }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- else }}[]{{ end }}{{ end }}
 {{- end }}
 
 {{- define "chainify.restricted" -}}
