@@ -84,16 +84,16 @@ impl std::fmt::Debug for Lanes {
     }
 }
 
-/// Expands rows of one table, with the constant part absorbed once. Cost: about 33 BLAKE3 compressions per row.
+/// Expands rows of one table. Cost: about 33 BLAKE3 compressions per row, eight at a time where the processor can (`chainify_xof`).
 #[derive(Clone)]
-pub struct LaneHasher(blake3::Hasher);
+pub struct LaneHasher {
+    prefix: Vec<u8>,
+}
 
 impl LaneHasher {
     /// For rows of `table`, `schema.name` unquoted.
     pub fn new(table: &str) -> Self {
-        let mut prefix = blake3::Hasher::new();
-        prefix.update(b"chainify/state/1").update(&length_prefix(table.as_bytes())).update(table.as_bytes());
-        Self(prefix)
+        Self { prefix: [b"chainify/state/1", &length_prefix(table.as_bytes())[..], table.as_bytes()].concat() }
     }
 
     /// Adds a row to `lanes`.
@@ -108,7 +108,7 @@ impl LaneHasher {
 
     fn expand(&self, row: &[u8]) -> [u8; LANES_BYTES] {
         let mut bytes = [0; LANES_BYTES];
-        self.0.clone().update(row).finalize_xof().fill(&mut bytes);
+        chainify_xof::fill(&self.prefix, row, &mut bytes);
         bytes
     }
 }
