@@ -241,7 +241,22 @@ func text(s *string) string {
 	return *s
 }
 
-// undo rolls back, by disconnecting when the server does not answer. Called with mu held.
+// once runs f in a transaction of its own; an open block is rolled back first, since it holds the rows. Called with mu held.
+func (b *Backend) once(ctx context.Context, f func() error) error {
+	if err := b.begin(ctx); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		_, err = b.conn.Exec(ctx, `COMMIT`)
+	}
+	if err != nil {
+		b.undo()
+	}
+	return err
+}
+
+// undo rolls back, by disconnecting when the server does not answer. Called with mu held, after begin.
 func (b *Backend) undo() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
 	defer cancel()
@@ -289,26 +304,21 @@ func (b *Backend) Rollback(context.Context) error {
 	return nil
 }
 
-// Repair brings the tables back to the certified state, in a transaction of its own; an open block is rolled back
-// first, since it holds the rows.
-func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+// Repair brings the tables back to the certified state.
+func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) (rows []backend.RowDeviation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.begin(ctx); err != nil {
-		return nil, fmt.Errorf("repair at block %d: %w", number, err)
-	}
-	rows, err := b.repair(ctx, step, number, certified, deviating, found)
-	if err == nil {
-		_, err = b.conn.Exec(ctx, `COMMIT`)
-	}
-	if err == nil {
-		return rows, nil
-	}
-	b.undo()
+	err = b.once(ctx, func() error {
+		rows, err = b.repair(ctx, step, number, certified, deviating, found)
+		return err
+	})
 	if sqlState(err) == beyondRepair {
 		err = fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
 	}
-	return nil, fmt.Errorf("repair at block %d: %w", number, err)
+	if err != nil {
+		return nil, fmt.Errorf("repair at block %d: %w", number, err)
+	}
+	return rows, nil
 }
 
 func (b *Backend) repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {

@@ -48,26 +48,15 @@ func (p past) Close() {
 
 var errNoHeader = errors.New("there is no header in what was told")
 
-// RestoreBlock takes a block over from another organisation, in one transaction; an open block is rolled back first.
+// RestoreBlock takes a block over from another organisation.
 func (b *Backend) RestoreBlock(ctx context.Context, from backend.Past, block *wire.OrderedBlock, certified wire.Hash) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.begin(ctx)
-	if err == nil {
-		err = b.restoreBlock(ctx, from, block, certified)
+	err := beyond(b.once(ctx, func() error { return b.restoreBlock(ctx, from, block, certified) }))
+	if err != nil {
+		return fmt.Errorf("restore block %d: %w", block.Number, err)
 	}
-	if err == nil {
-		_, err = b.conn.Exec(ctx, `COMMIT`)
-	}
-	if err == nil {
-		return nil
-	}
-	b.undo()
-	switch sqlState(err) {
-	case beyondRepair, malformed:
-		err = fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
-	}
-	return fmt.Errorf("restore block %d: %w", block.Number, err)
+	return nil
 }
 
 func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wire.OrderedBlock, certified wire.Hash) error {

@@ -24,31 +24,31 @@ const (
 	stageBytes     = 1 << 20 // of rows handed to the database at once
 )
 
-// Restore takes the rows in which the tables differ from another organisation's reading, in one transaction; an open block is
-// rolled back first.
-func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+// Restore takes the rows in which the tables differ from another organisation's reading.
+func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) (rows []backend.RowDeviation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.begin(ctx); err != nil {
+	err = beyond(b.once(ctx, func() error {
+		rows, err = b.restore(ctx, from, number, certified, deviating, found)
+		return err
+	}))
+	if err != nil {
 		return nil, fmt.Errorf("restore at block %d: %w", number, err)
 	}
-	rows, err := b.restore(ctx, from, number, certified, deviating, found)
-	if err == nil {
-		_, err = b.conn.Exec(ctx, `COMMIT`)
-	}
-	if err == nil {
-		return rows, nil
-	}
-	b.undo()
-	switch sqlState(err) {
-	case beyondRepair, malformed:
-		err = fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
-	}
-	return nil, fmt.Errorf("restore at block %d: %w", number, err)
+	return rows, nil
 }
 
 // malformed is invalid_parameter_value: what another organisation told is none of what the database takes.
 const malformed = "22023"
+
+// beyond says of what another organisation told that it does not help.
+func beyond(err error) error {
+	switch sqlState(err) {
+	case beyondRepair, malformed:
+		return fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
+	}
+	return err
+}
 
 func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
 	type received struct {

@@ -192,7 +192,21 @@ func TestNoServerIsAnErrorInTime(t *testing.T) {
 	if _, err := b.Position(t.Context()); err == nil {
 		t.Fatal("connected to nothing")
 	}
-	if _, err := b.Execute(t.Context(), standinBlock(1, 1), wire.Hash{}); !errors.Is(err, errNotConnected) {
-		t.Fatalf("%v", err)
+	for what, do := range map[string]func() error{
+		"execute": func() error { _, err := b.Execute(t.Context(), standinBlock(1, 1), wire.Hash{}); return err },
+		"retry": func() error {
+			_, err := b.Retry(t.Context(), standinBlock(1, 1), wire.Hash{}, wire.Hash{1})
+			return err
+		},
+		"repair": func() error {
+			_, err := b.Repair(t.Context(), backend.Rows, 1, wire.Hash{}, 1, wire.Hash{})
+			return err
+		},
+		"restore":       func() error { _, err := b.Restore(t.Context(), nil, 1, wire.Hash{}, 1, wire.Hash{}); return err },
+		"restore block": func() error { return b.RestoreBlock(t.Context(), nil, standinBlock(1, 1), wire.Hash{}) },
+	} {
+		if err := do(); !errors.Is(err, errNotConnected) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
