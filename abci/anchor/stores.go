@@ -62,12 +62,11 @@ func (d Directory) Get(_ context.Context, name string) ([]byte, error) {
 
 func (d Directory) path(name string) string { return filepath.Join(string(d), name) }
 
-// HTTP is a server that keeps what is PUT below a URL and gives it back by GET: a WebDAV share, or an S3-compatible store
-// behind what signs requests for it.
+// HTTP is a server that keeps what is PUT below a URL and gives it back by GET: a WebDAV share, or an S3-compatible store (NewS3).
 type HTTP struct {
-	url    *url.URL
-	token  string
-	client *http.Client
+	url       *url.URL
+	authorize func(request *http.Request, body []byte) error // the last to change the request
+	client    *http.Client
 }
 
 // NewHTTP takes the URL below which digests are kept, and a bearer token, empty for none.
@@ -76,7 +75,13 @@ func NewHTTP(base, token string) (*HTTP, error) {
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of http or https", base)
 	}
-	return &HTTP{url: u, token: token, client: &http.Client{Timeout: requestLimit}}, nil
+	bearer := func(request *http.Request, _ []byte) error {
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		return nil
+	}
+	return &HTTP{url: u, authorize: bearer, client: &http.Client{Timeout: requestLimit}}, nil
 }
 
 func (h *HTTP) String() string { return h.url.Redacted() }
@@ -110,8 +115,8 @@ func (h *HTTP) do(ctx context.Context, method, name string, body []byte) ([]byte
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("If-None-Match", "*")
 	}
-	if h.token != "" {
-		request.Header.Set("Authorization", "Bearer "+h.token)
+	if err := h.authorize(request, body); err != nil {
+		return nil, fmt.Errorf("%s %s: %v", method, name, err) // not %w: a file of keys that is not there is no digest that is not there
 	}
 	response, err := h.client.Do(request)
 	if err != nil {

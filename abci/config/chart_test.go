@@ -42,6 +42,9 @@ func TestTheChartsConfigurationIsRead(t *testing.T) {
 		if loopback := name != "external"; c.HTTP.Loopback() != loopback || (len(c.HTTP.TLSClients) == 2) == loopback || (c.HTTP.TLSKeyFile == "") != loopback {
 			t.Errorf("%s: %+v", name, c.HTTP)
 		}
+		if anchored := name == "acme"; (c.Anchor.S3Region == "eu-central-1") != anchored || (c.Anchor.URL != "") != anchored {
+			t.Errorf("%s: %+v", name, c.Anchor)
+		}
 		home := Home(t.TempDir())
 		if err := os.MkdirAll(filepath.Dir(home.Genesis()), 0o755); err != nil {
 			t.Fatal(err)

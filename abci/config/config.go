@@ -111,6 +111,9 @@ type Anchor struct {
 	Directory   string   `toml:"directory"`    // empty: none
 	URL         string   `toml:"url"`          // empty: none
 	TokenFile   string   `toml:"token_file"`   // empty: no token
+	// S3Region is that of an S3-compatible store at URL, which wants requests signed; empty: it is none.
+	S3Region          string `toml:"s3_region"`
+	S3CredentialsFile string `toml:"s3_credentials_file"` // empty: from the environment
 }
 
 // Network is how the node reaches the other organisations'.
@@ -361,7 +364,14 @@ func (c *Config) checkAnchor() error {
 	if c.Anchor.VerifyEvery < 0 {
 		return errors.New("anchor.verify_every: must not be negative")
 	}
-	if c.Anchor.URL == "" {
+	switch a := c.Anchor; {
+	case a.S3Region == "" && a.S3CredentialsFile != "":
+		return errors.New("anchor.s3_credentials_file: needs s3_region")
+	case a.S3Region != "" && a.TokenFile != "":
+		return errors.New("anchor: s3_region and token_file are different ways to show who asks, set one of them")
+	case a.S3Region != "" && a.URL == "":
+		return errors.New("anchor.s3_region: url, that of the bucket, is empty")
+	case a.URL == "":
 		return nil
 	}
 	if _, err := anchor.NewHTTP(c.Anchor.URL, ""); err != nil {

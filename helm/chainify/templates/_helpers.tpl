@@ -32,6 +32,7 @@ chainify.io/organisation: {{ .Values.organisation }}
 {{- else if .Values.backup.enabled -}}{{ fail "backup.enabled: an external database is backed up where it runs" }}
 {{- else if and (not $orders) (not .Values.postgres.external.dsn) -}}{{ fail "postgres.external.dsn: with postgres.enabled=false the organisation's database has to be named" }}
 {{- end -}}
+{{- if and .Values.anchor.url (not .Values.anchor.credentialsSecret) -}}{{ fail "anchor.credentialsSecret: a Secret with access_key_id and secret_access_key, with which requests to the store are signed" }}{{- end -}}
 {{- with .Values.http -}}{{- if .enabled -}}
 {{- $_ := required "http.tlsSecret: a Secret with tls.crt and tls.key; the node speaks nothing but TLS to who is not in its pod" .tlsSecret -}}
 {{- if not (or .tokensSecret .clientCASecret) -}}{{ fail "http: nobody may ask: http.tokensSecret, or http.clientCASecret with http.tlsClients, is needed" }}{{- end -}}
