@@ -57,17 +57,18 @@ CREATE FUNCTION chainify_node.record_deviation(deviating_block bigint, expected_
 REVOKE ALL ON FUNCTION chainify_node.store_certificate, chainify_node.repair, chainify_node.record_deviation FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.store_certificate, chainify_node.repair, chainify_node.record_deviation TO chainify_node;
 
--- The keys that a block changed, and the rows of such keys put right (api/touched.rs). By index: the block shows whether it helped.
+-- The keys that a block changed, and the rows of such keys put right (api/touched.rs). By index, whatever
+-- the planner knows of their tables: the block shows whether it helped.
 CREATE FUNCTION chainify_ledger.changed_keys(number bigint) RETURNS TABLE (table_id integer, keys jsonb)
     AS 'MODULE_PATHNAME', 'chainify_changed_keys' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off;
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off SET enable_seqscan = off;
 CREATE FUNCTION chainify_ledger.put_keys_right(number bigint, found_hash bytea, table_ids integer[], keys jsonb[])
     RETURNS TABLE (table_id integer, key bytea)
     AS 'MODULE_PATHNAME', 'chainify_put_keys_right' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica
-    SET statement_timeout = 0 SET lock_timeout = 0 SET jit = off;
+    SET statement_timeout = 0 SET lock_timeout = 0 SET jit = off SET enable_seqscan = off;
 REVOKE ALL ON FUNCTION chainify_ledger.changed_keys, chainify_ledger.put_keys_right FROM PUBLIC;
 
 -- Puts the ledger's triggers on a table as attach made them, whatever is there.

@@ -83,6 +83,21 @@ SELECT * FROM test.touch('UPDATE chainify_checkpoint.account SET balance = 7 WHE
     'UPDATE account SET balance = balance + CASE WHEN id = 7 THEN 1 ELSE 0 END, note = CASE id WHEN 7 THEN ''seven'' ELSE note END
      WHERE id = 7 OR id = 8 AND (SELECT balance FROM account WHERE id = 7) > 500');
 ROLLBACK;
+-- However little the planner knows of the base of a large table: rows are looked up in it.
+CREATE TABLE wide (id int PRIMARY KEY, n int);
+INSERT INTO wide SELECT i, i FROM generate_series(1, 5000) i;
+GRANT ALL ON wide TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.wide');
+BEGIN;
+CREATE TEMPORARY TABLE touching AS SELECT test.certify(tx) AS wanted, tx FROM test.tx('UPDATE wide SET n = n + 1 WHERE id < 8') tx;
+SET LOCAL chainify.guard = off;
+SET LOCAL session_replication_role = replica;
+UPDATE wide SET n = 0 WHERE id = 5;
+SET LOCAL session_replication_role = origin;
+SELECT r.hash = t.wanted AS as_certified FROM touching t, chainify_node.position() p, chainify_node.execute_block(
+    p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(ARRAY[t.tx]), certified_hash => t.wanted) r;
+SELECT seq_scan, idx_scan > 0 AS looked_up FROM pg_stat_xact_all_tables WHERE relid = 'chainify_checkpoint.wide'::regclass;
+ROLLBACK;
 -- What is no block stays none.
 \set VERBOSITY terse
 SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, 1, 1, p.hash, '\x00', certified_hash => '\x00') r;
