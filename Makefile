@@ -50,6 +50,11 @@ install:
 dist: build
 	@scripts/dist $(CHAINIFY) $(PG_CONFIG)
 
+## pin-images: pin the bases of the images by the digests that they have now (for a release; needs docker)
+.PHONY: pin-images
+pin-images:
+	@scripts/pin-images
+
 ## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report)
 .PHONY: demo
 demo: pgtree build-node
