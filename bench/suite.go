@@ -26,7 +26,7 @@ type benchmark struct {
 
 var benchmarks = []benchmark{
 	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", false, runExecutor},
-	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank", false, runNetwork},
+	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank and TPC-C", false, runNetwork},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},

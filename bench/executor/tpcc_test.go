@@ -54,3 +54,30 @@ func TestTPCCKeepsItsConditions(t *testing.T) {
 		t.Errorf("%d orders, %d of an unknown item, %d payments, %d findings", orders, refused, payments, findings)
 	}
 }
+
+// Beside the load there is what OrderStatus reads: an order by every customer, found by number and by name.
+func TestEveryCustomerHasAnOrderToRead(t *testing.T) {
+	cfg := config(t)
+	cfg.Sizes = nil
+	size := workload.TPCCSize{Warehouses: 1, Items: 40, Customers: 9}
+	s, err := open(t.Context(), cfg, &report.Report{Versions: map[string]string{}, Settings: map[string]any{}}, size.Ordered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var violated, lines, byNumber, byName int
+	err = s.plain.conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tpcc.violations()), (SELECT count(*) FROM tpcc.order_line),
+		(SELECT count(*) FROM tpcc.customer WHERE tpcc.order_status(c_w_id, c_d_id, c_id, NULL) LIKE c_first || ' ' || c_last || ' -10.00: %, %'),
+		(SELECT count(*) FROM tpcc.customer WHERE tpcc.order_status(c_w_id, c_d_id, NULL, c_last) LIKE '% ' || c_last || ' -10.00: %, %')`).
+		Scan(&violated, &lines, &byNumber, &byName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if violated != 0 || lines != 90*10 || byNumber != 90 || byName != 90 {
+		t.Errorf("%d violations, %d lines; orders of %d customers found by number, of %d by name", violated, lines, byNumber, byName)
+	}
+}

@@ -83,9 +83,6 @@ func figures(r *report.Report, cfg Config) error {
 		{"network.waiting_many_over_baseline", crowd.Values(), crowdBaseline.Values(), "32 waiting clients / the same of the baseline"},
 		{"network.waiting_one_over_floor", lone.Details("p50_ms"), floor.Details("p50_ms"), "latency of one client: chainify.execute / CometBFT alone"},
 		{"network.floor_over_reference", floor.Details("p50_ms"), reference, "latency of CometBFT alone / that of the baseline's settings, 53 ms"},
-		{"network.one_dead", r.Find(deadOne, 0).Values(), four.Values(), "the fourth node killed / all well: transactions a second of the other three's clients, done when these three have committed all"},
-		{"network.one_dead_p50", r.Find(deadOne, 1).Details("p50_ms"), lone.Details("p50_ms"), "the fourth node killed / all well: latency of one client, median"},
-		{"network.one_dead_p99", r.Find(deadOne, 1).Details("p99_ms"), lone.Details("p99_ms"), "the fourth node killed / all well: latency of one client, 99th percentile"},
 		{"network.waiting_one_tail", lone.Details("p99_ms"), lone.Details("p50_ms"), "one client: 99th percentile / median"},
 	} {
 		if unmeasured(f.a) || unmeasured(f.b) {
@@ -94,6 +91,13 @@ func figures(r *report.Report, cfg Config) error {
 		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(
+		impairedFigures(r, "network.one_dead", deadOne, "the fourth node killed"),
+		impairedFigures(r, "network.one_slow", slowOne, "the fourth database runs a quarter of the time"),
+		tpccFigures(r), readFigures(r),
+	); err != nil {
+		return err
 	}
 	if without := r.Find(unsealed, 0); without != nil && four != nil {
 		if err := sealFigures(r, four, without); err != nil {
@@ -107,6 +111,26 @@ func figures(r *report.Report, cfg Config) error {
 	}
 	if cfg.Modes && len(cfg.Only) == 0 {
 		return errors.Join(modeFigures(r, "latency", latencyMode), modeFigures(r, "throughput", throughputMode))
+	}
+	return nil
+}
+
+// impairedFigures says what three organisations do beside a fourth that is impaired, and nothing where either was not measured.
+func impairedFigures(r *report.Report, id, system, how string) error {
+	for _, f := range []struct {
+		id, what   string
+		with, well []float64
+	}{
+		{"", "transactions a second of the other three's clients, done when these three have committed all", r.Find(system, 0).Values(), r.Find(chainifyFour, 0).Values()},
+		{"_p50", "latency of one client, median", r.Find(system, 1).Details("p50_ms"), r.Find(chainifySync, 1).Details("p50_ms")},
+		{"_p99", "latency of one client, 99th percentile", r.Find(system, 1).Details("p99_ms"), r.Find(chainifySync, 1).Details("p99_ms")},
+	} {
+		if len(f.with) == 0 || len(f.well) == 0 {
+			continue
+		}
+		if err := r.AddRatio(id+f.id, f.with, f.well, report.Target{}, how+" / all well: "+f.what); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -168,4 +192,6 @@ var targets = map[string]report.Target{
 	"network.signed_over_vouched":        report.AtLeast(0.915),
 	"network.agreement_over_check":       report.AtMost(1),
 	"network.bytes_over_standalone":      report.AtMost(3),
+	"network.tpcc":                       report.AtLeast(0.8),
+	"network.reads_while_writing":        report.AtLeast(0.95),
 }

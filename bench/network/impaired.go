@@ -3,11 +3,12 @@ package network
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// impaired is a network of which the last organisation is away while the others' clients submit.
+// impaired is a network of which the last organisation is dead or slow while the others' clients submit.
 type impaired struct {
 	*ours
 	// impair begins it once all nodes serve; what it returns ends it.
@@ -57,4 +58,37 @@ func (i *impaired) databases() []int { return postmasters(i.well()) }
 func dead(last *harness.Organisation) (end func() error, err error) {
 	last.KillNode()
 	return last.StartNode, nil
+}
+
+// A slow database runs for a quarter of the time.
+const (
+	slowRuns  = 50 * time.Millisecond
+	slowWaits = 150 * time.Millisecond
+)
+
+// slow lets all processes of the organisation's PostgreSQL run and stand still by turns. What they do not use of the cores the others may.
+func slow(last *harness.Organisation) (end func() error, err error) {
+	ended, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- turns(last.Cluster, ended) }()
+	return func() error {
+		close(ended)
+		return <-done
+	}, nil
+}
+
+func turns(c *harness.Cluster, ended <-chan struct{}) error {
+	for {
+		if err := c.Pause(); err != nil {
+			return errors.Join(err, c.Resume())
+		}
+		time.Sleep(slowWaits)
+		if err := c.Resume(); err != nil {
+			return err
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(slowRuns):
+		}
+	}
 }

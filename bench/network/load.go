@@ -14,7 +14,7 @@ type load struct {
 	count     int
 	took      time.Duration
 	latencies []time.Duration    // of those that were waited for one by one, ascending
-	disk      map[string]float64 // bytes of a transaction, by part; nil: not looked at
+	more      map[string]float64 // further details of the sample
 }
 
 func (l load) rate() float64 { return float64(l.count) / l.took.Seconds() }
@@ -31,7 +31,7 @@ func (l load) quantile(q float64) float64 {
 func (l load) each(d time.Duration) float64 { return float64(d.Microseconds()) / float64(l.count) }
 
 func (l load) detail() map[string]float64 {
-	out := maps.Clone(l.disk)
+	out := maps.Clone(l.more)
 	if out == nil {
 		out = map[string]float64{}
 	}

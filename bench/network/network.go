@@ -40,13 +40,20 @@ const (
 	chainifyFour   = "chainify, 4 organisations"
 	chainifyOne    = "chainify, 1 organisation"
 	chainifySeven  = "chainify, 7 organisations"
+	oneSync        = "chainify, 1 organisation, waiting"
+	sevenSync      = "chainify, 7 organisations, waiting"
 	baselineSingle = "baseline, 4 organisations"
 	baselineBundle = "baseline, 4 organisations, 100 a bundle"
 	baselineOne    = "baseline, 1 organisation"
 	standalone     = "PostgreSQL, pgbench"
 	chainifySync   = "chainify, 4 organisations, waiting"
 	deadOne        = "chainify, 4 organisations, one dead"
+	slowOne        = "chainify, 4 organisations, one slow"
+	tpccFour       = "chainify, 4 organisations, TPC-C"
+	tpccAlone      = "one executor, TPC-C"
 	unsealed       = "chainify, 4 organisations, no cryptography"
+	readsLedger    = "OrderStatus, while a ledger is written"
+	readsPlain     = "OrderStatus, while PostgreSQL is written"
 	baselineSync   = "baseline, 4 organisations, waiting"
 	floorSync      = "CometBFT alone, 4 nodes, waiting"
 	latencyMode    = "mode latency, 4 organisations"
@@ -188,7 +195,7 @@ func measure(ctx context.Context, cfg Config, repetition int, s system, r *repor
 }
 
 func draw(cfg Config, r *report.Report) error {
-	bars := chart.Bars{Title: fmt.Sprintf("Smallbank, %d customers, transactions per second", cfg.Customers)}
+	bars := chart.Bars{Title: fmt.Sprintf("Transactions per second; Smallbank (%d customers) but for what says otherwise", cfg.Customers)}
 	for _, s := range r.Series {
 		name := s.System
 		if s.Point > 0 {

@@ -71,6 +71,16 @@ func TestTheBenchmarkRuns(t *testing.T) {
 			t.Errorf("there is a target for %s, which is no figure", id)
 		}
 	}
+	for _, id := range []string{"network.one_dead", "network.one_slow", "network.one_slow_p50", "network.one_slow_p99"} {
+		if !ids[id] {
+			t.Errorf("no figure %s", id)
+		}
+	}
+	for _, system := range []string{tpccFour, tpccAlone} {
+		if sizes := r.Find(system, 0).Details(blockSize); sizes[0] < 1 {
+			t.Errorf("%s had blocks of %v transactions", system, sizes)
+		}
+	}
 	for _, plot := range []string{"network.svg", "network.png"} {
 		if _, err := os.Stat(filepath.Join(cfg.Out, plot)); err != nil {
 			t.Error(err)

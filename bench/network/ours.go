@@ -15,9 +15,9 @@ import (
 
 const (
 	readyLimit     = time.Minute
-	doneLimit      = 2 * time.Minute
-	submittersEach = 2 // of each organisation
-	inFlight       = 8 // bundles of one submitter without an outcome
+	doneLimit      = 3 * time.Minute // a block of thousands takes a minute where a processor is shared by many
+	submittersEach = 2               // of each organisation
+	inFlight       = 8               // bundles of one submitter without an outcome
 )
 
 // ours is a network of Chainify: every organisation's database and node, in a mode.
@@ -112,43 +112,55 @@ func (m members) wait(cfg Config, clients int) func(context.Context, int) (load,
 	}
 }
 
-// asynchronous submits by chainify.submit_batch from all members; it is done when all of them have committed all.
+// asynchronous is flood with Smallbank.
 func (m members) asynchronous(cfg Config) func(context.Context, int) (load, error) {
-	return func(ctx context.Context, repetition int) (l load, err error) {
-		var sessions sessions
-		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		each := make([]submitter, submittersEach*len(m))
-		for i := range each {
-			conn, err := sessions.open(ctx, m[i%len(m)], database)
-			if err != nil {
-				return l, err
-			}
-			each[i] = &session{conn: conn, calls: cfg.stream(repetition, i)}
-		}
-		before, err := m.committed(ctx)
-		if err != nil {
-			return l, err
-		}
-		return flood(ctx, each, cfg.Seconds, func(ctx context.Context, count int) error { return m.waitFor(ctx, before, count) })
+	return func(ctx context.Context, repetition int) (load, error) {
+		return m.flood(ctx, cfg, pace{bundle, inFlight}, func(client int) func() string {
+			calls := cfg.stream(repetition, client)
+			return func() string { return calls.Block(1)[0].FunctionText() }
+		})
 	}
 }
 
+// flood submits by chainify.submit_batch from all members what each client's stream gives; it is done when all members have committed all.
+func (m members) flood(ctx context.Context, cfg Config, at pace, stream func(client int) (next func() string)) (l load, err error) {
+	var sessions sessions
+	defer func() { err = errors.Join(err, sessions.close(ctx)) }()
+	each := make([]submitter, submittersEach*len(m))
+	for i := range each {
+		conn, err := sessions.open(ctx, m[i%len(m)], database)
+		if err != nil {
+			return l, err
+		}
+		each[i] = &session{conn: conn, next: stream(i), pace: at}
+	}
+	before, err := m.committed(ctx)
+	if err != nil {
+		return l, err
+	}
+	return flood(ctx, each, cfg.Seconds, func(ctx context.Context, count int) error { return m.waitFor(ctx, before, count) })
+}
+
+// pace is how many transactions a client submits at a time, and how many times at most without an outcome.
+type pace struct{ size, most int }
+
 // session is one client that submits bundles.
 type session struct {
-	conn  *pgx.Conn
-	calls *workload.Smallbank
-	last  [][]byte // of each bundle that may have no outcome yet, the id of its last transaction
+	conn *pgx.Conn
+	next func() string // the next transaction
+	pace
+	last [][]byte // of each bundle that may have no outcome yet, the id of its last transaction
 }
 
 func (s *session) submit(ctx context.Context) (int, error) {
-	if len(s.last) == inFlight {
+	if len(s.last) == s.most {
 		if err := s.oldest(ctx); err != nil {
 			return 0, err
 		}
 	}
-	statements := make([]string, bundle)
-	for i, call := range s.calls.Block(bundle) {
-		statements[i] = call.FunctionText()
+	statements := make([]string, s.size)
+	for i := range statements {
+		statements[i] = s.next()
 	}
 	var ids [][]byte
 	if err := s.conn.QueryRow(ctx, "SELECT chainify.submit_batch($1)", statements).Scan(&ids); err != nil {
@@ -160,12 +172,15 @@ func (s *session) submit(ctx context.Context) (int, error) {
 
 // oldest waits for the outcome of the oldest bundle.
 func (s *session) oldest(ctx context.Context) error {
-	var known int
-	if err := s.conn.QueryRow(ctx, "SELECT count(*) FROM chainify.wait($1, '60 s')", s.last[0]).Scan(&known); err != nil {
+	var known, succeeded int
+	if err := s.conn.QueryRow(ctx, "SELECT count(*), count(*) FILTER (WHERE outcome) FROM chainify.wait($1, $2)", s.last[0], doneLimit).Scan(&known, &succeeded); err != nil {
 		return err
 	}
 	if known == 0 {
-		return errors.New("a transaction has no outcome after 60 s")
+		return fmt.Errorf("a transaction has no outcome after %s", doneLimit)
+	}
+	if succeeded == 0 {
+		return errors.New("a transaction failed")
 	}
 	s.last = s.last[1:]
 	return nil

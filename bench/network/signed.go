@@ -141,12 +141,12 @@ func (s *socketSession) one(ctx context.Context) ([]byte, error) {
 }
 
 func (s *socketSession) oldest(ctx context.Context) error {
-	known, err := s.client.Wait(ctx, 60_000, s.last[0])
+	known, err := s.client.Wait(ctx, uint32(doneLimit.Milliseconds()), s.last[0])
 	if err != nil {
 		return err
 	}
 	if len(known) == 0 || !known[0].Succeeded {
-		return fmt.Errorf("a transaction has no outcome after 60 s, or failed: %v", known)
+		return fmt.Errorf("a transaction has no outcome after %s, or failed: %v", doneLimit, known)
 	}
 	s.last = s.last[1:]
 	return nil

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -40,8 +42,10 @@ type sites struct {
 	oursFour, oursOne     *ours
 	oursSeven             *ours     // nil: not measured
 	soon, much            *ours     // oursFour in the other modes
-	dead                  *impaired // oursFour with one organisation that is
+	dead, slow            *impaired // oursFour with one organisation that is
 	unsealed              *ours     // four without cryptography; nil: not measured
+	tpccs                 *tpccs
+	reading               reading // at the one of oursOne
 	pair                  *pair
 	theirsFour, theirsOne *theirs
 	floor                 *theirs
@@ -56,10 +60,10 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 		}
 	}()
 	four := []string{"acme", "bolt", "cargo", "delta"}
-	if s.four, err = openNetwork(ctx, cfg, "four", settings, four); err != nil {
+	if s.four, err = openNetwork(ctx, cfg, "four", settings, four, cfg.tpccWorkloads()...); err != nil {
 		return s, err
 	}
-	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}); err != nil {
+	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}, cfg.readWorkloads()...); err != nil {
 		return s, err
 	}
 	if cfg.Unsealed != "" && cfg.wants(unsealed) {
@@ -76,14 +80,20 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 			return s, err
 		}
 	}
-	if cfg.Sizes {
+	if cfg.Sizes && cfg.wants(chainifySeven, sevenSync) {
 		if s.seven, err = openNetwork(ctx, cfg, "seven", settings, []string{"acme", "bolt", "cargo", "delta", "echo", "fox", "gulf"}); err != nil {
 			return s, err
 		}
 		s.oursSeven = &ours{s.seven, cfg, config.Balanced}
 	}
 	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
-	s.dead = &impaired{ours: s.oursFour, impair: dead}
+	s.dead, s.slow = &impaired{ours: s.oursFour, impair: dead}, &impaired{ours: s.oursFour, impair: slow}
+	if s.tpccs, err = openTPCC(ctx, cfg, s.oursFour); err != nil {
+		return s, err
+	}
+	if s.reading, err = openReading(ctx, cfg, s.one.Organisations[0]); err != nil {
+		return s, err
+	}
 	s.soon, s.much = &ours{s.four, cfg, config.Latency}, &ours{s.four, cfg, config.Throughput}
 	if s.theirsFour, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "baseline"), 4, s.four.Organisations); err != nil {
 		return s, err
@@ -109,15 +119,20 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	return s, nil
 }
 
-// openNetwork makes clusters with both databases and puts the tables of one on the ledger. The nodes are stopped again.
-func openNetwork(ctx context.Context, cfg Config, name string, settings map[string]string, organisations []string) (*harness.Network, error) {
+// openNetwork makes clusters with both databases and puts the tables of one on the ledger, more than Smallbank's if told. The nodes are stopped again.
+func openNetwork(ctx context.Context, cfg Config, name string, settings map[string]string, organisations []string, more ...workload.Schema) (*harness.Network, error) {
 	net, err := harness.New(ctx, harness.Config{
 		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations,
 	})
 	if err != nil {
 		return nil, err
 	}
-	bank := workload.SmallbankSchema(cfg.Customers)
+	bank := []workload.Schema{workload.SmallbankSchema(cfg.Customers)}
+	workloads := slices.Concat(bank, more)
+	var tables []string
+	for _, w := range workloads {
+		tables = append(tables, w.TableList())
+	}
 	fmt.Fprintf(cfg.Progress, "%d customers in each database of %v\n", cfg.Customers, organisations)
 	for _, step := range []func() error{
 		func() error {
@@ -125,11 +140,21 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 		},
 		func() error { return net.StartDatabases(ctx) },
 		func() error { return net.EnableChainify(ctx) },
-		func() error { return net.Each(func(o *harness.Organisation) error { return fill(ctx, o, bank) }) },
+		func() error {
+			return net.Each(func(o *harness.Organisation) error {
+				return errors.Join(o.Exec(ctx, "postgres", roles), o.Exec(ctx, "postgres", "CREATE DATABASE "+plain))
+			})
+		},
+		func() error {
+			return net.Each(func(o *harness.Organisation) error { return fill(ctx, o, database, workloads) })
+		},
+		func() error {
+			return net.Each(func(o *harness.Organisation) error { return fill(ctx, o, plain, bank, forBaseline) })
+		},
 		func() error { return net.InitNodes(ctx) },
 		func() error { return net.StartNodes(ctx, readyLimit) },
 		func() error {
-			return net.Organisations[0].Exec(ctx, "dba", "SELECT chainify.attach("+bank.TableList()+")")
+			return net.Organisations[0].Exec(ctx, "dba", "SELECT chainify.attach("+strings.Join(tables, ", ")+")")
 		},
 		func() error {
 			_, err := harness.WaitSame(ctx, net.Organisations, 1, doneLimit)
@@ -147,28 +172,23 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 
 const roles = "CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE ROLE dba LOGIN IN ROLE chainify_admin"
 
-// fill makes both databases of an organisation.
-func fill(ctx context.Context, o *harness.Organisation, bank workload.Schema) error {
-	if err := o.Exec(ctx, "postgres", roles); err != nil {
+// forBaseline makes what the baseline keeps in its database.
+const forBaseline = baseline.StateSQL + "; GRANT USAGE ON SCHEMA baseline TO " + role + "; GRANT SELECT, UPDATE ON baseline.state TO " + role
+
+// fill makes the tables of workloads in one of an organisation's databases, runs what more there is, and leaves the server nothing to do.
+func fill(ctx context.Context, o *harness.Organisation, database string, workloads []workload.Schema, more ...string) (err error) {
+	conn, err := o.Cluster.Connect(ctx, database, "postgres")
+	if err != nil {
 		return err
 	}
-	if err := o.Exec(ctx, "postgres", "CREATE DATABASE "+plain); err != nil {
-		return err
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	var statements []string
+	for _, w := range workloads {
+		statements = append(statements, w.SQL, w.Fill, w.Grants(role), w.Grants("dba"))
 	}
-	for _, in := range []struct{ database, more string }{
-		{database, ""}, {plain, baseline.StateSQL + "; GRANT USAGE ON SCHEMA baseline TO " + role + "; GRANT SELECT, UPDATE ON baseline.state TO " + role},
-	} {
-		conn, err := o.Cluster.Connect(ctx, in.database, "postgres")
-		if err != nil {
-			return err
-		}
-		for _, sql := range []string{bank.SQL, bank.Fill, bank.Grants(role), bank.Grants("dba"), in.more, "VACUUM ANALYZE", "CHECKPOINT"} {
-			if _, err := conn.Exec(ctx, sql); err != nil {
-				return errors.Join(fmt.Errorf("prepare %s: %w", o.Name, err), conn.Close(ctx))
-			}
-		}
-		if err := conn.Close(ctx); err != nil {
-			return err
+	for _, sql := range slices.Concat(statements, more, []string{"VACUUM ANALYZE", "CHECKPOINT"}) {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("prepare %s: %w", o.Name, err)
 		}
 	}
 	return nil
@@ -195,6 +215,9 @@ func (s *sites) close() error {
 	for _, net := range s.networks() {
 		errs = append(errs, net.Close())
 	}
+	if s.tpccs != nil && s.tpccs.alone != nil {
+		errs = append(errs, s.tpccs.alone.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -203,7 +226,11 @@ func (s *sites) remove() error {
 	for _, net := range s.networks() {
 		errs = append(errs, net.Remove())
 	}
-	for _, script := range s.scripts {
+	if s.tpccs.alone != nil {
+		errs = append(errs, s.tpccs.alone.Remove())
+	}
+	for _, script := range slices.Concat(s.scripts, s.reading.scripts) {
+		script, _, _ = strings.Cut(script, "@")
 		errs = append(errs, os.Remove(script))
 	}
 	return errors.Join(errs...)

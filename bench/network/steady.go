@@ -285,5 +285,5 @@ func diskAlone(ctx context.Context, cfg SteadyConfig, net *harness.Network) (eac
 		return nil, err
 	}
 	l, err := database.load(8)(ctx, 1)
-	return l.disk, err
+	return l.more, err
 }

@@ -19,6 +19,8 @@ func (s *sites) systems(cfg Config) []system {
 		{chainifySync, many, s.oursFour, s.oursFour.weighed(s.oursFour.wait(many))},
 		{deadOne, 0, s.dead, s.dead.well().asynchronous(cfg)},
 		{deadOne, 1, s.dead, s.dead.well().wait(cfg, 1)},
+		{slowOne, 0, s.slow, s.slow.well().asynchronous(cfg)},
+		{slowOne, 1, s.slow, s.slow.well().wait(cfg, 1)},
 		{baselineSingle, 0, s.theirsFour, s.theirsFour.asynchronous(1)},
 		{baselineBundle, 0, s.theirsFour, s.theirsFour.asynchronous(bundle)},
 		{baselineSync, many, s.theirsFour, s.theirsFour.wait(many)},
@@ -29,12 +31,17 @@ func (s *sites) systems(cfg Config) []system {
 		{unasked, 1, s.pair, s.pair.submit("acme")},
 		{checked, 1, s.pair, s.pair.check},
 		{echoed, 1, s.pair, func(context.Context, int) (load, error) { return roundTrip(cfg) }},
+		{tpccFour, 0, s.oursFour, s.tpccs.organisations},
+		{tpccAlone, 0, single{s.tpccs}, single{s.tpccs}.load},
+		{readsLedger, readers, s.oursOne, s.reading.load(database, s.reading.toLedger)},
 		{chainifyOne, 0, s.oursOne, s.oursOne.asynchronous()},
 		{baselineOne, 0, s.theirsOne, s.theirsOne.asynchronous(1)},
 	}
 	if s.seven != nil {
-		out = append(out, system{chainifySeven, 0, s.oursSeven, s.oursSeven.asynchronous()}, system{chainifySeven + ", waiting", 1, s.oursSeven, s.oursSeven.wait(1)},
-			system{chainifyOne + ", waiting", 1, s.oursOne, s.oursOne.wait(1)})
+		out = append(out, system{chainifySeven, 0, s.oursSeven, s.oursSeven.asynchronous()}, system{sevenSync, 1, s.oursSeven, s.oursSeven.wait(1)})
+	}
+	if cfg.Sizes {
+		out = append(out, system{oneSync, 1, s.oursOne, s.oursOne.wait(1)})
 	}
 	if cfg.Modes {
 		out = append(out, inMode(latencyMode, s.soon)...)
@@ -44,6 +51,7 @@ func (s *sites) systems(cfg Config) []system {
 		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})
 	}
 	plainOne := &alone{s.one.Organisations[0], cfg, s.scripts}
+	out = append(out, system{readsPlain, readers, plainOne, s.reading.load(plain, newOneByOne)})
 	for _, clients := range cfg.PgbenchClients {
 		out = append(out, system{standalone, float64(clients), plainOne, plainOne.load(clients)})
 	}

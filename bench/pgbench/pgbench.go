@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -45,6 +47,19 @@ func Scripts(dir string) ([]string, error) {
 			return nil, err
 		}
 		out = append(out, path)
+	}
+	return out, nil
+}
+
+// Write writes scripts, by text with their weights, into a directory and returns how pgbench is told of them.
+func Write(dir string, scripts map[string]int) ([]string, error) {
+	var out []string
+	for _, text := range slices.Sorted(maps.Keys(scripts)) {
+		path := filepath.Join(dir, fmt.Sprintf("weighed%d.sql", len(out)))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+		out = append(out, fmt.Sprintf("%s@%d", path, scripts[text]))
 	}
 	return out, nil
 }

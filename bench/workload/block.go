@@ -2,6 +2,8 @@ package workload
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -12,6 +14,16 @@ type Statement struct {
 	SQL    string
 	Types  []string
 	Values []string
+}
+
+var parameter = regexp.MustCompile(`\$[0-9]+`)
+
+// Text spells the statement with its values in the text.
+func (s Statement) Text() string {
+	return parameter.ReplaceAllStringFunc(s.SQL, func(name string) string {
+		n, _ := strconv.Atoi(name[1:])
+		return "'" + strings.ReplaceAll(s.Values[n-1], "'", "''") + "'::" + s.Types[n-1]
+	})
 }
 
 // Schema is what a workload needs in a database.

@@ -35,6 +35,22 @@ func (s TPCCSize) Schema() Schema {
 	}
 }
 
+// Ordered is Schema with an order of ten lines by every customer, so that there is something to read. When they were entered is the time of the load.
+func (s TPCCSize) Ordered() Schema {
+	schema := s.Schema()
+	schema.Fill += fmt.Sprintf("; SELECT tpcc.order_all(%d)", s.Items)
+	return schema
+}
+
+// OrderStatusScripts gives pgbench's scripts of OrderStatus, each with its weight: three in five name the customer (clause 2.6.1.2).
+func (s TPCCSize) OrderStatusScripts() map[string]int {
+	const from = "\\set w random(1, %d)\n\\set d random(1, %d)\n\\set c random(1, %d)\n"
+	return map[string]int{
+		fmt.Sprintf(from+"SELECT tpcc.order_status(:w, :d, :c, NULL);\n", s.Warehouses, districts, s.Customers):                   2,
+		fmt.Sprintf(from+"SELECT tpcc.order_status(:w, :d, NULL, tpcc.last_name(:c - 1));\n", s.Warehouses, districts, s.names()): 3,
+	}
+}
+
 // Spread is how transactions fall on the warehouses.
 type Spread string
 

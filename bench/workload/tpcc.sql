@@ -1,6 +1,6 @@
 -- TPC-C (standard specification, revision 5.11): its nine tables and the two transactions that make up nine tenths of its load,
--- NewOrder and Payment, as functions. Where it differs:
---   * sizes are parameters of tpcc.fill, and there are no orders at the beginning: neither transaction reads old ones;
+-- NewOrder and Payment, as functions, and OrderStatus, which only reads. Where it differs:
+--   * sizes are parameters of tpcc.fill, and there are no orders at the beginning: neither of the two reads old ones;
 --   * the history has a primary key, the customer and the number of the payment, which a ledger table needs;
 --   * the ten S_DIST columns are one array;
 --   * a NewOrder with an item that does not exist returns NULL and changes nothing, so that it fails in no system.
@@ -84,6 +84,7 @@ CREATE TABLE tpcc.orders (
     PRIMARY KEY (o_w_id, o_d_id, o_id),
     FOREIGN KEY (o_w_id, o_d_id, o_c_id) REFERENCES tpcc.customer
 );
+CREATE INDEX order_customer ON tpcc.orders (o_w_id, o_d_id, o_c_id, o_id);
 CREATE TABLE tpcc.new_orders (
     no_w_id integer,
     no_d_id integer,
@@ -222,6 +223,31 @@ BEGIN
     INSERT INTO tpcc.history VALUES (cw, cd, payer, number, w, d, now(), amount, warehouse || '    ' || district);
     RETURN balance;
 END
+$$;
+
+-- Clause 2.6.2, by name or by number: what the customer owes and the lines of the last order, as one text; NULL without an order.
+CREATE FUNCTION tpcc.order_status(w integer, d integer, c integer, last text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    buyer    tpcc.customer;
+    placed   tpcc.orders;
+BEGIN
+    IF c IS NULL THEN
+        SELECT * INTO buyer FROM tpcc.customer WHERE c_w_id = w AND c_d_id = d AND c_last = last ORDER BY c_first, c_id
+            OFFSET ((SELECT count(*) FROM tpcc.customer WHERE c_w_id = w AND c_d_id = d AND c_last = last) - 1) / 2 LIMIT 1;
+    ELSE
+        SELECT * INTO buyer FROM tpcc.customer WHERE c_w_id = w AND c_d_id = d AND c_id = c;
+    END IF;
+    SELECT * INTO placed FROM tpcc.orders WHERE o_w_id = w AND o_d_id = d AND o_c_id = buyer.c_id ORDER BY o_id DESC LIMIT 1;
+    RETURN (SELECT format('%s %s %s: ', buyer.c_first, buyer.c_last, buyer.c_balance) || string_agg(concat_ws(' ', ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d), ', ')
+        FROM tpcc.order_line WHERE ol_w_id = w AND ol_d_id = d AND ol_o_id = placed.o_id);
+END
+$$;
+
+-- An order by every customer, of ten lines from the customer's warehouse.
+CREATE FUNCTION tpcc.order_all(items integer) RETURNS bigint LANGUAGE sql AS $$
+    SELECT count(tpcc.new_order(c_w_id, c_d_id, c_id, ARRAY(SELECT 1 + (c_id * 37 + line * 101) % items FROM generate_series(1, 10) line),
+            array_fill(c_w_id, ARRAY[10]), array_fill(1 + c_id % 10, ARRAY[10])))
+        FROM (SELECT c_w_id, c_d_id, c_id FROM tpcc.customer ORDER BY c_w_id, c_d_id, c_id) customer
 $$;
 
 -- What the specification asks of the tables between transactions (clause 3.3.2, conditions 1 to 5 and 8 to 10 as far as these

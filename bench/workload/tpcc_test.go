@@ -90,3 +90,13 @@ func TestOrdersStayInTheirBounds(t *testing.T) {
 		t.Errorf("%v", kinds)
 	}
 }
+
+func TestStatementsAreSpelledWithTheirValues(t *testing.T) {
+	s := Statement{SQL: "SELECT f($2, $10, $1)", Types: make([]string, 10), Values: make([]string, 10)}
+	s.Types[0], s.Values[0] = "text", "it's $2"
+	s.Types[1], s.Values[1] = "integer", "7"
+	s.Types[9], s.Values[9] = "integer[]", "{1,2}"
+	if got, want := s.Text(), "SELECT f('7'::integer, '{1,2}'::integer[], 'it''s $2'::text)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,25 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	}
 	if plot, err := os.ReadFile(filepath.Join(docs, "performance", "network.svg")); err != nil || string(plot) != "<svg/>" {
 		t.Errorf("plot %q, %v", plot, err)
+	}
+	for _, name := range sections { // whatever else was measured has its section, in this order
+		r.Name, r.Figures = name, []report.Figure{{ID: name + ".kept", How: "how " + name, Value: 1}}
+		if _, err := r.Write(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(in, page); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(page); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, heading := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		found = append(found, heading[1])
+	}
+	if want := []string{"executor", "network", "recovery", "verify", "steady"}; !slices.Equal(found, want) {
+		t.Errorf("sections %v, want %v", found, want)
 	}
 	if err := os.WriteFile(filepath.Join(in, "executor.json"), []byte(`{"name": "other"}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,56 @@
+package executor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// Alone is one executor with a cluster of its own, nothing ordered and nothing agreed, for who compares with it.
+type Alone struct {
+	network *harness.Network
+	site    *site
+}
+
+// OpenAlone makes the cluster, with one workload's tables on the ledger. The caller ends it with Close, also after an error.
+func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, of workload.Schema) (*Alone, error) {
+	network, err := harness.New(ctx, harness.Config{Dir: dir, PG: pg, Database: database, Organisations: []string{"alone"}})
+	if err != nil {
+		return nil, err
+	}
+	a := &Alone{network: network}
+	alone := network.Organisations[0]
+	if err := errors.Join(alone.Cluster.Configure(settings), alone.Cluster.Configure(map[string]string{"shared_preload_libraries": "'chainify'"})); err != nil {
+		return a, err
+	}
+	if err := network.StartDatabases(ctx); err != nil {
+		return a, err
+	}
+	if a.site, err = prepare(ctx, alone, []workload.Schema{of}, ledgerRoles); err != nil {
+		return a, err
+	}
+	c, err := a.site.chain(ctx)
+	if err != nil {
+		return a, err
+	}
+	// As nodes do, whose block store is what is durable.
+	_, err = c.conn.Exec(ctx, "SET synchronous_commit = off")
+	return a, err
+}
+
+// Measure runs blocks of so many transactions for some seconds, one after the other.
+func (a *Alone) Measure(ctx context.Context, seconds, block int, next func(n int) []workload.Statement) (report.Sample, error) {
+	return measureBlocks(a.site, Config{Seconds: seconds}, run{next, block, 1})(ctx, 0)
+}
+
+// PID is that of the cluster.
+func (a *Alone) PID() int { return a.site.postmaster }
+
+// Close ends the cluster.
+func (a *Alone) Close() error { return a.network.Close() }
+
+// Remove deletes it after Close.
+func (a *Alone) Remove() error { return a.network.Remove() }

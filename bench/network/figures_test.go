@@ -1,0 +1,84 @@
+package network
+
+import (
+	"testing"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// sampled adds one repetition of a system.
+func sampled(r *report.Report, system string, point, rate float64, detail map[string]float64) {
+	r.Add(system, point, "tx/s", report.Sample{Repetition: 1, Value: rate, Detail: detail})
+}
+
+// Each figure sets its own two systems in proportion, and stands for nothing where one of them was left out.
+func TestFiguresCompareWhatTheySay(t *testing.T) {
+	r := &report.Report{}
+	sampled(r, deadOne, 0, 90, nil)
+	sampled(r, slowOne, 1, 20, map[string]float64{"p50_ms": 60, "p99_ms": 90})
+	sampled(r, readsLedger, readers, 960, map[string]float64{writtenRate: 180})
+	all := func() error {
+		for _, err := range []error{impairedFigures(r, "dead", deadOne, ""), impairedFigures(r, "slow", slowOne, ""), readFigures(r), tpccFigures(r)} {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := all(); err != nil || len(r.Figures) > 0 {
+		t.Fatalf("with one side of each: %+v, %v", r.Figures, err)
+	}
+	sampled(r, chainifyFour, 0, 120, nil)
+	sampled(r, chainifySync, 1, 40, map[string]float64{"p50_ms": 40, "p99_ms": 45})
+	sampled(r, readsPlain, readers, 1000, map[string]float64{writtenRate: 200})
+	if err := all(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{
+		"dead": 0.75, "slow_p50": 1.5, "slow_p99": 2, "network.reads_while_writing": 0.96, "network.reads_writes": 180, "network.reads_writes_standalone": 200,
+	}
+	for _, f := range r.Figures {
+		if f.Value != want[f.ID] {
+			t.Errorf("%s is %g, want %g", f.ID, f.Value, want[f.ID])
+		}
+		if (f.Holds != nil) != (f.ID == "network.reads_while_writing") {
+			t.Errorf("target of %+v", f)
+		}
+		delete(want, f.ID)
+	}
+	if len(want) > 0 {
+		t.Errorf("no figures %v", want)
+	}
+}
+
+// Four executors on two cores have half a core each; on more cores than executors none has more than one.
+func TestExecutorsShareTheCores(t *testing.T) {
+	for cores, want := range map[int]float64{1: 250, 2: 500, 4: 1000, 16: 1000} {
+		if got := shared([]float64{1000}, 4, cores); len(got) != 1 || got[0] != want {
+			t.Errorf("%d cores: %v, want %g", cores, got, want)
+		}
+	}
+}
+
+// What is chosen by name are these systems and no other.
+func TestSystemsAreChosenByName(t *testing.T) {
+	for part, want := range map[string][]string{
+		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne},
+	} {
+		cfg := Config{Only: []string{part}}
+		chosen := map[string]bool{}
+		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed} {
+			if cfg.wants(name) {
+				chosen[name] = true
+			}
+		}
+		for _, name := range want {
+			if !chosen[name] {
+				t.Errorf("%q leaves out %s", part, name)
+			}
+		}
+		if len(chosen) != len(want) {
+			t.Errorf("%q chooses %v", part, chosen)
+		}
+	}
+}
