@@ -1,7 +1,12 @@
 package network
 
 import (
+	"context"
+	"io"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -80,5 +85,49 @@ func TestSystemsAreChosenByName(t *testing.T) {
 		if len(chosen) != len(want) {
 			t.Errorf("%q chooses %v", part, chosen)
 		}
+	}
+}
+
+// idle runs nothing; led, beside, follows another.
+type (
+	idle struct{ name string }
+	led  struct {
+		*idle
+		leader running
+	}
+)
+
+func (*idle) start(context.Context) error { return nil }
+func (*idle) stop() error                 { return nil }
+func (*idle) nodes() []int                { return nil }
+func (*idle) databases() []int            { return nil }
+func (l *led) after() running             { return l.leader }
+
+// In each repetition all are measured once, in any order but for what takes a size from another.
+func TestWhatFollowsIsMeasuredAfter(t *testing.T) {
+	leader, other, away := &idle{"leader"}, &idle{"other"}, &idle{"away"}
+	follows, alone := &led{&idle{"follower"}, leader}, &led{&idle{"alone"}, away}
+	var order []string
+	var systems []system
+	for name, up := range map[string]running{"leader": leader, "other": other, "follower": follows, "alone": alone} {
+		systems = append(systems, system{name, 0, up, func(context.Context, int) (load, error) {
+			order = append(order, name)
+			return load{count: 1, took: time.Second}, nil
+		}})
+	}
+	slices.SortFunc(systems, func(a, b system) int { return strings.Compare(a.name, b.name) })
+	first := map[string]bool{}
+	for repetition := range 50 {
+		order = nil
+		if err := repeat(t.Context(), Config{Seed: 1, Progress: io.Discard}, repetition, systems, &report.Report{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(order) != len(systems) || slices.Index(order, "leader") > slices.Index(order, "follower") {
+			t.Fatalf("repetition %d: %v", repetition, order)
+		}
+		first[order[0]] = true
+	}
+	if len(first) != 3 {
+		t.Errorf("first was only ever one of %v", first)
 	}
 }

@@ -91,6 +91,9 @@ type running interface {
 	databases() []int
 }
 
+// follower is what is measured with something that another set showed, after that in each repetition.
+type follower interface{ after() running }
+
 // Run measures all systems, interleaved, and adds series, figures and plots.
 func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	s, err := openSites(ctx, cfg, r)
@@ -132,13 +135,21 @@ func (c Config) wants(systems ...string) bool {
 func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r *report.Report) error {
 	random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)))
 	done := map[running]bool{}
-	for _, i := range random.Perm(len(systems)) {
-		up := systems[i].up
-		if done[up] {
-			continue
+	once := func(up running) error {
+		if done[up] || !slices.ContainsFunc(systems, func(s system) bool { return s.up == up }) {
+			return nil
 		}
 		done[up] = true
-		if err := together(ctx, cfg, repetition, systems, up, r); err != nil {
+		return together(ctx, cfg, repetition, systems, up, r)
+	}
+	for _, i := range random.Perm(len(systems)) {
+		up := systems[i].up
+		if f, is := up.(follower); is {
+			if err := once(f.after()); err != nil {
+				return err
+			}
+		}
+		if err := once(up); err != nil {
 			return err
 		}
 	}

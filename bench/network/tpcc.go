@@ -79,6 +79,9 @@ func (s single) stop() error                 { return nil }
 func (s single) nodes() []int                { return nil }
 func (s single) databases() []int            { return []int{s.alone.PID()} }
 
+// after the organisations, whose blocks' size it takes.
+func (s single) after() running { return s.four }
+
 // load gives the executor the texts that the organisations' clients submit.
 func (s single) load(ctx context.Context, repetition int) (load, error) {
 	block := cmp.Or(s.block, tpccPace.size*tpccPace.most)
