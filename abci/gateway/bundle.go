@@ -14,12 +14,17 @@ const (
 	retryFirst     = 10 * time.Millisecond // back-off of a bundle the mempool has no room for, doubling
 	retryMax       = time.Second
 	rebroadcastMax = time.Minute
+
+	// While bundles are on their way, the next one gathers for this part of what the last one took to be ordered, at most so many times the delay set.
+	gatherPart = 8
+	gatherMost = 10
 )
 
 // bundle is what was handed, or is to be handed, to the order.
 type bundle struct {
 	ordered   []byte // the encoded OrderedTx, the same bytes at each try, unless the gateway key is replaced meanwhile
 	key       ed25519.PrivateKey
+	made      time.Time
 	entries   []*entry
 	unordered int  // of entries; 0: done with
 	entered   bool // the mempool took it once
@@ -104,8 +109,18 @@ func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	if idle || g.queue.count >= l.BundleTransactions || g.queue.bytes >= l.BundleBytes {
 		return true, time.Time{}
 	}
-	at := g.queue.oldest().Add(l.BundleDelay)
+	at := g.queue.oldest().Add(g.bundleDelay())
 	return !now.Before(at), at
+}
+
+// bundleDelay grows with the load: a bundle costs every node a signature and what a mempool does, however few transactions are in it, and where a
+// block takes long they are not ordered sooner in many small ones.
+func (g *Gateway) bundleDelay() time.Duration {
+	delay := g.opt.Limits.BundleDelay
+	if len(g.inFlight) == 0 {
+		return delay
+	}
+	return min(max(delay, g.orderTook/gatherPart), gatherMost*delay)
 }
 
 // newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8. nil when everything queued has its outcome already.
@@ -126,7 +141,7 @@ func (g *Gateway) newBundle() *bundle {
 	message := &wire.Bundle{
 		ChainId: g.opt.ChainID, Organisation: g.opt.Organisation, Sequence: g.sequence, Transactions: txs,
 	}
-	b := &bundle{ordered: wire.SignBundle(key, message), key: key, entries: entries, unordered: len(entries)}
+	b := &bundle{ordered: wire.SignBundle(key, message), key: key, made: g.opt.Now(), entries: entries, unordered: len(entries)}
 	for _, e := range entries {
 		e.bundle, e.tx = b, nil
 	}

@@ -70,7 +70,7 @@ type Limits struct {
 	PendingBytesMax    int           // bytes of those not ordered yet
 	BundleTransactions int           // a bundle closes at this many transactions,
 	BundleBytes        int           // at this many bytes,
-	BundleDelay        time.Duration // or when its oldest transaction waited this long; earlier when the gateway is idle
+	BundleDelay        time.Duration // or when its oldest transaction waited this long; earlier when the gateway is idle, up to 10 times as long where blocks take long
 	ValidityBlocks     uint64        // valid_until_height = height + this; at most 2,000 by spec/formats.md
 	StallAfter         time.Duration // no block for this long while bundles wait: the node cannot order
 	OutcomesKept       int           // outcomes remembered for late waits
@@ -132,8 +132,9 @@ type Gateway struct {
 	// unordered and unorderedBytes count entries that are in no block yet, queued or broadcast.
 	unordered      int
 	unorderedBytes int
-	inFlight       []*bundle // broadcast, with transactions not ordered
-	retry          *bundle   // the mempool had no room for it
+	inFlight       []*bundle     // broadcast, with transactions not ordered
+	orderTook      time.Duration // from when the bundle ordered last was made until the block with it was decided
+	retry          *bundle       // the mempool had no room for it
 	recent         *recentOutcomes
 	waiting        map[wire.TxID][]*waiter
 	waits          int
@@ -370,6 +371,9 @@ func (g *Gateway) Decided(height int64, ordered []wire.TxID) {
 
 func (g *Gateway) markOrdered(e *entry) {
 	e.ordered, e.orderedAt = true, g.opt.Now()
+	if e.bundle != nil {
+		g.orderTook = e.orderedAt.Sub(e.bundle.made)
+	}
 	g.leaveUnordered(e)
 	if g.opt.Watch != nil {
 		g.opt.Watch.Ordered(e.orderedAt.Sub(e.queuedAt))

@@ -194,6 +194,29 @@ func TestOrderedBundlesMakeTheGatewayIdleAgain(t *testing.T) {
 	f.wantSizes(2, 1)
 }
 
+// Where the order takes long, transactions gather for longer: an eighth of that, at most ten times the delay set.
+func TestBundlesGatherLongerWhereBlocksTakeLong(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, c := range []struct{ order, delay time.Duration }{
+		{10 * time.Millisecond, 5 * time.Millisecond}, {80 * time.Millisecond, 10 * time.Millisecond}, {time.Minute, 50 * time.Millisecond},
+	} {
+		ids := f.submit("bank", 1)
+		f.step()
+		f.now = f.now.Add(c.order)
+		f.decide(ids...)
+		f.step()
+		onItsWay := f.submit("bank", 1) // at once: nothing is on its way
+		f.step()
+		late := f.submit("bank", 1)
+		if next := f.step(); next.Sub(f.now) != c.delay {
+			t.Errorf("the order took %v: next bundle in %v, want %v", c.order, next.Sub(f.now), c.delay)
+		}
+		f.decide(onItsWay...)
+		f.step()
+		f.decide(late...)
+	}
+}
+
 // Clients that were answered together submit together: the first of them does not go alone, nor does it wait for ever.
 func TestAnIdleGatewayWaitsForThoseItJustAnswered(t *testing.T) {
 	f := newFixture(t, nil)
