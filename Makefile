@@ -80,7 +80,7 @@ test-rust: setup
 .PHONY: test-go
 test-go: pgtree
 	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race $$($(GO) list ./... | grep -v /model$$) && $(GO) test ./model && \
-		cd ../bench && $(GO) test ./...'
+		cd ../bench && $(GO) test -timeout 20m ./...'
 	@scripts/fuzz-decoders
 
 ## fuzz-decoders: every decoder in Go with random inputs, for FUZZ_SECONDS (600) each
@@ -110,7 +110,7 @@ fuzz: pgtree
 .PHONY: e2e
 e2e: pgtree build-node build-faults
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
-		$(GO) test -count=1 -timeout 8m -v ./e2e
+		$(GO) test -count=1 -timeout 15m -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
 ## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json
