@@ -8,6 +8,12 @@ CREATE TABLE chainify_ledger.chain (
     consent      integer                     -- c; NULL: the default for the number of organisations
 );
 
+-- One row from the first block executed in this database on. A dump leaves it out (80_dump.sql): blocks without it were restored from one.
+CREATE TABLE chainify_ledger.here (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    since    timestamptz NOT NULL DEFAULT now()
+);
+
 -- Who took part in which blocks, as the node told from the order (chainify_node.set_registry). A period begins with from_block and ends
 -- before until_block; NULL: it goes on.
 
@@ -80,9 +86,9 @@ CREATE TABLE chainify_ledger.certificate (
 CREATE TABLE chainify_ledger.ledger_table (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text NOT NULL,            -- schema.name, unquoted: what is hashed
-    relation       oid NOT NULL,
-    history        oid NOT NULL,
-    checkpoint     oid NOT NULL,
+    relation       regclass NOT NULL,        -- these are of this database; a dump has their names
+    history        regclass NOT NULL,
+    checkpoint     regclass NOT NULL,
     schema_hash    bytea NOT NULL,
     attached_at    bigint NOT NULL,
     detached_at    bigint,
@@ -90,7 +96,7 @@ CREATE TABLE chainify_ledger.ledger_table (
     -- Transactions of these blocks: changes after the one and before the other are of this version.
     attached_tx    integer NOT NULL,
     detached_tx    integer,
-    follows        integer REFERENCES chainify_ledger.ledger_table   -- the version that a DEPLOY transaction ended
+    follows        integer                  -- the version that a DEPLOY transaction ended
 );
 CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (name) WHERE detached_at IS NULL;
 
@@ -213,8 +219,8 @@ CREATE TABLE chainify_ledger.false_block (
 -- block tells. Tables that DEPLOY transactions made begin empty, and are not here.
 CREATE TABLE chainify_ledger.initial_table (
     name        text PRIMARY KEY,            -- schema.name, unquoted
-    relation    oid NOT NULL,
-    rows        oid,                         -- the table of schema chainify_initial that holds them; NULL: none
+    relation    regclass NOT NULL,
+    rows        regclass,                    -- the table of schema chainify_initial that holds them; NULL: none
     row_count   bigint NOT NULL,
     schema_hash bytea NOT NULL,
     table_state bytea NOT NULL

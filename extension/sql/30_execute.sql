@@ -2,6 +2,11 @@
 --
 -- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
 
+-- Raises 55000 in a database whose ledger was restored from a dump and is not adopted (api/restored.rs).
+CREATE FUNCTION chainify_ledger.refuse_restored() RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_refuse_restored' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION chainify_ledger.refuse_restored FROM PUBLIC;
+
 CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb DEFAULT NULL, consent integer DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -18,6 +23,7 @@ BEGIN
         RAISE EXCEPTION 'chain id or organisation is malformed' USING ERRCODE = '22023',
             DETAIL = 'Both match [a-z][a-z0-9_-]*; a chain id has at most 50 bytes, an organisation at most 63.';
     END IF;
+    PERFORM chainify_ledger.refuse_restored();
     LOCK TABLE chainify_ledger.chain IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO known FROM chainify_ledger.chain c;
     IF NOT FOUND THEN
@@ -105,6 +111,10 @@ CREATE FUNCTION chainify_ledger.digest() RETURNS trigger
 CREATE FUNCTION chainify_ledger.scan_state(relations oid[], name text, columns text[], ordinals smallint[],
                                            OUT row_count bigint, OUT lanes bytea)
     AS 'MODULE_PATHNAME', 'chainify_scan_state' LANGUAGE C VOLATILE STRICT;
+
+-- The text of an expression as PostgreSQL words it once it has read its own words again, as pg_restore does.
+CREATE FUNCTION chainify_ledger.settled(definition text) RETURNS text
+    AS 'MODULE_PATHNAME', 'chainify_settled' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 CREATE FUNCTION chainify_ledger.schema_hash(schema_text text) RETURNS bytea
     AS 'MODULE_PATHNAME', 'chainify_schema_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -74,7 +74,7 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
         SELECT 9, format('trigger %s %s', t.tgtype, pg_get_triggerdef(t.oid))
         FROM pg_trigger t WHERE t.tgrelid = tbl AND NOT t.tgisinternal AND t.tgname NOT LIKE 'chainify\_%'
     )
-    SELECT string_agg(line, E'\n' ORDER BY kind, line COLLATE "C") FROM lines
+    SELECT string_agg(s.line, E'\n' ORDER BY kind, s.line COLLATE "C") FROM lines, chainify_ledger.settled(lines.line) s (line)
 $$;
 
 -- Types whose values name objects of one database, or whose text depends on it.

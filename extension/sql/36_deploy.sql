@@ -35,10 +35,10 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
                   E'\ncolumns ' || (SELECT string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum)
                                     FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0)
                   || coalesce(E'\nwith ' || (SELECT string_agg(o, ', ' ORDER BY o COLLATE "C") FROM unnest(c.reloptions) o), '')
-                  || E'\n' || pg_get_viewdef(c.oid)
-                  || coalesce((SELECT string_agg(E'\n' || pg_get_ruledef(r.oid), '' ORDER BY r.rulename) FROM pg_rewrite r
+                  || E'\n' || chainify_ledger.settled(pg_get_viewdef(c.oid))
+                  || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_ruledef(r.oid)), '' ORDER BY r.rulename) FROM pg_rewrite r
                                WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), '')
-                  || coalesce((SELECT string_agg(E'\n' || pg_get_triggerdef(t.oid), '' ORDER BY t.tgname) FROM pg_trigger t
+                  || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_triggerdef(t.oid)), '' ORDER BY t.tgname) FROM pg_trigger t
                                WHERE t.tgrelid = c.oid), '')
               ELSE '' END
            || coalesce((SELECT format(E'\nas %s start %s', format_type(s.seqtypid, NULL), s.seqstart)
@@ -52,7 +52,7 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
     UNION ALL
     SELECT CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, i.identity,
            format('owner %I', pg_get_userbyid(p.proowner)) || chainify_ledger.rights_text(p.proacl, 'f', p.proowner)
-           || E'\n' || pg_get_functiondef(p.oid)
+           || E'\n' || CASE WHEN p.prosqlbody IS NULL THEN pg_get_functiondef(p.oid) ELSE chainify_ledger.settled(pg_get_functiondef(p.oid)) END
     FROM pg_proc p, pg_identify_object(class, p.oid, 0) i
     WHERE class = 'pg_proc'::regclass AND p.oid = object AND p.prokind IN ('f', 'p')
     UNION ALL
@@ -69,8 +69,8 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
                                        CASE WHEN t.typnotnull THEN ' not null' END, ' default ' || t.typdefault)
                        || coalesce((SELECT ' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname)
                                     FROM pg_collation co JOIN pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = t.typcollation), '')
-                       || coalesce((SELECT string_agg(E'\n' || pg_get_constraintdef(k.oid), '' ORDER BY pg_get_constraintdef(k.oid) COLLATE "C")
-                                    FROM pg_constraint k WHERE k.contypid = t.oid), '')
+                       || coalesce((SELECT string_agg(E'\n' || k.text, '' ORDER BY k.text COLLATE "C")
+                                    FROM (SELECT contypid, chainify_ledger.settled(pg_get_constraintdef(oid)) AS text FROM pg_constraint) k WHERE k.contypid = t.oid), '')
                   ELSE coalesce((SELECT string_agg(format(E'\nattribute %I %s', a.attname, format_type(a.atttypid, a.atttypmod))
                                             || coalesce(' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname), ''), '' ORDER BY a.attnum)
                                  FROM pg_attribute a LEFT JOIN pg_collation co ON co.oid = a.attcollation

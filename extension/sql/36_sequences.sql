@@ -14,7 +14,7 @@ CREATE TABLE chainify_ledger.sequence (
 -- Which sequences of this database those are. Local: object numbers differ between organisations.
 CREATE TABLE chainify_ledger.sequence_here (
     name     text PRIMARY KEY,
-    relation oid NOT NULL UNIQUE
+    relation regclass NOT NULL UNIQUE
 );
 
 -- Sequences that columns of ledger tables own or take their values from, and those that a DEPLOY transaction made for themselves.

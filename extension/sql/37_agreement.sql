@@ -43,7 +43,7 @@ REVOKE ALL ON FUNCTION chainify_ledger.gateways_at, chainify_ledger.governed, ch
 
 CREATE TABLE chainify_ledger.agreement_check (
     name     text PRIMARY KEY,               -- of the table
-    function oid NOT NULL
+    function regprocedure NOT NULL
 );
 
 -- Texts of DEPLOY transactions that an admin approved.

@@ -17,10 +17,10 @@ GRANT EXECUTE ON FUNCTION chainify.explain_block TO chainify_reader;
 -- Declared access (api/declared.rs): where the accesses of a function to a table lie. This database's own matter: it decides what runs
 -- beside what, and what runs is compared with it.
 CREATE TABLE chainify_ledger.declared_access (
-    function  oid NOT NULL,
-    tbl       oid NOT NULL,
-    rows      oid,         -- the function that returns the rows; or else
-    arguments integer[],   -- arguments from 1 whose values are those of the first columns of the primary key
+    function  regprocedure NOT NULL,
+    tbl       regclass NOT NULL,
+    rows      regprocedure, -- the function that returns the rows; or else
+    arguments integer[],    -- arguments from 1 whose values are those of the first columns of the primary key
     PRIMARY KEY (function, tbl)
 );
 

@@ -150,20 +150,35 @@ func (c *Cluster) BackUp(ctx context.Context) error {
 	return err
 }
 
-// Dump writes a database with pg_dump and restores it under another name, with the guard off, giving up at the first error.
+// Dump writes a database with pg_dump and restores it under another name, giving up at the first error.
 func (c *Cluster) Dump(ctx context.Context, database, restored string) error {
 	at := []string{"-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres"}
 	file := filepath.Join(c.dir, database+".dump")
 	for _, step := range [][]string{
 		append([]string{"pg_dump", "-Fc", "-f", file}, append(at, database)...),
 		append([]string{"createdb", "-T", "template0"}, append(at, restored)...),
-		append([]string{"pg_restore", "--exit-on-error", "-d", "dbname=" + restored + " options='-c chainify.guard=off'"}, append(at, file)...),
+		append([]string{"pg_restore", "--exit-on-error", "-d", restored}, append(at, file)...),
 	} {
 		if _, err := c.account.Run(ctx, c.dir, c.Bin(step[0]), step[1:]...); err != nil {
 			return err
 		}
 	}
 	return os.Remove(file)
+}
+
+// ReplaceDatabase drops a database, whoever uses it, and gives its name to another one.
+func (c *Cluster) ReplaceDatabase(ctx context.Context, database, by string) error {
+	conn, err := c.Connect(ctx, "postgres", "postgres")
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, statement := range []string{"DROP DATABASE %[1]s WITH (FORCE)", "ALTER DATABASE %[2]s RENAME TO %[1]s"} {
+		if _, err := conn.Exec(ctx, fmt.Sprintf(statement, database, by)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RestoreData puts what CopyData or BackUp copied in place of the data directory. The cluster must not run.

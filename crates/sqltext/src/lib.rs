@@ -4,6 +4,9 @@
 //! escape and dollar-quoted strings, strings continued on the next line) is not taken apart at all: such a text is its
 //! own plan. Which literals may become parameters is decided by PostgreSQL's parser, not here.
 
+mod settled;
+pub use settled::settled;
+
 /// Literals in one text; one with more is not taken apart.
 pub const LITERALS_MAX: usize = 1024;
 

@@ -28,6 +28,7 @@ crate::sql_function!(
     pg_finfo_chainify_schema_hash,
     schema_hash
 );
+crate::sql_function!(chainify_settled, pg_finfo_chainify_settled, settled);
 
 /// The reason is in the detail; an outcome keeps the message alone.
 fn with_reason(mut error: PgError) -> PgError {
@@ -182,6 +183,12 @@ fn scan_state(call: &mut Call) -> Answer {
 fn announce(call: &mut Call) -> Answer {
     tables::announce_change();
     call.void()
+}
+
+/// `settled(text)` of the text of a definition: the same before and after pg_restore.
+fn settled(call: &mut Call) -> Answer {
+    let text: String = call.required(0, "text");
+    call.value(chainify_sqltext::settled(&text))
 }
 
 /// `schema_hash(text)` of a schema text.

@@ -5,7 +5,7 @@ use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 use super::part::{self, Company, Finished};
 use super::seal::{self, Ran};
 use super::session::{self, Mode};
-use super::{commit, conflict, deploy, effects, half, parallel, team, touched};
+use super::{commit, conflict, deploy, effects, half, parallel, restored, team, touched};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -115,6 +115,7 @@ fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
         call.required(3, "previous_hash"),
     );
     let (last, last_hash) = position();
+    restored::check(last);
     if number != last + 1 {
         out_of_turn(format!(
             "block {number} is out of turn, want block {}",

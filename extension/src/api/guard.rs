@@ -2,7 +2,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
-use super::{deploy, determinism, effects, guard_definitions, sequences, stale, tables};
+use super::{deploy, determinism, effects, guard_definitions, restored, sequences, stale, tables};
 use crate::pg::error::PgError;
 use crate::pg::hooks::{self, Access, Change, Ddl, Utility, Watch};
 use crate::pg::relation::{ColumnDef, Lock, Relation};
@@ -42,6 +42,9 @@ pub fn install() {
 /// Raises CH003 unless the guard is off.
 pub fn refuse_write(relation: Oid) {
     if settings::guard() {
+        if !tables::is_own() {
+            restored::refusal().raise();
+        }
         let name = tables::owner(relation)
             .map_or_else(|| catalog::display_name(relation), |t| t.name.clone());
         on_the_ledger(&name)
@@ -175,9 +178,10 @@ fn ddl(event: Ddl) {
 
 /// DDL of an ordinary session.
 fn outside(event: Ddl) {
-    // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning.
+    // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning. Without a ledger, pg_restore makes what it had.
     if !settings::guard()
         || hooks::creating_extension()
+        || !tables::is_own()
         || (event.internal && event.class == Oid::from(PG_CLASS))
     {
         return;

@@ -2,6 +2,7 @@
 //! rights of roles that such a transaction named.
 use pgrx::pg_sys::Oid;
 
+use super::tables;
 use crate::pg::catalog::{self, relation_named};
 use crate::pg::ddl_targets::{Address, Rights};
 use crate::pg::error::PgError;
@@ -18,6 +19,9 @@ struct Known {
 /// Everything under the ledger. Cost: one scan of a table with a row per object; only for statements that change definitions.
 fn known() -> Vec<Known> {
     let mut known = Vec::new();
+    if !tables::is_own() {
+        return known;
+    }
     if let Some(list) = relation_named("chainify_ledger", "definition") {
         Relation::open(list, Lock::AccessShare).scan(|row| {
             let columns = (row.get(1), row.get(2), row.get(3), row.get(4));

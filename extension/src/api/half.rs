@@ -11,7 +11,7 @@ use super::part::{self, Company};
 use super::seal::{root_of_ids, Ran};
 use super::tables::{self, LedgerTable};
 use super::transaction::Outcome;
-use super::{effects, rows};
+use super::{effects, restored, rows};
 use crate::pg::block_settings::pinned;
 use crate::pg::catalog::display_name;
 use crate::pg::cursor::{Cursor, Sees};
@@ -37,8 +37,10 @@ pub fn is(number: i64) -> bool {
     found
 }
 
-/// Raises 55000 when what is seen includes a part of a block without the rest.
+/// Raises 55000 when what is seen is not this database's ledger at the end of a block: it includes a part of a block without the rest, or was
+/// restored and is not adopted.
 pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
+    restored::refuse(client, sees);
     if let Some(number) = number(client, sees) {
         PgError::new(b"55000", format!("block {number} is being committed"))
             .detail("Some of its effects are visible, and the block is not.")

@@ -46,6 +46,7 @@ pub mod rehearsal;
 pub mod repair;
 pub mod replay;
 pub mod restore;
+pub mod restored;
 pub mod row_history;
 pub mod rows;
 pub mod scan;

@@ -35,6 +35,8 @@ pub struct Leaf {
 struct Cache {
     /// The tables themselves by relation; None: not read yet.
     attached: Option<HashMap<Oid, Rc<LedgerTable>>>,
+    /// Whether the ledger is this database's own, as of the same read.
+    own: bool,
     /// Any relation asked about, with the ledger table it belongs to.
     owners: HashMap<Oid, Option<Rc<LedgerTable>>>,
     leaves: HashMap<Oid, Rc<Leaf>>,
@@ -63,6 +65,13 @@ pub fn owner(relation: Oid) -> Option<Rc<LedgerTable>> {
 pub fn all() -> Vec<(Oid, Rc<LedgerTable>)> {
     refresh();
     attached().into_iter().collect()
+}
+
+/// Whether there is a ledger here that grew here: not one before its first block, nor one that was restored and is not adopted.
+pub fn is_own() -> bool {
+    refresh();
+    attached();
+    CACHE.with_borrow(|c| c.own)
 }
 
 /// The ledger table of a relation with what is needed to encode its rows.
@@ -134,19 +143,29 @@ fn attached() -> HashMap<Oid, Rc<LedgerTable>> {
         if let Some(known) = CACHE.with_borrow(|c| c.attached.clone()) {
             return known;
         }
-        let read = read();
+        let own = reads_here();
+        let read = if own { read() } else { HashMap::new() };
         // A change that came while reading: what was read may be of before it.
         if !catalog::take_changes().is_empty() {
             CACHE.with_borrow_mut(|c| *c = Cache::default());
         }
-        CACHE.with_borrow_mut(|c| c.attached = Some(read));
+        CACHE.with_borrow_mut(|c| (c.attached, c.own) = (Some(read), own));
     }
 }
 
+/// Whether `chainify_ledger.here` has its row.
+fn reads_here() -> bool {
+    let mut own = false;
+    LIST.set(catalog::relation_named("chainify_ledger", "ledger_table"));
+    if let Some(here) = catalog::relation_named("chainify_ledger", "here") {
+        Relation::open(here, Lock::AccessShare).scan(|_| own = true);
+    }
+    own
+}
+
 fn read() -> HashMap<Oid, Rc<LedgerTable>> {
-    let list = catalog::relation_named("chainify_ledger", "ledger_table");
+    let list = LIST.get();
     let columns = catalog::relation_named("chainify_ledger", "ledger_column");
-    LIST.set(list);
     let (Some(list), Some(columns)) = (list, columns) else {
         return HashMap::new();
     };

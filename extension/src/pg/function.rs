@@ -53,6 +53,13 @@ impl Cell {
     }
 }
 
+/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names.
+pub(super) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
+    stored == wanted
+        || wanted == pg_sys::OIDOID
+            && [pg_sys::REGCLASSOID, pg_sys::REGPROCEDUREOID].contains(&stored)
+}
+
 /// `None` becomes NULL.
 pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
     Cell {

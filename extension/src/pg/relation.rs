@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use super::cursor::Sees;
 use super::error::{catch_c, OrRaise, PgError};
+use super::function::reads_as;
 
 /// Which lock to take; kept until the transaction ends.
 #[derive(Clone, Copy)]
@@ -222,7 +223,7 @@ impl Tuple<'_> {
         let Some(attribute) = attributes.get(at) else {
             PgError::new(b"XX000", format!("row has no column {number}")).raise()
         };
-        if attribute.atttypid != oid {
+        if !reads_as(attribute.atttypid, oid) {
             PgError::new(
                 b"XX000",
                 format!("column {number} is not of the type it had when the ledger read it"),

@@ -10,7 +10,7 @@ use pgrx::{pg_sys, FromDatum, IntoDatum};
 use super::access::value_of;
 use super::direct_call;
 use super::error::{catch_c, OrRaise, PgError};
-use super::function::Cell;
+use super::function::{reads_as, Cell};
 
 /// The interface PostgreSQL gives without pgrx's boundary, so that a client's own SQLSTATE is kept.
 mod raw {
@@ -291,7 +291,7 @@ impl Row<'_> {
         // SAFETY: the tuple belongs to the table; the type is compared before the datum is read as `T`.
         unsafe {
             let oid = pg_sys::SPI_gettypeid(self.table.tupdesc, column);
-            if oid != T::type_oid() {
+            if !reads_as(oid, T::type_oid()) {
                 PgError::new(
                     b"XX000",
                     format!(
