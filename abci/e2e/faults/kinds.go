@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
@@ -205,14 +207,22 @@ func rejoin(ctx context.Context, r *run, m *member, _ Fault) error {
 	})
 }
 
+const tamperTries = 5
+
 // flipped is the first byte of a column's value changed; once more, and it is as it was.
 func flipped(column string) string {
 	return fmt.Sprintf("set_byte(%[1]s, 0, get_byte(%[1]s, 0) # 1)", column)
 }
 
-// tamper runs statements as a superuser who knows where the guard is.
+// tamper runs statements as a superuser who knows where the guard is, in one transaction; again when it ended for a deadlock with a block.
 func (r *run) tamper(ctx context.Context, m *member, statements ...string) error {
-	return m.organisation.Exec(ctx, "postgres", "SET chainify.guard = off; SET lock_timeout = '30s'; "+strings.Join(statements, "; "))
+	for try := 1; ; try++ {
+		err := m.organisation.Exec(ctx, "postgres", "SET chainify.guard = off; SET lock_timeout = '30s'; "+strings.Join(statements, "; "))
+		var pg *pgconn.PgError
+		if try == tamperTries || !errors.As(err, &pg) || pg.Code != "40P01" {
+			return err
+		}
+	}
 }
 
 func copyData(ctx context.Context, _ *run, m *member, _ Fault) error {
