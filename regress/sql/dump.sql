@@ -35,32 +35,32 @@ SELECT ok, message FROM test.deploy('ATTACH TABLE public.maker, public.item, pub
 SELECT ok, message FROM test.run($$INSERT INTO item (maker, name, price) VALUES (2, 'ink', 5), (2, 'nib', 7)$$, $$INSERT INTO sale VALUES ('2025-06-01', 1, 3), ('2026-06-01', 2, 4)$$,
     $$INSERT INTO "Odd ""name""" VALUES (1, 'x')$$, $$INSERT INTO passing VALUES (1)$$, $$INSERT INTO maker VALUES (9, 'Bic')$$);
 SELECT ok, message FROM test.block(test.tx($$
-    CREATE SCHEMA mart;
-    CREATE TYPE mart.colour AS ENUM ('red', 'green');
-    CREATE DOMAIN mart.word AS varchar(9) CHECK (VALUE IN ('good', 'bad'));
-    CREATE TABLE mart.paint (id bigserial PRIMARY KEY, colour mart.colour NOT NULL, word mart.word, gone int);
-    CREATE VIEW mart.dear AS SELECT i.id, i.name, m.name AS maker FROM item i JOIN maker m ON m.id = i.maker WHERE m.name IN ('Lamy', 'Kaweco') AND price > 1;
-    CREATE FUNCTION mart.total(of int, word varchar DEFAULT 'good') RETURNS numeric LANGUAGE sql STABLE BEGIN ATOMIC SELECT sum(price) FROM item WHERE maker = of AND word IN ('good', 'bad'); END;
-    CREATE FUNCTION mart.raise(of int, by numeric) RETURNS void LANGUAGE plpgsql AS 'BEGIN UPDATE item SET price = price + by WHERE id = of; END';
-    CREATE FUNCTION mart.raised(of int, by numeric) RETURNS TABLE (id int) LANGUAGE sql STABLE AS 'SELECT of';
-    GRANT USAGE ON SCHEMA mart TO alice;
-    GRANT USAGE ON SEQUENCE mart.paint_id_seq TO alice;
-    GRANT ALL ON mart.paint, mart.dear TO alice
-$$, 'admin', 3), test.tx($$INSERT INTO mart.paint (colour, word) VALUES ('red', 'good'), ('green', 'bad')$$));
-SELECT ok, message FROM test.deploy('ALTER TABLE mart.paint DROP COLUMN gone');
-SELECT ok, message FROM test.deploy('ALTER TABLE mart.paint ADD COLUMN coats int');
+    CREATE SCHEMA shed;
+    CREATE TYPE shed.colour AS ENUM ('red', 'green');
+    CREATE DOMAIN shed.word AS varchar(9) CHECK (VALUE IN ('good', 'bad'));
+    CREATE TABLE shed.paint (id bigserial PRIMARY KEY, colour shed.colour NOT NULL, word shed.word, gone int);
+    CREATE VIEW shed.dear AS SELECT i.id, i.name, m.name AS maker FROM item i JOIN maker m ON m.id = i.maker WHERE m.name IN ('Lamy', 'Kaweco') AND price > 1;
+    CREATE FUNCTION shed.total(of int, word varchar DEFAULT 'good') RETURNS numeric LANGUAGE sql STABLE BEGIN ATOMIC SELECT sum(price) FROM item WHERE maker = of AND word IN ('good', 'bad'); END;
+    CREATE FUNCTION shed.raise(of int, by numeric) RETURNS void LANGUAGE plpgsql AS 'BEGIN UPDATE item SET price = price + by WHERE id = of; END';
+    CREATE FUNCTION shed.raised(of int, by numeric) RETURNS TABLE (id int) LANGUAGE sql STABLE AS 'SELECT of';
+    GRANT USAGE ON SCHEMA shed TO alice;
+    GRANT USAGE ON SEQUENCE shed.paint_id_seq TO alice;
+    GRANT ALL ON shed.paint, shed.dear TO alice
+$$, 'admin', 3), test.tx($$INSERT INTO shed.paint (colour, word) VALUES ('red', 'good'), ('green', 'bad')$$));
+SELECT ok, message FROM test.deploy('ALTER TABLE shed.paint DROP COLUMN gone');
+SELECT ok, message FROM test.deploy('ALTER TABLE shed.paint ADD COLUMN coats int');
 SELECT ok, message FROM test.deploy('SET DETERMINISM detect');
 SELECT ok, message FROM test.deploy('DETACH TABLE public.passing');
 SET chainify.guard = off;
 DROP TABLE passing;
 RESET chainify.guard;
 SET ROLE admin;
-SELECT chainify.declare_access('mart.raise', 'item', rows => 'mart.raised');
+SELECT chainify.declare_access('shed.raise', 'item', rows => 'shed.raised');
 CREATE FUNCTION ours(text, item, item) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 SELECT chainify.set_agreement_check('item', 'ours');
 RESET ROLE;
 DO $$ BEGIN PERFORM chainify_node.checkpoint(); END $$;
-SELECT ok, message FROM test.run('SELECT mart.raise(1, 2)', 'DELETE FROM maker WHERE id = 2', $$UPDATE mart.paint SET coats = 2 WHERE colour = 'red'$$,
+SELECT ok, message FROM test.run('SELECT shed.raise(1, 2)', 'DELETE FROM maker WHERE id = 2', $$UPDATE shed.paint SET coats = 2 WHERE colour = 'red'$$,
     $$UPDATE "Odd ""name""" SET "ROW" = 'y'$$);
 SELECT test.all_well();
 
@@ -86,20 +86,20 @@ SELECT chainify.adopt_restored();
 SELECT test.all_well();
 UPDATE item SET price = 1;
 ALTER TABLE item ADD COLUMN x int;
-DROP FUNCTION mart.total;
+DROP FUNCTION shed.total;
 SELECT name, rows FROM chainify.tables ORDER BY name;
 SELECT * FROM chainify.declared_access;
 SELECT name, function FROM chainify_ledger.agreement_check;
 SELECT * FROM chainify.settings;
 SELECT block, tx, op, "row" FROM chainify.history('item', 1);
 SELECT * FROM chainify.as_of(NULL::item, 2) ORDER BY id;
-SELECT * FROM chainify_history.shop__paint_as_of ORDER BY id;
-SELECT _operation, _block, colour, coats FROM chainify_history.shop__paint_ledger ORDER BY _block, id, _operation;
+SELECT * FROM chainify_history.shed__paint_as_of ORDER BY id;
+SELECT _operation, _block, colour, coats FROM chainify_history.shed__paint_ledger ORDER BY _block, id, _operation;
 SELECT block, tables, rows, is_base FROM chainify.checkpoints;
 
 -- The next blocks are those of the database that was dumped: rows, sequences, changes of tables whose columns have other numbers here.
-\set blocks 'SELECT number, ok, message FROM test.run($a$INSERT INTO item (maker, name, price) VALUES (1, ''cap'', 50)$a$, ''INSERT INTO mart.paint (colour) VALUES (''''red'''')'', ''SELECT mart.raise(4, 1)''); SELECT number, ok, message FROM test.block(test.tx(''ALTER TABLE mart.paint RENAME COLUMN coats TO layers; ALTER TABLE "Odd ""name""" ALTER COLUMN "ROW" TYPE varchar(30); ALTER TABLE item DROP COLUMN batch; CREATE FUNCTION mart.more() RETURNS int LANGUAGE sql AS $b$SELECT 1$b$'', ''admin'', 3), test.tx(''UPDATE item SET price = price + 1''), test.tx($a$UPDATE "Odd ""name""" SET "ROW" = ''z''$a$))'
-\set blocks :blocks '; SELECT number, ok, message FROM test.run(''INSERT INTO item (maker, name, price) VALUES (1, ''''nib'''', 60.125)'', ''UPDATE mart.paint SET layers = layers + 1'', $a$UPDATE sale SET sold = sold + 1$a$)'
+\set blocks 'SELECT number, ok, message FROM test.run($a$INSERT INTO item (maker, name, price) VALUES (1, ''cap'', 50)$a$, ''INSERT INTO shed.paint (colour) VALUES (''''red'''')'', ''SELECT shed.raise(4, 1)''); SELECT number, ok, message FROM test.block(test.tx(''ALTER TABLE shed.paint RENAME COLUMN coats TO layers; ALTER TABLE "Odd ""name""" ALTER COLUMN "ROW" TYPE varchar(30); ALTER TABLE item DROP COLUMN batch; CREATE FUNCTION shed.more() RETURNS int LANGUAGE sql AS $b$SELECT 1$b$'', ''admin'', 3), test.tx(''UPDATE item SET price = price + 1''), test.tx($a$UPDATE "Odd ""name""" SET "ROW" = ''z''$a$))'
+\set blocks :blocks '; SELECT number, ok, message FROM test.run(''INSERT INTO item (maker, name, price) VALUES (1, ''''nib'''', 60.125)'', ''UPDATE shed.paint SET layers = layers + 1'', $a$UPDATE sale SET sold = sold + 1$a$)'
 :blocks;
 SELECT test.all_well();
 SELECT hash AS restored FROM chainify.ledger ORDER BY number DESC LIMIT 1 \gset
@@ -124,7 +124,7 @@ SELECT hash = :'restored' AS same_hash FROM chainify.ledger ORDER BY number DESC
 :tampered;
 
 -- Part of a dump is no ledger.
-\! createdb -T template0 regress_part && pg_restore -l ledger.dump | grep -v 'FUNCTION mart raise(' >ledger.list && pg_restore -L ledger.list -d regress_part ledger.dump 2>/dev/null
+\! createdb -T template0 regress_part && pg_restore -l ledger.dump | grep -v 'FUNCTION shed raise(' >ledger.list && pg_restore -L ledger.list -d regress_part ledger.dump 2>/dev/null
 \c regress_part
 SELECT chainify.adopt_restored();
 
