@@ -153,11 +153,27 @@ func Parent(pid int) (int, error) {
 // TreeCPU is the processor time of a server: of the process, its children, and those of its children that ended.
 // Each living process is rounded down to 10 ms.
 func TreeCPU(pid int) (time.Duration, error) {
-	root, err := readProcess(pid)
-	if err != nil {
-		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+	for try := 1; ; try++ {
+		root, err := readProcess(pid)
+		if err != nil {
+			return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+		}
+		ticks, err := childrenTicks(pid)
+		if err != nil {
+			return 0, err
+		}
+		// A child that ended while they were read may be in neither number.
+		if after, err := readProcess(pid); try == treeTries || err == nil && after.children == root.children {
+			return time.Duration(root.own+root.children+ticks) * time.Second / ticksPerSecond, nil
+		}
 	}
-	ticks := root.own + root.children
+}
+
+// treeTries bounds reading again because a child ended.
+const treeTries = 10
+
+// childrenTicks are of the children that live, or were not waited for yet.
+func childrenTicks(pid int) (ticks int64, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, err
@@ -171,7 +187,7 @@ func TreeCPU(pid int) (time.Duration, error) {
 			ticks += p.own + p.children
 		}
 	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
+	return ticks, nil
 }
 
 // TreesCPU is the processor time of several servers.
