@@ -117,7 +117,7 @@ func (r reading) read(ctx context.Context, database string, repetition int, w wr
 		return load{}, err
 	}
 	after, err := w.committed(ctx)
-	l := load{count: result.Processed, took: time.Duration(float64(result.Processed) / result.Rate * float64(time.Second))}
+	l := loadOf(result)
 	l.more = map[string]float64{writtenRate: float64(after-before) / l.took.Seconds()}
 	return l, err
 }

@@ -81,6 +81,11 @@ func (a *alone) disk(ctx context.Context) (disk, error) {
 	return d, d.addDatabase(ctx, a.organisation, plain)
 }
 
+// loadOf is what pgbench did.
+func loadOf(r pgbench.Result) load {
+	return load{count: r.Processed, took: time.Duration(float64(r.Processed) / r.Rate * float64(time.Second))}
+}
+
 // load commits every transaction by itself and durably.
 func (a *alone) load(clients int) func(context.Context, int) (load, error) {
 	return weighed(a.disk, 1, func(ctx context.Context, repetition int) (load, error) {
@@ -91,6 +96,6 @@ func (a *alone) load(clients int) func(context.Context, int) (load, error) {
 		if err != nil {
 			return load{}, err
 		}
-		return load{count: result.Processed, took: time.Duration(float64(result.Processed) / result.Rate * float64(time.Second))}, nil
+		return loadOf(result), nil
 	})
 }

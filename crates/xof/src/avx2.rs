@@ -106,8 +106,7 @@ fn rotated<const RIGHT: i32, const LEFT: i32>(x: __m256i) -> __m256i {
 #[inline]
 fn rotated_by_bytes<const BYTES: i32>(x: __m256i) -> __m256i {
     let word = |first: i32| i32::from_le_bytes(std::array::from_fn(|byte| (first + (byte as i32 + BYTES) % 4) as u8));
-    let four = [word(0), word(4), word(8), word(12)];
-    let [a, b, c, d] = four;
+    let [a, b, c, d] = [0, 4, 8, 12].map(word);
     _mm256_shuffle_epi8(x, _mm256_setr_epi32(a, b, c, d, a, b, c, d))
 }
 
