@@ -55,13 +55,19 @@ func newPartsRun(t *testing.T, server, name string) *partsRun {
 // lock takes the row that the block will wait for.
 func (r *partsRun) lock() {
 	r.t.Helper()
+	r.hold(fmt.Sprintf("SELECT FROM parts WHERE id = %d FOR UPDATE", waitingRow))
+}
+
+// hold opens a transaction with what others will wait for.
+func (r *partsRun) hold(sql string) {
+	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.dsn)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.locker = conn
 	r.t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	for _, sql := range []string{"SET chainify.guard = off", "BEGIN", fmt.Sprintf("SELECT FROM parts WHERE id = %d FOR UPDATE", waitingRow)} {
+	for _, sql := range []string{"SET chainify.guard = off", "BEGIN", sql} {
 		if _, err := conn.Exec(r.t.Context(), sql); err != nil {
 			r.t.Fatal(err)
 		}
@@ -232,6 +238,28 @@ func (r *partsRun) closed() {
 	})
 	if err != nil {
 		r.t.Fatal(err)
+	}
+}
+
+// A process that is ended while it writes what its part did ends alone: a server that crashed would take the session of the lock along.
+func TestAProcessEndedWhileItWritesHistoryEndsAlone(t *testing.T) {
+	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})
+	want, wantContents := undisturbed(t, server)
+	for which, process := range map[string]string{"worker": waitingWorker, "leader": waitingLeader} {
+		t.Run(which, func(t *testing.T) {
+			r := newPartsRun(t, server, "writing_"+which)
+			r.hold("LOCK TABLE chainify_history.parts IN SHARE MODE")
+			r.start()
+			run(t, server+" dbname=postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", r.process(process)))
+			if _, err := r.locker.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatalf("the server crashed: %v", err)
+			}
+			executed := which == "worker" // the leader runs the block alone then
+			if err := <-r.executed; (err == nil) != executed {
+				t.Fatalf("the block was executed: %v, want %t", err, executed)
+			}
+			r.finish(executed, want, wantContents)
+		})
 	}
 }
 

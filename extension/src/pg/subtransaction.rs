@@ -33,7 +33,8 @@ pub fn read_only<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError
     })
 }
 
-/// What a transaction's end does to state kept in the backend.
+/// What a transaction's end does to state kept in the backend; nothing when the backend itself ends (FATAL), which may happen
+/// while that state is in use.
 pub struct Hooks {
     /// A subtransaction begins.
     pub begin: fn(),
@@ -50,6 +51,10 @@ thread_local! {
 }
 
 fn each(f: impl Fn(&Hooks)) {
+    // SAFETY: a variable of this process.
+    if unsafe { pg_sys::proc_exit_inprogress } {
+        return;
+    }
     HOOKS.with_borrow(|hooks| hooks.iter().for_each(|h| f(h)));
 }
 
