@@ -71,6 +71,11 @@ check: setup
 check-deploy: pgtree
 	@scripts/check-deploy $(PGTREE)
 
+## check-cluster: the chart against a real Kubernetes API server, which is built first (a quarter of an hour, once) and runs here
+.PHONY: check-cluster
+check-cluster: setup
+	@scripts/check-cluster
+
 ## test-rust: unit and property tests of the pure crates
 .PHONY: test-rust
 test-rust: setup

@@ -1,8 +1,9 @@
-{{- define "chainify.name" -}}{{ printf "%s" .Release.Name | trunc 50 | trimSuffix "-" }}{{- end }}
+{{/* Kubernetes gives a CronJob 52 characters, "-backup" among them. */}}
+{{- define "chainify.name" -}}{{ .Release.Name | trunc 45 | trimSuffix "-" }}{{- end }}
 
 {{- define "chainify.selector" -}}
 app.kubernetes.io/name: chainify
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "chainify.labels" -}}
@@ -10,11 +11,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
-chainify.io/organisation: {{ .Values.organisation }}
+chainify.io/organisation: {{ .Values.organisation | trimAll "-_" | quote }}
 {{- end }}
 
 {{/* What the schema cannot say: values that are needed, with where they come from. */}}
 {{- define "chainify.check" -}}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" .Release.Name) -}}{{ fail (printf "release %q: services are named after it, with lower-case letters, digits and \"-\", a letter first" .Release.Name) }}{{- end -}}
 {{- $_ := required "organisation: the name this organisation has in the genesis" .Values.organisation -}}
 {{- $_ := required "genesis: the consortium's genesis.json (--set-file genesis=genesis.json; \"chainify genesis\" makes it)" .Values.genesis -}}
 {{- $_ := required "keysSecret: a Secret with gateway_key.json, node_key.json and priv_validator_key.json (docs/deploy.md)" .Values.keysSecret -}}
@@ -50,12 +52,12 @@ host=/run/postgresql dbname={{ .Values.postgres.database }} user=chainify_login
 {{/* The Secrets of the HTTP interface, each in a directory of its own: mounted so, changes of them reach the node. */}}
 {{- define "chainify.http" -}}
 {{- with .Values.http }}{{- if .enabled }}
-- {name: tls, secret: {{ .tlsSecret }}, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
+- {name: tls, secret: {{ .tlsSecret | quote }}, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
 {{- if .tokensSecret }}
-- {name: tokens, secret: {{ .tokensSecret }}, items: [{key: tokens.json, path: tokens.json}]}
+- {name: tokens, secret: {{ .tokensSecret | quote }}, items: [{key: tokens.json, path: tokens.json}]}
 {{- end }}
 {{- if .clientCASecret }}
-- {name: clients, secret: {{ .clientCASecret }}, items: [{key: ca.crt, path: ca.crt}]}
+- {name: clients, secret: {{ .clientCASecret | quote }}, items: [{key: ca.crt, path: ca.crt}]}
 {{- end }}
 {{- else }}[]{{ end }}{{ end }}
 {{- end }}
@@ -69,7 +71,7 @@ capabilities: {drop: [ALL]}
 {{- define "chainify.claim" -}}
 accessModes: [ReadWriteOnce]
 {{- with .className }}
-storageClassName: {{ . }}
+storageClassName: {{ . | quote }}
 {{- end }}
 resources: {requests: {storage: {{ .size }}}}
 {{- end }}
