@@ -112,3 +112,22 @@ DROP FUNCTION taking;
 CREATE TYPE made AS ENUM ('a', 'b');
 CREATE FUNCTION taking(text) RETURNS int LANGUAGE sql AS 'SELECT 1';
 SELECT tx, ok, sqlstate, message FROM test.block(test.tx('SELECT $1', params => ARRAY['made', 'a']), test.tx('SELECT taking($1)', params => ARRAY['', '1']));
+
+-- deeper than the stack: the statement fails, and no server with it
+CREATE TABLE depth (id int PRIMARY KEY, v int);
+INSERT INTO depth VALUES (1, 0);
+GRANT ALL ON depth TO alice;
+SELECT * FROM test.deploy('ATTACH TABLE public.depth');
+CREATE VIEW deep AS SELECT shape, sql FROM (VALUES
+    ('constants', 'SELECT 1' || repeat(' + 1', 50000)),
+    ('sum', 'UPDATE depth SET v = v' || repeat(' + 1', 50000)),
+    ('call', 'SELECT abs(1' || repeat(' + 1', 50000) || ')'),
+    ('texts', 'SELECT ''a''' || repeat(' || ''a''', 50000)),
+    ('not', 'SELECT ' || repeat('NOT ', 6000) || 'true'),
+    ('array', 'SELECT ' || repeat('ARRAY[', 3000) || '1' || repeat(']', 3000)),
+    ('subqueries', 'SELECT ' || repeat('(SELECT ', 3000) || '1' || repeat(')', 3000))) d (shape, sql);
+CREATE FUNCTION analyzed(sql text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN RETURN (SELECT verdict FROM chainify.analyze(sql)); EXCEPTION WHEN statement_too_complex THEN RETURN sqlerrm; END $$;
+SELECT shape, analyzed(sql) FROM deep;
+SELECT tx, ok, sqlstate, message FROM test.block(VARIADIC (SELECT array_agg(test.tx(sql)) FROM deep));
+SELECT test.states_hold();

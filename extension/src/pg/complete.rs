@@ -13,6 +13,7 @@ mod raw {
     use super::{c_void, pg_sys};
     pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
     extern "C-unwind" {
+        pub fn check_stack_depth();
         pub fn expression_tree_walker(
             node: *mut pg_sys::Node,
             walker: Walker,
@@ -95,7 +96,7 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
     }
     // SAFETY: the tag says which structure follows; `context` is that of `complete`.
     unsafe {
-        pg_sys::check_stack_depth();
+        raw::check_stack_depth();
         let own = &*context.cast::<Own>();
         match (*node).type_ {
             T_Query => return raw::query_tree_walker(node.cast(), visit, context, 0),

@@ -16,6 +16,7 @@ mod raw {
     use super::pg_sys;
     use std::ffi::c_void;
     extern "C-unwind" {
+        pub fn check_stack_depth();
         pub fn raw_expression_tree_walker(
             node: *mut pg_sys::Node,
             walker: unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool,
@@ -462,7 +463,7 @@ unsafe fn magnitude(node: *mut pg_sys::Node) -> Option<i64> {
                 (integer && !constant.isnull).then_some(SMALL_MAX)
             }
             pg_sys::NodeTag::T_A_Expr => {
-                pg_sys::check_stack_depth();
+                raw::check_stack_depth();
                 let expression = &*std::ptr::from_ref(node).cast::<pg_sys::A_Expr>();
                 let (left, right) = (magnitude(expression.lexpr)?, magnitude(expression.rexpr)?);
                 let mut names = nodes(expression.name);

@@ -129,12 +129,13 @@ fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
     }
 }
 
-/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE.
+/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds passes through, from a callback as well:
+/// at the border behind it would end the server.
 ///
 /// # Safety
-/// `f` must do nothing but call C functions that are not guarded by pgrx, and own nothing that needs dropping.
+/// `f` must do little but call C functions, and own nothing that needs dropping.
 pub(super) unsafe fn catch_c<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
-    let mut result = MaybeUninit::<T>::uninit();
+    let mut result = MaybeUninit::<std::thread::Result<T>>::uninit();
     // SAFETY: a backend has one thread; the saved values are put back on both ways out, as PG_TRY does.
     unsafe {
         let context = pg_sys::CurrentMemoryContext;
@@ -145,13 +146,14 @@ pub(super) unsafe fn catch_c<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
                 *const cee_scape::SigJmpBufFields,
                 *mut pg_sys::sigjmp_buf,
             >(buffer);
-            result.write(f());
+            result.write(catch_unwind(AssertUnwindSafe(f)));
             0
         });
         pg_sys::PG_exception_stack = exception_stack;
         pg_sys::error_context_stack = context_stack;
         if jumped == 0 {
-            return Ok(result.assume_init());
+            let result = result.assume_init();
+            return Ok(result.unwrap_or_else(|payload| resume_unwind(payload)));
         }
         pg_sys::CurrentMemoryContext = context;
         let data = pg_sys::CopyErrorData();
