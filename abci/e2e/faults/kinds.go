@@ -78,7 +78,9 @@ var kinds = map[string]kind{
 // clockPoints are how far a clock jumps; it jumps back at the end. CometBFT refuses blocks of more than a minute ahead: a
 // node that is further behind ends, and when as many are ahead as decide the time, the others wait until it is that late.
 // So the far jumps are for fewer than a third.
-var clockPoints = []string{"-1h", "-15s", "15s", "1h"}
+var clockPoints = []string{farBehind, "-15s", "15s", "1h"}
+
+const farBehind = "-1h"
 
 // databasePoints are the extension's crash points (spec/parallel.md); those of parts are passed where several processes
 // execute a block.
@@ -286,8 +288,12 @@ func jumpClock(_ context.Context, _ *run, m *member, f Fault) error {
 	return m.SetClock(ahead)
 }
 
-// resetClock puts the clock right and starts the node where it ended, as a service manager does.
-func resetClock(_ context.Context, _ *run, m *member, _ Fault) error {
+// resetClock puts the clock right and starts the node where it ended, as a service manager does. One that was far behind may be about
+// to end: it is ended, so that it does not do so later, when nobody starts it.
+func resetClock(_ context.Context, _ *run, m *member, f Fault) error {
+	if f.Point == farBehind {
+		m.KillNode()
+	}
 	if err := m.SetClock(0); err != nil || m.NodeRunning() {
 		return err
 	}
