@@ -76,6 +76,11 @@ check-deploy: pgtree
 check-cluster: setup
 	@scripts/check-cluster
 
+## check-majors: compile the extension for PostgreSQL 16 and 17 too, which it is not tested on
+.PHONY: check-majors
+check-majors: setup
+	@scripts/check-majors
+
 ## test-rust: unit and property tests of the pure crates
 .PHONY: test-rust
 test-rust: setup

@@ -85,7 +85,7 @@ const OF_DOMAIN: &str = "
     UNION ALL
     SELECT pg_catalog.format('SELECT (%s) FROM (SELECT NULL::%s) v (value)', pg_catalog.pg_get_expr(k.conbin, 0),
                              pg_catalog.format_type(t.typbasetype, t.typtypmod))
-    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid WHERE t.oid = $1 AND t.typtype = 'd'
+    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid AND k.contype = 'c' WHERE t.oid = $1 AND t.typtype = 'd'
     ORDER BY 1";
 
 fn domain(oid: Oid) -> Result<(), PgError> {

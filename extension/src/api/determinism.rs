@@ -224,6 +224,7 @@ const ORDER_SENSITIVE: &[&str] = &[
     "json_object_agg",
     "jsonb_object_agg",
     "xmlagg",
+    "any_value", // since 16
 ];
 
 /// Aggregates that round at each step when they work on floating point.
@@ -458,6 +459,11 @@ fn construct(construct: &Construct) -> Finding {
             format!("collation \"{name}\""),
             "It takes different texts as equal; which of them remains depends on the order in which rows are stored.",
             "Compare lower(...) of both sides under a deterministic collation.",
+        ),
+        Construct::Unknown(what) => Finding::new(
+            *what,
+            "It is newer than the checker, which cannot say what it does.",
+            "Write the statement without it.",
         ),
     }
 }

@@ -110,6 +110,9 @@ const STABLE: &[&str] = &[
 /// Stable because they compare a time with one that has a time zone, which is pinned.
 const COMPARISONS: &[&str] = &["date", "timestamp", "timestamptz"];
 
+/// Immutable, and yet it tells about a library of the machine. Since 17.
+const OF_THE_MACHINE: &str = "icu_unicode_version";
+
 /// They say themselves that a ledger transaction cannot submit another.
 const SUBMITTING: &[&str] = &[
     "chainify.execute",
@@ -144,7 +147,8 @@ pub fn verdict(f: &Function) -> Verdict {
         return Verdict::Allowed;
     }
     let allowed = if f.built_in {
-        f.immutable || (!f.volatile && !f.takes_xid && stable_allowed(&f.name))
+        (f.immutable && f.name != OF_THE_MACHINE)
+            || (!f.volatile && !f.takes_xid && stable_allowed(&f.name))
     } else if f.language == Language::Checked || f.aggregate {
         if f.may_be_merged {
             return Verdict::Refused;

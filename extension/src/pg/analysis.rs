@@ -12,6 +12,8 @@ use pgrx::pg_sys::NodeTag::*;
 use super::error::{catch_c, OrRaise};
 use super::function_facts::function;
 use super::level::*;
+use super::major;
+use super::tree_walkers::expression_tree_walker;
 
 mod changes;
 mod sources;
@@ -20,24 +22,14 @@ pub(super) type NodeAt = NonNull<pg_sys::Node>;
 
 pub(super) mod raw {
     use super::{c_void, pg_sys};
-    pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
     pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
-    extern "C-unwind" {
-        pub fn expression_tree_walker(
-            node: *mut pg_sys::Node,
-            walker: Walker,
-            context: *mut c_void,
-        ) -> bool;
+    c_functions! {
         pub fn check_functions_in_node(
             node: *mut pg_sys::Node,
-            checker: Checker,
+            checker: Option<Checker>,
             context: *mut c_void,
         ) -> bool;
         pub fn pull_vars_of_level(node: *mut pg_sys::Node, up: i32) -> *mut pg_sys::List;
-        pub fn flatten_join_alias_vars(
-            query: *mut pg_sys::Query,
-            node: *mut pg_sys::Node,
-        ) -> *mut pg_sys::Node;
         pub fn contain_volatile_functions(node: *mut pg_sys::Node) -> bool;
     }
 }
@@ -130,7 +122,7 @@ pub(super) unsafe fn children(node: NodeAt) -> Vec<NodeAt> {
     let mut found: Vec<NodeAt> = Vec::new();
     let at = (&raw mut found).cast();
     // SAFETY: the callback only pushes to `found`, which lives outside the frame that an error may leave.
-    unsafe { catch_c(|| raw::expression_tree_walker(node.as_ptr(), note_node, at)).or_raise() };
+    unsafe { catch_c(|| expression_tree_walker(node.as_ptr(), note_node, at)).or_raise() };
     found
 }
 
@@ -141,7 +133,7 @@ pub(super) unsafe fn functions(node: NodeAt) -> Vec<pg_sys::Oid> {
     let at = (&raw mut found).cast();
     // SAFETY: as for `children`.
     unsafe {
-        catch_c(|| raw::check_functions_in_node(node.as_ptr(), note_function, at)).or_raise()
+        catch_c(|| raw::check_functions_in_node(node.as_ptr(), Some(note_function), at)).or_raise()
     };
     found
 }
@@ -208,6 +200,10 @@ impl Reader<'_> {
                 self.with_query(cte);
             }
             self.sources();
+            self.condition(major::merge_condition(q), None);
+            if let Some(clause) = major::unknown_clause(q) {
+                self.refuse(Construct::Unknown(clause));
+            }
             self.expressions();
             self.clauses();
             self.windows();
@@ -265,7 +261,7 @@ impl Reader<'_> {
     unsafe fn flattened(&self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
         let query = self.query.as_ptr();
         // SAFETY: an expression of this level; the result is a copy.
-        unsafe { catch_c(|| raw::flatten_join_alias_vars(query, node)).or_raise() }
+        unsafe { catch_c(|| major::flatten_join_alias_vars(query, node)).or_raise() }
     }
 
     unsafe fn term(&mut self, node: *mut pg_sys::Node) -> Term {
@@ -492,6 +488,11 @@ impl Reader<'_> {
         use pg_sys::SQLValueFunctionOp::*;
         // SAFETY: the tag says which structure follows.
         unsafe {
+            if !major::is_known_node(node.as_ref().type_) {
+                self.refuse(Construct::Unknown(
+                    "an expression that PostgreSQL 15 does not have",
+                ));
+            }
             match node.as_ref().type_ {
                 T_Var => {
                     let var = node.cast::<pg_sys::Var>().as_ref();

@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 /// PostgreSQL's functions without pgrx's boundary, for every transaction: they raise nothing.
 mod raw {
     use std::ffi::{c_char, c_int};
-    extern "C-unwind" {
+    c_functions! {
         pub fn NewGUCNestLevel() -> c_int;
         pub fn AtEOXact_GUC(commit: bool, level: c_int);
         pub fn pgstat_report_appname(text: *const c_char);
@@ -85,7 +85,7 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here; names and values are static.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        for (name, value) in PINNED {
+        for (name, value) in PINNED.iter().chain(super::major::PINNED) {
             set(name, value);
         }
         let result = f();

@@ -10,7 +10,7 @@ use super::relation::{Lock, Relation, Tuple};
 /// PostgreSQL's functions without pgrx's boundary, which would be crossed for every row.
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn heap_multi_insert(
             relation: pg_sys::Relation,
             slots: *mut *mut pg_sys::TupleTableSlot,

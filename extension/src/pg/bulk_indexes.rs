@@ -4,22 +4,14 @@ use std::ptr::null_mut;
 use pgrx::pg_sys;
 
 use super::error::{catch_c, OrRaise};
+use super::major;
 use super::memory::Context;
 use super::relation::Relation;
 
 /// PostgreSQL's functions without pgrx's boundary, which would be crossed for every row.
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
-        pub fn ExecInsertIndexTuples(
-            result: *mut pg_sys::ResultRelInfo,
-            slot: *mut pg_sys::TupleTableSlot,
-            estate: *mut pg_sys::EState,
-            update: bool,
-            no_duplicate_error: bool,
-            conflict: *mut bool,
-            arbiters: *mut pg_sys::List,
-        ) -> *mut pg_sys::List;
+    c_functions! {
         pub fn index_insert(
             index: pg_sys::Relation,
             values: *mut pg_sys::Datum,
@@ -31,6 +23,8 @@ mod raw {
             info: *mut pg_sys::IndexInfo,
         ) -> bool;
         pub fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, number: i32);
+    }
+    extern "C-unwind" {
         pub fn datumCopy(value: pg_sys::Datum, by_value: bool, length: i32) -> pg_sys::Datum;
         pub fn _hash_datum2hashkey(index: pg_sys::Relation, value: pg_sys::Datum) -> u32;
     }
@@ -117,8 +111,7 @@ impl Indexes {
             for scattered in &mut self.scattered {
                 scattered.note(slot);
             }
-            let (estate, none) = (self.estate, null_mut());
-            raw::ExecInsertIndexTuples(self.result, slot, estate, false, false, null_mut(), none);
+            major::insert_into_indexes(self.result, slot, self.estate);
         }
     }
 

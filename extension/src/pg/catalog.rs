@@ -8,13 +8,15 @@ use super::error::{catch_c, OrRaise};
 use super::relation::{Lock, Relation, Scratch};
 use super::spi::c_string;
 
-extern "C-unwind" {
-    fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
+c_functions! {
     fn getObjectDescription(
         object: *const pg_sys::ObjectAddress,
         missing_ok: bool,
     ) -> *mut std::ffi::c_char;
     fn lookup_rowtype_tupdesc_copy(row_type: pg_sys::Oid, typmod: i32) -> pg_sys::TupleDesc;
+}
+extern "C-unwind" {
+    fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
 }
 
 /// None when schema or relation do not exist.

@@ -11,7 +11,7 @@ const POSIX: u32 = 951;
 pub(super) fn local(collation: pg_sys::Oid) -> Option<String> {
     let name = match collation.to_u32() {
         0 | C | POSIX => return None,
-        DEFAULT => setting(c"lc_collate"),
+        DEFAULT => super::major::default_collation(),
         _ => name_of(collation),
     };
     let by_bytes = ["C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic"];
@@ -34,16 +34,5 @@ fn name_of(collation: pg_sys::Oid) -> String {
             return collation.to_u32().to_string();
         }
         CStr::from_ptr(name).to_string_lossy().into_owned()
-    }
-}
-
-fn setting(name: &CStr) -> String {
-    // SAFETY: null or a C string that is copied at once.
-    unsafe {
-        let value = pg_sys::GetConfigOption(name.as_ptr(), true, false);
-        if value.is_null() {
-            return String::new();
-        }
-        CStr::from_ptr(value).to_string_lossy().into_owned()
     }
 }

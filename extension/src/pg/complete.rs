@@ -8,23 +8,12 @@ use pgrx::pg_sys::NodeTag::*;
 
 use super::catalog;
 use super::error::{catch_c, OrRaise};
+use super::tree_walkers::{expression_tree_walker, query_tree_walker};
 
 mod raw {
-    use super::{c_void, pg_sys};
-    pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
-    extern "C-unwind" {
+    use super::pg_sys;
+    c_functions! {
         pub fn check_stack_depth();
-        pub fn expression_tree_walker(
-            node: *mut pg_sys::Node,
-            walker: Walker,
-            context: *mut c_void,
-        ) -> bool;
-        pub fn query_tree_walker(
-            query: *mut pg_sys::Query,
-            walker: Walker,
-            context: *mut c_void,
-            flags: i32,
-        ) -> bool;
         pub fn expand_function_arguments(
             args: *mut pg_sys::List,
             include_out_arguments: bool,
@@ -99,7 +88,7 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
         raw::check_stack_depth();
         let own = &*context.cast::<Own>();
         match (*node).type_ {
-            T_Query => return raw::query_tree_walker(node.cast(), visit, context, 0),
+            T_Query => return query_tree_walker(node.cast(), visit, context, 0),
             T_FuncExpr => call(&mut *node.cast(), own),
             T_TargetEntry => {
                 let target = &mut *node.cast::<pg_sys::TargetEntry>();
@@ -114,7 +103,7 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
             }
             _ => (),
         }
-        raw::expression_tree_walker(node, visit, context)
+        expression_tree_walker(node, visit, context)
     }
 }
 

@@ -148,7 +148,7 @@ fn my_pid() -> i32 {
 /// This process's place in the process array, and its local transaction.
 fn my_place() -> (usize, u32) {
     // SAFETY: only called from within `locked`, which has seen that MyProc is set.
-    unsafe { ((*pg_sys::MyProc).pgprocno as usize, (*pg_sys::MyProc).lxid) }
+    super::major::place_of(unsafe { &*pg_sys::MyProc })
 }
 
 /// Runs `f`, a block's transactions, while the conflict worker keeps its locks free. `tables`: oid and name.

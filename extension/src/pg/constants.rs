@@ -11,28 +11,11 @@ use pgrx::pg_sys;
 
 use super::error::PgError;
 use super::statement::{nodes, parse};
+use super::tree_walkers::{expression_tree_walker, query_tree_walker, raw_expression_tree_walker};
 
 mod raw {
-    use super::pg_sys;
-    use std::ffi::c_void;
-    extern "C-unwind" {
+    c_functions! {
         pub fn check_stack_depth();
-        pub fn raw_expression_tree_walker(
-            node: *mut pg_sys::Node,
-            walker: unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool,
-            context: *mut c_void,
-        ) -> bool;
-        pub fn expression_tree_walker(
-            node: *mut pg_sys::Node,
-            walker: unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool,
-            context: *mut c_void,
-        ) -> bool;
-        pub fn query_tree_walker(
-            query: *mut pg_sys::Query,
-            walker: unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool,
-            context: *mut c_void,
-            flags: i32,
-        ) -> bool;
     }
 }
 
@@ -91,6 +74,12 @@ impl Walk<'_> {
             return;
         };
         let found = &self.literals[literal];
+        // 16 reads 0x0 and 0_0 as numbers; 15 has nothing like it.
+        let continued =
+            self.sql[found.end..].starts_with(|c: char| c == '_' || c.is_alphanumeric());
+        if continued && found.kind != Kind::Text {
+            return;
+        }
         let mut value = found.value(self.sql);
         if minus.is_some() {
             value.insert(0, '-');
@@ -142,7 +131,7 @@ unsafe extern "C-unwind" fn find_casts(node: *mut pg_sys::Node, found: *mut c_vo
                 let one_row = query.commandType == pg_sys::CmdType::CMD_INSERT
                     && (from.is_null() || (*from).fromlist.is_null());
                 if !one_row {
-                    return raw::query_tree_walker(query, find_casts, found, 0);
+                    return query_tree_walker(query, find_casts, found, 0);
                 }
                 // INSERT … VALUES of one row comes to each value.
                 find_casts(query.onConflict.cast(), found)
@@ -153,9 +142,9 @@ unsafe extern "C-unwind" fn find_casts(node: *mut pg_sys::Node, found: *mut c_vo
                 if let Some(parameter) = failing_cast_of(node, false) {
                     (*found.cast::<Vec<i32>>()).push(parameter);
                 }
-                raw::expression_tree_walker(node, find_casts, found)
+                expression_tree_walker(node, find_casts, found)
             }
-            _ => raw::expression_tree_walker(node, find_casts, found),
+            _ => expression_tree_walker(node, find_casts, found),
         }
     }
 }
@@ -406,10 +395,10 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
                 visit_but_constants((*node.cast::<pg_sys::CoalesceExpr>()).args, context)
             }
             T_List | T_A_ArrayExpr | T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt => {
-                return raw::raw_expression_tree_walker(node, visit, context)
+                return raw_expression_tree_walker(node, visit, context)
             }
             _ if is_constant(node) => visit_computed(node, context),
-            _ => return raw::raw_expression_tree_walker(node, visit, context),
+            _ => return raw_expression_tree_walker(node, visit, context),
         }
     }
     false
@@ -531,7 +520,7 @@ unsafe fn visit_select(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
             select.windowClause,
         ];
         if compared.iter().all(|list| list.is_null()) {
-            return raw::raw_expression_tree_walker(node, visit, context);
+            return raw_expression_tree_walker(node, visit, context);
         }
         visit(select.fromClause.cast(), context);
         visit(select.whereClause, context);

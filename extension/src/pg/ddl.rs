@@ -13,6 +13,7 @@ use super::ddl_kinds::{
 use super::error::PgError;
 use super::inspect::inspect_expression;
 use super::level::Level;
+use super::major::sets_storage;
 use super::spi::Plan;
 use super::statement::{nodes, own_text, parse};
 
@@ -284,6 +285,10 @@ impl<'s> Definition<'s> {
     unsafe fn column(&mut self, column: *mut pg_sys::ColumnDef) {
         // SAFETY: a column definition; its constraints are a list of such.
         unsafe {
+            self.has(
+                Clause::OtherAlteration("SET STORAGE"),
+                sets_storage(&*column),
+            );
             for constraint in nodes((*column).constraints) {
                 if constraint.as_ref().type_ == T_Constraint {
                     self.constraint(constraint.cast().as_ptr());

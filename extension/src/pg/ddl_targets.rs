@@ -12,7 +12,7 @@ use super::statement::nodes;
 
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn get_object_address(
             kind: pg_sys::ObjectType::Type,
             object: *mut pg_sys::Node,
@@ -25,15 +25,18 @@ mod raw {
             name: *const pg_sys::RangeVar,
             lock: pg_sys::LOCKMODE,
             flags: u32,
-            callback: *const std::ffi::c_void,
+            callback: pg_sys::RangeVarGetRelidCallback,
             argument: *mut std::ffi::c_void,
         ) -> pg_sys::Oid;
-        pub fn makeRangeVarFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::RangeVar;
         pub fn makeTypeNameFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::TypeName;
         pub fn typenameTypeId(
             state: *mut pg_sys::ParseState,
             name: *const pg_sys::TypeName,
         ) -> pg_sys::Oid;
+    }
+    extern "C-unwind" {
+        /// 17 promises not to change the names.
+        pub fn makeRangeVarFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::RangeVar;
     }
 }
 
@@ -180,11 +183,10 @@ const ACCESS_SHARE: pg_sys::LOCKMODE = 1;
 /// # Safety
 /// `name` must be a name from the parser.
 unsafe fn relation(name: *mut pg_sys::RangeVar) -> Result<Address, PgError> {
-    let none = std::ptr::null();
     // SAFETY: by the caller's promise; raises for an unknown name.
     let object = unsafe {
         catch_c(|| {
-            raw::RangeVarGetRelidExtended(name, ACCESS_SHARE, 0, none, std::ptr::null_mut())
+            raw::RangeVarGetRelidExtended(name, ACCESS_SHARE, 0, None, std::ptr::null_mut())
         })?
     };
     Ok(Address {

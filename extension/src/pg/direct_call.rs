@@ -7,12 +7,13 @@ use std::ptr::NonNull;
 
 use pgrx::pg_sys;
 
+use super::major;
 use super::statement::nodes;
 
 /// PostgreSQL's functions without pgrx's boundary: this runs inside `catch_c`.
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn GetCachedPlan(
             source: *mut pg_sys::CachedPlanSource,
             params: pg_sys::ParamListInfo,
@@ -26,15 +27,9 @@ mod raw {
         pub fn PopActiveSnapshot();
         pub fn CommandCounterIncrement();
         pub fn GetUserId() -> pg_sys::Oid;
-        pub fn pg_proc_aclcheck(
-            function: pg_sys::Oid,
-            role: pg_sys::Oid,
-            mode: u32,
-        ) -> pg_sys::AclResult::Type;
         pub fn RunFunctionExecuteHook(function: pg_sys::Oid);
         pub fn fmgr_info(function: pg_sys::Oid, info: *mut pg_sys::FmgrInfo);
         pub fn palloc0(size: usize) -> *mut std::ffi::c_void;
-        pub static mut pgstat_track_functions: std::ffi::c_int;
     }
 }
 
@@ -153,9 +148,7 @@ unsafe fn called(plan: *mut pg_sys::CachedPlan) -> Option<NonNull<pg_sys::FuncEx
 unsafe fn may_call(call: &pg_sys::FuncExpr) -> bool {
     // SAFETY: catalog look-ups. Whoever counts calls wants the executor's.
     unsafe {
-        raw::pgstat_track_functions == 0
-            && raw::pg_proc_aclcheck(call.funcid, raw::GetUserId(), pg_sys::ACL_EXECUTE)
-                == pg_sys::AclResult::ACLCHECK_OK
+        pg_sys::pgstat_track_functions == 0 && major::may_execute(call.funcid, raw::GetUserId())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
+use super::asked::{self, Asked};
 use super::ddl_targets::Rights;
 use super::error::enter;
 
@@ -87,7 +88,7 @@ pub fn watch(watch: &'static Watch) {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
         NEXT_PERMISSIONS.set(pg_sys::ExecutorCheckPerms_hook);
-        pg_sys::ExecutorCheckPerms_hook = Some(on_permissions);
+        pg_sys::ExecutorCheckPerms_hook = Some(asked::hook);
         NEXT_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(on_utility);
         NEXT_DDL.set(pg_sys::object_access_hook);
@@ -141,33 +142,19 @@ unsafe fn named(name: *mut pg_sys::RangeVar) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-unsafe extern "C-unwind" fn on_permissions(tables: *mut pg_sys::List, raise: bool) -> bool {
-    // SAFETY: the executor passes a list of range table entries.
+/// # Safety
+/// `asked` must be of one statement, about to run.
+pub(super) unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
+    // SAFETY: by the caller's promise.
     unsafe {
         enter(|| {
-            let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
-                return;
-            };
-            if tables.is_null() {
-                return;
-            }
-            for cell in std::slice::from_raw_parts((*tables).elements, (*tables).length as usize) {
-                let entry = cell.ptr_value.cast::<pg_sys::RangeTblEntry>();
-                if (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION {
-                    let write = pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
-                    let access = if (*entry).requiredPerms & write != 0 {
-                        Access::Write
-                    } else {
-                        Access::Read
-                    };
-                    (watch.relation)((*entry).relid, access);
+            if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
+                for (relation, access) in asked.relations() {
+                    (watch.relation)(relation, access);
                 }
             }
         });
-        match NEXT_PERMISSIONS.get() {
-            Some(next) => next(tables, raise),
-            None => true,
-        }
+        asked.told(NEXT_PERMISSIONS.get(), raise)
     }
 }
 
@@ -226,7 +213,7 @@ unsafe extern "C-unwind" fn on_utility(
                 dest,
                 completion,
             ),
-            None => raw_standard(
+            None => raw::standard_ProcessUtility(
                 statement,
                 text,
                 read_only_tree,
@@ -240,18 +227,20 @@ unsafe extern "C-unwind" fn on_utility(
     }
 }
 
-extern "C-unwind" {
-    #[link_name = "standard_ProcessUtility"]
-    fn raw_standard(
-        statement: *mut pg_sys::PlannedStmt,
-        text: *const c_char,
-        read_only_tree: bool,
-        context: pg_sys::ProcessUtilityContext::Type,
-        params: pg_sys::ParamListInfo,
-        environment: *mut pg_sys::QueryEnvironment,
-        dest: *mut pg_sys::DestReceiver,
-        completion: *mut pg_sys::QueryCompletion,
-    );
+mod raw {
+    use super::{c_char, pg_sys};
+    c_functions! {
+        pub fn standard_ProcessUtility(
+            statement: *mut pg_sys::PlannedStmt,
+            text: *const c_char,
+            read_only_tree: bool,
+            context: pg_sys::ProcessUtilityContext::Type,
+            params: pg_sys::ParamListInfo,
+            environment: *mut pg_sys::QueryEnvironment,
+            dest: *mut pg_sys::DestReceiver,
+            completion: *mut pg_sys::QueryCompletion,
+        );
+    }
 }
 
 unsafe extern "C-unwind" fn on_ddl(

@@ -16,7 +16,7 @@ use super::spi::c_string;
 use super::statement::{check_allowed, own_text, raw};
 use super::subtransaction::subtransaction;
 
-extern "C-unwind" {
+c_functions! {
     fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
 }
 
@@ -142,10 +142,10 @@ pub(super) unsafe fn inspect_expression(
     unsafe {
         let rewritten = catch_c(|| {
             let target = node::<pg_sys::ResTarget>(pg_sys::NodeTag::T_ResTarget);
-            (*target).val = copied(expression.cast()).cast();
+            (*target).val = copyObjectImpl(expression.cast()).cast();
             let select = node::<pg_sys::SelectStmt>(pg_sys::NodeTag::T_SelectStmt);
             (*select).targetList = lappend(std::ptr::null_mut(), target.cast());
-            (*select).fromClause = lappend(std::ptr::null_mut(), copied(relation.cast()));
+            (*select).fromClause = lappend(std::ptr::null_mut(), copyObjectImpl(relation.cast()));
             let raw = node::<pg_sys::RawStmt>(pg_sys::NodeTag::T_RawStmt);
             (*raw).stmt = select.cast();
             let (mut types, mut count) = (std::ptr::null_mut(), 0);
@@ -160,24 +160,25 @@ pub(super) unsafe fn inspect_expression(
 
 use raw::parse_analyze_varparams as raw_analysis;
 
-extern "C-unwind" {
+c_functions! {
     fn palloc0(size: usize) -> *mut c_void;
     fn lappend(list: *mut pg_sys::List, datum: *mut c_void) -> *mut pg_sys::List;
-    #[link_name = "copyObjectImpl"]
-    fn copied(node: *const c_void) -> *mut c_void;
+    fn copyObjectImpl(node: *const c_void) -> *mut c_void;
+    fn parse_analyze_withcb(
+        statement: *mut pg_sys::RawStmt,
+        text: *const c_char,
+        setup: pg_sys::ParserSetupHook,
+        argument: *mut c_void,
+        environment: *mut pg_sys::QueryEnvironment,
+    ) -> *mut pg_sys::Query;
+}
+extern "C-unwind" {
     fn prepare_sql_fn_parse_info(
         procedure: pg_sys::HeapTuple,
         call: *mut pg_sys::Node,
         collation: pg_sys::Oid,
     ) -> *mut c_void;
     fn sql_fn_parser_setup(state: *mut pg_sys::ParseState, info: *mut c_void);
-    fn parse_analyze_withcb(
-        statement: *mut pg_sys::RawStmt,
-        text: *const c_char,
-        setup: unsafe extern "C-unwind" fn(*mut pg_sys::ParseState, *mut c_void),
-        argument: *mut c_void,
-        environment: *mut pg_sys::QueryEnvironment,
-    ) -> *mut pg_sys::Query;
 }
 
 /// # Safety
@@ -221,7 +222,7 @@ pub fn inspect_sql_function(
                 let query = parse_analyze_withcb(
                     statement.as_ptr(),
                     text.as_ptr(),
-                    sql_fn_parser_setup,
+                    Some(sql_fn_parser_setup),
                     info,
                     none,
                 );
@@ -256,7 +257,7 @@ pub fn inspect_parsed_function(function: pg_sys::Oid) -> Result<Vec<Vec<Level>>,
         let Some(text) = text.transpose()? else {
             return Ok(Vec::new());
         };
-        let node = catch_c(|| raw_node(text))?;
+        let node = catch_c(|| stringToNode(text).cast::<pg_sys::Node>())?;
         let queries = match (*node).type_ {
             pg_sys::NodeTag::T_List => elements::<pg_sys::List>(node.cast())
                 .into_iter()
@@ -267,7 +268,7 @@ pub fn inspect_parsed_function(function: pg_sys::Oid) -> Result<Vec<Vec<Level>>,
         let mut inspected = Vec::new();
         for query in queries {
             let rewritten = catch_c(|| {
-                lock_relations(query.as_ptr(), true, false);
+                AcquireRewriteLocks(query.as_ptr(), true, false);
                 pg_rewrite_query(query.as_ptr())
             })?;
             let rewritten: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
@@ -281,19 +282,16 @@ pub fn inspect_parsed_function(function: pg_sys::Oid) -> Result<Vec<Vec<Level>>,
     }
 }
 
-extern "C-unwind" {
-    #[link_name = "text_to_cstring"]
-    fn raw_text(text: *const c_void) -> *mut c_char;
-    fn pg_detoast_datum(datum: *mut c_void) -> *mut c_void;
-    #[link_name = "stringToNode"]
-    fn raw_node(text: *const c_char) -> *mut pg_sys::Node;
-    #[link_name = "AcquireRewriteLocks"]
-    fn lock_relations(query: *mut pg_sys::Query, execute: bool, pushed_down: bool);
+c_functions! {
+    fn pg_detoast_datum(datum: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
+    fn text_to_cstring(text: *const pg_sys::text) -> *mut c_char;
+    fn stringToNode(text: *const c_char) -> *mut c_void;
+    fn AcquireRewriteLocks(query: *mut pg_sys::Query, execute: bool, pushed_down: bool);
 }
 
 /// # Safety
 /// `text` must be a datum of type text. To be called where an ERROR of C may pass.
 unsafe fn text_of(text: pg_sys::Datum) -> *mut c_char {
     // SAFETY: by the caller's promise; text_to_cstring detoasts what it is given.
-    unsafe { raw_text(pg_detoast_datum(text.cast_mut_ptr())) }
+    unsafe { text_to_cstring(pg_detoast_datum(text.cast_mut_ptr())) }
 }

@@ -35,7 +35,7 @@ const ROLES_MAX: usize = 1_024;
 /// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR could skip.
 mod raw {
     use super::{c_int, pg_sys};
-    extern "C-unwind" {
+    c_functions! {
         pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
         pub fn standard_ExecutorRun(
             query: *mut pg_sys::QueryDesc,
@@ -366,10 +366,9 @@ fn learn(statement: *mut pg_sys::PlannedStmt) -> bool {
     if let Some(known) = STATES.with_borrow(|s| s.statements.get(&key).map(|f| f.known)) {
         return known;
     }
-    // SAFETY: a planned statement is a chunk of a memory context, whose address stands before it. The callback is allocated in that
-    // context, and is called before it goes.
+    // SAFETY: a planned statement is a chunk of a memory context. The callback is allocated in that context, and is called before it goes.
     unsafe {
-        let context = *statement.cast::<pg_sys::MemoryContext>().sub(1);
+        let context = pg_sys::GetMemoryChunkContext(statement.cast());
         if CStr::from_ptr((*context).name) != c"CachedPlan" {
             return false; // of one execution
         }

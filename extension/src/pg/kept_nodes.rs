@@ -10,12 +10,12 @@ use pgrx::pg_sys::NodeTag;
 
 use super::planned_access::has_note_at_most;
 use super::statement::nodes;
+use super::tree_walkers::expression_tree_walker;
 
 mod raw {
     use super::{c_int, c_void, pg_sys};
-    pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
     pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
-    extern "C-unwind" {
+    c_functions! {
         pub fn index_endscan(scan: *mut pg_sys::IndexScanDescData);
         pub fn index_rescan(
             scan: *mut pg_sys::IndexScanDescData,
@@ -27,15 +27,10 @@ mod raw {
         pub fn ReleaseBuffer(buffer: pg_sys::Buffer);
         pub fn bms_free(set: *mut pg_sys::Bitmapset);
         pub fn ReScanExprContext(context: *mut pg_sys::ExprContext);
-        pub fn stringToNode(text: *const std::ffi::c_char) -> *mut pg_sys::Node;
+        pub fn stringToNode(text: *const std::ffi::c_char) -> *mut c_void;
         pub fn check_functions_in_node(
             node: *mut pg_sys::Node,
-            checker: Checker,
-            context: *mut c_void,
-        ) -> bool;
-        pub fn expression_tree_walker(
-            node: *mut pg_sys::Node,
-            walker: Walker,
+            checker: Option<Checker>,
             context: *mut c_void,
         ) -> bool;
     }
@@ -169,7 +164,7 @@ unsafe fn are_own(constraints: &pg_sys::TupleConstr) -> bool {
     unsafe {
         !constraints.has_generated_stored
             && (0..constraints.num_check as usize).all(|i| {
-                let condition = raw::stringToNode((*constraints.check.add(i)).ccbin);
+                let condition = raw::stringToNode((*constraints.check.add(i)).ccbin).cast();
                 !names_a_function_of_a_user(condition, null_mut())
             })
     }
@@ -183,8 +178,8 @@ unsafe extern "C-unwind" fn names_a_function_of_a_user(
     unsafe {
         !node.is_null()
             && ((*node).type_ == NodeTag::T_CoerceToDomain
-                || raw::check_functions_in_node(node, is_of_a_user, context)
-                || raw::expression_tree_walker(node, names_a_function_of_a_user, context))
+                || raw::check_functions_in_node(node, Some(is_of_a_user), context)
+                || expression_tree_walker(node, names_a_function_of_a_user, context))
     }
 }
 

@@ -5,7 +5,9 @@ use std::ptr::{null, null_mut};
 
 use pgrx::pg_sys;
 
+use super::asked;
 use super::kept_nodes::{has_own_conditions_alone, look_with, settle};
+use super::major;
 
 /// Memory of a state above which it is not used again: functions may leave something behind with each call.
 const BYTES_MAX: usize = 1 << 20;
@@ -18,10 +20,9 @@ pub(super) type Statement = usize;
 /// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR could skip.
 mod raw {
     use super::{c_int, c_void, pg_sys};
-    extern "C-unwind" {
+    c_functions! {
         pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
         pub fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
-        pub fn ExecCheckRTPerms(tables: *mut pg_sys::List, raise: bool) -> bool;
         pub fn AfterTriggerBeginQuery();
         pub fn GetCurrentCommandId(used: bool) -> pg_sys::CommandId;
         pub fn UnregisterSnapshot(snapshot: pg_sys::Snapshot);
@@ -135,7 +136,7 @@ unsafe fn lock_tables(tables: *mut pg_sys::List) {
     unsafe {
         for entry in super::statement::nodes(tables) {
             let entry = entry.cast::<pg_sys::RangeTblEntry>().as_ref();
-            if entry.rtekind == pg_sys::RTEKind::RTE_RELATION {
+            if asked::names_relation(entry) {
                 raw::LockRelationOid(entry.relid, entry.rellockmode);
             }
         }
@@ -162,7 +163,7 @@ pub(super) unsafe fn start_again(kept: *mut Kept, query: *mut pg_sys::QueryDesc)
     unsafe {
         super::planning::running();
         let statement = &*(*query).plannedstmt;
-        raw::ExecCheckRTPerms(statement.rtable, true);
+        asked::check(statement);
         let estate = &mut *(*(*kept).query).estate;
         if statement.commandType != pg_sys::CmdType::CMD_SELECT || !statement.rowMarks.is_null() {
             estate.es_output_cid = raw::GetCurrentCommandId(true);
@@ -209,7 +210,7 @@ pub(super) unsafe fn end_execution(kept: *mut Kept, query: *mut pg_sys::QueryDes
         estate.es_param_list_info = null_mut();
         estate.es_sourceText = null();
         estate.es_finished = false;
-        estate.es_processed = 0;
+        major::count_anew(estate);
         (*query).tupDesc = null_mut();
         (*query).estate = null_mut();
         (*query).planstate = null_mut();

@@ -129,6 +129,8 @@ pub enum Construct {
     Cursor,
     SessionValue(&'static str),
     NondeterministicCollation(String),
+    /// Of a newer PostgreSQL than those that the checker was made for.
+    Unknown(&'static str),
 }
 
 #[derive(Debug, Default)]

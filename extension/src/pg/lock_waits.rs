@@ -5,6 +5,8 @@ use std::mem::size_of;
 use pgrx::pg_sys;
 use pgrx::{direct_function_call_as_datum, IntoDatum};
 
+use super::major;
+
 /// A session in another one's way.
 pub struct Session {
     pub pid: i32,
@@ -83,10 +85,10 @@ pub fn session(pid: i32) -> Option<Session> {
     // SAFETY: as in `waits`. The status entries are a copy that stays until it is cleared below; they count from 1.
     unsafe {
         let process = pg_sys::BackendPidGetProc(pid).as_ref()?;
-        let (place, transaction) = (process.pgprocno as usize, process.lxid);
+        let (place, transaction) = major::place_of(process);
         let count = pg_sys::pgstat_fetch_stat_numbackends();
         let status = (1..=count)
-            .filter_map(|i| pg_sys::pgstat_fetch_stat_local_beentry(i).as_ref())
+            .filter_map(|i| major::status_of(i).as_ref())
             .map(|entry| &entry.backendStatus)
             .find(|status| status.st_procpid == pid)
             .map(|status| (status.st_backendType, status.st_state));

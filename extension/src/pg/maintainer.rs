@@ -34,7 +34,7 @@ pub fn start() -> bool {
         .is_ok()
 }
 
-extern "C-unwind" {
+c_functions! {
     fn BackgroundWorkerUnblockSignals();
     fn SignalHandlerForConfigReload(signal: i32);
     fn die(signal: i32);

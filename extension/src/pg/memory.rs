@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 /// PostgreSQL's function without pgrx's boundary: it raises nothing.
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn MemoryContextReset(context: pg_sys::MemoryContext);
     }
 }

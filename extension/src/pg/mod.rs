@@ -2,8 +2,12 @@
 //!
 //! A C function exported with `sql_function!` gets a [`function::Call`]; expected failures are raised with
 //! [`error::PgError`], which keeps SQLSTATEs of our own (`CH001` and so on) that pgrx's error enumeration cannot hold.
+#[macro_use]
+mod c;
+
 pub mod access;
 mod analysis;
+mod asked;
 pub mod block_settings;
 pub mod bulk;
 mod bulk_indexes;
@@ -33,6 +37,7 @@ pub mod latch;
 pub mod level;
 pub mod lock_waits;
 pub mod maintainer;
+mod major;
 pub mod memory;
 pub mod own_lock;
 pub mod planned_access;
@@ -54,6 +59,7 @@ pub mod startup;
 pub mod statement;
 pub mod subtransaction;
 pub mod time_limit;
+mod tree_walkers;
 pub mod trigger;
 pub mod variadic;
 pub mod worker;

@@ -50,7 +50,7 @@ thread_local! {
     static INLINES: Cell<bool> = const { Cell::new(false) };
 }
 
-extern "C-unwind" {
+c_functions! {
     fn standard_planner(
         query: *mut pg_sys::Query,
         text: *const c_char,

@@ -22,7 +22,7 @@ const SIGINT: c_int = 2;
 const SIGHUP: c_int = 1;
 const SIGTERM: c_int = 15;
 
-extern "C-unwind" {
+c_functions! {
     // As signal handlers, not as pgrx wraps them.
     fn die(signal: c_int);
     fn SignalHandlerForConfigReload(signal: c_int);

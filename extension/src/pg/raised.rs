@@ -74,7 +74,7 @@ pub fn watched<T>(wanted: fn(SqlState) -> bool, f: impl FnOnce() -> T) -> (T, Ra
     (result, raised)
 }
 
-extern "C-unwind" {
+c_functions! {
     fn geterrcode() -> i32;
     fn CopyErrorData() -> *mut pg_sys::ErrorData;
 }

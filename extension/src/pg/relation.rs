@@ -235,13 +235,15 @@ impl Tuple<'_> {
 }
 
 // Without pgrx's boundary: heap_deform_tuple raises nothing, and is called for every row.
-extern "C-unwind" {
+c_functions! {
     fn heap_deform_tuple(
         tuple: pg_sys::HeapTuple,
         descriptor: pg_sys::TupleDesc,
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     );
+}
+extern "C-unwind" {
     fn toast_flatten_tuple(
         tuple: pg_sys::HeapTuple,
         descriptor: pg_sys::TupleDesc,

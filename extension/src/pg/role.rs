@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 /// PostgreSQL's functions without pgrx's boundary: they raise nothing.
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn GetUserIdAndSecContext(user: *mut pg_sys::Oid, context: *mut i32);
         pub fn SetUserIdAndSecContext(user: pg_sys::Oid, context: i32);
     }

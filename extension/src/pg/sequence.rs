@@ -12,7 +12,7 @@ const SETVAL: u32 = 1765;
 
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn OidFunctionCall0Coll(function: pg_sys::Oid, collation: pg_sys::Oid)
             -> pg_sys::Datum;
         pub fn OidFunctionCall1Coll(

@@ -82,7 +82,7 @@ impl Drop for Slices {
 /// A relation open and locked for one slice.
 struct Opened(Option<Relation>, pg_sys::Oid);
 
-extern "C-unwind" {
+c_functions! {
     fn try_table_open(relation: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> pg_sys::Relation;
 }
 
@@ -104,7 +104,7 @@ impl Opened {
 
     fn file(&self) -> pg_sys::Oid {
         // SAFETY: held open by self.
-        unsafe { (*self.relation().raw()).rd_node.relNode }
+        super::major::file_of(unsafe { &*self.relation().raw() })
     }
 
     fn pages(&self) -> u32 {

@@ -15,7 +15,7 @@ use super::function::{reads_as, Cell};
 /// The interface PostgreSQL gives without pgrx's boundary, so that a client's own SQLSTATE is kept.
 mod raw {
     use super::pg_sys;
-    extern "C-unwind" {
+    c_functions! {
         pub fn SPI_prepare_cursor(
             sql: *const std::ffi::c_char,
             n: i32,

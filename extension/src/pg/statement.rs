@@ -11,13 +11,14 @@ use pgrx::pg_sys;
 
 use super::access::call::Called;
 use super::error::{attempt, catch_c, PgError};
+use super::major;
 use super::memory::Context;
 use super::spi::{c_string, Plan};
 
 pub(super) mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
-    extern "C-unwind" {
+    c_functions! {
         pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
         pub fn parse_analyze_varparams(
             statement: *mut pg_sys::RawStmt,
@@ -26,12 +27,6 @@ pub(super) mod raw {
             count: *mut i32,
             environment: *mut pg_sys::QueryEnvironment,
         ) -> *mut pg_sys::Query;
-        pub fn parseTypeString(
-            text: *const c_char,
-            oid: *mut pg_sys::Oid,
-            typmod: *mut i32,
-            missing_ok: bool,
-        );
         pub fn OidInputFunctionCall(
             function: pg_sys::Oid,
             text: *mut c_char,
@@ -371,7 +366,7 @@ fn declared_type(name: &str) -> Result<(pg_sys::Oid, i32), PgError> {
     let (mut oid, mut typmod) = (pg_sys::InvalidOid, -1);
     let (oid_at, typmod_at) = (&raw mut oid, &raw mut typmod);
     // SAFETY: out parameters are valid for the call.
-    unsafe { catch_c(|| raw::parseTypeString(text.as_ptr(), oid_at, typmod_at, false))? };
+    unsafe { catch_c(|| major::parse_type(text.as_ptr(), oid_at, typmod_at))? };
     Ok((oid, typmod))
 }
 

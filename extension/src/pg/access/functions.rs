@@ -21,6 +21,16 @@ const READERS: [&str; 3] = ["table_to_", "schema_to_", "database_to_"];
 /// Volatile functions that touch no table.
 const DRAWING: [&str; 3] = ["random", "gen_random_uuid", "chainify.uuid"];
 
+c_functions! {
+    fn pg_analyze_and_rewrite_withcb(
+        statement: *mut pg_sys::RawStmt,
+        text: *const std::ffi::c_char,
+        setup: pg_sys::ParserSetupHook,
+        argument: *mut std::ffi::c_void,
+        environment: *mut pg_sys::QueryEnvironment,
+    ) -> *mut pg_sys::List;
+    fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
+}
 extern "C-unwind" {
     fn prepare_sql_fn_parse_info(
         procedure: pg_sys::HeapTuple,
@@ -28,14 +38,6 @@ extern "C-unwind" {
         collation: pg_sys::Oid,
     ) -> *mut std::ffi::c_void;
     fn sql_fn_parser_setup(state: *mut pg_sys::ParseState, info: *mut std::ffi::c_void);
-    fn pg_analyze_and_rewrite_withcb(
-        statement: *mut pg_sys::RawStmt,
-        text: *const std::ffi::c_char,
-        setup: ParserSetup,
-        argument: *mut std::ffi::c_void,
-        environment: *mut pg_sys::QueryEnvironment,
-    ) -> *mut pg_sys::List;
-    fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;
 }
 
 /// Prepares the parser for names that are no columns.
@@ -88,7 +90,7 @@ pub(super) unsafe fn analysed(
         let analyse = |statement: NonNull<pg_sys::RawStmt>| {
             let none = std::ptr::null_mut();
             catch_c(|| {
-                pg_analyze_and_rewrite_withcb(statement.as_ptr(), text, setup, argument, none)
+                pg_analyze_and_rewrite_withcb(statement.as_ptr(), text, Some(setup), argument, none)
             })
             .or_raise()
         };

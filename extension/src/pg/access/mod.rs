@@ -12,6 +12,7 @@ use pgrx::pg_sys::NodeTag::*;
 
 use super::analysis::{children, elements, NodeAt};
 use super::error::{catch_c, OrRaise};
+use super::major;
 
 pub mod call;
 mod columns;
@@ -182,6 +183,12 @@ impl Reader {
                     &mut Vec::new(),
                 );
             }
+            self.condition(
+                query,
+                major::merge_condition(q),
+                Some(&[q.resultRelation as u32]),
+                &place,
+            );
             let expressions = [
                 q.targetList.cast::<pg_sys::Node>(),
                 q.returningList.cast(),
@@ -210,10 +217,7 @@ impl Reader {
         node: *mut pg_sys::Node,
     ) -> *mut pg_sys::Node {
         // SAFETY: an expression of this query; the result is a copy.
-        unsafe {
-            catch_c(|| super::analysis::raw::flatten_join_alias_vars(query.as_ptr(), node))
-                .or_raise()
-        }
+        unsafe { catch_c(|| major::flatten_join_alias_vars(query.as_ptr(), node)).or_raise() }
     }
 
     unsafe fn expressions(&mut self, node: *mut pg_sys::Node, place: &Place) {

@@ -438,7 +438,7 @@ unsafe fn triggers(relation: &Relation, facts: &mut Facts) {
     }
 }
 
-extern "C-unwind" {
+c_functions! {
     fn RI_FKey_trigger_type(function: pg_sys::Oid) -> i32;
 }
 

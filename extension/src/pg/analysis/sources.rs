@@ -206,7 +206,7 @@ impl Reader<'_> {
         }
     }
 
-    unsafe fn condition(&mut self, quals: *mut pg_sys::Node, only: Option<&[u32]>) {
+    pub(super) unsafe fn condition(&mut self, quals: *mut pg_sys::Node, only: Option<&[u32]>) {
         // SAFETY: null or an expression; implicit ANDs are lists.
         unsafe {
             let Some(node) = NonNull::new(quals) else {
