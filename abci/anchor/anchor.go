@@ -47,6 +47,7 @@ type Options struct {
 type Anchor struct {
 	opt        Options
 	last       string // name of the digest exported last
+	exported   []byte // and its text
 	verifiedAt time.Time
 }
 
@@ -89,7 +90,7 @@ func (a *Anchor) Step(ctx context.Context, now time.Time) error {
 			return errors.Join(verified, fmt.Errorf("export %s to %s: %w", name, store, err))
 		}
 	}
-	a.last = name
+	a.last, a.exported = name, digest
 	return verified
 }
 
@@ -123,6 +124,9 @@ func (a *Anchor) verifyWhenDue(ctx context.Context, now time.Time) error {
 		digest, err := store.Get(ctx, a.last)
 		if err != nil {
 			return fmt.Errorf("read %s of %s: %w", a.last, store, err)
+		}
+		if !bytes.Equal(digest, a.exported) {
+			return fmt.Errorf("%s of %s is not what was exported", a.last, store)
 		}
 		findings, err := a.opt.Source.VerifyDigest(ctx, digest)
 		if err != nil {

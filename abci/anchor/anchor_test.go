@@ -146,6 +146,7 @@ func TestDigestsAreExportedReadBackAndNeverReplaced(t *testing.T) {
 		src.findings = nil
 		place.change(Name("trade-1", 7), both[0])
 		step(4*time.Hour, "another digest of that block is there already")
+		step(6*time.Hour, Name("trade-1", 7)+" of "+place.store.String()+" is not what was exported")
 	}
 }
 
