@@ -76,6 +76,11 @@ check-deploy: pgtree
 check-cluster: setup
 	@scripts/check-cluster
 
+## check-store: digests in a real S3-compatible store, which is built first (minutes, once) and runs here
+.PHONY: check-store
+check-store: setup
+	@scripts/check-store
+
 ## check-majors: compile the extension for PostgreSQL 16 and 17 too, which it is not tested on
 .PHONY: check-majors
 check-majors: setup

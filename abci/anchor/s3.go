@@ -1,11 +1,15 @@
 package anchor
 
 import (
+	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -59,16 +63,39 @@ func NewS3(base, region string, credentials func() (Credentials, error)) (*HTTP,
 	if err != nil {
 		return nil, err
 	}
-	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }) // S3 escapes a path once, others twice
+	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }) // the path is escaped, and S3 signs it once
 	h.authorize = func(request *http.Request, body []byte) error {
 		c, err := credentials()
 		if err != nil {
 			return err
 		}
+		if body != nil { // S3 takes nothing into a bucket with object lock without it
+			sum := md5.Sum(body)
+			request.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(sum[:]))
+		}
+		request.URL.RawPath = escaped(request.URL.Path)
 		sum := sha256.Sum256(body)
 		hash := hex.EncodeToString(sum[:])
 		request.Header.Set("X-Amz-Content-Sha256", hash)
 		return signer.SignHTTP(request.Context(), c.keys, request, hash, "s3", region, time.Now())
 	}
 	return h, nil
+}
+
+// escaped is a path as S3 signs it, whatever else a URL might hold unescaped: all but slashes and RFC 3986's unreserved characters.
+func escaped(path string) string {
+	return strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(path))
+}
+
+// reason is why an S3-compatible store refused, to go after the status; empty when the answer does not say it as S3 does.
+func reason(answer []byte) string {
+	var said struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+		Message string
+	}
+	if xml.Unmarshal(answer, &said) != nil {
+		return ""
+	}
+	return fmt.Sprintf(": %.100s: %.300s", said.Code, said.Message)
 }

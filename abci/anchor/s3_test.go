@@ -3,7 +3,9 @@ package anchor
 import (
 	"bytes"
 	"crypto/hmac"
+	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,7 +21,8 @@ import (
 	"time"
 )
 
-// s3 verifies signatures by itself, as AWS describes them, and keeps what is put in a bucket.
+// s3 verifies signatures by itself, as AWS describes them, and keeps what is put in a bucket, as one with object lock does. It stands in for a real store
+// where there is none: make check-store has one.
 type s3 struct {
 	region, id, secret, session string
 
@@ -41,16 +44,29 @@ func (s *s3) signature(r *http.Request, signed []string, body []byte) (string, t
 	}
 	query := strings.ReplaceAll(r.URL.Query().Encode(), "+", "%20")
 	sum := sha256.Sum256(body)
-	canonical := strings.Join([]string{r.Method, r.URL.EscapedPath(), query, headers.String(), strings.Join(signed, ";"), hex.EncodeToString(sum[:])}, "\n")
+	request := strings.Join([]string{r.Method, canonical(r.URL.Path), query, headers.String(), strings.Join(signed, ";"), hex.EncodeToString(sum[:])}, "\n")
 	at := r.Header.Get("X-Amz-Date")
 	when, _ := time.Parse("20060102T150405Z", at)
 	key := []byte("AWS4" + s.secret)
 	for _, part := range []string{when.Format("20060102"), s.region, "s3", "aws4_request"} {
 		key = mac(key, part)
 	}
-	sum = sha256.Sum256([]byte(canonical))
+	sum = sha256.Sum256([]byte(request))
 	scope := when.Format("20060102") + "/" + s.region + "/s3/aws4_request"
 	return hex.EncodeToString(mac(key, strings.Join([]string{"AWS4-HMAC-SHA256", at, scope, hex.EncodeToString(sum[:])}, "\n"))), when
+}
+
+// canonical escapes all that AWS does, however it was escaped when it came.
+func canonical(path string) string {
+	var b strings.Builder
+	for _, c := range []byte(path) {
+		if strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 func mac(key []byte, text string) []byte {
@@ -78,9 +94,13 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
 	text, there := s.kept[r.URL.Path]
+	sum := md5.Sum(body)
 	switch {
 	case !s.allows(r, body):
 		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>It is another.</Message><Resource>/</Resource></Error>")
+	case r.Method == http.MethodPut && r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]):
+		w.WriteHeader(http.StatusBadRequest)
 	case r.Method == http.MethodPut && there && r.Header.Get("If-None-Match") == "*":
 		w.WriteHeader(http.StatusPreconditionFailed)
 	case r.Method == http.MethodPut:
@@ -176,7 +196,7 @@ func TestS3RefusesWhoeverHasOtherKeys(t *testing.T) {
 		credentials func() (Credentials, error)
 		want        string
 	}{
-		"another secret":   {s.region, always(NewCredentials("AKID", "guess", "")), "403"},
+		"another secret":   {s.region, always(NewCredentials("AKID", "guess", "")), "403 Forbidden: SignatureDoesNotMatch: It is another."},
 		"another key":      {s.region, always(NewCredentials("OTHER", "secret", "")), "403"},
 		"a session's":      {s.region, always(NewCredentials("AKID", "secret", "session")), "403"},
 		"another region":   {"us-east-1", always(NewCredentials("AKID", "secret", "")), "403"},

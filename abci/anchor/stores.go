@@ -125,14 +125,24 @@ func (h *HTTP) do(ctx context.Context, method, name string, body []byte) ([]byte
 	defer response.Body.Close()
 	text, err := bounded(response.Body)
 	switch {
-	case response.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("%s %s: %w", method, name, os.ErrNotExist)
 	case response.StatusCode == http.StatusPreconditionFailed:
 		return nil, errAnother
 	case response.StatusCode/100 != 2:
-		return nil, fmt.Errorf("%s %s: %s", method, name, response.Status)
+		return nil, fmt.Errorf("%s %s: %w", method, name, refusal{response, reason(text)})
 	}
 	return text, err
+}
+
+// refusal is an answer that is no success, and why, which may be empty. That of what is not there is os.ErrNotExist.
+type refusal struct {
+	answer *http.Response
+	why    string
+}
+
+func (r refusal) Error() string { return r.answer.Status + r.why }
+
+func (r refusal) Is(target error) bool {
+	return target == os.ErrNotExist && r.answer.StatusCode == http.StatusNotFound
 }
 
 func bounded(in io.Reader) ([]byte, error) {
