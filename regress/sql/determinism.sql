@@ -120,3 +120,16 @@ RESET ROLE;
 SET ROLE stranger;
 SELECT * FROM chainify.analyze('SELECT 1');
 RESET ROLE;
+
+-- The order of bytes is that of the system's own collations: not of one that is called so, and not of a database with another provider, whatever its LC_COLLATE.
+CREATE COLLATION public."C.utf8" (provider = icu, locale = 'de');
+SELECT verdict, left(reason, 90) AS reason FROM chainify.analyze($$SELECT n FROM (VALUES ('a'), ('B')) v (n) ORDER BY n COLLATE public."C.utf8" LIMIT 1$$);
+SELECT current_database() AS database \gset
+CREATE DATABASE chainify_regress_icu TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de' LC_COLLATE 'C';
+\c chainify_regress_icu
+SET client_min_messages = warning;
+CREATE EXTENSION chainify;
+SELECT verdict, left(reason, 90) AS reason FROM chainify.analyze($$SELECT n FROM (VALUES ('a'), ('B')) v (n) ORDER BY n LIMIT 1$$);
+\c :database
+DROP DATABASE chainify_regress_icu;
+SELECT verdict, reason FROM chainify.analyze($$SELECT n FROM (VALUES ('a'), ('B')) v (n) ORDER BY n LIMIT 1$$);

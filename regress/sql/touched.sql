@@ -94,9 +94,10 @@ SET LOCAL chainify.guard = off;
 SET LOCAL session_replication_role = replica;
 UPDATE wide SET n = 0 WHERE id = 5;
 SET LOCAL session_replication_role = origin;
+SELECT seq_scan, idx_scan FROM pg_stat_xact_all_tables WHERE relid = 'chainify_checkpoint.wide'::regclass \gset before_
 SELECT r.hash = t.wanted AS as_certified FROM touching t, chainify_node.position() p, chainify_node.execute_block(
     p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(ARRAY[t.tx]), certified_hash => t.wanted) r;
-SELECT seq_scan, idx_scan > 0 AS looked_up FROM pg_stat_xact_all_tables WHERE relid = 'chainify_checkpoint.wide'::regclass;
+SELECT seq_scan - :before_seq_scan AS scans, idx_scan > :before_idx_scan AS looked_up FROM pg_stat_xact_all_tables WHERE relid = 'chainify_checkpoint.wide'::regclass;
 ROLLBACK;
 -- What is no block stays none.
 \set VERBOSITY terse

@@ -6,6 +6,8 @@ use pgrx::pg_sys;
 const DEFAULT: u32 = 100;
 const C: u32 = 950;
 const POSIX: u32 = 951;
+/// transam.h: collations from here on were made by users, whatever they are called.
+const OF_USERS: u32 = 16_384;
 
 /// Name of the collation when its order depends on the machine's libraries; None for byte order, and for none at all.
 pub(super) fn local(collation: pg_sys::Oid) -> Option<String> {
@@ -15,7 +17,8 @@ pub(super) fn local(collation: pg_sys::Oid) -> Option<String> {
         _ => name_of(collation),
     };
     let by_bytes = ["C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic"];
-    (!by_bytes.contains(&name.as_str())).then_some(name)
+    let trusted = collation.to_u32() < OF_USERS && by_bytes.contains(&name.as_str());
+    (!trusted).then_some(name)
 }
 
 /// Name of the collation when it takes different texts as equal.

@@ -205,17 +205,9 @@ pub(super) unsafe fn status_of(number: i32) -> *mut pg_sys::LocalPgBackendStatus
     }
 }
 
-/// The name of the database's own collation.
-#[cfg(feature = "pg15")]
+/// The name of the database's own collation. 17 has another column for what is none of the system's.
 pub(super) fn default_collation() -> String {
-    // SAFETY: null or a C string that is copied at once.
-    unsafe { text(pg_sys::GetConfigOption(c"lc_collate".as_ptr(), true, false)) }
-}
-
-/// The name of the database's own collation. 16 took the setting away that told it.
-#[cfg(not(feature = "pg15"))]
-pub(super) fn default_collation() -> String {
-    #[cfg(feature = "pg16")]
+    #[cfg(not(feature = "pg17"))]
     use pg_sys::Anum_pg_database_daticulocale as OTHERS;
     #[cfg(feature = "pg17")]
     use pg_sys::Anum_pg_database_datlocale as OTHERS;
