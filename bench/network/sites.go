@@ -31,6 +31,8 @@ var settings = map[string]string{
 	"max_wal_size":       "'16GB'",
 	"checkpoint_timeout": "'1h'",
 	"autovacuum":         "off",
+	// Each node runs for seconds at a time, in which the tables would be scrubbed as often as otherwise in hours.
+	"chainify.scrub_interval": "'1d'",
 }
 
 // keptUp are the settings of clusters that run for long: both happen.
@@ -161,6 +163,7 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 			return err
 		},
 		func() error { return registerClients(ctx, net) },
+		func() error { return net.Each(func(o *harness.Organisation) error { return scrubbed(ctx, o) }) },
 		func() error { return net.Each(func(o *harness.Organisation) error { return o.StopNode() }) },
 	} {
 		if err := step(); err != nil {
@@ -168,6 +171,20 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 		}
 	}
 	return net, nil
+}
+
+// scrubbed has the scrubber read every table once, as fast as it can, and waits for it: it begins with tables that were just attached.
+func scrubbed(ctx context.Context, o *harness.Organisation) error {
+	const rate = "chainify.scrub_rate"
+	if err := o.SetSystem(ctx, readyLimit, rate, "1000000000"); err != nil {
+		return err
+	}
+	err := harness.Poll(ctx, doneLimit, "the first scrub at "+o.Name, func(ctx context.Context) (bool, string, error) {
+		var left int
+		err := o.Scan(ctx, "SELECT count(*) FROM chainify.stat_scrubber WHERE name IS NOT NULL AND read_at IS NULL", &left)
+		return err == nil && left == 0, fmt.Sprintf("%d tables are left, %v", left, err), nil
+	})
+	return errors.Join(err, o.SetSystem(ctx, readyLimit, rate, ""))
 }
 
 const roles = "CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE ROLE dba LOGIN IN ROLE chainify_admin"
