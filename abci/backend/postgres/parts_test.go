@@ -91,17 +91,62 @@ func (r *partsRun) start() {
 	}()
 }
 
+// startUntil has the block executed until a process is held up. On a busy machine parts may wait too long for each other, and
+// the leader runs the block alone: then it starts again.
+func (r *partsRun) startUntil(which string) (pid int) {
+	r.t.Helper()
+	for range 10 {
+		r.start()
+		pid, found := r.processOr(which, waitingLeader+" AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE "+anyWorker+")")
+		if found {
+			return pid
+		}
+		run(r.t, r.server+" dbname=postgres", fmt.Sprintf("SELECT pg_cancel_backend(%d)", pid))
+		if err := <-r.executed; err == nil {
+			r.t.Fatal("the block was executed, though its leader was stopped")
+		}
+		connected(r.t, r.b)
+	}
+	r.t.Fatalf("no process where %s in ten executions: the leader ran the block alone", which)
+	return 0
+}
+
+// executeInParts has the block executed until its parts are ready, and gives one of their workers.
+func (r *partsRun) executeInParts() (pid int) {
+	r.t.Helper()
+	for range 10 {
+		r.start()
+		if err := <-r.executed; err != nil {
+			r.t.Fatal(err)
+		}
+		pid, found := r.processOr(anyWorker, leaderReady)
+		if found {
+			return pid
+		}
+		connected(r.t, r.b)
+	}
+	r.t.Fatal("ten executions: the leader ran the block alone")
+	return 0
+}
+
 // process polls for a process of this database.
 func (r *partsRun) process(which string) (pid int) {
 	r.t.Helper()
+	pid, _ = r.processOr(which, "false")
+	return pid
+}
+
+// processOr polls for a process of one of two kinds, and says whether it is of the first.
+func (r *partsRun) processOr(which, other string) (pid int, first bool) {
+	r.t.Helper()
+	sql := fmt.Sprintf("SELECT pid, %[1]s FROM pg_stat_activity WHERE datname = $1 AND (%[1]s OR %[2]s) ORDER BY 2 DESC LIMIT 1", which, other)
 	err := harness.Poll(r.t.Context(), time.Minute, "find the process where "+which, func(ctx context.Context) (bool, string, error) {
 		conn, err := pgx.Connect(ctx, r.server+" dbname=postgres")
 		if err != nil {
 			return false, err.Error(), nil
 		}
 		defer func() { _ = conn.Close(ctx) }()
-		err = conn.QueryRow(ctx, "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND "+which+" LIMIT 1", r.name).Scan(&pid)
-		if err != nil {
+		if err := conn.QueryRow(ctx, sql, r.name).Scan(&pid, &first); err != nil {
 			return false, err.Error(), nil
 		}
 		return true, "", nil
@@ -109,15 +154,19 @@ func (r *partsRun) process(which string) (pid int) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return pid
+	return pid, first
 }
 
 // Processes of a block, for process.
 const (
-	waitingWorker = "backend_type = 'chainify executor' AND wait_event_type = 'Lock'"
 	anyWorker     = "backend_type = 'chainify executor' AND xact_start IS NOT NULL"
 	leader        = "query LIKE '%execute_block(%' AND backend_type = 'client backend' AND state = 'active'"
-	waitingLeader = leader + " AND wait_event_type = 'Lock'"
+	waitingWorker = anyWorker + heldUp
+	waitingLeader = leader + heldUp
+	leaderReady   = "backend_type = 'client backend' AND state = 'idle in transaction'"
+
+	// By the session of hold; parts also wait a moment for each other, to make a table longer (extend).
+	heldUp = " AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'relation')"
 )
 
 // finish executes the block once more, unless it was, commits it and compares with the undisturbed run.
@@ -170,8 +219,7 @@ func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 		r := newPartsRun(t, server, "killed_running")
 		before := checkpointer(t, server+" dbname=postgres", 0)
 		r.lock()
-		r.start()
-		kill(t, r.process(waitingWorker))
+		kill(t, r.startUntil(waitingWorker))
 		if err := <-r.executed; err == nil {
 			t.Fatal("the block was executed, though the server crashed")
 		}
@@ -181,11 +229,7 @@ func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 	t.Run("worker killed when its part is ready", func(t *testing.T) {
 		r := newPartsRun(t, server, "killed_ready")
 		before := checkpointer(t, server+" dbname=postgres", 0)
-		r.start()
-		if err := <-r.executed; err != nil {
-			t.Fatal(err)
-		}
-		kill(t, r.process(anyWorker))
+		kill(t, r.executeInParts())
 		checkpointer(t, server+" dbname=postgres", before)
 		if err := r.b.Commit(t.Context()); err == nil {
 			t.Fatal("committed, though the server crashed")
@@ -196,8 +240,7 @@ func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 		t.Run("leader gets "+signal, func(t *testing.T) {
 			r := newPartsRun(t, server, fmt.Sprintf("leader%d", i))
 			r.lock()
-			r.start()
-			r.process(waitingWorker)
+			r.startUntil(waitingWorker)
 			run(t, server+" dbname=postgres", fmt.Sprintf("SELECT %s(%d)", signal, r.process(leader)))
 			if err := <-r.executed; err == nil {
 				t.Fatal("the block was executed, though its leader was stopped")
@@ -210,8 +253,7 @@ func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 		t.Run("worker gets "+signal, func(t *testing.T) {
 			r := newPartsRun(t, server, fmt.Sprintf("worker%d", i))
 			r.lock()
-			r.start()
-			run(t, server+" dbname=postgres", fmt.Sprintf("SELECT %s(%d)", signal, r.process(waitingWorker)))
+			run(t, server+" dbname=postgres", fmt.Sprintf("SELECT %s(%d)", signal, r.startUntil(waitingWorker)))
 			r.process(waitingLeader) // runs the block alone
 			r.closed()
 			r.unlock()
@@ -249,8 +291,7 @@ func TestAProcessEndedWhileItWritesHistoryEndsAlone(t *testing.T) {
 		t.Run(which, func(t *testing.T) {
 			r := newPartsRun(t, server, "writing_"+which)
 			r.hold("LOCK TABLE chainify_history.parts IN SHARE MODE")
-			r.start()
-			run(t, server+" dbname=postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", r.process(process)))
+			run(t, server+" dbname=postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", r.startUntil(process)))
 			if _, err := r.locker.Exec(t.Context(), "COMMIT"); err != nil {
 				t.Fatalf("the server crashed: %v", err)
 			}
@@ -282,10 +323,7 @@ func TestARepairTakesBackAHalfCommittedBlock(t *testing.T) {
 	}
 	r.b = open(t, r.dsn+" user=effects_node")
 	connected(t, r.b)
-	r.start()
-	if err := <-r.executed; err != nil {
-		t.Fatal(err)
-	}
+	r.executeInParts()
 	if err := r.b.Commit(t.Context()); err == nil {
 		t.Fatal("nothing crashed")
 	}
