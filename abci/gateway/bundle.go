@@ -123,6 +123,16 @@ func (g *Gateway) bundleDelay() time.Duration {
 	return min(max(delay, g.orderTook/gatherPart), gatherMost*delay)
 }
 
+// patience is how long signatures of clients may gather to be verified together: while the next bundle gathers anyway.
+func (g *Gateway) patience() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.inFlight) == 0 {
+		return 0
+	}
+	return g.bundleDelay() / 2
+}
+
 // newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8. nil when everything queued has its outcome already.
 func (g *Gateway) newBundle() *bundle {
 	key := g.opt.Key()

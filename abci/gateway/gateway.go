@@ -184,13 +184,15 @@ func New(opt Options) (*Gateway, error) {
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("random nonce: %w", err)
 	}
-	return &Gateway{
-		opt: opt, rates: rates, signatures: signatures{chainID: opt.ChainID}, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+	g := &Gateway{
+		opt: opt, rates: rates, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(),
 		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: map[wire.TxID][]*waiter{},
-	}, nil
+	}
+	g.signatures = signatures{chainID: opt.ChainID, patience: g.patience}
+	return g, nil
 }
 
 func (l Limits) withDefaults() Limits {

@@ -3,14 +3,24 @@ package gateway
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// signatures verifies those of clients that submit at the same time together: while one batch is verified the next one gathers.
+const (
+	// Who submitted beside the first of a batch is there after this pause, unless nobody did.
+	signaturesPause = 200 * time.Microsecond
+	// Of more, verified together, none gets cheaper.
+	signaturesMax = 64
+)
+
+// signatures verifies those of clients that submit at the same time together: while one batch is verified the next one gathers,
+// and while there is patience it waits for those who come one upon the other.
 type signatures struct {
-	chainID string
-	turn    sync.Mutex // who verifies
+	chainID  string
+	patience func() time.Duration // how long a transaction may wait for others now
+	turn     sync.Mutex           // who verifies
 
 	mu   sync.Mutex
 	next *gathering // nil: nobody waits
@@ -40,13 +50,29 @@ func (s *signatures) verify(tx wire.BundledTx) bool {
 	return g.right[i]
 }
 
+// close ends a batch: when nobody came during the last pause, or when it is full, or patience ends.
+func (s *signatures) close(g *gathering) {
+	patience, started := s.patience(), time.Now()
+	for had := 0; ; time.Sleep(signaturesPause) {
+		s.mu.Lock()
+		has := len(g.txs)
+		closed := has == had || has >= signaturesMax || time.Since(started) >= patience
+		if closed {
+			s.next = nil
+		}
+		s.mu.Unlock()
+		if closed {
+			return
+		}
+		had = has
+	}
+}
+
 // lead waits for the batch before, and verifies what gathered meanwhile.
 func (s *signatures) lead(g *gathering) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	s.mu.Lock()
-	s.next = nil
-	s.mu.Unlock()
+	s.close(g)
 	g.right = slices.Repeat([]bool{wire.VerifyProposals(s.chainID, g.txs)}, len(g.txs))
 	if !g.right[0] {
 		for i := range g.txs {

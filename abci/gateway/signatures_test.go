@@ -3,13 +3,15 @@ package gateway
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // Each client hears about its own signature, whoever's was verified with it.
 func TestSignaturesVerifiedTogetherAreJudgedAlone(t *testing.T) {
-	s := &signatures{chainID: "test"}
+	s := &signatures{chainID: "test", patience: func() time.Duration { return 0 }}
 	txs := make([]wire.BundledTx, 60)
 	for i := range txs {
 		proposal := signed(clerkKey, func(p *wire.Proposal) { p.Nonce = uint64(i) })
@@ -37,4 +39,38 @@ func TestSignaturesVerifiedTogetherAreJudgedAlone(t *testing.T) {
 	})
 	s.turn.Unlock()
 	wait.Wait()
+}
+
+// While there is patience, a batch waits for whoever comes within a pause of the last, and for nobody else.
+func TestSignaturesGatherWhileThereIsPatience(t *testing.T) {
+	tx, err := wire.DecodeSignedProposal(signed(clerkKey, func(*wire.Proposal) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const between = signaturesPause * 3 / 4
+	for patience, want := range map[time.Duration][3]time.Duration{
+		0:                       {0, between, 2 * between}, // each alone
+		time.Hour:               {3 * signaturesPause, 3 * signaturesPause, 3 * signaturesPause},
+		signaturesPause * 3 / 2: {2 * signaturesPause, 2 * signaturesPause, 2 * signaturesPause},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &signatures{chainID: "test", patience: func() time.Duration { return patience }}
+			started := time.Now()
+			var took [3]time.Duration
+			var wait sync.WaitGroup
+			for i := range took {
+				wait.Go(func() {
+					time.Sleep(time.Duration(i) * between)
+					if !s.verify(tx) {
+						t.Error("a right signature is wrong")
+					}
+					took[i] = time.Since(started)
+				})
+			}
+			wait.Wait()
+			if took != want {
+				t.Errorf("with patience of %s verified after %s, want %s", patience, took, want)
+			}
+		})
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -15,6 +17,9 @@ import (
 // preparedEach is how many transactions a second each client has ready, signed or not: signing is the client's own machine's work. The nodes'
 // processor time counts while they are made ready, so there are not many more than are submitted.
 const preparedEach = 500
+
+// connectionsEach is how many connections submit what one client of the other systems does: those who sign are many.
+const connectionsEach = 16
 
 // signedValidity is for how many heights what is prepared may be ordered.
 const signedValidity = 1_800
@@ -46,7 +51,7 @@ func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
 		each := make([]submitter, 0, submittersEach*len(o.net.Organisations))
 		defer func() {
 			for _, s := range each {
-				_ = s.(*socketSession).client.Close() // closed already when it failed
+				_ = s.(*socketSession).close() // of those that failed, closed already
 			}
 		}()
 		for i := range cap(each) {
@@ -64,18 +69,21 @@ func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
 	}
 }
 
-// openSocket connects a client and prepares what it will submit.
+// openSocket connects and prepares what will be submitted.
 func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetition, client int, signed bool) (*socketSession, error) {
-	c, err := gateway.Dial(ctx, at.Socket())
-	if err != nil {
-		return nil, err
+	s := &socketSession{}
+	for range connectionsEach {
+		c, err := gateway.Dial(ctx, at.Socket())
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.clients = append(s.clients, c)
 	}
-	status, err := c.Status(ctx)
+	status, err := s.clients[0].Status(ctx)
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	calls, key, nonce := o.cfg.stream(repetition, client), clientKey(at), uint64(repetition)<<48|uint64(client)<<32
-	s := &socketSession{client: c}
 	s.next = func() call {
 		statement := &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: calls.Block(1)[0].FunctionText()}
 		if !signed {
@@ -99,41 +107,54 @@ type call struct {
 	signed    *wire.SignedProposal
 }
 
-// socketSession is one client at a node's socket.
+// socketSession is some clients at a node's socket, each with one request at a time.
 type socketSession struct {
-	client   *gateway.Client
+	clients  []*gateway.Client
 	prepared []call
 	next     func() call // beyond what is prepared
 	last     [][]byte    // of each hundred that may have no outcome yet, the id of its last transaction
 }
 
+func (s *socketSession) close() (err error) {
+	for _, c := range s.clients {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// submit has the clients submit a hundred, each every so many-th.
 func (s *socketSession) submit(ctx context.Context) (int, error) {
 	if len(s.last) == inFlight {
 		if err := s.oldest(ctx); err != nil {
 			return 0, err
 		}
 	}
-	var id []byte
-	for range bundle {
-		var err error
-		if id, err = s.one(ctx); err != nil {
-			return 0, err
-		}
+	for len(s.prepared) < bundle {
+		s.prepared = append(s.prepared, s.next())
 	}
-	s.last = append(s.last, id)
+	calls, ids := s.prepared[:bundle], make([][]byte, bundle)
+	s.prepared = s.prepared[bundle:]
+	group, groupCtx := errgroup.WithContext(ctx)
+	for first, client := range s.clients {
+		group.Go(func() (err error) {
+			for i := first; i < bundle && err == nil; i += len(s.clients) {
+				ids[i], err = calls[i].submit(groupCtx, client)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	s.last = append(s.last, ids[bundle-1])
 	return bundle, nil
 }
 
-func (s *socketSession) one(ctx context.Context) ([]byte, error) {
-	if len(s.prepared) == 0 {
-		s.prepared = append(s.prepared, s.next())
-	}
-	c := s.prepared[0]
-	s.prepared = s.prepared[1:]
+func (c call) submit(ctx context.Context, client *gateway.Client) ([]byte, error) {
 	if c.signed != nil {
-		return s.client.SubmitSigned(ctx, c.signed)
+		return client.SubmitSigned(ctx, c.signed)
 	}
-	ids, err := s.client.Submit(ctx, role, c.statement)
+	ids, err := client.Submit(ctx, role, c.statement)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +162,7 @@ func (s *socketSession) one(ctx context.Context) ([]byte, error) {
 }
 
 func (s *socketSession) oldest(ctx context.Context) error {
-	known, err := s.client.Wait(ctx, uint32(doneLimit.Milliseconds()), s.last[0])
+	known, err := s.clients[0].Wait(ctx, uint32(doneLimit.Milliseconds()), s.last[0])
 	if err != nil {
 		return err
 	}
