@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	readyLimit     = time.Minute
-	doneLimit      = 3 * time.Minute // a block of thousands takes a minute where a processor is shared by many
-	submittersEach = 2               // of each organisation
-	inFlight       = 8               // bundles of one submitter without an outcome
+	readyLimit = time.Minute
+	doneLimit  = 3 * time.Minute // a block of thousands takes a minute where a processor is shared by many
+	submitters = 8               // clients that do not wait, spread over the organisations
+	inFlight   = 8               // bundles of one of them without an outcome
 )
 
 // ours is a network of Chainify: every organisation's database and node, in a mode.
@@ -126,7 +126,7 @@ func (m members) asynchronous(cfg Config) func(context.Context, int) (load, erro
 func (m members) flood(ctx context.Context, cfg Config, at pace, stream func(client int) (next func() string)) (l load, err error) {
 	var sessions sessions
 	defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-	each := make([]submitter, submittersEach*len(m))
+	each := make([]submitter, submitters)
 	for i := range each {
 		conn, err := sessions.open(ctx, m[i%len(m)], database)
 		if err != nil {

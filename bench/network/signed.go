@@ -48,7 +48,7 @@ func registerClients(ctx context.Context, net *harness.Network) error {
 // when all have committed all.
 func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
-		each := make([]submitter, 0, submittersEach*len(o.net.Organisations))
+		each := make([]submitter, 0, submitters)
 		defer func() {
 			for _, s := range each {
 				_ = s.(*socketSession).close() // of those that failed, closed already

@@ -35,6 +35,13 @@ var settings = map[string]string{
 	"chainify.scrub_interval": "'1d'",
 }
 
+// ofOne are those of the organisation that has the machine for itself: a core for each of two workers (docs/operator-guide.md).
+func ofOne() map[string]string {
+	out := maps.Clone(settings)
+	out["chainify.executor_workers"] = "2"
+	return out
+}
+
 // keptUp are the settings of clusters that run for long: both happen.
 var keptUp = map[string]string{"shared_buffers": "'256MB'", "max_wal_size": "'512MB'", "checkpoint_timeout": "'5min'"}
 
@@ -65,7 +72,7 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if s.four, err = openNetwork(ctx, cfg, "four", settings, four, cfg.tpccWorkloads()...); err != nil {
 		return s, err
 	}
-	if s.one, err = openNetwork(ctx, cfg, "one", settings, []string{"solo"}, cfg.readWorkloads()...); err != nil {
+	if s.one, err = openNetwork(ctx, cfg, "one", ofOne(), []string{"solo"}, cfg.readWorkloads()...); err != nil {
 		return s, err
 	}
 	if cfg.Unsealed != "" && cfg.wants(unsealed) {
