@@ -31,7 +31,7 @@ func figures(r *report.Report, cfg Config) error {
 		how    string
 	}{
 		{"network.four", four.Values(), "tx/s", all + "; chainify.submit_batch of 100 from all four"},
-		{"network.one", one.Values(), "tx/s", all + "; one organisation"},
+		{"network.one", one.Values(), "tx/s", all + "; one organisation, two workers"},
 		{"network.four_cpu", four.CPUs(), "us/tx", "processor time of four nodes and four PostgreSQL servers, backends of clients included"},
 		{"network.standalone", alone.Values(), "tx/s", fmt.Sprintf("pgbench -M prepared, synchronous_commit=on, best of the client counts: %g", alone.Point)},
 		{"network.waiting_one_p50", lone.Details("p50_ms"), "ms", "one client, chainify.execute"},
