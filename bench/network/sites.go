@@ -121,7 +121,7 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if r.Machine, err = machine.Facts(s.four.Dir); err != nil {
 		return s, err
 	}
-	r.Settings["clusters"] = maps.Clone(settings)
+	r.Settings["clusters"], r.Settings["cluster of one organisation"] = settings, ofOne()
 	var version string
 	if err := s.four.Organisations[0].Scan(ctx, "SELECT version()", &version); err != nil {
 		return s, err

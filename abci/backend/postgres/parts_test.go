@@ -97,7 +97,7 @@ func (r *partsRun) startUntil(which string) (pid int) {
 	r.t.Helper()
 	for range 10 {
 		r.start()
-		pid, found := r.processOr(which, waitingLeader+" AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE "+anyWorker+")")
+		pid, found := r.processOr(which, waitingLeader+" AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND "+anyWorker+")")
 		if found {
 			return pid
 		}
