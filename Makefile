@@ -98,10 +98,11 @@ test-go: pgtree
 		cd ../bench && $(GO) test -timeout 20m ./...'
 	@scripts/fuzz-decoders
 
-## fuzz-decoders: every decoder in Go with random inputs, for FUZZ_SECONDS (600) each
+## fuzz-decoders: every decoder in Go with random inputs, FUZZ_RUNS (5000000) times each
+FUZZ_RUNS ?= 5000000
 .PHONY: fuzz-decoders
 fuzz-decoders: setup
-	@scripts/fuzz-decoders $(FUZZ_SECONDS)
+	@scripts/fuzz-decoders $(FUZZ_RUNS)
 
 ## check-explorer: the web pages in Chromium (installed from Debian when it is missing; not run where it cannot be)
 .PHONY: check-explorer
