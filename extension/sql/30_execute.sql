@@ -7,6 +7,18 @@ CREATE FUNCTION chainify_ledger.refuse_restored() RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_refuse_restored' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION chainify_ledger.refuse_restored FROM PUBLIC;
 
+-- Raises 22023 when one is not a name that the order knows by this spelling.
+CREATE FUNCTION chainify_ledger.check_names(chain_id text, organisation text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF chain_id !~ '^[a-z][a-z0-9_-]{0,49}$' OR organisation !~ '^[a-z][a-z0-9_-]{0,62}$' THEN
+        RAISE EXCEPTION 'chain id or organisation is malformed' USING ERRCODE = '22023',
+            DETAIL = 'Both match [a-z][a-z0-9_-]*; a chain id has at most 50 bytes, an organisation at most 63.';
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION chainify_ledger.check_names FROM PUBLIC;
+
 CREATE FUNCTION chainify_node.init(chain_id text, organisation text, validators jsonb DEFAULT NULL, consent integer DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -19,10 +31,7 @@ BEGIN
     IF init.chain_id IS NULL OR init.organisation IS NULL THEN
         RAISE EXCEPTION 'chain_id and organisation must not be null' USING ERRCODE = '22004';
     END IF;
-    IF init.chain_id !~ '^[a-z][a-z0-9_-]{0,49}$' OR init.organisation !~ '^[a-z][a-z0-9_-]{0,62}$' THEN
-        RAISE EXCEPTION 'chain id or organisation is malformed' USING ERRCODE = '22023',
-            DETAIL = 'Both match [a-z][a-z0-9_-]*; a chain id has at most 50 bytes, an organisation at most 63.';
-    END IF;
+    PERFORM chainify_ledger.check_names(init.chain_id, init.organisation);
     PERFORM chainify_ledger.refuse_restored();
     LOCK TABLE chainify_ledger.chain IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO known FROM chainify_ledger.chain c;

@@ -37,7 +37,9 @@ CREATE FUNCTION chainify_ledger.object_named(kind text, identity text) RETURNS o
 $$;
 
 -- Takes what is known by the numbers of the database that was dumped for what has the same name here. Rows are left to verification.
-CREATE FUNCTION chainify_ledger.adopt() RETURNS void
+-- Of another organisation's dump nothing stays that tells of that organisation: how it decides, and what its database went through. What
+-- is not cured stays open, since the rows came along.
+CREATE FUNCTION chainify_ledger.adopt(organisation text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     missing text;
@@ -72,11 +74,19 @@ BEGIN
     SELECT d.class, chainify_ledger.object_named(d.kind, d.identity), d.kind, d.identity, d.definition, d.since, d.made FROM unnest(definitions) d;
     -- Those of the ledger's own tables are in no dump.
     PERFORM chainify_ledger.restore_triggers(t.relation) FROM chainify_ledger.ledger_table t WHERE t.detached_at IS NULL;
+
+    UPDATE chainify_ledger.chain c SET organisation = adopt.organisation WHERE c.organisation <> adopt.organisation;
+    IF FOUND THEN
+        PERFORM chainify_ledger.check_names(c.chain_id, c.organisation) FROM chainify_ledger.chain c;
+        DELETE FROM chainify_ledger.agreement_check;
+        DELETE FROM chainify_ledger.deviation_row r USING chainify_ledger.deviation d WHERE d.id = r.deviation AND d.cured_by IS NOT NULL;
+        DELETE FROM chainify_ledger.deviation d WHERE d.cured_by IS NOT NULL;
+    END IF;
 END
 $$;
 
--- Makes what pg_restore left a ledger again. For superusers.
-CREATE FUNCTION chainify.adopt_restored() RETURNS void
+-- Makes what pg_restore left a ledger again; organisation: whose it is from now on, NULL: whose was dumped. For superusers.
+CREATE FUNCTION chainify.adopt_restored(organisation text DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_adopt_restored' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 REVOKE ALL ON FUNCTION chainify_ledger.refuse_to_adopt, chainify_ledger.adopt, chainify.adopt_restored FROM PUBLIC;

@@ -38,7 +38,7 @@ COMMENT ON FUNCTION chainify.history IS 'Every change of the row with this key, 
 COMMENT ON FUNCTION chainify.as_of IS 'The rows of a table as they were at the end of a block: chainify.as_of(NULL::accounts, 1234). For chainify_reader.';
 COMMENT ON FUNCTION chainify.row_hash IS 'The hash of a row of a ledger table, as it is in receipts and in the history.';
 COMMENT ON FUNCTION chainify.read_block IS 'The last block, which stays the last one until the transaction ends. For chainify_reader.';
-COMMENT ON FUNCTION chainify.adopt_restored IS 'Makes what pg_restore left of a ledger''s dump a ledger again. For superusers.';
+COMMENT ON FUNCTION chainify.adopt_restored IS 'Makes what pg_restore left of a ledger''s dump a ledger again: that of the organisation that dumped it, or of the one named, which joins with it. For superusers.';
 COMMENT ON FUNCTION chainify.rejoin IS 'Lets an excluded organisation try again, once its database was put right. For chainify_admin.';
 
 COMMENT ON VIEW chainify.status IS 'One row: this organisation, its last block, and what its node says, or why it does not.';

@@ -110,6 +110,26 @@ SELECT test.all_well();
 SELECT test.all_well();
 SELECT hash = :'restored' AS same_hash FROM chainify.ledger ORDER BY number DESC LIMIT 1;
 
+-- An organisation joins with what another one dumped: all that is agreed, and nothing that was the other's own.
+INSERT INTO chainify_ledger.deviation (block, found_by, cured_by) VALUES (3, 'block', 'repair'), (4, 'scrubber', NULL);
+INSERT INTO chainify_ledger.deviation_row (deviation, tbl) SELECT id, 'public.item' FROM chainify_ledger.deviation;
+\! pg_dump -Fc -f joining.dump regress
+\! createdb -T template0 regress_joining
+\! pg_restore --exit-on-error -d regress_joining joining.dump
+DELETE FROM chainify_ledger.deviation_row;
+DELETE FROM chainify_ledger.deviation;
+\c regress_joining
+\set SHOW_CONTEXT never
+SELECT chainify.adopt_restored('Bolt');
+SELECT chainify.adopt_restored('bolt');
+SELECT chainify_node.init('testchain', 'acme', '[]');
+SELECT chainify_node.init('testchain', 'bolt', '[]');
+SELECT block, found_by, tbl FROM chainify.deviations;
+SELECT count(*) AS checks FROM chainify_ledger.agreement_check;
+SELECT test.all_well();
+SELECT hash = :'restored' AS same_hash FROM chainify.ledger ORDER BY number DESC LIMIT 1;
+\c regress
+
 -- A dump is a text that anybody with an editor changes. Verification finds it.
 \set tampered 'SELECT chainify.adopt_restored(); SELECT DISTINCT what FROM (SELECT what FROM chainify.verify_ledger() UNION ALL SELECT v.tbl || '' '' || v.what FROM chainify_ledger.ledger_table t, chainify.verify_table(t.relation) v WHERE t.detached_at IS NULL) f WHERE what NOT LIKE ''certificate%'' ORDER BY 1; SELECT datname FROM pg_database WHERE datname = current_database()'
 \! pg_dump -f ledger.sql regress
@@ -135,4 +155,4 @@ CREATE DATABASE regress_new TEMPLATE template0;
 CREATE EXTENSION chainify;
 SELECT chainify.adopt_restored();
 \c regress
-\! for d in regress_restored regress_row regress_history regress_block regress_whole regress_part regress_new; do dropdb $d; done
+\! for d in regress_restored regress_joining regress_row regress_history regress_block regress_whole regress_part regress_new; do dropdb $d; done

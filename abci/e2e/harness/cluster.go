@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -145,25 +146,28 @@ func (c *Cluster) BackUp(ctx context.Context) error {
 	if err := os.RemoveAll(c.copied()); err != nil {
 		return err
 	}
-	_, err := c.account.Run(ctx, c.dir, c.Bin("pg_basebackup"), "-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres",
-		"-D", c.copied(), "-X", "stream", "-c", "fast")
+	_, err := c.account.Run(ctx, c.dir, c.Bin("pg_basebackup"), append(c.flags(), "-D", c.copied(), "-X", "stream", "-c", "fast")...)
 	return err
 }
 
-// Dump writes a database with pg_dump and restores it under another name, giving up at the first error.
-func (c *Cluster) Dump(ctx context.Context, database, restored string) error {
-	at := []string{"-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres"}
+// Dump writes a database with pg_dump, with further options, and restores it under another name in a cluster, giving up at the first error.
+func (c *Cluster) Dump(ctx context.Context, database string, into *Cluster, restored string, options ...string) error {
 	file := filepath.Join(c.dir, database+".dump")
 	for _, step := range [][]string{
-		append([]string{"pg_dump", "-Fc", "-f", file}, append(at, database)...),
-		append([]string{"createdb", "-T", "template0"}, append(at, restored)...),
-		append([]string{"pg_restore", "--exit-on-error", "-d", restored}, append(at, file)...),
+		slices.Concat([]string{"pg_dump", "-Fc", "-f", file}, options, c.flags(), []string{database}),
+		slices.Concat([]string{"createdb", "-T", "template0"}, into.flags(), []string{restored}),
+		slices.Concat([]string{"pg_restore", "--exit-on-error", "-d", restored}, into.flags(), []string{file}),
 	} {
 		if _, err := c.account.Run(ctx, c.dir, c.Bin(step[0]), step[1:]...); err != nil {
 			return err
 		}
 	}
 	return os.Remove(file)
+}
+
+// flags tell PostgreSQL's programs where the cluster is.
+func (c *Cluster) flags() []string {
+	return []string{"-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres"}
 }
 
 // ReplaceDatabase drops a database, whoever uses it, and gives its name to another one.

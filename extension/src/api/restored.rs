@@ -9,7 +9,7 @@ use pgrx::Spi;
 use super::{session, tables};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
-use crate::pg::function::{Answer, Call};
+use crate::pg::function::{cell, Answer, Call};
 use crate::pg::role::Role;
 use crate::pg::spi::{connected, query};
 
@@ -77,11 +77,12 @@ fn make_own() {
     tables::announce_change();
 }
 
-/// `chainify.adopt_restored()`; contract in spec/sql-api.md. Cost: goes by the number of tables and definitions, reads no rows.
+/// `chainify.adopt_restored(organisation)`; contract in spec/sql-api.md. Cost: goes by the number of tables and definitions, reads no rows.
 fn adopt_restored(call: &mut Call) -> Answer {
     if !Role::current().is_superuser() {
         PgError::new(b"42501", "must be superuser to adopt a restored ledger").raise();
     }
+    let organisation = call.arg::<String>(0);
     session::unrecorded(|| {
         connected(|| {
             query(
@@ -94,7 +95,8 @@ fn adopt_restored(call: &mut Call) -> Answer {
                     .detail("This database has no block, or executed its blocks itself.")
                     .raise();
             }
-            query("SELECT chainify_ledger.adopt()", &[], |_| ());
+            let adopt = "SELECT chainify_ledger.adopt($1)";
+            query(adopt, &[cell::<String>(organisation)], |_| ());
             make_own();
         })
     });
