@@ -38,6 +38,8 @@ func figures(r *report.Report) error {
 	}{
 		{"executor.over_pgbench_on", function.Values(), on.Values(), "block_functions / pgbench_on: both durable"},
 		{"executor.over_pgbench_off", function.Values(), off.Values(), "block_functions / pgbench_off: the block is durable, pgbench is not"},
+		{"executor.no_ledger_over_pgbench_on", loop.Values(), on.Values(), "no_ledger / pgbench_on: what a ledger that costs nothing could reach in one session"},
+		{"executor.no_ledger_over_pgbench_off", loop.Values(), off.Values(), "no_ledger / pgbench_off: the same"},
 		{"executor.cpu_over_pgbench_on", function.CPUs(), on.CPUs(), "server processor time of a transaction: block_functions / pgbench_on"},
 		{"executor.cpu_over_pgbench_off", function.CPUs(), off.CPUs(), "server processor time of a transaction: block_functions / pgbench_off"},
 		{"executor.ledger_cost", loop.Values(), function.Values(), "no_ledger / block_functions: how much longer the ledger makes a block"},

@@ -14,6 +14,7 @@ import (
 const (
 	byBlockSize = "block of transactions" // Smallbank functions; the point is the number of transactions of a block
 	byRows      = "block on customers"    // the same; the point is the number of customers
+	loopBySize  = "no ledger, loop of"    // the same calls as in byBlockSize, in transactions as large
 )
 
 // scale lists what the cost of a transaction is to be flat over.
@@ -26,6 +27,8 @@ func (s *sites) scale(cfg Config) []system {
 	}
 	for _, block := range cfg.BlockSizes {
 		add(byBlockSize, block, cfg.Customers, block)
+		bank := workload.NewSmallbank(cfg.Seed, uint64(block), int64(cfg.Customers))
+		out = append(out, system{loopBySize, float64(block), s.plain, s.loop(cfg.Seconds, bank, block, "run_block")})
 	}
 	for _, customers := range cfg.Sizes {
 		add(byRows, customers, customers, cfg.Block)
@@ -49,7 +52,8 @@ func scaleFigures(r *report.Report) error {
 		return out
 	}
 	add("executor.flat_block_sizes", byBlockSize, "server processor time of a transaction, Smallbank functions: dearest size of a block / cheapest", cpu)
-	add("executor.flat_rows", byRows, "the same over numbers of customers", cpu)
+	add("executor.flat_sizes_no_ledger", loopBySize, "the same calls without a ledger, in transactions of PostgreSQL as large", cpu)
+	add("executor.flat_rows", byRows, "as flat_block_sizes, over numbers of customers", cpu)
 	add("executor.flat_block_sizes_wall", byBlockSize, "the same as flat_block_sizes by elapsed time, with an fdatasync for each block", wall)
 	add("executor.flat_rows_wall", byRows, "the same as flat_rows by elapsed time", wall)
 	return errors.Join(problems...)

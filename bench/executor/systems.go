@@ -40,8 +40,8 @@ func (s *sites) systems(cfg Config) []system {
 		system{blockFunction, 0, s.ledger, measureBlocks(s.ledger, cfg, run{spelledBy(bank(), workload.Function), cfg.Block, 1})},
 		system{blockParameters, 0, s.ledger, measureBlocks(s.ledger, cfg, run{spelledBy(bank(), workload.Parameters), cfg.Block, 1})},
 		system{blockLiteral, 0, s.ledger, measureBlocks(s.ledger, cfg, run{spelledBy(bank(), workload.Literal), cfg.Block, 1})},
-		system{loopPlain, 0, s.plain, s.loop(cfg, bank(), "run_block")},
-		system{loopSubxact, 0, s.plain, s.loop(cfg, bank(), "run_block_subtransactions")})
+		system{loopPlain, 0, s.plain, s.loop(cfg.Seconds, bank(), cfg.Block, "run_block")},
+		system{loopSubxact, 0, s.plain, s.loop(cfg.Seconds, bank(), cfg.Block, "run_block_subtransactions")})
 }
 
 // pgbench runs one call per transaction from some clients, each transaction committed by itself.
@@ -151,7 +151,7 @@ func blocks(s *site, seconds, block int, one func() (time.Duration, error)) (rep
 }
 
 // loop runs the calls of a block by a PL/pgSQL loop in one transaction without a ledger.
-func (s *sites) loop(cfg Config, bank *workload.Smallbank, function string) func(context.Context, int) (report.Sample, error) {
+func (s *sites) loop(seconds int, bank *workload.Smallbank, block int, function string) func(context.Context, int) (report.Sample, error) {
 	var conn *pgx.Conn
 	return func(ctx context.Context, _ int) (sample report.Sample, err error) {
 		if conn == nil {
@@ -159,8 +159,8 @@ func (s *sites) loop(cfg Config, bank *workload.Smallbank, function string) func
 				return sample, err
 			}
 		}
-		return blocks(s.plain, cfg.Seconds, cfg.Block, func() (time.Duration, error) {
-			calls := bank.Block(cfg.Block)
+		return blocks(s.plain, seconds, block, func() (time.Duration, error) {
+			calls := bank.Block(block)
 			started := time.Now()
 			err := runLoop(ctx, conn, function, calls)
 			return time.Since(started), err

@@ -197,6 +197,12 @@ BEGIN
 END
 $$;
 
+-- The stock that new_order changes, by its arguments.
+CREATE FUNCTION tpcc.new_order_stock(w integer, d integer, c integer, items integer[], suppliers integer[], quantities integer[])
+    RETURNS TABLE (s_w_id integer, s_i_id integer) LANGUAGE sql STABLE AS $$
+    SELECT DISTINCT supplier, item FROM unnest(suppliers, items) line (supplier, item)
+$$;
+
 -- Clause 2.5.2. The customer is given by number or, when that is NULL, by last name: the middle one of that name by first name.
 -- Returns the customer's balance.
 CREATE FUNCTION tpcc.payment(w integer, d integer, cw integer, cd integer, c integer, last text, amount numeric)
@@ -223,6 +229,13 @@ BEGIN
     INSERT INTO tpcc.history VALUES (cw, cd, payer, number, w, d, now(), amount, warehouse || '    ' || district);
     RETURN balance;
 END
+$$;
+
+-- The customer whom payment charges, by its arguments, and what it writes that down for.
+CREATE FUNCTION tpcc.payment_customer(w integer, d integer, cw integer, cd integer, c integer, last text, amount numeric)
+    RETURNS TABLE (c_w_id integer, c_d_id integer, c_id integer, h_c_w_id integer, h_c_d_id integer, h_c_id integer) LANGUAGE sql STABLE AS $$
+    SELECT cw, cd, payer, cw, cd, payer FROM (SELECT coalesce(c, (SELECT k.c_id FROM tpcc.customer k WHERE k.c_w_id = cw AND k.c_d_id = cd AND k.c_last = last
+        ORDER BY k.c_first, k.c_id OFFSET ((SELECT count(*) FROM tpcc.customer n WHERE n.c_w_id = cw AND n.c_d_id = cd AND n.c_last = last) - 1) / 2 LIMIT 1))) p (payer)
 $$;
 
 -- Clause 2.6.2, by name or by number: what the customer owes and the lines of the last order, as one text; NULL without an order.
