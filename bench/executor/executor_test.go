@@ -107,7 +107,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	several := len(r.Notes) == 1 // the other note says what the executor lacks
-	want := map[bool]int{false: 14, true: 18}[several]
+	want := map[bool]int{false: 16, true: 20}[several]
 	if len(r.Series) != want {
 		t.Errorf("%d systems were measured, want %d:\n%s", len(r.Series), want, progress.String())
 	}
