@@ -29,11 +29,11 @@ use crate::pg::subtransaction::subtransaction;
 const TRANSACTIONS_MIN: usize = 32;
 /// What a part costs more than its transactions, in transactions: telling it, merging and committing it.
 const PART_COST: u64 = 20;
-/// After a block that had to run again, or took longer in parts than alone, so many run alone; twice as many after the next, up
-/// to the limit.
+/// After a block that had to run again, took longer in parts than alone, or was looked at in vain, so many run alone; twice as many after
+/// the next, up to the limit.
 const PAUSE_MAX: u32 = 64;
 
-/// Blocks that run alone because parts did not go well.
+/// Blocks that run alone because parts did not go well, or there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pause {
     length: u32,
@@ -146,6 +146,15 @@ fn parts_of(request: &Request) -> Option<Parts> {
     if debug.is_none() && !may_pay(request, again) {
         return None;
     }
+    let parts = divided(request, workers, debug);
+    if parts.is_none() {
+        PAUSE.with_borrow_mut(|pause| *pause = pause.failed());
+    }
+    parts
+}
+
+/// The parts that the transactions fall into; None when they fall into none that pay.
+fn divided(request: &Request, workers: u32, debug: Option<DebugParts>) -> Option<Parts> {
     let transactions = &request.transactions;
     let equal = |sets: Sets| (vec![1; sets.sets.len()], sets);
     let (costs, Sets { sets, declared }) = match debug {
