@@ -23,7 +23,9 @@ func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (
 	}
 	a.mu.Lock()
 	a.staged = p
+	registry := a.state.Registry()
 	a.mu.Unlock()
+	a.opened.forget(registry, req.Txs)
 	hash := p.next.AppHash()
 	out := &abci.ResponseFinalizeBlock{AppHash: hash[:], TxResults: make([]*abci.ExecTxResult, len(p.result.Codes))}
 	for i, code := range p.result.Codes {

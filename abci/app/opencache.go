@@ -9,8 +9,8 @@ import (
 	"github.com/chainify-db/chainify/abci/app/order"
 )
 
-// openCache remembers bundles that were opened, so that a node decodes and verifies each once, be it first met in
-// CheckTx or in a proposal. It is keyed by all that opening is a function of.
+// openCache remembers bundles that were opened until a block with them is decided, so that a node decodes and verifies each once, be it first
+// met in CheckTx or in a proposal. It is keyed by all that opening is a function of.
 //
 // Clients' signatures are verified for many bundles together, since that is several times cheaper: those of bundles admitted to the mempool wait
 // until there are verifyTogether transactions, or a proposal asks for one of them. Until then their gateway answers for them: it has verified
@@ -26,6 +26,10 @@ type openCache struct {
 
 // openKey is the bytes' SHA-256 with that of the registry.
 type openKey struct{ bytes, registry [sha256.Size]byte }
+
+func keyOf(registry *order.Registry, raw []byte) openKey {
+	return openKey{sha256.Sum256(raw), registry.Hash()}
+}
 
 // openedTx is what is known of a transaction; but for bytes, of the cache's lock.
 type openedTx struct {
@@ -44,7 +48,7 @@ const (
 
 func newOpenCache() *openCache {
 	c := &openCache{}
-	// The callback runs under c.mu, within Add and RemoveOldest. A constant positive size is the only error.
+	// The callback runs under c.mu, within Add, Remove and RemoveOldest. A constant positive size is the only error.
 	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ openKey, old *openedTx) { c.bytes -= old.bytes })
 	return c
 }
@@ -103,6 +107,16 @@ func (c *openCache) own(registry *order.Registry, raw []byte) {
 	}
 }
 
+// forget drops the bundles of a decided block, which nobody opens again: CometBFT's mempool knows them for long.
+func (c *openCache) forget(registry *order.Registry, raw [][]byte) {
+	for _, one := range raw {
+		key := keyOf(registry, one)
+		c.mu.Lock()
+		c.byKey.Remove(key)
+		c.mu.Unlock()
+	}
+}
+
 // foundWrong reports whether a bundle was admitted that no block can hold.
 func (c *openCache) foundWrong() bool {
 	c.mu.Lock()
@@ -121,7 +135,7 @@ func (c *openCache) takeWrong() bool {
 
 // candidate opens but for clients' signatures. Refusals, governance changes and certificates are not kept: they are cheap, or met once.
 func (c *openCache) candidate(registry *order.Registry, raw []byte) (*openedTx, error) {
-	key := openKey{sha256.Sum256(raw), registry.Hash()}
+	key := keyOf(registry, raw)
 	c.mu.Lock()
 	known, hit := c.byKey.Get(key)
 	c.mu.Unlock()

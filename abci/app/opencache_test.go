@@ -95,3 +95,16 @@ func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 		t.Error("one forged bundle has the mempool looked at again for good")
 	}
 }
+
+// What is remembered of bundles is what waits for a block, however long the chain is.
+func TestBundlesOfDecidedBlocksAreForgotten(t *testing.T) {
+	c := newClerk(t)
+	ordered, waits := [][]byte{c.bundle(1), c.signedBundle(2, 3, false)}, c.bundle(3)
+	for _, raw := range append(ordered, waits) {
+		c.check(abci.CheckTxType_New, raw)
+	}
+	c.decide(nil, ordered...)
+	if n, bytes := c.app.opened.byKey.Len(), c.app.opened.bytes; n != 1 || bytes != len(waits) {
+		t.Errorf("%d bundles of %d bytes remembered, want the one of %d that waits", n, bytes, len(waits))
+	}
+}
