@@ -73,7 +73,7 @@ type Limits struct {
 	BundleDelay        time.Duration // or when its oldest transaction waited this long; earlier when the gateway is idle, up to 10 times as long where blocks take long
 	ValidityBlocks     uint64        // valid_until_height = height + this; at most 2,000 by spec/formats.md
 	StallAfter         time.Duration // no block for this long while bundles wait: the node cannot order
-	OutcomesKept       int           // outcomes remembered for late waits
+	OutcomesKept       int           // outcomes remembered for late waits, at most
 	WaitsMax           int           // concurrent waits
 	Rebroadcast        time.Duration // a bundle not ordered for this long is offered to the mempool again
 	ClientRate         float64       // transactions a second of one client; 0: as many as it can

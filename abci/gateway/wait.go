@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -21,42 +20,6 @@ func (w *waiter) settled() bool {
 		close(w.done)
 	}
 	return w.missing == 0
-}
-
-// recentOutcomes remembers the last outcomes, bounded, the oldest forgotten first.
-type recentOutcomes struct {
-	byID map[wire.TxID]wire.TxResult
-	ring []wire.TxID
-	next int
-}
-
-// messageKept bounds the text of a failure kept in memory; the database has the whole.
-const messageKept = 2_000
-
-func newRecentOutcomes(limit int) *recentOutcomes {
-	return &recentOutcomes{byID: map[wire.TxID]wire.TxResult{}, ring: make([]wire.TxID, 0, limit)}
-}
-
-func (o *recentOutcomes) get(id wire.TxID) (wire.TxResult, bool) {
-	r, ok := o.byID[id]
-	return r, ok
-}
-
-func (o *recentOutcomes) add(r wire.TxResult) {
-	if len(r.Message) > messageKept {
-		r.Message = strings.ToValidUTF8(r.Message[:messageKept], "") // not half a character
-	}
-	switch {
-	case cap(o.ring) == 0:
-		return
-	case len(o.ring) < cap(o.ring):
-		o.ring = append(o.ring, r.ID)
-	default:
-		delete(o.byID, o.ring[o.next])
-		o.ring[o.next] = r.ID
-		o.next = (o.next + 1) % len(o.ring)
-	}
-	o.byID[r.ID] = r
 }
 
 // Wait returns the outcomes of the transactions named, in the order asked for, when each has one, or those that

@@ -194,21 +194,6 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 }
 
-func TestOutcomesRememberedAreBounded(t *testing.T) {
-	o := newRecentOutcomes(3)
-	for i := range byte(10) {
-		o.add(wire.TxResult{ID: wire.TxID{i}, Message: string(make([]byte, 3*messageKept))})
-	}
-	if len(o.byID) != 3 || len(o.ring) != 3 {
-		t.Fatalf("%d outcomes kept, want 3", len(o.byID))
-	}
-	for i := byte(7); i < 10; i++ {
-		if r, ok := o.get(wire.TxID{i}); !ok || len(r.Message) != messageKept {
-			t.Fatalf("outcome %d: %v, %d bytes of message", i, ok, len(r.Message))
-		}
-	}
-}
-
 // Many clients at once, through Run, with a mempool that orders everything: for the race detector.
 func TestConcurrentClients(t *testing.T) {
 	f, _ := withDatabase(t)
