@@ -71,19 +71,18 @@ func pointOf(raw []byte) (*curve.EdwardsPoint, bool) {
 	return p, err == nil
 }
 
-// together verifies proposals that clients signed as one batch.
-func together(chainID string, txs []BundledTx) bool {
-	weights := make([]byte, weightBytes*len(txs))
+// together verifies what clients have signed as one batch.
+func together(claims []claim) bool {
+	weights := make([]byte, weightBytes*len(claims))
 	if _, err := rand.Read(weights); err != nil {
 		return false // it never fails
 	}
 	b := batch{keys: map[string]*scalar.Scalar{}}
-	for i, tx := range txs {
+	for i, c := range claims {
 		var z [scalar.ScalarSize]byte
 		copy(z[:], weights[weightBytes*i:weightBytes*(i+1)])
-		s := tx.Chained.Proposal
 		weight, err := scalar.NewFromBits(z[:])
-		if err != nil || !b.add(weight, tx.Proposal.Client.Key, s.Signature, ProposalSignBytes(chainID, s.Proposal)) {
+		if err != nil || !b.add(weight, c.key, c.signature, c.message) {
 			return false
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"crypto/ed25519"
 	"crypto/sha512"
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/oasisprotocol/curve25519-voi/curve"
@@ -112,7 +114,7 @@ func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
 		}
 		for _, among := range []int{1, 20, 250} { // the same edge as a batch of its own, and among others
 			batch := append([]BundledTx{edges[i]}, right[:among-1]...)
-			if got := together("bank", batch); got != alone[i] {
+			if got := together(claimsOf("bank", batch)); got != alone[i] {
 				t.Errorf("edge %d among %d: %t, alone %t", i, among, got, alone[i])
 			}
 		}
@@ -136,7 +138,7 @@ func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
 // No bit of a signature, key or text can be changed in a batch, and no two signatures be wrong so that they make up for each other.
 func TestABatchRefusesEveryChange(t *testing.T) {
 	batch := ordinary(t, 12, 3)
-	if !together("bank", batch) {
+	if !together(claimsOf("bank", batch)) {
 		t.Fatal("a right batch is wrong")
 	}
 	for bit := range 64 * 8 {
@@ -144,7 +146,7 @@ func TestABatchRefusesEveryChange(t *testing.T) {
 		s := bytes.Clone(batch[5].Chained.Proposal.Signature)
 		s[bit/8] ^= 1 << (bit % 8)
 		changed[5] = BundledTx{Proposal: batch[5].Proposal, Chained: &ChainedTx{Proposal: &SignedProposal{Proposal: batch[5].Chained.Proposal.Proposal, Signature: s}}}
-		if together("bank", changed) {
+		if together(claimsOf("bank", changed)) {
 			t.Errorf("bit %d of a signature is changed, and the batch is right", bit)
 		}
 	}
@@ -154,22 +156,31 @@ func TestABatchRefusesEveryChange(t *testing.T) {
 		copy(s[32:], batch[other].Chained.Proposal.Signature[32:])
 		swapped[i] = signedBy(batch[i].Proposal.Client.Key, s, batch[i].Proposal.Nonce)
 	}
-	if together("bank", swapped) {
+	if together(claimsOf("bank", swapped)) {
 		t.Error("two signatures with each other's s are right")
 	}
 }
 
-// BenchmarkVerifyProposals gives the time of one signature, by four clients.
+// BenchmarkVerifyProposals gives the time for one transaction, by four clients, who sign each or 64 together.
 func BenchmarkVerifyProposals(b *testing.B) {
+	each := map[string][]BundledTx{}
 	for _, n := range []int{1, 8, 64, 512} {
-		txs := ordinary(b, n, 4)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		each[fmt.Sprint(n)] = ordinary(b, n, 4)
+	}
+	for i := range byte(8) {
+		some := signTogether(b, testKey(i%4), 64, uint64(i)<<32)
+		each["64-together"] = some
+		each["512-together"] = append(each["512-together"], some...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(each)) {
+		txs := each[name]
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if !VerifyProposals("bank", txs) {
 					b.Fatal("wrong")
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n)/1000, "µs/signature")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(txs))/1000, "µs/transaction")
 		})
 	}
 }

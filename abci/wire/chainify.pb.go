@@ -297,9 +297,11 @@ func (x *Proposal) GetParameters() []*Parameter {
 }
 
 type SignedProposal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Proposal      []byte                 `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
-	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // by the client's key over "chainify/proposal/1" ‖ lp(chain_id) ‖ proposal; empty exactly when there is no key
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Proposal []byte                 `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	// By the client's key over "chainify/proposal/1" ‖ lp(chain_id) ‖ proposal, or one of several proposals' with the place of this one
+	// among them (spec/formats.md); empty exactly when there is no key.
+	Signature     []byte `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

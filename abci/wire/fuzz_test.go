@@ -41,6 +41,9 @@ func FuzzDecodeBundle(f *testing.F) {
 
 func FuzzDecodeChainedTx(f *testing.F) {
 	f.Add(Encode(chain(testProposal())))
+	for _, tx := range signTogether(f, testKey(1), 3, 0) {
+		f.Add(Encode(tx.Chained))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if tx, err := DecodeChainedTx(raw); err == nil && !bytes.Equal(Encode(tx.Chained), raw) {
 			t.Errorf("%x is accepted and encodes as %x", raw, Encode(tx.Chained))

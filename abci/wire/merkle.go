@@ -1,6 +1,10 @@
 package wire
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"math/bits"
+	"slices"
+)
 
 // MerkleRoot is MTH of RFC 9162, section 2.1.1, over leaf hashes. It does not change leaves. Cost: one SHA-256 per
 // leaf; memory grows with the logarithm of their number.
@@ -41,32 +45,56 @@ func merkleNode(left, right Hash) Hash {
 func TxRoot(ids []TxID) Hash {
 	leaves := make([]Hash, len(ids))
 	for i := range ids {
-		leaves[i] = sha256.Sum256(append([]byte{0}, ids[i][:]...))
+		leaves[i] = txLeaf(ids[i])
 	}
 	return MerkleRoot(leaves)
 }
 
+func txLeaf(id TxID) Hash { return sha256.Sum256(append([]byte{0}, id[:]...)) }
+
 // VerifyInclusion reports whether path leads from leaf, number index of size, to root (RFC 9162, section 2.1.3.2).
 func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) bool {
-	if index >= size {
-		return false
-	}
-	hash, at := leaf, 0
+	return index < size && len(path) == pathLength(index, size) && inclusionRoot(leaf, index, size, path) == root
+}
+
+// pathLength is the number of hashes in the path of leaf index, below size: one for each level below that on which its way joins the last
+// leaf's, and above one for each that it comes to from the right.
+func pathLength(index, size uint64) int {
+	below := bits.Len64(index ^ (size - 1))
+	return below + bits.OnesCount64(index>>below)
+}
+
+// inclusionRoot is the root to which the path of leaf index leads; index is below size, the path of pathLength.
+func inclusionRoot(leaf Hash, index, size uint64, path []Hash) Hash {
+	hash := leaf
 	for last := size - 1; last > 0; index, last = index/2, last/2 {
-		if index%2 == 0 && index == last {
-			continue // a node without a right neighbour moves up as it is
-		}
-		if at == len(path) {
-			return false
-		}
-		if index%2 == 1 {
-			hash = merkleNode(path[at], hash)
-		} else {
-			hash = merkleNode(hash, path[at])
-		}
-		at++
+		switch {
+		case index%2 == 1:
+			hash, path = merkleNode(path[0], hash), path[1:]
+		case index < last:
+			hash, path = merkleNode(hash, path[0]), path[1:]
+		} // else a node without a right neighbour, which moves up as it is
 	}
-	return at == len(path) && hash == root
+	return hash
+}
+
+// inclusionPaths returns the path of each leaf, siblings from the leaf up, and the root. Leaves must not be empty.
+func inclusionPaths(leaves []Hash) (paths [][]Hash, root Hash) {
+	paths = make([][]Hash, len(leaves))
+	level := leaves
+	for depth := 0; len(level) > 1; depth++ {
+		for i := range paths {
+			if sibling := i>>depth ^ 1; sibling < len(level) {
+				paths[i] = append(paths[i], level[sibling])
+			}
+		}
+		var above []Hash
+		for pair := range slices.Chunk(level, 2) {
+			above = append(above, MerkleRoot(pair))
+		}
+		level = above
+	}
+	return paths, level[0]
 }
 
 // RowHash is the hash of a row's encoding.

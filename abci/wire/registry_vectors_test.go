@@ -16,6 +16,7 @@ type registryVectors struct {
 	Governance []*governanceVector `json:"governance"`
 	Clients    []*clientVector     `json:"clients"`
 	Proposals  []*proposalVector   `json:"proposals"`
+	Together   []*togetherVector   `json:"together"`
 }
 
 type governanceVector struct {
@@ -95,6 +96,16 @@ type proposalVector struct {
 	Proposal  hexBytes        `json:"proposal"`
 	SignBytes hexBytes        `json:"sign_bytes"`
 	Signature signatureVector `json:"signature"`
+}
+
+// togetherVector is of several proposals under one signature; placed is what the SignedProposal of each carries.
+type togetherVector struct {
+	Name      string          `json:"name"`
+	ChainID   string          `json:"chain_id"`
+	Proposals []hexBytes      `json:"proposals"`
+	SignBytes hexBytes        `json:"sign_bytes"`
+	Signature signatureVector `json:"signature"`
+	Placed    []hexBytes      `json:"placed"`
 }
 
 // MarshalText writes bytes as the vectors do.
@@ -187,6 +198,27 @@ func (c *proposalVector) fill(t *testing.T) {
 	}
 }
 
+func (c *togetherVector) fill(t *testing.T) {
+	proposals := make([]*Proposal, len(c.Proposals))
+	for i, raw := range c.Proposals {
+		var err error
+		if proposals[i], err = DecodeProposal(raw); err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+	}
+	c.Placed = nil
+	for i, signed := range SignProposals(keyOf(c.Signature.Signer), proposals) {
+		tx, err := DecodeSignedProposal(signed)
+		if err != nil || !VerifyProposals(c.ChainID, []BundledTx{tx}) {
+			t.Fatalf("%s: %d: wrong, or %v", c.Name, i, err)
+		}
+		c.Proposals[i], c.Placed = signed.Proposal, append(c.Placed, signed.Signature)
+		size, root := treeOf(tx)
+		c.SignBytes = ProposalsSignBytes(c.ChainID, size, root)
+		c.Signature.fill(signed.Signature[:signatureBytes])
+	}
+}
+
 func decodesAgain(t *testing.T, name string, ordered []byte) {
 	t.Helper()
 	if tx, err := DecodeOrderedTx(ordered); err != nil || !bytes.Equal(Encode(tx), ordered) {
@@ -210,6 +242,9 @@ func TestVectorsOfTheRegistry(t *testing.T) {
 		c.fill(t)
 	}
 	for _, c := range v.Proposals {
+		c.fill(t)
+	}
+	for _, c := range v.Together {
 		c.fill(t)
 	}
 	after, err := json.MarshalIndent(v, "", "  ")

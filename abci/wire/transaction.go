@@ -150,12 +150,13 @@ func checkChainedTx(chained *ChainedTx) (BundledTx, error) {
 	if err != nil {
 		return BundledTx{}, err
 	}
-	want := 0
 	if len(proposal.Client.Key) > 0 {
-		want = signatureBytes
+		err = checkClientSignature(signed.Signature)
+	} else if n := len(signed.Signature); n != 0 {
+		err = fieldErrorf("proposal.signature", "%d bytes, want 0", n)
 	}
-	if n := len(signed.Signature); n != want {
-		return BundledTx{}, fieldErrorf("proposal.signature", "%d bytes, want %d", n, want)
+	if err != nil {
+		return BundledTx{}, err
 	}
 	if n := len(chained.Agreements); n > AgreementsMax {
 		return BundledTx{}, fieldErrorf("agreements", "%d of them, want at most %d", n, AgreementsMax)

@@ -72,15 +72,27 @@ def blake3_xof(data, length):
     return out[:length]
 
 
+def halves(leaves):
+    split = 1
+    while split * 2 < len(leaves):
+        split *= 2
+    return leaves[:split], leaves[split:]
+
+
 def mth(leaves):
     if not leaves:
         return sha256()
     if len(leaves) == 1:
         return leaves[0]
-    split = 1
-    while split * 2 < len(leaves):
-        split *= 2
-    return sha256(b"\x01", mth(leaves[:split]), mth(leaves[split:]))
+    left, right = halves(leaves)
+    return sha256(b"\x01", mth(left), mth(right))
+
+
+def path(i, leaves):
+    if len(leaves) == 1:
+        return []
+    left, right = halves(leaves)
+    return path(i, left) + [mth(right)] if i < len(left) else path(i - len(left), right) + [mth(left)]
 
 
 decimal.getcontext().prec = 200
@@ -365,6 +377,15 @@ def registry():
         raw = b"chainify/proposal/1" + lp(case["chain_id"].encode()) + bytes.fromhex(case["proposal"])
         expect("signed by a client", raw.hex(), case["sign_bytes"])
         signed.append((case["sign_bytes"], case["signature"]))
+    for case in vectors["together"]:
+        ids = [sha256(b"chainify/tx/1", bytes.fromhex(proposal)) for proposal in case["proposals"]]
+        leaves = [sha256(b"\0", tx_id) for tx_id in ids]
+        raw = b"chainify/proposals/1" + lp(case["chain_id"].encode()) + struct.pack(">I", len(leaves)) + mth(leaves)
+        expect("signed together", raw.hex(), case["sign_bytes"])
+        signed.append((case["sign_bytes"], case["signature"]))
+        placed = [(bytes.fromhex(case["signature"]["signature"]) + struct.pack(">II", i, len(leaves))
+                   + b"".join(path(i, leaves))).hex() for i in range(len(leaves))]
+        expect("signatures of several", placed, case["placed"])
     signatures([{"seed": sha256(s["signer"].encode()).hex(), "sign_bytes": raw, **s} for raw, s in signed])
 
 

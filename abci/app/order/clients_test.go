@@ -73,6 +73,26 @@ func (c *clients) signed(i int, seed byte, role string) []byte {
 	})
 }
 
+// together are n transactions of the first organisation that its client signed together.
+func (c *clients) together(seed byte, n int) []*wire.SignedProposal {
+	proposals := make([]*wire.Proposal, n)
+	for i := range proposals {
+		c.nonce++
+		proposals[i] = c.all.Proposal(0, c.nonce, uint64(c.state.Height())+100)
+	}
+	return wire.SignProposals(clientKey(seed), proposals)
+}
+
+// bundle is one of the first organisation.
+func (c *clients) bundle(signed ...*wire.SignedProposal) []byte {
+	c.nonce++
+	b := &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: c.nonce}
+	for _, s := range signed {
+		b.Transactions = append(b.Transactions, &wire.ChainedTx{Proposal: s})
+	}
+	return c.all.SignBundle(0, b)
+}
+
 func (c *clients) wants(what, refusal string, raw ...[]byte) {
 	c.Helper()
 	r := c.play(raw...)
@@ -108,6 +128,27 @@ func TestClientsSignForTheirRole(t *testing.T) {
 		t.Errorf("stored and read again: %v after %d changes, %v", list, changes, err)
 	}
 	c.wants("taken away", "28000", c.register(0, 3, 1, ""), c.signed(0, 1, "dba"))
+}
+
+// What a client signed together is ordered wherever it gets: in part, in another order, beside others, the rest in a later block or never.
+func TestWhatIsSignedTogetherIsOrderedApart(t *testing.T) {
+	c := newClients(t)
+	c.wants("not registered", "28000", c.bundle(c.together(1, 2)...))
+	c.play(c.register(0, 1, 1, "clerk"), c.register(0, 2, 2, "clerk"))
+	some, others := c.together(1, 5), c.together(2, 3)
+	r := c.play(c.bundle(some[4], others[2], some[0]), c.bundle(some[2]))
+	var want []wire.TxID
+	for _, s := range []*wire.SignedProposal{some[4], others[2], some[0], some[2]} {
+		want = append(want, wire.TxIDOf(s.Proposal))
+	}
+	if r.Ordered == nil || !slices.Equal(r.Ordered.IDs, want) {
+		t.Errorf("ordered %v, want %x", r.Ordered, want)
+	}
+	c.wants("the rest", "", c.bundle(some[3]))
+	again := c.play(c.bundle(some[0], some[1]))
+	if again.Ordered == nil || len(again.Ordered.IDs) != 1 || again.Ordered.IDs[0] != wire.TxIDOf(some[1].Proposal) {
+		t.Errorf("one that was ordered is ordered again: %v", again.Ordered)
+	}
 }
 
 // When an organisation leaves, its clients do too; their changes cannot be played again when it comes back.
@@ -155,6 +196,9 @@ func TestClientsRefuseWhatIsForged(t *testing.T) {
 	}
 	stranger, chain := good(), good()
 	stranger.Organisation, chain.ChainId = "o9", "otherchain"
+	together := func() []*wire.SignedProposal { return c.together(1, 3) }
+	elsewhere := together()
+	elsewhere[0].Signature = elsewhere[1].Signature
 	bundle := c.signed(0, 1, "clerk")
 	at := bytes.LastIndex(bundle, []byte("SELECT 1"))
 	for name, x := range map[string]struct {
@@ -166,11 +210,11 @@ func TestClientsRefuseWhatIsForged(t *testing.T) {
 		"of a stranger":           {forged(0, stranger), order.CodeUnknown, `"o9" is not in the registry`},
 		"for another chain":       {forged(0, chain), order.CodeMalformed, `"otherchain"`},
 		"a proposal changed by its gateway": {
-			c.all.SignBundle(0, &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: 9, Transactions: []*wire.ChainedTx{{
-				Proposal: changed(wire.SignProposal(clientKey(1), c.all.Proposal(0, 9, 99))),
-			}}}), order.CodeSignature, "bundle.transactions[0].proposal.signature: not by the client's key",
+			c.bundle(changed(wire.SignProposal(clientKey(1), c.all.Proposal(0, 9, 99)))), order.CodeSignature, "bundle.transactions[0].proposal.signature: not by the client's key",
 		},
-		"a bundle changed on its way": {slices.Concat(bundle[:at+7], []byte("2"), bundle[at+8:]), order.CodeSignature, "signed bundle.signature"},
+		"one of several changed by its gateway": {c.bundle(together()[0], changed(together()[1])), order.CodeSignature, "bundle.transactions[1].proposal.signature: not by the client's key"},
+		"one of several in another's place":     {c.bundle(elsewhere...), order.CodeSignature, "bundle.transactions[0].proposal.signature: not by the client's key"},
+		"a bundle changed on its way":           {slices.Concat(bundle[:at+7], []byte("2"), bundle[at+8:]), order.CodeSignature, "signed bundle.signature"},
 	} {
 		if _, err := registry.Open(x.raw); err == nil || order.CodeOf(err) != x.code || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: error %v, want %q", name, err, x.want)

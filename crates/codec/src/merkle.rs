@@ -61,6 +61,13 @@ pub fn prove(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     Some(proof)
 }
 
+/// How many hashes the inclusion proof of leaf `index` has, which is below `size`: one for each level below that on which
+/// its way joins the last leaf's, and above one for each that it comes to from the right.
+pub fn proof_length(index: u64, size: u64) -> usize {
+    let below = u64::BITS - (index ^ (size - 1)).leading_zeros();
+    (below + index.checked_shr(below).unwrap_or(0).count_ones()) as usize
+}
+
 /// Whether `proof` shows that `leaf` is leaf `index` of the `size` leaves whose tree hash is `root` (RFC 9162, section
 /// 2.1.3.2). Cost: one SHA-256 per hash in the proof.
 pub fn verify(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {

@@ -111,6 +111,7 @@ fn merkle_roots_and_proofs_agree_with_the_definition() {
         assert_eq!(merkle::prove(&leaves, count), None);
         for (i, leaf) in leaves.iter().enumerate() {
             let proof = merkle::prove(&leaves, i).unwrap();
+            assert_eq!(proof.len(), merkle::proof_length(i as u64, count as u64), "leaf {i} of {count}");
             let holds = |leaf, index: usize, size: usize, proof: &[Hash]| {
                 merkle::verify(leaf, index as u64, size as u64, proof, &root)
             };

@@ -77,7 +77,7 @@ pub struct SignedProposal {
     /// The bytes of a [`Proposal`].
     #[prost(bytes = "vec", tag = "1")]
     pub proposal: Vec<u8>,
-    /// The client's own Ed25519 signature; empty: the gateway vouches.
+    /// The client's own Ed25519 signature, of it or of several; empty: the gateway vouches.
     #[prost(bytes = "vec", tag = "2")]
     pub signature: Vec<u8>,
 }

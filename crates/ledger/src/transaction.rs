@@ -13,9 +13,12 @@ pub const PROPOSAL_BYTES_MAX: usize = 524_288;
 pub const PARAMETERS_MAX: usize = 1_000;
 /// Agreements of a transaction.
 pub const AGREEMENTS_MAX: usize = 1_000;
+/// Proposals under one signature of their client.
+pub const SIGNED_TOGETHER_MAX: u64 = 1_024;
 
 const HASH_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
+const PLACE_BYTES: usize = 8;
 const KEY_BYTES: usize = 32;
 
 /// `H("chainify/tx/1" ‖ proposal bytes)`, the bytes as received.
@@ -48,7 +51,8 @@ pub struct Transaction {
     pub id: Hash,
     /// What is asked, with `client` present and `kind` valid.
     pub proposal: Proposal,
-    /// The client's own signature, verified by the order before it is executed; empty: the gateway vouches.
+    /// The client's own signature, of it or of several with its place among them, verified by the order before it is
+    /// executed; empty: the gateway vouches.
     pub signature: Vec<u8>,
     /// Who agrees; signatures are not verified here.
     pub agreements: Vec<Agreement>,
@@ -61,7 +65,8 @@ impl Transaction {
         let signed = chained.proposal.ok_or_else(|| WireError::new("transaction.proposal", "is missing"))?;
         let proposal = decode_proposal(&signed.proposal).map_err(|error| error.within("transaction"))?;
         let signs = proposal.client.as_ref().is_some_and(|client| !client.key.is_empty());
-        check_bytes("transaction.proposal.signature", &signed.signature, if signs { SIGNATURE_BYTES } else { 0 })?;
+        let want = if signs { signature_length(&signed.signature)? } else { 0 };
+        check_bytes("transaction.proposal.signature", &signed.signature, want)?;
         if chained.agreements.len() > AGREEMENTS_MAX {
             return Err(WireError::new("transaction.agreements", format!("more than {AGREEMENTS_MAX}")));
         }
@@ -126,6 +131,18 @@ fn check_agreement(agreement: &Agreement) -> Result<(), WireError> {
     check_organisation(&agreement.organisation)?;
     check_bytes("proposal_hash", &agreement.proposal_hash, HASH_BYTES)?;
     check_bytes("signature", &agreement.signature, SIGNATURE_BYTES)
+}
+
+/// How long a client's signature has to be: of one proposal, or of one of several at the place that it names,
+/// `signature ‖ u32 index ‖ u32 size ‖ path`.
+fn signature_length(signature: &[u8]) -> Result<usize, WireError> {
+    let Some(place) = signature.get(SIGNATURE_BYTES..SIGNATURE_BYTES + PLACE_BYTES) else { return Ok(SIGNATURE_BYTES) };
+    let [index, size] = [&place[..4], &place[4..]].map(|n| n.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)));
+    if !(2..=SIGNED_TOGETHER_MAX).contains(&size) || index >= size {
+        let what = format!("is of number {index} of {size}, want 0 and more of 2 to {SIGNED_TOGETHER_MAX}");
+        return Err(WireError::new("transaction.proposal.signature", what));
+    }
+    Ok(SIGNATURE_BYTES + PLACE_BYTES + merkle::proof_length(index, size) * HASH_BYTES)
 }
 
 fn check_bytes(field: &str, bytes: &[u8], want: usize) -> Result<(), WireError> {

@@ -42,9 +42,11 @@ fn chained() -> impl Strategy<Value = ChainedTx> {
         yes,
         signature: vec![5; 64],
     });
-    (proposal(), vec(agreement, 0..3)).prop_map(|(proposal, agreements)| {
+    let together = [vec![7; 64], 3u32.to_be_bytes().to_vec(), 9u32.to_be_bytes().to_vec(), vec![8; 128]].concat();
+    let signature = prop::sample::select(vec![vec![7; 64], together]);
+    (proposal(), signature, vec(agreement, 0..3)).prop_map(|(proposal, signature, agreements)| {
         let signs = proposal.client.as_ref().is_some_and(|client| !client.key.is_empty());
-        let signature = if signs { vec![7; 64] } else { vec![] };
+        let signature = if signs { signature } else { vec![] };
         ChainedTx { proposal: Some(SignedProposal { proposal: proposal.encode_to_vec(), signature }), agreements }
     })
 }

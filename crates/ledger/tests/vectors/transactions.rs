@@ -67,6 +67,15 @@ fn unsigned(name: &str, proposal: Json) -> Json {
     json!({ "name": name, "proposal": proposal, "signature": "", "agreements": [] })
 }
 
+fn signed(name: &str, signature: &[u8]) -> Json {
+    json!({ "name": name, "proposal": keyed(), "signature": hex(signature), "agreements": [] })
+}
+
+/// The form of a signature of several: place and path, of `hashes`.
+fn placed(index: u32, size: u32, hashes: usize) -> Vec<u8> {
+    [&[3; 64][..], &index.to_be_bytes(), &size.to_be_bytes(), &vec![6; 32 * hashes]].concat()
+}
+
 fn keyed() -> Json {
     with(transfer(), "/client", json!({ "organisation": "bank-a", "role": "clerk", "key": hex([4; 32]) }))
 }
@@ -94,6 +103,8 @@ pub(crate) fn transactions() -> Vec<Json> {
             ),
         ),
         agreed,
+        signed("one of several signed together", &placed(2, 5, 3)),
+        signed("the last of several signed together", &placed(4, 5, 1)),
     ];
     inputs.into_iter().map(transaction_case).collect()
 }
@@ -193,6 +204,17 @@ pub(crate) fn refused() -> Vec<Json> {
         ),
     ];
     cases.extend(misspelled());
+    let tree = |index, size, hashes| chained(&signed("", &placed(index, size, hashes))).encode_to_vec();
+    cases.extend(
+        [
+            ("signature of one of one", tree(0, 1, 0)),
+            ("signature of one beyond the last", tree(5, 5, 1)),
+            ("signature of one of 1,025", tree(0, 1_025, 11)),
+            ("path that is too short", tree(2, 5, 2)),
+            ("path that is too long", tree(4, 5, 2)),
+        ]
+        .map(|(name, bytes)| (name, bytes, "transaction.proposal.signature")),
+    );
     let agreements = with(unsigned("", transfer()), "/agreements", json!(vec![agreement(); 1_001]));
     let too_long = [
         ("1,001 agreements", chained(&agreements).encode_to_vec(), "transaction.agreements"),

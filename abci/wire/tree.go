@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"slices"
+)
+
+// SignedTogetherMax bounds the proposals under one signature: of a hundred or a thousand, each one's part of it costs less than its path.
+const SignedTogetherMax = 1_024
+
+// placeBytes is the length of u32 index ‖ u32 size, which stand between the signature of several and the path of one of them.
+const placeBytes = 8
+
+// ProposalsSignBytes returns what a client signs of several proposals: "chainify/proposals/1" ‖ lp(chain_id) ‖ u32 size ‖ root, that of the
+// tree of their ids, as in a block.
+func ProposalsSignBytes(chainID string, size uint32, root Hash) []byte {
+	signed := binary.BigEndian.AppendUint32(append([]byte("chainify/proposals/1"), lp(chainID)...), size)
+	return append(signed, root[:]...)
+}
+
+// SignProposals is SignProposal for several proposals of one chain, with one signature for each SignedTogetherMax of them. What it returns
+// does not depend on the others any more: each may be submitted without them, and in any order.
+func SignProposals(key ed25519.PrivateKey, proposals []*Proposal) []*SignedProposal {
+	out := make([]*SignedProposal, 0, len(proposals))
+	for some := range slices.Chunk(proposals, SignedTogetherMax) {
+		if len(some) == 1 {
+			return append(out, SignProposal(key, some[0]))
+		}
+		signed := make([]*SignedProposal, len(some))
+		for i, p := range some {
+			p.Client.Key = key.Public().(ed25519.PublicKey)
+			signed[i] = &SignedProposal{Proposal: Encode(p)}
+		}
+		signTree(key, some[0].ChainId, signed)
+		out = append(out, signed...)
+	}
+	return out
+}
+
+// signTree gives each of several proposals the signature of all.
+func signTree(key ed25519.PrivateKey, chainID string, proposals []*SignedProposal) {
+	leaves := make([]Hash, len(proposals))
+	for i, p := range proposals {
+		leaves[i] = txLeaf(TxIDOf(p.Proposal))
+	}
+	size := uint32(len(proposals))
+	paths, root := inclusionPaths(leaves)
+	signature := ed25519.Sign(key, ProposalsSignBytes(chainID, size, root))
+	for i, p := range proposals {
+		placed := binary.BigEndian.AppendUint32(slices.Clone(signature), uint32(i))
+		p.Signature = binary.BigEndian.AppendUint32(placed, size)
+		for _, hash := range paths[i] {
+			p.Signature = append(p.Signature, hash[:]...)
+		}
+	}
+}
+
+// checkClientSignature refuses what is not of the length of a signature of one proposal, or of one of several at a place that there is.
+func checkClientSignature(signature []byte) error {
+	want := signatureBytes
+	if len(signature) >= signatureBytes+placeBytes {
+		index, size := placeOf(signature)
+		if size < 2 || size > SignedTogetherMax || index >= size {
+			return fieldErrorf("proposal.signature", "of number %d of %d, want 0 and more of 2 to %d", index, size, SignedTogetherMax)
+		}
+		want += placeBytes + pathLength(uint64(index), uint64(size))*len(Hash{})
+	}
+	if n := len(signature); n != want {
+		return fieldErrorf("proposal.signature", "%d bytes, want %d", n, want)
+	}
+	return nil
+}
+
+func placeOf(signature []byte) (index, size uint32) {
+	return binary.BigEndian.Uint32(signature[signatureBytes:]), binary.BigEndian.Uint32(signature[signatureBytes+4:])
+}
+
+// treeOf computes the tree of which a client has signed the root, with the transaction at its place in it. Cost: at most eleven SHA-256.
+func treeOf(tx BundledTx) (size uint32, root Hash) {
+	signature := tx.Chained.Proposal.Signature
+	index, size := placeOf(signature)
+	var path []Hash
+	for hash := range slices.Chunk(signature[signatureBytes+placeBytes:], len(Hash{})) {
+		path = append(path, Hash(hash))
+	}
+	return size, inclusionRoot(txLeaf(tx.ID), uint64(index), uint64(size), path)
+}
