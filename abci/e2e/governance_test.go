@@ -1,17 +1,22 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/e2e/smallbank"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // A fifth organisation joins a running network, after a change that waited was withdrawn, votes, gets other keys and leaves, while clients go on. No change loses or
@@ -228,6 +233,7 @@ func TestAClientSignsWithItsOwnKey(t *testing.T) {
 	}))
 	_, err = submit("bank", secret)
 	must(t, err)
+	signTogether(ctx, t, acme, secret, deposit, 3)
 	if out, err := submit("dba", secret); err == nil || !strings.Contains(out, "not registered") {
 		t.Errorf("the key signs for another role: %s", out)
 	}
@@ -237,7 +243,7 @@ func TestAClientSignsWithItsOwnKey(t *testing.T) {
 		var who string
 		must(t, o.Scan(ctx, `SELECT string_agg(concat_ws(' ', t.organisation, t.role, encode(t.client_key, 'hex')), ', ' ORDER BY h._block)
 			FROM chainify_history.checking h JOIN chainify.transactions t ON (t.block, t.index) = (h._block, h._tx) WHERE h.custid = 1`, &who))
-		if want := "acme bank " + public + ", acme bank"; who != want {
+		if want := strings.Repeat("acme bank "+public+", ", 4) + "acme bank"; who != want {
 			t.Errorf("%s: the changes are by %q, want %q", o.Name, who, want)
 		}
 		checkVerified(ctx, t, o)
@@ -250,5 +256,34 @@ func TestAClientSignsWithItsOwnKey(t *testing.T) {
 	}))
 	if out, err := submit("bank", secret); err == nil || !strings.Contains(out, "not registered") {
 		t.Errorf("the key signs after it was taken away: %s", out)
+	}
+}
+
+// signTogether submits n transactions under one signature, the last one first, and waits for them.
+func signTogether(ctx context.Context, t *testing.T, o *harness.Organisation, secret, sql string, n int) {
+	t.Helper()
+	key, err := config.ReadClientKey(secret)
+	must(t, err)
+	client, err := gateway.Dial(ctx, o.Socket())
+	must(t, err)
+	defer client.Close()
+	status, err := client.Status(ctx)
+	must(t, err)
+	proposals := make([]*wire.Proposal, n)
+	for i := range proposals {
+		proposals[i] = &wire.Proposal{
+			ChainId: status.ChainId, Client: &wire.Client{Organisation: o.Name, Role: "bank"}, Nonce: uint64(i),
+			ValidUntilHeight: uint64(status.Height) + 100, Kind: wire.Kind_KIND_SQL, Sql: sql,
+		}
+	}
+	signed := wire.SignProposals(key, proposals)
+	last, err := client.SubmitSigned(ctx, signed[n-1])
+	must(t, err)
+	ids, err := client.SubmitSigned(ctx, signed...)
+	must(t, err)
+	outcomes, err := client.Wait(ctx, uint32(progressLimit.Milliseconds()), ids...)
+	must(t, err)
+	if !bytes.Equal(ids[n-1], last[0]) || len(outcomes) != n || slices.ContainsFunc(outcomes, func(o *wire.Outcome) bool { return !o.Succeeded }) {
+		t.Errorf("%d signed together: ids %x, the last alone %x, outcomes %v", n, ids, last, outcomes)
 	}
 }

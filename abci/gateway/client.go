@@ -121,13 +121,13 @@ func (c *Client) Clients(ctx context.Context) (*wire.ClientsResponse, error) {
 	return r.GetClients(), nil
 }
 
-// SubmitSigned queues a transaction whose client has signed it and returns its id.
-func (c *Client) SubmitSigned(ctx context.Context, signed *wire.SignedProposal) ([]byte, error) {
-	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_SubmitSigned{SubmitSigned: &wire.SubmitSignedRequest{Proposal: signed}}})
-	if err != nil || len(r.GetSubmit().GetIds()) != 1 {
+// SubmitSigned queues transactions that their client has signed and returns their ids.
+func (c *Client) SubmitSigned(ctx context.Context, signed ...*wire.SignedProposal) ([][]byte, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_SubmitSigned{SubmitSigned: &wire.SubmitSignedRequest{Proposals: signed}}})
+	if err != nil {
 		return nil, err
 	}
-	return r.GetSubmit().GetIds()[0], nil
+	return r.GetSubmit().GetIds(), nil
 }
 
 // Registry asks the node who takes part.

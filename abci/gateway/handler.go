@@ -50,11 +50,8 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 		}
 		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Clients{Clients: h.Clients()}}
 	case *wire.NodeRequest_SubmitSigned:
-		id, err := h.Gateway.SubmitSigned(ctx, body.SubmitSigned.GetProposal())
-		if err != nil {
-			return errorResponse(r.Request, err)
-		}
-		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Submit{Submit: &wire.SubmitResponse{Ids: [][]byte{id[:]}}}}
+		ids, err := h.Gateway.SubmitSigned(ctx, body.SubmitSigned.GetProposals())
+		return queued(r.Request, ids, err)
 	case *wire.NodeRequest_Registry:
 		return h.registry(r.Request)
 	case *wire.NodeRequest_Rejoin:
@@ -69,6 +66,10 @@ func (h *Handler) submit(ctx context.Context, request uint64, s *wire.SubmitRequ
 		return errorResponse(request, err)
 	}
 	ids, err := h.Gateway.SubmitAgreed(ctx, s.GetRole(), s.GetStatements())
+	return queued(request, ids, err)
+}
+
+func queued(request uint64, ids []wire.TxID, err error) *wire.NodeResponse {
 	if err != nil {
 		return errorResponse(request, err)
 	}

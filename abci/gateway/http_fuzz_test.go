@@ -16,11 +16,12 @@ import (
 // Whatever a client sends as a body: it is accepted, and then what the gateway hands to the order is taken in by every node and holds
 // that transaction alone; or refused for a fault of the client's, in the shape that openapi.yaml describes, and then nothing is queued.
 func FuzzHTTPBodies(f *testing.F) {
-	right := signed(clerkKey, unchanged)
+	right, placed := signed(clerkKey, unchanged), clerks(3, 1)[1]
 	for _, body := range []string{
 		`{"sql":"SELECT 1","kind":"sql","parameters":[{"type":"integer","value":"1"},{"value":null}],"wait_ms":1}`,
 		`{"sql":"SELECT 1","kind":"deploy"}{}`, `{"sql":"\u0000"}`, `{"sql":"x","parameters":[{"type":"\u0000","value":""}]}`, `null`,
 		fmt.Sprintf(`{"proposal":"%x","signature":"%x","wait_ms":0}`, right.Proposal, right.Signature),
+		fmt.Sprintf(`{"proposal":"%x","signature":"%x"}`, placed.Proposal, placed.Signature),
 		fmt.Sprintf(`{"proposal":"%x00","signature":"%x"}`, right.Proposal, right.Signature),
 	} {
 		f.Add([]byte(body))

@@ -52,11 +52,11 @@ func (a *API) postSigned(w http.ResponseWriter, req *http.Request, _ access.Clie
 	if err != nil {
 		return err
 	}
-	id, err := a.Gateway.SubmitSigned(req.Context(), signed)
+	ids, err := a.Gateway.SubmitSigned(req.Context(), []*wire.SignedProposal{signed})
 	if err != nil {
 		return err
 	}
-	return a.writeSubmitted(w, req, id, wait)
+	return a.writeSubmitted(w, req, ids[0], wait)
 }
 
 // writeSubmitted answers with the outcome, if there is one in time. The transaction is accepted whatever the wait says: an error here

@@ -11,7 +11,7 @@ import (
 const (
 	// Who submitted beside the first of a batch is there after this pause, unless nobody did.
 	signaturesPause = 200 * time.Microsecond
-	// Of more, verified together, none gets cheaper.
+	// Of more transactions, verified together, none gets cheaper.
 	signaturesMax = 64
 )
 
@@ -26,22 +26,24 @@ type signatures struct {
 	next *gathering // nil: nobody waits
 }
 
-// gathering is a batch; right is written before done is closed.
+// gathering is a batch; right, of each submission, is written before done is closed.
 type gathering struct {
-	txs   []wire.BundledTx
-	right []bool
-	done  chan struct{}
+	submissions  [][]wire.BundledTx
+	transactions int
+	right        []bool
+	done         chan struct{}
 }
 
-// verify reports whether the client of a transaction signed it.
-func (s *signatures) verify(tx wire.BundledTx) bool {
+// verify reports whether the client of transactions submitted together signed all of them.
+func (s *signatures) verify(txs []wire.BundledTx) bool {
 	s.mu.Lock()
 	first := s.next == nil
 	if first {
 		s.next = &gathering{done: make(chan struct{})}
 	}
-	g, i := s.next, len(s.next.txs)
-	g.txs = append(g.txs, tx)
+	g, i := s.next, len(s.next.submissions)
+	g.submissions = append(g.submissions, txs)
+	g.transactions += len(txs)
 	s.mu.Unlock()
 	if first {
 		s.lead(g)
@@ -55,8 +57,8 @@ func (s *signatures) close(g *gathering) {
 	patience, started := s.patience(), time.Now()
 	for had := 0; ; time.Sleep(signaturesPause) {
 		s.mu.Lock()
-		has := len(g.txs)
-		closed := has == had || has >= signaturesMax || time.Since(started) >= patience
+		has := len(g.submissions)
+		closed := has == had || g.transactions >= signaturesMax || time.Since(started) >= patience
 		if closed {
 			s.next = nil
 		}
@@ -73,10 +75,11 @@ func (s *signatures) lead(g *gathering) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.close(g)
-	g.right = slices.Repeat([]bool{wire.VerifyProposals(s.chainID, g.txs)}, len(g.txs))
-	if !g.right[0] {
-		for i := range g.txs {
-			g.right[i] = wire.VerifyProposals(s.chainID, g.txs[i:i+1])
+	all := wire.VerifyProposals(s.chainID, slices.Concat(g.submissions...))
+	g.right = slices.Repeat([]bool{all}, len(g.submissions))
+	if !all {
+		for i, txs := range g.submissions {
+			g.right[i] = wire.VerifyProposals(s.chainID, txs)
 		}
 	}
 	close(g.done)

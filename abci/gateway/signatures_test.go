@@ -25,17 +25,18 @@ func TestSignaturesVerifiedTogetherAreJudgedAlone(t *testing.T) {
 	}
 	s.turn.Lock() // so that they gather
 	var wait sync.WaitGroup
-	for i, tx := range txs {
+	const each = 3
+	for i := 0; i < len(txs); i += each {
 		wait.Go(func() {
-			if got := s.verify(tx); got != (i%7 != 0) {
-				t.Errorf("signature %d: %t", i, got)
+			if got, want := s.verify(txs[i:i+each]), i%7 != 0 && (i+1)%7 != 0 && (i+2)%7 != 0; got != want {
+				t.Errorf("signatures from %d on: %t", i, got)
 			}
 		})
 	}
 	eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.next != nil && len(s.next.txs) == len(txs)
+		return s.next != nil && s.next.transactions == len(txs)
 	})
 	s.turn.Unlock()
 	wait.Wait()
@@ -61,7 +62,7 @@ func TestSignaturesGatherWhileThereIsPatience(t *testing.T) {
 			for i := range took {
 				wait.Go(func() {
 					time.Sleep(time.Duration(i) * between)
-					if !s.verify(tx) {
+					if !s.verify([]wire.BundledTx{tx}) {
 						t.Error("a right signature is wrong")
 					}
 					took[i] = time.Since(started)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -10,31 +11,57 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// SubmitSigned queues a transaction whose client has signed the proposal itself, and returns its id. Where tables have agreement policies,
-// those who have to agree are asked first: what they sign stands beside the proposal, not in it. Submitted again, it is the same
-// transaction: whoever lost the answer asks again without doing anything twice.
-func (g *Gateway) SubmitSigned(ctx context.Context, signed *wire.SignedProposal) (wire.TxID, error) {
-	tx, err := wire.DecodeSignedProposal(signed)
+// SubmitSigned queues transactions that one client has signed itself, all or none, and returns their ids in the order of the proposals. Where
+// tables have agreement policies, those who have to agree are asked first: what they sign stands beside the proposal, not in it. Submitted
+// again, it is the same transaction: whoever lost the answer asks again without doing anything twice. Errors are *Error.
+func (g *Gateway) SubmitSigned(ctx context.Context, signed []*wire.SignedProposal) ([]wire.TxID, error) {
+	txs, err := decodeSigned(signed)
 	if err != nil {
-		return wire.TxID{}, malformed("%v", err)
+		return nil, err
 	}
-	if err := g.checkSigned(tx); err != nil {
-		return wire.TxID{}, err
+	if err := g.checkSigned(txs); err != nil {
+		return nil, err
 	}
-	e, err := g.prepareSigned(tx)
-	if e == nil || err != nil {
-		return tx.ID, err
+	made, err := g.prepareSigned(txs)
+	if err != nil {
+		return nil, err
 	}
-	if a := g.opt.Agreements; a != nil {
-		if err := a.gather(ctx, []*entry{e}); err != nil {
-			return wire.TxID{}, err
+	if a := g.opt.Agreements; a != nil && len(made) > 0 {
+		if err := a.gather(ctx, made); err != nil {
+			return nil, err
 		}
 	}
-	return tx.ID, g.enqueueSigned(e)
+	ids := make([]wire.TxID, len(txs))
+	for i, tx := range txs {
+		ids[i] = tx.ID
+	}
+	return ids, g.enqueueSigned(made)
 }
 
-// prepareSigned makes an entry of a transaction, or none when it was submitted before.
-func (g *Gateway) prepareSigned(tx wire.BundledTx) (*entry, error) {
+func decodeSigned(signed []*wire.SignedProposal) ([]wire.BundledTx, error) {
+	if len(signed) > statementsMax {
+		return nil, beyondBound("number of proposals", len(signed), statementsMax)
+	}
+	txs := make([]wire.BundledTx, len(signed))
+	for i, s := range signed {
+		var err error
+		if txs[i], err = wire.DecodeSignedProposal(s); err != nil {
+			return nil, ofSeveral(i, len(signed), malformed("%v", err))
+		}
+	}
+	return txs, nil
+}
+
+// ofSeveral says of which proposal of a request an error is.
+func ofSeveral(i, n int, e *Error) *Error {
+	if n > 1 {
+		e.Message = fmt.Sprintf("proposals[%d]: %s", i, e.Message)
+	}
+	return e
+}
+
+// prepareSigned makes entries of those transactions that were not submitted before.
+func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,32 +69,39 @@ func (g *Gateway) prepareSigned(tx wire.BundledTx) (*entry, error) {
 	if err := g.orderable(catching, now); err != nil {
 		return nil, err
 	}
-	if g.submitted(tx.ID) {
-		return nil, nil
+	var made []*entry
+	prepared := map[wire.TxID]bool{}
+	for i, tx := range txs {
+		if g.submitted(tx.ID) || prepared[tx.ID] {
+			continue
+		}
+		prepared[tx.ID] = true
+		p := tx.Proposal
+		if height := uint64(max(g.height, 0)); p.ValidUntilHeight <= height || p.ValidUntilHeight > height+wire.ValidityHeightsMax {
+			return nil, ofSeveral(i, len(txs), malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax))
+		}
+		made = append(made, &entry{
+			id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
+			size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY,
+		})
 	}
-	p := tx.Proposal
-	if height := uint64(max(g.height, 0)); p.ValidUntilHeight <= height || p.ValidUntilHeight > height+wire.ValidityHeightsMax {
-		return nil, malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax)
-	}
-	return &entry{
-		id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
-		size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY,
-	}, nil
+	return made, nil
 }
 
-// enqueueSigned takes a prepared transaction, unless it was submitted again meanwhile.
-func (g *Gateway) enqueueSigned(e *entry) error {
+// enqueueSigned takes prepared transactions of one role, all or none, but for those that were submitted again meanwhile.
+func (g *Gateway) enqueueSigned(made []*entry) error {
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.submitted(e.id) {
+	made = slices.DeleteFunc(made, func(e *entry) bool { return g.submitted(e.id) })
+	if len(made) == 0 {
 		return nil
 	}
 	now := g.opt.Now()
 	if err := g.orderable(catching, now); err != nil {
 		return err
 	}
-	_, err := g.accept(e.role, []*entry{e}, now)
+	_, err := g.accept(made[0].role, made, now)
 	return err
 }
 
@@ -77,19 +111,22 @@ func (g *Gateway) submitted(id wire.TxID) bool {
 	return settled || g.entries[id] != nil
 }
 
-// checkSigned refuses what the order would refuse: the same signature is verified there, by every other node. Only a
+// checkSigned refuses what the order would refuse: the same signatures are verified there, by every other node. Only a
 // registered key has one verified; its rate counts after that, or others could use it up.
-func (g *Gateway) checkSigned(tx wire.BundledTx) error {
-	client := tx.Proposal.Client
+func (g *Gateway) checkSigned(txs []wire.BundledTx) error {
 	switch {
 	case g.opt.OrderingOnly():
 		return ordersOnly(g.opt.Organisation)
 	case g.opt.Key() == nil:
 		return noMember(g.opt.Organisation)
-	case tx.Proposal.ChainId != g.opt.ChainID:
-		return malformed("proposal.chain_id: %q, want %q", tx.Proposal.ChainId, g.opt.ChainID)
-	case client.Organisation != g.opt.Organisation:
-		return malformed("proposal.client.organisation: %q, this node is of %q", client.Organisation, g.opt.Organisation)
+	case len(txs) == 0:
+		return malformed("proposals: at least one is needed")
+	}
+	client := txs[0].Proposal.Client
+	for i, tx := range txs {
+		if err := g.checkSigner(tx.Proposal, client); err != nil {
+			return ofSeveral(i, len(txs), err)
+		}
 	}
 	if role, known := g.opt.ClientRole(client.Key); !known || role != client.Role {
 		return &Error{
@@ -97,10 +134,24 @@ func (g *Gateway) checkSigned(tx wire.BundledTx) error {
 			Hint: "\"chainify client list\" shows the keys of the organisation's clients.",
 		}
 	}
-	if !g.signatures.verify(tx) {
-		return &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"}
+	if !g.signatures.verify(txs) {
+		wrong := wire.FirstWrongProposal(g.opt.ChainID, txs)
+		return ofSeveral(wrong, len(txs), &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"})
 	}
-	return g.Admit(fmt.Sprintf("key %x", client.Key), 1)
+	return g.Admit(fmt.Sprintf("key %x", client.Key), len(txs))
+}
+
+// checkSigner refuses a proposal that is not for here, or of another client than the others of its request.
+func (g *Gateway) checkSigner(p *wire.Proposal, client *wire.Client) *Error {
+	switch {
+	case p.ChainId != g.opt.ChainID:
+		return malformed("proposal.chain_id: %q, want %q", p.ChainId, g.opt.ChainID)
+	case p.Client.Organisation != g.opt.Organisation:
+		return malformed("proposal.client.organisation: %q, this node is of %q", p.Client.Organisation, g.opt.Organisation)
+	case p.Client.Role != client.Role || !bytes.Equal(p.Client.Key, client.Key):
+		return malformed("proposal.client: another than that of proposals[0]")
+	}
+	return nil
 }
 
 // keepByExpiry files an entry among those by expiry. Those that this gateway made come in order; clients choose their own. g.mu is held.

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,15 +38,24 @@ func signed(key ed25519.PrivateKey, change func(*wire.Proposal)) *wire.SignedPro
 
 func unchanged(*wire.Proposal) {}
 
+// submitSigned submits one.
+func (f *fixture) submitSigned(s *wire.SignedProposal) (wire.TxID, error) {
+	ids, err := f.g.SubmitSigned(context.Background(), []*wire.SignedProposal{s})
+	if err != nil {
+		return wire.TxID{}, err
+	}
+	return ids[0], nil
+}
+
 // A proposal that its client signed is queued once, with its own expiry; what the order would refuse is refused at once.
 func TestSubmitSigned(t *testing.T) {
 	f := newFixture(t, registerClerk)
 	f.submit("bank", 1) // expires later, and was accepted before
-	id, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged))
+	id, err := f.submitSigned(signed(clerkKey, unchanged))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged)); err != nil || again != id {
+	if again, err := f.submitSigned(signed(clerkKey, unchanged)); err != nil || again != id {
 		t.Errorf("submitted again: %x, %v, want %x", again, err, id)
 	}
 	f.step()
@@ -65,7 +76,7 @@ func TestSubmitSigned(t *testing.T) {
 		"nothing":              {nil, StateMalformed},
 	} {
 		var e *Error
-		if _, err := f.g.SubmitSigned(context.Background(), c.signed); !errors.As(err, &e) || e.SQLState != c.state {
+		if _, err := f.submitSigned(c.signed); !errors.As(err, &e) || e.SQLState != c.state {
 			t.Errorf("%s: %v, want %s", name, err, c.state)
 		}
 	}
@@ -75,6 +86,70 @@ func TestSubmitSigned(t *testing.T) {
 	if r, settled := f.outcome(id); !settled || r.SQLState != StateExpired {
 		t.Errorf("after its height: %v, %t, though one that was accepted before it lives on", r, settled)
 	}
+}
+
+// clerks are n proposals that the clerk signed together, the nonces from one on.
+func clerks(n int, nonce uint64) []*wire.SignedProposal {
+	proposals := make([]*wire.Proposal, n)
+	for i := range proposals {
+		proposals[i] = &wire.Proposal{
+			ChainId: "test", Client: &wire.Client{Organisation: "acme", Role: "clerk"}, Nonce: nonce + uint64(i), ValidUntilHeight: 12,
+			Kind: wire.Kind_KIND_SQL, Sql: "SELECT 1",
+		}
+	}
+	return wire.SignProposals(clerkKey, proposals)
+}
+
+// Many that one client signed are queued in one go, all or none, each once whatever it came with; signed together or one by one.
+func TestSubmitManySigned(t *testing.T) {
+	f := newFixture(t, func(o *Options) { registerClerk(o); o.Limits.ClientRate, o.Limits.ClientBurst = 1, 12 })
+	ctx := context.Background()
+	some := clerks(5, 1)
+	wrong := clerks(5, 11)
+	wrong[3].Signature[80] ^= 1
+	others := signed(testKey, unchanged)
+	others.Signature = nil
+	for name, c := range map[string]struct {
+		signed []*wire.SignedProposal
+		state  string
+		says   string
+	}{
+		"none":             {nil, StateMalformed, "proposals: at least one"},
+		"a forged one":     {wrong, StateNotRegistered, "proposals[3]: the signature"},
+		"another client":   {append(clerks(2, 21), signed(testKey, unchanged)), StateMalformed, "proposals[2]: proposal.client: another"},
+		"one not signed":   {append(clerks(2, 21), others), StateMalformed, "proposals[2]: proposal.signature"},
+		"an expired one":   {append(clerks(2, 21), signed(clerkKey, func(p *wire.Proposal) { p.ValidUntilHeight = 1 })), StateMalformed, "proposals[2]: proposal.valid_until_height"},
+		"too many":         {make([]*wire.SignedProposal, statementsMax+1), StateBound, "number of proposals"},
+		"beyond its burst": {clerks(13, 31), StateBound, "at once"},
+	} {
+		var e *Error
+		if _, err := f.g.SubmitSigned(ctx, c.signed); !errors.As(err, &e) || e.SQLState != c.state || !strings.Contains(e.Message, c.says) {
+			t.Errorf("%s: %v, want %s and %q", name, err, c.state, c.says)
+		}
+	}
+	if n := f.g.Stats().Accepted; n != 0 {
+		t.Fatalf("%d of refused requests are queued", n)
+	}
+	f.now = f.now.Add(time.Minute) // what was refused for its expiry counted against the rate
+	want := [][]byte{idOf(some[4]), idOf(some[0]), idOf(some[4])}
+	submit := func(signed ...*wire.SignedProposal) {
+		t.Helper()
+		path, _ := serveSocket(t, f, nil)
+		if ids, err := dial(t, path).SubmitSigned(ctx, signed...); err != nil || !slices.EqualFunc(ids, want, bytes.Equal) {
+			t.Errorf("ids %x, want %x: %v", ids, want, err)
+		}
+	}
+	submit(some[4], some[0], some[4])
+	want = nil
+	for _, s := range some {
+		want = append(want, idOf(s))
+	}
+	submit(some...)
+	if n := f.g.Stats().Accepted; n != 5 {
+		t.Errorf("%d are queued, want 5", n)
+	}
+	_, err := f.g.SubmitSigned(ctx, clerks(5, 41))
+	wantState(t, err, StateFull) // 3 and 5 of 12 are used up
 }
 
 // Who has to agree to a transaction is asked whoever signed it; what they sign goes beside the proposal.
@@ -93,7 +168,7 @@ func TestASignedProposalGathersAgreements(t *testing.T) {
 			registerClerk(o)
 			o.Agreements = &Agreements{Database: database, Others: database, Limit: 100 * time.Millisecond}
 		})
-		id, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged))
+		id, err := f.submitSigned(signed(clerkKey, unchanged))
 		if c.state != "" {
 			wantState(t, err, c.state)
 			if f.g.Stats().Accepted != 0 {
@@ -117,7 +192,7 @@ func TestASignedProposalSubmittedTwiceWhileAskingIsQueuedOnce(t *testing.T) {
 	var f *fixture
 	database := &rehearsing{policies: true}
 	again := func(ctx context.Context) {
-		if _, err := f.g.SubmitSigned(ctx, signed(clerkKey, unchanged)); err != nil {
+		if _, err := f.g.SubmitSigned(ctx, []*wire.SignedProposal{signed(clerkKey, unchanged)}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,7 +200,7 @@ func TestASignedProposalSubmittedTwiceWhileAskingIsQueuedOnce(t *testing.T) {
 		registerClerk(o)
 		o.Agreements = &Agreements{Database: &interrupted{rehearsing: database, once: again}, Others: database, Limit: time.Second}
 	})
-	if _, err := f.g.SubmitSigned(context.Background(), signed(clerkKey, unchanged)); err != nil {
+	if _, err := f.submitSigned(signed(clerkKey, unchanged)); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.g.Stats().Accepted; n != 1 {
@@ -183,9 +258,12 @@ func TestHTTPSubmitSigned(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}
+	if r := a.ask("POST", "/v1/transactions/signed", "", body(clerks(3, 1)[2], "")); r.code != 202 || f.g.Stats().Accepted != 2 {
+		t.Errorf("one of several signed together: %+v", r)
+	}
 	f.decide(wire.TxID(idOf(right)))
 	f.commit(wire.TxID(idOf(right)))
-	if r := a.ask("POST", "/v1/transactions/signed", "", body(right, `,"wait_ms":1000`)); r.code != 200 || f.g.Stats().Accepted != 1 {
+	if r := a.ask("POST", "/v1/transactions/signed", "", body(right, `,"wait_ms":1000`)); r.code != 200 || f.g.Stats().Accepted != 2 {
 		t.Errorf("asked again for its outcome: %+v", r)
 	}
 }

@@ -43,8 +43,8 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return message, nil
 }
 
-// DecodeNodeRequest reads a request from the socket and checks its bounds. A request that breaks only a bound is
-// returned beside the error, so that the error can be answered to its number.
+// DecodeNodeRequest reads a request from the socket and checks its bounds; signed proposals are left to DecodeSignedProposal. A request that
+// breaks only a bound is returned beside the error, so that the error can be answered to its number.
 func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 	m := &NodeRequest{}
 	if err := decodeStrict("node request", raw, FrameBytesMax, m); err != nil {
@@ -59,14 +59,15 @@ func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 				return m, fieldErrorf(fmt.Sprintf("wait.ids[%d]", i), "%d bytes, want %d", len(id), len(TxID{}))
 			}
 		}
+	case *NodeRequest_SubmitSigned:
+		if len(body.SubmitSigned.Proposals) == 0 {
+			return m, fieldErrorf("submit_signed.proposals", "none")
+		}
 	case *NodeRequest_Status, *NodeRequest_Rejoin, *NodeRequest_Registry, *NodeRequest_Clients:
 	case *NodeRequest_Governance:
 		return m, checkGovernance(body.Governance.GetChange())
 	case *NodeRequest_Client:
 		return m, checkClientChange(body.Client.GetChange())
-	case *NodeRequest_SubmitSigned:
-		_, err := DecodeSignedProposal(body.SubmitSigned.GetProposal())
-		return m, err
 	default:
 		return m, fieldErrorf("node request", "asks for nothing")
 	}

@@ -93,7 +93,7 @@ func FuzzNodeMessages(f *testing.F) {
 	for _, m := range []proto.Message{
 		&NodeRequest{Request: 1, Body: &NodeRequest_Status{Status: &StatusRequest{}}},
 		&NodeRequest{Request: 2, Body: &NodeRequest_Submit{Submit: &SubmitRequest{Role: "a", Statements: []*Statement{{Kind: Kind_KIND_SQL, Sql: "b"}}}}},
-		&NodeRequest{Request: 3, Body: &NodeRequest_SubmitSigned{SubmitSigned: &SubmitSignedRequest{Proposal: SignProposal(testKey(1), testProposal())}}},
+		&NodeRequest{Request: 3, Body: &NodeRequest_SubmitSigned{SubmitSigned: &SubmitSignedRequest{Proposals: []*SignedProposal{SignProposal(testKey(1), testProposal())}}}},
 		&NodeRequest{Request: 4, Body: &NodeRequest_Governance{Governance: &GovernanceRequest{Change: signedChange(testChange(), "acme")}}},
 		&NodeRequest{Request: 5, Body: &NodeRequest_Client{Client: &ClientChangeRequest{Change: SignClientChange(testKey(1), testClientChange())}}},
 		&NodeResponse{Request: 6, Body: &NodeResponse_Wait{Wait: &WaitResponse{Outcomes: []*Outcome{{Id: make([]byte, 32), Block: 1}}}}},

@@ -390,10 +390,10 @@ func (*ClientsRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{7}
 }
 
-// A proposal that its client has signed.
+// Proposals that one client has signed; each becomes one transaction of its own.
 type SubmitSignedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Proposal      *SignedProposal        `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	Proposals     []*SignedProposal      `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,9 +428,9 @@ func (*SubmitSignedRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *SubmitSignedRequest) GetProposal() *SignedProposal {
+func (x *SubmitSignedRequest) GetProposals() []*SignedProposal {
 	if x != nil {
-		return x.Proposal
+		return x.Proposals
 	}
 	return nil
 }
@@ -1619,9 +1619,9 @@ const file_node_proto_rawDesc = "" +
 	"\x0fRegistryRequest\"N\n" +
 	"\x13ClientChangeRequest\x127\n" +
 	"\x06change\x18\x01 \x01(\v2\x1f.chainify.v1.SignedClientChangeR\x06change\"\x10\n" +
-	"\x0eClientsRequest\"N\n" +
-	"\x13SubmitSignedRequest\x127\n" +
-	"\bproposal\x18\x01 \x01(\v2\x1b.chainify.v1.SignedProposalR\bproposal\"\x0f\n" +
+	"\x0eClientsRequest\"P\n" +
+	"\x13SubmitSignedRequest\x129\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1b.chainify.v1.SignedProposalR\tproposals\"\x0f\n" +
 	"\rRejoinRequest\"\xbd\x04\n" +
 	"\vNodeRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
@@ -1757,7 +1757,7 @@ var file_node_proto_depIdxs = []int32{
 	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
 	25, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
 	26, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	27, // 5: chainify.v1.SubmitSignedRequest.proposal:type_name -> chainify.v1.SignedProposal
+	27, // 5: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
 	1,  // 6: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 7: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 8: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest

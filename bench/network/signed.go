@@ -150,11 +150,13 @@ func (s *socketSession) submit(ctx context.Context) (int, error) {
 	return bundle, nil
 }
 
-func (c call) submit(ctx context.Context, client *gateway.Client) ([]byte, error) {
+func (c call) submit(ctx context.Context, client *gateway.Client) (_ []byte, err error) {
+	var ids [][]byte
 	if c.signed != nil {
-		return client.SubmitSigned(ctx, c.signed)
+		ids, err = client.SubmitSigned(ctx, c.signed)
+	} else {
+		ids, err = client.Submit(ctx, role, c.statement)
 	}
-	ids, err := client.Submit(ctx, role, c.statement)
 	if err != nil {
 		return nil, err
 	}

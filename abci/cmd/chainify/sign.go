@@ -47,7 +47,11 @@ func (s *submission) submitSigned(ctx context.Context, client *gateway.Client, s
 	if err != nil {
 		return nil, err
 	}
-	return client.SubmitSigned(ctx, signed)
+	ids, err := client.SubmitSigned(ctx, signed)
+	if err != nil {
+		return nil, err
+	}
+	return ids[0], nil
 }
 
 func newClientSign() *cobra.Command {
