@@ -71,7 +71,18 @@ func (a *API) writeSubmitted(w http.ResponseWriter, req *http.Request, id wire.T
 	return a.writeJSON(w, http.StatusAccepted, accepted{ID: hex.EncodeToString(id[:])})
 }
 
-// decodeBody reads one JSON object with known fields, and nothing after it. What is not UTF-8 is refused: decoding would replace it.
+// ParseStatement reads a statement as the body of POST /v1/transactions has it, without wait_ms.
+func ParseStatement(text []byte) (*wire.Statement, error) {
+	var body submission
+	if err := decodeJSON(text, &body); err != nil {
+		return nil, err
+	}
+	if body.WaitMS != 0 {
+		return nil, malformed("wait_ms: this is not submitted yet")
+	}
+	return body.statement()
+}
+
 func decodeBody(w http.ResponseWriter, req *http.Request, into any) error {
 	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyBytesMax))
 	var large *http.MaxBytesError
@@ -80,7 +91,13 @@ func decodeBody(w http.ResponseWriter, req *http.Request, into any) error {
 		return beyondBound("size of the request in bytes", bodyBytesMax+1, bodyBytesMax)
 	case err != nil:
 		return malformed("body: %v", err)
-	case !utf8.Valid(text):
+	}
+	return decodeJSON(text, into)
+}
+
+// decodeJSON reads one JSON object with known fields, and nothing after it. What is not UTF-8 is refused: decoding would replace it.
+func decodeJSON(text []byte, into any) error {
+	if !utf8.Valid(text) {
 		return malformed("body: not UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))

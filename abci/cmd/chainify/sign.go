@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -15,22 +20,29 @@ import (
 // signedValidity is for how many heights a signed proposal may be ordered.
 const signedValidity = 1_000
 
+// lineBytesMax bounds a statement as JSON, in which texts are escaped.
+const lineBytesMax = 2 * wire.ProposalBytesMax
+
 // place says for which chain, organisation and height a proposal is signed.
 type place struct {
 	chainID, organisation string
 	height                uint64
 }
 
-// sign makes a proposal of a statement and signs it with the client's key.
-func (s *submission) sign(key ed25519.PrivateKey, at place, statement *wire.Statement) (*wire.SignedProposal, error) {
-	nonce, err := randomNonce()
-	if err != nil {
-		return nil, err
+// sign makes a proposal of each statement and signs them together with the client's key.
+func (s *submission) sign(key ed25519.PrivateKey, at place, statements ...*wire.Statement) ([]*wire.SignedProposal, error) {
+	proposals := make([]*wire.Proposal, len(statements))
+	for i, statement := range statements {
+		nonce, err := randomNonce()
+		if err != nil {
+			return nil, err
+		}
+		proposals[i] = &wire.Proposal{
+			ChainId: at.chainID, Client: &wire.Client{Organisation: at.organisation, Role: s.roleName()}, Nonce: nonce,
+			ValidUntilHeight: at.height + signedValidity, Kind: statement.Kind, Sql: statement.Sql, Parameters: statement.Parameters,
+		}
 	}
-	return wire.SignProposal(key, &wire.Proposal{
-		ChainId: at.chainID, Client: &wire.Client{Organisation: at.organisation, Role: s.roleName()}, Nonce: nonce,
-		ValidUntilHeight: at.height + signedValidity, Kind: statement.Kind, Sql: statement.Sql, Parameters: statement.Parameters,
-	}), nil
+	return wire.SignProposals(key, proposals), nil
 }
 
 // submitSigned signs a statement with the client's key and hands it to the node.
@@ -47,7 +59,7 @@ func (s *submission) submitSigned(ctx context.Context, client *gateway.Client, s
 	if err != nil {
 		return nil, err
 	}
-	ids, err := client.SubmitSigned(ctx, signed)
+	ids, err := client.SubmitSigned(ctx, signed...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +70,19 @@ func newClientSign() *cobra.Command {
 	var s submission
 	var at place
 	cmd := &cobra.Command{
-		Use:   "sign --key FILE --chain-id ID --organisation NAME --height N [flags] SQL",
-		Short: "Sign one transaction for the HTTP interface",
+		Use:   "sign --key FILE --chain-id ID --organisation NAME --height N [flags] (SQL | -)",
+		Short: "Sign transactions for the HTTP interface",
 		Long: `sign makes a transaction, signs it with the client's key and prints it as POST /v1/transactions/signed takes it; it needs no node.
-Chain and height are what GET /healthz says: the transaction can be ordered for 1,000 blocks from then. Sent again, it is the same one.`,
+Chain and height are what GET /healthz says: the transaction can be ordered for 1,000 blocks from then. Sent again, it is the same one.
+
+With "-" statements are read from standard input, one a line as POST /v1/transactions takes it, and signed together, with one signature for
+1,024 of them at most. What is printed, one a line, is submitted in any order, all of it or not.`,
 		Example: `  chainify client sign --key clerk.json --chain-id trade --organisation acme --height 1200 --role clerk "UPDATE …" |
-      curl --json @- https://acme.example:26680/v1/transactions/signed`,
+      curl --json @- https://acme.example:26680/v1/transactions/signed
+  echo '{"sql": "UPDATE t SET x = $1", "parameters": [{"value": "7"}]}' | chainify client sign … -`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			statement, err := s.statement(args[0])
+			statements, err := s.statements(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -74,16 +90,11 @@ Chain and height are what GET /healthz says: the transaction can be ordered for 
 			if err != nil {
 				return err
 			}
-			signed, err := s.sign(key, at, statement)
+			signed, err := s.sign(key, at, statements...)
 			if err != nil {
 				return err
 			}
-			if _, err := wire.DecodeSignedProposal(signed); err != nil {
-				return err
-			}
-			return printJSON(cmd.OutOrStdout(), map[string]string{
-				"proposal": hex.EncodeToString(signed.Proposal), "signature": hex.EncodeToString(signed.Signature),
-			})
+			return printSigned(cmd.OutOrStdout(), signed)
 		},
 	}
 	s.statementFlags(cmd)
@@ -92,4 +103,46 @@ Chain and height are what GET /healthz says: the transaction can be ordered for 
 	cmd.Flags().Uint64Var(&at.height, "height", 0, "of the chain now (required)")
 	require(cmd, "key", "chain-id", "organisation", "height")
 	return cmd
+}
+
+// statements are the one given or, for "-", those of standard input.
+func (s *submission) statements(cmd *cobra.Command, text string) ([]*wire.Statement, error) {
+	if text != "-" {
+		statement, err := s.statement(text)
+		return []*wire.Statement{statement}, err
+	}
+	if cmd.Flags().Changed("kind") || cmd.Flags().Changed("param") {
+		return nil, usageError("--kind and --param: with \"-\" each line has its own")
+	}
+	var out []*wire.Statement
+	lines := bufio.NewScanner(cmd.InOrStdin())
+	lines.Buffer(nil, lineBytesMax)
+	for lines.Scan() {
+		statement, err := gateway.ParseStatement(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(out)+1, err)
+		}
+		out = append(out, statement)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read statements, line %d: %w", len(out)+1, err)
+	}
+	return out, nil
+}
+
+// printSigned writes each as a body of POST /v1/transactions/signed on a line of its own, if all of them are well-formed.
+func printSigned(out io.Writer, signed []*wire.SignedProposal) error {
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	for i, p := range signed {
+		_, err := wire.DecodeSignedProposal(p)
+		if err == nil {
+			err = e.Encode(map[string]string{"proposal": hex.EncodeToString(p.Proposal), "signature": hex.EncodeToString(p.Signature)})
+		}
+		if err != nil {
+			return fmt.Errorf("transaction %d: %w", i+1, err)
+		}
+	}
+	_, err := lines.WriteTo(out)
+	return err
 }

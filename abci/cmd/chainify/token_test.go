@@ -56,9 +56,70 @@ func TestClientSignCommand(t *testing.T) {
 		return call("", append([]string{"client", "sign", "--chain-id", "trade", "--organisation", "acme", "--role", "clerk", "--key", key}, args...)...)
 	}
 	code, out, errs := sign("--height", "20", "--param", "integer:7", "UPDATE t SET x = $1")
+	if code != exitOK {
+		t.Fatal(code, errs)
+	}
+	tx := signedLine(t, out)
+	if !wire.VerifyProposals("trade", []wire.BundledTx{tx}) {
+		t.Fatalf("%+v", tx)
+	}
+	p := tx.Proposal
+	if p.ChainId != "trade" || p.Client.Organisation != "acme" || p.Client.Role != "clerk" || p.ValidUntilHeight != 1020 || len(p.Parameters) != 1 {
+		t.Errorf("proposal %v", p)
+	}
+	if n := len(tx.Chained.Proposal.Signature); n != 64 {
+		t.Errorf("one alone has a signature of %d bytes", n)
+	}
+	if code, _, errs := sign("SELECT 1"); code != exitUsage || !strings.Contains(errs, "--height") {
+		t.Error(code, errs)
+	}
+	if code, _, errs := sign("--height", "1", ""); code != exitFailed || !strings.Contains(errs, "sql") {
+		t.Error(code, errs)
+	}
+}
+
+// Statements of standard input are signed together, each printed by itself.
+func TestClientSignsMany(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "clerk.json")
+	if code, _, errs := call("", "client", "key", key); code != exitOK {
+		t.Fatal(errs)
+	}
+	sign := func(in string, args ...string) (int, string, string) {
+		return call(in, append([]string{"client", "sign", "--chain-id", "trade", "--organisation", "acme", "--role", "clerk", "--key", key, "--height", "20"}, args...)...)
+	}
+	const statements = `{"sql": "UPDATE t SET x = $1", "parameters": [{"type": "integer", "value": "7"}]}` + "\n" + `{"sql": "ATTACH TABLE t", "kind": "deploy"}` + "\n" + `{"sql": "SELECT 3"}`
+	code, out, errs := sign(statements, "-")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != exitOK || len(lines) != 3 {
+		t.Fatal(code, out, errs)
+	}
+	for i, want := range []string{"UPDATE t SET x = $1", "ATTACH TABLE t", "SELECT 3"} {
+		tx := signedLine(t, lines[i])
+		if !wire.VerifyProposals("trade", []wire.BundledTx{tx}) || tx.Proposal.Sql != want || len(tx.Chained.Proposal.Signature) <= 64 {
+			t.Errorf("line %d: %+v", i, tx)
+		}
+	}
+	for in, want := range map[string]string{
+		"{\"sql\": \"SELECT 1\"}\nSELECT 2":                 "line 2: body",
+		"{\"sql\": \"SELECT 1\", \"wait_ms\": 5}":           "line 1: wait_ms",
+		"{\"sql\": \"SELECT 1\"}\n{\"sql\": \"\"}":          "transaction 2: proposal.sql",
+		strings.Repeat("x", 2*wire.ProposalBytesMax) + "\n": "line 1: ",
+	} {
+		if code, out, errs := sign(in, "-"); code != exitFailed || !strings.Contains(errs, want) || out != "" {
+			t.Errorf("code %d, %q, %s, want %q", code, out, errs, want)
+		}
+	}
+	if code, _, errs := sign(statements, "--param", "integer:7", "-"); code != exitUsage || !strings.Contains(errs, "each line") {
+		t.Error(code, errs)
+	}
+}
+
+// signedLine reads what the command printed of one transaction.
+func signedLine(t *testing.T, line string) wire.BundledTx {
+	t.Helper()
 	var body struct{ Proposal, Signature string }
-	if err := json.Unmarshal([]byte(out), &body); err != nil || code != exitOK {
-		t.Fatal(code, errs, err)
+	if err := json.Unmarshal([]byte(line), &body); err != nil {
+		t.Fatal(err)
 	}
 	proposal, err := hex.DecodeString(body.Proposal)
 	if err != nil {
@@ -69,17 +130,8 @@ func TestClientSignCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, err := wire.DecodeSignedProposal(&wire.SignedProposal{Proposal: proposal, Signature: signature})
-	if err != nil || !wire.VerifyProposals("trade", []wire.BundledTx{tx}) {
-		t.Fatalf("%+v, %v", tx, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	p := tx.Proposal
-	if p.ChainId != "trade" || p.Client.Organisation != "acme" || p.Client.Role != "clerk" || p.ValidUntilHeight != 1020 || len(p.Parameters) != 1 {
-		t.Errorf("proposal %v", p)
-	}
-	if code, _, errs := sign("SELECT 1"); code != exitUsage || !strings.Contains(errs, "--height") {
-		t.Error(code, errs)
-	}
-	if code, _, errs := sign("--height", "1", ""); code != exitFailed || !strings.Contains(errs, "sql") {
-		t.Error(code, errs)
-	}
+	return tx
 }
