@@ -52,8 +52,16 @@ fn execute_block(call: &mut Call) -> Answer {
     let buffer: Vec<u8> = call.required(4, "transactions");
     let (block, ran) = session::with(Mode::Internal, || {
         connected(|| {
-            let request = half::authoritative(check_request(call, &buffer));
-            let certified: Option<Vec<u8>> = call.arg(8).filter(|_| !half::is(request.number));
+            let standing = Standing::locked();
+            let mut request = check_request(call, &buffer, &standing);
+            if standing.half {
+                request = half::authoritative(request);
+            }
+            let certified: Option<Vec<u8>> = call.arg(8).filter(|_| !standing.half);
+            let run = match standing.half {
+                true => half::complete,
+                false => run,
+            };
             conflict::before_locals(request.number, || {
                 let (block, ran) = certified
                     .and_then(|hash| touched::run(&request, &hash, || sealed(&request, alone)))
@@ -106,16 +114,13 @@ fn malformed(error: impl std::fmt::Display) -> PgError {
     PgError::new(b"22023", format!("malformed block: {error}"))
 }
 
-fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
-    let chain_id = lock_chain();
-    commit::check_nothing_open();
-    team::settle();
+fn check_request<'a>(call: &Call, buffer: &'a [u8], standing: &Standing) -> Request<'a> {
     let (number, previous): (i64, Vec<u8>) = (
         call.required(0, "number"),
         call.required(3, "previous_hash"),
     );
-    let (last, last_hash) = position();
-    restored::check(last);
+    let (last, last_hash) = (standing.last, standing.last_hash);
+    restored::check(last, standing.own);
     if number != last + 1 {
         out_of_turn(format!(
             "block {number} is out of turn, want block {}",
@@ -148,7 +153,7 @@ fn check_request<'a>(call: &Call, buffer: &'a [u8]) -> Request<'a> {
         malformed("order_height is negative").raise();
     }
     Request {
-        chain_id,
+        chain_id: standing.chain_id.clone(),
         number,
         order_height,
         block_time: call.required(2, "block_time"),
@@ -166,43 +171,59 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// One block at a time: the lock is held until the caller commits or rolls back.
-fn lock_chain() -> String {
-    let Some(blocks) = relation_named("chainify_ledger", "block") else {
-        out_of_turn("extension chainify is not installed in this database".into()).raise()
-    };
-    drop(Relation::open(blocks, Lock::ShareRowExclusive));
-    let mut chain_id = None;
-    query("SELECT chain_id FROM chainify_ledger.chain", &[], |row| {
-        chain_id = row.get::<String>(1)
-    });
-    chain_id.unwrap_or_else(|| {
-        out_of_turn("this database belongs to no chain yet".into())
-            .hint("Call chainify_node.init first.")
-            .raise()
-    })
+/// Where the ledger stands before a block.
+struct Standing {
+    chain_id: String,
+    /// Number and hash of the last LedgerBlock; 0 and zeros before the first.
+    last: i64,
+    last_hash: Hash,
+    /// The blocks were executed in this database.
+    own: bool,
+    /// Parts of the next block are committed.
+    half: bool,
 }
 
-/// Number and hash of the last LedgerBlock; 0 and zeros before the first.
-fn position() -> (i64, Hash) {
-    let mut last = (0, [0; 32]);
-    query(
-        "SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1",
-        &[],
-        |row| {
-            let Ok(hash) = Hash::try_from(row.must::<Vec<u8>>(2)) else {
+impl Standing {
+    /// One block at a time: the lock is held until the caller commits or rolls back, and nothing of an earlier block is open.
+    fn locked() -> Standing {
+        let Some(blocks) = relation_named("chainify_ledger", "block") else {
+            out_of_turn("extension chainify is not installed in this database".into()).raise()
+        };
+        drop(Relation::open(blocks, Lock::ShareRowExclusive));
+        commit::check_nothing_open();
+        team::settle();
+        Standing::read().unwrap_or_else(|| {
+            out_of_turn("this database belongs to no chain yet".into())
+                .hint("Call chainify_node.init first.")
+                .raise()
+        })
+    }
+
+    fn read() -> Option<Standing> {
+        let sql = "SELECT c.chain_id, b.number, b.hash, EXISTS (SELECT FROM chainify_ledger.here),
+                EXISTS (SELECT FROM chainify_ledger.part WHERE block > coalesce(b.number, 0))
+            FROM chainify_ledger.chain c
+            LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true";
+        let mut standing = None;
+        query(sql, &[], |row| {
+            let hash = row.get::<Vec<u8>>(3).map(Hash::try_from).transpose();
+            let Ok(hash) = hash else {
                 PgError::new(b"XX001", "hash of the last ledger block is malformed").raise()
             };
-            last = (row.must(1), hash);
-        },
-    );
-    last
+            standing = Some(Standing {
+                chain_id: row.must(1),
+                last: row.get(2).unwrap_or_default(),
+                last_hash: hash.unwrap_or_default(),
+                own: row.must(4),
+                half: row.must(5),
+            });
+        });
+        standing
+    }
 }
 
 fn run(request: &Request) -> Ran {
-    half::complete(request)
-        .or_else(|| parallel::run(request))
-        .unwrap_or_else(|| alone(request))
+    parallel::run(request).unwrap_or_else(|| alone(request))
 }
 
 fn alone(request: &Request) -> Ran {

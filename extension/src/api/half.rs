@@ -29,14 +29,6 @@ pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
     rows.next_row().and_then(|row| row.bigint(1))
 }
 
-/// Whether parts of block `number` are committed. Needs [`connected`].
-pub fn is(number: i64) -> bool {
-    let mut found = false;
-    let sql = "SELECT FROM chainify_ledger.part WHERE block = $1 LIMIT 1";
-    query(sql, &[cell(number)], |_| found = true);
-    found
-}
-
 /// Raises 55000 when what is seen is not this database's ledger at the end of a block: it includes a part of a block without the rest, or was
 /// restored and is not adopted.
 pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
@@ -56,7 +48,7 @@ struct Committed {
     outcomes: BTreeMap<u32, Outcome>,
 }
 
-/// The request as it was when parts of the block were committed, if any were. Raises XX001 when it has other transactions.
+/// The request as it was when parts of the block were committed. Needs [`connected`]. Raises XX001 when it has other transactions.
 pub fn authoritative(mut request: Request) -> Request {
     let mut others = false;
     query(
@@ -81,9 +73,9 @@ pub fn authoritative(mut request: Request) -> Request {
     request
 }
 
-/// Runs what is missing of a block that is half committed; None when it is not.
-pub fn complete(request: &Request) -> Option<Ran> {
-    let mut committed = committed(request.number)?;
+/// Runs what is missing of a block that is half committed.
+pub fn complete(request: &Request) -> Ran {
+    let mut committed = committed(request.number);
     let is_missing = |at: &usize| !committed.outcomes.contains_key(&request.indices[*at]);
     let missing: Vec<usize> = (0..request.transactions.len()).filter(is_missing).collect();
     effects::start();
@@ -103,7 +95,7 @@ pub fn complete(request: &Request) -> Option<Ran> {
     let changes: Vec<Change> = kept.iter().map(change).collect();
     let order: Vec<u32> = (0..changes.len() as u32).collect();
     let succeeded: Vec<bool> = outcomes.iter().map(Outcome::is_ok).collect();
-    Some(Ran {
+    Ran {
         effects_root: merkle::root(&changes.iter().map(leaf).collect::<Vec<_>>()),
         effects_count: changes.len() as u32,
         nets: committed.nets,
@@ -112,11 +104,11 @@ pub fn complete(request: &Request) -> Option<Ran> {
             .then(|| transaction_effects(&changes, &order, &succeeded)),
         outcomes,
         workers: 0,
-    })
+    }
 }
 
-fn committed(number: i64) -> Option<Committed> {
-    let mut nets = None;
+fn committed(number: i64) -> Committed {
+    let mut nets = Vec::new();
     query(
         "SELECT nets FROM chainify_ledger.part WHERE block = $1 ORDER BY part",
         &[cell(number)],
@@ -124,10 +116,9 @@ fn committed(number: i64) -> Option<Committed> {
             let of_part = Nets::read(&row.must::<Vec<u8>>(1))
                 .map_err(|error| PgError::new(b"XX001", error.to_string()))
                 .or_raise();
-            nets.get_or_insert_with(Vec::new).extend(of_part.nets);
+            nets.extend(of_part.nets);
         },
     );
-    let nets = nets?;
     let mut outcomes = BTreeMap::new();
     query(
         "SELECT index, rows, sqlstate, message FROM chainify_ledger.transaction WHERE block = $1",
@@ -143,7 +134,7 @@ fn committed(number: i64) -> Option<Committed> {
             outcomes.insert(row.must::<i32>(1) as u32, outcome);
         },
     );
-    Some(Committed { nets, outcomes })
+    Committed { nets, outcomes }
 }
 
 /// A change as the history keeps it.

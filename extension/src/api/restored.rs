@@ -58,9 +58,7 @@ fn refuse_restored(call: &mut Call) -> Answer {
 }
 
 /// Before the block after `last`: the first one makes the ledger this database's own, any other finds it so. Needs [`connected`].
-pub fn check(last: i64) {
-    let mut own = false;
-    query("SELECT FROM chainify_ledger.here", &[], |_| own = true);
+pub fn check(last: i64, own: bool) {
     match (own, last) {
         (true, _) => (),
         (false, 0) => make_own(),
