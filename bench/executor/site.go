@@ -235,15 +235,14 @@ func (c *chain) encode(kind wire.Kind, statements []workload.Statement) ([]byte,
 // the server) and the durable COMMIT took.
 func (c *chain) run(ctx context.Context, transactions []byte) (execute, commit time.Duration, err error) {
 	started := time.Now()
-	if _, err := c.conn.Exec(ctx, "BEGIN"); err != nil {
-		return 0, 0, err
-	}
 	number := c.number + 1
 	var hash []byte
 	var states, messages []*string
-	err = c.conn.QueryRow(ctx, `SELECT hash, sqlstates, messages FROM chainify_node.execute_block($1, $2, $3, $4, $5)`,
-		number, number, number*1_000_000, c.previous, transactions).Scan(&hash, &states, &messages)
-	if err != nil {
+	together := &pgx.Batch{} // as the node does
+	together.Queue("BEGIN")
+	together.Queue(`SELECT hash, sqlstates, messages FROM chainify_node.execute_block($1, $2, $3, $4, $5)`,
+		number, number, number*1_000_000, c.previous, transactions).QueryRow(func(row pgx.Row) error { return row.Scan(&hash, &states, &messages) })
+	if err := c.conn.SendBatch(ctx, together).Close(); err != nil {
 		return 0, 0, fmt.Errorf("execute block %d: %w", number, err)
 	}
 	executed := time.Now()

@@ -102,7 +102,7 @@ func (b *Backend) Retry(ctx context.Context, block *wire.OrderedBlock, previous,
 func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.begin(ctx); err != nil {
+	if err := b.ready(ctx); err != nil {
 		return backend.Execution{}, fmt.Errorf("execute block %d: %w", block.Number, err)
 	}
 	run, cancel := context.WithCancel(ctx)
@@ -155,8 +155,10 @@ func (b *Backend) keepsFailing(number uint64, err error) bool {
 	return true
 }
 
-// begin starts a transaction, after rolling back an open one. Called with mu held.
-func (b *Backend) begin(ctx context.Context) error {
+const beginBlock = `BEGIN ISOLATION LEVEL READ COMMITTED`
+
+// ready makes sure of a connection without an open transaction, to a database that knows the registry. Called with mu held.
+func (b *Backend) ready(ctx context.Context) error {
 	if b.conn == nil || b.conn.IsClosed() {
 		b.drop()
 		return errNotConnected
@@ -167,29 +169,27 @@ func (b *Backend) begin(ctx context.Context) error {
 			return errNotConnected
 		}
 	}
-	if err := b.tellRegistry(ctx, b.conn); err != nil {
-		return err
-	}
-	if _, err := b.conn.Exec(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED`); err != nil {
-		b.drop()
-		return fmt.Errorf("begin: %w", err)
-	}
-	return nil
+	return b.tellRegistry(ctx, b.conn)
 }
 
+// run begins a transaction and executes the block in it: one round trip.
 func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
 	quarantined := make([]int32, len(block.Quarantined))
 	for i, q := range block.Quarantined {
 		quarantined[i] = int32(q)
 	}
 	var a answer
-	err := b.conn.QueryRow(ctx,
+	together := &pgx.Batch{}
+	together.Queue(beginBlock)
+	together.Queue(
 		`SELECT hash, header, outcomes, rows, sqlstates, messages, transaction_effects
 		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll, block.Round > 0,
 		certified,
-	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
-	if err != nil {
+	).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
+	})
+	if err := b.conn.SendBatch(ctx, together).Close(); err != nil {
 		return backend.Execution{}, err
 	}
 	return a.execution(block)
@@ -243,10 +243,13 @@ func text(s *string) string {
 
 // once runs f in a transaction of its own; an open block is rolled back first, since it holds the rows. Called with mu held.
 func (b *Backend) once(ctx context.Context, f func() error) error {
-	if err := b.begin(ctx); err != nil {
+	if err := b.ready(ctx); err != nil {
 		return err
 	}
-	err := f()
+	_, err := b.conn.Exec(ctx, beginBlock)
+	if err == nil {
+		err = f()
+	}
 	if err == nil {
 		_, err = b.conn.Exec(ctx, `COMMIT`)
 	}
@@ -256,7 +259,7 @@ func (b *Backend) once(ctx context.Context, f func() error) error {
 	return err
 }
 
-// undo rolls back, by disconnecting when the server does not answer. Called with mu held, after begin.
+// undo rolls back, by disconnecting when the server does not answer. Called with mu held, after ready.
 func (b *Backend) undo() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
 	defer cancel()
