@@ -239,7 +239,7 @@ const (
 
 // judge decides about one transaction at a height, after taken others of the block.
 func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, taken int) liveness {
-	if _, twice := seen[t.id]; twice || s.window.has(t.id) {
+	if _, twice := seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
 		return replayed
 	}
 	switch {
