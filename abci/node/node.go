@@ -14,6 +14,7 @@ import (
 	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
+	abci "github.com/cometbft/cometbft/abci/types"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/chainify-db/chainify/abci/app"
@@ -38,6 +39,8 @@ type Options struct {
 	Backend backend.Backend
 	// Ready is called once when the node takes requests.
 	Ready func()
+	// Application is put between CometBFT and the node's own application; nil: nothing is. For tests of organisations that lie.
+	Application func(abci.Application) abci.Application
 	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
 	Rejoin <-chan os.Signal
 }

@@ -70,7 +70,11 @@ func (o *ordering) open(n *node) error {
 		reactors[peers.AgreementName] = n.asking
 	}
 	o.own = n.app.Own
-	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(n.app),
+	application := abci.Application(n.app)
+	if n.opt.Application != nil {
+		application = n.opt.Application(application)
+	}
+	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometMetrics(settings.Instrumentation), bridge,
 		cometnode.CustomReactors(reactors))

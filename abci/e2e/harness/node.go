@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type Node struct {
 	Name string
 	// Explorer is the address of its web page; empty: off.
 	Explorer string
+	program  string // empty: that of the network
 	net      *Network
 	node     *Process
 }
@@ -127,6 +129,12 @@ func (n *Node) Configure(settings map[string]any) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
+// Use has the node run another program from its next start on, with the commands of chainify that a node's start takes.
+func (n *Node) Use(program string) error {
+	n.program = filepath.Join(n.net.Dir, "bin", filepath.Base(program))
+	return copyProgram(program, n.program)
+}
+
 // StartNode runs the node; it does not wait until it serves.
 func (n *Node) StartNode() error { return n.StartNodeWith() }
 
@@ -141,7 +149,7 @@ func (n *Node) StartNodeWith(env ...string) error {
 	}
 	p, err := n.net.account.start(server{
 		name: "node-" + n.Name, dir: n.Home(), log: n.nodeLog(), pids: filepath.Join(n.net.Dir, "pids"),
-		path: n.net.chainify, args: args, env: env, host: n.net.lan.host(n.Name),
+		path: cmp.Or(n.program, n.net.chainify), args: args, env: env, host: n.net.lan.host(n.Name),
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+)
+
+// One of four validators forges what it proposes, then lies about what its database did: the others refuse the one and count the other
+// for nothing, commit every transaction once, and blame nobody else.
+func TestAHostileValidatorChangesNothing(t *testing.T) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	t.Cleanup(stop)
+	ctx, cancel := context.WithTimeout(ctx, testLimit)
+	t.Cleanup(cancel)
+	network := newNetwork(ctx, t)
+	hostile := network.Organisations[3]
+	honest := others(network, hostile)
+	program := filepath.Join(t.TempDir(), "hostile")
+	command(t, "go", "build", "-o", program, "./cmd/hostile")
+	must(t, hostile.Use(program))
+
+	for _, attack := range []struct {
+		how   string
+		where *harness.Organisation // whose log tells
+		tells []string
+	}{
+		{"proposals", honest[0], []string{ // a forged proposal that comes late is none that anybody refuses
+			`proposal refused.*not by the gateway of`, `proposal refused.*vote 0: .*signature`, `proposal refused.*fits no vote`,
+			`proposal refused.*a certificate that is not first`, `proposal refused.*not a protobuf message`,
+		}},
+		{"votes", hostile, []string{
+			`hostile vote.*another hash`, `hostile vote.*the vote of another`, `hostile vote.*the vote before`, `hostile vote.*stuck`, `hostile vote.*nothing`,
+		}},
+	} {
+		t.Run(attack.how, func(t *testing.T) {
+			must(t, hostile.StopNode())
+			must(t, hostile.StartNodeWith("CHAINIFY_HOSTILE="+attack.how))
+			caughtUp(ctx, t, network, hostile)
+			const most = 300 // transactions, for all attacks to be tried
+			untold := attack.tells
+			for made := 0; len(untold) > 0; made++ {
+				if made == most {
+					t.Fatalf("not seen after %d transactions: %q", made, untold)
+				}
+				deposits(ctx, t, honest[made%len(honest)], 1)
+				log := attack.where.NodeTail(100_000)
+				untold = slices.DeleteFunc(slices.Clone(untold), func(line string) bool { return regexp.MustCompile(line).MatchString(log) })
+			}
+		})
+	}
+	for _, o := range honest {
+		if differs := metric(t, o, `chainify_votes_total{organisation="`+hostile.Name+`",verdict="differs"}`); differs == "" || differs == "0" {
+			t.Errorf("%s saw %q votes of %s that differ", o.Name, differs, hostile.Name)
+		}
+		var deviations, failed int
+		must(t, o.Scan(ctx, "SELECT count(*) FROM chainify.deviations", &deviations))
+		must(t, o.Scan(ctx, "SELECT count(*) FROM chainify.transactions WHERE NOT outcome", &failed))
+		if deviations > 0 || failed > 0 {
+			t.Errorf("%s: %d deviations, %d failed transactions, want none", o.Name, deviations, failed)
+		}
+		checkVerified(ctx, t, o)
+	}
+	_, err := harness.WaitSame(ctx, network.Organisations, 1, catchUpLimit)
+	must(t, err)
+	checkSameTransactions(ctx, t, network)
+}
+
+// metric is the value of one of the node's figures, empty when there is none.
+func metric(t *testing.T, o *harness.Organisation, name string) string {
+	t.Helper()
+	c, err := config.Load(o.Home())
+	must(t, err)
+	res, err := http.Get(fmt.Sprintf("http://%s/metrics", c.Metrics.Listen))
+	must(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
