@@ -136,7 +136,7 @@ func (n *node) assemble() error {
 
 // openStore opens the node's store, and finds in it who takes part by now.
 func (n *node) openStore() (err error) {
-	if n.store, err = dbm.NewDB("chainify", dbm.GoLevelDBBackend, n.opt.Home.Data()); err != nil {
+	if n.store, err = openOwnStore(n.opt.Home.Data()); err != nil {
 		return fmt.Errorf("open the node's store (does another node run on this home?): %w", err)
 	}
 	stored, err := app.NewStore(n.store).Registry()

@@ -5,7 +5,21 @@ import (
 
 	dbm "github.com/cometbft/cometbft-db"
 	comet "github.com/cometbft/cometbft/config"
+	"github.com/syndtr/goleveldb/leveldb/opt"
 )
+
+// ownStoreCache is what the node's own store keeps in memory of what was read, in bytes. Read are, each once, ids that expire: LevelDB's 8 MiB
+// would fill with them for half an hour, of no use to anybody.
+const ownStoreCache = 1 << 20
+
+// openOwnStore opens the store of the order and of effects.Memory.
+func openOwnStore(dir string) (dbm.DB, error) {
+	db, err := dbm.NewGoLevelDBWithOpts("chainify", dir, &opt.Options{BlockCacheCapacity: ownStoreCache})
+	if err != nil {
+		return nil, err // not a nil pointer in an interface
+	}
+	return db, nil
+}
 
 // store is a store of CometBFT in which a read after Close finds nothing. CometBFT does not wait for its routines of
 // single peers when it stops; one that reads the block store once more would panic on the error of a closed store, and
