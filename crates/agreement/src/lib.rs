@@ -15,7 +15,7 @@ pub use parse::ParseError;
 
 use std::fmt;
 
-/// Bytes of a policy's text.
+/// Bytes of a policy's text, as given and in its one spelling.
 pub const TEXT_BYTES_MAX: usize = 4_096;
 /// How deep `AND`, `OR` and `OF` nest.
 pub const DEPTH_MAX: usize = 8;

@@ -25,15 +25,20 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 pub(crate) fn policy(text: &str) -> Result<Expression, ParseError> {
+    let too_long = || ParseError { position: 0, what: format!("text of more than {TEXT_BYTES_MAX} bytes") };
     if text.len() > TEXT_BYTES_MAX {
-        return Err(ParseError { position: 0, what: format!("text of more than {TEXT_BYTES_MAX} bytes") });
+        return Err(too_long());
     }
     let mut parser = Parser { text, at: 0, names: 0 };
     let expression = parser.expression(0)?;
     parser.blanks();
-    match parser.rest().is_empty() {
-        true => Ok(expression),
-        false => Err(parser.wrong("more text than one policy")),
+    if !parser.rest().is_empty() {
+        return Err(parser.wrong("more text than one policy"));
+    }
+    // The one spelling is what is kept and read again.
+    match expression.to_string().len() > TEXT_BYTES_MAX {
+        true => Err(too_long()),
+        false => Ok(expression),
     }
 }
 

@@ -123,6 +123,14 @@ fn bounds_hold() {
     assert!(Policy::parse(&(" ".repeat(TEXT_BYTES_MAX) + "a")).is_err());
 }
 
+/// It is the one spelling that is kept: what is read must not become too long to be read again.
+#[test]
+fn a_policy_whose_one_spelling_is_too_long_is_refused() {
+    let list = |separator: &str| format!("AND({})", vec!["a".repeat(15); NAMES_MAX - 1].join(separator));
+    assert!(list(",").len() <= TEXT_BYTES_MAX && list(", ").len() > TEXT_BYTES_MAX);
+    assert!(Policy::parse(&list(",")).is_err());
+}
+
 #[test]
 fn keywords_without_parentheses_are_organisations() {
     let policy = Policy::parse("AND(or, and, org, 1 OF (of))").unwrap();
