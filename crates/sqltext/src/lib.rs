@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Stands in the shape for a literal of this kind: no token has such a byte.
+    /// Stands in the shape for a literal of this kind: outside of quotes no token has such a byte.
     const fn marker(self) -> char {
         match self {
             Kind::Int4 => '\x01',
