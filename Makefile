@@ -86,10 +86,11 @@ check-store: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-rust: unit and property tests of the pure crates
+## test-rust: unit and property tests of the pure crates, every decoder fuzzed for a moment
 .PHONY: test-rust
 test-rust: setup
 	$(CARGO) test --locked $(PURE)
+	@scripts/fuzz-rust
 
 ## test-go: unit, property and conformance tests of the Go modules, every decoder fuzzed for a moment
 .PHONY: test-go
@@ -98,10 +99,11 @@ test-go: pgtree
 		cd ../bench && $(GO) test -timeout 20m ./...'
 	@scripts/fuzz-decoders
 
-## fuzz-decoders: every decoder in Go with random inputs, FUZZ_RUNS (5000000) times each
+## fuzz-decoders: every decoder, in Rust and in Go, with random inputs, FUZZ_RUNS (5000000) times each
 FUZZ_RUNS ?= 5000000
 .PHONY: fuzz-decoders
 fuzz-decoders: setup
+	@scripts/fuzz-rust $(FUZZ_RUNS)
 	@scripts/fuzz-decoders $(FUZZ_RUNS)
 
 ## check-explorer: the web pages in Chromium (installed from Debian when it is missing; not run where it cannot be)

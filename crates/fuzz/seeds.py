@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz targets, a few small files each, into corpus/: from the vectors of spec/ where there are some.
+
+What else is there, such as an input that a target once refused, is left alone.
+"""
+import hashlib
+import json
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).resolve().parent
+VECTORS = HERE.parent.parent / "spec" / "vectors"
+
+
+def vectors(name, section, field):
+    return [bytes.fromhex(case[field]) for case in json.loads((VECTORS / f"{name}.json").read_text())[section]]
+
+
+def values(kind):
+    cases = json.loads((VECTORS / "values.json").read_text())["cases"]
+    return [case["value"][kind].encode() for case in cases if kind in case["value"]]
+
+
+def proofs(sizes):
+    for case in json.loads((VECTORS / "merkle.json").read_text())["cases"]:
+        for index, path in enumerate(case["proofs"]):
+            if len(case["proofs"]) in sizes:
+                leaf = hashlib.sha256(b"\0" + bytes.fromhex(case["data"][index])).digest()
+                yield struct.pack(">QQ", index, len(case["data"])) + leaf + bytes.fromhex("".join(path))
+
+
+def lp(content):
+    return struct.pack(">I", len(content)) + content
+
+
+def message(*fields):
+    """A protobuf message of fields below 16, numbers below 128 and bytes below 128."""
+    return b"".join(
+        bytes([number << 3, content]) if isinstance(content, int) else bytes([number << 3 | 2, len(content)]) + content
+        for number, content in fields
+    )
+
+
+CELLS = b"\0\3\1" + lp(b"7") + b"\0\1" + lp("Öl".encode())
+OUTCOME = message((1, b"\7" * 32), (2, 3), (3, 1), (4, 1), (5, 2))
+LEAVES = message((1, b"public.a"), (2, b"\2"), (3, b"\1\1"), (4, b"kl"), (5, b"\1" * 64))
+REQUEST = message((1, b"trade-1"), (2, 7), (5, b"\5" * 32), (7, 1), (8, b"\0\2"), (9, b"a"), (9, b"b"), (12, message((1, 2), (2, 9))))
+
+SEEDS = {
+    "block": vectors("transactions", "blocks", "buffer") + vectors("transactions", "refused_blocks", "buffer"),
+    "change": [CELLS, lp(b"public.t") + struct.pack(">II", 3, 7) + b"U" + lp(b"\x09" * 32) + CELLS],
+    "decimal": values("numeric") + [b"1.25E1", b"-.5e-3", b"Infinity"],
+    "frames": [lp(message((1, 9), (3, message((1, OUTCOME))))) * 2, lp(message((1, 1), (5, message((1, b"08P01"), (2, b"no")))))],
+    "header": vectors("blocks", "cases", "header"),
+    "json": values("json") + [rb'{"b":[1.50e1,null],"a":"\ud83d\ude00\n","a":{}}'],
+    "lanes": vectors("lanes", "tables", "lanes")[-1:],
+    "literals": [
+        b"UPDATE t1 SET \"a 5\" = a1-5, x$2 = $12 + '12''3' WHERE b[3] <= .5",
+        b"INSERT INTO t VALUES (2147483649, 99999999999999999999, 1e3, 'it''s', $1)",
+    ],
+    "merkle": list(proofs({1, 3, 7})),
+    "parts": [b"R" + REQUEST, b"R" + message((1, message((1, 2))), (3, LEAVES)), b"C", b"Fbroken", message((1, message((1, 3), (2, 4), (3, b"\0" * 8))))],
+    "plain": [b"-32768", b"9223372036854775807", b"-0.50", b"{1,-2,3}"],
+    "policy": [b"AND(org(seller), OR(auditor, 2 OF (acme, bolt, cargo)))", b'1 of (Org("Odd ""one"), a-b)', b"OR(" + b",".join([b"a" * 15] * 255) + b")"],
+    "row": vectors("rows", "cases", "row") + vectors("values", "cases", "encoded"),
+    "settled": [b"((s)::text = ANY ((ARRAY['a'::character varying, f(x, y[1])])::text[]))", b"(ARRAY[f((ARRAY[x])::text[])])::character varying[]", b"((ARRAY[x])::text[])::name[]"],
+    "transaction": vectors("transactions", "cases", "chained_tx"),
+    "vote": vectors("votes", "votes", "extension"),
+}
+
+for target, seeds in SEEDS.items():
+    corpus = HERE / "corpus" / target
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(dict.fromkeys(seeds)):
+        (corpus / f"seed-{number:02}").write_bytes(seed)
