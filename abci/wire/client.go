@@ -56,7 +56,7 @@ type claim struct{ key, message, signature []byte }
 // claimsOf lists what the clients who sign must have signed; what several transactions were signed by is one claim.
 func claimsOf(chainID string, txs []BundledTx) []claim {
 	claims := make([]claim, 0, len(txs))
-	listed := map[string]bool{} // of trees
+	listed := map[tree]bool{}
 	for _, tx := range txs {
 		if len(tx.Proposal.Client.Key) == 0 {
 			continue
@@ -66,13 +66,12 @@ func claimsOf(chainID string, txs []BundledTx) []claim {
 		if len(s.Signature) == signatureBytes {
 			c.message = ProposalSignBytes(chainID, s.Proposal)
 		} else {
-			size, root := treeOf(tx)
-			c.message = ProposalsSignBytes(chainID, size, root)
-			what := string(slices.Concat(c.key, c.signature, c.message))
-			if listed[what] {
+			t := treeOf(tx)
+			if listed[t] {
 				continue
 			}
-			listed[what] = true
+			listed[t] = true
+			c.message = ProposalsSignBytes(chainID, t.size, t.root)
 		}
 		claims = append(claims, c)
 	}

@@ -50,7 +50,11 @@ func TxRoot(ids []TxID) Hash {
 	return MerkleRoot(leaves)
 }
 
-func txLeaf(id TxID) Hash { return sha256.Sum256(append([]byte{0}, id[:]...)) }
+func txLeaf(id TxID) Hash {
+	var in [1 + len(TxID{})]byte
+	copy(in[1:], id[:])
+	return sha256.Sum256(in[:])
+}
 
 // VerifyInclusion reports whether path leads from leaf, number index of size, to root (RFC 9162, section 2.1.3.2).
 func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) bool {

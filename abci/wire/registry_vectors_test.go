@@ -207,15 +207,15 @@ func (c *togetherVector) fill(t *testing.T) {
 		}
 	}
 	c.Placed = nil
-	for i, signed := range SignProposals(keyOf(c.Signature.Signer), proposals) {
-		tx, err := DecodeSignedProposal(signed)
+	for i, s := range SignProposals(keyOf(c.Signature.Signer), proposals) {
+		tx, err := DecodeSignedProposal(s)
 		if err != nil || !VerifyProposals(c.ChainID, []BundledTx{tx}) {
 			t.Fatalf("%s: %d: wrong, or %v", c.Name, i, err)
 		}
-		c.Proposals[i], c.Placed = signed.Proposal, append(c.Placed, signed.Signature)
-		size, root := treeOf(tx)
-		c.SignBytes = ProposalsSignBytes(c.ChainID, size, root)
-		c.Signature.fill(signed.Signature[:signatureBytes])
+		c.Proposals[i], c.Placed = s.Proposal, append(c.Placed, s.Signature)
+		signed := treeOf(tx)
+		c.SignBytes = ProposalsSignBytes(c.ChainID, signed.size, signed.root)
+		c.Signature.fill(signed.signature[:])
 	}
 }
 

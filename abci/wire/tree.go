@@ -6,8 +6,12 @@ import (
 	"slices"
 )
 
-// SignedTogetherMax bounds the proposals under one signature: of a hundred or a thousand, each one's part of it costs less than its path.
-const SignedTogetherMax = 1_024
+// SignedTogetherMax bounds the proposals under one signature, and pathMax the hashes that each carries: of hundreds, each one's part of the
+// signature costs less than its path.
+const (
+	SignedTogetherMax = 1 << pathMax
+	pathMax           = 10
+)
 
 // placeBytes is the length of u32 index ‖ u32 size, which stand between the signature of several and the path of one of them.
 const placeBytes = 8
@@ -76,13 +80,24 @@ func placeOf(signature []byte) (index, size uint32) {
 	return binary.BigEndian.Uint32(signature[signatureBytes:]), binary.BigEndian.Uint32(signature[signatureBytes+4:])
 }
 
-// treeOf computes the tree of which a client has signed the root, with the transaction at its place in it. Cost: at most eleven SHA-256.
-func treeOf(tx BundledTx) (size uint32, root Hash) {
+// tree is what a client has to have signed of several proposals, and how.
+type tree struct {
+	key       [ed25519.PublicKeySize]byte
+	signature [signatureBytes]byte
+	size      uint32
+	root      Hash
+}
+
+// treeOf computes the root of the tree in which the transaction is at its place. Cost: at most eleven SHA-256.
+func treeOf(tx BundledTx) tree {
 	signature := tx.Chained.Proposal.Signature
 	index, size := placeOf(signature)
-	var path []Hash
+	path := make([]Hash, 0, pathMax)
 	for hash := range slices.Chunk(signature[signatureBytes+placeBytes:], len(Hash{})) {
 		path = append(path, Hash(hash))
 	}
-	return size, inclusionRoot(txLeaf(tx.ID), uint64(index), uint64(size), path)
+	return tree{
+		key: [ed25519.PublicKeySize]byte(tx.Proposal.Client.Key), signature: [signatureBytes]byte(signature),
+		size: size, root: inclusionRoot(txLeaf(tx.ID), uint64(index), uint64(size), path),
+	}
 }
