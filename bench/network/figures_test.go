@@ -68,11 +68,11 @@ func TestExecutorsShareTheCores(t *testing.T) {
 // What is chosen by name are these systems and no other.
 func TestSystemsAreChosenByName(t *testing.T) {
 	for part, want := range map[string][]string{
-		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne},
+		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne}, "64 ": {vouchedBatch, signedBatch},
 	} {
 		cfg := Config{Only: []string{part}}
 		chosen := map[string]bool{}
-		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed} {
+		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed, vouched, signed, vouchedBatch, signedBatch} {
 			if cfg.wants(name) {
 				chosen[name] = true
 			}

@@ -60,6 +60,8 @@ const (
 	throughputMode = "mode throughput, 4 organisations"
 	vouched        = "chainify, 4 organisations, vouched for"
 	signed         = "chainify, 4 organisations, signed by clients"
+	vouchedBatch   = "chainify, 4 organisations, 64 vouched for"
+	signedBatch    = "chainify, 4 organisations, 64 signed at once"
 	agreed         = "chainify, 2 organisations, the other agrees"
 	unasked        = "chainify, 2 organisations, nobody is asked"
 	checked        = "PostgreSQL, a rehearsal with its check"

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,10 +17,14 @@ import (
 
 // preparedEach is how many transactions a second each client has ready, signed or not: signing is the client's own machine's work. The nodes'
 // processor time counts while they are made ready, so there are not many more than are submitted.
-const preparedEach = 500
+const preparedEach = 1_000
 
-// connectionsEach is how many connections submit what one client of the other systems does: those who sign are many.
+// connectionsEach is how many connections submit what one client of the other systems does, where each transaction is a request: those who
+// sign are many.
 const connectionsEach = 16
+
+// batch is how many transactions one request has of clients that have many ready, and sign them together.
+const batch = 64
 
 // signedValidity is for how many heights what is prepared may be ordered.
 const signedValidity = 1_800
@@ -44,9 +49,9 @@ func registerClients(ctx context.Context, net *harness.Network) error {
 	})
 }
 
-// bySocket submits at all organisations' sockets, a transaction a request, signed by clients or vouched for by the gateways; it is done
-// when all have committed all.
-func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
+// bySocket submits at all organisations' sockets, so many transactions a request, signed by clients or vouched for by the gateways; it is
+// done when all have committed all.
+func (o *ours) bySocket(size int, signed bool) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		each := make([]submitter, 0, submitters)
 		defer func() {
@@ -55,7 +60,7 @@ func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
 			}
 		}()
 		for i := range cap(each) {
-			s, err := o.openSocket(ctx, o.net.Organisations[i%len(o.net.Organisations)], repetition, i, signed)
+			s, err := o.openSocket(ctx, o.net.Organisations[i%len(o.net.Organisations)], repetition, i, size, signed)
 			if err != nil {
 				return l, err
 			}
@@ -70,9 +75,9 @@ func (o *ours) bySocket(signed bool) func(context.Context, int) (load, error) {
 }
 
 // openSocket connects and prepares what will be submitted.
-func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetition, client int, signed bool) (*socketSession, error) {
-	s := &socketSession{}
-	for range connectionsEach {
+func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetition, client, size int, signed bool) (*socketSession, error) {
+	s := &socketSession{requests: bundle / size}
+	for range min(connectionsEach, s.requests) {
 		c, err := gateway.Dial(ctx, at.Socket())
 		if err != nil {
 			return nil, errors.Join(err, s.close())
@@ -83,36 +88,43 @@ func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetit
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	calls, key, nonce := o.cfg.stream(repetition, client), clientKey(at), uint64(repetition)<<48|uint64(client)<<32
+	calls, key, nonce := o.cfg.stream(repetition, client), clientKey(at), uint64(repetition)<<48|uint64(client)<<32|uint64(size)<<24
 	s.next = func() call {
-		statement := &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: calls.Block(1)[0].FunctionText()}
-		if !signed {
-			return call{statement: statement}
+		var statements []*wire.Statement
+		var proposals []*wire.Proposal
+		for _, one := range calls.Block(size) {
+			nonce++
+			statement := &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: one.FunctionText()}
+			statements = append(statements, statement)
+			proposals = append(proposals, &wire.Proposal{
+				ChainId: status.ChainId, Client: &wire.Client{Organisation: at.Name, Role: role}, Nonce: nonce,
+				ValidUntilHeight: uint64(status.Height) + signedValidity, Kind: statement.Kind, Sql: statement.Sql,
+			})
 		}
-		nonce++
-		return call{signed: wire.SignProposal(key, &wire.Proposal{
-			ChainId: status.ChainId, Client: &wire.Client{Organisation: at.Name, Role: role}, Nonce: nonce,
-			ValidUntilHeight: uint64(status.Height) + signedValidity, Kind: statement.Kind, Sql: statement.Sql,
-		})}
+		if !signed {
+			return call{statements: statements}
+		}
+		return call{signed: wire.SignProposals(key, proposals)}
 	}
-	for range preparedEach * o.cfg.Seconds {
+	for range preparedEach * o.cfg.Seconds / size {
 		s.prepared = append(s.prepared, s.next())
 	}
 	return s, nil
 }
 
-// call is one transaction: one of the two.
+// call is one request: one of the two.
 type call struct {
-	statement *wire.Statement
-	signed    *wire.SignedProposal
+	statements []*wire.Statement
+	signed     []*wire.SignedProposal
 }
 
 // socketSession is some clients at a node's socket, each with one request at a time.
 type socketSession struct {
 	clients  []*gateway.Client
+	requests int // of which all are answered before more are made
 	prepared []call
 	next     func() call // beyond what is prepared
-	last     [][]byte    // of each hundred that may have no outcome yet, the id of its last transaction
+	last     [][]byte    // of each so many requests that may have no outcome yet, the id of the last transaction
 }
 
 func (s *socketSession) close() (err error) {
@@ -122,22 +134,22 @@ func (s *socketSession) close() (err error) {
 	return err
 }
 
-// submit has the clients submit a hundred, each every so many-th.
+// submit has the clients make so many requests, each every so many-th.
 func (s *socketSession) submit(ctx context.Context) (int, error) {
 	if len(s.last) == inFlight {
 		if err := s.oldest(ctx); err != nil {
 			return 0, err
 		}
 	}
-	for len(s.prepared) < bundle {
+	for len(s.prepared) < s.requests {
 		s.prepared = append(s.prepared, s.next())
 	}
-	calls, ids := s.prepared[:bundle], make([][]byte, bundle)
-	s.prepared = s.prepared[bundle:]
+	calls, ids := s.prepared[:s.requests], make([][][]byte, s.requests)
+	s.prepared = s.prepared[s.requests:]
 	group, groupCtx := errgroup.WithContext(ctx)
 	for first, client := range s.clients {
 		group.Go(func() (err error) {
-			for i := first; i < bundle && err == nil; i += len(s.clients) {
+			for i := first; i < len(calls) && err == nil; i += len(s.clients) {
 				ids[i], err = calls[i].submit(groupCtx, client)
 			}
 			return err
@@ -146,21 +158,16 @@ func (s *socketSession) submit(ctx context.Context) (int, error) {
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	s.last = append(s.last, ids[bundle-1])
-	return bundle, nil
+	all := slices.Concat(ids...)
+	s.last = append(s.last, all[len(all)-1])
+	return len(all), nil
 }
 
-func (c call) submit(ctx context.Context, client *gateway.Client) (_ []byte, err error) {
-	var ids [][]byte
+func (c call) submit(ctx context.Context, client *gateway.Client) ([][]byte, error) {
 	if c.signed != nil {
-		ids, err = client.SubmitSigned(ctx, c.signed)
-	} else {
-		ids, err = client.Submit(ctx, role, c.statement)
+		return client.SubmitSigned(ctx, c.signed...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return ids[0], nil
+	return client.Submit(ctx, role, c.statements...)
 }
 
 func (s *socketSession) oldest(ctx context.Context) error {
