@@ -17,7 +17,7 @@ func signTogether(t testing.TB, key ed25519.PrivateKey, n int, nonce uint64) []B
 		proposals[i].Nonce = nonce + uint64(i)
 	}
 	out := make([]BundledTx, n)
-	for i, signed := range SignProposals(key, proposals) {
+	for i, signed := range signTrees(key, proposals, SignedTogetherMax) {
 		var err error
 		if out[i], err = DecodeSignedProposal(signed); err != nil {
 			t.Fatalf("%d of %d: %v", i, n, err)

@@ -75,7 +75,7 @@ func figures(r *report.Report, cfg Config) error {
 		how  string
 	}{
 		{"network.signed_over_vouched", byClients.Values(), byGateways.Values(), "clients sign each transaction / gateways vouch; one transaction a request at the nodes' sockets, signed beforehand"},
-		{"network.signed_batch_over_vouched", r.Find(signedBatch, 0).Values(), r.Find(vouchedBatch, 0).Values(), "clients sign 64 transactions together / gateways vouch; 64 a request at the nodes' sockets, signed beforehand"},
+		{"network.signed_batch_over_vouched", r.Find(signedBatch, 0).Values(), r.Find(vouchedBatch, 0).Values(), "clients sign eight transactions at once / gateways vouch; 64 a request at the nodes' sockets, signed beforehand"},
 		{"network.agreement_over_check", round, allowed, "that round / a round trip over TCP and the check"},
 		{"network.four_over_baseline", four.Values(), single.Values(), "four organisations / baseline with one transaction each"},
 		{"network.four_over_baseline_bundled", four.Values(), bundled.Values(), "four organisations / baseline with 100 in each of its transactions"},

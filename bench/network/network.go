@@ -61,7 +61,7 @@ const (
 	vouched        = "chainify, 4 organisations, vouched for"
 	signed         = "chainify, 4 organisations, signed by clients"
 	vouchedBatch   = "chainify, 4 organisations, 64 vouched for"
-	signedBatch    = "chainify, 4 organisations, 64 signed at once"
+	signedBatch    = "chainify, 4 organisations, 64 signed by clients"
 	agreed         = "chainify, 2 organisations, the other agrees"
 	unasked        = "chainify, 2 organisations, nobody is asked"
 	checked        = "PostgreSQL, a rehearsal with its check"

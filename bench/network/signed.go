@@ -23,7 +23,7 @@ const preparedEach = 1_000
 // sign are many.
 const connectionsEach = 16
 
-// batch is how many transactions one request has of clients that have many ready, and sign them together.
+// batch is how many transactions one request has of clients that have many ready, and sign some of them at once.
 const batch = 64
 
 // signedValidity is for how many heights what is prepared may be ordered.

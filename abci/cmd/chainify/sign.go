@@ -76,7 +76,7 @@ func newClientSign() *cobra.Command {
 Chain and height are what GET /healthz says: the transaction can be ordered for 1,000 blocks from then. Sent again, it is the same one.
 
 With "-" statements are read from standard input, one a line as POST /v1/transactions takes it, and signed together, with one signature for
-1,024 of them at most. What is printed, one a line, is submitted in any order, all of it or not.`,
+eight of them. What is printed, one a line, is submitted in any order, all of it or not.`,
 		Example: `  chainify client sign --key clerk.json --chain-id trade --organisation acme --height 1200 --role clerk "UPDATE …" |
       curl --json @- https://acme.example:26680/v1/transactions/signed
   echo '{"sql": "UPDATE t SET x = $1", "parameters": [{"value": "7"}]}' | chainify client sign … -`,
