@@ -392,12 +392,13 @@ def registry():
 def signatures(cases):
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
     except ImportError:
         print("signatures not checked: no package cryptography")
         return
     for case in cases:
         key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(case["seed"]))
-        expect("public key", key.public_key().public_bytes_raw().hex(), case["public_key"])
+        expect("public key", key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex(), case["public_key"])
         expect("signature", key.sign(bytes.fromhex(case["sign_bytes"])).hex(), case["signature"])
 
 
