@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets, a few small files each, into corpus/: from the vectors of spec/ where there are some.
+"""Writes the seeds of the fuzz targets, small files, into corpus/: from the vectors of spec/ where there are some, refused ones too, which are
+the shortest way to what a decoder must not take.
 
 What else is there, such as an input that a target once refused, is left alone.
 """
@@ -10,6 +11,7 @@ import struct
 
 HERE = pathlib.Path(__file__).resolve().parent
 VECTORS = HERE.parent.parent / "spec" / "vectors"
+SEED_BYTES_MAX = 4096  # what scripts/fuzz-rust tries at most
 
 
 def vectors(name, section, field):
@@ -27,6 +29,18 @@ def proofs(sizes):
             if len(case["proofs"]) in sizes:
                 leaf = hashlib.sha256(b"\0" + bytes.fromhex(case["data"][index])).digest()
                 yield struct.pack(">QQ", index, len(case["data"])) + leaf + bytes.fromhex("".join(path))
+
+
+def columns(*ordinals):
+    """A row that is true in all of its columns."""
+    column = (struct.pack(">HB", ordinal, 1) + lp(b"\1") for ordinal in ordinals)
+    return struct.pack(">H", len(ordinals)) + b"".join(column)
+
+
+def receipts():
+    cases = json.loads((VECTORS / "receipts.json").read_text())["receipts"]
+    smallest = min((case["receipt"] for case in cases), key=lambda receipt: len(json.dumps(receipt)))
+    return [json.dumps(smallest).encode()]
 
 
 def lp(content):
@@ -49,9 +63,10 @@ REQUEST = message((1, b"trade-1"), (2, 7), (5, b"\5" * 32), (7, 1), (8, b"\0\2")
 SEEDS = {
     "block": vectors("transactions", "blocks", "buffer") + vectors("transactions", "refused_blocks", "buffer"),
     "change": [CELLS, lp(b"public.t") + struct.pack(">II", 3, 7) + b"U" + lp(b"\x09" * 32) + CELLS],
-    "decimal": values("numeric") + [b"1.25E1", b"-.5e-3", b"Infinity"],
+    "decimal": values("numeric") + [b"+1.25E1", b"-.5e-3", b"Infinity"],
+    "digest": receipts(),
     "frames": [lp(message((1, 9), (3, message((1, OUTCOME))))) * 2, lp(message((1, 1), (5, message((1, b"08P01"), (2, b"no")))))],
-    "header": vectors("blocks", "cases", "header"),
+    "header": vectors("blocks", "cases", "header") + vectors("blocks", "refused", "header"),
     "json": values("json") + [rb'{"b":[1.50e1,null],"a":"\ud83d\ude00\n","a":{}}'],
     "lanes": vectors("lanes", "tables", "lanes")[-1:],
     "literals": [
@@ -59,17 +74,22 @@ SEEDS = {
         b"INSERT INTO t VALUES (2147483649, 99999999999999999999, 1e3, 'it''s', $1)",
     ],
     "merkle": list(proofs({1, 3, 7})),
+    "normalised": [
+        rb"SELECT 1, 'it''s', E'a\'b', $$c$$, $t$d$t$, x'ff', .5e-3 -- 2",
+        b"SELECT $7 + 1 /* 3 */ + t1.\"a 4\", pg_catalog.now (), s.f(1)",
+    ],
     "parts": [b"R" + REQUEST, b"R" + message((1, message((1, 2))), (3, LEAVES)), b"C", b"Fbroken", message((1, message((1, 3), (2, 4), (3, b"\0" * 8))))],
     "plain": [b"-32768", b"9223372036854775807", b"-0.50", b"{1,-2,3}"],
     "policy": [b"AND(org(seller), OR(auditor, 2 OF (acme, bolt, cargo)))", b'1 of (Org("Odd ""one"), a-b)', b"OR(" + b",".join([b"a" * 15] * 255) + b")"],
-    "row": vectors("rows", "cases", "row") + vectors("values", "cases", "encoded"),
+    "row": vectors("rows", "cases", "row") + vectors("values", "cases", "encoded") + vectors("values", "refused", "encoded") + [columns(0), columns(1, 1), columns(2, 1)],
     "settled": [b"((s)::text = ANY ((ARRAY['a'::character varying, f(x, y[1])])::text[]))", b"(ARRAY[f((ARRAY[x])::text[])])::character varying[]", b"((ARRAY[x])::text[])::name[]"],
-    "transaction": vectors("transactions", "cases", "chained_tx"),
-    "vote": vectors("votes", "votes", "extension"),
+    "transaction": vectors("transactions", "cases", "chained_tx") + vectors("transactions", "refused", "chained_tx"),
+    "vote": vectors("votes", "votes", "extension") + vectors("votes", "refused", "extension"),
 }
 
 for target, seeds in SEEDS.items():
     corpus = HERE / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(dict.fromkeys(seeds)):
-        (corpus / f"seed-{number:02}").write_bytes(seed)
+        if len(seed) <= SEED_BYTES_MAX:
+            (corpus / f"seed-{number:02}").write_bytes(seed)

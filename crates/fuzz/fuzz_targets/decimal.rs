@@ -27,4 +27,7 @@ fuzz_target!(|text: &str| {
     value::numeric(&mut again, &spelled).expect("the one spelling is a number");
     assert_eq!(again, encoded);
     assert!(key(text).is_none() || key(text) == key(&spelled));
+    // Rounded to the same: the nearest double is found without the spelling.
+    let [before, after] = [text, &spelled].map(|text| text.parse::<f64>().expect("a number for others too"));
+    assert!(before == after || before.is_nan() && after.is_nan());
 });

@@ -10,6 +10,7 @@ pub mod block_buffer;
 pub mod cells;
 pub mod certificate;
 pub mod change;
+pub mod digest;
 mod error;
 mod header;
 pub mod messages;

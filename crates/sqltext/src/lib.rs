@@ -5,7 +5,9 @@
 //! own plan. Which literals may become parameters is decided by PostgreSQL's parser, not here.
 
 mod settled;
+mod tokens;
 pub use settled::settled;
+pub use tokens::{called_names, normalised};
 
 /// Literals in one text; one with more is not taken apart.
 pub const LITERALS_MAX: usize = 1024;

@@ -3,15 +3,12 @@
 //! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads through the digest's block.
 
 use chainify_ledger::audit::{Finding, StoredBlock};
-use chainify_ledger::certificate::Certificate;
-use chainify_ledger::receipt::VERSION;
-use chainify_ledger::Hash;
+use chainify_ledger::digest::Digest;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 use pgrx::JsonB;
-use serde_json::Value;
 
-use crate::api::certificates::{self, Authority};
+use crate::api::certificates::Authority;
 use crate::api::{half, verify, verify_table};
 use crate::pg::cursor::Sees;
 use crate::pg::error::PgError;
@@ -34,7 +31,7 @@ fn digest_findings(call: &mut Call) -> Answer {
     call.rows(|row| {
         Spi::connect(|client| {
             half::refuse(client, Sees::Statement);
-            for finding in digest.compare(client) {
+            for finding in compare(&digest, client) {
                 row(&[
                     cell(digest.block.number),
                     cell(finding.what.to_owned()),
@@ -45,89 +42,44 @@ fn digest_findings(call: &mut Call) -> Answer {
     })
 }
 
-struct Digest {
-    chain_id: String,
-    block: StoredBlock,
-    effect_round: u32,
-    votes: Value,
-}
-
-impl Digest {
-    /// Errors name the field.
-    fn read(digest: &Value) -> Result<Self, String> {
-        let version = integer::<u64>(digest, "chainify_receipt")?;
-        if version != VERSION {
-            return Err(format!("chainify_receipt is {version}, want {VERSION}"));
-        }
-        let block = member(digest, "block")?;
-        let certificate = member(digest, "certificate")?;
-        Ok(Digest {
-            chain_id: text(digest, "chain_id")?.to_owned(),
-            effect_round: integer(certificate, "effect_round")?,
-            votes: member(certificate, "votes")?.clone(),
-            block: StoredBlock {
-                number: integer(block, "number")?,
-                order_height: integer(block, "order_height")?,
-                block_time: integer(block, "block_time")?,
-                tx_root: bytes(block, "tx_root")?,
-                tx_count: integer(block, "tx_count")?,
-                outcomes: bytes(block, "outcomes")?,
-                effects_root: bytes(block, "effects_root")?,
-                effects_count: integer(block, "effects_count")?,
-                state_root: bytes(block, "state_root")?,
-                previous_hash: bytes(block, "previous")?,
-                hash: bytes(digest, "hash")?,
-            },
-        })
+/// What the chain and the block kept here have otherwise than the digest.
+fn compare(digest: &Digest, client: &SpiClient<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut found = |detail: String| findings.push(Finding::new("digest", detail));
+    let mut authority = Authority::read(client);
+    let number = digest.block.number;
+    if digest.chain_id != authority.chain_id {
+        found(format!(
+            "chain_id: it is of chain {}, this database is of {}",
+            digest.chain_id, authority.chain_id
+        ));
     }
-
-    fn compare(&self, client: &SpiClient<'_>) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut found = |detail: String| findings.push(Finding::new("digest", detail));
-        let mut authority = Authority::read(client);
-        let number = self.block.number;
-        if self.chain_id != authority.chain_id {
+    match digest.block.header(&digest.chain_id) {
+        Err(error) => found(format!("block.{error}")),
+        Ok(header) if header.hash()[..] != digest.block.hash[..] => {
+            found("hash: it is not that of the digest's own block".into());
+        }
+        Ok(_) => {}
+    }
+    match verify::block(client, Sees::Statement, number) {
+        Some(kept) => differences(&digest.block, &kept)
+            .into_iter()
+            .for_each(&mut found),
+        None => {
+            let last = verify_table::last_block(client, Sees::Statement).unwrap_or_default();
             found(format!(
-                "chain_id: it is of chain {}, this database is of {}",
-                self.chain_id, authority.chain_id
+                "block.number: there is no block {number} here, the last one is {last}"
             ));
         }
-        match self.block.header(&self.chain_id) {
-            Err(error) => found(format!("block.{error}")),
-            Ok(header) if header.hash()[..] != self.block.hash[..] => {
-                found("hash: it is not that of the digest's own block".into());
-            }
-            Ok(_) => {}
-        }
-        match verify::block(client, Sees::Statement, number) {
-            Some(kept) => differences(&self.block, &kept)
-                .into_iter()
-                .for_each(&mut found),
-            None => {
-                let last = verify_table::last_block(client, Sees::Statement).unwrap_or_default();
-                found(format!(
-                    "block.number: there is no block {number} here, the last one is {last}"
-                ));
-            }
-        }
-        match self.certificate() {
-            Err(error) => found(format!("certificate: {error}")),
-            Ok(certificate) => authority
-                .check(number, &self.block.hash, &certificate)
-                .into_iter()
-                .for_each(|finding| found(format!("certificate: {finding}"))),
-        }
-        findings
     }
-
-    fn certificate(&self) -> Result<Certificate, String> {
-        Ok(Certificate {
-            number: self.block.number as u64,
-            effect_round: self.effect_round,
-            hash: Hash::try_from(&self.block.hash[..]).map_err(|_| "hash is malformed")?,
-            votes: certificates::read_votes(&self.votes)?,
-        })
+    match digest.certificate() {
+        Err(error) => found(format!("certificate: {error}")),
+        Ok(certificate) => authority
+            .check(number, &digest.block.hash, &certificate)
+            .into_iter()
+            .for_each(|finding| found(format!("certificate: {finding}"))),
     }
+    findings
 }
 
 /// What the block kept has otherwise than the digest, field by field.
@@ -153,27 +105,6 @@ fn differences(digest: &StoredBlock, kept: &StoredBlock) -> Vec<String> {
             format!("{field}: the digest has {digest}, the block kept here has {kept}")
         })
         .collect()
-}
-
-fn member<'v>(of: &'v Value, field: &str) -> Result<&'v Value, String> {
-    of.get(field).ok_or_else(|| format!("{field} is missing"))
-}
-
-fn text<'v>(of: &'v Value, field: &str) -> Result<&'v str, String> {
-    let text = member(of, field)?.as_str();
-    text.ok_or_else(|| format!("{field} is no text"))
-}
-
-fn integer<T: std::str::FromStr>(of: &Value, field: &str) -> Result<T, String> {
-    let number = member(of, field)?;
-    let number = number.is_number().then(|| number.to_string().parse().ok());
-    number
-        .flatten()
-        .ok_or_else(|| format!("{field} is no such number"))
-}
-
-fn bytes(of: &Value, field: &str) -> Result<Vec<u8>, String> {
-    certificates::from_hex(text(of, field)?).ok_or_else(|| format!("{field} is not hexadecimal"))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading them back.
 
-use chainify_ledger::certificate::{check, Certificate, CertifiedVote, Expected, Validator};
+use chainify_ledger::certificate::{check, Certificate, Expected, Validator};
+use chainify_ledger::digest::read_votes;
 use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::Value;
@@ -84,37 +85,6 @@ pub fn decode(stored: Stored) -> Result<Certificate, String> {
         hash: stored.hash.try_into().map_err(|_| wrong("hash"))?,
         votes: read_votes(&stored.votes)?,
     })
-}
-
-pub fn read_votes(votes: &Value) -> Result<Vec<CertifiedVote>, String> {
-    let votes = votes.as_array().ok_or("votes are no array")?;
-    votes
-        .iter()
-        .enumerate()
-        .map(|(i, vote)| read_vote(vote).ok_or(format!("vote {i} is malformed")))
-        .collect()
-}
-
-fn read_vote(vote: &Value) -> Option<CertifiedVote> {
-    let bytes = |field: &str| from_hex(vote.get(field)?.as_str()?);
-    Some(CertifiedVote {
-        organisation: vote.get("organisation")?.as_str()?.to_owned(),
-        validator: bytes("validator")?,
-        height: vote.get("height")?.as_i64()?,
-        round: vote.get("round")?.as_i64()?.try_into().ok()?,
-        extension: bytes("extension")?,
-        signature: bytes("signature")?,
-    })
-}
-
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-        .collect()
 }
 
 /// The certificate of block `number`, if there is one.

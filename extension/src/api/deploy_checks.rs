@@ -1,8 +1,8 @@
 //! What can be told at deployment of the statements that an object will run: views, functions, defaults, constraints, indexes,
 //! policies. What cannot (dynamic SQL, statements on what is not there yet) is checked when it runs (invariant X6).
+use chainify_sqltext::called_names;
 use pgrx::pg_sys::Oid;
 
-use super::analyze::called_names;
 use super::determinism::check;
 use super::determinism_functions::finding;
 use super::policy::{self, Determinism};
