@@ -96,7 +96,7 @@ func figures(r *report.Report, cfg Config) error {
 	if err := errors.Join(
 		impairedFigures(r, "network.one_dead", deadOne, "the fourth node killed"),
 		impairedFigures(r, "network.one_slow", slowOne, "the fourth database runs a quarter of the time"),
-		tpccFigures(r), readFigures(r),
+		tpccFigures(r), readFigures(r), workloadFigures(r),
 	); err != nil {
 		return err
 	}

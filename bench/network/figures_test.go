@@ -22,8 +22,10 @@ func TestFiguresCompareWhatTheySay(t *testing.T) {
 	sampled(r, deadOne, 0, 90, nil)
 	sampled(r, slowOne, 1, 20, map[string]float64{"p50_ms": 60, "p99_ms": 90})
 	sampled(r, readsLedger, readers, 960, map[string]float64{writtenRate: 180})
+	sampled(r, zipfFour, 0, 300, nil)
+	sampled(r, mixPlain, oneByOnes, 500, nil)
 	all := func() error {
-		for _, err := range []error{impairedFigures(r, "dead", deadOne, ""), impairedFigures(r, "slow", slowOne, ""), readFigures(r), tpccFigures(r)} {
+		for _, err := range []error{impairedFigures(r, "dead", deadOne, ""), impairedFigures(r, "slow", slowOne, ""), readFigures(r), tpccFigures(r), workloadFigures(r)} {
 			if err != nil {
 				return err
 			}
@@ -36,11 +38,14 @@ func TestFiguresCompareWhatTheySay(t *testing.T) {
 	sampled(r, chainifyFour, 0, 120, nil)
 	sampled(r, chainifySync, 1, 40, map[string]float64{"p50_ms": 40, "p99_ms": 45})
 	sampled(r, readsPlain, readers, 1000, map[string]float64{writtenRate: 200})
+	sampled(r, zipfPlain, oneByOnes, 200, nil)
+	sampled(r, mixFour, 0, 250, nil)
 	if err := all(); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]float64{
 		"dead": 0.75, "slow_p50": 1.5, "slow_p99": 2, "network.reads_while_writing": 0.96, "network.reads_writes": 180, "network.reads_writes_standalone": 200,
+		"network.zipf_over_standalone": 1.5, "network.mix_over_standalone": 0.5,
 	}
 	for _, f := range r.Figures {
 		if f.Value != want[f.ID] {

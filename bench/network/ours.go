@@ -112,12 +112,17 @@ func (m members) wait(cfg Config, clients int) func(context.Context, int) (load,
 	}
 }
 
-// asynchronous is flood with Smallbank.
+// asynchronous is flooded with Smallbank.
 func (m members) asynchronous(cfg Config) func(context.Context, int) (load, error) {
+	return m.flooded(cfg, pace{bundle, inFlight}, cfg.uniform)
+}
+
+// flooded is flood with the transactions of a stream.
+func (m members) flooded(cfg Config, at pace, of stream) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (load, error) {
-		return m.flood(ctx, cfg, pace{bundle, inFlight}, func(client int) func() string {
-			calls := cfg.stream(repetition, client)
-			return func() string { return calls.Block(1)[0].FunctionText() }
+		return m.flood(ctx, cfg, at, func(client int) func() string {
+			next := of(repetition, client)
+			return func() string { return next().text }
 		})
 	}
 }

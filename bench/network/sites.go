@@ -71,10 +71,13 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 		}
 	}()
 	four := []string{"acme", "bolt", "cargo", "delta"}
-	if s.four, err = openNetwork(ctx, cfg, "four", settings, four, cfg.tpccWorkloads()...); err != nil {
+	if s.four, err = openNetwork(ctx, cfg, "four", settings, four, slices.Concat(cfg.tpccWorkloads(), cfg.mixWorkloads())...); err != nil {
 		return s, err
 	}
 	if s.one, err = openNetwork(ctx, cfg, "one", ofOne(), []string{"solo"}, cfg.readWorkloads()...); err != nil {
+		return s, err
+	}
+	if err := fill(ctx, s.one.Organisations[0], plain, cfg.mixWorkloads()); err != nil {
 		return s, err
 	}
 	if cfg.Unsealed != "" && cfg.wants(unsealed) {

@@ -25,6 +25,9 @@ func (s *sites) systems(cfg Config) []system {
 		{baselineBundle, 0, s.theirsFour, s.theirsFour.asynchronous(bundle)},
 		{baselineSync, many, s.theirsFour, s.theirsFour.wait(many)},
 		{floorSync, 1, s.floor, s.floor.wait(1)},
+		{tenACall, 0, s.oursFour, s.oursFour.members().flooded(cfg, pace{aCall, 1}, cfg.uniform)},
+		{zipfFour, 0, s.oursFour, s.oursFour.members().flooded(cfg, pace{bundle, inFlight}, cfg.skewed)},
+		{mixFour, 0, s.oursFour, s.oursFour.members().flooded(cfg, pace{bundle, inFlight}, cfg.mixed)},
 		{vouched, 0, s.oursFour, s.oursFour.bySocket(1, false)},
 		{signed, 0, s.oursFour, s.oursFour.bySocket(1, true)},
 		{vouchedBatch, 0, s.oursFour, s.oursFour.bySocket(batch, false)},
@@ -44,6 +47,9 @@ func (s *sites) systems(cfg Config) []system {
 	}
 	if cfg.Sizes {
 		out = append(out, system{oneSync, 1, s.oursOne, s.oursOne.wait(1)})
+		for _, clients := range []int{8, 64} {
+			out = append(out, system{chainifySync, float64(clients), s.oursFour, s.oursFour.wait(clients)})
+		}
 	}
 	if cfg.Modes {
 		out = append(out, inMode(latencyMode, s.soon)...)
@@ -53,6 +59,7 @@ func (s *sites) systems(cfg Config) []system {
 		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})
 	}
 	plainOne := &alone{s.one.Organisations[0], cfg, s.scripts}
+	out = append(out, system{zipfPlain, oneByOnes, plainOne, plainOne.oneByOne(cfg.skewed)}, system{mixPlain, oneByOnes, plainOne, plainOne.oneByOne(cfg.mixed)})
 	out = append(out, system{readsPlain, readers, plainOne, s.reading.load(plain, newOneByOne)})
 	for _, clients := range cfg.PgbenchClients {
 		out = append(out, system{standalone, float64(clients), plainOne, plainOne.load(clients)})

@@ -52,15 +52,30 @@ type Call struct {
 	C, D, V int64
 }
 
-// Smallbank draws transactions: every kind equally often, customers uniformly from 1 to the given number.
+// Smallbank draws transactions: every kind equally often, customers from 1 to the given number.
 type Smallbank struct {
 	random    *rand.Rand
 	customers int64
+	zipf      *rand.Zipf // of the first customer; nil: uniformly
 }
 
 // NewSmallbank starts a stream. The same seed, stream and customers give the same transactions; customers is at least 2.
 func NewSmallbank(seed, stream uint64, customers int64) *Smallbank {
-	return &Smallbank{rand.New(rand.NewPCG(seed, stream)), customers}
+	return &Smallbank{random: rand.New(rand.NewPCG(seed, stream)), customers: customers}
+}
+
+// NewSkewedSmallbank starts a stream in which customer c comes first with a chance that goes by c to the power of -s, s above 1.
+func NewSkewedSmallbank(seed, stream uint64, customers int64, s float64) *Smallbank {
+	random := rand.New(rand.NewPCG(seed, stream))
+	return &Smallbank{random, customers, rand.NewZipf(random, s, 1, uint64(customers-1))}
+}
+
+// customer draws the first customer of a transaction.
+func (s *Smallbank) customer() int64 {
+	if s.zipf != nil {
+		return 1 + int64(s.zipf.Uint64())
+	}
+	return 1 + s.random.Int64N(s.customers)
 }
 
 // Block draws the next n transactions.
@@ -68,7 +83,7 @@ func (s *Smallbank) Block(n int) []Call {
 	out := make([]Call, n)
 	for i := range out {
 		k := s.random.IntN(len(kinds))
-		c := 1 + s.random.Int64N(s.customers)
+		c := s.customer()
 		d := 1 + (c+s.random.Int64N(s.customers-1))%s.customers
 		v := kinds[k].vMin + s.random.Int64N(kinds[k].vMax-kinds[k].vMin+1)
 		out[i] = Call{k, c, d, v}

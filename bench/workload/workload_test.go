@@ -2,7 +2,9 @@ package workload
 
 import (
 	"encoding/binary"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,6 +48,63 @@ func TestDrawsStayInTheirBoundsAndReachThem(t *testing.T) {
 		if n < 850 || n > 1150 { // five standard deviations around 1000
 			t.Errorf("%s was drawn %d times in 6000", kinds[k].name, n)
 		}
+	}
+}
+
+func TestSkewedDrawsFavourTheFirstCustomers(t *testing.T) {
+	const customers, draws = 1000, 60_000
+	counts := map[int64]int{}
+	for _, c := range NewSkewedSmallbank(1, 1, customers, 1.1).Block(draws) {
+		if c.C < 1 || c.C > customers || c.D < 1 || c.D > customers || c.C == c.D {
+			t.Fatalf("customers of %+v", c)
+		}
+		counts[c.C]++
+	}
+	var all float64
+	for c := 1; c <= customers; c++ {
+		all += math.Pow(float64(c), -1.1)
+	}
+	for _, c := range []int64{1, 2, 10} {
+		want := draws * math.Pow(float64(c), -1.1) / all
+		if got := float64(counts[c]); math.Abs(got-want) > 5*math.Sqrt(want) {
+			t.Errorf("customer %d was drawn %g times, want about %.0f", c, got, want)
+		}
+	}
+}
+
+func TestTheMixIsAsHotAsItSays(t *testing.T) {
+	mix := Mix{Accounts: 1000, Each: 8, HotRead: 0.4, HotWrite: 0.1, HotShare: 0.01}
+	next, again := mix.Stream(7, 1), mix.Stream(7, 1)
+	const transactions = 5000
+	hot := make([]int, 2)
+	for range transactions {
+		s := next()
+		if other := again(); !reflect.DeepEqual(s, other) {
+			t.Fatalf("two streams of one seed: %+v and %+v", s, other)
+		}
+		for i, value := range s.Values {
+			ids := strings.Split(strings.Trim(value, "{}"), ",")
+			if len(ids) != mix.Each {
+				t.Fatalf("%d accounts in %s", len(ids), value)
+			}
+			for _, text := range ids {
+				id, err := strconv.Atoi(text)
+				if err != nil || id < 1 || id > mix.Accounts {
+					t.Fatalf("account %q, %v", text, err)
+				}
+				if id <= 10 {
+					hot[i]++
+				}
+			}
+		}
+	}
+	for i, want := range []float64{mix.HotRead, mix.HotWrite} {
+		if share := float64(hot[i]) / (transactions * 8); math.Abs(share-want) > 0.015 {
+			t.Errorf("%g of list %d are of the hot set, want %g", share, i, want)
+		}
+	}
+	if text := next().Text(); !strings.HasPrefix(text, "SELECT mix.read_write('{") || !strings.HasSuffix(text, "}'::bigint[])") {
+		t.Errorf("as text: %s", text)
 	}
 }
 
