@@ -52,7 +52,11 @@ impl Finding {
     }
 }
 
-static WATCH: Watch = Watch { wanted, query };
+static WATCH: Watch = Watch {
+    wanted,
+    query,
+    alone,
+};
 
 thread_local! {
     /// This session has run a client's transaction.
@@ -100,6 +104,11 @@ fn query(level: &Level, origin: Origin) {
         first.error().raise();
     }
     UNCHECKED_PLANS.set(true);
+}
+
+/// Ledger tables are written by blocks alone, and parts of one have no rows in common: a client's transaction locks none that others would change.
+fn alone() -> bool {
+    matches!(session::mode(), Mode::Client { .. })
 }
 
 thread_local! {

@@ -34,6 +34,8 @@ pub struct Watch {
     pub wanted: fn() -> bool,
     /// For every query about to be planned.
     pub query: fn(&Level, Origin),
+    /// Whether nobody else changes what it reads, so that rows need not be locked.
+    pub alone: fn() -> bool,
 }
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
@@ -173,9 +175,13 @@ unsafe extern "C-unwind" fn on_plan(
             if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
                 complete(query.as_ptr().cast());
                 (watch.query)(&describe(query), origin);
-                return (origin == Origin::Function)
+                let note = (origin == Origin::Function)
                     .then(|| note_query(query))
                     .flatten();
+                if (watch.alone)() {
+                    lock_no_rows(query);
+                }
+                return note;
             }
             None
         });
@@ -189,6 +195,17 @@ unsafe extern "C-unwind" fn on_plan(
         }
         plan
     }
+}
+
+/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay. Each lock is written into its row, PostgreSQL keeps
+/// those of all subtransactions there, and a row that a block changes often, or that foreign keys refer to, has as many as there are transactions.
+///
+/// # Safety
+/// The query must be the planner's to change.
+unsafe fn lock_no_rows(mut query: NonNull<pg_sys::Query>) {
+    // SAFETY: by the caller's promise.
+    let query = unsafe { query.as_mut() };
+    (query.rowMarks, query.hasForUpdate) = (std::ptr::null_mut(), false);
 }
 
 unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags: c_int) {
