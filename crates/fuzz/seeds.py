@@ -63,6 +63,13 @@ REQUEST = message((1, b"trade-1"), (2, 7), (5, b"\5" * 32), (7, 1), (8, b"\0\2")
 SEEDS = {
     "block": vectors("transactions", "blocks", "buffer") + vectors("transactions", "refused_blocks", "buffer"),
     "change": [CELLS, lp(b"public.t") + struct.pack(">II", 3, 7) + b"U" + lp(b"\x09" * 32) + CELLS],
+    "command": [
+        b'ATTACH TABLE public.t, "odd ""one"."Ta,b.le"',
+        b"detach table A.b;",
+        b"SET AGREEMENT POLICY a.b TO AND(org(x), c)",
+        b"DROP AGREEMENT POLICY a.b",
+        b"SET DETERMINISM detect",
+    ],
     "decimal": values("numeric") + [b"+1.25E1", b"-.5e-3", b"Infinity"],
     "digest": receipts(),
     "frames": [lp(message((1, 9), (3, message((1, OUTCOME))))) * 2, lp(message((1, 1), (5, message((1, b"08P01"), (2, b"no")))))],
@@ -91,6 +98,11 @@ SEEDS = {
     "policy": [b"AND(org(seller), OR(auditor, 2 OF (acme, bolt, cargo)))", b'1 of (Org("Odd ""one"), a-b)', b"OR(" + b",".join([b"a" * 15] * 255) + b")"],
     "row": vectors("rows", "cases", "row") + vectors("values", "cases", "encoded") + vectors("values", "refused", "encoded") + [columns(0), columns(1, 1), columns(2, 1)],
     "settled": [b"((s)::text = ANY ((ARRAY['a'::character varying, f(x, y[1])])::text[]))", b"(ARRAY[f((ARRAY[x])::text[])])::character varying[]", b"((ARRAY[x])::text[])::name[]"],
+    "told": [
+        json.dumps([{"name": "public.t", "state": "0F" * 32, "bits": 3, "ranges": [0, 7]}]).encode(),
+        json.dumps([{"name": "a.b", "state": "00" * 32, "bits": bits, "ranges": ranges} for bits, ranges in [(0, [0]), (24, [])]]).encode(),
+        json.dumps([{"name": "", "state": "0" * 63, "bits": 25, "ranges": [7, 7, -1]}]).encode(),
+    ],
     "transaction": vectors("transactions", "cases", "chained_tx") + vectors("transactions", "refused", "chained_tx"),
     "vote": vectors("votes", "votes", "extension") + vectors("votes", "refused", "extension"),
 }

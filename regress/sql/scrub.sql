@@ -43,6 +43,8 @@ SELECT * FROM chainify_node.scrub('account');
 SELECT * FROM chainify_node.fold_history();
 SELECT * FROM chainify_node.scrub('account');
 SELECT * FROM chainify_node.scrub('event');
+-- It reads no faster than it is told.
+SELECT findings, clock_timestamp() - statement_timestamp() > '400 ms' AS slowly FROM chainify_node.scrub('account', 60000);
 SELECT name, rows, scrubbed_block, scrubbed_at IS NOT NULL AS scrubbed FROM chainify.tables ORDER BY name;
 SELECT deviates FROM chainify_node.position();
 SELECT * FROM test.scrubbed('ANALYZE account');

@@ -14,6 +14,7 @@ mod lanes;
 pub mod merkle;
 mod ranges;
 mod row;
+mod state;
 mod tag;
 mod uuid;
 pub mod value;
@@ -25,8 +26,9 @@ pub use effects::{
 pub use error::{DecodeError, ValueError};
 pub use json::JSON_DEPTH_MAX;
 pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};
-pub use ranges::{key_hash, key_hash_range, key_range, RangeDigest, SecretHasher, RANGE_BITS_MAX};
+pub use ranges::{key_hash, key_hash_range, key_range, KeyRanges, RangeDigest, SecretHasher, RANGE_BITS_MAX};
 pub use row::{row_hash, RowHasher, RowWriter};
+pub use state::{State, States};
 pub use tag::Tag;
 pub use uuid::transaction_uuid;
 

@@ -27,6 +27,37 @@ pub fn key_hash_range(hash: &Hash, bits: u32) -> u32 {
     head.checked_shr(u32::BITS - bits).unwrap_or(0)
 }
 
+/// Some ranges of keys, of one length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRanges {
+    bits: u32,
+    ranges: Vec<u32>,
+}
+
+impl KeyRanges {
+    /// `None` unless they are ascending ranges of so many bits, at most [`RANGE_BITS_MAX`].
+    pub fn new(bits: u32, ranges: Vec<u32>) -> Option<Self> {
+        let ascending = ranges.is_sorted_by(|a, b| a < b);
+        let fit = bits <= RANGE_BITS_MAX && ranges.last().is_none_or(|last| last >> bits == 0);
+        (ascending && fit).then_some(Self { bits, ranges })
+    }
+
+    /// Bits of a key's hash that tell them apart.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// The ranges, ascending.
+    pub fn ranges(&self) -> &[u32] {
+        &self.ranges
+    }
+
+    /// Whether the key with this hash is in one of them.
+    pub fn have(&self, key_hash: &Hash) -> bool {
+        self.ranges.binary_search(&key_hash_range(key_hash, self.bits)).is_ok()
+    }
+}
+
 /// The rows of one range: how many, and the sum of their row hashes as four u64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RangeDigest {
@@ -85,6 +116,26 @@ mod tests {
         }
         // H("abc") begins with ba7816.
         assert_eq!(key_range(b"abc", 12), 0xba7);
+    }
+
+    #[test]
+    fn ranges_are_ascending_and_of_their_bits() {
+        for (bits, ranges) in [
+            (3, vec![7, 0]),
+            (3, vec![1, 1]),
+            (3, vec![8]),
+            (0, vec![1]),
+            (RANGE_BITS_MAX + 1, vec![]),
+            (u32::MAX, vec![0]),
+        ] {
+            assert_eq!(KeyRanges::new(bits, ranges), None);
+        }
+        let all = KeyRanges::new(0, vec![0]).expect("one range of all keys");
+        let some = KeyRanges::new(12, vec![0xba6, 0xba7]).expect("ranges");
+        let none = KeyRanges::new(12, vec![]).expect("no range");
+        let have = |ranges: &KeyRanges| ranges.have(&key_hash(b"abc"));
+        assert_eq!([have(&all), have(&some), have(&none)], [true, true, false]);
+        assert!(!KeyRanges::new(12, vec![0xba6, 0xba8]).expect("ranges").have(&key_hash(b"abc")));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::audit::StoredBlock;
 use crate::certificate::{Certificate, CertifiedVote};
+use crate::fields::{bytes, from_hex, integer, member, text};
 use crate::receipt::VERSION;
 
 /// What a digest, or any receipt, says of its block. Fields of the block may have any length and value.
@@ -73,32 +74,6 @@ fn read_vote(vote: &Value) -> Option<CertifiedVote> {
         extension: bytes("extension")?,
         signature: bytes("signature")?,
     })
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
-}
-
-fn member<'v>(of: &'v Value, field: &str) -> Result<&'v Value, String> {
-    of.get(field).ok_or_else(|| format!("{field} is missing"))
-}
-
-fn text<'v>(of: &'v Value, field: &str) -> Result<&'v str, String> {
-    let text = member(of, field)?.as_str();
-    text.ok_or_else(|| format!("{field} is no text"))
-}
-
-fn integer<T: std::str::FromStr>(of: &Value, field: &str) -> Result<T, String> {
-    let number = member(of, field)?;
-    let number = number.is_number().then(|| number.to_string().parse().ok());
-    number.flatten().ok_or_else(|| format!("{field} is no such number"))
-}
-
-fn bytes(of: &Value, field: &str) -> Result<Vec<u8>, String> {
-    from_hex(text(of, field)?).ok_or_else(|| format!("{field} is not hexadecimal"))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod certificate;
 pub mod change;
 pub mod digest;
 mod error;
+mod fields;
 mod header;
 pub mod messages;
 mod names;
@@ -21,6 +22,7 @@ pub mod parts;
 mod read;
 pub mod receipt;
 pub mod sequence;
+pub mod told;
 mod transaction;
 pub mod vote;
 

@@ -4,8 +4,10 @@
 //! escape and dollar-quoted strings, strings continued on the next line) is not taken apart at all: such a text is its
 //! own plan. Which literals may become parameters is decided by PostgreSQL's parser, not here.
 
+mod command;
 mod settled;
 mod tokens;
+pub use command::{command, Command, Malformed, TableName, TABLES_MAX};
 pub use settled::settled;
 pub use tokens::{called_names, normalised};
 

@@ -2,6 +2,7 @@
 //!
 //! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/30_attach.sql).
 use chainify_codec::Lanes;
+use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
 use super::deploy::At;
@@ -38,23 +39,19 @@ fn with_reason(mut error: PgError) -> PgError {
     error
 }
 
-/// Whether the text is a command of this module rather than SQL.
-pub fn is_command(sql: &str) -> bool {
-    let first = word(&mut sql.trim());
-    matches!(first.as_deref(), Some("attach" | "detach"))
+/// Runs `ATTACH TABLE a.b, …`.
+pub fn attach(tables: Vec<TableName>, at: At) -> Outcome {
+    run("attach_tables", tables, at)
 }
 
-/// Runs `ATTACH TABLE a.b, …` or `DETACH TABLE a.b, …`.
-pub fn deploy(sql: &str, at: At) -> Outcome {
-    let command = Command::parse(sql)?;
-    let statement = match command.verb {
-        Verb::Attach => "SELECT chainify_ledger.attach_tables($1, $2, $3, $4)",
-        Verb::Detach => "SELECT chainify_ledger.detach_tables($1, $2, $3, $4)",
-    };
-    let (schemas, names) = command
-        .tables
-        .into_iter()
-        .unzip::<String, String, Vec<_>, Vec<_>>();
+/// Runs `DETACH TABLE a.b, …`.
+pub fn detach(tables: Vec<TableName>, at: At) -> Outcome {
+    run("detach_tables", tables, at)
+}
+
+fn run(function: &str, tables: Vec<TableName>, at: At) -> Outcome {
+    let names = tables.into_iter().map(|of| (of.schema, of.table));
+    let (schemas, names): (Vec<_>, Vec<_>) = names.unzip();
     let count = names.len() as u64;
     let args = [
         cell(schemas),
@@ -62,90 +59,9 @@ pub fn deploy(sql: &str, at: At) -> Outcome {
         cell(at.block),
         cell(at.tx as i32),
     ];
-    attempt(|| query(statement, &args, |_| ())).map_err(with_reason)?;
+    let sql = format!("SELECT chainify_ledger.{function}($1, $2, $3, $4)");
+    attempt(|| query(&sql, &args, |_| ())).map_err(with_reason)?;
     Ok(count)
-}
-
-/// Tables of one command.
-const TABLES_MAX: usize = 1_000;
-
-#[derive(Debug, PartialEq, Eq)]
-enum Verb {
-    Attach,
-    Detach,
-}
-
-#[derive(Debug)]
-struct Command {
-    verb: Verb,
-    /// Schema and name.
-    tables: Vec<(String, String)>,
-}
-
-fn syntax() -> PgError {
-    PgError::new(
-        b"42601",
-        "neither ATTACH TABLE nor DETACH TABLE with a list of tables",
-    )
-    .hint("Write ATTACH TABLE schema.table, … with names quoted as SQL does.")
-}
-
-impl Command {
-    fn parse(sql: &str) -> Result<Command, PgError> {
-        let mut rest = sql.trim();
-        let verb = match word(&mut rest).as_deref() {
-            Some("attach") => Verb::Attach,
-            Some("detach") => Verb::Detach,
-            _ => return Err(syntax()),
-        };
-        if word(&mut rest).as_deref() != Some("table") {
-            return Err(syntax());
-        }
-        let mut tables = Vec::new();
-        loop {
-            let schema = word(&mut rest).ok_or_else(syntax)?;
-            symbol(&mut rest, '.').ok_or_else(syntax)?;
-            tables.push((schema, word(&mut rest).ok_or_else(syntax)?));
-            if symbol(&mut rest, ',').is_none() {
-                break;
-            }
-        }
-        if !rest.is_empty() || tables.len() > TABLES_MAX {
-            return Err(syntax());
-        }
-        Ok(Command { verb, tables })
-    }
-}
-
-/// Takes the symbol, if it comes next.
-pub(super) fn symbol(rest: &mut &str, symbol: char) -> Option<()> {
-    *rest = rest.strip_prefix(symbol)?.trim_start();
-    Some(())
-}
-
-/// A plain word in lower case, or a quoted one as it stands.
-pub(super) fn word(rest: &mut &str) -> Option<String> {
-    let (word, length) = if let Some(quoted) = rest.strip_prefix('"') {
-        let mut end = 0;
-        loop {
-            end += quoted[end..].find('"')?;
-            if !quoted[end + 1..].starts_with('"') {
-                break;
-            }
-            end += 2;
-        }
-        (quoted[..end].replace("\"\"", "\""), end + 2)
-    } else {
-        let end = rest
-            .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
-            .unwrap_or(rest.len());
-        (rest[..end].to_lowercase(), end)
-    };
-    if word.is_empty() {
-        return None;
-    }
-    *rest = rest[length..].trim_start();
-    Some(word)
 }
 
 /// `scan_state(relations oid[], name text, columns text[], ordinals smallint[])`: row count and lanes of a full scan of the

@@ -14,7 +14,7 @@ use super::deploy_checks;
 use super::deploy_rules::{refusal, STATEMENTS_MAX};
 use super::session::{self, Mode};
 use super::transaction::Outcome;
-use super::{attach, determinism, guard_definitions, seal, sequences, tables};
+use super::{determinism, guard_definitions, seal, sequences, tables};
 use crate::pg::catalog;
 use crate::pg::ddl::{parse_definitions, Definition, Kind};
 use crate::pg::ddl_targets::Address;
@@ -81,19 +81,17 @@ pub struct At {
     pub tx: u32,
 }
 
-/// Runs a DEPLOY transaction's text: `ATTACH TABLE …`, `DETACH TABLE …` or SQL statements. Returns the number of tables or
-/// statements. The caller's subtransaction undoes all of it when one fails.
-pub fn run(role: Role, sql: &str, at: At) -> Outcome {
-    let count = run_text(role, sql, at)?;
+/// Runs what changes definitions, or what is on the ledger; what has to be known of them afterwards follows.
+pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
+    let count = run()?;
     let root = attempt(seal::current_state_root)?;
     STATES.with_borrow_mut(|states| states.insert(at.tx, root));
+    sequences::follow_tables(at.block, at.tx);
     Ok(count)
 }
 
-fn run_text(role: Role, sql: &str, at: At) -> Outcome {
-    if attach::is_command(sql) {
-        return attach::deploy(sql, at);
-    }
+/// Runs SQL statements that change definitions. Returns their number. The caller's subtransaction undoes all of it when one fails.
+pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     let definitions = parse_definitions(sql)?;
     if definitions.is_empty() {
         return Err(PgError::new(b"42601", "transaction contains no statement"));

@@ -3,11 +3,11 @@
 //! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
 //! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
 
-use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
+use chainify_codec::{table_state, Hash, KeyRanges, LaneHasher, Lanes, State};
 use pgrx::pg_sys;
 use pgrx::spi::SpiClient;
 
-use crate::api::scan::KeyRanges;
+use crate::api::scan::{key_in, rows_in, rows_outside};
 use crate::pg::cursor::{Cursor, Sees};
 
 /// A row of `chainify_ledger.ledger_table` with its running state.
@@ -122,28 +122,6 @@ fn columns(client: &SpiClient<'_>, sees: Sees, id: i32) -> Vec<Column> {
     columns
 }
 
-/// What a scan of rows gives.
-#[derive(Clone)]
-pub struct State {
-    pub row_count: u64,
-    pub lanes: Lanes,
-}
-
-impl State {
-    /// Of no rows.
-    pub fn empty() -> Self {
-        State {
-            row_count: 0,
-            lanes: Lanes::zero(),
-        }
-    }
-
-    pub fn add(&mut self, hasher: &LaneHasher, row: &[u8]) {
-        hasher.add(&mut self.lanes, row);
-        self.row_count += 1;
-    }
-}
-
 impl LedgerTable {
     /// Why rows cannot be compared at all, if so.
     pub fn unreadable(&self) -> Option<String> {
@@ -197,7 +175,7 @@ impl LedgerTable {
             self.id
         );
         let hasher = LaneHasher::new(&self.name);
-        let mut state = State::empty();
+        let mut state = State::default();
         let mut rows = Cursor::open(client, sees, &sql, &[]);
         while let Some(row) = rows.next_row() {
             state.add(&hasher, &row.bytes(1).unwrap_or_default());
@@ -343,7 +321,7 @@ impl LedgerTable {
     pub fn rows_with(&self, other: &str, ranges: &KeyRanges) -> String {
         format!(
             "{} UNION ALL {}",
-            ranges.outside(&self.live_rows()),
+            rows_outside(ranges, &self.live_rows()),
             self.rows_of(Some(other)),
         )
     }
@@ -413,8 +391,12 @@ impl LedgerTable {
 
     /// The same between rows as [`LedgerTable::expected_rows`] gives them and the table, in some ranges of keys.
     pub fn differences_in(&self, ranges: &KeyRanges, expected: &str) -> String {
-        let here = ranges.have(&format!("chainify_ledger.encoded_key({}, t.*)", self.id));
-        self.differences_between(&ranges.of(expected), self.live_name(), &here)
+        let key = format!("chainify_ledger.encoded_key({}, t.*)", self.id);
+        self.differences_between(
+            &rows_in(ranges, expected),
+            self.live_name(),
+            &key_in(ranges, &key),
+        )
     }
 
     /// The same for the keys kept in a table with the key's columns, which are of PostgreSQL's own types.

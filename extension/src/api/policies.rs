@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use chainify_agreement::Policy;
+use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
 use super::agreements::{gateways, Agreeing};
-use super::attach::{symbol, word};
 use super::deploy::At;
 use super::session::{self, Mode};
 use super::tables;
@@ -61,49 +61,21 @@ fn stored(table: &str, text: &str) -> Policy {
     Policy::parse(text).map_err(malformed).or_raise()
 }
 
-/// Runs `SET AGREEMENT POLICY a.b TO …` or `DROP AGREEMENT POLICY a.b`; None for any other text.
-pub fn deploy(sql: &str, at: At) -> Option<Outcome> {
-    let mut rest = sql.trim().trim_end_matches(';').trim_end();
-    let verb = word(&mut rest)?;
-    let setting = match verb.as_str() {
-        "set" => true,
-        "drop" => false,
-        _ => return None,
-    };
-    if word(&mut rest)? != "agreement" || word(&mut rest)? != "policy" {
-        return None;
-    }
-    Some(run(setting, rest, at).map(|()| 1))
-}
-
-fn syntax() -> PgError {
-    PgError::new(
-        b"42601",
-        "neither SET AGREEMENT POLICY nor DROP AGREEMENT POLICY of a table",
-    )
-    .hint("Write SET AGREEMENT POLICY schema.table TO …, with names quoted as SQL does.")
-}
-
-fn run(setting: bool, mut rest: &str, at: At) -> Result<(), PgError> {
-    let schema = word(&mut rest).ok_or_else(syntax)?;
-    symbol(&mut rest, '.').ok_or_else(syntax)?;
-    let table = word(&mut rest).ok_or_else(syntax)?;
-    let name = format!("{schema}.{table}");
-    if !setting {
-        return match rest.is_empty() {
-            true => attempt(|| drop_policy(&name, at)),
-            false => Err(syntax()),
-        };
-    }
-    if word(&mut rest).as_deref() != Some("to") {
-        return Err(syntax());
-    }
-    let policy = parse(rest)?;
+/// Runs `SET AGREEMENT POLICY table TO policy`.
+pub fn set(table: &TableName, policy: &str, at: At) -> Outcome {
+    let policy = parse(policy)?;
     attempt(|| {
-        check_table(&schema, &table, &name);
+        check_table(table);
         check_organisations(&policy, at.block);
-        set_policy(&name, &policy, at);
-    })
+        set_policy(&table.to_string(), &policy, at);
+    })?;
+    Ok(1)
+}
+
+/// Runs `DROP AGREEMENT POLICY table`.
+pub fn unset(table: &TableName, at: At) -> Outcome {
+    attempt(|| drop_policy(&table.to_string(), at))?;
+    Ok(1)
 }
 
 fn parse(text: &str) -> Result<Policy, PgError> {
@@ -112,11 +84,11 @@ fn parse(text: &str) -> Result<Policy, PgError> {
 }
 
 /// Raises unless the table itself is on the ledger, and not one of the ledger's own.
-fn check_table(schema: &str, table: &str, name: &str) {
-    let owner = catalog::relation_named(schema, table).and_then(tables::owner);
-    let on_ledger = owner.is_some_and(|owner| owner.name == name);
-    if !on_ledger || schema == "chainify_ledger" {
-        PgError::new(b"CH004", format!("table \"{name}\" is not on the ledger")).raise();
+fn check_table(of: &TableName) {
+    let owner = catalog::relation_named(&of.schema, &of.table).and_then(tables::owner);
+    let on_ledger = owner.is_some_and(|owner| owner.name == of.to_string());
+    if !on_ledger || of.schema == "chainify_ledger" {
+        PgError::new(b"CH004", format!("table \"{of}\" is not on the ledger")).raise();
     }
 }
 

@@ -65,27 +65,15 @@ pub fn determinism() -> Determinism {
     found
 }
 
-/// Runs `SET DETERMINISM strict` or `SET DETERMINISM detect`; None for any other text.
-pub fn deploy(sql: &str, at: At) -> Option<Outcome> {
-    let words: Vec<String> = sql
-        .trim()
-        .trim_end_matches(';')
-        .split_whitespace()
-        .map(str::to_lowercase)
-        .collect();
-    let [set, what, value] = &words[..] else {
-        return None;
-    };
-    if (set.as_str(), what.as_str()) != ("set", DETERMINISM) {
-        return None;
-    }
-    Some(match Determinism::parse(value) {
+/// Runs `SET DETERMINISM value`.
+pub fn set_determinism(value: &str, at: At) -> Outcome {
+    match Determinism::parse(&value.to_ascii_lowercase()) {
         Some(policy) => attempt(|| change(policy, at)).map(|()| 1),
         None => Err(
             PgError::new(b"22023", format!("\"{value}\" is no policy of determinism"))
                 .hint("Write SET DETERMINISM strict or SET DETERMINISM detect."),
         ),
-    })
+    }
 }
 
 fn change(policy: Determinism, at: At) {

@@ -1,11 +1,12 @@
 //! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
 //! the tables do, it is the checkpoints that were changed, and the tables become their base.
 
+use chainify_codec::State;
 use pgrx::spi::SpiClient;
 use serde_json::json;
 
 use crate::api::deviations::Cured;
-use crate::api::ledger_tables::{LedgerTable, State};
+use crate::api::ledger_tables::LedgerTable;
 use crate::api::repair::{
     are_certified, beyond_repair, certified_header, check_definitions, locked, repair_definition,
     same,

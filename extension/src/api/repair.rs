@@ -7,14 +7,14 @@
 //! that the owner wrote; foreign keys do not fire (`session_replication_role`, set for the SQL function), so the order
 //! of rows and tables does not matter.
 
-use chainify_codec::state_root;
+use chainify_codec::{state_root, State};
 use chainify_ledger::audit::StoredBlock;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 use serde_json::{json, Value};
 
 use crate::api::deviations::{self, Cured};
-use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::scan::{live_state, Scan};
 use crate::api::verify_table::last_block;
 use crate::api::{
@@ -212,7 +212,7 @@ pub fn put_rows_right(
     told: &Scan,
 ) -> Result<Vec<Cured>, PgError> {
     let ranges = told.differing(client, table);
-    if ranges.ranges.is_empty() {
+    if ranges.ranges().is_empty() {
         return Ok(Vec::new());
     }
     let cured = repair_rows(client, table, &table.differences_in(&ranges, rows));

@@ -4,9 +4,9 @@
 
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
-use serde_json::Value;
 
-use chainify_codec::{key_range, state_root, Hash};
+use chainify_codec::{key_range, state_root};
+use chainify_ledger::told::{self, ToldTable};
 use chainify_ledger::{block_buffer, cells};
 
 use crate::api::deviations::Cured;
@@ -14,7 +14,7 @@ use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::repair::{
     beyond_repair, certified_header, check_definitions, locked, put_right_from, Recovery,
 };
-use crate::api::scan::{KeyRanges, Scan};
+use crate::api::scan::Scan;
 use crate::api::state::{by_name, range_bits};
 use crate::api::{definitions, rebase, rows, session};
 use crate::pg::cursor::{Cursor, Sees};
@@ -138,49 +138,16 @@ fn insert(table: &LedgerTable, types: &[String], cells: Vec<Vec<Option<String>>>
     spi::connected(|| spi::execute(&sql, &arguments));
 }
 
-/// What is known of a table: its certified state, and the ranges in which its rows are to be those staged.
-struct Received {
-    name: String,
-    state: Hash,
-    ranges: KeyRanges,
-}
-
-impl Received {
-    fn parse(json: &Value) -> Option<Self> {
-        let number = |value: &Value| i32::try_from(value.as_i64()?).ok();
-        let ranges = json.get("ranges")?.as_array()?;
-        Some(Received {
-            name: json.get("name")?.as_str()?.to_owned(),
-            state: hash(json.get("state")?.as_str()?)?,
-            ranges: KeyRanges {
-                bits: number(json.get("bits")?)?,
-                ranges: ranges.iter().map(number).collect::<Option<_>>()?,
-            },
-        })
-    }
-}
-
-fn hash(hex: &str) -> Option<Hash> {
-    let digits: Option<Vec<_>> = hex.chars().map(|digit| digit.to_digit(16)).collect();
-    let bytes: Vec<_> = digits?
-        .chunks(2)
-        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8))
-        .collect();
-    bytes.try_into().ok()
-}
-
 /// `chainify_node.restore(number, certified_hash, deviating_block, found_hash, tables)`; contract in spec/sql-api.md. Cost: three
 /// scans of each table, one of base and history, a copy of tables whose base is no longer theirs.
 fn restore(call: &mut Call) -> Answer {
     let recovery = Recovery::of(call);
     let tables: pgrx::JsonB = call.required(4, "tables");
-    let list = tables.0.as_array().map(Vec::as_slice).unwrap_or_default();
-    let received: Option<Vec<_>> = list.iter().map(Received::parse).collect();
-    let Some(received) = received else {
-        PgError::new(b"22023", "malformed list of tables").raise()
-    };
+    let told = told::tables(&tables.0)
+        .map_err(|error| PgError::new(b"22023", format!("malformed list of tables: {error}")))
+        .or_raise();
     recovery.run(call, "state", |client, number, certified| {
-        put_together(client, number, certified, &received)
+        put_together(client, number, certified, &told)
     })
 }
 
@@ -188,16 +155,14 @@ fn put_together(
     client: &SpiClient<'_>,
     number: i64,
     certified: &[u8],
-    received: &[Received],
+    told: &[ToldTable],
 ) -> Result<Vec<Cured>, PgError> {
     let header = certified_header(client, number, certified)?;
     let tables = locked(client)?;
-    let states = received
-        .iter()
-        .map(|table| (table.name.as_str(), table.state));
+    let states = told.iter().map(|table| (table.name.as_str(), table.state));
     let root = state_root(states.chain(definitions::entry(client, Sees::Latest)));
-    let names = |table: &LedgerTable| received.iter().find(|of| of.name == table.name);
-    if root[..] != header.state_root[..] || tables.len() != received.len() {
+    let names = |table: &LedgerTable| told.iter().find(|of| of.name == table.name);
+    if root[..] != header.state_root[..] || tables.len() != told.len() {
         return Err(beyond_repair(format!(
             "The states received give another state root than block {number} has."
         )));
@@ -219,9 +184,9 @@ fn put_together(
 fn put_table(
     client: &SpiClient<'_>,
     table: &LedgerTable,
-    of: &Received,
+    of: &ToldTable,
 ) -> Result<Vec<Cured>, PgError> {
-    let rows = match of.ranges.ranges.is_empty() {
+    let rows = match of.ranges.ranges().is_empty() {
         true => table.live_rows(),
         false => {
             make_stage(client, table, Role::owner_of(table.relation));
@@ -243,17 +208,4 @@ fn range_of_key(call: &mut Call) -> Answer {
     let key: Vec<u8> = call.required(0, "key");
     let bits = range_bits(call.required(1, "bits")).or_raise();
     call.value(key_range(&key, bits) as i32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hashes_are_read_from_64_digits() {
-        assert_eq!(hash(&"0f".repeat(32)), Some([0x0f; 32]));
-        assert_eq!(hash(&"0f".repeat(31)), None);
-        assert_eq!(hash(&"0g".repeat(32)), None);
-        assert_eq!(hash(&"f".repeat(63)), None);
-    }
 }

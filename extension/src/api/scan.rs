@@ -7,12 +7,12 @@
 use std::collections::{HashMap, HashSet};
 
 use chainify_codec::{
-    key_hash, key_hash_range, Hash, LaneHasher, Lanes, RangeDigest, SecretHasher,
+    key_hash, key_hash_range, Hash, KeyRanges, LaneHasher, RangeDigest, SecretHasher, State, States,
 };
 use pgrx::pg_sys;
 use pgrx::spi::SpiClient;
 
-use crate::api::ledger_tables::{LedgerTable, State};
+use crate::api::ledger_tables::LedgerTable;
 use crate::api::rows;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::encode::RowEncoder;
@@ -62,7 +62,7 @@ impl Scan {
 
     fn empty() -> Scan {
         Scan {
-            state: State::empty(),
+            state: State::default(),
             digests: Digests::new(SecretHasher::new(&random::key())),
         }
     }
@@ -102,10 +102,8 @@ impl Scan {
         let live = self.of_table(client, table, None);
         let pairs = self.digests.ranges.iter().zip(&live.ranges).enumerate();
         let differing = pairs.filter(|(_, (told, live))| told != live);
-        KeyRanges {
-            bits: SCAN_BITS as i32,
-            ranges: differing.map(|(range, _)| range as i32).collect(),
-        }
+        let differing = differing.map(|(range, _)| range as u32).collect();
+        KeyRanges::new(SCAN_BITS, differing).expect("places of the list, in its order")
     }
 
     /// Whether the table has these rows in the ranges that [`Scan::differing`] gave.
@@ -116,7 +114,7 @@ impl Scan {
         ranges: &KeyRanges,
     ) -> bool {
         let live = self.of_table(client, table, Some(ranges));
-        let mut places = ranges.ranges.iter().map(|range| *range as usize);
+        let mut places = ranges.ranges().iter().map(|range| *range as usize);
         places.all(|range| self.digests.ranges[range] == live.ranges[range])
     }
 
@@ -127,12 +125,7 @@ impl Scan {
         only: Option<&KeyRanges>,
     ) -> Digests {
         let mut digests = Digests::new(self.digests.hasher.clone());
-        let wanted = |key: &Hash| {
-            only.is_none_or(|only| {
-                let range = key_hash_range(key, SCAN_BITS) as i32;
-                only.ranges.binary_search(&range).is_ok()
-            })
-        };
+        let wanted = |key: &Hash| only.is_none_or(|only| only.have(key));
         let leaves = table.leaves(client, Sees::Latest);
         read(table, &leaves, Sees::Latest, &mut |row| {
             let key = row.key_hash();
@@ -150,8 +143,8 @@ pub fn states_told(client: &SpiClient<'_>, table: &LedgerTable, blocks: &[i64]) 
     let Some(last) = blocks.last() else {
         return Vec::new();
     };
-    let mut states = Intervals::new(&table.name, blocks);
-    let changed = states.add_changes(client, Sees::Latest, table, *last, &mut |_| ());
+    let mut states = States::new(&table.name, blocks);
+    let changed = add_changes(&mut states, client, Sees::Latest, table, *last, &mut |_| ());
     read(table, &[table.base], Sees::Latest, &mut |row| {
         let until = changed.get(&short(&row.key_hash())).copied();
         states.add(table.base_block, until, row.bytes());
@@ -184,7 +177,7 @@ impl Compared {
         let secret = SecretHasher::new(&random::key());
         let (mut live_rows, mut told_rows) = (RangeDigest::default(), RangeDigest::default());
         let hasher = LaneHasher::new(&table.name);
-        let mut live = State::empty();
+        let mut live = State::default();
         let mut rows = 0;
         let mut count = |many: i64| {
             rows += many;
@@ -199,10 +192,17 @@ impl Compared {
             live_rows.add(&secret.hash(bytes));
             count(1);
         });
-        let mut states = Intervals::new(&table.name, blocks);
-        let changed = states.add_changes(client, Sees::Statement, table, last, &mut |row| {
-            told_rows.add(&secret.hash(row));
-        });
+        let mut states = States::new(&table.name, blocks);
+        let changed = add_changes(
+            &mut states,
+            client,
+            Sees::Statement,
+            table,
+            last,
+            &mut |row| {
+                told_rows.add(&secret.hash(row));
+            },
+        );
         read(table, &[table.base], Sees::Statement, &mut |row| {
             let until = changed.get(&short(&row.key_hash())).copied();
             match until {
@@ -231,102 +231,44 @@ impl Compared {
 /// Rows read from one word about progress to the next.
 const ROWS_BETWEEN_NEWS: i64 = 1_000;
 
-/// States at the ends of blocks, of rows that are there from one block until another.
-struct Intervals<'a> {
-    blocks: &'a [i64],
-    hasher: LaneHasher,
-    /// By how much each differs from the one before; numbers wrap.
-    steps: Vec<(u64, Lanes)>,
-}
-
-impl<'a> Intervals<'a> {
-    fn new(table: &str, blocks: &'a [i64]) -> Self {
-        Intervals {
-            blocks,
-            hasher: LaneHasher::new(table),
-            steps: blocks.iter().map(|_| (0, Lanes::zero())).collect(),
+/// Adds what history tells up to block `last`: each row from its change to the next of its key. Gives the keys with the block of their
+/// first change, up to which a row of the base counts, and tells `remaining` the rows that no later change replaces.
+fn add_changes(
+    states: &mut States<'_>,
+    client: &SpiClient<'_>,
+    sees: Sees,
+    table: &LedgerTable,
+    last: i64,
+    remaining: &mut dyn FnMut(&[u8]),
+) -> HashMap<u128, i64> {
+    let mut first_changes = HashMap::new();
+    let sql = format!(
+        "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v), b, until, first FROM ({}) changes",
+        table.id,
+        table.changes_with_next(last)
+    );
+    let mut rows = Cursor::open(client, sees, &sql, &[]);
+    while let Some(row) = rows.next_row() {
+        let (from, until) = (row.bigint(4).unwrap_or_default(), row.bigint(5));
+        if row.boolean(6) == Some(true) {
+            let key = key_hash(&row.bytes(1).unwrap_or_default());
+            first_changes.insert(short(&key), from);
         }
-    }
-
-    fn add(&mut self, from: i64, until: Option<i64>, row: &[u8]) {
-        let place = |of: i64| self.blocks.partition_point(|block| *block < of);
-        let (from, until) = (place(from), until.map_or(self.blocks.len(), place));
-        if from >= until {
-            return;
-        }
-        let (rows, lanes) = &mut self.steps[from];
-        *rows = rows.wrapping_add(1);
-        self.hasher.add(lanes, row);
-        if let Some((rows, lanes)) = self.steps.get_mut(until) {
-            *rows = rows.wrapping_sub(1);
-            self.hasher.sub(lanes, row);
-        }
-    }
-
-    /// Adds what history tells up to block `last`: each row from its change to the next of its key. Gives the keys with the block of their
-    /// first change, up to which a row of the base counts, and tells `remaining` the rows that no later change replaces.
-    fn add_changes(
-        &mut self,
-        client: &SpiClient<'_>,
-        sees: Sees,
-        table: &LedgerTable,
-        last: i64,
-        remaining: &mut dyn FnMut(&[u8]),
-    ) -> HashMap<u128, i64> {
-        let mut first_changes = HashMap::new();
-        let sql = format!(
-            "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v), b, until, first FROM ({}) changes",
-            table.id,
-            table.changes_with_next(last)
-        );
-        let mut rows = Cursor::open(client, sees, &sql, &[]);
-        while let Some(row) = rows.next_row() {
-            let (from, until) = (row.bigint(4).unwrap_or_default(), row.bigint(5));
-            if row.boolean(6) == Some(true) {
-                let key = key_hash(&row.bytes(1).unwrap_or_default());
-                first_changes.insert(short(&key), from);
-            }
-            if row.boolean(2) == Some(true) {
-                let bytes = row.bytes(3).unwrap_or_default();
-                self.add(from, until, &bytes);
-                if until.is_none() {
-                    remaining(&bytes);
-                }
+        if row.boolean(2) == Some(true) {
+            let bytes = row.bytes(3).unwrap_or_default();
+            states.add(from, until, &bytes);
+            if until.is_none() {
+                remaining(&bytes);
             }
         }
-        first_changes
     }
-
-    /// Adds the rows of one state that another lacks: they are there from the first of the blocks on.
-    fn add_rest(&mut self, all: &State, without: &State) {
-        if let Some((rows, lanes)) = self.steps.first_mut() {
-            *rows = rows
-                .wrapping_add(all.row_count)
-                .wrapping_sub(without.row_count);
-            lanes.merge(&all.lanes);
-            lanes.remove(&without.lanes);
-        }
-    }
-
-    fn sum(&self) -> Vec<State> {
-        let mut sum = (0u64, Lanes::zero());
-        let mut states = Vec::with_capacity(self.steps.len());
-        for (rows, lanes) in &self.steps {
-            sum.0 = sum.0.wrapping_add(*rows);
-            sum.1.merge(lanes);
-            states.push(State {
-                row_count: sum.0,
-                lanes: sum.1.clone(),
-            });
-        }
-        states
-    }
+    first_changes
 }
 
 /// The state by a full scan of the table as this transaction sees it now.
 pub fn live_state(client: &SpiClient<'_>, table: &LedgerTable) -> State {
     let hasher = LaneHasher::new(&table.name);
-    let mut state = State::empty();
+    let mut state = State::default();
     let leaves = table.leaves(client, Sees::Latest);
     read(table, &leaves, Sees::Latest, &mut |row| {
         state.add(&hasher, row.bytes())
@@ -404,67 +346,23 @@ fn read(
     }
 }
 
-/// Ranges of keys of one length (`chainify_codec::key_range`), ascending.
-pub struct KeyRanges {
-    pub bits: i32,
-    pub ranges: Vec<i32>,
+/// A query of those of `rows` (columns `k` and `v`) in these ranges.
+pub fn rows_in(ranges: &KeyRanges, rows: &str) -> String {
+    format!("SELECT k, v FROM ({rows}) r WHERE {}", key_in(ranges, "k"))
 }
 
-impl KeyRanges {
-    /// Those of `rows` (columns `k` and `v`) in these ranges.
-    pub fn of(&self, rows: &str) -> String {
-        format!("SELECT k, v FROM ({rows}) r WHERE {}", self.have("k"))
-    }
-
-    /// Those outside of them.
-    pub fn outside(&self, rows: &str) -> String {
-        format!("SELECT k, v FROM ({rows}) r WHERE NOT {}", self.have("k"))
-    }
-
-    /// A condition on a canonical key.
-    pub fn have(&self, key: &str) -> String {
-        let ranges: Vec<_> = self.ranges.iter().map(i32::to_string).collect();
-        format!(
-            "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
-            self.bits,
-            ranges.join(",")
-        )
-    }
+/// A query of those outside of them.
+pub fn rows_outside(ranges: &KeyRanges, rows: &str) -> String {
+    let inside = key_in(ranges, "k");
+    format!("SELECT k, v FROM ({rows}) r WHERE NOT {inside}")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_counts_at_the_blocks_from_its_change_to_the_next() {
-        let mut states = Intervals::new("t", &[10, 20, 30]);
-        states.add(5, None, b"always");
-        states.add(10, Some(20), b"first");
-        states.add(20, None, b"from the second");
-        states.add(11, Some(20), b"between");
-        states.add(5, Some(5), b"changed again in its block");
-        let hasher = LaneHasher::new("t");
-        let of = |rows: &[&[u8]]| {
-            let mut lanes = Lanes::zero();
-            rows.iter().for_each(|row| hasher.add(&mut lanes, row));
-            (rows.len() as u64, lanes.to_bytes())
-        };
-        let later = of(&[b"always", b"from the second"]);
-        let want = [of(&[b"always", b"first"]), later, later];
-        let mut all = states.sum().pop().expect("three blocks");
-        let changed = all.clone();
-        all.add(&hasher, b"never changed");
-        states.add_rest(&all, &changed);
-        let want = want.map(|(rows, lanes)| {
-            let mut lanes = Lanes::from_bytes(&lanes).expect("as long as lanes are");
-            hasher.add(&mut lanes, b"never changed");
-            (rows + 1, lanes.to_bytes())
-        });
-        let got = states.sum();
-        assert!(got
-            .iter()
-            .map(|state| (state.row_count, state.lanes.to_bytes()))
-            .eq(want));
-    }
+/// A condition on a canonical key.
+pub fn key_in(ranges: &KeyRanges, key: &str) -> String {
+    let list: Vec<_> = ranges.ranges().iter().map(u32::to_string).collect();
+    format!(
+        "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
+        ranges.bits(),
+        list.join(",")
+    )
 }

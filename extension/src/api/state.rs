@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use chainify_codec::{key_range, row_hash, RangeDigest, RANGE_BITS_MAX};
+use chainify_codec::{key_hash, key_hash_range, row_hash, KeyRanges, RangeDigest, RANGE_BITS_MAX};
 use chainify_ledger::cells;
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
@@ -94,16 +94,19 @@ fn not_told(detail: String) -> PgError {
 fn state_ranges(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let name: String = call.required(1, "tbl");
-    let of = Ranges::new(call.required(2, "of_bits"), call.required(3, "of_ranges")).or_raise();
+    let of = key_ranges(call.required(2, "of_bits"), call.required(3, "of_ranges")).or_raise();
     let bits = range_bits(call.required(4, "bits")).or_raise();
-    if bits < of.bits {
+    if bits < of.bits() {
         PgError::new(
             b"22023",
-            format!("ranges of {bits} bits are not within those of {}", of.bits),
+            format!(
+                "ranges of {bits} bits are not within those of {}",
+                of.bits()
+            ),
         )
         .raise();
     }
-    if (of.wanted.len() as u64) << (bits - of.bits) > RANGES_MAX {
+    if (of.ranges().len() as u64) << (bits - of.bits()) > RANGES_MAX {
         PgError::new(b"22023", format!("more than {RANGES_MAX} ranges")).raise();
     }
     rows::forget();
@@ -118,10 +121,11 @@ fn state_ranges(call: &mut Call) -> Answer {
             let mut digests: BTreeMap<u32, RangeDigest> = BTreeMap::new();
             let mut rows = Cursor::open(client, Sees::Statement, &sql, &[]);
             while let Some(row) = rows.next_row() {
-                let key = row.bytes(1).unwrap_or_default();
+                let key = key_hash(&row.bytes(1).unwrap_or_default());
                 if of.have(&key) {
+                    let range = key_hash_range(&key, bits);
                     let hash = row_hash(&table.name, &row.bytes(2).unwrap_or_default());
-                    digests.entry(key_range(&key, bits)).or_default().add(&hash);
+                    digests.entry(range).or_default().add(&hash);
                 }
             }
             for (range, digest) in digests {
@@ -139,7 +143,7 @@ fn state_ranges(call: &mut Call) -> Answer {
 fn state_rows(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let name: String = call.required(1, "tbl");
-    let wanted = Ranges::new(call.required(2, "bits"), call.required(3, "ranges")).or_raise();
+    let wanted = key_ranges(call.required(2, "bits"), call.required(3, "ranges")).or_raise();
     rows::forget();
     call.rows(|row| {
         Spi::connect(|client| {
@@ -158,10 +162,10 @@ fn state_rows(call: &mut Call) -> Answer {
             );
             let mut rows = Cursor::open(client, Sees::Statement, &sql, &[]);
             while let Some(found) = rows.next_row() {
-                let key = found.bytes(1).unwrap_or_default();
+                let key = key_hash(&found.bytes(1).unwrap_or_default());
                 if wanted.have(&key) {
                     let texts: Vec<_> = (0..columns.len()).map(|i| found.text(i + 2)).collect();
-                    let range = key_range(&key, wanted.bits) as i32;
+                    let range = key_hash_range(&key, wanted.bits()) as i32;
                     row(&[cell(range), cell(cells::encode(&texts))]);
                 }
             }
@@ -169,32 +173,11 @@ fn state_rows(call: &mut Call) -> Answer {
     })
 }
 
-/// Some ranges of keys, of one length.
-struct Ranges {
-    bits: u32,
-    wanted: Vec<u32>,
-}
-
-impl Ranges {
-    /// Raises 22023 when they are not ascending ranges of that many bits.
-    fn new(bits: i32, ranges: Vec<i32>) -> Result<Self, PgError> {
-        let bits = range_bits(bits)?;
-        let wanted: Vec<_> = ranges.into_iter().map(|range| range as u32).collect();
-        let ascending = wanted.windows(2).all(|pair| pair[0] < pair[1]);
-        if !ascending || wanted.last().is_some_and(|last| last >> bits != 0) {
-            return Err(PgError::new(
-                b"22023",
-                format!("not ascending ranges of {bits} bits"),
-            ));
-        }
-        Ok(Ranges { bits, wanted })
-    }
-
-    fn have(&self, key: &[u8]) -> bool {
-        self.wanted
-            .binary_search(&key_range(key, self.bits))
-            .is_ok()
-    }
+/// Raises 22023 when they are not ascending ranges of so many bits.
+fn key_ranges(bits: i32, ranges: Vec<i32>) -> Result<KeyRanges, PgError> {
+    let ranges = ranges.into_iter().map(|range| range as u32).collect();
+    let malformed = || PgError::new(b"22023", format!("not ascending ranges of {bits} bits"));
+    KeyRanges::new(range_bits(bits)?, ranges).ok_or_else(malformed)
 }
 
 /// A number of bits that ranges can have; raises 22023 for another.

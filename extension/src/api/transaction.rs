@@ -3,9 +3,11 @@ use std::cell::Cell;
 
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
+use chainify_sqltext::{command, Command, Malformed};
 
 use super::agreements::{self, Agreeing};
 use super::analyze::seed_uuid;
+use super::attach;
 use super::client_role;
 use super::declared;
 use super::deploy::{self, At};
@@ -169,12 +171,28 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
 
 /// Runs what a DEPLOY transaction says.
 fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
-    if let Some(outcome) = policy::deploy(sql, at).or_else(|| policies::deploy(sql, at)) {
-        return outcome;
+    match command(sql).transpose().map_err(no_command)? {
+        Some(Command::SetDeterminism(value)) => policy::set_determinism(value, at),
+        Some(Command::SetPolicy(table, policy)) => policies::set(&table, policy, at),
+        Some(Command::DropPolicy(table)) => policies::unset(&table, at),
+        Some(Command::Attach(tables)) => deploy::followed(at, || attach::attach(tables, at)),
+        Some(Command::Detach(tables)) => deploy::followed(at, || attach::detach(tables, at)),
+        None => deploy::followed(at, || deploy::run(role, sql, at)),
     }
-    let rows = deploy::run(role, sql, at)?;
-    sequences::follow_tables(at.block, at.tx);
-    Ok(rows)
+}
+
+fn no_command(malformed: Malformed) -> PgError {
+    let (message, hint) = match malformed {
+        Malformed::Tables => (
+            "neither ATTACH TABLE nor DETACH TABLE with a list of tables",
+            "Write ATTACH TABLE schema.table, … with names quoted as SQL does.",
+        ),
+        Malformed::Policy => (
+            "neither SET AGREEMENT POLICY nor DROP AGREEMENT POLICY of a table",
+            "Write SET AGREEMENT POLICY schema.table TO …, with names quoted as SQL does.",
+        ),
+    };
+    PgError::new(b"42601", message).hint(hint)
 }
 
 /// Whether an error says something about this machine at this moment, not about the statement: such a one must never

@@ -1,14 +1,14 @@
 //! `chainify.verify_table`: one table against the state that organisations agreed on, by a full rescan, and row by row
 //! against checkpoint and history.
 
-use chainify_codec::{state_root, Hash};
+use chainify_codec::{state_root, Hash, State};
 use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
 use crate::api::checkpoint::Checkpoint;
-use crate::api::ledger_tables::{self, LedgerTable, State};
+use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::scan::Compared;
 use crate::api::{checkpoint, definitions, half, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};

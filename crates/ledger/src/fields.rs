@@ -1,0 +1,32 @@
+//! Fields of what is told as JSON. Nothing in it is trusted; errors name the field.
+
+use serde_json::Value;
+
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+pub(crate) fn member<'v>(of: &'v Value, field: &str) -> Result<&'v Value, String> {
+    of.get(field).ok_or_else(|| format!("{field} is missing"))
+}
+
+pub(crate) fn text<'v>(of: &'v Value, field: &str) -> Result<&'v str, String> {
+    let text = member(of, field)?.as_str();
+    text.ok_or_else(|| format!("{field} is no text"))
+}
+
+pub(crate) fn integer<T: std::str::FromStr>(of: &Value, field: &str) -> Result<T, String> {
+    number(member(of, field)?).ok_or_else(|| format!("{field} is no such number"))
+}
+
+pub(crate) fn bytes(of: &Value, field: &str) -> Result<Vec<u8>, String> {
+    from_hex(text(of, field)?).ok_or_else(|| format!("{field} is not hexadecimal"))
+}
+
+/// A whole number that the type has.
+pub(crate) fn number<T: std::str::FromStr>(value: &Value) -> Option<T> {
+    value.is_number().then(|| value.to_string().parse().ok()).flatten()
+}

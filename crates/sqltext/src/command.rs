@@ -1,0 +1,193 @@
+//! Texts of DEPLOY transactions that are not PostgreSQL's SQL but the ledger's own (spec/sql-api.md).
+
+use std::fmt;
+
+/// Tables of one command.
+pub const TABLES_MAX: usize = 1_000;
+
+/// A name as PostgreSQL keeps it: unquoted ones are in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableName {
+    /// Of the schema.
+    pub schema: String,
+    /// Of the table in it.
+    pub table: String,
+}
+
+/// As the ledger names it, without quotes.
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.table)
+    }
+}
+
+/// What a text asks for. What is borrowed is not read any further here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command<'t> {
+    /// `ATTACH TABLE schema.table, …`
+    Attach(Vec<TableName>),
+    /// `DETACH TABLE schema.table, …`
+    Detach(Vec<TableName>),
+    /// `SET AGREEMENT POLICY schema.table TO policy`
+    SetPolicy(TableName, &'t str),
+    /// `DROP AGREEMENT POLICY schema.table`
+    DropPolicy(TableName),
+    /// `SET DETERMINISM value`
+    SetDeterminism(&'t str),
+}
+
+/// What a text begins as, which does not go on as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// ATTACH TABLE or DETACH TABLE.
+    Tables,
+    /// SET AGREEMENT POLICY or DROP AGREEMENT POLICY.
+    Policy,
+}
+
+/// Reads a command; `None` for any other text, which is SQL or nothing. Cost: linear.
+pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
+    let text = sql.trim().trim_end_matches(';').trim_end();
+    let (first, rest) = word(text)?;
+    let make = match first.as_str() {
+        "attach" => Command::Attach,
+        "detach" => Command::Detach,
+        "set" | "drop" => return setting(rest, first == "set"),
+        _ => return None,
+    };
+    Some(tables(rest).map(make).ok_or(Malformed::Tables))
+}
+
+/// What follows SET, or else DROP.
+fn setting(rest: &str, set: bool) -> Option<Result<Command<'_>, Malformed>> {
+    let (what, rest) = word(rest)?;
+    match what.as_str() {
+        "determinism" if set => Some(Ok(Command::SetDeterminism(rest))),
+        "agreement" => {
+            let (_, rest) = word(rest).filter(|(word, _)| word == "policy")?;
+            Some(policy(rest, set).ok_or(Malformed::Policy))
+        }
+        _ => None,
+    }
+}
+
+fn policy(rest: &str, set: bool) -> Option<Command<'_>> {
+    let (table, rest) = table(rest)?;
+    if !set {
+        return rest.is_empty().then_some(Command::DropPolicy(table));
+    }
+    let (_, policy) = word(rest).filter(|(word, _)| word == "to")?;
+    Some(Command::SetPolicy(table, policy))
+}
+
+/// `TABLE` and a list.
+fn tables(rest: &str) -> Option<Vec<TableName>> {
+    let (_, mut rest) = word(rest).filter(|(word, _)| word == "table")?;
+    let mut tables = Vec::new();
+    loop {
+        let (table, after) = table(rest)?;
+        tables.push(table);
+        match after.strip_prefix(',') {
+            Some(next) if tables.len() < TABLES_MAX => rest = next.trim_start(),
+            _ => return after.is_empty().then_some(tables),
+        }
+    }
+}
+
+fn table(rest: &str) -> Option<(TableName, &str)> {
+    let (schema, rest) = word(rest)?;
+    let (table, rest) = word(rest.strip_prefix('.')?.trim_start())?;
+    Some((TableName { schema, table }, rest))
+}
+
+/// The word that the text begins with, as PostgreSQL keeps it, and what follows behind blanks.
+fn word(text: &str) -> Option<(String, &str)> {
+    let (word, length) = match text.strip_prefix('"') {
+        Some(quoted) => {
+            let end = quote_end(quoted)?;
+            (quoted[..end].replace("\"\"", "\""), end + 2)
+        }
+        None => {
+            let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(text.len());
+            (text[..end].to_ascii_lowercase(), end)
+        }
+    };
+    (!word.is_empty()).then(|| (word, text[length..].trim_start()))
+}
+
+/// Where the first quote stands that is not doubled.
+fn quote_end(quoted: &str) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += quoted[at..].find('"')?;
+        if !quoted[at + 1..].starts_with('"') {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(schema: &str, table: &str) -> TableName {
+        TableName { schema: schema.into(), table: table.into() }
+    }
+
+    #[test]
+    fn commands_are_read_as_postgresql_reads_names() {
+        let odd = name("odd \"one", "Ta,b.le");
+        for (sql, expected) in [
+            ("attach  Table Public.Ä , p.\"b\";", Command::Attach(vec![name("public", "Ä"), name("p", "b")])),
+            (" DETACH TABLE \"odd \"\"one\" . \"Ta,b.le\"", Command::Detach(vec![odd.clone()])),
+            (
+                "SET agreement POLICY a.b TO AND(org(x), \"c\")",
+                Command::SetPolicy(name("a", "b"), "AND(org(x), \"c\")"),
+            ),
+            ("drop agreement policy \"odd \"\"one\".\"Ta,b.le\" ;;", Command::DropPolicy(odd)),
+            ("set determinism Detect ;", Command::SetDeterminism("Detect")),
+            ("SET DETERMINISM", Command::SetDeterminism("")),
+        ] {
+            assert_eq!(command(sql), Some(Ok(expected)), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_begins_as_a_command_has_to_be_one() {
+        for (sql, expected) in [
+            ("ATTACH", Malformed::Tables),
+            ("ATTACH TABLE", Malformed::Tables),
+            ("ATTACH TABLE a", Malformed::Tables),
+            ("ATTACH TABLE a.b,", Malformed::Tables),
+            ("ATTACH TABLE a.b c.d", Malformed::Tables),
+            ("DETACH TABLE a.\"b", Malformed::Tables),
+            ("DETACH TABLE a.\"\"", Malformed::Tables),
+            ("DETACH VIEW a.b", Malformed::Tables),
+            ("SET AGREEMENT POLICY a TO x", Malformed::Policy),
+            ("SET AGREEMENT POLICY a.b x", Malformed::Policy),
+            ("DROP AGREEMENT POLICY a.b TO x", Malformed::Policy),
+        ] {
+            assert_eq!(command(sql), Some(Err(expected)), "{sql}");
+        }
+        let list = |count| format!("ATTACH TABLE {}", vec!["a.b"; count].join(","));
+        assert!(matches!(command(&list(TABLES_MAX)), Some(Ok(_))));
+        assert_eq!(command(&list(TABLES_MAX + 1)), Some(Err(Malformed::Tables)));
+    }
+
+    #[test]
+    fn all_else_is_left_to_postgresql() {
+        for sql in [
+            "",
+            ";",
+            "SET x = 1",
+            "DROP TABLE a.b",
+            "DROP DETERMINISM x",
+            "SET AGREEMENT a.b",
+            "\"attach",
+            "-- ATTACH TABLE a.b",
+        ] {
+            assert_eq!(command(sql), None, "{sql}");
+        }
+    }
+}
