@@ -12,6 +12,7 @@ error      no step raises, no connection is lost
 
 import itertools
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from program import Block, Check, Move, Tamper
@@ -48,6 +49,17 @@ class Answer:
         return [i for i in range(count) if not bits[i // 8] >> (i % 8) & 1]
 
 
+@dataclass
+class Answers:
+    """Of one database to a block: `first` and `last` before and after a ROLLBACK, `rest` to the block without those that `failed` in the `whole`."""
+
+    first: Answer = None
+    whole: Answer = None
+    failed: list = None
+    rest: Answer = None
+    last: Answer = None
+
+
 EXECUTE = ("SELECT encode(r.hash, 'hex'), encode(r.outcomes, 'hex'), r.rows, r.sqlstates, r.messages FROM chainify_node.position() p,"
            " chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, {}, ARRAY{}::int[]) r")
 numbers = itertools.count()
@@ -63,7 +75,6 @@ class Database:
 
     def open(self, program):
         """Makes schema and rows, then the session whose settings count."""
-        self.server.create(self.name)
         self.connection = self.server.connect(self.name)
         self.connection.query("SET client_min_messages = warning")
         for sql in [DEFINITIONS, *self.shape.create(program.schema)]:
@@ -73,23 +84,44 @@ class Database:
         for table in program.schema.tables:
             for sql in self.shape.rearrange(table):
                 self.ask(sql)
-        self.connection.close()
         for name, value in self.shape.settings():
-            self.server.admin.query(f"ALTER DATABASE {self.name} SET {name} = {literal(value)}")
+            self.connection.query(f"ALTER DATABASE {self.name} SET {name} = {literal(value)}")
             self.asked.append(f"SET {name} = {literal(value)}")
-        self.connection = self.server.connect(self.name)
+        self.reconnect()
 
     def ask(self, sql):
         self.asked.append(sql)
         return self.connection.query(sql)
 
-    def send_block(self, transactions, without=()):
+    def execute(self, transactions, without=()):
         words = f"test.buffer(ARRAY[\n    {(',' + chr(10) + '    ').join(t.words() for t in transactions)}])"
         self.asked.append(EXECUTE.format(words, list(without)))
-        self.connection.send(EXECUTE.format(f"decode('{buffer(transactions).hex()}', 'hex')", list(without)))
+        return Answer(*self.connection.query(EXECUTE.format(f"decode('{buffer(transactions).hex()}', 'hex')", list(without)))[0])
 
-    def receive_block(self):
-        return Answer(*self.connection.receive()[0])
+    def rehearse(self, transactions, without=()):
+        """Executes a block and takes it back."""
+        self.ask("BEGIN")
+        answer = self.execute(transactions, without)
+        self.ask("ROLLBACK")
+        return answer
+
+    def block(self, step):
+        """Executes the step's block; before it, where the step says so, twice more: see Answers."""
+        answers, number = Answers(), self.shape.number
+        if step.again == number:
+            answers.first = self.rehearse(step.transactions)
+        if step.without == number:
+            answers.whole = self.rehearse(step.transactions)
+            answers.failed = answers.whole.failed(len(step.transactions))
+            if answers.failed:
+                answers.rest = self.rehearse(step.transactions, answers.failed)
+        answers.last = self.execute(step.transactions)
+        if step.without == number:
+            self.ask("SELECT chainify.explain_block(number) FROM chainify_node.position()")
+        return answers
+
+    def check(self):
+        return self.ask("SELECT * FROM test.check()")
 
     def reconnect(self):
         self.connection.close()
@@ -107,13 +139,15 @@ class Run:
         self.server, self.program = server, program
         self.databases = [Database(server, shape) for shape in program.shapes]
         self.statistics = statistics if statistics is not None else Counter()
+        self.threads = ThreadPoolExecutor(len(self.databases))
         self.step = -1
 
     def run(self):
         """The first Finding, or None."""
         try:
             for database in self.databases:
-                database.open(self.program)
+                self.server.create(database.name)
+            self.each(lambda database: database.open(self.program))
             for self.step, step in enumerate(self.program.steps):
                 ACTIONS[type(step)](self, step)
         except Failed as failed:
@@ -121,54 +155,31 @@ class Run:
         except (PgError, ConnectionLost) as error:
             return Finding("error", self.step, f"{type(error).__name__}: {error}")
         finally:
+            self.threads.shutdown()
             for database in self.databases:
                 database.close()
         return None
 
-    def block(self, step):
-        first = None
-        if step.again >= 0:
-            database = self.databases[step.again]
-            database.ask("BEGIN")
-            database.send_block(step.transactions)
-            first = database.receive_block()
-            database.ask("ROLLBACK")
-        self.without_failed(step)
-        for database in self.databases:
-            database.send_block(step.transactions)
-        answers, errors = [], []
-        for database in self.databases:
-            try:
-                answers.append(database.receive_block())
-            except PgError as error:
-                errors.append(f"database {database.shape.number}: {error}")
+    def each(self, ask):
+        """The answers of all databases, asked at once. Raises when one raised."""
+        asked = [self.threads.submit(ask, database) for database in self.databases]
+        errors = [f"database {database.shape.number}: {type(e).__name__}: {e}" for database, e in zip(self.databases, map(error, asked)) if e]
         if errors:
             raise Failed("error", "; ".join(errors))
-        differ("equal", answers)
-        if self.step == 0 and answers[0].failed(1):
-            raise Failed("error", f"the tables could not be attached: {answers[0].messages}")
-        if first:
-            differ("again", [first, answers[step.again]])
-        self.count(step, answers[0])
-        self.explain(step)
+        return [future.result() for future in asked]
 
-    def without_failed(self, step):
-        """Executes the block, then executes it with those that failed left out, and takes both back."""
-        if step.without < 0:
-            return
-        database = self.databases[step.without]
-        database.ask("BEGIN")
-        database.send_block(step.transactions)
-        whole = database.receive_block()
-        database.ask("ROLLBACK")
-        failed = whole.failed(len(step.transactions))
-        if failed:
-            database.ask("BEGIN")
-            database.send_block(step.transactions, failed)
-            rest = database.receive_block()
-            database.ask("ROLLBACK")
-            if rest.hash != whole.hash:
-                raise Failed("nothing", f"database {step.without}: hash {whole.hash}, without transactions {failed} {rest.hash}")
+    def block(self, step):
+        answers = self.each(lambda database: database.block(step))
+        last = [a.last for a in answers]
+        differ("equal", last)
+        if self.step == 0 and last[0].failed(1):
+            raise Failed("error", f"the tables could not be attached: {last[0].messages}")
+        for number, of in enumerate(answers):
+            if of.first:
+                differ("again", [of.first, of.last])
+            if of.rest and of.rest.hash != of.whole.hash:
+                raise Failed("nothing", f"database {number}: hash {of.whole.hash}, without transactions {of.failed} {of.rest.hash}")
+        self.count(step, last[0])
 
     def count(self, step, answer):
         self.statistics["cases"] += 1
@@ -178,12 +189,6 @@ class Run:
         if len(step.transactions) >= 32:
             parts = "SELECT DISTINCT block FROM chainify_ledger.part JOIN chainify_node.position() ON block = number"
             self.statistics["in parts"] += sum(len(d.connection.query(parts)) for d in self.databases)
-
-    def explain(self, step):
-        """In the database that also ran the block without its failures."""
-        if step.without >= 0:
-            database = self.databases[step.without]
-            database.ask("SELECT chainify.explain_block(number) FROM chainify_node.position()")
 
     def move(self, step):
         database = self.databases[step.database]
@@ -205,25 +210,28 @@ class Run:
             self.statistics["tampering failed"] += 1
         database.ask("RESET session_replication_role; RESET chainify.guard; RESET search_path")
         database.ask("SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL)")
-        self.verify(database, "repair")
+        verify(database, database.check(), "repair")
         self.statistics["repairs"] += 1
 
     def check(self, _step):
-        for database in self.databases:
-            database.connection.send("SELECT * FROM test.check()")
-        found = [(d, d.connection.receive()) for d in self.databases]
-        for database, rows in found:
-            database.asked.append("SELECT * FROM test.check()")
-            if rows:
-                raise Failed("verify", f"database {database.shape.number}: {rows[:3]}")
-
-    def verify(self, database, kind):
-        rows = database.ask("SELECT * FROM test.check()")
-        if rows:
-            raise Failed(kind, f"database {database.shape.number}: {rows[:3]}")
+        for database, rows in zip(self.databases, self.each(Database.check)):
+            verify(database, rows, "verify")
 
 
 ACTIONS = {Block: Run.block, Move: Run.move, Tamper: Run.tamper, Check: Run.check}
+
+
+def error(asked):
+    """What a thread raised; waits for it. A mistake of the fuzzer itself is raised."""
+    raised = asked.exception()
+    if raised and not isinstance(raised, (PgError, ConnectionLost)):
+        raise raised
+    return raised
+
+
+def verify(database, found, kind):
+    if found:
+        raise Failed(kind, f"database {database.shape.number}: {found[:3]}")
 
 
 def differ(kind, answers):

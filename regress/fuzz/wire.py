@@ -1,7 +1,6 @@
-"""A small PostgreSQL client: simple queries over a Unix socket, with sending and receiving apart.
+"""A small PostgreSQL client: simple queries over a Unix socket.
 
-It exists so that one thread keeps many databases busy at once (send to all, then receive from all) without a process per
-statement and without a package beyond the standard library. No password, no TLS, no copy: the server is the fuzzer's own.
+It exists so that databases are kept busy without a process per statement and without a package beyond the standard library. No password, no TLS, no copy: the server is the fuzzer's own.
 """
 
 import socket
