@@ -23,6 +23,7 @@ import (
 
 // The tutorial does what it says; and a gateway that leaves agreements out or makes them up gets nothing through, anywhere.
 func TestTutorialTrades(t *testing.T) {
+	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit)

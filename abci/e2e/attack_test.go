@@ -20,6 +20,7 @@ import (
 // Databases that were restored from an older copy, or made anew, get from the order what they miss; transactions meant to
 // stop every block are recorded as failed; and a flooded socket serves again when the flood is over.
 func TestNetworkSurvivesAttacksAndRestores(t *testing.T) {
+	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit)

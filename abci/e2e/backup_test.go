@@ -12,6 +12,7 @@ import (
 
 // A base backup taken under way is a ledger: restored, its node executes what is missing, by itself.
 func TestARestoredBackupCatchesUp(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)

@@ -12,6 +12,7 @@ import (
 
 // One organisation deploys a table, a function and rights; another uses them; the definitions are the same everywhere.
 func TestDefinitionsReachEveryOrganisation(t *testing.T) {
+	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit)

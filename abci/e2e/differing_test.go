@@ -10,6 +10,7 @@ import (
 // Two of four organisations define a function in another way. Of a block the transaction that calls it is quarantined, in
 // every organisation; the others of the block are committed, and so is what comes later. Nobody is excluded.
 func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)

@@ -53,6 +53,7 @@ func documentedSQL(t *testing.T) (blocks []sqlBlock) {
 
 // Every block of SQL in the documents runs, one after the other, and none of its transactions fails.
 func TestTheSQLOfTheDocumentsRuns(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	blocks := documentedSQL(t)

@@ -22,6 +22,7 @@ import (
 // A fifth organisation joins a running network, after a change that waited was withdrawn, votes, gets other keys and leaves, while clients go on. No change loses or
 // doubles a transaction, and everybody can verify the whole chain with the keys of each block.
 func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)
@@ -209,6 +210,7 @@ func consent(ctx context.Context, t *testing.T, o *harness.Organisation, c, n in
 // A client signs with a key of its own. The databases show whose key it was; the key signs for its role alone, and for none once it is
 // taken away.
 func TestAClientSignsWithItsOwnKey(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)

@@ -20,6 +20,7 @@ import (
 // One of four validators forges what it proposes, then lies about what its database did: the others refuse the one and count the other
 // for nothing, commit every transaction once, and blame nobody else.
 func TestAHostileValidatorChangesNothing(t *testing.T) {
+	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit)

@@ -29,6 +29,7 @@ import (
 // Beyond loopback the node speaks TLS, to who has a token or signs for himself; the databases show who it was. A rate bounds each client,
 // a token that is revoked is worth nothing at once, and no log holds a secret.
 func TestClientsOverHTTP(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	network := newNetwork(ctx, t)

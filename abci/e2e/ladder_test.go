@@ -19,6 +19,7 @@ const (
 
 // One organisation climbs the ladder of recovery, each time to the step that helps, while the others go on.
 func TestTheLadderOfRecovery(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)

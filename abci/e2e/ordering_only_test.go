@@ -11,6 +11,7 @@ import (
 // Three organisations and one validator without a database: with c = 2 they survive the loss of one organisation, which
 // comes back, and the loss of the validator.
 func TestThreeOrganisationsAndAnOrdererSurviveOne(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := networkOf(ctx, t, harness.Config{

@@ -15,6 +15,7 @@ const damageHeaders = "UPDATE chainify_ledger.block SET state_root = set_byte(st
 // Rows, history, checkpoints and headers are changed, and nobody tells: the organisation executes all blocks of its node's block store again, what
 // was deployed included, and stands where the others do. What is its own stays.
 func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)
@@ -90,6 +91,7 @@ func amidBlocksAgain(ctx context.Context, t *testing.T, o *harness.Organisation)
 
 // A database that is dropped under a running node, and made anew as it was at first, is filled again with nobody's help.
 func TestADatabaseMadeAnewIsFilledByItsNode(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 )
 
@@ -40,32 +41,49 @@ func Poll(ctx context.Context, limit time.Duration, what string, check func(cont
 	}
 }
 
-// FreePorts returns n consecutive free loopback ports. They are free when looked at; a server that then finds
-// its port taken says so in its log.
+// given are the ports that this process was given lately: servers of another test may not listen on theirs yet.
+var given = struct {
+	sync.Mutex
+	ports map[int]bool
+}{ports: map[int]bool{}}
+
+const givenMax = 10_000 // ports; then all are given again
+
+// FreePorts returns n consecutive free loopback ports, others than it returned lately. They are free when looked at; a
+// server that then finds its port taken says so in its log.
 func FreePorts(n int) (int, error) {
+	given.Lock()
+	defer given.Unlock()
+	if len(given.ports) > givenMax {
+		clear(given.ports)
+	}
 	const attempts = 50
 	for range attempts {
 		base, ok := tryPorts(n)
-		if ok {
-			return base, nil
+		if !ok {
+			continue
 		}
+		for i := range n {
+			given.ports[base+i] = true
+		}
+		return base, nil
 	}
 	return 0, fmt.Errorf("no %d consecutive free ports after %d attempts", n, attempts)
 }
 
-func tryPorts(n int) (int, bool) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, false
-	}
-	defer first.Close()
-	base := first.Addr().(*net.TCPAddr).Port
-	for i := 1; i < n; i++ {
+func tryPorts(n int) (base int, ok bool) {
+	for i := range n {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
 		if err != nil {
 			return 0, false
 		}
 		defer l.Close()
+		if i == 0 {
+			base = l.Addr().(*net.TCPAddr).Port
+		}
+		if given.ports[base+i] {
+			return 0, false
+		}
 	}
 	return base, true
 }
