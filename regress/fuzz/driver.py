@@ -71,10 +71,11 @@ class Database:
     def __init__(self, server, shape):
         self.server, self.shape = server, shape
         self.name = f"fuzz_{next(numbers)}_{shape.number}"
-        self.asked = []
+        self.asked, self.connection = [], None
 
     def open(self, program):
         """Makes schema and rows, then the session whose settings count."""
+        self.server.create(self.name)
         self.connection = self.server.connect(self.name)
         self.connection.query("SET client_min_messages = warning")
         for sql in [DEFINITIONS, *self.shape.create(program.schema)]:
@@ -128,7 +129,8 @@ class Database:
         self.connection = self.server.connect(self.name)
 
     def close(self):
-        self.connection.close()
+        if self.connection:
+            self.connection.close()
         self.server.drop(self.name)
 
 
@@ -145,8 +147,6 @@ class Run:
     def run(self):
         """The first Finding, or None."""
         try:
-            for database in self.databases:
-                self.server.create(database.name)
             self.each(lambda database: database.open(self.program))
             for self.step, step in enumerate(self.program.steps):
                 ACTIONS[type(step)](self, step)
@@ -155,9 +155,8 @@ class Run:
         except (PgError, ConnectionLost) as error:
             return Finding("error", self.step, f"{type(error).__name__}: {error}")
         finally:
+            self.each(Database.close)
             self.threads.shutdown()
-            for database in self.databases:
-                database.close()
         return None
 
     def each(self, ask):

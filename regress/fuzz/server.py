@@ -77,15 +77,20 @@ class Server:
         with open(os.path.join(self.data, "postgresql.conf"), "a") as conf:
             conf.write(CONF.format(dir=self.dir))
         self.tool("pg_ctl", "-D", self.data, "-l", os.path.join(self.dir, "log"), "-w", "start")
-        self.admin = Connection(self.dir, "postgres")
         self.make_template()
 
     def tool(self, name, *args):
         subprocess.run([os.path.join(self.bin, name), *args], check=True, env=self.env, cwd=self.dir, preexec_fn=as_postgres,
                        stdout=subprocess.DEVNULL, timeout=120)
 
+    def ask(self, sql):
+        """In a session of its own: databases are made and dropped at once."""
+        admin = self.connect("postgres")
+        admin.query(sql)
+        admin.close()
+
     def make_template(self):
-        self.admin.query(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
+        self.ask(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
         template = Connection(self.dir, TEMPLATE)
         template.query("SET client_min_messages = warning; CREATE EXTENSION chainify; CREATE SCHEMA test")
         for role, group in ROLES.items():
@@ -95,17 +100,15 @@ class Server:
         template.query(CHECKS)
         template.close()
 
-    def create(self, database, settings=()):
-        """A copy of the template whose sessions, those of workers too, have `settings`."""
-        self.admin.query(f"CREATE DATABASE {database} TEMPLATE {TEMPLATE}")
-        for name, value in settings:
-            self.admin.query(f"ALTER DATABASE {database} SET {name} = '{value}'")
+    def create(self, database):
+        """A copy of the template."""
+        self.ask(f"CREATE DATABASE {database} TEMPLATE {TEMPLATE}")
 
     def connect(self, database):
         return Connection(self.dir, database)
 
     def drop(self, database):
-        self.admin.query(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+        self.ask(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
 
     def crashes(self):
         """Lines of the log that tell of a crash."""
