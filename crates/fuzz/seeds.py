@@ -99,9 +99,8 @@ SEEDS = {
     "row": vectors("rows", "cases", "row") + vectors("values", "cases", "encoded") + vectors("values", "refused", "encoded") + [columns(0), columns(1, 1), columns(2, 1)],
     "settled": [b"((s)::text = ANY ((ARRAY['a'::character varying, f(x, y[1])])::text[]))", b"(ARRAY[f((ARRAY[x])::text[])])::character varying[]", b"((ARRAY[x])::text[])::name[]"],
     "told": [
-        json.dumps([{"name": "public.t", "state": "0F" * 32, "bits": 3, "ranges": [0, 7]}]).encode(),
-        json.dumps([{"name": "a.b", "state": "00" * 32, "bits": bits, "ranges": ranges} for bits, ranges in [(0, [0]), (24, [])]]).encode(),
-        json.dumps([{"name": "", "state": "0" * 63, "bits": 25, "ranges": [7, 7, -1]}]).encode(),
+        json.dumps([{"name": "a.b", "state": state, "bits": bits, "ranges": ranges}]).encode()
+        for state, bits, ranges in [("0F" * 32, 3, [0, 7]), ("00" * 32, 0, [0]), ("00" * 32, 24, []), ("00" * 32, 3, [7, 0]), ("00" * 32, 3, [7, 7]), ("0" * 63, 3, []), ("00" * 32, 25, [])]
     ],
     "transaction": vectors("transactions", "cases", "chained_tx") + vectors("transactions", "refused", "chained_tx"),
     "vote": vectors("votes", "votes", "extension") + vectors("votes", "refused", "extension"),

@@ -5,21 +5,24 @@
 use chainify_sqltext::{command, Command, TableName, TABLES_MAX};
 use libfuzzer_sys::fuzz_target;
 
-fn quoted(of: &TableName) -> String {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn whole(of: &TableName) -> String {
     format!("{}.{}", quoted(&of.schema), quoted(&of.table))
 }
 
 fn list(tables: &[TableName]) -> String {
-    tables.iter().map(quoted).collect::<Vec<_>>().join(",")
+    tables.iter().map(whole).collect::<Vec<_>>().join(",")
 }
 
 fn written(command: &Command<'_>) -> String {
     match command {
         Command::Attach(tables) => format!("ATTACH TABLE {}", list(tables)),
         Command::Detach(tables) => format!("detach table {}", list(tables)),
-        Command::SetPolicy(table, policy) => format!("SET AGREEMENT POLICY {} TO {policy}", quoted(table)),
-        Command::DropPolicy(table) => format!("DROP AGREEMENT POLICY {}", quoted(table)),
+        Command::SetPolicy(table, policy) => format!("SET AGREEMENT POLICY {} TO {policy}", whole(table)),
+        Command::DropPolicy(table) => format!("DROP AGREEMENT POLICY {}", whole(table)),
         Command::SetDeterminism(value) => format!("SET DETERMINISM {value}"),
     }
 }
@@ -37,8 +40,9 @@ fuzz_target!(|text: &str| {
         Command::SetDeterminism(value) => return assert!(text.contains(value)),
     };
     assert!((1..=TABLES_MAX).contains(&names.len()));
-    // Names are part of the text, but for doubled quotes and capitals.
-    let plain = text.replace("\"\"", "\"").to_ascii_lowercase();
-    let within = |name: &String| !name.is_empty() && plain.contains(&name.to_ascii_lowercase());
+    // Quoted names stand in the text, plain ones but for capitals.
+    let lower = text.to_ascii_lowercase();
+    let plain = |name: &str| name.chars().all(|c| c.is_alphanumeric() || "_$".contains(c)) && lower.contains(name);
+    let within = |name: &str| !name.is_empty() && (plain(name) || text.contains(&quoted(name)));
     assert!(names.iter().all(|of| within(&of.schema) && within(&of.table)));
 });
