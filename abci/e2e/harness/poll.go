@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -47,7 +48,13 @@ var given = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-const givenMax = 10_000 // ports; then all are given again
+// Ports are given from this one up to before the first that Linux gives to connections (ip_local_port_range): one of
+// those may be any connection's when its server starts again.
+const (
+	firstPort     = 12_000
+	portsToChoose = 32_768 - firstPort
+	givenMax      = portsToChoose / 2 // then all are given again
+)
 
 // FreePorts returns n consecutive free loopback ports, others than it returned lately. They are free when looked at; a
 // server that then finds its port taken says so in its log.
@@ -72,18 +79,16 @@ func FreePorts(n int) (int, error) {
 }
 
 func tryPorts(n int) (base int, ok bool) {
-	for i := range n {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
+	base = firstPort + rand.IntN(portsToChoose-n)
+	for port := base; port < base+n; port++ {
+		if given.ports[port] {
+			return 0, false
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			return 0, false
 		}
 		defer l.Close()
-		if i == 0 {
-			base = l.Addr().(*net.TCPAddr).Port
-		}
-		if given.ports[base+i] {
-			return 0, false
-		}
 	}
 	return base, true
 }
