@@ -116,7 +116,7 @@ check-explorer: pgtree
 installcheck: pgtree
 	regress/run $(PGTREE)
 	regress/socket/run $(PGTREE)
-	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 180
+	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
