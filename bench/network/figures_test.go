@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -134,5 +135,29 @@ func TestWhatFollowsIsMeasuredAfter(t *testing.T) {
 	}
 	if len(first) != 3 {
 		t.Errorf("first was only ever one of %v", first)
+	}
+}
+
+// What was started is warm when it is measured: its first load, of transactions of its own, does not count.
+func TestTheFirstLoadDoesNotCount(t *testing.T) {
+	up := &idle{"up"}
+	var loads []string
+	one := func(name string) system {
+		return system{name, 0, up, func(_ context.Context, repetition int) (load, error) {
+			loads = append(loads, fmt.Sprint(name, repetition))
+			return load{count: 1, took: time.Second}, nil
+		}}
+	}
+	r := &report.Report{}
+	for repetition := 1; repetition <= 2; repetition++ {
+		if err := repeat(t.Context(), Config{Seed: 1, Repeat: 2, WarmUp: true, Progress: io.Discard}, repetition, []system{one("a"), one("b")}, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"a3", "a1", "b1", "a4", "a2", "b2"}; !slices.Equal(loads, want) {
+		t.Errorf("loads %v, want %v", loads, want)
+	}
+	if a := r.Find("a", 0); len(a.Samples) != 2 || a.Samples[0].Repetition != 1 {
+		t.Errorf("counted %+v", a.Samples)
 	}
 }

@@ -28,7 +28,7 @@ type Config struct {
 	Seed                             uint64
 	Repeat, Seconds, Customers       int
 	PgbenchClients                   []int
-	WarmUp                           bool     // a repetition that does not count comes first
+	WarmUp                           bool     // what was just started is loaded for a moment that does not count
 	Sizes                            bool     // seven organisations too, and one client of one: what the model of scaling needs
 	Modes                            bool     // four organisations in the modes latency and throughput too
 	Only                             []string // of the systems only those whose names contain one of these; empty: all
@@ -116,11 +116,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if len(systems) == 0 {
 		return fmt.Errorf("no system is named like one of %q", cfg.Only)
 	}
-	first := 1
-	if cfg.WarmUp {
-		first = 0
-	}
-	for repetition := first; repetition <= cfg.Repeat; repetition++ {
+	for repetition := 1; repetition <= cfg.Repeat; repetition++ {
 		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
 			return err
 		}
@@ -168,9 +164,17 @@ func together(ctx context.Context, cfg Config, repetition int, systems []system,
 		return err
 	}
 	defer func() { err = errors.Join(err, up.stop()) }()
+	warm := !cfg.WarmUp
 	for _, s := range systems {
 		if s.up != up {
 			continue
+		}
+		if !warm {
+			// With other transactions than any repetition's.
+			if _, err := s.load(ctx, cfg.Repeat+repetition); err != nil {
+				return fmt.Errorf("%s, before repetition %d: %w", s.name, repetition, err)
+			}
+			warm = true
 		}
 		if err := measure(ctx, cfg, repetition, s, r); err != nil {
 			return fmt.Errorf("%s, repetition %d: %w", s.name, repetition, err)
@@ -206,9 +210,7 @@ func measure(ctx context.Context, cfg Config, repetition int, s system, r *repor
 	sample.ServerCPUUS = sample.Detail[nodeCPU] + sample.Detail[databaseCPU]
 	fmt.Fprintf(cfg.Progress, "repetition %d/%d: %-40s %3.0f  %7.0f tx/s, us of CPU each %6.1f of nodes, %6.1f of databases, p50 %6.1f ms, load %.1f\n",
 		repetition, cfg.Repeat, s.name, s.point, sample.Value, sample.Detail[nodeCPU], sample.Detail[databaseCPU], sample.Detail["p50_ms"], busy)
-	if repetition > 0 {
-		r.Add(s.name, s.point, "tx/s", sample)
-	}
+	r.Add(s.name, s.point, "tx/s", sample)
 	return nil
 }
 
