@@ -154,7 +154,7 @@ func TestTheFirstLoadDoesNotCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []string{"a3", "a1", "b1", "a4", "a2", "b2"}; !slices.Equal(loads, want) {
+	if want := []string{"a4", "a1", "b1", "a5", "a2", "b2"}; !slices.Equal(loads, want) {
 		t.Errorf("loads %v, want %v", loads, want)
 	}
 	if a := r.Find("a", 0); len(a.Samples) != 2 || a.Samples[0].Repetition != 1 {

@@ -170,8 +170,8 @@ func together(ctx context.Context, cfg Config, repetition int, systems []system,
 			continue
 		}
 		if !warm {
-			// With other transactions than any repetition's.
-			if _, err := s.load(ctx, cfg.Repeat+repetition); err != nil {
+			// With other transactions than any repetition has, or shows to who agrees before it (deal).
+			if _, err := s.load(ctx, cfg.Repeat+1+repetition); err != nil {
 				return fmt.Errorf("%s, before repetition %d: %w", s.name, repetition, err)
 			}
 			warm = true
