@@ -35,7 +35,7 @@ class Connection:
         parts = ["user", user, "database", database, "application_name", "fuzz", "client_encoding", "UTF8"]
         body = struct.pack("!i", 196608) + b"".join(p.encode() + b"\0" for p in parts) + b"\0"
         self._write(struct.pack("!i", len(body) + 4) + body)
-        self.receive()
+        self._receive()
 
     def _write(self, data):
         try:
@@ -52,13 +52,13 @@ class Connection:
             raise ConnectionLost("the server closed the connection")
         return data
 
-    def send(self, sql):
-        """Starts `sql`, one or several statements; `receive` must follow."""
+    def query(self, sql):
+        """The rows of all results of one or several statements, as lists of text or None. Raises PgError when the server did."""
         body = sql.encode() + b"\0"
         self._write(b"Q" + struct.pack("!i", len(body) + 4) + body)
+        return self._receive()
 
-    def receive(self):
-        """The rows of all results of what was sent, as lists of text or None. Raises PgError when the server did."""
+    def _receive(self):
         rows, error = [], None
         while True:
             kind, length = struct.unpack("!ci", self._read(5))
@@ -75,11 +75,6 @@ class Connection:
                 if error:
                     raise error
                 return rows
-
-    def query(self, sql):
-        """Sends and receives."""
-        self.send(sql)
-        return self.receive()
 
     def close(self):
         self.stream.close()
