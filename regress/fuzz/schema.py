@@ -121,7 +121,9 @@ def make_table(r, number, apart):
         table.uniques = r.sample([("(n, g) WHERE n > 20", "(n, g) WHERE n > 20"), ("((n % 50), g)", "((n % 50), g)"),
                                   ("(n) NULLS NOT DISTINCT", "(n)"), ("(g, k0) INCLUDE (n)", "(g, k0)")], r.choice([0, 0, 1, 1, 2]))
     elif r.random() < 0.3:
-        table.uniques = [("(k0, n)", "(k0, n)")]
+        # What divides the table or its first partition belongs to the key.
+        key = ", ".join(dict.fromkeys(["k0", table.key_names()[-1] if table.inner else "k0", "n"]))
+        table.uniques = [(f"({key})", f"({key})")]
     if r.random() < 0.25:
         table.policies = [("seen", "FOR ALL", "n IS DISTINCT FROM 13", "n IS DISTINCT FROM 14")]
         if table.owner_column:
