@@ -51,6 +51,10 @@ class Table:
     def key_names(self):
         return [k for k, _ in self.keys]
 
+    def dividing(self):
+        """The columns by which a partitioned table and its first partition are divided: every unique key has to hold them."""
+        return list(dict.fromkeys(["k0"] + ([self.key_names()[-1]] if self.inner else [])))
+
     def reference_columns(self):
         """Columns of foreign keys, with their types."""
         return [(c, kind) for ref in self.references for c, (_, kind) in zip(ref.columns, ref.parent.keys)]
@@ -77,7 +81,7 @@ class Table:
             return []
         again, leaves = "", []
         if self.inner:
-            again = f" PARTITION BY HASH ({self.key_names()[-1]})"
+            again = f" PARTITION BY HASH ({self.dividing()[-1]})"
             leaves = [f'CREATE TABLE {stem}_p0_{i}" PARTITION OF {stem}_p0" FOR VALUES WITH (MODULUS 2, REMAINDER {i})' for i in range(2)]
         return [f'CREATE TABLE {stem}_p{i}" PARTITION OF {self.name} {bound}{again if i == 0 else ""}' for i, bound in enumerate(bounds)] + leaves
 
@@ -121,8 +125,7 @@ def make_table(r, number, apart):
         table.uniques = r.sample([("(n, g) WHERE n > 20", "(n, g) WHERE n > 20"), ("((n % 50), g)", "((n % 50), g)"),
                                   ("(n) NULLS NOT DISTINCT", "(n)"), ("(g, k0) INCLUDE (n)", "(g, k0)")], r.choice([0, 0, 1, 1, 2]))
     elif r.random() < 0.3:
-        # What divides the table or its first partition belongs to the key.
-        key = ", ".join(dict.fromkeys(["k0", table.key_names()[-1] if table.inner else "k0", "n"]))
+        key = ", ".join(table.dividing() + ["n"])
         table.uniques = [(f"({key})", f"({key})")]
     if r.random() < 0.25:
         table.policies = [("seen", "FOR ALL", "n IS DISTINCT FROM 13", "n IS DISTINCT FROM 14")]
