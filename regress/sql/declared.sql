@@ -127,6 +127,11 @@ SELECT test.buffer(ARRAY(SELECT test.tx('SELECT take($1, $2)', params => ARRAY['
     FROM generate_series(0, 31) g)) AS buffer \gset
 \i :same
 SELECT test.components();
+-- What a look-up calls may become something else.
+CREATE OR REPLACE FUNCTION taken(places int[], items int[]) RETURNS SETOF stock LANGUAGE sql STABLE AS 'SELECT p, 1, 0 FROM unnest(places, items) u (p, i)';
+SELECT test.components();
+CREATE OR REPLACE FUNCTION taken(places int[], items int[]) RETURNS SETOF stock LANGUAGE sql STABLE AS 'SELECT p, i, 0 FROM unnest(places, items) u (p, i)';
+SELECT test.components();
 -- too many rows to be looked at are none
 SELECT chainify.declare_access('take', 'stock', rows => 'all_stock');
 \i :same
@@ -164,6 +169,15 @@ SELECT test.pays(8) AS buffer \gset
 SELECT count(*) FROM account WHERE balance = 0;
 SELECT chainify.declare_access('pay', 'account', rows => 'payer');
 \i :same
+-- of its own transaction alone: payments before it and behind it stay apart, and what takes from stock is one component
+CREATE FUNCTION unknown(places int[], items int[]) RETURNS SETOF stock LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN QUERY SELECT 1, items[1] / 0, 0; END $$;
+SELECT chainify.declare_access('take', 'stock', rows => 'unknown');
+SELECT test.buffer(ARRAY(SELECT test.tx(CASE g % 4 WHEN 3 THEN 'SELECT take(''{1}'', ''{1}'')' ELSE format('SELECT pay(''owner %s'', %s)', 1 + g % 8, g) END)
+    FROM generate_series(0, 31) g)) AS buffer \gset
+\i :same
+SELECT test.components();
+SELECT chainify.undeclare_access('take', 'stock');
+SELECT test.pays(8) AS buffer \gset
 -- nor does one that does not end hold up the block for longer than a second
 CREATE FUNCTION endless(whose text, amount int) RETURNS TABLE (id int) LANGUAGE plpgsql STABLE AS $$ BEGIN LOOP id := 0; END LOOP; END $$;
 SELECT chainify.declare_access('pay', 'account', rows => 'endless');

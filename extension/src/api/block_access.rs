@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
+use std::mem::take;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use chainify_ledger::messages::{Kind, Proposal};
 use chainify_ledger::Transaction;
@@ -16,7 +18,8 @@ use chainify_sched::value::Value;
 use chainify_sched::{AccessSet, Changes, Focus};
 
 use super::client_role;
-use super::declared::{self, ByTransaction, Declarations, LookUpTime, Lookup, Rows};
+use super::declared::{self, Asked, ByTransaction, Declarations, Lookup, Rows, LOOK_UPS_MAX};
+use super::focus;
 use super::plans::{self, Execution};
 use super::transaction::is_of_the_machine;
 use crate::pg::catalog::generation;
@@ -38,7 +41,7 @@ pub fn of_block(transactions: &[Transaction]) -> Sets {
     consistent(|| {
         let mut found = Found::new();
         found.add(transactions);
-        Some(found.sets())
+        Some(found.sets(Choice::Own))
     })
     .unwrap_or_else(everything)
 }
@@ -60,11 +63,11 @@ pub fn of_promising_block(
         let mut found = Found::new();
         let (first, others) = transactions.split_at(first_look(transactions.len()));
         found.add(first);
-        if !promising(&found.sets().sets, &fill_up(&found.costs())) {
+        if !promising(&found.sets(Choice::Last).sets, &fill_up(&found.costs())) {
             return None;
         }
         found.add(others);
-        Some((found.sets(), found.costs()))
+        Some((found.sets(Choice::Last), found.costs()))
     })
 }
 
@@ -81,23 +84,53 @@ fn consistent<T>(analyse: impl Fn() -> Option<T>) -> Option<T> {
     None
 }
 
+/// Which keys places are told apart in.
+enum Choice {
+    /// Those chosen for this block.
+    Own,
+    /// Those chosen for an earlier one, if they fit.
+    Last,
+}
+
 /// What a transaction is.
 enum Member {
     /// It is refused before it reads anything but roles, which no transaction changes.
     Refused,
     Everything,
-    /// The number of what it executes, and where its values are.
-    Execution(usize, Range<usize>),
-    /// The same, with the rows that are declared.
-    Declared(usize, Range<usize>, Vec<Rows>),
+    /// The number of what it executes, where its values are, and the rows that are declared.
+    Execution(usize, Range<usize>, Vec<Rows>),
+}
+
+/// An execution whose rows are to be looked up.
+struct Awaiting<'b> {
+    /// Its position in the block.
+    tx: usize,
+    /// What it executes.
+    number: usize,
+    role: Role,
+    proposal: &'b Proposal,
+    /// Its literals that became parameters.
+    literals: Vec<String>,
+}
+
+impl Awaiting<'_> {
+    /// The values of all parameters, None for NULL.
+    fn values(&self) -> Rc<[Option<&str>]> {
+        let given = self.proposal.parameters.iter();
+        let given = given.map(|p| (!p.null).then_some(p.text.as_str()));
+        let literals = self.literals.iter().map(|text| Some(text.as_str()));
+        given.chain(literals).collect()
+    }
 }
 
 /// The transactions of a block, analysed.
 struct Found<'b> {
-    declarations: Declarations,
+    declarations: Rc<Declarations>,
     /// By number of what is executed.
-    lookups: Vec<Vec<Lookup>>,
-    lookup_time: LookUpTime,
+    lookups: Vec<Rc<[Lookup]>>,
+    awaiting: Vec<Awaiting<'b>>,
+    /// What the look-ups may still take.
+    time: Duration,
     deployed: bool,
     members: Vec<Member>,
     /// All values, one execution's after the other's.
@@ -113,9 +146,10 @@ struct Found<'b> {
 impl<'b> Found<'b> {
     fn new() -> Self {
         Found {
-            declarations: Declarations::read(),
+            declarations: Declarations::read().into(),
             lookups: Vec::new(),
-            lookup_time: LookUpTime::default(),
+            awaiting: Vec::new(),
+            time: LOOK_UPS_MAX,
             deployed: false,
             members: Vec::new(),
             values: Vec::new(),
@@ -137,14 +171,31 @@ impl<'b> Found<'b> {
             };
             self.members.push(member);
         }
+        self.look_up();
+    }
+
+    /// Looks up the rows of the executions that await it.
+    fn look_up(&mut self) {
+        let awaiting = take(&mut self.awaiting);
+        let asked = awaiting.iter().flat_map(|a| {
+            let values = a.values();
+            let lookups = self.lookups[a.number].iter();
+            lookups.map(move |lookup| (lookup, a.role, values.clone()))
+        });
+        let asked: Vec<Asked> = asked.collect();
+        let mut found = declared::look_up(&asked, &mut self.time).into_iter();
+        for a in &awaiting {
+            let lookups = self.lookups[a.number].len();
+            if let Member::Execution(.., rows) = &mut self.members[a.tx] {
+                rows.extend(found.by_ref().take(lookups).flatten());
+            }
+        }
     }
 
     /// What each transaction is expected to take.
     fn costs(&self) -> Vec<Option<u64>> {
         let cost = |member: &Member| match member {
-            Member::Execution(number, _) | Member::Declared(number, ..) => {
-                self.prepared[*number].cost.expected()
-            }
+            Member::Execution(number, ..) => self.prepared[*number].cost.expected(),
             _ => None,
         };
         self.members.iter().map(cost).collect()
@@ -180,7 +231,7 @@ impl<'b> Found<'b> {
             self.values.truncate(start);
         }
         read.ok()?;
-        Some(self.declared(role, proposal, &[], number, start))
+        Some(self.member_of(role, proposal, Vec::new(), number, start))
     }
 
     fn execution(&mut self, role: Role, proposal: &'b Proposal, execution: Execution) -> Member {
@@ -199,35 +250,31 @@ impl<'b> Found<'b> {
         }
         let start = self.values.len();
         self.values.extend(execution.values);
-        self.declared(role, proposal, &execution.literals, number, start)
+        self.member_of(role, proposal, execution.literals, number, start)
     }
 
-    /// An execution whose values are those from `start` on, with the rows declared for it.
-    fn declared(
-        &self,
+    /// The next member: an execution whose values are those from `start` on.
+    fn member_of(
+        &mut self,
         role: Role,
-        proposal: &Proposal,
-        literals: &[String],
+        proposal: &'b Proposal,
+        literals: Vec<String>,
         number: usize,
         start: usize,
     ) -> Member {
-        let given = || {
-            let given = proposal.parameters.iter();
-            let given = given.map(|p| (!p.null).then_some(p.text.as_str()));
-            given.chain(literals.iter().map(|text| Some(text.as_str())))
-        };
-        let rows = self.lookups[number].iter();
-        let rows: Vec<Rows> = rows
-            .flat_map(|l| l.rows(role, given(), &self.lookup_time))
-            .collect();
-        let values = start..self.values.len();
-        match rows.is_empty() {
-            true => Member::Execution(number, values),
-            false => Member::Declared(number, values, rows),
+        if !self.lookups[number].is_empty() {
+            self.awaiting.push(Awaiting {
+                tx: self.members.len(),
+                number,
+                role,
+                proposal,
+                literals,
+            });
         }
+        Member::Execution(number, start..self.values.len(), Vec::new())
     }
 
-    fn sets(&self) -> Sets {
+    fn sets(&self, choice: Choice) -> Sets {
         let everything = everything();
         let templates = self.prepared.iter();
         let templates = templates.map(|prepared| prepared.template().unwrap_or(&everything));
@@ -235,22 +282,24 @@ impl<'b> Found<'b> {
         let templates: Vec<Template> = templates.map(|t| changes.apply(t)).collect();
         let templates: Vec<&Template> = templates.iter().collect();
         let executions = self.members.iter().filter_map(|member| match member {
-            Member::Execution(number, values) | Member::Declared(number, values, _) => {
-                Some((*number, &self.values[values.clone()]))
-            }
+            Member::Execution(number, values, _) => Some((*number, &self.values[values.clone()])),
             _ => None,
         });
         let sample: Vec<_> = executions.take(SAMPLE_MAX).collect();
-        let focus = Focus::choose(&templates, &sample);
+        let choose = || Focus::choose(&templates, &sample);
+        let focus = match choice {
+            Choice::Last => focus::chosen_for(&self.prepared, sample.len(), choose),
+            Choice::Own => choose().into(),
+        };
         let focused: Vec<Template> = templates.iter().map(|t| focus.apply(t)).collect();
         let mut all = ByTransaction::new();
         let mut set = |(tx, member): (u32, &Member)| match member {
             Member::Refused => AccessSet::new(),
             Member::Everything => AccessSet::everything(),
-            Member::Execution(number, values) => {
+            Member::Execution(number, values, rows) if rows.is_empty() => {
                 focused[*number].fill(&self.values[values.clone()])
             }
-            Member::Declared(number, values, rows) => {
+            Member::Execution(number, values, rows) => {
                 let declared = declared::in_block(rows, &changes, &focus);
                 let set = focused[*number].fill_declared(&self.values[values.clone()], &declared);
                 all.insert(tx, declared.into());

@@ -2,9 +2,9 @@
 //!
 //! A declaration is this database's own matter. The leader looks the rows up before the block runs, and what a declared function
 //! accesses is compared with them while it runs beside others; a wrong one costs time and nothing else (P2).
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use chainify_ledger::parts::{DeclaredAccess, DeclaredKey, DeclaredRow};
@@ -15,8 +15,9 @@ use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
 use super::transaction::is_of_the_machine;
-use crate::pg::access::call::{counted, key_values, Called};
+use crate::pg::access::call::{counted, Called, KeyColumns};
 use crate::pg::access::show;
+use crate::pg::catalog::generation;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::planned_access;
 use crate::pg::planning::inlining;
@@ -29,24 +30,8 @@ use crate::pg::time_limit::at_most;
 /// The rows of a relation that a transaction may access; before the block is known in which they are told apart.
 pub type Rows = (Oid, Vec<Vec<KeyValue>>);
 
-/// What is left of the time that the look-ups of one block may take together: what they do not come to is as if it was not declared.
-pub struct LookUpTime(Cell<Duration>);
-
-impl Default for LookUpTime {
-    fn default() -> Self {
-        LookUpTime(Cell::new(Duration::from_secs(1)))
-    }
-}
-
-impl LookUpTime {
-    /// Runs `f`, which is to keep to the time given; None when there is none left.
-    fn spend<T>(&self, f: impl FnOnce(Duration) -> T) -> Option<T> {
-        let (left, started) = (self.0.get(), Instant::now());
-        let found = (!left.is_zero()).then(|| f(left));
-        self.0.set(left.saturating_sub(started.elapsed()));
-        found
-    }
-}
+/// The time that the look-ups of one block may take together: what they do not come to is as if it was not declared.
+pub const LOOK_UPS_MAX: Duration = Duration::from_secs(1);
 
 /// What each transaction may access, by its position in the block.
 pub type ByTransaction = HashMap<u32, Rc<[Declared]>>;
@@ -57,6 +42,7 @@ thread_local! {
 }
 
 /// What was declared of a function and a table.
+#[derive(PartialEq, Eq)]
 struct Declaration {
     table: Oid,
     /// The function that returns the rows; without one, they are those with values of arguments in these columns.
@@ -84,8 +70,30 @@ impl Declaration {
 }
 
 /// All there are, by function.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 pub struct Declarations(HashMap<Oid, Vec<Declaration>>);
+
+/// The look-ups of a role's statement.
+struct Kept {
+    lookups: Rc<[Lookup]>,
+    /// Holds the address under which they are kept.
+    _of: Weak<Prepared>,
+}
+
+/// What was made for earlier blocks, as long as declarations and definitions are the same.
+#[derive(Default)]
+struct Made {
+    declarations: Rc<Declarations>,
+    generation: u64,
+    lookups: HashMap<(Role, *const Prepared), Kept>,
+}
+
+thread_local! {
+    static MADE: RefCell<Made> = RefCell::default();
+}
+
+/// Statements whose look-ups are kept in a session.
+const KEPT_MAX: usize = 256;
 
 /// Whether there are any.
 pub fn exist() -> bool {
@@ -140,14 +148,44 @@ impl Declarations {
         all
     }
 
-    /// What looks up the rows of executions of a statement that only calls a declared function.
-    pub fn lookups(&self, role: Role, prepared: &Prepared) -> Vec<Lookup> {
-        let bounded = || prepared.template().is_ok_and(|t| t.everything().is_none());
-        if self.0.is_empty() || !bounded() {
-            return Vec::new();
+    /// What looks up the rows of executions of a statement that only calls a declared function; kept until what is declared or defined
+    /// changes, unless some of it does not work.
+    pub fn lookups(self: &Rc<Self>, role: Role, prepared: &Rc<Prepared>) -> Rc<[Lookup]> {
+        if self.0.is_empty() {
+            return Rc::new([]);
         }
-        let Ok(Some(call)) = prepared.called() else {
-            return Vec::new();
+        let key = (role, Rc::as_ptr(prepared));
+        let kept = MADE.with_borrow_mut(|made| {
+            if made.generation != generation() || made.declarations != *self {
+                *made = Made {
+                    declarations: self.clone(),
+                    generation: generation(),
+                    lookups: HashMap::new(),
+                };
+            }
+            made.lookups.get(&key).map(|kept| kept.lookups.clone())
+        });
+        kept.unwrap_or_else(|| {
+            let (lookups, all) = self.make_lookups(role, prepared);
+            MADE.with_borrow_mut(|made| {
+                if all && made.lookups.len() < KEPT_MAX && made.generation == generation() {
+                    let kept = Kept {
+                        lookups: lookups.clone(),
+                        _of: Rc::downgrade(prepared),
+                    };
+                    made.lookups.insert(key, kept);
+                }
+            });
+            lookups
+        })
+    }
+
+    /// Those that work, and whether all do.
+    fn make_lookups(&self, role: Role, prepared: &Prepared) -> (Rc<[Lookup]>, bool) {
+        let bounded = || prepared.template().is_ok_and(|t| t.everything().is_none());
+        let call = || prepared.called().ok().flatten();
+        let Some(call) = bounded().then(call).flatten() else {
+            return (Rc::new([]), true);
         };
         let mut texts: BTreeMap<String, Vec<Oid>> = BTreeMap::new();
         for declaration in self.0.get(&call.function).into_iter().flatten() {
@@ -157,50 +195,76 @@ impl Declarations {
         }
         let types = prepared.types();
         let types: Vec<&str> = types.iter().map(String::as_str).collect();
+        let wanted = texts.len();
         let lookup = |(text, tables): (String, Vec<Oid>)| {
-            let made = read_only(|| role.run(|| Prepared::new(&text, &types)));
-            let query = unless_it_fails(&text, made)?;
+            let made = read_only(|| {
+                let query = role.run(|| Prepared::new(&text, &types))?;
+                let names = query.columns()?;
+                let columns = tables.iter().map(|t| (*t, KeyColumns::of(*t, &names)));
+                Ok((columns.collect(), query))
+            });
+            let (tables, query) = unless_it_fails(&text, made)?;
             Some(Lookup {
                 tables,
                 query,
                 text,
             })
         };
-        texts.into_iter().filter_map(lookup).collect()
+        let lookups: Rc<[Lookup]> = texts.into_iter().filter_map(lookup).collect();
+        let all = lookups.len() == wanted;
+        (lookups, all)
     }
 }
 
 /// What looks up the rows of tables that executions of a statement may access.
 pub struct Lookup {
-    tables: Vec<Oid>,
+    tables: Vec<(Oid, KeyColumns)>,
     query: Prepared,
     text: String,
 }
 
 impl Lookup {
-    /// The rows of the execution with these values, looked up as its client, who can change nothing by it; none of any table when there
-    /// are too many, the look-up fails, or there is no time for it.
-    pub fn rows<'v>(
-        &self,
-        role: Role,
-        values: impl Iterator<Item = Option<&'v str>>,
-        time: &LookUpTime,
-    ) -> Vec<Rows> {
-        let look_up = || inlining(|| self.query.bind(values)?.values(PLACES_MAX as u64 + 1));
-        let found = time.spend(|left| {
-            read_only(|| role.run(|| session::with(Mode::Outside, || at_most(left, look_up))))
-        });
-        let found = found.and_then(|found| unless_it_fails(&self.text, found));
-        let Some((columns, rows)) = found else {
-            return Vec::new();
-        };
-        let of_table = |table: &Oid| {
-            let key_values = |values: &Vec<_>| key_values(*table, &columns, values);
-            (*table, rows.iter().map(key_values).collect())
+    /// The rows of the execution with these values; none of any table when there are too many.
+    fn rows(&self, role: Role, values: &[Option<&str>]) -> Result<Vec<Rows>, PgError> {
+        let values = values.iter().copied();
+        let look_up = || self.query.bind(values)?.values(PLACES_MAX as u64 + 1);
+        let rows = role.run(look_up)?;
+        let of_table = |(table, columns): &(Oid, KeyColumns)| {
+            (*table, rows.iter().map(|row| columns.values(row)).collect())
         };
         let few = rows.len() <= PLACES_MAX;
-        self.tables.iter().filter(|_| few).map(of_table).collect()
+        Ok(self.tables.iter().filter(|_| few).map(of_table).collect())
     }
+}
+
+/// A look-up for one execution, with its client's role and its values, None for NULL.
+pub type Asked<'a> = (&'a Lookup, Role, Rc<[Option<&'a str>]>);
+
+/// The rows of each, looked up as its client, who can change nothing by it; none of any table where the look-up fails, or no time is
+/// `left` for it.
+///
+/// They share one subtransaction until one of them fails; those behind it then share the next.
+pub fn look_up(asked: &[Asked], left: &mut Duration) -> Vec<Vec<Rows>> {
+    let mut found = Vec::with_capacity(asked.len());
+    while found.len() < asked.len() && !left.is_zero() {
+        let started = Instant::now();
+        let mut look_up = || {
+            for (lookup, role, values) in &asked[found.len()..] {
+                found.push(lookup.rows(*role, values)?);
+            }
+            Ok(())
+        };
+        let looked_up = read_only(|| {
+            session::with(Mode::Outside, || at_most(*left, || inlining(&mut look_up)))
+        });
+        *left = left.saturating_sub(started.elapsed());
+        let (lookup, ..) = &asked[found.len().min(asked.len() - 1)];
+        if unless_it_fails(&lookup.text, looked_up).is_none() {
+            found.push(Vec::new());
+        }
+    }
+    found.resize(asked.len(), Vec::new()); // one too many where the time was over behind the last
+    found
 }
 
 /// A declaration that does not work is none; what failed is in the log.

@@ -26,6 +26,7 @@ pub mod digest;
 pub mod effects;
 pub mod execute;
 pub mod executor;
+pub mod focus;
 pub mod groups;
 pub mod guard;
 mod guard_definitions;

@@ -107,6 +107,24 @@ impl Plan {
         }
     }
 
+    /// The names of the columns that its queries return.
+    pub(super) fn columns(&self) -> Result<Vec<String>, PgError> {
+        // SAFETY: the plan is kept by self, and so are its sources; the descriptor of one that returns nothing is null.
+        unsafe {
+            let sources = catch_c(|| raw::SPI_plan_get_plan_sources(self.plan.as_ptr()))?;
+            let sources = super::analysis::elements::<pg_sys::CachedPlanSource>(sources);
+            let of = |source: &NonNull<pg_sys::CachedPlanSource>| {
+                let descriptor = source.as_ref().resultDesc;
+                let columns = descriptor.as_ref().map_or(0, |d| d.natts);
+                let name = |column| CStr::from_ptr(pg_sys::SPI_fname(descriptor, column));
+                let names = (1..=columns).map(name);
+                names.map(|n| n.to_string_lossy().into_owned()).collect()
+            };
+            let names: Vec<Vec<String>> = sources.iter().map(of).collect();
+            Ok(names.concat())
+        }
+    }
+
     /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
     pub(super) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
         // SAFETY: the plan is kept by self, and so are its sources with their analysed queries.
@@ -144,25 +162,19 @@ impl Plan {
         Ok(rows + self.returned_by_calls)
     }
 
-    /// Runs a query and gives the names of its columns and its rows, `max` at most.
+    /// Runs a query and gives its rows, `max` at most.
     pub(super) fn values(
         &self,
         values: &[Option<pg_sys::Datum>],
         max: u64,
-    ) -> Result<(Vec<String>, Vec<Vec<Value>>), PgError> {
+    ) -> Result<Vec<Vec<Value>>, PgError> {
         // SAFETY: the caller's values are of the plan's types; the table of tuples is there until it is freed.
         unsafe {
             self.execute_some(values, std::ptr::null_mut(), max)?;
             let Some(table) = NonNull::new(pg_sys::SPI_tuptable) else {
-                return Ok((Vec::new(), Vec::new()));
+                return Ok(Vec::new());
             };
             let descriptor = table.as_ref().tupdesc;
-            let columns = 1..=(*descriptor).natts;
-            let name = |column: i32| {
-                let name = pg_sys::SPI_fname(descriptor, column);
-                CStr::from_ptr(name).to_string_lossy().into_owned()
-            };
-            let names = columns.clone().map(name).collect();
             let row = |i: usize| {
                 let tuple = *table.as_ref().vals.add(i);
                 let value = |column: i32| {
@@ -171,11 +183,11 @@ impl Plan {
                     let oid = pg_sys::SPI_gettypeid(descriptor, column);
                     value_of((!null).then_some(datum), oid)
                 };
-                columns.clone().map(value).collect()
+                (1..=(*descriptor).natts).map(value).collect()
             };
             let rows = (0..table.as_ref().numvals as usize).map(row).collect();
             pg_sys::SPI_freetuptable(table.as_ptr());
-            Ok((names, rows))
+            Ok(rows)
         }
     }
 

@@ -189,6 +189,12 @@ impl Prepared {
         attempt(|| unsafe { super::access::call::called(&queries) })
     }
 
+    /// The names of the columns that it returns.
+    pub fn columns(&self) -> Result<Vec<String>, PgError> {
+        let columns: Result<Vec<_>, _> = self.plans.iter().map(Plan::columns).collect();
+        Ok(columns?.concat())
+    }
+
     /// The names of its parameters' types.
     pub fn types(&self) -> Vec<String> {
         // SAFETY: types that exist; the name is a fresh C string.
@@ -228,8 +234,8 @@ pub struct Bound<'p> {
 }
 
 impl Bound<'_> {
-    /// Runs a query and gives the names of its columns and its rows, `max` at most.
-    pub fn values(self, max: u64) -> Result<(Vec<String>, Vec<Vec<Value>>), PgError> {
+    /// Runs a query and gives its rows, `max` at most.
+    pub fn values(self, max: u64) -> Result<Vec<Vec<Value>>, PgError> {
         match self.plans {
             [plan] => plan.values(&self.values, max),
             _ => Err(PgError::new(b"42601", "it is not one query")),

@@ -3,10 +3,11 @@ use std::ffi::CStr;
 use std::ptr::{null_mut, NonNull};
 
 use chainify_sched::declared::KeyValue;
-use chainify_sched::value::{encode, Value};
+use chainify_sched::value::{encode, Class, Value};
+use chainify_sched::KeyId;
 use pgrx::pg_sys;
 
-use super::relation::{counted_as, facts};
+use super::relation::{counted_as, facts, Key};
 use crate::pg::analysis::elements;
 
 /// A call.
@@ -91,43 +92,64 @@ unsafe fn procedure(utility: NonNull<pg_sys::Node>) -> Option<NonNull<pg_sys::Fu
     }
 }
 
-/// What values of columns, by name, say about the keys of a row.
-pub fn key_values(relation: pg_sys::Oid, columns: &[String], values: &[Value]) -> Vec<KeyValue> {
-    let facts = facts(relation);
-    let value_of = |column: i16| {
-        // SAFETY: a catalog look-up; null for a column that is gone, else a fresh C string.
-        let name = unsafe {
-            let name = pg_sys::get_attname(relation, column, true);
-            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy())
-        }?;
-        let at = columns.iter().position(|column| *column == name)?;
-        values.get(at)
-    };
-    let mut found = Vec::new();
-    for (key, k) in (0..).zip(&facts.keys) {
-        if facts.whole || !k.bounds() {
-            continue;
-        }
-        let (mut bytes, mut known) = (Vec::new(), 0);
-        for (column, class) in &k.columns {
-            let (Some(class), Some(value)) = (class, value_of(*column)) else {
-                break;
-            };
-            if !encode(*class, value, &mut bytes) {
-                break;
+/// Which columns of a query say something about the keys of the rows of a relation.
+pub struct KeyColumns(Vec<KeyColumn>);
+
+/// The first columns of a key, as far as there are such, by their class and their place in the query.
+struct KeyColumn {
+    key: KeyId,
+    columns: Vec<(Class, usize)>,
+    /// These are all of the key.
+    all: bool,
+}
+
+impl KeyColumns {
+    /// Of a query with columns of these names. Raises when there is no such relation.
+    pub fn of(relation: pg_sys::Oid, names: &[String]) -> Self {
+        let facts = facts(relation);
+        let place = |column: i16| {
+            // SAFETY: a catalog look-up; null for a column that is gone, else a fresh C string.
+            let name = unsafe {
+                let name = pg_sys::get_attname(relation, column, true);
+                (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy())
+            }?;
+            names.iter().position(|n| *n == name)
+        };
+        let columns = |key: &Key| {
+            let columns = key.columns.iter();
+            let columns = columns.map_while(|(column, class)| Some(((*class)?, place(*column)?)));
+            columns.collect::<Vec<_>>()
+        };
+        let keys = (0..).zip(&facts.keys);
+        let keys = keys.filter(|(_, key)| !facts.whole && key.bounds());
+        let keys = keys.map(|(number, key)| {
+            let columns = columns(key);
+            let all = columns.len() == key.columns.len();
+            KeyColumn {
+                key: number,
+                columns,
+                all,
             }
-            known += 1;
-        }
-        if known > 0 {
-            let complete = known == k.columns.len();
-            found.push(KeyValue {
-                key,
-                bytes,
-                complete,
-            });
-        }
+        });
+        KeyColumns(keys.filter(|key| !key.columns.is_empty()).collect())
     }
-    found
+
+    /// What a row of the query says.
+    pub fn values(&self, row: &[Value]) -> Vec<KeyValue> {
+        let value = |key: &KeyColumn| {
+            let mut bytes = Vec::new();
+            let encoded = |(class, at): &&(Class, usize)| {
+                row.get(*at).is_some_and(|v| encode(*class, v, &mut bytes))
+            };
+            let known = key.columns.iter().take_while(encoded).count();
+            (known > 0).then_some(KeyValue {
+                key: key.key,
+                complete: key.all && known == key.columns.len(),
+                bytes,
+            })
+        };
+        self.0.iter().filter_map(value).collect()
+    }
 }
 
 /// The number under which accesses to a relation count.
