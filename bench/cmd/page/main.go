@@ -1,4 +1,5 @@
-// Command page writes docs/performance.md from the reports that the benchmarks left, and puts their plots beside it.
+// Command page writes docs/performance.md from the reports that the benchmarks left, and puts their plots beside it. What no report is of
+// stays as it was on the page.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/scaling"
@@ -37,6 +39,10 @@ func main() {
 }
 
 func write(in, out string) error {
+	before, err := sectionsOf(out)
+	if err != nil {
+		return err
+	}
 	page := bytes.NewBufferString(head)
 	plots := filepath.Join(filepath.Dir(out), "performance")
 	found := 0
@@ -44,6 +50,7 @@ func write(in, out string) error {
 	for _, name := range sections {
 		r, err := report.Read(in, name)
 		if errors.Is(err, fs.ErrNotExist) {
+			page.WriteString(before[name])
 			continue
 		}
 		if err != nil {
@@ -64,12 +71,26 @@ func write(in, out string) error {
 	if found == 0 {
 		return fmt.Errorf("no report in %s: run make bench first", in)
 	}
-	if network != nil {
-		if _, err := scaling.Markdown(page, network); err != nil {
-			return err
-		}
+	if network == nil {
+		page.WriteString(before["scaling"])
+	} else if _, err := scaling.Markdown(page, network); err != nil {
+		return err
 	}
 	return os.WriteFile(out, page.Bytes(), 0o644)
+}
+
+// sectionsOf gives the sections of a page by their headings, none where there is no page.
+func sectionsOf(page string) (map[string]string, error) {
+	raw, err := os.ReadFile(page)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, section := range strings.Split("\n"+string(raw), "\n## ")[1:] {
+		name, _, _ := strings.Cut(section, "\n")
+		found[name] = "## " + strings.TrimRight(section, "\n") + "\n\n"
+	}
+	return found, nil
 }
 
 // takePlot copies a benchmark's plot and returns its address on the page; empty when there is none.

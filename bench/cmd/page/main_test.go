@@ -73,6 +73,29 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	if want := []string{"executor", "network", "recovery", "verify", "steady"}; !slices.Equal(found, want) {
 		t.Errorf("sections %v, want %v", found, want)
 	}
+	// What was measured again takes the place of its section; the others stay.
+	r.Name, r.Figures = "verify", []report.Figure{{ID: "verify.kept", How: "measured again", Value: 2}}
+	again := t.TempDir()
+	if _, err := r.Write(again); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(again, page); err != nil {
+		t.Fatal(err)
+	}
+	whole := string(text)
+	if text, err = os.ReadFile(page); err != nil {
+		t.Fatal(err)
+	}
+	renewed := func(page string) (before, section, after string) {
+		before, rest, _ := strings.Cut(page, "## verify\n")
+		section, after, _ = strings.Cut(rest, "## steady\n")
+		return before, section, after
+	}
+	wantBefore, old, wantAfter := renewed(whole)
+	before, section, after := renewed(string(text))
+	if before != wantBefore || after != wantAfter || section == old || !strings.Contains(section, "measured again") {
+		t.Errorf("after verify was measured again the page is\n%s\nand was\n%s", text, whole)
+	}
 	if err := os.WriteFile(filepath.Join(in, "executor.json"), []byte(`{"name": "other"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
