@@ -6,16 +6,18 @@ CREATE TABLE account (id int PRIMARY KEY, balance numeric NOT NULL, note text);
 INSERT INTO account SELECT i, i * 1.5, 'account of customer ' || i FROM generate_series(1, :rows) i;
 GRANT ALL ON account TO alice;
 CREATE TABLE test.sample (what text, seconds float8, rows float8);
--- Seconds of processor that this backend has used.
+-- Seconds of processor that this backend has used, in hundredths: what takes less than a few is measured several times together.
 CREATE FUNCTION test.cpu() RETURNS float8 LANGUAGE sql VOLATILE AS $$
     SELECT (f[12]::float8 + f[13]::float8) / 100 FROM regexp_split_to_array(regexp_replace(pg_read_file('/proc/self/stat'), '^.*\) ', ''), ' ') f $$;
-CREATE PROCEDURE test.measure(what text, sql text, rows float8 DEFAULT 0, clock boolean DEFAULT false) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE test.measure(what text, sql text, rows float8 DEFAULT 0, clock boolean DEFAULT false, times int DEFAULT 1) LANGUAGE plpgsql AS $$
 DECLARE
     used float8 := test.cpu();
     since timestamptz := clock_timestamp();
 BEGIN
-    EXECUTE sql;
-    INSERT INTO test.sample VALUES (what, CASE WHEN clock THEN extract(epoch FROM clock_timestamp() - since) ELSE test.cpu() - used END, rows);
+    FOR i IN 1 .. times LOOP
+        EXECUTE sql;
+    END LOOP;
+    INSERT INTO test.sample VALUES (what, CASE WHEN clock THEN extract(epoch FROM clock_timestamp() - since) ELSE test.cpu() - used END / times, rows);
 END $$;
 CREATE FUNCTION test.repair(step text, later int DEFAULT 0) RETURNS bigint LANGUAGE sql AS $$
     SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number + later, NULL, step) r $$;
@@ -58,7 +60,7 @@ DECLARE
     n float8 := (SELECT count(*) FROM account);
 BEGIN
     FOR i IN 1 .. many LOOP
-        CALL test.measure('scrub, table and base', 'SELECT * FROM chainify_node.scrub(''account'')', 2 * n);
+        CALL test.measure('scrub, table and base', 'SELECT * FROM chainify_node.scrub(''account'')', 2 * n, times => ceil(100000 / n)::int);
         COMMIT;
     END LOOP;
     -- With the row of the block's own transaction, a checkpoint of as many rows as there are.
