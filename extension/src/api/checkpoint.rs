@@ -147,7 +147,7 @@ fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<(i64, i64)> {
 
 /// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not take it over.
 fn check(client: &SpiClient<'_>, from: i64, to: i64) {
-    if let Some((block, finding)) = verify::first_finding(client, from + 1, to) {
+    if let Some((block, finding)) = verify::first_finding(client, Sees::Statement, from + 1, to) {
         PgError::new(b"CH002", format!("history of block {block} was changed"))
             .detail(format!("{}: {}.", finding.what, finding.detail))
             .hint("chainify.verify_ledger() names everything that does not fit its block.")

@@ -13,7 +13,7 @@ use chainify_codec::{LaneHasher, State};
 
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::verify_table::{self, Finding};
-use crate::api::{checkpoint, definitions, half, rows};
+use crate::api::{checkpoint, definitions, half, past, rows, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::encode::RowEncoder;
 use crate::pg::error::{OrRaise, PgError};
@@ -280,24 +280,59 @@ fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     });
 }
 
-/// Whether folding found history that does not fit its blocks, and no repair has been made since.
+/// Whether folding found history that does not fit its blocks, no repair has been made since, and blocks after the newest base still
+/// have such: an operator may have put it back. Cost: where folding found some, reads those blocks with their history.
 pub fn history_is_false(client: &SpiClient<'_>) -> bool {
     let sql = "SELECT FROM chainify_ledger.deviation d JOIN chainify_ledger.deviation_row r ON r.deviation = d.id
         WHERE d.cured_by IS NULL AND r.tbl = 'chainify_history'";
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
-    rows.next_row().is_some()
+    let noted = Cursor::open(client, Sees::Latest, sql, &[])
+        .next_row()
+        .is_some();
+    let ranges = HistoryAfterBases::read(client);
+    noted && ranges.is_false(client, ranges.newest, ranges.last)
 }
 
-/// Records that history does not fit its blocks, as folding found.
+/// The blocks that folding reads: after the oldest base, that of no table having been brought to the newest, and after the newest.
+struct HistoryAfterBases {
+    oldest: i64,
+    newest: i64,
+    last: i64,
+}
+
+impl HistoryAfterBases {
+    fn read(client: &SpiClient<'_>) -> Self {
+        let sql = "SELECT min(base_block), max(base_block) FROM chainify_ledger.ledger_table WHERE detached_at IS NULL";
+        let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
+        let bases = rows.next_row().map(|row| (row.bigint(1), row.bigint(2)));
+        let (oldest, newest) = bases.unwrap_or_default();
+        HistoryAfterBases {
+            oldest: oldest.unwrap_or_default(),
+            newest: newest.unwrap_or_default(),
+            last: verify_table::last_block(client, Sees::Latest).unwrap_or_default(),
+        }
+    }
+
+    fn is_false(&self, client: &SpiClient<'_>, after: i64, to: i64) -> bool {
+        after < to && verify::first_finding(client, Sees::Latest, after + 1, to).is_some()
+    }
+}
+
+/// Records that folding did not get further. Where nothing but history that the newest base has left behind is false, the tables can
+/// be told all the same: recovery brings the base of a table forward past such history, which the scrubber of the past has told anew.
 pub fn record_history(what: &str) {
     Spi::connect(|client| {
-        let number = verify_table::last_block(client, Sees::Latest).unwrap_or_default();
+        let ranges = HistoryAfterBases::read(client);
+        if ranges.is_false(client, ranges.oldest, ranges.newest)
+            && !ranges.is_false(client, ranges.newest, ranges.last)
+        {
+            return past::read_again_after(ranges.oldest);
+        }
         let row = Row {
             table: "chainify_history".into(),
             key: None,
             expected: None,
             found: Some(JsonB(serde_json::json!(what))),
         };
-        open(number, None, &[row], 1);
+        open(ranges.last, None, &[row], 1);
     });
 }

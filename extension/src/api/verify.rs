@@ -55,13 +55,18 @@ fn verify_ledger(call: &mut Call) -> Answer {
 }
 
 /// What is wrong first with these blocks themselves, certificates aside. Cost: reads them, their transactions and history.
-pub fn first_finding(client: &SpiClient<'_>, from: i64, to: i64) -> Option<(i64, Finding)> {
+pub fn first_finding(
+    client: &SpiClient<'_>,
+    sees: Sees,
+    from: i64,
+    to: i64,
+) -> Option<(i64, Finding)> {
     let mut first = None;
     let mut report = |block: i64, finding: Finding| {
         first.get_or_insert((block, finding));
     };
     let tables = history::readable(client, &mut report);
-    check_blocks(client, Sees::Statement, &tables, from, to, &mut report);
+    check_blocks(client, sees, &tables, from, to, &mut report);
     first
 }
 
