@@ -6,13 +6,6 @@ CREATE TABLE chainify_ledger.policy (
     policy text NOT NULL
 );
 
--- The organisations that take part at a block.
-CREATE FUNCTION chainify_ledger.gateways_at(block bigint) RETURNS TABLE (organisation text, public_key bytea)
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT o.name, o.gateway_key FROM chainify_ledger.organisation o
-    WHERE NOT o.ordering_only AND o.from_block <= block AND (o.until_block IS NULL OR block < o.until_block)
-$$;
-
 -- What DEPLOY transactions may change only with the agreement of the organisations: policies, and the tables that they are of.
 CREATE FUNCTION chainify_ledger.governed() RETURNS TABLE (name text, policy text, relation oid, version integer, schema_hash bytea)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -37,7 +30,7 @@ CREATE VIEW chainify.policies AS
 SELECT name AS "table", policy FROM chainify_ledger.policy;
 GRANT SELECT ON chainify.policies TO chainify_reader, chainify_client;
 
-REVOKE ALL ON FUNCTION chainify_ledger.gateways_at, chainify_ledger.governed, chainify_ledger.naming_columns FROM PUBLIC;
+REVOKE ALL ON FUNCTION chainify_ledger.governed, chainify_ledger.naming_columns FROM PUBLIC;
 
 -- What follows is this organisation's own matter: how it decides when it is asked to agree (api/rehearsal.rs).
 
@@ -53,20 +46,6 @@ CREATE TABLE chainify_ledger.approved (
     approved_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX approved_statements ON chainify_ledger.approved USING hash (statements);
-
--- The statement that gives NULL for yes and the reason for no, and the role it runs as. Partitions' rows are taken as the table's.
-CREATE FUNCTION chainify_ledger.check_call(name text) RETURNS TABLE (call text, owner text)
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format(CASE p.prorettype WHEN 'boolean'::regtype THEN 'SELECT CASE WHEN %1$s THEN NULL::text ELSE ''the agreement check says no'' END'
-                  ELSE 'SELECT nullif(%1$s, '''')' END,
-                  format('%1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname)),
-           pg_get_userbyid(p.proowner)::text
-    FROM chainify_ledger.agreement_check k
-    JOIN pg_proc p ON p.oid = k.function JOIN pg_namespace fn ON fn.oid = p.pronamespace
-    JOIN chainify_ledger.ledger_table t ON t.name = k.name AND t.detached_at IS NULL
-    JOIN pg_class c ON c.oid = t.relation JOIN pg_namespace tn ON tn.oid = c.relnamespace
-    WHERE k.name = check_call.name
-$$;
 
 -- As the caller's search_path finds them.
 CREATE FUNCTION chainify_ledger.find_check("table" text, function text)
@@ -89,9 +68,9 @@ CREATE FUNCTION chainify_node.rehearse(transaction bytea, block_time bigint, OUT
     AS 'MODULE_PATHNAME', 'chainify_rehearse' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE FUNCTION chainify_node.has_policies() RETURNS boolean
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT EXISTS (SELECT FROM chainify_ledger.policy) $$;
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN RETURN EXISTS (SELECT FROM chainify_ledger.policy); END $$; -- keeps its plan
 
-REVOKE ALL ON FUNCTION chainify_ledger.check_call, chainify_ledger.find_check, chainify.set_agreement_check, chainify.approve_deploy,
+REVOKE ALL ON FUNCTION chainify_ledger.find_check, chainify.set_agreement_check, chainify.approve_deploy,
     chainify_node.rehearse, chainify_node.has_policies FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.set_agreement_check, chainify.approve_deploy TO chainify_admin;
 GRANT EXECUTE ON FUNCTION chainify_node.rehearse, chainify_node.has_policies TO chainify_node;

@@ -18,16 +18,15 @@ use crate::pg::error::{attempt, OrRaise, PgError};
 use crate::pg::function::cell;
 use crate::pg::spi::query;
 
-/// The organisations that take part at a block, with the public keys of their gateways.
+/// The organisations that take part at a block, with the public keys of their gateways. Not by a function of SQL, which would be
+/// planned anew for each transaction.
 pub fn gateways(block: i64) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    query(
-        "SELECT organisation, public_key FROM chainify_ledger.gateways_at($1)",
-        &[cell(block)],
-        |row| {
-            found.insert(row.must(1), row.must(2));
-        },
-    );
+    let sql = "SELECT o.name, o.gateway_key FROM chainify_ledger.organisation o
+        WHERE NOT o.ordering_only AND o.from_block <= $1 AND (o.until_block IS NULL OR $1 < o.until_block)";
+    query(sql, &[cell(block)], |row| {
+        found.insert(row.must(1), row.must(2));
+    });
     found
 }
 

@@ -14,7 +14,7 @@ use crate::pg::error::{attempt, OrRaise, PgError};
 use crate::pg::function::{cell, row_cell, Answer, Call, Cell};
 use crate::pg::relation::{Scratch, Stored};
 use crate::pg::role::Role;
-use crate::pg::spi::{connected, query, query_once};
+use crate::pg::spi::{connected, query};
 use crate::pg::subtransaction::subtransaction;
 
 crate::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);
@@ -195,11 +195,24 @@ fn asked(effects: &Effects, policies: &Policies, own: &str) -> Vec<Asked> {
     found
 }
 
-/// The call of a table's check, and the role it runs as.
+/// Of a table, the call of its check, which gives NULL for yes and the reason for no, and the role it runs as. Partitions' rows are taken
+/// as the table's.
+const CHECK: &str = "
+    SELECT pg_catalog.format(
+            CASE p.prorettype WHEN 'pg_catalog.bool'::pg_catalog.regtype
+            THEN 'SELECT CASE WHEN %1$s THEN NULL::pg_catalog.text ELSE ''the agreement check says no'' END'
+            ELSE 'SELECT nullif(%1$s, '''')' END,
+            pg_catalog.format('%1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname)),
+        pg_catalog.pg_get_userbyid(p.proowner)::pg_catalog.text
+    FROM chainify_ledger.agreement_check k
+    JOIN pg_catalog.pg_proc p ON p.oid = k.function JOIN pg_catalog.pg_namespace fn ON fn.oid = p.pronamespace
+    JOIN chainify_ledger.ledger_table t ON t.name = k.name AND t.detached_at IS NULL
+    JOIN pg_catalog.pg_class c ON c.oid = t.relation JOIN pg_catalog.pg_namespace tn ON tn.oid = c.relnamespace
+    WHERE k.name = $1";
+
 fn check_of(table: &str) -> Option<(String, String)> {
     let mut found = None;
-    let sql = "SELECT call, owner FROM chainify_ledger.check_call($1)";
-    query(sql, &[cell(table.to_owned())], |row| {
+    query(CHECK, &[cell(table.to_owned())], |row| {
         found = Some((row.must(1), row.must(2)))
     });
     found
@@ -221,7 +234,7 @@ fn ask(call: &str, owner: &str, arguments: &[Cell; 3]) -> Option<String> {
         let mut reason = None;
         owner.run(|| {
             session::with(Mode::Outside, || {
-                attempt(|| query_once(call, arguments, |row| reason = row.get::<String>(1)))
+                attempt(|| query(call, arguments, |row| reason = row.get::<String>(1)))
             })
         })?;
         Ok(reason)
