@@ -24,8 +24,12 @@ type tuning struct {
 	gossipSleep, flushThrottle, bundleDelay, gather time.Duration
 }
 
+// atOnce is the shortest that a timer waits. Between it and a millisecond nothing is gained: Go's runtime sleeps for whole
+// milliseconds while it has nothing else to do.
+const atOnce = time.Microsecond
+
 var tunings = map[Mode]tuning{
-	Latency:    {time.Millisecond, 500 * time.Microsecond, 2 * time.Millisecond, 40 * time.Millisecond},
+	Latency:    {time.Millisecond, atOnce, 2 * time.Millisecond, 40 * time.Millisecond},
 	Balanced:   {2 * time.Millisecond, time.Millisecond, gateway.DefaultLimits().BundleDelay, 80 * time.Millisecond},
 	Throughput: {10 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond},
 }

@@ -27,6 +27,7 @@ const (
 type pair struct {
 	ours
 	asks, asked *harness.Organisation
+	deals       int // added to the repetition, so that deals of one mode are not those of another
 }
 
 func openPair(ctx context.Context, cfg Config) (*pair, error) {
@@ -35,7 +36,7 @@ func openPair(ctx context.Context, cfg Config) (*pair, error) {
 	if err != nil {
 		return &pair{ours: ours{network, cfg, config.Balanced}}, err
 	}
-	p := &pair{ours{network, cfg, config.Balanced}, network.Organisations[0], network.Organisations[1]}
+	p := &pair{ours: ours{network, cfg, config.Balanced}, asks: network.Organisations[0], asked: network.Organisations[1]}
 	for _, step := range []func() error{
 		func() error {
 			return network.Each(func(o *harness.Organisation) error {
@@ -61,6 +62,13 @@ func openPair(ctx context.Context, cfg Config) (*pair, error) {
 	return p, nil
 }
 
+// in is the same network, to be started in another mode.
+func (p *pair) in(mode config.Mode) *pair {
+	other := *p
+	other.mode, other.deals = mode, p.deals+1<<16
+	return &other
+}
+
 // deal is a statement that the buyer has to agree to; ids are used once for each buyer.
 func deal(repetition, i int, buyer string) string {
 	sign := map[string]int64{"acme": -1, "bolt": 1}[buyer]
@@ -79,7 +87,7 @@ func (p *pair) submit(buyer string) func(context.Context, int) (load, error) {
 		return timed(p.cfg.Seconds, func(i int) (time.Duration, error) {
 			begun := time.Now()
 			var id []byte
-			if err := conn.QueryRow(ctx, "SELECT chainify.submit($1)", deal(repetition, i, buyer)).Scan(&id); err != nil {
+			if err := conn.QueryRow(ctx, "SELECT chainify.submit($1)", deal(p.deals+repetition, i, buyer)).Scan(&id); err != nil {
 				return 0, err
 			}
 			took := time.Since(begun)

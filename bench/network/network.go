@@ -69,6 +69,8 @@ const (
 	signedBatch    = "chainify, 4 organisations, 64 signed by clients"
 	agreed         = "chainify, 2 organisations, the other agrees"
 	unasked        = "chainify, 2 organisations, nobody is asked"
+	agreedSoon     = "mode latency, 2 organisations, the other agrees"
+	unaskedSoon    = "mode latency, 2 organisations, nobody is asked"
 	checked        = "PostgreSQL, a rehearsal with its check"
 	echoed         = "TCP, there and back"
 )

@@ -57,7 +57,7 @@ type sites struct {
 	unsealed              *ours     // four without cryptography; nil: not measured
 	tpccs                 *tpccs
 	reading               reading // at the one of oursOne
-	pair                  *pair
+	pair, pairSoon        *pair   // one network, in mode balanced and in mode latency
 	theirsFour, theirsOne *theirs
 	floor                 *theirs
 	scripts               []string
@@ -89,10 +89,11 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 			return s, err
 		}
 	}
-	if cfg.wants(agreed, unasked, checked) {
+	if cfg.wants(agreed, unasked, agreedSoon, unaskedSoon, checked) {
 		if s.pair, err = openPair(ctx, cfg); err != nil {
 			return s, err
 		}
+		s.pairSoon = s.pair.in(config.Latency)
 	}
 	if cfg.Sizes && cfg.wants(chainifySeven, sevenSync) {
 		if s.seven, err = openNetwork(ctx, cfg, "seven", settings, []string{"acme", "bolt", "cargo", "delta", "echo", "fox", "gulf"}); err != nil {

@@ -34,6 +34,8 @@ func (s *sites) systems(cfg Config) []system {
 		{signedBatch, 0, s.oursFour, s.oursFour.bySocket(batch, true)},
 		{agreed, 1, s.pair, s.pair.submit("bolt")},
 		{unasked, 1, s.pair, s.pair.submit("acme")},
+		{agreedSoon, 1, s.pairSoon, s.pairSoon.submit("bolt")},
+		{unaskedSoon, 1, s.pairSoon, s.pairSoon.submit("acme")},
 		{checked, 1, s.pair, s.pair.check},
 		{echoed, 1, s.pair, func(context.Context, int) (load, error) { return roundTrip(cfg) }},
 		{tpccFour, 0, s.oursFour, s.tpccs.organisations},
