@@ -56,7 +56,8 @@ func (c *Config) Comet(home string) (*comet.Config, error) {
 	// double_sign_check_height stays 0: with it, a node that restarts finds its own signatures in the newest blocks
 	// and waits for others to make new ones, which a quiet network never does. The key's state file guards instead.
 
-	out.Mempool.Recheck = true // a bundle signed with a key that was replaced fits no block; the application looks when one was
+	out.Mempool.Broadcast = false // bundles are sent once, by their gateway (peers.Bundles), not by everybody to everybody
+	out.Mempool.Recheck = true    // a bundle signed with a key that was replaced fits no block; the application looks when one was
 	out.Mempool.MaxTxsBytes = mempoolBytesMax
 	out.Mempool.MaxTxBytes = wire.BundleBytesMax + 4096 // with its signature and framing
 	out.TxIndex.Indexer = "null"                        // outcomes are looked up in the database

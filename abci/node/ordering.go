@@ -30,12 +30,10 @@ import (
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
 type ordering struct {
-	comet      *cometnode.Node
-	own        func(ordered []byte) // tells the application of what the gateway hands to the mempool
-	running    bool
-	validators int
-	// listened: more than two thirds of the validators have once listened to transactions.
-	listened atomic.Bool
+	comet   *cometnode.Node
+	bundles *peers.Bundles
+	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
+	running bool
 	// stopping silences CometBFT's log.
 	stopping atomic.Bool
 }
@@ -60,9 +58,9 @@ func (o *ordering) open(n *node) error {
 		default:
 		}
 	})
-	o.validators = len(n.doc.doc.Validators)
 	settings.Instrumentation.Prometheus = settings.Instrumentation.Prometheus && metrics.TakeCometBFT()
-	reactors := map[string]p2p.Reactor{}
+	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
+	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
 	}
@@ -145,19 +143,17 @@ func (o *ordering) close() {
 	_ = o.comet.BlockStore().Close()
 }
 
-// Broadcast implements gateway.Broadcaster with the mempool's CheckTx.
+// Broadcast implements gateway.Broadcaster: what the own mempool takes in goes to the others'.
 func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.comet.IsRunning() {
 		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
-	}
-	if !o.othersListen() {
-		return fmt.Errorf("%w: too few validators have started", gateway.ErrFull)
 	}
 	o.own(ordered)
 	answer := make(chan *abci.ResponseCheckTx, 1)
 	err := o.comet.Mempool().CheckTx(ordered, func(r *abci.ResponseCheckTx) { answer <- r }, mempool.TxInfo{})
 	switch {
 	case errors.Is(err, mempool.ErrTxInCache):
+		o.bundles.Send(ordered) // it was offered before, and is in no block
 		return gateway.ErrKnown
 	case err != nil:
 		return fmt.Errorf("%w: %v", gateway.ErrFull, err)
@@ -166,6 +162,7 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	case r := <-answer:
 		switch r.Code {
 		case order.CodeOK:
+			o.bundles.Send(ordered)
 			return nil
 		default:
 			return &gateway.RejectedError{Code: r.Code, Log: r.Log}
@@ -173,29 +170,6 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// gossipHeight is a height from which on CometBFT's mempool surely holds a transaction back until a peer has reached the block before.
-const gossipHeight = 3
-
-// othersListen tells that more than two thirds of the validators, this one included, take in transactions. In a chain's first
-// blocks CometBFT sends one to a peer that is still looking for blocks, which ignores it and is not sent it again: were it the next
-// proposer, it would wait for transactions, and the others for its block.
-func (o *ordering) othersListen() bool {
-	if o.listened.Load() {
-		return true
-	}
-	listening := 1
-	o.comet.Switch().Peers().ForEach(func(peer p2p.Peer) {
-		if state, ok := peer.Get(types.PeerStateKey).(*consensus.PeerState); ok && state.GetHeight() > 0 {
-			listening++
-		}
-	})
-	if o.comet.BlockStore().Height() < gossipHeight && 3*listening <= 2*o.validators {
-		return false
-	}
-	o.listened.Store(true)
-	return true
 }
 
 // Txs implements app.Blocks.

@@ -90,6 +90,7 @@ func (o Options) comet() (*comet.Config, error) {
 		if err != nil {
 			return nil, err
 		}
+		tuned.Mempool.Broadcast = true // Chainify's nodes send bundles themselves; the floor has nobody who does
 		c = tuned
 	}
 	c.P2P.ListenAddress, c.RPC.ListenAddress = "tcp://"+o.P2P, "tcp://"+o.RPC
