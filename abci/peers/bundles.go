@@ -27,7 +27,7 @@ const (
 	// standLook is how often it is looked whether the order stands still.
 	standLook = 100 * time.Millisecond
 	// standsAfter is how long no block comes, though transactions wait, until they are passed on; longer each time that it does not help.
-	standsAfter, standsAfterMax = 3 * time.Second, time.Minute
+	standsAfter, standsAfterMax = 2 * time.Second, 10 * time.Second
 	// Once it helped, somebody is not connected to somebody: for some time it is done sooner.
 	knownStandsAfter, knownFor = 100 * time.Millisecond, time.Minute
 )

@@ -208,14 +208,12 @@ func TestStandstill(t *testing.T) {
 			passed = append(passed, at)
 		}
 	}
+	last, want := time.Duration(0), standsAfter
 	for i, at := range passed {
-		before := time.Duration(0)
-		if i > 0 {
-			before = passed[i-1]
+		if at-last != want {
+			t.Errorf("passed on for the %dth time after %s, want %s", i+1, at-last, want)
 		}
-		if want := min(standsAfter<<i, standsAfterMax); at-before != want {
-			t.Errorf("passed on for the %dth time after %s, want %s", i+1, at-before, want)
-		}
+		last, want = at, min(2*want, standsAfterMax)
 	}
 	if len(passed) < 10 {
 		t.Errorf("passed on %d times in ten minutes", len(passed))
