@@ -72,12 +72,12 @@ func (r *Bundles) OnStart() error {
 // AddPeer implements p2p.Reactor.
 func (r *Bundles) AddPeer(peer p2p.Peer) {
 	l := &line{more: make(chan struct{}, 1)}
-	r.mu.Lock()
-	r.lines[peer] = l
-	r.mu.Unlock()
+	r.mu.Lock() // what is sent meanwhile comes behind what waits already (A6)
+	defer r.mu.Unlock()
 	for _, bundle := range r.opt.Waiting(passBytesMax) {
 		l.add(bundle)
 	}
+	r.lines[peer] = l
 	go r.serve(peer, l)
 }
 
