@@ -23,7 +23,7 @@ $$;
 CREATE FUNCTION chainify_node.fold_history(changes_max bigint DEFAULT 10000, OUT block bigint, OUT changes bigint)
     AS 'MODULE_PATHNAME', 'chainify_fold_history' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on SET jit = off;
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off;
 
 REVOKE ALL ON FUNCTION chainify_node.checkpoint, chainify_node.fold_history FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.checkpoint, chainify_node.fold_history TO chainify_node;
@@ -54,7 +54,7 @@ CREATE FUNCTION chainify_node.scrub(ledger_table regclass, rows_per_second bigin
                                     OUT block bigint, OUT rows bigint, OUT findings bigint)
     AS 'MODULE_PATHNAME', 'chainify_scrub' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET row_security = on
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
     SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 REVOKE ALL ON FUNCTION chainify_node.scrub FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.scrub TO chainify_node;
