@@ -71,8 +71,24 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
             FROM pg_class c WHERE c.oid = p.relid AND (c.relrowsecurity OR c.relforcerowsecurity)) o (line)
         WHERE p.level > 0
         UNION ALL
-        SELECT 9, format('trigger %s %s', t.tgtype, pg_get_triggerdef(t.oid))
-        FROM pg_trigger t WHERE t.tgrelid = tbl AND NOT t.tgisinternal AND t.tgname NOT LIKE 'chainify\_%'
+        -- What no table on the ledger has: made behind it, and shown by this alone.
+        SELECT 9, format('%s %s', p.relid, o.line)
+        FROM (SELECT relid FROM pg_partition_tree(tbl) UNION SELECT tbl) p, LATERAL (
+            SELECT format('trigger %s %s', t.tgtype, pg_get_triggerdef(t.oid))
+            FROM pg_trigger t WHERE t.tgrelid = p.relid AND NOT t.tgisinternal AND t.tgname NOT LIKE 'chainify\_%'
+            UNION ALL
+            SELECT format('trigger of %s %s', k.conname, t.tgenabled)
+            FROM pg_trigger t JOIN pg_constraint k ON k.oid = t.tgconstraint WHERE t.tgrelid = p.relid AND t.tgisinternal AND t.tgenabled NOT IN ('O', 'A')
+            UNION ALL
+            SELECT 'rule ' || pg_get_ruledef(r.oid) FROM pg_rewrite r WHERE r.ev_class = p.relid
+            UNION ALL
+            SELECT 'persistence ' || c.relpersistence::text FROM pg_class c WHERE c.oid = p.relid AND c.relpersistence <> 'p'
+            UNION ALL
+            SELECT 'inherited by ' || i.inhrelid::regclass
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = p.relid AND NOT c.relispartition
+            UNION ALL
+            SELECT 'inherits ' || i.inhparent::regclass
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhrelid = p.relid AND NOT c.relispartition) o (line)
     )
     SELECT string_agg(s.line, E'\n' ORDER BY kind, s.line COLLATE "C") FROM lines, chainify_ledger.settled(lines.line) s (line)
 $$;

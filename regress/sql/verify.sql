@@ -138,6 +138,16 @@ SELECT * FROM test.found_in('account', 'ALTER TABLE account ENABLE TRIGGER chain
 SELECT * FROM test.found_in('account', 'DROP TRIGGER chainify_digest ON account');
 SELECT * FROM test.found_in('account', 'CREATE TRIGGER chainify_x BEFORE DELETE ON account FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()');
 SELECT * FROM test.found_in('event', 'ALTER TABLE event_1 DISABLE TRIGGER ALL');
+-- What would change rows, or keep changes from being seen, without touching any of these.
+SELECT * FROM test.found_in('account', 'CREATE RULE keep AS ON DELETE TO account DO INSTEAD NOTHING');
+SELECT * FROM test.found_in('event', 'CREATE TRIGGER own BEFORE UPDATE ON event_1 FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()');
+SELECT * FROM test.found_in('event', 'ALTER TABLE event_1 SET UNLOGGED');
+SELECT * FROM test.found_in('account', 'CREATE TABLE more () INHERITS (account)');
+SELECT * FROM test.found_in('account', 'CREATE TABLE above (id int NOT NULL); ALTER TABLE account INHERIT above');
+SELECT * FROM test.found_in('account', $$UPDATE pg_trigger SET tgenabled = 'D' WHERE tgrelid = 'account'::regclass AND tgname = 'chainify_digest'$$);
+SELECT * FROM test.found_in('account', $$UPDATE pg_trigger SET tgenabled = 'D' WHERE tgrelid = 'account'::regclass AND tgisinternal$$);
+SELECT * FROM test.found_in('account', $$UPDATE pg_class SET relhastriggers = false WHERE oid = 'account'::regclass$$);
+SELECT * FROM test.found_in('account', $$UPDATE pg_attribute SET attnotnull = false WHERE attrelid = 'account'::regclass AND attname = 'owner'$$);
 
 -- Row hashes.
 SELECT h.id, h._hash = chainify.row_hash(a) AS live, h._hash = chainify.row_hash(h) AS history

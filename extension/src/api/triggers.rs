@@ -16,14 +16,14 @@ pub struct Defect {
 /// `tgtype` of pg_trigger: row 1, before 2, insert 4, delete 8, update 16, truncate 32. `$1` is the table.
 const DEFECTS: &str = "
     SELECT format('%s on %I.%I, always enabled', w.name, n.nspname, r.relname),
-        CASE t.tgenabled WHEN 'D' THEN 'disabled' WHEN 'O' THEN 'enabled, not always' WHEN 'R' THEN 'enabled for replicas'
-            WHEN 'A' THEN 'another trigger of that name' END
+        CASE WHEN NOT r.relhastriggers THEN 'hidden by pg_class.relhastriggers' ELSE CASE t.tgenabled WHEN 'D' THEN 'disabled' WHEN 'O' THEN 'enabled, not always' WHEN 'R' THEN 'enabled for replicas'
+            WHEN 'A' THEN 'another trigger of that name' END END
     FROM (SELECT relid FROM pg_partition_tree($1) WHERE isleaf UNION SELECT $1) p (relid)
     JOIN pg_class r ON r.oid = p.relid AND r.relkind = 'r'
     JOIN pg_namespace n ON n.oid = r.relnamespace
     CROSS JOIN (VALUES ('chainify_digest', 29), ('chainify_truncate', 34)) w (name, kind)
     LEFT JOIN pg_trigger t ON t.tgrelid = r.oid AND t.tgname = w.name
-    WHERE (t.tgenabled = 'A' AND t.tgtype = w.kind AND t.tgqual IS NULL AND t.tgattr = ''
+    WHERE (r.relhastriggers AND t.tgenabled = 'A' AND t.tgtype = w.kind AND t.tgqual IS NULL AND t.tgattr = ''
         AND t.tgfoid = 'chainify_ledger.digest()'::regprocedure) IS NOT TRUE
     UNION ALL
     SELECT format('no other trigger of the ledger on %I.%I', n.nspname, r.relname), t.tgname::text
