@@ -116,7 +116,7 @@ check-explorer: pgtree
 installcheck: pgtree
 	regress/run $(PGTREE)
 	regress/socket/run $(PGTREE)
-	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210
+	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
@@ -131,22 +131,26 @@ e2e: pgtree build-node build-faults
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
-## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json
+## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n instead what steady does
 MINUTES   ?= 5
 RUNS      ?= 0
 LENGTH    ?= 60s
 FAULTS    := $(CURDIR)/build/faults
 FAULTS_AT  = -pg $(PGTREE) -chainify $(CHAINIFY) -scripts $(CURDIR)/scripts/smallbank -dir $(STATE)/faults
 .PHONY: soak build-faults build-clock
+ifdef RATE
+soak: steady
+else
 soak: pgtree build-node build-clock
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
+endif
 build-faults:
 	@cd abci && $(GO) build -o $(FAULTS) ./e2e/cmd/faults
 # The node with package time changed, so that its clock can be set: builds everything once more, which takes minutes.
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network or verify; REPEAT=n, SECONDS=n for steadier figures); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network or verify; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
@@ -154,14 +158,14 @@ SECONDS ?= 1
 bench: pgtree build-node
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
-	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) -unsealed $(CHAINIFY)-unsealed -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
+		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
-RATE    ?= 100
 .PHONY: steady
 steady: MINUTES = 60
 steady: pgtree build-node
-	@$(GO) -C bench run . -bench steady -rate $(RATE) -minutes $(MINUTES) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+	@$(GO) -C bench run . -bench steady $(if $(STRICT),-strict) -rate $(or $(RATE),100) -minutes $(MINUTES) -chainify $(CHAINIFY) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
 ## performance: docs/performance.md from the reports in bench/out
 .PHONY: performance

@@ -118,7 +118,7 @@ class Database:
                 answers.rest = self.rehearse(step.transactions, answers.failed)
         answers.last = self.execute(step.transactions)
         if step.without == number:
-            self.ask("SELECT chainify.explain_block(number) FROM chainify_node.position()")
+            self.ask("SELECT chainify.explain_block(number), chainify.explain_block(number, 'dot') FROM chainify_node.position()")
         return answers
 
     def check(self):
@@ -185,9 +185,11 @@ class Run:
         self.statistics["transactions"] += len(step.transactions)
         for state in answer.sqlstates.strip("{}").split(","):
             self.statistics[state] += 1
-        if len(step.transactions) >= 32:
-            parts = "SELECT DISTINCT block FROM chainify_ledger.part JOIN chainify_node.position() ON block = number"
-            self.statistics["in parts"] += sum(len(d.connection.query(parts)) for d in self.databases)
+        parts = "SELECT count(*) FROM chainify_ledger.part JOIN chainify_node.position() ON block = number"
+        for database in self.databases:
+            workers = int(database.connection.query(parts)[0][0])
+            self.statistics["in parts"] += workers > 0
+            self.statistics["in four"] += workers == 3
 
     def move(self, step):
         database = self.databases[step.database]

@@ -74,10 +74,7 @@ def make(seed, databases, blocks, workers=False):
         nonce += 100
         some = r.randrange(databases)
         transactions = block.block(r, schema, nonce)
-        if len(transactions) >= 32 and r.random() < 0.7:
-            add(Block(transactions))  # a session that has executed the block before would not execute it in parts
-        else:
-            add(Block(transactions, some if r.random() < 0.4 else -1, (some + 1) % databases))
+        add(Block(transactions, some if r.random() < 0.4 else -1, (some + 1) % databases))
         if r.random() < 0.3:
             moved = r.randrange(1, databases)
             add(Move(moved, shapes[moved].between_blocks(r, r.choice(schema.tables))))

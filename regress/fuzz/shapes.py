@@ -29,7 +29,8 @@ PINNED = {
     "default_transaction_isolation": ["repeatable read", "serializable"], "backslash_quote": ["on"], "lc_messages": ["C.UTF-8"],
 }
 LEDGER = {"chainify.share_plans": ["off"], "chainify.group_after": ["0", "-1"], "chainify.keep_states": ["off"]}
-WORKERS = ["1", "2", "2", "4"]
+WORKERS = ["1", "2", "4"]  # by number of the database
+PARTS = ["-1", "-2"]  # by what transactions access; in keys of its own, or in those that served an earlier block
 
 
 class Shape:
@@ -52,7 +53,8 @@ class Shape:
         chosen = [(name, r.choice(values)) for source, share in ((COSTS, 0.5), (PINNED, 0.35), (LEDGER, 0.4))
                   for name, values in source.items() if r.random() < share]
         if self.workers:
-            chosen += [("chainify.executor_workers", r.choice(WORKERS)), ("chainify.debug_parts", "-1")]
+            workers = WORKERS[self.number % len(WORKERS)]
+            chosen += [("chainify.executor_workers", workers), ("chainify.debug_parts", r.choice(PARTS))]
         return chosen
 
     def create(self, schema):

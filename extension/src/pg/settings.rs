@@ -170,9 +170,9 @@ fn define_of_parts() {
     GucRegistry::define_int_guc(
         c"chainify.debug_parts",
         c"For tests: divides a block into so many parts by position, whatever its transactions access.",
-        c"0: by what they access, when it pays; -1: by what they access.",
+        c"0: by what they access, when it pays; -1: by what they access; -2: the same in the keys that an earlier block was divided by.",
         &DEBUG_PARTS,
-        -1,
+        -2,
         super::pool::WORKERS_MAX as i32 + 1,
         GucContext::Suset,
         for_tests,
@@ -252,6 +252,8 @@ pub fn executor_workers() -> usize {
 pub enum DebugParts {
     /// By what transactions access, whether it pays or not.
     ByAccess,
+    /// The same, in the keys that served an earlier block, as without a test.
+    ByKeptKeys,
     /// Into so many parts by position, at least 1.
     ByPosition(u32),
 }
@@ -260,7 +262,9 @@ pub enum DebugParts {
 pub fn debug_parts() -> Option<DebugParts> {
     match DEBUG_PARTS.get() {
         0 => None,
-        parts => Some(u32::try_from(parts).map_or(DebugParts::ByAccess, DebugParts::ByPosition)),
+        -1 => Some(DebugParts::ByAccess),
+        -2 => Some(DebugParts::ByKeptKeys),
+        parts => Some(DebugParts::ByPosition(parts as u32)),
     }
 }
 
