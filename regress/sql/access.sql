@@ -82,18 +82,30 @@ SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1 FOR NO KEY UPDATE'
 SELECT * FROM test.access('SELECT * FROM parent WHERE id = $1 FOR SHARE');
 SELECT * FROM test.access('TRUNCATE plain');
 
+-- Sequences by name, drawn from by whatever means.
+CREATE TABLE drawn (id bigserial PRIMARY KEY, n int GENERATED ALWAYS AS IDENTITY, v int);
+CREATE FUNCTION draws(what int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN INSERT INTO drawn (v) VALUES (what); END $$;
+SELECT * FROM test.access('INSERT INTO drawn (v) VALUES (1)');
+SELECT * FROM test.access('INSERT INTO drawn VALUES ($1, DEFAULT, 1)');
+SELECT * FROM test.access($$SELECT nextval('drawn_id_seq'), currval('drawn_n_seq')$$);
+SELECT * FROM test.access('SELECT draws(1)');
+SELECT * FROM test.access('SELECT nextval($1)');
+SELECT * FROM test.access('SELECT lastval()');
+DROP TABLE drawn;
+
 -- What is everything.
 SELECT * FROM test.access('SELECT test.varint(1)');
 CREATE FUNCTION changes(i int) RETURNS int LANGUAGE sql VOLATILE AS 'SELECT i';
 SELECT * FROM test.access('SELECT changes(id) FROM parent');
 SELECT * FROM test.access('SELECT lower(note) FROM parent WHERE id = 1');
 
--- The graph of a block. The second and the fourth transaction touch what the first one does, the third one only reads its parent's key.
+-- The graph of a block. The second and the fourth transaction touch what the first one does, the third one only reads its parent's key; what
+-- fails before it runs, as it always will, is in nobody's way, and what nothing is known of is in everybody's.
 \set ECHO none
 DO $$ BEGIN PERFORM test.deploy('ATTACH TABLE public.parent, public.child'); END $$;
 DO $$ BEGIN PERFORM test.run($s$INSERT INTO parent VALUES (1, 'a'), (2, 'b')$s$, 'INSERT INTO child VALUES (10, 1, 1, 5)', 'INSERT INTO child VALUES (20, 2, 1, 5)'); END $$;
 DO $$ BEGIN PERFORM test.run($s$UPDATE parent SET note = 'x' WHERE id = 1$s$, $s$UPDATE parent SET note = note || 'y' WHERE id = 1$s$, 'INSERT INTO child VALUES (11, 1, 2, 5)',
-    'DELETE FROM child WHERE id = 11', 'UPDATE child SET amount = 6 WHERE id = 20', 'nonsense'); END $$;
+    'DELETE FROM child WHERE id = 11', 'UPDATE child SET amount = 6 WHERE id = 20', 'nonsense', 'SELECT lastval()'); END $$;
 \set ECHO queries
 SELECT chainify.explain_block(2);
 SELECT chainify.explain_block(3);

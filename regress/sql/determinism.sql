@@ -15,7 +15,9 @@ GRANT USAGE ON SEQUENCE numbers TO alice;
 SELECT * FROM test.deploy('ATTACH TABLE public.account, public.entry');
 
 -- what each statement is refused for; nothing: it is deterministic
+CREATE TABLE test.seen (construct text, reason text, rewrite text);
 CREATE FUNCTION test.verdicts(VARIADIC sqls text[]) RETURNS TABLE (sql text, refused_for text) LANGUAGE sql AS $$
+    INSERT INTO test.seen SELECT construct, reason, rewrite FROM unnest(sqls) u (s), chainify.analyze(s) WHERE verdict <> 'deterministic';
     SELECT s, string_agg(a.construct, '; ' ORDER BY a.statement, a.construct) FROM unnest(sqls) WITH ORDINALITY u (s, i), chainify.analyze(s) a GROUP BY i, s ORDER BY i
 $$;
 
@@ -93,6 +95,8 @@ SELECT tx, ok, sqlstate, message FROM test.run('SELECT defaulted(1)', 'SELECT de
 CREATE FUNCTION planned() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RETURN clock_timestamp(); END $$;
 SELECT planned() IS NOT NULL;
 SELECT ok, sqlstate, message FROM test.run('UPDATE account SET seen = planned() WHERE id = 1');
+-- each of them says why, and what to write instead
+SELECT min(construct COLLATE "C") AS construct, reason, rewrite FROM test.seen GROUP BY reason, rewrite ORDER BY 1;
 -- refusals are outcomes: the block goes on
 SELECT tx, ok, rows, sqlstate, message FROM test.run('UPDATE account SET seen = clock_timestamp() WHERE id = 1', 'UPDATE account SET seen = now(), balance = 7 WHERE id = 1', 'DELETE FROM entry WHERE account = 2; SELECT * FROM entry LIMIT 1', 'DELETE FROM entry WHERE account = 3; DELETE FROM account WHERE id = 3', 'DELETE FROM account WHERE id = 2');
 SELECT id, balance, seen AT TIME ZONE 'UTC' AS seen FROM account WHERE id < 4 ORDER BY id;

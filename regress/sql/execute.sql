@@ -39,14 +39,18 @@ SELECT * FROM test.block(
     test.tx('ATTACH TABLE public.local', 'alice', 3),
     test.tx('GIVE TABLE public.local', 'admin', 3),
     test.tx('INSERT INTO account VALUES (8, ''half'', 1); INSERT INTO account VALUES (1, ''other half'', 1)'),
-    test.tx(''),
+    test.tx('-- nothing'),
     test.tx('UPDATE account SET balance = 0 WHERE id = 2'));
+-- what no order has is no block
+SELECT * FROM test.block(test.tx(''));
 SELECT * FROM account ORDER BY id;
 SELECT test.states_hold();
 
 -- what a ledger transaction may not contain
 SELECT * FROM test.run('CREATE TABLE x ()', 'DROP TABLE account', 'SELECT 1 AS a INTO x', 'COPY account TO STDOUT', 'BEGIN', 'SET work_mem = 1000', 'LOCK account',
-    'NOTIFY x', 'DO $d$ BEGIN END $d$', 'EXPLAIN SELECT 1', 'TRUNCATE local', 'PREPARE p AS SELECT 1', 'GRANT ALL ON account TO stranger');
+    'NOTIFY x', 'DO $d$ BEGIN END $d$', 'EXPLAIN SELECT 1', 'TRUNCATE local', 'PREPARE p AS SELECT 1', 'GRANT ALL ON account TO stranger',
+    'COMMIT', 'ROLLBACK', 'SAVEPOINT s', 'PREPARE TRANSACTION ''x''', 'LISTEN x', 'UNLISTEN *', 'COPY account FROM PROGRAM ''id''', 'COPY account TO ''/tmp/x''', 'SET ROLE postgres', 'RESET ALL',
+    'DECLARE c CURSOR FOR SELECT 1', 'CHECKPOINT', 'VACUUM account', 'LOAD ''x''', 'SECURITY LABEL ON TABLE account IS NULL', 'IMPORT FOREIGN SCHEMA a FROM SERVER b INTO public');
 -- nor a function it calls
 CREATE FUNCTION sneaky(what text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE what; END $$;
 SELECT * FROM test.run('SELECT sneaky(''CREATE TABLE x ()'')', 'SELECT sneaky(''TRUNCATE local'')', 'SELECT sneaky(''INSERT INTO local VALUES (1)'')', 'SELECT sneaky(''SET ROLE postgres'')',

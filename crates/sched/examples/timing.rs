@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::{Class, Value};
-use chainify_sched::{graph, plan, AccessSet, BlockRun, Interval, Place, Target};
+use chainify_sched::{graph, plan, AccessSet, Interval, Place, Target};
 
 /// A linear congruential generator: the same blocks every time.
 struct Numbers(u64);
@@ -78,7 +78,7 @@ fn main() {
         Workload { name: "hot rows", rows: 100_000, hot_per_mille: 200, ranges_per_mille: 0 },
         Workload { name: "ranges", rows: 1_000_000, hot_per_mille: 0, ranges_per_mille: 50 },
     ];
-    println!("workload  transactions accesses   edges components path  graph ms  ns/access  plan ms  run ms");
+    println!("workload  transactions accesses   edges components path  graph ms  ns/access  plan ms");
     for workload in &workloads {
         for transactions in [4096, 10_000, 40_000] {
             let (sets, accesses) = block(workload, transactions);
@@ -86,15 +86,9 @@ fn main() {
             let costs = vec![1; transactions];
             let building = median(|| drop(std::hint::black_box(graph::build(&sets))));
             let planning = median(|| drop(std::hint::black_box(plan::assign(&graph, &costs, 8))));
-            let running = median(|| {
-                let (mut run, mut next) = BlockRun::start(&graph);
-                while let Some(tx) = next.pop() {
-                    next.extend(run.finish(tx).expect("it was handed out"));
-                }
-            });
             let micros = |time: Duration| format!("{}.{:03}", time.as_millis(), time.as_micros() % 1000);
             println!(
-                "{:<9} {transactions:>12} {accesses:>8} {:>7} {:>10} {:>4} {:>9} {:>10} {:>8} {:>7}",
+                "{:<9} {transactions:>12} {accesses:>8} {:>7} {:>10} {:>4} {:>9} {:>10} {:>8}",
                 workload.name,
                 graph.edges(),
                 graph.components(),
@@ -102,7 +96,6 @@ fn main() {
                 micros(building),
                 building.as_nanos() as u64 / accesses,
                 micros(planning),
-                micros(running),
             );
         }
     }

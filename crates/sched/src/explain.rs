@@ -1,7 +1,5 @@
 //! Shows a graph to people: as text, and in the language of Graphviz.
 
-use std::fmt::Write;
-
 use crate::{AccessSet, Edge, Graph, RelationId, Target, TxIndex};
 
 /// What is needed to show a graph.
@@ -15,48 +13,59 @@ pub struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// The components with their stages, then who waits for whom, in which way and where. Ends with a new line.
+    /// The components with their stages, then who waits for whom, in which way and where. Ends with a new line. What would go beyond
+    /// `bytes_max` is left out, component by component and edge by edge, and how much that is stands at the end.
     ///
-    /// Cost: for each edge, a comparison of the places of both transactions.
-    pub fn text(&self) -> String {
+    /// Cost: for each edge shown, a comparison of the places of both transactions.
+    pub fn text(&self, bytes_max: usize) -> String {
         let graph = self.graph;
         let path = graph.critical_path();
-        let mut out = format!(
-            "transactions: {}, edges: {}, components: {}, critical path: {}{}\n",
-            graph.transactions(),
-            graph.edges(),
-            graph.components(),
-            path.len(),
-            if path.len() > 1 { format!(" ({})", list(&path)) } else { String::new() },
-        );
+        let mut out = Bounded::new(bytes_max);
+        out.add(|| {
+            format!(
+                "transactions: {}, edges: {}, components: {}, critical path: {}{}\n",
+                graph.transactions(),
+                graph.edges(),
+                graph.components(),
+                path.len(),
+                if path.len() > 1 { format!(" ({})", list(&path)) } else { String::new() },
+            )
+        });
         for component in 0..graph.components() {
-            let stages: Vec<String> = graph.stages(component).iter().map(|stage| list(stage)).collect();
-            line(&mut out, format_args!("component {component}: {}", stages.join(" | ")));
+            out.add(|| {
+                let stages: Vec<String> = graph.stages(component).iter().map(|stage| list(stage)).collect();
+                format!("component {component}: {}\n", stages.join(" | "))
+            });
         }
         for (tx, edge) in self.edges() {
-            line(&mut out, format_args!("t{tx} waits for t{}: {}", edge.earlier, self.why(tx, edge)));
+            out.add(|| format!("t{tx} waits for t{}: {}\n", edge.earlier, self.why(tx, edge)));
         }
-        out
+        out.end("", "")
     }
 
-    /// The same as a directed graph, an arrow from the earlier to the later transaction. Ends with a new line.
-    pub fn dot(&self) -> String {
+    /// The same as a directed graph, an arrow from the earlier to the later transaction.
+    pub fn dot(&self, bytes_max: usize) -> String {
         let graph = self.graph;
-        let mut out = String::from("digraph block {\n  rankdir=LR;\n  node [shape=box];\n");
+        let mut out = Bounded::new(bytes_max);
+        out.text.push_str("digraph block {\n  rankdir=LR;\n  node [shape=box];\n");
         for component in 0..graph.components() {
-            line(&mut out, format_args!("  subgraph cluster_{component} {{\n    label=\"component {component}\";"));
-            for (number, stage) in graph.stages(component).iter().enumerate() {
-                let nodes: String = stage.iter().map(|tx| format!(" t{tx};")).collect();
-                line(&mut out, format_args!("    {{ rank=same;{nodes} }} // stage {number}"));
-            }
-            out.push_str("  }\n");
+            out.add(|| {
+                let stages = graph.stages(component);
+                let stages = (0..).zip(&stages).map(|(number, stage): (usize, _)| {
+                    let nodes: String = stage.iter().map(|tx| format!(" t{tx};")).collect();
+                    format!("    {{ rank=same;{nodes} }} // stage {number}\n")
+                });
+                let stages: String = stages.collect();
+                format!("  subgraph cluster_{component} {{\n    label=\"component {component}\";\n{stages}  }}\n")
+            });
         }
         for (tx, edge) in self.edges() {
-            let label = self.why(tx, edge).replace('\\', "\\\\").replace('"', "\\\"");
-            line(&mut out, format_args!("  t{} -> t{tx} [label=\"{label}\"];", edge.earlier));
+            out.add(|| {
+                let label = self.why(tx, edge).replace('\\', "\\\\").replace('"', "\\\"");
+                format!("  t{} -> t{tx} [label=\"{label}\"];\n", edge.earlier)
+            });
         }
-        out.push_str("}\n");
-        out
+        out.end("  // ", "}\n")
     }
 
     fn edges(&self) -> impl Iterator<Item = (TxIndex, &Edge)> {
@@ -92,6 +101,34 @@ fn list(transactions: &[TxIndex]) -> String {
     names.join(" ")
 }
 
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(out, "{text}").expect("a String takes all that is written to it");
+/// A text of so many bytes at most, and what follows at its end.
+struct Bounded {
+    text: String,
+    bytes_max: usize,
+    left_out: usize,
+}
+
+impl Bounded {
+    fn new(bytes_max: usize) -> Self {
+        Bounded { text: String::new(), bytes_max, left_out: 0 }
+    }
+
+    /// Adds a piece whole, or leaves it out, and all after it.
+    fn add(&mut self, piece: impl FnOnce() -> String) {
+        if self.left_out == 0 {
+            let piece = piece();
+            if self.text.len() + piece.len() <= self.bytes_max {
+                return self.text.push_str(&piece);
+            }
+        }
+        self.left_out += 1;
+    }
+
+    /// Says, as a `comment`, how many pieces were left out; then the `last` line.
+    fn end(mut self, comment: &str, last: &str) -> String {
+        if self.left_out > 0 {
+            self.text.push_str(&format!("{comment}{} more are left out\n", self.left_out));
+        }
+        self.text + last
+    }
 }

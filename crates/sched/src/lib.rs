@@ -1,8 +1,8 @@
 //! What may run beside what: the dependencies between the transactions of a block, by `spec/scheduling.md`.
 //!
 //! The order of the block is the semantics. From what each transaction may read and write ([`AccessSet`]) follow the
-//! graph of dependencies ([`graph::build`]), parts that have nothing to do with each other ([`plan::assign`]), and the
-//! order in which one part may run ([`BlockRun`]). None of it can change a result, only how long it takes.
+//! graph of dependencies ([`graph::build`]) and parts that have nothing to do with each other ([`plan::assign`]). None of
+//! it can change a result, only how long it takes.
 //!
 //! Everything is a function of its arguments: no PostgreSQL, no clock, no thread, no randomness, no global.
 
@@ -22,7 +22,6 @@ mod interval;
 mod lists;
 mod place;
 pub mod plan;
-mod run;
 mod statement;
 pub mod template;
 pub mod text;
@@ -37,7 +36,6 @@ pub use graph::{Edge, Graph, STEPS_MAX};
 pub use interval::{Interval, KEY_BYTES_MAX};
 pub use place::{KeyId, Place, RelationId, Target, BOUNDS_MAX};
 pub use plan::Plan;
-pub use run::{BlockRun, NotRunning};
 
 /// The position of a transaction in its block, from 0.
 pub type TxIndex = u32;

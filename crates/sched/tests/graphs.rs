@@ -6,9 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use chainify_sched::{
-    graph, plan, AccessSet, BlockRun, Dependencies, Graph, Interval, Place, Target, TxIndex, STEPS_MAX,
-};
+use chainify_sched::{graph, plan, AccessSet, Dependencies, Graph, Interval, Place, Target, TxIndex, STEPS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, Index};
@@ -228,56 +226,6 @@ fn balanced(graph: &Graph, costs: &[u64], plan: &plan::Plan) -> Result<(), TestC
     let apart = most.zip(least).map_or(0, |(most, least)| most - least);
     prop_assert!(apart <= largest, "loads {:?}, largest component {}", plan.loads(), largest);
     Ok(())
-}
-
-/// S1 and S2: the transactions finish in any order that a pool of workers can bring about.
-#[test]
-fn runs_hand_out_what_waits_for_nothing_and_nothing_else() {
-    check(1000, (blocks(), vec(any::<Index>(), 16)), |(sets, choices)| {
-        let (graph, model) = (graph::build(&sets), model(&sets));
-        let (mut run, mut running) = BlockRun::start(&graph);
-        let (mut again, first) = BlockRun::start(&graph);
-        prop_assert_eq!(&first, &running);
-        let mut finished: BTreeSet<TxIndex> = BTreeSet::new();
-        for choice in choices.iter().take(sets.len()) {
-            prop_assert!(!running.is_empty(), "stuck after {:?}", finished);
-            for tx in &running {
-                for (earlier, kinds) in model[*tx as usize].iter().enumerate() {
-                    prop_assert!(kinds.is_empty() || finished.contains(&(earlier as TxIndex)), "t{} too early", tx);
-                }
-            }
-            let tx = running.remove(choice.index(running.len()));
-            let next = run.finish(tx);
-            prop_assert_eq!(&next, &again.finish(tx));
-            prop_assert!(run.finish(tx).is_err(), "finished twice");
-            running.extend(next.unwrap());
-            finished.insert(tx);
-        }
-        prop_assert!(run.is_finished() && running.is_empty());
-        Ok(())
-    });
-}
-
-#[test]
-fn runs_of_parts_hand_out_their_own_only() {
-    check(300, blocks(), |sets| {
-        let graph = graph::build(&sets);
-        let plan = plan::assign(&graph, &vec![1; sets.len()], 3);
-        for part in plan.parts() {
-            let (mut run, mut running) = BlockRun::start_part(&graph, part);
-            let mut finished = Vec::new();
-            while let Some(tx) = running.pop() {
-                running.extend(run.finish(tx).unwrap());
-                finished.push(tx);
-            }
-            finished.sort_unstable();
-            prop_assert_eq!(&finished, part);
-            prop_assert!(run.is_finished());
-            let foreign = (0..sets.len() as TxIndex).find(|tx| !part.contains(tx));
-            prop_assert!(foreign.is_none_or(|tx| run.finish(tx).is_err()));
-        }
-        Ok(())
-    });
 }
 
 /// n writes of single rows, then n reads of them all: n² dependencies, none of which another implies.

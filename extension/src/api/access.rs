@@ -73,18 +73,13 @@ fn explain_block(call: &mut Call) -> Answer {
         sets: &sets,
         relation_name: &show::relation_name,
     };
-    let mut text = match format.as_str() {
-        "text" => explained.text(),
-        "dot" => explained.dot(),
+    let text = match format.as_str() {
+        "text" => explained.text(EXPLANATION_BYTES_MAX),
+        "dot" => explained.dot(EXPLANATION_BYTES_MAX),
         _ => PgError::new(b"22023", format!("unknown format \"{format}\""))
             .hint("Formats are text and dot.")
             .raise(),
     };
-    if text.len() > EXPLANATION_BYTES_MAX {
-        let end = (0..=EXPLANATION_BYTES_MAX).rfind(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
-        text.push_str("\n… cut off\n");
-    }
     call.value(text)
 }
 

@@ -1,18 +1,23 @@
 //! `chainify.analyze` and `chainify.uuid`.
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use chainify_codec::{transaction_uuid, Hash};
+use chainify_sched::template::{Access, Template};
 use chainify_sqltext::normalised;
+use pgrx::pg_sys::Oid;
 
 use super::declared::Declarations;
 use super::determinism::{check, Finding};
 use super::policy::{self, Determinism};
 use super::session::{self, Mode};
+use super::{guard, sequences};
 use crate::pg::access::show::{show, Shown};
 use crate::pg::block_settings::pinned;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::inspect::{inspect, Inspected};
+use crate::pg::{catalog, hooks};
 
 crate::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
 crate::sql_function!(chainify_uuid, pg_finfo_chainify_uuid, uuid);
@@ -99,19 +104,44 @@ fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
             )]
         }
         Ok(found) => {
-            let findings: Vec<_> = found.levels.iter().flat_map(|l| check(l, false)).collect();
-            if findings.is_empty() {
-                return vec![("deterministic", None)];
-            }
             let detect = policy::determinism() == Determinism::Detect;
             let verdict = |f: &Finding| match detect && f.by_order {
                 true => "may differ",
                 false => "refused",
             };
-            findings
-                .into_iter()
-                .map(|f| (verdict(&f), Some(f)))
-                .collect()
+            let findings = found.levels.iter().flat_map(|l| check(l, false));
+            let findings = findings.map(|f| (verdict(&f), Some(f)));
+            let off = off_ledger(found.template.iter().flat_map(Template::accesses));
+            let off = off.into_iter().map(|f| ("not allowed", Some(f)));
+            let all: Vec<_> = findings.chain(off).collect();
+            match all.is_empty() {
+                true => vec![("deterministic", None)],
+                false => all,
+            }
         }
     }
+}
+
+/// What a statement uses that is not on the ledger, as far as its access set tells: each relation once.
+fn off_ledger<'a>(accesses: impl Iterator<Item = &'a Access>) -> Vec<Finding> {
+    let mut written: BTreeMap<u32, bool> = BTreeMap::new();
+    for access in accesses {
+        *written.entry(access.target.relation()).or_default() |= access.write;
+    }
+    let refusals = written.into_iter().filter_map(|(relation, write)| {
+        let relation = Oid::from(relation);
+        match (catalog::is_sequence(relation), write) {
+            (true, _) => sequences::refusal(relation),
+            (false, true) => guard::refusal(relation, hooks::Access::Write),
+            (false, false) => guard::refusal(relation, hooks::Access::Read),
+        }
+    });
+    let finding = |e: PgError| {
+        Finding::new(
+            e.message,
+            &e.detail.unwrap_or_default(),
+            &e.hint.unwrap_or_default(),
+        )
+    };
+    refusals.map(finding).collect()
 }

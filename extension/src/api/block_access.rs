@@ -61,7 +61,8 @@ pub fn of_promising_block(
 ) -> Option<(Sets, Vec<Option<u64>>)> {
     consistent(|| {
         let mut found = Found::new();
-        let (first, others) = transactions.split_at(first_look(transactions.len()));
+        let (first, others) =
+            transactions.split_at(first_look(transactions.len()).min(transactions.len()));
         found.add(first);
         if !promising(&found.sets(Choice::Last).sets, &fill_up(&found.costs())) {
             return None;
@@ -94,7 +95,7 @@ enum Choice {
 
 /// What a transaction is.
 enum Member {
-    /// It is refused before it reads anything but roles, which no transaction changes.
+    /// It fails before it reads anything but roles and definitions, which no transaction of the block has changed.
     Refused,
     Everything,
     /// The number of what it executes, where its values are, and the rows that are declared.
@@ -210,9 +211,13 @@ impl<'b> Found<'b> {
         if let Some(member) = self.known_text(role, proposal) {
             return member;
         }
-        match plans::kept_access(role, proposal).or_else(|| analyse(role, proposal)) {
-            None => Member::Everything,
-            Some(execution) => self.execution(role, proposal, execution),
+        let is_prepared = Cell::new(false);
+        let kept = plans::kept_access(role, proposal);
+        match kept.map_or_else(|| analyse(role, proposal, &is_prepared), Ok) {
+            Ok(execution) => self.execution(role, proposal, execution),
+            Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
+            Err(_) if !is_prepared.get() => Member::Refused,
+            Err(_) => Member::Everything,
         }
     }
 
@@ -320,17 +325,17 @@ fn everything() -> Template {
     template
 }
 
-/// A transaction whose statements were not analysed before; None when they cannot be.
-fn analyse(role: Role, proposal: &Proposal) -> Option<Execution> {
-    match attempt(role, proposal) {
-        Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
-        execution => execution.ok(),
-    }
-}
-
-fn attempt(role: Role, proposal: &Proposal) -> Result<Execution, PgError> {
+/// A transaction whose statements were not analysed before; see [`plans::access`].
+fn analyse(
+    role: Role,
+    proposal: &Proposal,
+    is_prepared: &Cell<bool>,
+) -> Result<Execution, PgError> {
     let as_written = Cell::new(false);
-    let once = || subtransaction(|| role.run(|| plans::access(role, proposal, &as_written)));
+    let once = || {
+        is_prepared.set(false);
+        subtransaction(|| role.run(|| plans::access(role, proposal, &as_written, is_prepared)))
+    };
     match once() {
         Err(_) if as_written.get() => once(),
         execution => execution,

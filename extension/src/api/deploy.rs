@@ -106,26 +106,14 @@ pub fn run(role: Role, sql: &str, at: At) -> Outcome {
         ));
     }
     if let Some(error) = definitions.iter().find_map(refusal) {
-        return Err(with_reason(error));
+        return Err(error);
     }
     determinism::before_transaction();
     for definition in &definitions {
-        run_one(role, definition, at).map_err(with_reason)?;
+        run_one(role, definition, at)?;
     }
     attempt(|| query("SELECT chainify_ledger.refresh_definitions()", &[], |_| ()))?;
     Ok(definitions.len() as u64)
-}
-
-/// An outcome keeps the message alone, so the reason goes there.
-fn with_reason(mut error: PgError) -> PgError {
-    let ours = matches!(
-        error.sqlstate.as_str(),
-        "CH003" | "CH004" | "CH005" | "CH006"
-    );
-    if let Some(detail) = error.detail.take_if(|_| ours) {
-        error.message = format!("{}: {detail}", error.message);
-    }
-    error
 }
 
 fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {

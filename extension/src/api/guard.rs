@@ -68,11 +68,8 @@ fn wanted() -> bool {
 fn relation(relation: Oid, access: Access) {
     match session::mode() {
         Mode::Client { .. } | Mode::Deploy => {
-            if tables::owner(relation).is_some() || catalog::is_view(relation) {
-                return;
-            }
-            if access == Access::Write || !catalog::is_catalog(relation) {
-                not_on_the_ledger(relation).raise();
+            if let Some(refused) = refusal(relation, access) {
+                refused.raise();
             }
         }
         Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
@@ -81,6 +78,14 @@ fn relation(relation: Oid, access: Access) {
         Mode::Outside if access == Access::Read => stale::refuse_read(relation),
         _ => (),
     }
+}
+
+/// Why a ledger transaction may not use a relation; None when it may. Which catalogs it may read the determinism checker knows.
+pub fn refusal(relation: Oid, access: Access) -> Option<PgError> {
+    let may = tables::owner(relation).is_some()
+        || catalog::is_view(relation)
+        || access == Access::Read && catalog::is_catalog(relation);
+    (!may).then(|| not_on_the_ledger(relation))
 }
 
 fn not_on_the_ledger(relation: Oid) -> PgError {

@@ -162,10 +162,11 @@ fn divided(request: &Request, workers: u32, debug: Option<DebugParts>) -> Option
             sets: by_position(request, parts),
             declared: ByTransaction::new(),
         }),
-        Some(_) => equal(pinned(|| block_access::of_block(transactions))),
-        None => {
+        Some(DebugParts::ByAccess) => equal(pinned(|| block_access::of_block(transactions))),
+        Some(DebugParts::ByKeptKeys) | None => {
             let promising = |sets: &[AccessSet], costs: &[u64]| {
-                plan::is_promising(&plan::assign(&graph::build(sets), costs, workers))
+                debug.is_some()
+                    || plan::is_promising(&plan::assign(&graph::build(sets), costs, workers))
             };
             let found = pinned(|| block_access::of_promising_block(transactions, promising));
             let (sets, costs) = found?;

@@ -140,14 +140,17 @@ pub struct Execution {
     pub same_text: bool,
 }
 
-/// What a client's transaction executes, analysed; fails as [`run`], but for what only running it shows.
+/// What a client's transaction executes, analysed; fails as [`run`], but for what only running it shows. Sets `is_prepared` when its statements
+/// are: what fails before, fails before any of it runs.
 pub fn access(
     role: Role,
     proposal: &Proposal,
     as_written: &Cell<bool>,
+    is_prepared: &Cell<bool>,
 ) -> Result<Execution, PgError> {
     let statement = Statement::of(proposal, as_written.get());
     let (prepared, slots) = statement.prepared(role, as_written)?;
+    is_prepared.set(true);
     statement
         .execution(prepared, &slots)
         .inspect_err(|_| as_written.set(!slots.is_empty()))

@@ -183,13 +183,23 @@ fn with<T>(relation: Oid, f: impl FnOnce(&mut Used) -> T) -> T {
         .expect("in use, or read just now")
 }
 
+/// Why a ledger transaction may not use a sequence; None when it may.
+pub fn refusal(relation: Oid) -> Option<PgError> {
+    name_of(relation)
+        .is_none()
+        .then(|| not_on_the_ledger(relation))
+}
+
+fn not_on_the_ledger(relation: Oid) -> PgError {
+    let name = catalog::display_name(relation);
+    PgError::new(b"CH004", format!("sequence \"{name}\" is not on the ledger"))
+        .detail("What a sequence of one database stands at is not agreed between the organisations.")
+        .hint("Sequences are on the ledger when columns of ledger tables own them or take their values from them.")
+}
+
 fn read(relation: Oid) -> Used {
     let Some(name) = name_of(relation) else {
-        let name = catalog::display_name(relation);
-        PgError::new(b"CH004", format!("sequence \"{name}\" is not on the ledger"))
-            .detail("What a sequence of one database stands at is not agreed between the organisations.")
-            .hint("Sequences are on the ledger when columns of ledger tables own them or take their values from them.")
-            .raise()
+        not_on_the_ledger(relation).raise()
     };
     let mut found = None;
     let sql = "SELECT last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence WHERE name = $1";

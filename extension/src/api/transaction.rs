@@ -86,8 +86,24 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
     }
     match outcome {
         Err(error) if is_of_the_machine(error.sqlstate) && !raised.by_statement => Err(error),
-        outcome => Ok(outcome),
+        outcome => Ok(outcome.map_err(told_whole)),
     }
+}
+
+/// An outcome keeps the message alone, so why the ledger refuses goes there, and what to write instead.
+fn told_whole(mut error: PgError) -> PgError {
+    let ours = matches!(
+        error.sqlstate.as_str(),
+        "CH003" | "CH004" | "CH005" | "CH006"
+    );
+    if ours {
+        let parts = [error.detail.take(), error.hint.take()];
+        let why: Vec<String> = parts.into_iter().flatten().collect();
+        if !why.is_empty() {
+            error.message = format!("{}: {}", error.message, why.join(" "));
+        }
+    }
+    error
 }
 
 fn dispatch(
@@ -163,10 +179,11 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
         });
         shown.ok_or_else(|| undone.unwrap_err())
     };
-    match attempt() {
+    let result = match attempt() {
         Err(_) if as_written.get() => attempt(),
         result => result,
-    }
+    };
+    result.map_err(told_whole)
 }
 
 /// Runs what a DEPLOY transaction says.

@@ -78,6 +78,10 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"default_toast_compression", c"pglz"),
     (c"default_tablespace", c""),
     (c"client_min_messages", c"warning"),
+    (c"plpgsql.variable_conflict", c"error"),
+    (c"plpgsql.check_asserts", c"on"),
+    (c"plpgsql.extra_errors", c"none"),
+    (c"plpgsql.print_strict_params", c"off"),
 ];
 
 /// Runs `f` under the pinned settings. When `f` raises, abort processing puts the session's own back.
@@ -112,7 +116,8 @@ unsafe fn set(name: &CStr, value: &CStr) {
     // SAFETY: the current value is a C string that is read at once.
     unsafe {
         let current = pg_sys::GetConfigOption(name.as_ptr(), true, false);
-        if !current.is_null() && CStr::from_ptr(current) == value {
+        // Those of a language that is not loaded yet and that nobody has set will be as it is made.
+        if current.is_null() || CStr::from_ptr(current) == value {
             return; // each setting changed makes every later nest level dearer
         }
         pg_sys::set_config_option(

@@ -82,6 +82,12 @@ pub fn is_view(relation: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_VIEW }
 }
 
+/// Whether `relation` is a sequence.
+pub fn is_sequence(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_SEQUENCE }
+}
+
 fn namespace_name(namespace: pg_sys::Oid) -> Option<String> {
     // SAFETY: a catalog look-up; the result is null or a fresh C string.
     unsafe {

@@ -25,6 +25,7 @@ mod raw {
 
 /// Functions of pg_proc.dat and the ledger's in their place, with the types of their arguments.
 const ON_SEQUENCES: [(u32, &CStr, &[pg_sys::Oid]); 5] = [
+    // The two that `draws` is about.
     (1574, c"nextval", &[pg_sys::REGCLASSOID]),
     (1575, c"currval", &[pg_sys::REGCLASSOID]),
     (2559, c"lastval", &[]),
@@ -67,6 +68,13 @@ fn own() -> Own {
     };
     OWN.set(Some(own));
     own
+}
+
+/// Whether a function draws from the sequence that its argument names, or tells what was drawn: PostgreSQL's own, and the ledger's in their place.
+pub(super) fn draws(function: pg_sys::Oid) -> bool {
+    let own = own();
+    (0..2).any(|at| function.to_u32() == ON_SEQUENCES[at].0 || function == own.on_sequences[at])
+        || function == own.for_identity
 }
 
 /// Completes a query, or an expression, in place. Doing so again changes nothing. Raises what a call without a function does.

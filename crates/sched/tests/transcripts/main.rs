@@ -7,10 +7,10 @@
 //! block
 //! t0 reads=- writes=a
 //! ----
-//! runs: t0
+//! waits: -
 //! ```
-//! `block` sets the block by its transactions and runs it, finishing what was handed out first. `finish t1 t0` runs it
-//! in that order. `explain` and `dot` show it. `parts workers=2 costs=3,1 part_cost=1` divides it.
+//! `block` sets the block by its transactions and says whom each waits for. `explain` and `dot` show it, `explain 100` in so
+//! many bytes. `parts workers=2 costs=3,1 part_cost=1` divides it.
 
 #![expect(clippy::unwrap_used, reason = "a test through and through")]
 
@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use chainify_sched::explain::Explained;
-use chainify_sched::{graph, plan, AccessSet, BlockRun, Graph, TxIndex};
+use chainify_sched::{graph, plan, AccessSet, Graph, TxIndex};
 use notation::Notation;
 
 /// The block that the commands of a file are about.
@@ -42,10 +42,9 @@ impl Session {
         let relation_name = |relation| self.notation.relation_name(relation);
         let explained = Explained { graph: &graph, sets: &self.sets, relation_name: &relation_name };
         match name {
-            "block" => run(&graph),
-            "finish" => finish(&graph, arguments),
-            "explain" => explained.text(),
-            "dot" => explained.dot(),
+            "block" => waits(&graph),
+            "explain" => explained.text(bytes_max(arguments)),
+            "dot" => explained.dot(bytes_max(arguments)),
             "parts" => parts(&graph, arguments),
             other => panic!("no command {other}"),
         }
@@ -56,34 +55,20 @@ fn names(transactions: &[TxIndex]) -> String {
     transactions.iter().map(|tx| format!(" t{tx}")).collect()
 }
 
-fn run(graph: &Graph) -> String {
-    let (mut run, mut queue) = BlockRun::start(graph);
-    let mut out = format!("runs:{}\n", names(&queue));
-    let mut at = 0;
-    while let Some(tx) = queue.get(at).copied() {
-        at += 1;
-        let next = run.finish(tx).unwrap();
-        if !next.is_empty() {
-            writeln!(out, "after t{tx}:{}", names(&next)).unwrap();
-        }
-        queue.extend(next);
-    }
-    assert!(run.is_finished());
-    out
+fn waits(graph: &Graph) -> String {
+    let of = |tx| match names(&graph.waits_for(tx).iter().map(|edge| edge.earlier).collect::<Vec<_>>()) {
+        none if none.is_empty() => " -".to_string(),
+        some => some,
+    };
+    let all: Vec<String> = (0..graph.transactions()).map(of).collect();
+    format!("waits:{}\n", all.join(","))
 }
 
-fn finish(graph: &Graph, arguments: &str) -> String {
-    let (mut run, first) = BlockRun::start(graph);
-    let mut out = format!("runs:{}\n", names(&first));
-    for tx in arguments.split_whitespace() {
-        let index = tx.strip_prefix('t').and_then(|tx| tx.parse().ok()).expect("a transaction is t and its number");
-        match run.finish(index) {
-            Ok(next) => writeln!(out, "after {tx}:{}", names(&next)).unwrap(),
-            Err(error) => writeln!(out, "error: {error}").unwrap(),
-        }
+fn bytes_max(arguments: &str) -> usize {
+    match arguments {
+        "" => usize::MAX,
+        number => number.parse().unwrap(),
     }
-    writeln!(out, "{}", if run.is_finished() { "finished" } else { "not finished" }).unwrap();
-    out
 }
 
 fn parts(graph: &Graph, arguments: &str) -> String {

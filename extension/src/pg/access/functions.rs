@@ -6,8 +6,10 @@ use std::rc::Rc;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
+use super::uses::Use;
 use super::{Known, Parameters, Place, Reader};
 use crate::pg::analysis::{children, elements, functions, NodeAt};
+use crate::pg::complete::draws;
 use crate::pg::error::{catch_c, OrRaise};
 use crate::pg::function_facts::{function, is_sql};
 use crate::pg::role::Role;
@@ -98,6 +100,27 @@ pub(super) unsafe fn analysed(
     }
 }
 
+/// The sequence that a call draws from, or tells what was drawn from, where the text of the statement names it.
+///
+/// # Safety
+/// `node` must be an expression.
+unsafe fn sequence_drawn(function: pg_sys::Oid, node: NodeAt) -> Option<pg_sys::Oid> {
+    // SAFETY: by the caller's promise; arguments are expressions.
+    unsafe {
+        if !draws(function) || node.as_ref().type_ != T_FuncExpr {
+            return None;
+        }
+        let call = node.cast::<pg_sys::FuncExpr>();
+        let argument = *elements::<pg_sys::Node>(call.as_ref().args).first()?;
+        if argument.as_ref().type_ != T_Const {
+            return None;
+        }
+        let name = argument.cast::<pg_sys::Const>();
+        let name = name.as_ref();
+        (!name.constisnull).then(|| pg_sys::Oid::from(name.constvalue.value() as u32))
+    }
+}
+
 /// A call.
 pub(super) struct Call {
     pub function: pg_sys::Oid,
@@ -120,7 +143,10 @@ impl Reader {
                 return;
             }
             for oid in functions(node) {
-                self.call(oid, node, place);
+                match sequence_drawn(oid, node) {
+                    Some(sequence) => self.uses.push(Use::Sequence(sequence)),
+                    None => self.call(oid, node, place),
+                }
             }
         }
     }
