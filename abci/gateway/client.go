@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -16,20 +17,27 @@ import (
 // ErrUnreachable says that no node listens on the socket.
 var ErrUnreachable = errors.New("the node cannot be reached")
 
-// Client speaks to a node over its socket, one request at a time. It is safe for concurrent use.
+// Client speaks to a node over its socket. It is safe for concurrent use: requests do not wait for each other's answers.
 type Client struct {
-	mu   sync.Mutex
-	conn net.Conn
-	last uint64
+	conn    net.Conn
+	writing sync.Mutex    // frames go out whole, in the order of their numbers
+	ended   chan struct{} // closed when read has returned
+
+	mu     sync.Mutex
+	last   uint64
+	asked  map[uint64]chan *wire.NodeResponse // requests under way; closed without an answer when there will be none
+	failed error                              // why nothing is answered any more
 }
 
-// Dial connects to a node's socket. The error wraps ErrUnreachable when nobody listens.
+// Dial connects to a node's socket. The error wraps ErrUnreachable when nobody listens. Close must follow.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	switch {
 	case err == nil:
-		return &Client{conn: conn}, nil
+		c := &Client{conn: conn, ended: make(chan struct{}), asked: map[uint64]chan *wire.NodeResponse{}}
+		go c.read()
+		return c, nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w: nobody listens on %s", ErrUnreachable, path)
 	default:
@@ -37,37 +45,104 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	}
 }
 
-// Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
-
-// Call sends a request and returns the answer; a NodeError comes back as *Error. When ctx ends the connection is
-// closed, because an answer may still be on its way.
-func (c *Client) Call(ctx context.Context, request *wire.NodeRequest) (*wire.NodeResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
-	c.last++
-	request.Request = c.last
-	response, err := c.exchange(wire.Encode(request))
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, err
-	}
-	if e := response.GetError(); e != nil {
-		return nil, &Error{SQLState: e.Sqlstate, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
-	}
-	if response.Request != c.last {
-		return nil, fmt.Errorf("node answered request %d, want %d", response.Request, c.last)
-	}
-	return response, nil
+// Close ends the connection and every request under way.
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	<-c.ended
+	return err
 }
 
-func (c *Client) exchange(message []byte) (*wire.NodeResponse, error) {
-	if err := wire.WriteFrame(c.conn, message); err != nil {
+// Call sends a request and returns the answer; a NodeError comes back as *Error. When ctx ends, the node goes on with the request and
+// its answer is dropped.
+func (c *Client) Call(ctx context.Context, request *wire.NodeRequest) (*wire.NodeResponse, error) {
+	answer, err := c.send(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		c.forget(request.Request)
+		return nil, ctx.Err()
+	case response, answered := <-answer:
+		if !answered {
+			return nil, c.failure()
+		}
+		if e := response.GetError(); e != nil {
+			return nil, errorOf(e)
+		}
+		return response, nil
+	}
+}
+
+func errorOf(e *wire.NodeError) *Error {
+	return &Error{SQLState: e.Sqlstate, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
+}
+
+// send numbers a request and writes it. A connection on which writing failed is of no more use: half a frame may be out.
+func (c *Client) send(ctx context.Context, request *wire.NodeRequest) (<-chan *wire.NodeResponse, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	answer, err := c.expect(request)
+	if err != nil {
+		return nil, err
+	}
+	c.conn.SetWriteDeadline(time.Now().Add(writeLimit))
+	if err := wire.WriteFrame(c.conn, wire.Encode(request)); err != nil {
+		c.conn.Close()
 		return nil, fmt.Errorf("send request: %w", err)
 	}
+	return answer, nil
+}
+
+// expect numbers a request and lists it, before its answer can be there.
+func (c *Client) expect(request *wire.NodeRequest) (<-chan *wire.NodeResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	c.last++
+	request.Request = c.last
+	answer := make(chan *wire.NodeResponse, 1)
+	c.asked[c.last] = answer
+	return answer, nil
+}
+
+func (c *Client) forget(number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, number)
+}
+
+func (c *Client) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// read hands out answers until the connection ends, and then says why to all that wait.
+func (c *Client) read() {
+	defer close(c.ended)
+	var err error
+	for err == nil {
+		var response *wire.NodeResponse
+		if response, err = c.receive(); err == nil {
+			err = c.deliver(response)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = err
+	for _, answer := range c.asked {
+		close(answer)
+	}
+	clear(c.asked)
+}
+
+func (c *Client) receive() (*wire.NodeResponse, error) {
 	frame, err := wire.ReadFrame(c.conn)
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("the node closed the connection: %w", io.ErrUnexpectedEOF)
@@ -76,6 +151,24 @@ func (c *Client) exchange(message []byte) (*wire.NodeResponse, error) {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	return wire.DecodeNodeResponse(frame)
+}
+
+// deliver gives an answer to whoever asked; who does not wait any more is forgotten already. An error with number 0 is about the connection.
+func (c *Client) deliver(response *wire.NodeResponse) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number, e := response.Request, response.GetError()
+	answer, asked := c.asked[number]
+	switch {
+	case asked:
+		delete(c.asked, number)
+		answer <- response
+	case number == 0 && e != nil:
+		return errorOf(e)
+	case number == 0 || number > c.last:
+		return fmt.Errorf("node answered request %d, the last was %d", number, c.last)
+	}
+	return nil
 }
 
 // Submit queues one transaction per statement and returns their ids.

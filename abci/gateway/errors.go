@@ -63,6 +63,16 @@ func queueFull(pending, limit int, unit string) *Error {
 	}
 }
 
+// shareFull says that the others may still submit.
+func shareFull(role string, pending, limit int, unit string) *Error {
+	return &Error{
+		SQLState: StateFull,
+		Message:  "the role's share of the node's queue is full",
+		Detail:   fmt.Sprintf("%d of the %d %s that role \"%s\" may have wait for their outcome; one role may have half of the queue.", pending, limit, unit, role),
+		Hint:     "Submit again later.",
+	}
+}
+
 func ordersOnly(organisation string) *Error {
 	return &Error{
 		SQLState: StateUnsupported,

@@ -132,6 +132,7 @@ type Gateway struct {
 	// unordered and unorderedBytes count entries that are in no block yet, queued or broadcast.
 	unordered      int
 	unorderedBytes int
+	shares         shares        // of entries
 	inFlight       []*bundle     // broadcast, with transactions not ordered
 	orderTook      time.Duration // from when the bundle ordered last was made until the block with it was decided
 	retry          *bundle       // the mempool had no room for it
@@ -188,7 +189,7 @@ func New(opt Options) (*Gateway, error) {
 		opt: opt, rates: rates, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
-		entries: map[wire.TxID]*entry{}, queue: newFairQueue(),
+		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{},
 		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: map[wire.TxID][]*waiter{},
 	}
 	g.signatures = signatures{chainID: opt.ChainID, patience: g.patience}
@@ -249,6 +250,11 @@ func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID
 
 // SubmitAgreed is Submit for clients: where tables have agreement policies, those who have to agree are asked first. A refusal is CH009.
 func (g *Gateway) SubmitAgreed(ctx context.Context, role string, statements []*wire.Statement) ([]wire.TxID, error) {
+	return g.submitAgreed(ctx, atOnce, role, statements)
+}
+
+// submitAgreed queues when turn is closed.
+func (g *Gateway) submitAgreed(ctx context.Context, turn <-chan struct{}, role string, statements []*wire.Statement) ([]wire.TxID, error) {
 	made, err := g.prepare(role, statements)
 	if err != nil {
 		return nil, err
@@ -258,6 +264,7 @@ func (g *Gateway) SubmitAgreed(ctx context.Context, role string, statements []*w
 			return nil, err
 		}
 	}
+	<-turn
 	return g.enqueue(role, made)
 }
 
@@ -308,6 +315,7 @@ func (g *Gateway) accept(role string, made []*entry, now time.Time) ([]wire.TxID
 		ids[i] = e.id
 		g.entries[e.id] = e
 		g.queue.push(e)
+		g.shares.accepted(e)
 		g.keepByExpiry(e)
 	}
 	if g.unordered == 0 && g.lastBlock.Before(now) {
@@ -336,22 +344,6 @@ func (g *Gateway) orderable(catching bool, now time.Time) error {
 
 func (g *Gateway) isStalled(now time.Time) bool {
 	return g.unordered > 0 && now.Sub(g.lastBlock) > g.opt.Limits.StallAfter
-}
-
-// room refuses what would exceed the limits. One role may take half of them at most when others wait too, so that
-// a flood of one role leaves room for the others.
-func (g *Gateway) room(role string, count, bytes int) error {
-	l := g.opt.Limits
-	if n := len(g.entries); n+count > l.PendingMax {
-		return queueFull(n, l.PendingMax, "transactions")
-	}
-	if g.unorderedBytes+bytes > l.PendingBytesMax {
-		return queueFull(g.unorderedBytes, l.PendingBytesMax, "bytes")
-	}
-	if n := g.queue.ofRole(role); n+count > l.PendingMax/2 && n > 0 {
-		return queueFull(n, l.PendingMax/2, "transactions of the role")
-	}
-	return nil
 }
 
 // Decided tells the gateway what a decided block did: its height and the ids it ordered (of any organisation).
@@ -385,6 +377,7 @@ func (g *Gateway) markOrdered(e *entry) {
 func (g *Gateway) leaveUnordered(e *entry) {
 	g.unordered--
 	g.unorderedBytes -= e.size
+	g.shares.leftUnordered(e)
 	if e.bundle != nil {
 		e.bundle.unordered--
 	}
@@ -459,6 +452,7 @@ func (g *Gateway) settle(r wire.TxResult) (ended int) {
 		}
 		e.settled = true
 		delete(g.entries, r.ID)
+		g.shares.settled(e)
 		if g.opt.Watch != nil {
 			g.opt.Watch.Settled(g.opt.Now().Sub(e.queuedAt), r)
 		}

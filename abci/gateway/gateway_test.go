@@ -337,19 +337,19 @@ func TestOrderWithinARoleIsKept(t *testing.T) {
 
 func TestBackPressureIsAnErrorAndNothingIsLost(t *testing.T) {
 	f := newFixture(t, nil)
-	ids := f.submit("bank", 50)
+	ids := f.submit("bank", 40)
+	f.refusedShare("bank", 11)
+	f.drain()
+	ids = append(ids, f.submit("bank", 10)...)
+	f.drain()
+	f.refusedShare("bank", 1) // half of the queue is a role's share, though it is in bundles
 	f.submit("desk", 49)
-	f.refusedWith(StateFull, "bank", 2)
-	f.refusedWith(StateFull, "bank", 1) // half of the queue is a role's share
 	f.submit("other", 1)
 	e := f.refusedWith(StateFull, "other", 1)
 	if e.Hint == "" || e.Detail == "" {
 		t.Error("no detail or hint")
 	}
-	for range 20 {
-		f.now = f.now.Add(5 * time.Millisecond)
-		f.step()
-	}
+	f.drain()
 	f.decide(ids...)
 	f.commit(ids...)
 	f.submit("bank", 40)

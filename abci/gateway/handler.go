@@ -28,10 +28,20 @@ type Handler struct {
 	Rejoin func() bool
 }
 
-func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeResponse {
+// submits tells which requests take turns.
+func submits(r *wire.NodeRequest) bool {
+	switch r.Body.(type) {
+	case *wire.NodeRequest_Submit, *wire.NodeRequest_SubmitSigned:
+		return true
+	}
+	return false
+}
+
+// answer queues what a request submits when turn is closed.
+func (h *Handler) answer(ctx context.Context, turn <-chan struct{}, r *wire.NodeRequest) *wire.NodeResponse {
 	switch body := r.Body.(type) {
 	case *wire.NodeRequest_Submit:
-		return h.submit(ctx, r.Request, body.Submit)
+		return h.submit(ctx, turn, r.Request, body.Submit)
 	case *wire.NodeRequest_Wait:
 		return h.wait(ctx, r.Request, body.Wait)
 	case *wire.NodeRequest_Status:
@@ -50,7 +60,7 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 		}
 		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Clients{Clients: h.Clients()}}
 	case *wire.NodeRequest_SubmitSigned:
-		ids, err := h.Gateway.SubmitSigned(ctx, body.SubmitSigned.GetProposals())
+		ids, err := h.Gateway.submitSigned(ctx, turn, body.SubmitSigned.GetProposals())
 		return queued(r.Request, ids, err)
 	case *wire.NodeRequest_Registry:
 		return h.registry(r.Request)
@@ -61,11 +71,11 @@ func (h *Handler) answer(ctx context.Context, r *wire.NodeRequest) *wire.NodeRes
 	}
 }
 
-func (h *Handler) submit(ctx context.Context, request uint64, s *wire.SubmitRequest) *wire.NodeResponse {
+func (h *Handler) submit(ctx context.Context, turn <-chan struct{}, request uint64, s *wire.SubmitRequest) *wire.NodeResponse {
 	if err := h.Gateway.Admit("role "+s.GetRole(), len(s.GetStatements())); err != nil {
 		return errorResponse(request, err)
 	}
-	ids, err := h.Gateway.SubmitAgreed(ctx, s.GetRole(), s.GetStatements())
+	ids, err := h.Gateway.submitAgreed(ctx, turn, s.GetRole(), s.GetStatements())
 	return queued(request, ids, err)
 }
 

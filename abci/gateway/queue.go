@@ -49,14 +49,6 @@ func (q *fairQueue) push(e *entry) {
 	q.bytes += e.size
 }
 
-// ofRole returns how many transactions of a role wait.
-func (q *fairQueue) ofRole(role string) int {
-	if r := q.roles[role]; r != nil {
-		return len(r.waiting)
-	}
-	return 0
-}
-
 // take removes up to countMax transactions of together at most bytesMax bytes, one role after the other.
 // It stops at the first one that does not fit, so that no large transaction is passed over for ever.
 func (q *fairQueue) take(countMax, bytesMax int) []*entry {

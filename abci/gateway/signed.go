@@ -15,6 +15,11 @@ import (
 // tables have agreement policies, those who have to agree are asked first: what they sign stands beside the proposal, not in it. Submitted
 // again, it is the same transaction: whoever lost the answer asks again without doing anything twice. Errors are *Error.
 func (g *Gateway) SubmitSigned(ctx context.Context, signed []*wire.SignedProposal) ([]wire.TxID, error) {
+	return g.submitSigned(ctx, atOnce, signed)
+}
+
+// submitSigned queues when turn is closed.
+func (g *Gateway) submitSigned(ctx context.Context, turn <-chan struct{}, signed []*wire.SignedProposal) ([]wire.TxID, error) {
 	txs, err := decodeSigned(signed)
 	if err != nil {
 		return nil, err
@@ -35,6 +40,7 @@ func (g *Gateway) SubmitSigned(ctx context.Context, signed []*wire.SignedProposa
 	for i, tx := range txs {
 		ids[i] = tx.ID
 	}
+	<-turn
 	return ids, g.enqueueSigned(made)
 }
 

@@ -121,7 +121,7 @@ func (s *Socket) Serve(ctx context.Context) error {
 	}
 }
 
-// serveConn reads frames and answers each in its own goroutine, at most RequestsMax at once.
+// serveConn reads frames and answers each in its own goroutine, at most RequestsMax at once; what they submit is queued in the order sent.
 func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	var requests sync.WaitGroup
@@ -137,7 +137,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	// Nothing is read any more when the node stops; answers can still be written.
 	defer context.AfterFunc(ctx, func() { conn.CloseRead() })()
 	out := &answers{conn: conn}
-	slots := make(chan struct{}, s.opt.RequestsMax)
+	slots, turns := make(chan struct{}, s.opt.RequestsMax), turns{atOnce}
 	for {
 		frame, err := nextFrame(conn)
 		if err != nil {
@@ -162,11 +162,17 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			}))
 			continue
 		}
+		turn, over := atOnce, func() {}
+		if submits(request) {
+			turn, over = turns.next()
+		}
 		requests.Add(1)
 		go func() {
 			defer requests.Done()
 			defer func() { <-slots }()
-			out.send(s.handle.answer(ctx, request))
+			answer := s.handle.answer(ctx, turn, request)
+			over() // before it is sent: who does not take in answers holds up nothing else
+			out.send(answer)
 		}()
 	}
 }

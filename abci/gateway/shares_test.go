@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// drain steps until nothing is queued: all is in bundles, on their way to the order.
+func (f *fixture) drain() {
+	f.t.Helper()
+	for range 1000 {
+		if f.g.queue.count == 0 {
+			return
+		}
+		f.now = f.now.Add(5 * time.Millisecond)
+		f.step()
+	}
+	f.t.Fatal("the queue does not empty")
+}
+
+// refusedShare wants a refusal that says that the role, not the queue, is at its limit.
+func (f *fixture) refusedShare(role string, n int) {
+	f.t.Helper()
+	e := f.refusedWith(StateFull, role, n)
+	if !strings.Contains(e.Message, "share") || !strings.Contains(e.Detail, role) || e.Hint == "" {
+		f.t.Errorf("%s: %q, %q, %q", role, e.Message, e.Detail, e.Hint)
+	}
+}
+
+// A role's transactions count until they have their outcome, wherever they are: queued, in bundles, in blocks.
+func TestARolesShareIsCountedUntilTheOutcome(t *testing.T) {
+	f := newFixture(t, nil) // 100 transactions
+	var ids []wire.TxID
+	for range 5 {
+		ids = append(ids, f.submit("flood", 10)...)
+		f.drain()
+	}
+	f.refusedShare("flood", 1)
+	f.submit("desk", 10)
+	f.decide(ids...)
+	f.refusedShare("flood", 1) // in a block, and without outcome
+	f.commit(ids[:3]...)
+	f.submit("flood", 3)
+	f.refusedShare("flood", 1)
+}
+
+// So do the bytes of those not ordered yet; who has nothing of them may submit whatever all together may.
+func TestARolesBytesAreCountedUntilTheOrder(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Limits.PendingBytesMax = 4 * wire.ProposalBytesMax })
+	large := func(role string) ([]wire.TxID, error) {
+		return f.g.Submit(role, []*wire.Statement{sql(strings.Repeat("x", wire.ProposalBytesMax-1000))})
+	}
+	var ids []wire.TxID
+	for range 2 {
+		id, err := large("flood")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id...)
+		f.drain()
+	}
+	_, err := large("flood")
+	if e := wantState(t, err, StateFull); !strings.Contains(e.Message, "share") || !strings.Contains(e.Detail, "bytes") {
+		t.Errorf("%q, %q", e.Message, e.Detail)
+	}
+	if _, err := large("desk"); err != nil {
+		t.Fatal(err)
+	}
+	f.decide(ids...)
+	if _, err := large("flood"); err != nil {
+		t.Fatalf("after the order: %v", err)
+	}
+}
+
+// However a transaction leaves, its part of the share comes back, and none is left that counts for nobody.
+func TestSharesComeBack(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Limits.ValidityBlocks, o.Limits.StallAfter = 3, time.Hour })
+	f.mempool.answer = func(*wire.Bundle) error { return &RejectedError{Code: 3, Log: "unknown organisation"} }
+	f.submit("refused", 10)
+	f.drain()
+	f.mempool.answer = nil
+	f.submit("expired", 50)
+	f.submit("replayed", 1)
+	ids := f.submit("committed", 4)
+	f.g.Refused([]wire.TxResult{{ID: f.submit("replayed", 1)[0], SQLState: StateRefused}})
+	f.drain()
+	f.decide(ids...)
+	f.commit(ids...)
+	if len(f.g.shares) != 2 || f.g.shares["expired"].pending != 50 || f.g.shares["replayed"].pending != 1 {
+		t.Fatalf("shares %+v", f.g.shares)
+	}
+	for range 3 {
+		f.decide()
+	}
+	if s := f.g.Stats(); len(f.g.shares) != 0 || s.Pending != 0 || f.g.unorderedBytes != 0 {
+		t.Fatalf("shares %+v, %d bytes, %+v", f.g.shares, f.g.unorderedBytes, s)
+	}
+}
