@@ -86,6 +86,11 @@ check-store: setup
 check-majors: setup
 	@scripts/check-majors
 
+## check-cometbft: compile the node with the release of CometBFT before the pinned one
+.PHONY: check-cometbft
+check-cometbft: setup
+	@scripts/check-cometbft
+
 ## test-rust: unit and property tests of the pure crates, every decoder fuzzed for a moment
 .PHONY: test-rust
 test-rust: setup
