@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -27,5 +28,21 @@ func TestBenchmarksAreChosenByName(t *testing.T) {
 	}
 	if _, err := chosen("executor,nothing"); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
 		t.Errorf("an unknown benchmark gives %v", err)
+	}
+}
+
+func TestAMissedTargetFailsOnlyAStrictRun(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		var out strings.Builder
+		if err := judge(&out, nil, strict); err != nil || out.Len() > 0 {
+			t.Errorf("strict %v: nothing missed gives %v, %q", strict, err, out.String())
+		}
+		err := judge(&out, []string{"a.b"}, strict)
+		if (err != nil) != strict || !strings.Contains(fmt.Sprint(err)+out.String(), "targets missed: a.b") {
+			t.Errorf("strict %v: %v, %q", strict, err, out.String())
+		}
+	}
+	if o, err := parse([]string{"-pg", "/tree", "-dir", "/dir", "-strict"}); err != nil || !o.strict {
+		t.Errorf("%+v, %v", o, err)
 	}
 }

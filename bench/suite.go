@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/bench/executor"
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/recovery"
 	"github.com/chainify-db/chainify/bench/report"
@@ -69,10 +70,10 @@ func runExecutor(ctx context.Context, o options, r *report.Report, progress io.W
 	cfg := executor.Config{
 		Dir: o.dir, PG: o.pg, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
 		Customers: o.customers, Block: o.block, Clients: executor.DefaultClients, BlockSizes: executor.DefaultBlockSizes,
-		Sizes: executor.DefaultSizes, TPCC: workload.DefaultTPCC, Progress: progress,
+		Sizes: executor.DefaultSizes, TPCC: workload.DefaultTPCC, Settle: machine.SettleLimit, Progress: progress,
 	}
 	if o.short {
-		cfg.Clients, cfg.BlockSizes, cfg.Sizes = []int{8, 16}, []int{64, 4096}, []int{10_000, 100_000}
+		cfg.Clients, cfg.BlockSizes, cfg.Sizes, cfg.Settle = []int{8, 16}, []int{64, 4096}, []int{10_000, 100_000}, 0
 	}
 	return executor.Run(ctx, cfg, r)
 }
@@ -85,10 +86,10 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 	}
 	cfg := network.Config{
 		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, Unsealed: o.unsealed, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
+		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, Settle: machine.SettleLimit, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
 	}
 	if o.short {
-		cfg.PgbenchClients = []int{16}
+		cfg.PgbenchClients, cfg.Settle = []int{16}, 0
 	}
 	if o.unsealed != "" {
 		r.Command += " -unsealed " + filepath.Join("build", filepath.Base(o.unsealed))

@@ -82,7 +82,8 @@ func settings(home string) *comet.Config {
 	return c
 }
 
-func (o Options) comet() (*comet.Config, error) {
+// Comet is how CometBFT is set.
+func (o Options) Comet() (*comet.Config, error) {
 	c := settings(o.Home)
 	if o.Tuned {
 		own := config.Default("baseline")
@@ -107,7 +108,7 @@ func Run(ctx context.Context, o Options, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, app.close(context.WithoutCancel(ctx))) }()
-	c, err := o.comet()
+	c, err := o.Comet()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/report"
@@ -32,16 +33,38 @@ func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, 
 	if a.site, err = prepare(ctx, alone, []workload.Schema{of}, ledgerRoles); err != nil {
 		return a, err
 	}
-	c, err := a.site.chain(ctx)
-	if err != nil {
-		return a, err
-	}
-	// As nodes do, whose block store is what is durable.
-	_, err = c.conn.Exec(ctx, "SET synchronous_commit = off")
+	_, err = a.site.chain(ctx)
 	return a, err
 }
 
-// Measure runs blocks of so many transactions for some seconds, one after the other.
+// Renew begins another session for the blocks to come, as a node that starts does: what its plans are made for is what the tables hold now.
+func (a *Alone) Renew(ctx context.Context) error {
+	c, err := a.site.chain(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.conn.Close(ctx); err != nil {
+		return err
+	}
+	if c.conn, err = a.site.organisation.Cluster.Connect(ctx, database, harness.NodeRole); err != nil {
+		return err
+	}
+	// As nodes do, whose block store is what is durable.
+	_, err = c.conn.Exec(ctx, "SET synchronous_commit = off")
+	return err
+}
+
+// Vacuum does, before a measurement, what autovacuum would have done since the last.
+func (a *Alone) Vacuum(ctx context.Context) error {
+	for _, table := range a.site.tables {
+		if _, err := a.site.conn.Exec(ctx, "VACUUM (ANALYZE) "+table); err != nil {
+			return fmt.Errorf("vacuum %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// Measure runs blocks of so many transactions for some seconds, one after the other. The caller begins each series of measurements with Renew.
 func (a *Alone) Measure(ctx context.Context, seconds, block int, next func(n int) []workload.Statement) (report.Sample, error) {
 	return measureBlocks(a.site, Config{Seconds: seconds}, run{next, block, 1})(ctx, 0)
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"time"
 
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
@@ -31,6 +32,7 @@ type Config struct {
 	// size is a cluster of its own.
 	BlockSizes, Sizes []int
 	TPCC              workload.TPCCSize
+	Settle            time.Duration // how long the load of the set-up is waited for at most
 	Progress          io.Writer
 }
 
@@ -60,6 +62,9 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		}
 	}()
 	systems := sites.systems(cfg)
+	if err := machine.Settle(ctx, r, cfg.Settle, cfg.Progress); err != nil {
+		return err
+	}
 	if err := warmUp(ctx, systems, cfg.Progress); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,12 @@ func TestTheBenchmarkRuns(t *testing.T) {
 			t.Errorf("%s: %+v", s.System, s)
 		}
 	}
+	if several {
+		two := r.Find(twoWorkers, 0).Samples[0].Detail
+		if two[blocksInParts] < 1 || two[blocksInParts] > two[allBlocks] {
+			t.Errorf("of %g blocks with two workers %g ran in parts", two[allBlocks], two[blocksInParts])
+		}
+	}
 	ids := map[string]bool{}
 	for _, f := range r.Figures {
 		if ids[f.ID] || f.Unit == "" || f.How == "" || f.Value <= 0 {
@@ -136,6 +143,67 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	}
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
+	}
+}
+
+// Two workers of which one never works are no measurement of two.
+func TestARunInWhichNothingRanInPartsFails(t *testing.T) {
+	r := &report.Report{}
+	for _, system := range []string{twoWorkers, blockFunction, pgbenchOff} {
+		r.Add(system, 0, "tx/s", report.Sample{Repetition: 1, Value: 1, Detail: map[string]float64{blocksInParts: 0}})
+	}
+	for _, spread := range spreads {
+		for workers := range 2 {
+			r.Add(tpcc(spread), float64(workers+1), "tx/s", report.Sample{Repetition: 1, Value: 1})
+		}
+	}
+	if err := workerFigures(r, true); err == nil || !strings.Contains(err.Error(), "in parts") {
+		t.Errorf("without a block in parts: %v", err)
+	}
+	r.Find(twoWorkers, 0).Samples[0].Detail[blocksInParts] = 1
+	if err := workerFigures(r, true); err != nil {
+		t.Errorf("with one: %v", err)
+	}
+}
+
+// The executor that others are compared with plans for what its tables hold, as a node does that starts: a plan that was made while a table
+// was empty reads all of it for each row, until the session ends or the table's statistics change.
+func TestTheLoneExecutorPlansForWhatItsTablesHold(t *testing.T) {
+	cfg := config(t)
+	size := workload.TPCCSize{Warehouses: 2, Items: 100, Customers: 30}
+	a, err := OpenAlone(t.Context(), cfg.Dir, cfg.PG, Settings, size.Ordered())
+	if a != nil {
+		t.Cleanup(func() {
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions := map[uint32]bool{}
+	for repetition := range 2 {
+		if err := errors.Join(a.Renew(t.Context()), a.Vacuum(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		sessions[a.site.blocks.conn.PgConn().PID()] = true
+		var unknown, old string
+		if err := a.site.conn.QueryRow(t.Context(), `SELECT coalesce(string_agg(relname, ', ') FILTER (WHERE reltuples <= 0), ''),
+			coalesce(string_agg(relname, ', ') FILTER (WHERE reltuples <> (xpath('//n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s', c.oid::regclass), true, true, '')))[1]::text::real), '')
+			FROM pg_class c WHERE relnamespace = 'tpcc'::regnamespace AND relkind = 'r' AND ($1 OR relname <> 'history')`, repetition > 0).Scan(&unknown, &old); err != nil {
+			t.Fatal(err)
+		}
+		if unknown != "" || old != "" {
+			t.Errorf("before measurement %d nothing is known of %q, and how many rows are in %q", repetition, unknown, old)
+		}
+		sample, err := a.Measure(t.Context(), 1, 50, workload.NewTPCC(cfg.Seed, uint64(repetition), size, workload.ByTheBook).Block)
+		if err != nil || sample.Transactions < 50 {
+			t.Fatal(sample, err)
+		}
+	}
+	if len(sessions) != 2 {
+		t.Errorf("two series of measurements were in %d sessions", len(sessions))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/server"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -22,9 +23,9 @@ const (
 	role     = "bank" // of clients, in both clusters
 )
 
-// settings of both clusters. Neither checkpoints nor autovacuum start within a measurement: whose they are would be chance.
+// Settings are those of both clusters. Neither checkpoints nor autovacuum start within a measurement: whose they are would be chance.
 // Each system is preceded by a VACUUM outside of the measured time.
-var settings = map[string]string{
+var Settings = map[string]string{
 	"shared_buffers":     "'512MB'",
 	"max_wal_size":       "'16GB'",
 	"checkpoint_timeout": "'1h'",
@@ -65,7 +66,7 @@ func open(ctx context.Context, cfg Config, r *report.Report, workloads ...worklo
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if err := network.Each(func(o *harness.Organisation) error { return o.Cluster.Configure(settings) }); err != nil {
+	if err := network.Each(func(o *harness.Organisation) error { return o.Cluster.Configure(Settings) }); err != nil {
 		return nil, err
 	}
 	for _, name := range organisations[1:] {
@@ -131,27 +132,14 @@ func prepare(ctx context.Context, o *harness.Organisation, workloads []workload.
 }
 
 // describe records machine, versions and settings.
-func (s *sites) describe(ctx context.Context, r *report.Report) (err error) {
-	if r.Machine, err = machine.Facts(s.network.Dir); err != nil {
+func (s *sites) describe(ctx context.Context, r *report.Report) error {
+	if err := machine.Facts(r, s.network.Dir); err != nil {
 		return err
 	}
-	var version string
-	if err := s.plain.conn.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
-		return err
-	}
-	r.Versions["postgresql"] = version
 	for _, site := range []*site{s.plain, s.ledger} {
-		rows, err := site.conn.Query(ctx, `SELECT name, setting || coalesce(' ' || unit, '') FROM pg_settings
-			WHERE source = 'configuration file' AND name NOT IN ('port', 'unix_socket_directories') ORDER BY name`)
-		if err != nil {
+		if err := server.Describe(ctx, r, site.organisation.Name, site.conn); err != nil {
 			return err
 		}
-		found := map[string]string{}
-		var name, value string
-		if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { found[name] = value; return nil }); err != nil {
-			return err
-		}
-		r.Settings[site.organisation.Name] = found
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
@@ -47,21 +49,24 @@ func (s *sites) systems(cfg Config) []system {
 // pgbench runs one call per transaction from some clients, each transaction committed by itself.
 func (s *sites) pgbench(cfg Config, clients int, synchronousCommit string) func(context.Context, int) (report.Sample, error) {
 	return func(ctx context.Context, repetition int) (report.Sample, error) {
+		var led time.Duration
+		var errLed error
 		run := pgbench.Run{
 			Cluster: s.plain.organisation.Cluster, Database: database, Role: role, Scripts: s.scripts, Clients: clients, Seconds: cfg.Seconds,
 			Customers: cfg.Customers, Seed: cfg.Seed + uint64(repetition), SynchronousCommit: synchronousCommit,
+			Led: func() { led, errLed = machine.TreeCPU(s.plain.postmaster) },
 		}
-		var result pgbench.Result
-		cpu, err := s.plain.cpu(func() (err error) {
-			result, err = run.Do(ctx)
-			return err
-		})
+		result, err := run.Do(ctx)
+		if err := errors.Join(err, errLed); err != nil {
+			return report.Sample{}, err
+		}
+		after, err := machine.TreeCPU(s.plain.postmaster)
 		if err != nil {
 			return report.Sample{}, err
 		}
 		return report.Sample{
 			Value: result.Rate, Transactions: result.Processed, Seconds: float64(result.Processed) / result.Rate,
-			ServerCPUUS: perTransaction(cpu, result.Processed), Detail: map[string]float64{"failed": float64(result.Failed)},
+			ServerCPUUS: perTransaction(after-led, result.Processed), Detail: map[string]float64{"failed": float64(result.Failed)},
 		}, nil
 	}
 }
@@ -90,6 +95,7 @@ func measureBlocks(on *site, cfg Config, how run) func(context.Context, int) (re
 			}
 		}
 		var executing, committing time.Duration
+		inParts := 0
 		sample, err = blocks(on, cfg.Seconds, how.block, func() (time.Duration, error) {
 			raw, err := c.encode(wire.Kind_KIND_SQL, how.next(how.block))
 			if err != nil {
@@ -97,6 +103,9 @@ func measureBlocks(on *site, cfg Config, how run) func(context.Context, int) (re
 			}
 			execute, commit, err := c.run(ctx, raw)
 			executing, committing = executing+execute, committing+commit
+			if err == nil && how.workers > 1 {
+				inParts, err = on.countParts(ctx, c.number, inParts)
+			}
 			return execute + commit, err
 		})
 		if err != nil {
@@ -107,8 +116,23 @@ func measureBlocks(on *site, cfg Config, how run) func(context.Context, int) (re
 			"execute_ms_per_block": executing.Seconds() * 1000 / count,
 			"commit_ms_per_block":  committing.Seconds() * 1000 / count,
 		}
+		if how.workers > 1 {
+			sample.Detail[allBlocks], sample.Detail[blocksInParts] = count, float64(inParts)
+		}
 		return sample, nil
 	}
+}
+
+// countParts adds to a number of blocks this one if a worker executed some of it (spec/parallel.md). It is not counted.
+func (s *site) countParts(ctx context.Context, number int64, sum int) (int, error) {
+	var parts bool
+	if err := s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM chainify_ledger.part WHERE block = $1)", number).Scan(&parts); err != nil {
+		return sum, fmt.Errorf("count parts of block %d: %w", number, err)
+	}
+	if parts {
+		sum++
+	}
+	return sum, nil
 }
 
 // spelledBy draws Smallbank's calls in one form.

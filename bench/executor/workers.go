@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
@@ -11,6 +12,12 @@ import (
 
 // twoWorkers is blockFunction with two workers.
 const twoWorkers = "block, two workers"
+
+// Details of a sample with several workers: its blocks, and how many of them ran in parts.
+const (
+	allBlocks     = "blocks"
+	blocksInParts = "blocks_in_parts"
+)
 
 // tpccBlock is the transactions of a block of TPC-C, each of which is twenty statements: an eighth of a second. Larger ones tie all warehouses
 // of workload.DefaultTPCC together.
@@ -68,6 +75,9 @@ func workerFigures(r *report.Report, several bool) error {
 		return errors.Join(problems...)
 	}
 	two := r.Find(twoWorkers, 0)
+	if parts := two.Details(blocksInParts); slices.Max(parts) == 0 {
+		return fmt.Errorf("%s: no block of the repetitions ran in parts, so nothing was measured of a second worker", twoWorkers)
+	}
 	ratio := func(id string, a, b []float64, how string) {
 		problems = append(problems, r.AddRatio(id, a, b, targets[id], how))
 	}

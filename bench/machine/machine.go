@@ -3,8 +3,13 @@ package machine
 
 import (
 	"bufio"
+	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,22 +25,62 @@ import (
 const (
 	FsyncBefore = "fsync_ms"
 	FsyncAfter  = "fsync_ms_after"
-	LoadBefore  = "load"
+	LoadBefore  = "load"         // before anything was set up
+	LoadSettled = "load_settled" // when the first repetition began
+	SettledFor  = "settled_s"    // how long that was waited for
 
 	// FsyncSamples is how often fsync is timed.
 	FsyncSamples = 100
+
+	// SettleLimit is how long a benchmark waits for the machine after its set-up.
+	SettleLimit = 3 * time.Minute
 )
 
-// Facts describes the machine. dir is where the databases are.
-func Facts(dir string) (map[string]any, error) {
+// NoteLoad keeps the machine's load before a benchmark sets anything up.
+func NoteLoad(r *report.Report) {
+	r.Machine = map[string]any{LoadBefore: Load()}
+}
+
+// Facts adds to a report what the machine is. dir is where the databases are.
+func Facts(r *report.Report, dir string) error {
 	fsync, err := Fsync(dir, FsyncSamples)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return map[string]any{
+	if r.Machine == nil {
+		NoteLoad(r)
+	}
+	maps.Copy(r.Machine, map[string]any{
 		"cores": runtime.NumCPU(), "cpu": field("/proc/cpuinfo", "model name"), "memory": field("/proc/meminfo", "MemTotal"),
-		"kernel": firstLine("/proc/sys/kernel/osrelease"), LoadBefore: Load(), FsyncBefore: fsync,
-	}, nil
+		"kernel": firstLine("/proc/sys/kernel/osrelease"), FsyncBefore: fsync,
+	})
+	return nil
+}
+
+// settledBy is how much more than before the set-up the load may be when the first repetition begins.
+const settledBy = 0.5
+
+// Settle waits, no longer than the limit, until what the set-up did to the machine's load is over.
+func Settle(ctx context.Context, r *report.Report, limit time.Duration, progress io.Writer) error {
+	return settle(ctx, r, limit, time.Second, progress, Load)
+}
+
+func settle(ctx context.Context, r *report.Report, limit, every time.Duration, progress io.Writer, load func() float64) error {
+	before, _ := r.Machine[LoadBefore].(float64)
+	began := time.Now()
+	now := load()
+	if limit > 0 && now > before+settledBy {
+		fmt.Fprintf(progress, "load is %.1f after the set-up and was %.1f before: waiting, %s at most\n", now, before, limit)
+	}
+	for ; now > before+settledBy && time.Since(began) < limit; now = load() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(every):
+		}
+	}
+	r.Machine[LoadSettled], r.Machine[SettledFor] = now, math.Round(time.Since(began).Seconds())
+	return nil
 }
 
 // Fsync measures how long it takes to make 8 kB durable: an overwrite and an fdatasync, n times, in milliseconds.
@@ -71,8 +116,12 @@ func NoteDisk(r *report.Report, dir string) error {
 	}
 	before := r.Machine[FsyncBefore].(report.Spread)
 	r.Machine[FsyncAfter] = after
-	r.Notes = append(r.Notes, fmt.Sprintf("fdatasync of 8 kB took %.2g ms (%.2g to %.2g) before and %.2g ms (%.2g to %.2g) after; load was %.1f before and is %.1f",
-		before.Median, before.Min, before.Max, after.Median, after.Min, after.Max, r.Machine[LoadBefore], Load()))
+	load := fmt.Sprintf("load was %.1f before the set-up", r.Machine[LoadBefore])
+	if settled, is := r.Machine[LoadSettled]; is {
+		load += fmt.Sprintf(", %.1f when the first repetition began", settled)
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("fdatasync of 8 kB took %.2g ms (%.2g to %.2g) before and %.2g ms (%.2g to %.2g) after; %s and is %.1f",
+		before.Median, before.Min, before.Max, after.Median, after.Min, after.Max, load, Load()))
 	return nil
 }
 
@@ -89,6 +138,20 @@ func Commit() string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// BuiltWith is the version of a module that a program of Go was built with.
+func BuiltWith(program, module string) (string, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range info.Deps {
+		if one.Path == module {
+			return one.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s was built without %s", program, module)
 }
 
 func firstLine(path string) string {

@@ -34,9 +34,9 @@ func openPair(ctx context.Context, cfg Config) (*pair, error) {
 	cfg.Customers = 2 // nobody banks here
 	network, err := openNetwork(ctx, cfg, "pair", settings, []string{"acme", "bolt"})
 	if err != nil {
-		return &pair{ours: ours{network, cfg, config.Balanced}}, err
+		return &pair{ours: ours{net: network, cfg: cfg, mode: config.Balanced}}, err
 	}
-	p := &pair{ours: ours{network, cfg, config.Balanced}, asks: network.Organisations[0], asked: network.Organisations[1]}
+	p := &pair{ours: ours{net: network, cfg: cfg, mode: config.Balanced}, asks: network.Organisations[0], asked: network.Organisations[1]}
 	for _, step := range []func() error{
 		func() error {
 			return network.Each(func(o *harness.Organisation) error {

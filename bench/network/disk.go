@@ -90,7 +90,7 @@ func weighed(look func(context.Context) (disk, error), organisations int, do fun
 			return l, err
 		}
 		after, err := look(ctx)
-		l.more = after.each(before, max(1, l.count), organisations)
+		l.more = after.each(before, max(1, l.led.count+l.count), organisations)
 		return l, err
 	}
 }

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,7 +15,54 @@ import (
 
 // sampled adds one repetition of a system.
 func sampled(r *report.Report, system string, point, rate float64, detail map[string]float64) {
-	r.Add(system, point, "tx/s", report.Sample{Repetition: 1, Value: rate, Detail: detail})
+	s := report.Sample{Repetition: 1, Value: rate, Detail: detail}
+	if p99, is := detail["p99_ms"]; is {
+		s.Latencies = []float64{detail["p50_ms"], detail["p50_ms"], p99}
+	}
+	r.Add(system, point, "tx/s", s)
+}
+
+// Percentiles of one client are of the answers of all repetitions, and say of how many; a repetition's own are the range.
+func TestTailsAreOfAllRepetitionsTogether(t *testing.T) {
+	r := &report.Report{}
+	for repetition, longest := range []float64{20, 50} {
+		l := load{count: 40}
+		for range 39 {
+			l.latencies = append(l.latencies, 10*time.Millisecond)
+		}
+		l.latencies = append(l.latencies, time.Duration(longest)*time.Millisecond)
+		for system, factor := range map[string]float64{chainifySync: 1, deadOne: 2} {
+			s := report.Sample{Repetition: repetition + 1, Detail: l.detail(), Latencies: l.milliseconds()}
+			for i := range s.Latencies {
+				s.Latencies[i] *= factor
+			}
+			s.Detail["p99_ms"] *= factor
+			r.Add(system, 1, "tx/s", s)
+		}
+	}
+	if err := errors.Join(tailFigures(r, r.Find(chainifySync, 1)), impairedTail(r, "dead", deadOne, "")); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]report.Figure{
+		"network.waiting_one_p99": {Value: 50, Min: 20, Max: 50}, "network.waiting_one_tail": {Value: 5, Min: 2, Max: 5}, "dead_p99": {Value: 2, Min: 2, Max: 2},
+	}
+	for _, f := range r.Figures {
+		if w := want[f.ID]; f.Value != w.Value || f.Min != w.Min || f.Max != w.Max || f.Answers != 80 || !strings.Contains(f.How, "of 80 answers") {
+			t.Errorf("%+v, want %+v", f, w)
+		}
+	}
+	if len(r.Figures) != len(want) || !strings.Contains(r.Notes[0], "80 of "+chainifySync) {
+		t.Errorf("%d figures, notes %q", len(r.Figures), r.Notes)
+	}
+}
+
+// One client is measured longer: few are answered in a second.
+func TestOneClientIsMeasuredLonger(t *testing.T) {
+	for _, c := range []struct{ seconds, clients, want int }{{1, 1, 5}, {3, 1, 15}, {1, 32, 1}, {3, 32, 3}} {
+		if got := (Config{Seconds: c.seconds}).patient(c.clients); got != c.want {
+			t.Errorf("%d clients, %d s: %d s, want %d", c.clients, c.seconds, got, c.want)
+		}
+	}
 }
 
 // Each figure sets its own two systems in proportion, and stands for nothing where one of them was left out.
@@ -135,6 +183,44 @@ func TestWhatFollowsIsMeasuredAfter(t *testing.T) {
 	}
 	if len(first) != 3 {
 		t.Errorf("first was only ever one of %v", first)
+	}
+}
+
+// noted writes down what is done with it.
+type noted struct {
+	*idle
+	did *[]string
+}
+
+func (n noted) start(context.Context) error  { *n.did = append(*n.did, "start"); return nil }
+func (n noted) vacuum(context.Context) error { *n.did = append(*n.did, "vacuum"); return nil }
+
+// What has tables is vacuumed before each measurement, after what warms it, and what has transactions of its own is warmed with these.
+func TestTablesAreVacuumedBeforeEachMeasurement(t *testing.T) {
+	var did []string
+	up := noted{&idle{"up"}, &did}
+	one := func(name string) system {
+		return system{name, 0, up, func(_ context.Context, repetition int) (load, error) {
+			did = append(did, fmt.Sprint(name, " ", repetition))
+			return load{count: 1, took: time.Second}, nil
+		}}
+	}
+	cfg := Config{Seed: 1, Repeat: 1, WarmUp: true, Progress: io.Discard}
+	if err := repeat(t.Context(), cfg, 1, []system{one("a"), one("b"), one(tpccFour)}, &report.Report{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"start", "a 3", "vacuum", "a 1", "vacuum", "b 1", tpccFour + " 3", "vacuum", tpccFour + " 1"}
+	if !slices.Equal(did, want) {
+		t.Errorf("did %q, want %q", did, want)
+	}
+}
+
+// Both sides of what is compared are cared for alike.
+func TestAllThatHasTablesIsTidied(t *testing.T) {
+	for _, up := range []running{&ours{}, &impaired{}, &oneWorker{}, &theirs{}, &alone{}, single{}, &pair{}} {
+		if _, is := up.(tidied); !is {
+			t.Errorf("the tables of %T are never vacuumed", up)
+		}
 	}
 }
 

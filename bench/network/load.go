@@ -15,6 +15,13 @@ type load struct {
 	took      time.Duration
 	latencies []time.Duration    // of those that were waited for one by one, ascending
 	more      map[string]float64 // further details of the sample
+	led       lead
+}
+
+// lead is what clients did in the same sessions before it counted.
+type lead struct {
+	count int
+	used  cpu
 }
 
 func (l load) rate() float64 { return float64(l.count) / l.took.Seconds() }
@@ -41,21 +48,45 @@ func (l load) detail() map[string]float64 {
 	return out
 }
 
-// waiting lets clients submit one transaction after the other for the seconds, each when the one before is answered.
-func waiting(ctx context.Context, clients, seconds int, client func(i int) (one func(ctx context.Context) error, err error)) (load, error) {
-	each := make([]func(ctx context.Context) error, clients)
-	for i := range each {
+// milliseconds are the latencies.
+func (l load) milliseconds() []float64 {
+	out := make([]float64, len(l.latencies))
+	for i, d := range l.latencies {
+		out[i] = float64(d.Microseconds()) / 1000
+	}
+	return out
+}
+
+// clients submit one transaction after the other, each when the one before is answered.
+type clients []func(ctx context.Context) error
+
+func newClients(n int, client func(i int) (one func(ctx context.Context) error, err error)) (clients, error) {
+	out := make(clients, n)
+	for i := range out {
 		one, err := client(i)
 		if err != nil {
-			return load{}, err
+			return nil, err
 		}
-		each[i] = one
+		out[i] = one
 	}
-	times := make([][]time.Duration, clients)
+	return out, nil
+}
+
+// waiting lets clients submit for the seconds.
+func waiting(ctx context.Context, n, seconds int, client func(i int) (one func(ctx context.Context) error, err error)) (load, error) {
+	each, err := newClients(n, client)
+	if err != nil {
+		return load{}, err
+	}
+	return each.wait(ctx, time.Duration(seconds)*time.Second)
+}
+
+func (c clients) wait(ctx context.Context, length time.Duration) (load, error) {
+	times := make([][]time.Duration, len(c))
 	started := time.Now()
-	end := started.Add(time.Duration(seconds) * time.Second)
+	end := started.Add(length)
 	group, ctx := errgroup.WithContext(ctx)
-	for i, one := range each {
+	for i, one := range c {
 		group.Go(func() error {
 			for begun := time.Now(); begun.Before(end); begun = time.Now() {
 				if err := one(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
@@ -28,51 +29,54 @@ type Config struct {
 	Seed                             uint64
 	Repeat, Seconds, Customers       int
 	PgbenchClients                   []int
-	WarmUp                           bool     // what was just started is loaded for a moment that does not count
-	Sizes                            bool     // seven organisations too, and one client of one: what the model of scaling needs
-	Modes                            bool     // four organisations in the modes latency and throughput too
-	Only                             []string // of the systems only those whose names contain one of these; empty: all
+	Settle                           time.Duration // how long the load of the set-up is waited for at most
+	WarmUp                           bool          // what was just started is loaded for a moment that does not count
+	Sizes                            bool          // seven organisations too, and one client of one: what the model of scaling needs
+	Modes                            bool          // four organisations in the modes latency and throughput too
+	Only                             []string      // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
 }
 
 // The systems compared. The number in a series' point is that of its clients, where clients wait for each answer.
 const (
-	chainifyFour   = "chainify, 4 organisations"
-	chainifyOne    = "chainify, 1 organisation"
-	chainifySeven  = "chainify, 7 organisations"
-	oneSync        = "chainify, 1 organisation, waiting"
-	sevenSync      = "chainify, 7 organisations, waiting"
-	baselineSingle = "baseline, 4 organisations"
-	baselineBundle = "baseline, 4 organisations, 100 a bundle"
-	baselineOne    = "baseline, 1 organisation"
-	standalone     = "PostgreSQL, pgbench"
-	chainifySync   = "chainify, 4 organisations, waiting"
-	deadOne        = "chainify, 4 organisations, one dead"
-	slowOne        = "chainify, 4 organisations, one slow"
-	tpccFour       = "chainify, 4 organisations, TPC-C"
-	tpccAlone      = "one executor, TPC-C"
-	unsealed       = "chainify, 4 organisations, no cryptography"
-	readsLedger    = "OrderStatus, while a ledger is written"
-	readsPlain     = "OrderStatus, while PostgreSQL is written"
-	zipfFour       = "chainify, 4 organisations, Zipf"
-	zipfPlain      = "PostgreSQL, Zipf"
-	mixFour        = "chainify, 4 organisations, custom mix"
-	mixPlain       = "PostgreSQL, custom mix"
-	tenACall       = "chainify, 4 organisations, 10 a call"
-	baselineSync   = "baseline, 4 organisations, waiting"
-	floorSync      = "CometBFT alone, 4 nodes, waiting"
-	latencyMode    = "mode latency, 4 organisations"
-	throughputMode = "mode throughput, 4 organisations"
-	vouched        = "chainify, 4 organisations, vouched for"
-	signed         = "chainify, 4 organisations, signed by clients"
-	vouchedBatch   = "chainify, 4 organisations, 64 vouched for"
-	signedBatch    = "chainify, 4 organisations, 64 signed by clients"
-	agreed         = "chainify, 2 organisations, the other agrees"
-	unasked        = "chainify, 2 organisations, nobody is asked"
-	agreedSoon     = "mode latency, 2 organisations, the other agrees"
-	unaskedSoon    = "mode latency, 2 organisations, nobody is asked"
-	checked        = "PostgreSQL, a rehearsal with its check"
-	echoed         = "TCP, there and back"
+	chainifyFour = "chainify, 4 organisations"
+	chainifyOne  = "chainify, 1 organisation"
+	// Where the model of scaling begins: with one worker, as each of four and of seven has.
+	chainifyOneWorker = "chainify, 1 organisation, one worker"
+	chainifySeven     = "chainify, 7 organisations"
+	oneWorkerSync     = "chainify, 1 organisation, one worker, waiting"
+	sevenSync         = "chainify, 7 organisations, waiting"
+	baselineSingle    = "baseline, 4 organisations"
+	baselineBundle    = "baseline, 4 organisations, 100 a bundle"
+	baselineOne       = "baseline, 1 organisation"
+	standalone        = "PostgreSQL, pgbench"
+	chainifySync      = "chainify, 4 organisations, waiting"
+	deadOne           = "chainify, 4 organisations, one dead"
+	slowOne           = "chainify, 4 organisations, one slow"
+	tpccFour          = "chainify, 4 organisations, TPC-C"
+	tpccAlone         = "one executor, TPC-C"
+	unsealed          = "chainify, 4 organisations, no cryptography"
+	readsLedger       = "OrderStatus, while a ledger is written"
+	readsPlain        = "OrderStatus, while PostgreSQL is written"
+	zipfFour          = "chainify, 4 organisations, Zipf"
+	zipfPlain         = "PostgreSQL, Zipf"
+	mixFour           = "chainify, 4 organisations, custom mix"
+	mixPlain          = "PostgreSQL, custom mix"
+	tenACall          = "chainify, 4 organisations, 10 a call"
+	baselineSync      = "baseline, 4 organisations, waiting"
+	floorSync         = "CometBFT alone, 4 nodes, waiting"
+	latencyMode       = "mode latency, 4 organisations"
+	throughputMode    = "mode throughput, 4 organisations"
+	vouched           = "chainify, 4 organisations, vouched for"
+	signed            = "chainify, 4 organisations, signed by clients"
+	vouchedBatch      = "chainify, 4 organisations, 64 vouched for"
+	signedBatch       = "chainify, 4 organisations, 64 signed by clients"
+	agreed            = "chainify, 2 organisations, the other agrees"
+	unasked           = "chainify, 2 organisations, nobody is asked"
+	agreedSoon        = "mode latency, 2 organisations, the other agrees"
+	unaskedSoon       = "mode latency, 2 organisations, nobody is asked"
+	checked           = "PostgreSQL, a rehearsal with its check"
+	echoed            = "TCP, there and back"
 )
 
 // Details of a sample beside the latencies: processor time of all nodes, and of all databases with their clients' backends.
@@ -100,6 +104,17 @@ type running interface {
 	databases() []int
 }
 
+// tidied has tables, which are vacuumed before each measurement, which is not counted: autovacuum is off.
+type tidied interface {
+	vacuum(ctx context.Context) error
+}
+
+// ownWarmUp are systems whose transactions are of another kind than those that warmed what they share: each is loaded once before it counts.
+var ownWarmUp = []string{tpccFour, mixFour}
+
+// pooled are systems whose one client is answered so seldom that its percentiles are of all repetitions together.
+var pooled = []string{chainifySync, deadOne, slowOne}
+
 // follower is what is measured with something that another set showed, after that in each repetition.
 type follower interface{ after() running }
 
@@ -118,6 +133,9 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if len(systems) == 0 {
 		return fmt.Errorf("no system is named like one of %q", cfg.Only)
 	}
+	if err := machine.Settle(ctx, r, cfg.Settle, cfg.Progress); err != nil {
+		return err
+	}
 	for repetition := 1; repetition <= cfg.Repeat; repetition++ {
 		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
 			return err
@@ -128,6 +146,16 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	}
 	return errors.Join(figures(r, cfg), draw(cfg, r))
 }
+
+// patient is for how many seconds one client at a time is measured: few are answered in each.
+func (c Config) patient(clients int) int {
+	if clients > 1 {
+		return c.Seconds
+	}
+	return max(patientAtLeast, patientTimes*c.Seconds)
+}
+
+const patientTimes, patientAtLeast = 5, 5
 
 // wants reports whether any of some systems is to be measured.
 func (c Config) wants(systems ...string) bool {
@@ -171,12 +199,17 @@ func together(ctx context.Context, cfg Config, repetition int, systems []system,
 		if s.up != up {
 			continue
 		}
-		if !warm {
+		if !warm || cfg.WarmUp && slices.Contains(ownWarmUp, s.name) {
 			// With other transactions than any repetition has, or shows to who agrees before it (deal).
 			if _, err := s.load(ctx, cfg.Repeat+1+repetition); err != nil {
 				return fmt.Errorf("%s, before repetition %d: %w", s.name, repetition, err)
 			}
 			warm = true
+		}
+		if tables, has := up.(tidied); has {
+			if err := tables.vacuum(ctx); err != nil {
+				return err
+			}
 		}
 		if err := measure(ctx, cfg, repetition, s, r); err != nil {
 			return fmt.Errorf("%s, repetition %d: %w", s.name, repetition, err)
@@ -185,11 +218,22 @@ func together(ctx context.Context, cfg Config, repetition int, systems []system,
 	return nil
 }
 
+// cpu is processor time.
+type cpu struct{ nodes, databases time.Duration }
+
+func cpuOf(up running) (c cpu, err error) {
+	var errNodes, errDatabases error
+	c.nodes, errNodes = machine.TreesCPU(up.nodes())
+	c.databases, errDatabases = machine.TreesCPU(up.databases())
+	return c, errors.Join(errNodes, errDatabases)
+}
+
+func (c cpu) less(other cpu) cpu { return cpu{c.nodes - other.nodes, c.databases - other.databases} }
+
 func measure(ctx context.Context, cfg Config, repetition int, s system, r *report.Report) error {
 	busy := machine.Load()
-	nodes, errNodes := machine.TreesCPU(s.up.nodes())
-	databases, errDatabases := machine.TreesCPU(s.up.databases())
-	if err := errors.Join(errNodes, errDatabases); err != nil {
+	before, err := cpuOf(s.up)
+	if err != nil {
 		return err
 	}
 	l, err := s.load(ctx, repetition)
@@ -199,16 +243,19 @@ func measure(ctx context.Context, cfg Config, repetition int, s system, r *repor
 	if l.count == 0 {
 		return errors.New("no transaction was answered")
 	}
-	nodesAfter, errNodes := machine.TreesCPU(s.up.nodes())
-	databasesAfter, errDatabases := machine.TreesCPU(s.up.databases())
-	if err := errors.Join(errNodes, errDatabases); err != nil {
+	after, err := cpuOf(s.up)
+	if err != nil {
 		return err
 	}
+	used := after.less(before).less(l.led.used)
 	sample := report.Sample{
 		Repetition: repetition, Value: l.rate(), Transactions: l.count, Seconds: l.took.Seconds(), Load: busy, Detail: l.detail(),
 	}
-	sample.Detail[nodeCPU] = l.each(nodesAfter - nodes)
-	sample.Detail[databaseCPU] = l.each(databasesAfter - databases)
+	if s.point == 1 && slices.Contains(pooled, s.name) {
+		sample.Latencies = l.milliseconds()
+	}
+	sample.Detail[nodeCPU] = l.each(used.nodes)
+	sample.Detail[databaseCPU] = l.each(used.databases)
 	sample.ServerCPUUS = sample.Detail[nodeCPU] + sample.Detail[databaseCPU]
 	fmt.Fprintf(cfg.Progress, "repetition %d/%d: %-40s %3.0f  %7.0f tx/s, us of CPU each %6.1f of nodes, %6.1f of databases, p50 %6.1f ms, load %.1f\n",
 		repetition, cfg.Repeat, s.name, s.point, sample.Value, sample.Detail[nodeCPU], sample.Detail[databaseCPU], sample.Detail["p50_ms"], busy)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/baseline"
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -80,6 +81,17 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		if sizes := r.Find(system, 0).Details(blockSize); sizes[0] < 1 {
 			t.Errorf("%s had blocks of %v transactions", system, sizes)
 		}
+	}
+	for _, name := range []string{"clusters", "PostgreSQL alone", "nodes", "baseline", "CometBFT alone"} {
+		if set, _ := r.Settings[name].(map[string]any); len(set) < 5 {
+			t.Errorf("of %s only %v is recorded", name, r.Settings[name])
+		}
+	}
+	if _, loaded := r.Settings["PostgreSQL alone"].(map[string]any)["shared_preload_libraries"]; loaded || r.Settings["nodes"].(map[string]any)["mode"] != "balanced" {
+		t.Errorf("settings %v", r.Settings)
+	}
+	if !strings.HasPrefix(r.Versions["cometbft"], "v0.") || r.Versions["postgresql"] == "" || r.Machine[machine.LoadSettled] == nil {
+		t.Errorf("recorded %v of %v", r.Versions, r.Machine)
 	}
 	for _, plot := range []string{"network.svg", "network.png"} {
 		if _, err := os.Stat(filepath.Join(cfg.Out, plot)); err != nil {

@@ -22,9 +22,48 @@ const (
 
 // ours is a network of Chainify: every organisation's database and node, in a mode.
 type ours struct {
-	net  *harness.Network
-	cfg  Config
-	mode config.Mode
+	net    *harness.Network
+	cfg    Config
+	mode   config.Mode
+	tables []string
+}
+
+func (o *ours) vacuum(ctx context.Context) error {
+	return o.net.Each(func(member *harness.Organisation) error { return vacuum(ctx, member, database, o.tables) })
+}
+
+// vacuum does, before a measurement, what autovacuum would have done since the last.
+func vacuum(ctx context.Context, o *harness.Organisation, database string, tables []string) (err error) {
+	conn, err := o.Cluster.Connect(ctx, database, "postgres")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	for _, table := range tables {
+		if _, err := conn.Exec(ctx, "VACUUM (ANALYZE) "+table); err != nil {
+			return fmt.Errorf("vacuum %s of %s: %w", table, o.Name, err)
+		}
+	}
+	return nil
+}
+
+// oneWorker is an organisation whose executor has one worker.
+type oneWorker struct{ *ours }
+
+const workersSetting = "chainify.executor_workers"
+
+func (o *oneWorker) start(ctx context.Context) error {
+	err := o.net.Each(func(member *harness.Organisation) error {
+		return member.SetSystem(ctx, readyLimit, workersSetting, "1")
+	})
+	return errors.Join(err, o.ours.start(ctx))
+}
+
+func (o *oneWorker) stop() error {
+	err := o.ours.stop()
+	return errors.Join(err, o.net.Each(func(member *harness.Organisation) error {
+		return member.SetSystem(context.Background(), readyLimit, workersSetting, "")
+	}))
 }
 
 func (o *ours) start(ctx context.Context) error {
@@ -93,7 +132,7 @@ func (m members) wait(cfg Config, clients int) func(context.Context, int) (load,
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
 		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		return waiting(ctx, clients, cfg.Seconds, func(i int) (func(context.Context) error, error) {
+		return waiting(ctx, clients, cfg.patient(clients), func(i int) (func(context.Context) error, error) {
 			conn, err := sessions.open(ctx, m[i%len(m)], database)
 			if err != nil {
 				return nil, err

@@ -33,6 +33,7 @@ type reading struct {
 	at      *harness.Organisation
 	cfg     Config
 	scripts []string
+	up      running
 }
 
 // readWorkloads are the workloads beside Smallbank in both databases of the one.
@@ -41,16 +42,6 @@ func (c Config) readWorkloads() []workload.Schema {
 		return nil
 	}
 	return []workload.Schema{tpccSize.Ordered()}
-}
-
-// openReading makes what is read in the database without a ledger too.
-func openReading(ctx context.Context, cfg Config, at *harness.Organisation) (r reading, err error) {
-	r = reading{at: at, cfg: cfg}
-	if err := fill(ctx, at, plain, cfg.readWorkloads()); err != nil {
-		return r, err
-	}
-	r.scripts, err = pgbench.Write(cfg.Dir, tpccSize.OrderStatusScripts())
-	return r, err
 }
 
 // writer applies some transactions to the database that is read whenever it is told to submit.
@@ -109,16 +100,17 @@ func (r reading) read(ctx context.Context, database string, repetition int, w wr
 	if err != nil {
 		return load{}, err
 	}
-	result, err := pgbench.Run{
+	began := time.Now()
+	l, err := runPgbench(ctx, r.up, pgbench.Run{
 		Cluster: r.at.Cluster, Database: database, Role: role, Scripts: r.scripts, Clients: readers, Seconds: r.cfg.Seconds,
 		Customers: r.cfg.Customers, Seed: r.cfg.Seed + uint64(repetition), SynchronousCommit: "on",
-	}.Do(ctx)
+	})
 	if err != nil {
 		return load{}, err
 	}
+	took := time.Since(began)
 	after, err := w.committed(ctx)
-	l := loadOf(result)
-	l.more = map[string]float64{writtenRate: float64(after-before) / l.took.Seconds()}
+	l.more = map[string]float64{writtenRate: float64(after-before) / took.Seconds()}
 	return l, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/baseline"
+	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
@@ -21,7 +22,7 @@ import (
 
 const (
 	database = "bank"  // whose tables are on the ledger
-	plain    = "plain" // the same tables without a trace of Chainify, for the baseline and for PostgreSQL alone
+	plain    = "plain" // the same tables, not on the ledger, for the baseline; and in a cluster without a trace of Chainify for PostgreSQL alone
 	role     = "bank"  // of clients
 )
 
@@ -56,8 +57,12 @@ type sites struct {
 	dead, slow            *impaired // oursFour with one organisation that is
 	unsealed              *ours     // four without cryptography; nil: not measured
 	tpccs                 *tpccs
-	reading               reading // at the one of oursOne
-	pair, pairSoon        *pair   // one network, in mode balanced and in mode latency
+	oneWorker             *oneWorker // oursOne otherwise set
+	alone                 *alone
+	aloneIn               *harness.Network // its cluster
+	reading               reading          // at the one of oursOne
+	readingAlone          reading
+	pair, pairSoon        *pair // one network, in mode balanced and in mode latency
 	theirsFour, theirsOne *theirs
 	floor                 *theirs
 	scripts               []string
@@ -77,14 +82,11 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if s.one, err = openNetwork(ctx, cfg, "one", ofOne(), []string{"solo"}, cfg.readWorkloads()...); err != nil {
 		return s, err
 	}
-	if err := fill(ctx, s.one.Organisations[0], plain, cfg.mixWorkloads()); err != nil {
-		return s, err
-	}
 	if cfg.Unsealed != "" && cfg.wants(unsealed) {
 		without := cfg
 		without.Chainify = cfg.Unsealed
 		net, err := openNetwork(ctx, without, "unsealed", settings, four)
-		s.unsealed = &ours{net, cfg, config.Balanced}
+		s.unsealed = &ours{net, cfg, config.Balanced, bankTables()}
 		if err != nil {
 			return s, err
 		}
@@ -99,17 +101,19 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 		if s.seven, err = openNetwork(ctx, cfg, "seven", settings, []string{"acme", "bolt", "cargo", "delta", "echo", "fox", "gulf"}); err != nil {
 			return s, err
 		}
-		s.oursSeven = &ours{s.seven, cfg, config.Balanced}
+		s.oursSeven = &ours{s.seven, cfg, config.Balanced, bankTables()}
 	}
-	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced}, &ours{s.one, cfg, config.Balanced}
+	tablesOfFour, tablesOfOne := bankTables(slices.Concat(cfg.tpccWorkloads(), cfg.mixWorkloads())...), bankTables(cfg.readWorkloads()...)
+	s.oursFour, s.oursOne = &ours{s.four, cfg, config.Balanced, tablesOfFour}, &ours{s.one, cfg, config.Balanced, tablesOfOne}
+	s.oneWorker = &oneWorker{&ours{s.one, cfg, config.Balanced, tablesOfOne}}
 	s.dead, s.slow = &impaired{ours: s.oursFour, impair: dead}, &impaired{ours: s.oursFour, impair: slow}
 	if s.tpccs, err = openTPCC(ctx, cfg, s.oursFour); err != nil {
 		return s, err
 	}
-	if s.reading, err = openReading(ctx, cfg, s.one.Organisations[0]); err != nil {
+	if err := s.openAlone(ctx, cfg); err != nil {
 		return s, err
 	}
-	s.soon, s.much = &ours{s.four, cfg, config.Latency}, &ours{s.four, cfg, config.Throughput}
+	s.soon, s.much = &ours{s.four, cfg, config.Latency, tablesOfFour}, &ours{s.four, cfg, config.Throughput, tablesOfFour}
 	if s.theirsFour, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "baseline"), 4, s.four.Organisations); err != nil {
 		return s, err
 	}
@@ -119,19 +123,60 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if s.floor, err = newTheirs(cfg, filepath.Join(cfg.Dir, "four", "floor"), 4, nil); err != nil {
 		return s, err
 	}
+	if err := machine.Facts(r, s.four.Dir); err != nil {
+		return s, err
+	}
+	return s, s.describe(ctx, r)
+}
+
+// openAlone makes the cluster of PostgreSQL alone, as package executor has it: the library is not loaded.
+func (s *sites) openAlone(ctx context.Context, cfg Config) (err error) {
+	if s.aloneIn, err = harness.New(ctx, harness.Config{Dir: filepath.Join(cfg.Dir, "plain"), PG: cfg.PG, Database: plain, Organisations: []string{"plain"}}); err != nil {
+		return err
+	}
+	o := s.aloneIn.Organisations[0]
+	if err := o.Cluster.Configure(executor.Settings); err != nil {
+		return err
+	}
+	if err := s.aloneIn.StartDatabases(ctx); err != nil {
+		return err
+	}
+	if err := o.Exec(ctx, "postgres", "CREATE ROLE "+role+" LOGIN; CREATE ROLE dba LOGIN"); err != nil {
+		return err
+	}
+	more := slices.Concat(cfg.mixWorkloads(), cfg.readWorkloads())
+	if err := fill(ctx, o, plain, slices.Concat([]workload.Schema{workload.SmallbankSchema(cfg.Customers)}, more)); err != nil {
+		return err
+	}
 	if s.scripts, err = pgbench.Scripts(cfg.Dir); err != nil {
-		return s, err
+		return err
 	}
-	if r.Machine, err = machine.Facts(s.four.Dir); err != nil {
-		return s, err
+	reads, err := pgbench.Write(cfg.Dir, tpccSize.OrderStatusScripts())
+	s.alone = &alone{o, cfg, s.scripts, bankTables(more...)}
+	s.reading = reading{at: s.one.Organisations[0], cfg: cfg, scripts: reads, up: s.oursOne}
+	s.readingAlone = reading{at: o, cfg: cfg, scripts: reads, up: s.alone}
+	return err
+}
+
+// bankTables are those of Smallbank and of what there is beside it.
+func bankTables(more ...workload.Schema) []string {
+	var out []string
+	for _, w := range append([]workload.Schema{workload.SmallbankSchema(2)}, more...) {
+		out = append(out, w.Tables...)
 	}
-	r.Settings["clusters"], r.Settings["cluster of one organisation"] = settings, ofOne()
-	var version string
-	if err := s.four.Organisations[0].Scan(ctx, "SELECT version()", &version); err != nil {
-		return s, err
+	return out
+}
+
+// describe records what runs and how it is set.
+func (s *sites) describe(ctx context.Context, r *report.Report) error {
+	for name, o := range map[string]*harness.Organisation{
+		"clusters": s.four.Organisations[0], "cluster of one organisation": s.one.Organisations[0], "PostgreSQL alone": s.aloneIn.Organisations[0],
+	} {
+		if err := describeServer(ctx, r, name, o); err != nil {
+			return err
+		}
 	}
-	r.Versions["postgresql"] = version
-	return s, nil
+	return describeOrder(r, s.oursFour, s.theirsFour, s.floor)
 }
 
 // openNetwork makes clusters with both databases and puts the tables of one on the ledger, more than Smallbank's if told. The nodes are stopped again.
@@ -226,7 +271,7 @@ func fill(ctx context.Context, o *harness.Organisation, database string, workloa
 
 func (s *sites) networks() []*harness.Network {
 	var out []*harness.Network
-	for _, net := range []*harness.Network{s.four, s.one, s.seven} {
+	for _, net := range []*harness.Network{s.four, s.one, s.seven, s.aloneIn} {
 		if net != nil {
 			out = append(out, net)
 		}

@@ -42,6 +42,7 @@ const (
 	nodeFiles  = "open files of nodes"
 	dbFiles    = "open files of databases"
 	walFiles   = "write-ahead log of databases"
+	orderLog   = "log of the order's messages"
 	rateDone   = "transactions answered"
 )
 
@@ -54,6 +55,7 @@ var measures = []struct{ name, unit, id string }{
 	{nodeFiles, "files", "node_files"},
 	{dbFiles, "files", "database_files"},
 	{walFiles, "MB", "wal"},
+	{orderLog, "MB", "order_log"},
 	{rateDone, "tx/s", "rate"},
 }
 
@@ -72,15 +74,14 @@ func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error)
 	if err != nil {
 		return err
 	}
-	if r.Machine, err = machine.Facts(net.Dir); err != nil {
+	if err := errors.Join(machine.Facts(r, net.Dir), describeServer(ctx, r, "clusters", net.Organisations[0]), describeNodes(r, cfg.Chainify, net, config.Balanced)); err != nil {
 		return err
 	}
-	r.Settings["clusters"] = keptUp
 	alone, err := diskAlone(ctx, cfg, net)
 	if err != nil {
 		return err
 	}
-	o := &ours{net, cfg.Config, config.Balanced}
+	o := &ours{net, cfg.Config, config.Balanced, bankTables()}
 	if err := o.start(ctx); err != nil {
 		return err
 	}
@@ -97,6 +98,7 @@ func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error)
 		return err
 	}
 	return errors.Join(s.figures(),
+		machine.NoteDisk(r, net.Dir),
 		diskFigures(r, "steady", []map[string]float64{after.each(before, s.total, len(net.Organisations))}, []map[string]float64{alone}),
 		s.draw())
 }
@@ -180,13 +182,15 @@ func (s *steady) look(ctx context.Context, began time.Time) error {
 		nodes, errNodes := machine.TreesHeld(s.ours.nodes())
 		databases, errDatabases := machine.TreesHeld(s.ours.databases())
 		wal, errWAL := sum(ctx, s.ours.net, "SELECT sum(size) FROM pg_ls_waldir()")
-		if err := errors.Join(errNodes, errDatabases, errWAL); err != nil {
+		messages, errMessages := orderLogs(s.ours.net)
+		if err := errors.Join(errNodes, errDatabases, errWAL, errMessages); err != nil {
 			return err
 		}
 		const mb = 1 << 20
 		for name, value := range map[string]float64{
 			latency50: l.quantile(0.5), latency99: l.quantile(0.99), rateDone: l.rate(), nodeMemory: float64(nodes.Memory) / mb,
 			dbMemory: float64(databases.Memory) / mb, nodeFiles: float64(nodes.Files), dbFiles: float64(databases.Files), walFiles: float64(wal) / mb,
+			orderLog: float64(messages) / mb,
 		} {
 			if l.count == 0 && (name == latency50 || name == latency99) {
 				continue // nobody was answered, so nobody waited for a known time
@@ -195,8 +199,8 @@ func (s *steady) look(ctx context.Context, began time.Time) error {
 				Repetition: i, Value: value, Transactions: l.count, Seconds: every.Seconds(), Load: machine.Load(),
 			})
 		}
-		fmt.Fprintf(s.cfg.Progress, "%s of %s: %4.0f tx/s, p50 %6.1f ms, p99 %6.1f ms, nodes %4d MB, databases %4d MB, WAL %4d MB\n",
-			(every * time.Duration(i)).Round(time.Second), s.cfg.Length, l.rate(), l.quantile(0.5), l.quantile(0.99), nodes.Memory/mb, databases.Memory/mb, wal/mb)
+		fmt.Fprintf(s.cfg.Progress, "%s of %s: %4.0f tx/s, p50 %6.1f ms, p99 %6.1f ms, nodes %4d MB, databases %4d MB, WAL %4d MB, the order's %4d MB\n",
+			(every * time.Duration(i)).Round(time.Second), s.cfg.Length, l.rate(), l.quantile(0.5), l.quantile(0.99), nodes.Memory/mb, databases.Memory/mb, wal/mb, messages/mb)
 	}
 	return nil
 }
@@ -215,7 +219,7 @@ func (s *steady) figures() error {
 	for _, m := range measures {
 		second, last := s.quarter(m.name, 2), s.quarter(m.name, quarters)
 		target := report.AtMost(flat)
-		if m.name == latency99 { // one slow moment of the machine decides it
+		if m.name == latency99 || m.name == orderLog { // one slow moment of the machine decides the one; the other grows up to 1 GB a node, and is cut there
 			target = report.Target{}
 		}
 		if m.name == rateDone {
@@ -274,13 +278,27 @@ func sum(ctx context.Context, net *harness.Network, query string) (all int64, er
 	return all, nil
 }
 
+// orderLogs is how large CometBFT's logs of its messages are, of all nodes together.
+func orderLogs(net *harness.Network) (all int64, err error) {
+	for _, o := range net.Organisations {
+		for _, file := range nodeParts[orderLogBytes] {
+			size, err := machine.Size(filepath.Join(o.Home(), "data", file))
+			if err != nil {
+				return 0, err
+			}
+			all += size
+		}
+	}
+	return all, nil
+}
+
 // diskAlone is what PostgreSQL alone writes for one such transaction. The first run is not counted: it writes every page into the log once.
 func diskAlone(ctx context.Context, cfg SteadyConfig, net *harness.Network) (each map[string]float64, err error) {
 	scripts, err := pgbench.Scripts(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	database := &alone{net.Organisations[0], cfg.Config, scripts}
+	database := &alone{net.Organisations[0], cfg.Config, scripts, bankTables()}
 	if _, err := database.load(8)(ctx, 0); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -32,6 +33,14 @@ func TestASteadyLoadIsMeasured(t *testing.T) {
 	}
 	if answered := r.Find(rateDone, 0); answered.Spread.Max < 5 {
 		t.Errorf("answered %+v, want about 20 tx/s", answered.Spread)
+	}
+	if r.Find(orderLog, 0).Spread.Max <= 0 {
+		t.Error("the order's messages have no log")
+	}
+	for _, name := range []string{"clusters", "nodes"} {
+		if set, _ := r.Settings[name].(map[string]any); len(set) < 5 || r.Versions["postgresql"] == "" || r.Machine[machine.FsyncAfter] == nil {
+			t.Errorf("of %s only %v is recorded; %v, %v", name, set, r.Versions, r.Machine)
+		}
 	}
 	if len(r.Figures) != len(measures)+7 {
 		t.Errorf("%d figures", len(r.Figures))

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -41,14 +42,14 @@ func (s *sites) systems(cfg Config) []system {
 		{tpccFour, 0, s.oursFour, s.tpccs.organisations},
 		{tpccAlone, 0, single{s.tpccs}, single{s.tpccs}.load},
 		{readsLedger, readers, s.oursOne, s.reading.load(database, s.reading.toLedger)},
-		{chainifyOne, 0, s.oursOne, s.oursOne.asynchronous()},
+		{chainifyOne, 0, s.oursOne, s.oursOne.weighed(s.oursOne.asynchronous())},
 		{baselineOne, 0, s.theirsOne, s.theirsOne.asynchronous(1)},
 	}
 	if s.seven != nil {
-		out = append(out, system{chainifySeven, 0, s.oursSeven, s.oursSeven.asynchronous()}, system{sevenSync, 1, s.oursSeven, s.oursSeven.wait(1)})
+		out = append(out, bothWays(chainifySeven, sevenSync, s.oursSeven, s.oursSeven)...)
 	}
 	if cfg.Sizes {
-		out = append(out, system{oneSync, 1, s.oursOne, s.oursOne.wait(1)})
+		out = append(out, bothWays(chainifyOneWorker, oneWorkerSync, s.oneWorker, s.oneWorker.ours)...)
 		for _, clients := range []int{8, 64} {
 			out = append(out, system{chainifySync, float64(clients), s.oursFour, s.oursFour.wait(clients)})
 		}
@@ -60,13 +61,17 @@ func (s *sites) systems(cfg Config) []system {
 	if s.unsealed != nil {
 		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})
 	}
-	plainOne := &alone{s.one.Organisations[0], cfg, s.scripts}
-	out = append(out, system{zipfPlain, oneByOnes, plainOne, plainOne.oneByOne(cfg.skewed)}, system{mixPlain, oneByOnes, plainOne, plainOne.oneByOne(cfg.mixed)})
-	out = append(out, system{readsPlain, readers, plainOne, s.reading.load(plain, newOneByOne)})
+	out = append(out, system{zipfPlain, oneByOnes, s.alone, s.alone.oneByOne(cfg.skewed)}, system{mixPlain, oneByOnes, s.alone, s.alone.oneByOne(cfg.mixed)})
+	out = append(out, system{readsPlain, readers, s.alone, s.readingAlone.load(plain, newOneByOne)})
 	for _, clients := range cfg.PgbenchClients {
-		out = append(out, system{standalone, float64(clients), plainOne, plainOne.load(clients)})
+		out = append(out, system{standalone, float64(clients), s.alone, s.alone.load(clients)})
 	}
 	return out
+}
+
+// bothWays is a network when nobody waits and when one client does, and what either puts on its disks.
+func bothWays(many, one string, up running, o *ours) []system {
+	return []system{{many, 0, up, o.weighed(o.asynchronous())}, {one, 1, up, o.weighed(o.wait(1))}}
 }
 
 // inMode is the same load of four organisations in another mode; at point 0 nobody waits.
@@ -74,11 +79,12 @@ func inMode(name string, up *ours) []system {
 	return []system{{name, 0, up, up.asynchronous()}, {name, 1, up, up.wait(1)}, {name, many, up, up.wait(many)}}
 }
 
-// alone is one PostgreSQL, which runs already.
+// alone is PostgreSQL without the library, in a cluster of its own that runs already.
 type alone struct {
 	organisation *harness.Organisation
 	cfg          Config
 	scripts      []string
+	tables       []string
 }
 
 func (a *alone) start(context.Context) error { return nil }
@@ -86,27 +92,41 @@ func (a *alone) stop() error                 { return nil }
 func (a *alone) nodes() []int                { return nil }
 func (a *alone) databases() []int            { return []int{a.organisation.Cluster.PID()} }
 
+func (a *alone) vacuum(ctx context.Context) error {
+	return vacuum(ctx, a.organisation, plain, a.tables)
+}
+
 // disk is that of the tables without a ledger.
 func (a *alone) disk(ctx context.Context) (disk, error) {
 	d := disk{}
 	return d, d.addDatabase(ctx, a.organisation, plain)
 }
 
-// loadOf is what pgbench did.
-func loadOf(r pgbench.Result) load {
-	return load{count: r.Processed, took: time.Duration(float64(r.Processed) / r.Rate * float64(time.Second))}
+// runPgbench knows what the lead of pgbench did.
+func runPgbench(ctx context.Context, up running, run pgbench.Run) (l load, err error) {
+	before, err := cpuOf(up)
+	if err != nil {
+		return l, err
+	}
+	var after cpu
+	var errLed error
+	run.Led = func() { after, errLed = cpuOf(up) }
+	result, err := run.Do(ctx)
+	if err := errors.Join(err, errLed); err != nil {
+		return l, err
+	}
+	return load{
+		count: result.Processed, took: time.Duration(float64(result.Processed) / result.Rate * float64(time.Second)),
+		led: lead{result.Led, after.less(before)},
+	}, nil
 }
 
 // load commits every transaction by itself and durably.
 func (a *alone) load(clients int) func(context.Context, int) (load, error) {
 	return weighed(a.disk, 1, func(ctx context.Context, repetition int) (load, error) {
-		result, err := pgbench.Run{
+		return runPgbench(ctx, a, pgbench.Run{
 			Cluster: a.organisation.Cluster, Database: plain, Role: role, Scripts: a.scripts, Clients: clients, Seconds: a.cfg.Seconds,
 			Customers: a.cfg.Customers, Seed: a.cfg.Seed + uint64(repetition), SynchronousCommit: "on",
-		}.Do(ctx)
-		if err != nil {
-			return load{}, err
-		}
-		return loadOf(result), nil
+		})
 	})
 }

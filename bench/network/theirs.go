@@ -125,6 +125,14 @@ func (t *theirs) nodes() []int {
 	return out
 }
 
+func (t *theirs) vacuum(ctx context.Context) error {
+	var errs []error
+	for _, o := range t.owners {
+		errs = append(errs, vacuum(ctx, o, plain, append(bankTables(), "baseline.state")))
+	}
+	return errors.Join(errs...)
+}
+
 func (t *theirs) databases() []int { return postmasters(t.owners) }
 
 func (t *theirs) client(i int) (*http.HTTP, error) {
@@ -160,7 +168,7 @@ func (t *theirs) commit(ctx context.Context, client *http.HTTP, calls []workload
 // wait submits from some clients, spread over the nodes, each waiting for its block.
 func (t *theirs) wait(clients int) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (load, error) {
-		return waiting(ctx, clients, t.cfg.Seconds, func(i int) (func(context.Context) error, error) {
+		return waiting(ctx, clients, t.cfg.patient(clients), func(i int) (func(context.Context) error, error) {
 			client, err := t.client(i)
 			if err != nil {
 				return nil, err

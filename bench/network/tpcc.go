@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -40,13 +41,13 @@ func (c Config) tpccWorkloads() []workload.Schema {
 	if !c.wants(tpccFour) {
 		return nil
 	}
-	return []workload.Schema{tpccSize.Schema()}
+	return []workload.Schema{tpccSize.Ordered()}
 }
 
 func openTPCC(ctx context.Context, cfg Config, four *ours) (t *tpccs, err error) {
 	t = &tpccs{four: four}
 	if cfg.wants(tpccAlone) {
-		t.alone, err = executor.OpenAlone(ctx, filepath.Join(cfg.Dir, "alone"), cfg.PG, settings, tpccSize.Schema())
+		t.alone, err = executor.OpenAlone(ctx, filepath.Join(cfg.Dir, "alone"), cfg.PG, settings, tpccSize.Ordered())
 	}
 	return t, err
 }
@@ -74,10 +75,12 @@ func (t *tpccs) organisations(ctx context.Context, repetition int) (load, error)
 // single is the executor alone.
 type single struct{ *tpccs }
 
-func (s single) start(context.Context) error { return nil }
-func (s single) stop() error                 { return nil }
-func (s single) nodes() []int                { return nil }
-func (s single) databases() []int            { return []int{s.alone.PID()} }
+// start has a new session, as the organisations' nodes have, and vacuum the tables that their clusters get: plans are for what these hold.
+func (s single) start(ctx context.Context) error  { return s.alone.Renew(ctx) }
+func (s single) vacuum(ctx context.Context) error { return s.alone.Vacuum(ctx) }
+func (s single) stop() error                      { return nil }
+func (s single) nodes() []int                     { return nil }
+func (s single) databases() []int                 { return []int{s.alone.PID()} }
 
 // after the organisations, whose blocks' size it takes.
 func (s single) after() running { return s.four }
@@ -103,6 +106,13 @@ func tpccFigures(r *report.Report) error {
 	four, alone := r.Find(tpccFour, 0), r.Find(tpccAlone, 0)
 	if four == nil || alone == nil {
 		return nil
+	}
+	if err := errors.Join(
+		r.AddFigure("network.tpcc_block", four.Details(blockSize), "transactions", report.Target{}, "a block of TPC-C in the four organisations, on average"),
+		r.AddFigure("network.tpcc_block_alone", alone.Details(blockSize), "transactions", report.Target{}, "a block of TPC-C of the one executor alone"),
+		r.AddRatio("network.tpcc_cpu", four.CPUs(), alone.CPUs(), report.Target{}, "processor time of a transaction, four databases and nodes / that one executor"),
+	); err != nil {
+		return err
 	}
 	return r.AddRatio("network.tpcc", four.Values(), shared(alone.Values(), 4, runtime.NumCPU()), targets["network.tpcc"],
 		"TPC-C NewOrder and Payment, four organisations that agree on all / one executor alone with the same texts in blocks as large, times the part of a core that each of four has")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -66,7 +68,7 @@ func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
 		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		return waiting(ctx, oneByOnes, a.cfg.Seconds, func(i int) (func(context.Context) error, error) {
+		each, err := newClients(oneByOnes, func(i int) (func(context.Context) error, error) {
 			conn, err := sessions.open(ctx, a.organisation, plain)
 			if err != nil {
 				return nil, err
@@ -87,7 +89,30 @@ func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
 				}
 			}, nil
 		})
+		if err != nil {
+			return l, err
+		}
+		return afterLead(ctx, a, each, a.cfg.Seconds)
 	}
+}
+
+// afterLead lets sessions that are new make their plans before it counts what they do.
+func afterLead(ctx context.Context, up running, each clients, seconds int) (l load, err error) {
+	before, err := cpuOf(up)
+	if err != nil {
+		return l, err
+	}
+	first, err := each.wait(ctx, pgbench.Lead)
+	if err != nil {
+		return l, err
+	}
+	after, err := cpuOf(up)
+	if err != nil {
+		return l, err
+	}
+	l, err = each.wait(ctx, time.Duration(seconds)*time.Second)
+	l.led = lead{first.count, after.less(before)}
+	return l, err
 }
 
 // workloadFigures compares what conflicts cost an organisation of four with what they cost PostgreSQL alone, where both were measured.

@@ -2,9 +2,11 @@
 package pgbench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/workload"
@@ -19,6 +23,9 @@ import (
 
 // threads of pgbench: one for each of the two cores the figures are stated for.
 const threads = 2
+
+// Lead is for how long pgbench runs before what counts: its sessions are new, and each of them first makes the plans of all scripts.
+const Lead = 2 * time.Second
 
 // Run is one run: prepared statements, one function call and one commit for each transaction.
 type Run struct {
@@ -29,13 +36,15 @@ type Run struct {
 	Customers         int
 	Seed              uint64
 	SynchronousCommit string
+	Led               func() // called when the lead is over; may be nil
 }
 
 // Result is what it printed.
 type Result struct {
-	Rate      float64 // transactions per second, without the time to connect
-	Processed int
-	Failed    int // by deadlock; any other failure ends pgbench
+	Rate      float64 // transactions per second after the lead
+	Processed int     // after the lead
+	Led       int     // before
+	Failed    int     // by deadlock, in all; any other failure ends pgbench
 }
 
 // Scripts writes Smallbank's scripts into a directory and returns their paths.
@@ -68,42 +77,76 @@ func Write(dir string, scripts map[string]int) ([]string, error) {
 func (r Run) Do(ctx context.Context) (Result, error) {
 	args := []string{
 		"-h", r.Cluster.SocketDir, "-p", fmt.Sprint(r.Cluster.Port), "-U", r.Role, "-n", "-M", "prepared",
-		"-c", fmt.Sprint(r.Clients), "-j", fmt.Sprint(min(r.Clients, threads)), "-T", fmt.Sprint(r.Seconds),
-		"-D", fmt.Sprintf("customers=%d", r.Customers), "--random-seed", fmt.Sprint(r.Seed),
+		"-c", fmt.Sprint(r.Clients), "-j", fmt.Sprint(min(r.Clients, threads)), "-T", fmt.Sprint(r.Seconds + int(Lead.Seconds())),
+		"-P", fmt.Sprint(int(Lead.Seconds())), "-D", fmt.Sprintf("customers=%d", r.Customers), "--random-seed", fmt.Sprint(r.Seed),
 	}
 	for _, script := range r.Scripts {
 		args = append(args, "-f", script)
 	}
 	cmd := exec.CommandContext(ctx, r.Cluster.Bin("pgbench"), append(args, r.Database)...)
 	cmd.Env = []string{"PGOPTIONS=-c synchronous_commit=" + r.SynchronousCommit, "LC_ALL=C.UTF-8"}
-	text, err := cmd.CombinedOutput()
+	var text strings.Builder
+	led := 0
+	err := eachLine(cmd, func(line string) {
+		text.WriteString(line + "\n")
+		if n, is := progress(line); is && led == 0 {
+			led = n
+			if r.Led != nil {
+				r.Led()
+			}
+		}
+	})
 	if err != nil {
-		return Result{}, fmt.Errorf("pgbench: %w\n%s", err, text)
+		return Result{}, fmt.Errorf("pgbench: %w\n%s", err, text.String())
 	}
-	return read(string(text))
+	return read(text.String(), led)
+}
+
+// eachLine runs a command and passes on what it writes while it does.
+func eachLine(cmd *exec.Cmd, line func(string)) error {
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(cmd.Run(), in.Close()) }()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		line(lines.Text())
+	}
+	return errors.Join(lines.Err(), out.CloseWithError(lines.Err()), <-done)
 }
 
 var (
+	progressPattern  = regexp.MustCompile(`^progress: [0-9.]+ s, ([0-9.]+) tps`)
 	ratePattern      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 	processedPattern = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
 	failedPattern    = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
 )
 
-func read(text string) (Result, error) {
+// progress is how many transactions the lead had, if that is what the line says.
+func progress(line string) (transactions int, is bool) {
+	found := progressPattern.FindStringSubmatch(line)
+	if found == nil {
+		return 0, false
+	}
+	rate, err := strconv.ParseFloat(found[1], 64)
+	return max(1, int(rate*Lead.Seconds())), err == nil
+}
+
+// read takes from what was printed of the whole run what the lead had.
+func read(text string, led int) (Result, error) {
 	rate, n, f := ratePattern.FindStringSubmatch(text), processedPattern.FindStringSubmatch(text), failedPattern.FindStringSubmatch(text)
-	if rate == nil || n == nil || f == nil {
+	if rate == nil || n == nil || f == nil || led == 0 {
 		return Result{}, fmt.Errorf("pgbench printed no result:\n%s", text)
 	}
-	var r Result
-	var errs [3]error
-	r.Rate, errs[0] = strconv.ParseFloat(rate[1], 64)
-	r.Processed, errs[1] = strconv.Atoi(n[1])
-	r.Failed, errs[2] = strconv.Atoi(f[1])
-	if err := errors.Join(errs[:]...); err != nil {
+	all, errRate := strconv.ParseFloat(rate[1], 64)
+	processed, errProcessed := strconv.Atoi(n[1])
+	failed, errFailed := strconv.Atoi(f[1])
+	if err := errors.Join(errRate, errProcessed, errFailed); err != nil {
 		return Result{}, fmt.Errorf("read what pgbench printed: %w", err)
 	}
-	if r.Rate <= 0 || r.Processed == 0 {
-		return Result{}, fmt.Errorf("pgbench processed nothing:\n%s", text)
+	took := float64(processed)/all - Lead.Seconds()
+	if all <= 0 || processed <= led || took <= 0 {
+		return Result{}, fmt.Errorf("pgbench processed nothing after its lead:\n%s", text)
 	}
-	return r, nil
+	return Result{Rate: float64(processed-led) / took, Processed: processed - led, Led: led, Failed: failed}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/server"
 )
 
 // DefaultRows are those of the table; ShortRows are for development.
@@ -78,7 +79,8 @@ func alone(ctx context.Context, cfg Config, r *report.Report) error {
 		return err
 	}
 	var results struct {
-		Results []result `json:"results"`
+		Results  []result       `json:"results"`
+		Settings map[string]any `json:"settings"`
 	}
 	if err := json.Unmarshal(text, &results); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
@@ -87,6 +89,7 @@ func alone(ctx context.Context, cfg Config, r *report.Report) error {
 	for _, one := range results.Results {
 		by[one.What] = one
 	}
+	r.Settings["one server"] = results.Settings
 	scrubbed := by["scrub, table and base"]
 	if scrubbed.Rate == nil || by["checkpoint"].Samples == 0 || by["repair at the next touch"].Samples == 0 {
 		return fmt.Errorf("%s lacks a measurement", file)
@@ -109,7 +112,7 @@ func together(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.Machine, err = machine.Facts(net.Dir); err != nil {
+	if err := errors.Join(machine.Facts(r, net.Dir), describe(ctx, cfg, r, net.Organisations[0])); err != nil {
 		return err
 	}
 	var back, loss []float64
@@ -140,6 +143,19 @@ func bySecond(counts []int64) map[string]float64 {
 		out[fmt.Sprintf("second_%d", n+1)] = float64(count)
 	}
 	return out
+}
+
+// describe records the version and the settings of an organisation's PostgreSQL, and the CometBFT of its node.
+func describe(ctx context.Context, cfg Config, r *report.Report, o *harness.Organisation) (err error) {
+	if r.Versions["cometbft"], err = machine.BuiltWith(cfg.Chainify, "github.com/cometbft/cometbft"); err != nil {
+		return err
+	}
+	conn, err := o.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	return server.Describe(ctx, r, "clusters", conn)
 }
 
 // end keeps the logs of a failure.

@@ -107,6 +107,8 @@ SELECT what, samples, ms, rows_per_second FROM test.result;
 \pset tuples_only on
 \pset format unaligned
 \o :json
-SELECT jsonb_pretty(jsonb_build_object('bench', 'recovery', 'rows', :rows, 'repeat', :repeat, 'results', jsonb_agg(to_jsonb(r)))) FROM test.result r;
+SELECT jsonb_pretty(jsonb_build_object('bench', 'recovery', 'rows', :rows, 'repeat', :repeat, 'results', jsonb_agg(to_jsonb(r)),
+    'settings', (SELECT jsonb_object_agg(name, setting || coalesce(' ' || unit, '')) FROM pg_settings
+        WHERE source = 'configuration file' AND name !~ '^(port|listen_addresses|unix_socket_directories|lc_.*|log_.*|DateStyle|TimeZone|default_text_search_config)$'))) FROM test.result r;
 \o
 \endif

@@ -44,6 +44,11 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		}
 		ids[f.ID] = true
 	}
+	for _, name := range []string{"one server", "clusters"} {
+		if set, _ := r.Settings[name].(map[string]any); set["shared_buffers"] == nil || r.Versions["postgresql"] == "" {
+			t.Errorf("of %s only %v is recorded, of PostgreSQL %q", name, set, r.Versions["postgresql"])
+		}
+	}
 	for id := range targets {
 		if !ids[id] {
 			t.Errorf("there is a target for %s, which is no figure", id)

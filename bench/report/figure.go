@@ -15,6 +15,9 @@ type Figure struct {
 	Target string  `json:"target"` // such as ">= 1.5"; empty: measured, nothing promised
 	Holds  *bool   `json:"holds"`  // null without a target
 	How    string  `json:"how"`
+
+	Each    []float64 `json:"each"`              // of each repetition
+	Answers int       `json:"answers,omitempty"` // where the value is of what all repetitions saw together: of how many
 }
 
 // Target is a bound on a figure; the zero value promises nothing.
@@ -22,6 +25,7 @@ type Target struct {
 	AtMost bool // otherwise at least
 	Value  float64
 	set    bool
+	always bool // in each repetition, otherwise their median
 }
 
 // AtLeast is a target from below.
@@ -29,6 +33,9 @@ func AtLeast(v float64) Target { return Target{Value: v, set: true} }
 
 // AtMost is a target from above.
 func AtMost(v float64) Target { return Target{AtMost: true, Value: v, set: true} }
+
+// NeverBelow is a target from below that no repetition may miss.
+func NeverBelow(v float64) Target { return Target{Value: v, set: true, always: true} }
 
 // Holds says whether a value meets the target. NaN meets none.
 func (t Target) Holds(v float64) bool {
@@ -44,20 +51,34 @@ func (t Target) String() string {
 		return ""
 	case t.AtMost:
 		return fmt.Sprintf("<= %g", t.Value)
+	case t.always:
+		return fmt.Sprintf(">= %g, always", t.Value)
 	}
 	return fmt.Sprintf(">= %g", t.Value)
 }
 
-// AddFigure judges the median of the values and keeps it. Values that are none (no repetition, not a number) are
+// AddFigure judges the median of the values, or the worst of them, and keeps it. Values that are none (no repetition, not a number) are
 // an error: such a figure must not look like a result.
 func (r *Report) AddFigure(id string, values []float64, unit string, target Target, how string) error {
-	s := SpreadOf(values)
-	if s.Count == 0 || math.IsNaN(s.Median) || math.IsInf(s.Median, 0) {
-		return fmt.Errorf("figure %s has no value", id)
+	return r.add(Figure{ID: id, Value: Median(values), Unit: unit, How: how, Each: values}, target)
+}
+
+// AddPooled keeps a value of what all repetitions saw together, of so many answers; the range is that of the repetitions by themselves.
+func (r *Report) AddPooled(id string, value float64, answers int, each []float64, unit string, target Target, how string) error {
+	return r.add(Figure{ID: id, Value: value, Unit: unit, How: how, Each: each, Answers: answers}, target)
+}
+
+func (r *Report) add(f Figure, target Target) error {
+	s := SpreadOf(f.Each)
+	if s.Count == 0 || math.IsNaN(f.Value) || math.IsInf(f.Value, 0) {
+		return fmt.Errorf("figure %s has no value", f.ID)
 	}
-	f := Figure{ID: id, Value: s.Median, Min: s.Min, Max: s.Max, Unit: unit, Target: target.String(), How: how}
+	f.Min, f.Max, f.Target = s.Min, s.Max, target.String()
 	if target.set {
-		holds := target.Holds(s.Median)
+		holds := target.Holds(f.Value)
+		if target.always {
+			holds = target.Holds(s.Min)
+		}
 		f.Holds = &holds
 	}
 	r.Figures = append(r.Figures, f)

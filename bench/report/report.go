@@ -46,6 +46,7 @@ type Sample struct {
 	ServerCPUUS  float64            `json:"server_cpu_us_per_tx"` // of the whole cluster; its clients are not in it
 	Load         float64            `json:"load"`                 // one-minute load of the machine when it began
 	Detail       map[string]float64 `json:"detail,omitempty"`
+	Latencies    []float64          `json:"latencies_ms,omitempty"` // ascending, where there are few: figures are of those of all repetitions
 }
 
 // Add appends a sample to the series of a system at a point, making it first when there is none. The series stay
@@ -94,6 +95,18 @@ func (s *Series) CPUs() []float64 { return s.collect(func(x Sample) float64 { re
 // Details lists a detail of each sample.
 func (s *Series) Details(name string) []float64 {
 	return s.collect(func(x Sample) float64 { return x.Detail[name] })
+}
+
+// Latencies are those of all samples, ascending.
+func (s *Series) Latencies() (out []float64) {
+	if s == nil {
+		return nil
+	}
+	for _, x := range s.Samples {
+		out = append(out, x.Latencies...)
+	}
+	slices.Sort(out)
+	return out
 }
 
 func (s *Series) collect(of func(Sample) float64) []float64 {

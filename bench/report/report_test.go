@@ -106,6 +106,41 @@ func TestFiguresAreJudgedByTheirMedian(t *testing.T) {
 	}
 }
 
+// What must never be missed is judged by the repetition that missed it, not by the median.
+func TestWhatMustAlwaysHoldIsJudgedByTheWorst(t *testing.T) {
+	var r Report
+	for id, values := range map[string][]float64{"kept": {0.95, 1, 1.1}, "broken once": {0.949, 1.03, 1.1}} {
+		if err := r.AddFigure(id, values, "ratio", NeverBelow(0.95), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range r.Figures {
+		if *f.Holds != (f.ID == "kept") || f.Target != ">= 0.95, always" {
+			t.Errorf("%+v holds %v", f, *f.Holds)
+		}
+	}
+}
+
+// A percentile of few answers is taken of all repetitions' together; the range stays that of the repetitions.
+func TestPooledFiguresAreOfAllRepetitionsTogether(t *testing.T) {
+	var r Report
+	r.Add("a", 1, "tx/s", Sample{Repetition: 1, Latencies: []float64{1, 2, 90}})
+	r.Add("a", 1, "tx/s", Sample{Repetition: 2, Latencies: []float64{1, 2, 3}})
+	all := r.Find("a", 1).Latencies()
+	if got := Quantile(all, 0.5); len(all) != 6 || got != 2 || Quantile(all, 0.99) != 90 || Quantile(nil, 0.5) != 0 {
+		t.Errorf("%v: median %v", all, got)
+	}
+	if err := r.AddPooled("tail", 90, len(all), []float64{90, 3}, "ms", AtMost(50), ""); err != nil {
+		t.Fatal(err)
+	}
+	if f := r.Figures[0]; f.Value != 90 || f.Min != 3 || f.Max != 90 || f.Answers != 6 || *f.Holds {
+		t.Errorf("%+v", f)
+	}
+	if err := r.AddPooled("nothing", 90, 1, nil, "ms", Target{}, ""); err == nil {
+		t.Error("a pooled figure without repetitions was kept")
+	}
+}
+
 func TestReportIsWrittenWithTheFieldsOthersRead(t *testing.T) {
 	r := Report{Name: "some"}
 	r.Add("a", 1, "tx/s", Sample{Value: 1})

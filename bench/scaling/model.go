@@ -35,12 +35,14 @@ func fit(at []int, values []float64) (Line, error) {
 	return Line{(y - by*x) / count, by}, nil
 }
 
-// Costs are what the model knows: processor time in microseconds, of one organisation.
+// Costs are what the model knows of one organisation: processor time in microseconds, and bytes that it keeps.
 type Costs struct {
-	Database Line // of a transaction
-	Node     Line // of a transaction that comes with many others
-	Height   Line // of an order block, whatever is in it
-	HeightMS Line // how long an order block takes on one machine for all, with nothing to wait for
+	Database   Line // of a transaction
+	Node       Line // of a transaction that comes with many others
+	Height     Line // of an order block, whatever is in it
+	HeightMS   Line // how long an order block takes on one machine for all, with nothing to wait for
+	Bytes      Line // of a transaction that comes with many others
+	AloneBytes Line // of a transaction alone in its order block
 }
 
 // Measured is one size of network in a run: medians, of all organisations together.
@@ -48,22 +50,25 @@ type Measured struct {
 	Organisations      int
 	NodeUS, DatabaseUS float64 // processor time of a transaction when nobody waits
 	HeightUS, HeightMS float64 // processor time of nodes, and time, of the transaction of one client that waits
+	Rate               float64 // transactions a second when nobody waits
+	Bytes, AloneBytes  float64 // what each organisation keeps of a transaction when nobody waits, and of one that is waited for
 }
 
 // FitCosts fits the lines to two or more sizes.
 func FitCosts(run []Measured) (c Costs, err error) {
 	var at []int
-	var node, database, height, ms []float64
+	var node, database, height, ms, bytes, alone []float64
 	for _, m := range run {
 		n := float64(m.Organisations)
 		at = append(at, m.Organisations)
 		node, database = append(node, m.NodeUS/n), append(database, m.DatabaseUS/n)
 		height, ms = append(height, m.HeightUS/n), append(ms, m.HeightMS)
+		bytes, alone = append(bytes, m.Bytes), append(alone, m.AloneBytes)
 	}
 	for _, f := range []struct {
 		into   *Line
 		values []float64
-	}{{&c.Node, node}, {&c.Database, database}, {&c.Height, height}, {&c.HeightMS, ms}} {
+	}{{&c.Node, node}, {&c.Database, database}, {&c.Height, height}, {&c.HeightMS, ms}, {&c.Bytes, bytes}, {&c.AloneBytes, alone}} {
 		if *f.into, err = fit(at, f.values); err != nil {
 			return c, err
 		}
@@ -81,14 +86,25 @@ func (c Costs) Rate(n int, cores, heights float64) float64 {
 	return math.Max(0, (cores*1e6-heights*c.Height.Of(n))/(c.Database.Of(n)+c.Node.Of(n)))
 }
 
-// Check is how far the costs are from a measured size that they were not fitted to: the model's processor time of a transaction / the measured.
-func (c Costs) Check(m Measured) float64 {
-	return (c.Database.Of(m.Organisations) + c.Node.Of(m.Organisations)) * float64(m.Organisations) / (m.NodeUS + m.DatabaseUS)
+// Foretell is what the costs make of a size on one machine that all organisations share.
+func (c Costs) Foretell(n, cores int, heights float64) Measured {
+	all := float64(n)
+	return Measured{
+		Organisations: n, NodeUS: c.Node.Of(n) * all, DatabaseUS: c.Database.Of(n) * all, HeightUS: c.Height.Of(n) * all, HeightMS: c.HeightMS.Of(n),
+		Rate: c.Rate(n, float64(cores)/all, heights), Bytes: c.Bytes.Of(n), AloneBytes: c.AloneBytes.Of(n),
+	}
 }
 
-// Of reads what a report of the network benchmark says of one size; false when it did not measure it.
+// The details of a sample that are the bytes kept.
+var keptDetails = []string{"database_bytes_per_tx", "blocks_bytes_per_tx", "state_bytes_per_tx"}
+
+// Of reads what a report of the network benchmark says of one size, with one worker in each database; false when it did not measure it.
 func Of(r *report.Report, organisations int) (Measured, bool) {
-	load, wait := r.Find(fmt.Sprintf("chainify, %s", Name(organisations)), 0), r.Find(fmt.Sprintf("chainify, %s, waiting", Name(organisations)), 1)
+	name := "chainify, " + Name(organisations)
+	if organisations == 1 {
+		name += ", one worker"
+	}
+	load, wait := r.Find(name, 0), r.Find(name+", waiting", 1)
 	if load == nil || wait == nil {
 		return Measured{}, false
 	}
@@ -96,7 +112,15 @@ func Of(r *report.Report, organisations int) (Measured, bool) {
 		Organisations: organisations,
 		NodeUS:        report.Median(load.Details("node_cpu_us_per_tx")), DatabaseUS: report.Median(load.Details("database_cpu_us_per_tx")),
 		HeightUS: report.Median(wait.Details("node_cpu_us_per_tx")), HeightMS: report.Median(wait.Details("p50_ms")),
+		Rate: load.Spread.Median, Bytes: bytesKept(load), AloneBytes: bytesKept(wait),
 	}, true
+}
+
+func bytesKept(s *report.Series) (sum float64) {
+	for _, detail := range keptDetails {
+		sum += report.Median(s.Details(detail))
+	}
+	return sum
 }
 
 // Name is how a report calls a number of organisations.

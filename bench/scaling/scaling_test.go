@@ -13,24 +13,32 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*math.Max(1, math.Abs(
 
 // Costs that lie on lines come back from what they make.
 func TestFitGivesBackTheLines(t *testing.T) {
-	want := Costs{Database: Line{40, 1}, Node: Line{10, 3}, Height: Line{2000, 500}, HeightMS: Line{3, 5}}
+	want := Costs{Database: Line{40, 1}, Node: Line{10, 3}, Height: Line{2000, 500}, HeightMS: Line{3, 5}, Bytes: Line{300, 20}, AloneBytes: Line{2000, 1500}}
 	var run []Measured
 	for _, n := range []int{1, 7, 4} {
 		all := float64(n)
-		run = append(run, Measured{n, want.Node.Of(n) * all, want.Database.Of(n) * all, want.Height.Of(n) * all, want.HeightMS.Of(n)})
+		run = append(run, Measured{
+			Organisations: n, NodeUS: want.Node.Of(n) * all, DatabaseUS: want.Database.Of(n) * all, HeightUS: want.Height.Of(n) * all, HeightMS: want.HeightMS.Of(n),
+			Rate: want.Rate(n, 2/all, 20), Bytes: want.Bytes.Of(n), AloneBytes: want.AloneBytes.Of(n),
+		})
 	}
 	for _, points := range [][]Measured{run, run[:2]} {
 		got, err := FitCosts(points)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, pair := range [][2]Line{{got.Database, want.Database}, {got.Node, want.Node}, {got.Height, want.Height}, {got.HeightMS, want.HeightMS}} {
+		for i, pair := range [][2]Line{{got.Database, want.Database}, {got.Node, want.Node}, {got.Height, want.Height}, {got.HeightMS, want.HeightMS}, {got.Bytes, want.Bytes}, {got.AloneBytes, want.AloneBytes}} {
 			if !near(pair[0].At, pair[1].At) || !near(pair[0].By, pair[1].By) {
 				t.Errorf("line %d is %+v, want %+v", i, pair[0], pair[1])
 			}
 		}
-		if check := got.Check(run[2]); !near(check, 1) {
-			t.Errorf("four organisations: model / measured is %v", check)
+		f, m := got.Foretell(4, 2, 20), run[2]
+		for i, pair := range [][2]float64{
+			{f.NodeUS, m.NodeUS}, {f.DatabaseUS, m.DatabaseUS}, {f.HeightUS, m.HeightUS}, {f.HeightMS, m.HeightMS}, {f.Rate, m.Rate}, {f.Bytes, m.Bytes}, {f.AloneBytes, m.AloneBytes},
+		} {
+			if !near(pair[0], pair[1]) {
+				t.Errorf("four organisations: %d is %v, want %v", i, pair[0], pair[1])
+			}
 		}
 	}
 	if _, err := FitCosts(run[:1]); err == nil {
@@ -84,42 +92,53 @@ func TestSimulationDoesNotWaitForTheLast(t *testing.T) {
 	}
 }
 
+// sized adds what a report says of a number of organisations.
+func sized(r *report.Report, name string, rate, nodeUS, databaseUS, heightUS, bytes float64) {
+	for _, s := range []struct {
+		system      string
+		point, rate float64
+		detail      map[string]float64
+	}{
+		{name, 0, rate, map[string]float64{"node_cpu_us_per_tx": nodeUS, "database_cpu_us_per_tx": databaseUS, "database_bytes_per_tx": bytes, "blocks_bytes_per_tx": 100, "wal_bytes_per_tx": 700}},
+		{name + ", waiting", 1, 30, map[string]float64{"node_cpu_us_per_tx": heightUS, "p50_ms": 30, "database_bytes_per_tx": bytes, "blocks_bytes_per_tx": 8000}},
+	} {
+		r.Add(s.system, s.point, "tx/s", report.Sample{Repetition: 1, Value: s.rate, Detail: s.detail})
+	}
+}
+
 func TestReportsAreRead(t *testing.T) {
-	r := &report.Report{}
+	r := &report.Report{Machine: map[string]any{"cores": 2}}
 	if _, ok := Of(r, 4); ok {
 		t.Error("an empty report measured four")
 	}
-	detail := func(name string, v float64) report.Sample {
-		return report.Sample{Repetition: 1, Detail: map[string]float64{name: v, "p50_ms": 30}}
-	}
-	load := detail("node_cpu_us_per_tx", 100)
-	load.Detail["database_cpu_us_per_tx"] = 190
-	r.Add("chainify, 4 organisations", 0, "tx/s", load)
-	r.Add("chainify, 4 organisations, waiting", 1, "tx/s", detail("node_cpu_us_per_tx", 36000))
-	if got, ok := Of(r, 4); !ok || got != (Measured{4, 100, 190, 36000, 30}) {
+	sized(r, "chainify, 4 organisations", 7000, 100, 190, 36000, 350)
+	if got, ok := Of(r, 4); !ok || got != (Measured{4, 100, 190, 36000, 30, 7000, 450, 8350}) {
 		t.Errorf("%+v, %v", got, ok)
 	}
+	sized(r, "chainify, 1 organisation", 30000, 1, 1, 1, 1) // with two workers: costs of another kind
 	var page strings.Builder
 	if done, err := Markdown(&page, r); done || err != nil || page.Len() > 0 {
 		t.Errorf("four organisations alone make a page: %v, %q", err, page.String())
 	}
-	for _, n := range []int{1, 7} {
-		all := float64(n)
-		load := detail("node_cpu_us_per_tx", 25*all)
-		load.Detail["database_cpu_us_per_tx"] = 45 * all
-		r.Add("chainify, "+Name(n), 0, "tx/s", load)
-		r.Add("chainify, "+Name(n)+", waiting", 1, "tx/s", detail("node_cpu_us_per_tx", 9000*all))
-	}
-	if done, err := Markdown(&page, r); !done || err != nil {
-		t.Fatal(done, err)
-	}
-	for _, want := range []string{
-		"For four it foretells 0.97 of",                                                // 4 · (25 + 45) of 290
-		"| a transaction, database | 45 +0.0 n µs |", "| 4 | 27929 | 56500 | 113643 |", // (2 s - 5 · 9 ms) / 70 µs
-		"| everywhere, 80 ms | 3",
-	} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("%q is not in\n%s", want, page.String())
+	sized(r, "chainify, 1 organisation, one worker", 20000, 25, 45, 9000, 400)
+	sized(r, "chainify, 7 organisations", 4000, 175, 315, 63000, 400)
+	for _, cores := range []any{2, 2.0} { // as it is, and as it is read back
+		page.Reset()
+		r.Machine["cores"] = cores
+		if done, err := Markdown(&page, r); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		for _, want := range []string{
+			// 4 · (25 + 45) of 290; (half a core - 5 · 9 ms) / 70 µs of 7000
+			"| 4 organisations | 280 / 290 µs = 0.97 | 6500 / 7000 = 0.93 | 30.0 / 30.0 ms = 1.00 | 500 / 450 = 1.11 | 8400 / 8350 = 1.01 |\n",
+			"| 1 organisation (fitted to) | 70 / 70 µs = 1.00 | 27929 / 20000 = 1.40 |", "| 7 organisations (fitted to) | 490 / 490 µs = 1.00 |",
+			"| processor time of a transaction, database | 45 +0.0 n µs |", "| 4 | 27929 | 56500 | 113643 |", // (2 s - 5 · 9 ms) / 70 µs
+			"| kept on disk of a transaction, many together | 500 +0.0 n bytes |",
+			"| everywhere, 80 ms | 3",
+		} {
+			if !strings.Contains(page.String(), want) {
+				t.Errorf("%q is not in\n%s", want, page.String())
+			}
 		}
 	}
 	if Name(1) != "1 organisation" || Name(7) != "7 organisations" {

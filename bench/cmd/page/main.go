@@ -43,40 +43,46 @@ func write(in, out string) error {
 	if err != nil {
 		return err
 	}
-	page := bytes.NewBufferString(head)
+	body := &bytes.Buffer{}
 	plots := filepath.Join(filepath.Dir(out), "performance")
 	found := 0
 	var network *report.Report
+	var origins []origin
 	for _, name := range sections {
+		section := bytes.NewBufferString(before[name])
 		r, err := report.Read(in, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			page.WriteString(before[name])
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			return err
+		default:
+			section.Reset()
+			found++
+			plot, err := takePlot(in, plots, name)
+			if err != nil {
+				return err
+			}
+			if err := r.Markdown(section, plot); err != nil {
+				return err
+			}
+			if name == "network" {
+				network = r
+			}
 		}
-		found++
-		plot, err := takePlot(in, plots, name)
-		if err != nil {
-			return err
+		if section.Len() > 0 {
+			origins = append(origins, originOf(name, section.String()))
 		}
-		if err := r.Markdown(page, plot); err != nil {
-			return err
-		}
-		if name == "network" {
-			network = r
-		}
+		body.Write(section.Bytes())
 	}
 	if found == 0 {
 		return fmt.Errorf("no report in %s: run make bench first", in)
 	}
 	if network == nil {
-		page.WriteString(before["scaling"])
-	} else if _, err := scaling.Markdown(page, network); err != nil {
+		body.WriteString(before["scaling"])
+	} else if _, err := scaling.Markdown(body, network); err != nil {
 		return err
 	}
-	return os.WriteFile(out, page.Bytes(), 0o644)
+	return os.WriteFile(out, []byte(head+warning(origins)+body.String()), 0o644)
 }
 
 // sectionsOf gives the sections of a page by their headings, none where there is no page.

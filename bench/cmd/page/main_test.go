@@ -12,6 +12,45 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
+// Sections that are not of one state of the source and one machine, or of a run in full, are said to be.
+func TestSectionsThatCannotBeComparedAreNamed(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "performance.md")
+	put := func(name, commit, cpu, command string) string {
+		t.Helper()
+		in := t.TempDir()
+		r := &report.Report{
+			Name: name, About: name, Command: command, Versions: map[string]string{"chainify": commit, "cometbft": "v0.40.0", "go": "1.25"},
+			Machine: map[string]any{"cores": 2, "cpu": cpu, "fsync_ms": 1}, Figures: []report.Figure{{ID: name + ".kept", How: "how", Value: 1}},
+		}
+		if _, err := r.Write(in); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(in, page); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, warned, _ := strings.Cut(string(text), "**Warning:** ")
+		warned, _, _ = strings.Cut(warned, "\n")
+		return warned
+	}
+	for _, c := range []struct{ name, commit, cpu, command, want string }{
+		{"executor", "0123456789ab", "A B", "bench", ""},
+		{"network", "0123456789ab", "A B", "bench", ""},
+		{"verify", "0123456789ab-dirty", "A B", "bench", "the sections are of different commits (0123456789ab: executor, network; 0123456789ab-dirty: verify)."},
+		{"verify", "0123456789ab", "C", "bench", "the sections are of different processors (A B: executor, network; C: verify)."},
+		{"verify", "0123456789ab", "A B", "bench -short", "the sections are of runs with `-short` (verify)."},
+		{"verify", "", "C", "bench -short -only x", "the sections are of different commits (0123456789ab: executor, network; unknown: verify), and of different processors (A B: executor, network; C: verify), and of runs with `-short` (verify)."},
+		{"verify", "0123456789ab", "A B", "bench", ""},
+	} {
+		if got := put(c.name, c.commit, c.cpu, c.command); got != c.want {
+			t.Errorf("after %+v: %q", c, got)
+		}
+	}
+}
+
 func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	in, docs := t.TempDir(), t.TempDir()
 	page := filepath.Join(docs, "performance.md")
