@@ -12,13 +12,14 @@ INSERT INTO t VALUES (1, 1), (2, 2);
 INSERT INTO hidden VALUES (1, 42);
 CREATE VIEW over_local AS SELECT a FROM local;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT a FROM local;
+CREATE VIEW invoker WITH (security_invoker) AS SELECT a FROM local;
 CREATE VIEW writes AS SELECT * FROM t;
 CREATE RULE r AS ON UPDATE TO writes DO INSTEAD INSERT INTO local VALUES (new.v);
 CREATE MATERIALIZED VIEW materialised AS SELECT a FROM local;
 CREATE EXTENSION IF NOT EXISTS file_fdw;
 CREATE SERVER files FOREIGN DATA WRAPPER file_fdw;
 CREATE FOREIGN TABLE passwords (line text) SERVER files OPTIONS (filename '/etc/passwd');
-GRANT ALL ON t, local, over_local, barrier, writes, materialised, passwords TO alice;
+GRANT ALL ON t, local, over_local, barrier, invoker, writes, materialised, passwords TO alice, admin;
 ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
 GRANT ALL ON hidden TO alice;
 CREATE POLICY none ON hidden TO alice USING (v < 10) WITH CHECK (v < 10);
@@ -26,13 +27,13 @@ SELECT ok FROM test.deploy('ATTACH TABLE public.t, public.hidden');
 
 -- SECURITY DEFINER: the rights are the owner's, what a ledger transaction may do is not
 CREATE FUNCTION as_superuser(command text) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN EXECUTE command; RETURN 1; END $$;
-CREATE FUNCTION caught(command text) RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN EXECUTE command; RETURN 'done'; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$;
+CREATE FUNCTION caught(command text) RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN EXECUTE command; RETURN 'done'; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE || ' ' || SQLERRM; END $$;
 CREATE TABLE said (n int PRIMARY KEY, command text, what text);
 GRANT ALL ON said TO alice;
 SELECT ok FROM test.deploy('ATTACH TABLE public.said');
 CREATE FUNCTION test.commands() RETURNS SETOF text LANGUAGE sql AS $$ VALUES
-    ('SELECT a FROM local'), ('INSERT INTO local VALUES (2)'), ('UPDATE local SET a = 3'), ('DELETE FROM local'), ('TRUNCATE local'), ('SELECT a FROM over_local'), ('SELECT a FROM barrier'), ('SELECT a FROM materialised'),
-    ('REFRESH MATERIALIZED VIEW materialised'), ('UPDATE writes SET v = 5 WHERE id = 1'), ('SELECT * FROM passwords'), ('COPY t TO ''/tmp/state-never'''), ('COPY t TO PROGRAM ''cat'''), ('COPY local FROM PROGRAM ''echo 1'''), ('COPY t TO STDOUT'),
+    ('SELECT count(*) FROM local'), ('INSERT INTO local VALUES (2)'), ('UPDATE local SET a = 3'), ('DELETE FROM local'), ('TRUNCATE local'), ('SELECT count(*) FROM over_local'), ('SELECT count(*) FROM barrier'), ('SELECT count(*) FROM invoker'), ('SELECT count(*) FROM materialised'),
+    ('REFRESH MATERIALIZED VIEW materialised'), ('UPDATE writes SET v = 5 WHERE id = 1'), ('SELECT count(*) FROM passwords'), ('COPY t TO ''/tmp/state-never'''), ('COPY t TO PROGRAM ''cat'''), ('COPY local FROM PROGRAM ''echo 1'''), ('COPY t TO STDOUT'),
     ('SELECT pg_read_file(''postgresql.conf'')'), ('SELECT lo_import(''/etc/passwd'')'), ('SELECT lo_create(0)'), ('SELECT pg_ls_dir(''.'')'), ('LISTEN a'), ('NOTIFY a'), ('SELECT pg_notify(''a'', ''b'')'),
     ('LOCK TABLE t'), ('SELECT pg_advisory_lock(1)'), ('SELECT pg_advisory_xact_lock(1)'), ('DO $x$BEGIN END$x$'), ('SET ROLE postgres'), ('SET SESSION AUTHORIZATION postgres'), ('RESET ROLE'), ('SET chainify.guard = off'),
     ('SET search_path = pg_temp'), ('SET session_replication_role = replica'), ('SELECT set_config(''chainify.guard'', ''off'', false)'), ('SELECT set_config(''role'', ''postgres'', false)'), ('ALTER SYSTEM SET work_mem = 64'), ('ALTER ROLE alice SUPERUSER'),
@@ -41,10 +42,39 @@ CREATE FUNCTION test.commands() RETURNS SETOF text LANGUAGE sql AS $$ VALUES
     ('PREPARE x AS SELECT 1'), ('DEALLOCATE ALL'), ('DISCARD ALL'), ('DECLARE c CURSOR FOR SELECT * FROM t'), ('EXPLAIN ANALYZE UPDATE t SET v = 9'), ('SAVEPOINT a'), ('COMMIT'), ('ROLLBACK'), ('SET CONSTRAINTS ALL DEFERRED'),
     ('UPDATE chainify_ledger.block SET hash = hash'), ('INSERT INTO chainify_ledger.setting VALUES (''determinism'', ''detect'')'), ('DELETE FROM chainify_history.t'), ('UPDATE pg_class SET relname = relname'), ('DELETE FROM pg_proc'),
     ('SELECT chainify_node.execute_block(1, 1, 1, '''', '''')'), ('SELECT chainify.execute(''SELECT 1'')'), ('SELECT chainify_ledger.announce_tables()'), ('SELECT pg_terminate_backend(pg_backend_pid())'), ('SELECT pg_cancel_backend(1)'), ('SELECT pg_reload_conf()'), ('SELECT pg_switch_wal()'),
-    ('SELECT clock_timestamp()'), ('SELECT * FROM t LIMIT 1'), ('SELECT query_to_xml(''SELECT 1'', true, true, '''')'), ('SELECT dblink(''host=x'', ''SELECT 1'')') $$;
+    ('SELECT clock_timestamp()'), ('SELECT sum(v) FROM (SELECT v FROM t LIMIT 1) x'), ('SELECT query_to_xml(''SELECT 1'', true, true, '''')') $$;
 SELECT * FROM test.run(VARIADIC ARRAY(SELECT format('SELECT as_superuser(%L)', c) FROM test.commands() c)) WHERE ok;
 SELECT count(*) FILTER (WHERE NOT ok) AS failed, count(*) > 70 AS many FROM test.run(VARIADIC ARRAY(SELECT format('INSERT INTO said VALUES (%s, %L, caught(%L))', n, c, c) FROM test.commands() WITH ORDINALITY u (c, n)));
 SELECT what, command FROM said ORDER BY what, n;
+TABLE t;
+TABLE local;
+-- data of this database alone, in whatever a transaction reads it with: refused for what it is, and not for the form of the query
+CREATE FUNCTION in_sql() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM local';
+CREATE FUNCTION in_view() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM over_local';
+CREATE FUNCTION in_parsed() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT count(*) FROM barrier; END;
+CREATE FUNCTION in_rows() RETURNS SETOF bigint LANGUAGE sql AS 'SELECT count(*) FROM passwords';
+CREATE FUNCTION in_plpgsql() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM materialised); END';
+CREATE FUNCTION writes_sql() RETURNS void LANGUAGE sql AS 'INSERT INTO local VALUES (5)';
+CREATE FUNCTION test.told(VARIADIC sqls text[]) RETURNS TABLE (sql text, sqlstate text, message text) LANGUAGE sql AS $$ SELECT sqls[tx + 1], coalesce(sqlstate, 'done'), message FROM test.run(VARIADIC sqls) $$;
+SELECT * FROM test.told('SELECT count(*) FROM local', 'SELECT count(*) FROM over_local', 'SELECT count(*) FROM barrier', 'SELECT count(*) FROM invoker', 'SELECT count(*) FROM materialised', 'SELECT count(*) FROM passwords', 'TABLE local',
+    'SELECT count(*) FROM over_local WHERE false', 'SELECT count(*) FROM t, LATERAL (SELECT a FROM local WHERE a = id) l', 'INSERT INTO t SELECT 10 + a, a FROM barrier', 'UPDATE t SET v = (SELECT max(a) FROM materialised) WHERE id = 1',
+    'UPDATE t SET v = 7 WHERE v < (SELECT count(*) FROM passwords)', 'DELETE FROM t WHERE id IN (SELECT a FROM over_local)', 'MERGE INTO t USING local ON id = a WHEN MATCHED THEN DELETE', 'INSERT INTO over_local VALUES (4)', 'TRUNCATE local',
+    'SELECT in_sql()', 'SELECT in_view()', 'SELECT in_parsed()', 'SELECT sum(i) FROM in_rows() i', 'SELECT in_plpgsql()', 'SELECT writes_sql()');
+-- views that were deployed, over a table that has left the ledger, and over one that somebody put there instead; a policy that looks elsewhere
+GRANT CREATE ON SCHEMA public TO admin;
+SELECT ok FROM test.deploy('CREATE TABLE was (a int PRIMARY KEY); CREATE VIEW over_was AS SELECT a FROM was; CREATE VIEW over_t AS SELECT v AS a FROM t; GRANT ALL ON was, over_was, over_t TO alice');
+SELECT * FROM test.told('INSERT INTO was VALUES (1)', 'SELECT count(*) FROM over_was', 'SELECT count(*) FROM over_t');
+SELECT ok FROM test.deploy('DETACH TABLE public.was');
+SET chainify.guard = off;
+CREATE OR REPLACE VIEW over_t AS SELECT a FROM local;
+CREATE POLICY elsewhere ON hidden AS RESTRICTIVE TO alice USING (EXISTS (SELECT FROM local));
+RESET chainify.guard;
+SELECT * FROM test.told('SELECT count(*) FROM over_was', 'SELECT count(*) FROM over_t', 'SELECT count(*) FROM hidden');
+SET chainify.guard = off;
+CREATE OR REPLACE VIEW over_t AS SELECT v AS a FROM t;
+DROP POLICY elsewhere ON hidden;
+RESET chainify.guard;
+SELECT test.all_well();
 TABLE t;
 TABLE local;
 SELECT current_user, current_setting('role') AS role, current_setting('chainify.guard') AS guard, current_setting('search_path') AS search_path, to_regclass('x') IS NULL AS nothing_made, (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory') AS advisory, (SELECT count(*) FROM pg_largeobject_metadata) AS large, (SELECT count(*) FROM pg_listening_channels()) AS listening, pg_stat_file('/tmp/state-never', true) IS NULL AS no_file;
@@ -70,12 +100,42 @@ SELECT tx, ok, sqlstate, message FROM test.run($$UPDATE t SET v = 1 + 1 + length
 SELECT v FROM public.t WHERE id = 2;
 DROP TABLE pg_temp.t;
 
--- event triggers and triggers that appear behind the ledger's back
-CREATE FUNCTION on_any() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.local VALUES (77); END $$;
-CREATE EVENT TRIGGER any_command ON ddl_command_end EXECUTE FUNCTION on_any();
-SELECT tx, ok, sqlstate FROM test.run('TRUNCATE hidden', 'UPDATE t SET v = 3 WHERE id = 1');
-DROP EVENT TRIGGER any_command;
-DELETE FROM local WHERE a = 77;
+-- event triggers of the database's superuser: they fire for what is deployed and for what the ledger does itself when a table is attached. In a statement
+-- that is deployed they may do what it may, and fail it otherwise; in the ledger's own work they are the superuser's.
+SELECT ok FROM test.deploy('CREATE TABLE wide (id int PRIMARY KEY, v int); CREATE VIEW over_wide AS SELECT id FROM wide; GRANT ALL ON wide TO alice');
+SELECT ok FROM test.run('INSERT INTO wide VALUES (1, 1)');
+CREATE TABLE later (id int PRIMARY KEY, v int);
+INSERT INTO later VALUES (1, 1);
+-- Runs the transactions with such a trigger, and undoes both.
+CREATE FUNCTION test.with_trigger(event text, body text, txs bytea[]) RETURNS TABLE (hash bytea, outcomes text[], local bigint, v int, well text) LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+BEGIN
+    IF event IS NOT NULL THEN
+        EXECUTE format('CREATE FUNCTION test.on_event() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS %L', 'BEGIN ' || body || '; END');
+        EXECUTE format('CREATE EVENT TRIGGER mine ON %s EXECUTE FUNCTION test.on_event()', event);
+    END IF;
+    SELECT e.* INTO r FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) e;
+    hash := r.hash;
+    outcomes := ARRAY(SELECT coalesce(r.sqlstates[i], 'done') FROM generate_subscripts(txs, 1) i);
+    local := (SELECT count(*) FROM public.local);
+    v := (SELECT t.v FROM public.t WHERE id = 1);
+    well := (SELECT string_agg(f, ', ' ORDER BY f) FROM (SELECT DISTINCT regexp_replace(f, ' [{"].*', '') FROM string_to_table(test.all_well(), E'\n') f) x (f));
+    RAISE EXCEPTION 'undo';
+EXCEPTION WHEN raise_exception THEN RETURN NEXT;
+END
+$$;
+CREATE FUNCTION test.triggered(events text[], bodies text[], txs bytea[]) RETURNS TABLE (event text, body text, as_without boolean, outcomes text[], local bigint, v int, well text) LANGUAGE sql AS $$
+    SELECT e.event, b.body, w.hash = o.hash, w.outcomes, w.local, w.v, w.well FROM test.with_trigger(NULL, NULL, txs) o,
+        unnest(events) WITH ORDINALITY e (event, n), unnest(CASE WHEN e.event IS NULL THEN ARRAY['nothing'] ELSE bodies END) WITH ORDINALITY b (body, n), test.with_trigger(e.event, b.body, txs) w ORDER BY e.n, b.n
+$$;
+SELECT ARRAY['PERFORM 1', 'INSERT INTO public.local VALUES (77)', 'UPDATE public.t SET v = 100', 'RAISE division_by_zero', 'IF tg_tag <> ''COMMENT'' THEN COMMENT ON TABLE public.local IS ''x''; END IF'] AS bodies \gset
+SELECT * FROM test.triggered(ARRAY[NULL, 'ddl_command_end', 'sql_drop', 'table_rewrite'], :'bodies', ARRAY[test.tx('CREATE TABLE new (id int PRIMARY KEY); DROP TABLE new', 'admin', 3, nonce => 1), test.tx('ALTER TABLE wide ALTER v TYPE bigint', 'admin', 3, nonce => 2), test.tx('DROP VIEW over_wide', 'admin', 3, nonce => 3), test.tx('TRUNCATE wide', nonce => 4)]);
+-- what one does to a ledger table while the ledger works is no effect of the block: verification finds it, and so does the next block with that row
+SELECT * FROM test.triggered(ARRAY[NULL, 'ddl_command_end'], :'bodies', ARRAY[test.tx('ATTACH TABLE public.later', 'admin', 3, nonce => 1)]);
+SELECT * FROM test.triggered(ARRAY['ddl_command_end'], '{UPDATE public.t SET v = 100}', ARRAY[test.tx('ATTACH TABLE public.later', 'admin', 3, nonce => 1), test.tx('UPDATE t SET v = v + 1', nonce => 2)]);
+
+-- triggers that appear behind the ledger's back
 SET chainify.guard = off;
 CREATE FUNCTION to_local() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.local VALUES (new.v); RETURN new; END $$;
 CREATE TRIGGER mine BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION to_local();
@@ -104,6 +164,50 @@ SELECT ok FROM test.deploy('ATTACH TABLE public.checked, public.peeking, public.
 SELECT tx, ok, sqlstate, message FROM test.run('INSERT INTO checked VALUES (1, 1)', 'INSERT INTO peeking VALUES (1, 1)', 'INSERT INTO drawing VALUES (1, 0)', 'INSERT INTO typed VALUES (1, 1)', 'SELECT 5::clocked', 'SELECT uses_domain()',
     'SELECT foreign_sum(v ORDER BY id) FROM t', 'SELECT noisy(v ORDER BY id) FROM t');
 SELECT last_value, is_called FROM loose;
+
+-- what extensions, other servers and languages offer: none of it leads out of the database, or to what follows from more than the arguments
+SELECT split_part(current_setting('unix_socket_directories'), ',', 1) AS socket \gset
+CREATE EXTENSION dblink;
+CREATE EXTENSION postgres_fdw;
+CREATE EXTENSION pgcrypto;
+CREATE EXTENSION "uuid-ossp";
+CREATE EXTENSION pg_trgm;
+CREATE EXTENSION citext;
+CREATE EXTENSION hstore;
+CREATE EXTENSION tablefunc;
+CREATE EXTENSION unaccent;
+CREATE EXTENSION xml2;
+CREATE EXTENSION adminpack;
+CREATE EXTENSION pageinspect;
+CREATE EXTENSION tsm_system_rows;
+CREATE SERVER loop FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host :'socket', dbname 'regress');
+CREATE USER MAPPING FOR PUBLIC SERVER loop OPTIONS (user 'postgres', password_required 'false');
+CREATE FOREIGN TABLE far (a int) SERVER loop OPTIONS (table_name 'local');
+CREATE FOREIGN TABLE far_t (id int, v int) SERVER loop OPTIONS (table_name 't');
+-- a language that nobody trusts, made of what every server has
+CREATE LANGUAGE wild HANDLER plpgsql_call_handler INLINE plpgsql_inline_handler VALIDATOR plpgsql_validator;
+CREATE FUNCTION goes_wild() RETURNS int LANGUAGE wild IMMUTABLE AS 'BEGIN INSERT INTO public.local VALUES (88); RETURN 1; END';
+CREATE FUNCTION in_c(int) RETURNS bytea LANGUAGE c IMMUTABLE STRICT AS '$libdir/pgcrypto', 'pg_random_bytes';
+GRANT ALL ON far, far_t TO alice;
+GRANT USAGE ON FOREIGN SERVER loop TO alice;
+SELECT far.a, far_t.v FROM far, far_t WHERE far_t.id = 1; -- they work outside of the ledger
+CREATE FUNCTION test.outside() RETURNS SETOF text LANGUAGE sql AS $$ VALUES ('SELECT dblink_connect(''dbname=regress'')'), ('SELECT dblink_exec(''loop'', ''DELETE FROM local'')'), ('SELECT count(*) FROM dblink(''loop'', ''SELECT 1'') AS x (a int)'),
+    ('SELECT count(*) FROM far'), ('SELECT count(*) FROM far_t'), ('INSERT INTO far VALUES (3)'), ('UPDATE far SET a = 3'), ('DELETE FROM far'), ('TRUNCATE far'), ('UPDATE t SET v = (SELECT count(*) FROM far) WHERE id = 1'), ('SELECT count(*) FROM postgres_fdw_get_connections()'),
+    ('IMPORT FOREIGN SCHEMA public FROM SERVER loop INTO public'), ('SELECT gen_random_bytes(4)'), ('SELECT gen_salt(''bf'')'), ('SELECT public.gen_random_uuid()'), ('SELECT uuid_generate_v4()'), ('SELECT uuid_generate_v1()'), ('SELECT set_limit(0.5)'), ('SELECT show_limit()'),
+    ('SELECT ''word'' % ''words'''), ('SELECT sum(n) FROM normal_rand(3, 0, 1) n'), ('SELECT count(*) FROM crosstab(''SELECT 1, 2, 3'') AS x (a int, b int)'), ('SELECT unaccent(''x'')'), ('SELECT count(*) FROM xpath_table(''a'', ''a'', ''local'', ''/'', ''true'') AS x (a int)'),
+    ('SELECT pg_file_write(''never'', ''x'', false)'), ('SELECT get_raw_page(''t'', 0)'), ('SELECT count(*) FROM t TABLESAMPLE system_rows(1)'), ('SELECT goes_wild()'), ('SELECT in_c(4)'), ('DO LANGUAGE wild ''BEGIN END''') $$;
+SELECT * FROM test.told(VARIADIC ARRAY(SELECT * FROM test.outside()));
+SELECT count(*) FROM test.run(VARIADIC ARRAY(SELECT format('INSERT INTO said VALUES (%s, %L, caught(%L))', 1000 + n, c, c) FROM test.outside() WITH ORDINALITY u (c, n)));
+SELECT command, what FROM said WHERE n > 1000 AND what !~ '^CH00[46] ';
+-- functions in C that follow from their arguments are allowed for extensions that are known, and for no others
+SELECT * FROM test.told('SELECT digest(''x'', ''sha256''), hmac(''x'', ''k'', ''md5''), crypt(''p'', ''ab'')', 'SELECT similarity(''word'', ''words'')', 'SELECT ''A''::citext = ''a''', 'SELECT ''a=>1''::hstore -> ''a''', 'SELECT uuid_nil()', 'SELECT uuid_generate_v5(uuid_ns_dns(), ''x'')');
+SELECT tx, ok, sqlstate, message FROM test.block(test.tx('CREATE FUNCTION public.f() RETURNS int LANGUAGE wild AS ''BEGIN RETURN 1; END''', 'admin', 3), test.tx('CREATE FUNCTION public.f(int) RETURNS bytea LANGUAGE c AS ''$libdir/pgcrypto'', ''pg_random_bytes''', 'admin', 3),
+    test.tx('CREATE VIEW public.v AS SELECT count(*) FROM far', 'admin', 3), test.tx('CREATE VIEW public.v AS SELECT gen_random_bytes(4) AS b', 'admin', 3), test.tx('CREATE SERVER s FOREIGN DATA WRAPPER postgres_fdw', 'admin', 3), test.tx('CREATE LANGUAGE l HANDLER plpgsql_call_handler', 'admin', 3),
+    test.tx('ATTACH TABLE public.far', 'admin', 3), test.tx('CREATE EXTENSION pgcrypto', 'admin', 3));
+TABLE local;
+SELECT dblink_get_connections() IS NULL AS no_connection;
+DROP LANGUAGE wild CASCADE;
+DROP EXTENSION adminpack;
 
 -- what code does to itself: exceptions, cursors, prepared and dynamic statements
 CREATE FUNCTION swallows() RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET v = 1000; PERFORM 1 / 0; RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 0; END $$;

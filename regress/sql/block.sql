@@ -41,6 +41,18 @@ SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.pos
 SELECT chainify_node.execute_block(7, 21, 0, (SELECT hash FROM chainify_node.position()), '');
 SELECT number FROM chainify_node.position();
 
+-- what the node calls is the node's alone; what is behind the users' functions has no rights of its own, and only readers come to it by name
+SELECT p.oid::regprocedure AS function, r AS role FROM pg_proc p, unnest(ARRAY['public', 'chainify_client', 'chainify_reader', 'chainify_admin', 'alice', 'admin', 'stranger']) r WHERE pronamespace = 'chainify_node'::regnamespace AND has_function_privilege(r, p.oid, 'EXECUTE') ORDER BY 1, 2;
+SELECT p.oid::regprocedure AS not_for_the_node FROM pg_proc p WHERE pronamespace = 'chainify_node'::regnamespace AND NOT has_function_privilege('chainify_node', p.oid, 'EXECUTE') ORDER BY 1;
+SELECT n.nspname AS schema, string_agg(r, ' ' ORDER BY r) FILTER (WHERE has_schema_privilege(r, n.oid, 'USAGE')) AS usage, string_agg(r, ' ' ORDER BY r) FILTER (WHERE has_schema_privilege(r, n.oid, 'CREATE')) AS create
+FROM pg_namespace n, unnest(ARRAY['public', 'chainify_client', 'chainify_reader', 'chainify_admin', 'chainify_node']) r WHERE n.nspname LIKE 'chainify%' GROUP BY 1 ORDER BY 1;
+SELECT p.oid::regprocedure AS definers_and_public FROM pg_proc p WHERE pronamespace = 'chainify_ledger'::regnamespace AND prosecdef AND has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY 1;
+SELECT r AS role, p.oid::regprocedure AS function FROM pg_proc p, unnest(ARRAY['chainify_client', 'chainify_reader', 'chainify_admin']) r
+WHERE pronamespace = 'chainify_ledger'::regnamespace AND has_function_privilege(r, p.oid, 'EXECUTE') AND NOT has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY 1, proname;
+SELECT p.oid::regprocedure AS helper_of_all FROM pg_proc p WHERE pronamespace = 'chainify_ledger'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY proname, pronargs;
+SELECT c.oid::regclass AS written, r AS role FROM pg_class c, unnest(ARRAY['public', 'chainify_client', 'chainify_reader', 'chainify_admin', 'chainify_node', 'alice']) r
+WHERE relnamespace::regnamespace::text LIKE 'chainify%' AND relkind IN ('r', 'v', 'm', 'p', 'f') AND has_table_privilege(r, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER, REFERENCES') ORDER BY 1, 2;
+
 -- a member of chainify_node that owns nothing
 GRANT chainify_node TO stranger;
 SELECT test.buffer(ARRAY[test.tx('INSERT INTO t VALUES (900, 1)')]) AS buffer \gset

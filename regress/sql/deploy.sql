@@ -67,7 +67,7 @@ SELECT * FROM test.refused(' ; ', 'SELEC', 'SELECT 1', 'INSERT INTO article VALU
     'CREATE EXTENSION citext', 'CREATE ROLE r', 'CREATE TRIGGER t BEFORE INSERT ON article FOR EACH ROW EXECUTE FUNCTION f()', 'CREATE TEMP SEQUENCE s', 'CREATE RULE r AS ON DELETE TO article DO INSTEAD NOTHING',
     'CREATE MATERIALIZED VIEW v AS SELECT 1', 'VACUUM article', 'SET search_path = shop', 'BEGIN', 'LOCK article', 'COPY article TO STDOUT', 'GRANT admin TO alice', 'ALTER SYSTEM SET work_mem = 1',
     'ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO alice', 'CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION f()', 'CREATE FOREIGN TABLE f (a int) SERVER s');
-SELECT * FROM test.refused('CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY)', 'DROP TABLE IF EXISTS t', 'REVOKE SELECT ON article FROM alice CASCADE', 'CREATE TEMP TABLE t (a int PRIMARY KEY)', 'CREATE TABLE pg_temp.t (a int PRIMARY KEY)',
+SELECT * FROM test.refused('CREATE FUNCTION fc() RETURNS int LANGUAGE sql SET work_mem FROM CURRENT AS ''SELECT 1''', 'ALTER FUNCTION local_function() SET work_mem FROM CURRENT', 'CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY)', 'DROP TABLE IF EXISTS t', 'REVOKE SELECT ON article FROM alice CASCADE', 'CREATE TEMP TABLE t (a int PRIMARY KEY)', 'CREATE TABLE pg_temp.t (a int PRIMARY KEY)',
     'CREATE UNLOGGED TABLE t (a int PRIMARY KEY)', 'CREATE TABLE t (a int PRIMARY KEY) TABLESPACE pg_default', 'CREATE TABLE t (a int PRIMARY KEY USING INDEX TABLESPACE pg_default)', 'CREATE TABLE t (b int, PRIMARY KEY (id, name)) INHERITS (article)',
     'CREATE TABLE t PARTITION OF article FOR VALUES IN (1)', 'CREATE TABLE t (LIKE article)', 'CREATE TABLE t OF shop.pair', 'CREATE TABLE t (a int)',
     'CREATE TABLE t (a int PRIMARY KEY, _hash int)', 'CREATE TABLE t (a int PRIMARY KEY REFERENCES local)', 'CREATE TABLE t (a int PRIMARY KEY, b money)',
@@ -191,6 +191,86 @@ SELECT test.all_well();
 SELECT * FROM test.deploy('DROP TABLE drawn');
 SELECT kind, identity FROM chainify.definitions WHERE kind = 'sequence';
 SELECT test.all_well();
+-- What else is allowed: each takes effect in its block, for the transaction behind it, and stays what all agree on.
+CREATE ROLE keeper;
+GRANT keeper TO admin;
+GRANT CREATE ON DATABASE regress TO keeper;
+GRANT CREATE ON SCHEMA public TO keeper;
+SELECT ok FROM test.deploy($$CREATE SCHEMA store; GRANT USAGE ON SCHEMA store TO alice; GRANT ALL ON SCHEMA store TO keeper; CREATE TYPE store.state AS ENUM ('new', 'old'); CREATE DOMAIN store.label AS text; REVOKE USAGE ON TYPE store.state FROM PUBLIC;
+    CREATE TABLE store.ware (id int PRIMARY KEY, code text NOT NULL, n int); CREATE UNIQUE INDEX ware_code ON store.ware (code); CREATE INDEX ware_n ON store.ware (n); CREATE VIEW store.wares AS SELECT id, code FROM store.ware;
+    CREATE FUNCTION store.f(i int) RETURNS text LANGUAGE sql AS 'SELECT current_schema || i'; CREATE PROCEDURE store.p(i int) LANGUAGE sql AS 'UPDATE store.ware SET n = i WHERE id = 1'; REVOKE EXECUTE ON PROCEDURE store.p(int) FROM PUBLIC;
+    CREATE POLICY visible ON store.ware TO alice USING (n > 0); GRANT SELECT, INSERT, UPDATE, DELETE ON store.ware, store.wares TO alice$$);
+SELECT ok FROM test.run($$INSERT INTO store.ware VALUES (1, 'one', 1), (2, 'two', 2)$$);
+CREATE TABLE test.change (n serial, command text, shows text, tries text);
+INSERT INTO test.change (command, shows, tries) VALUES
+    ('DROP INDEX store.ware_code', 'to_regclass(''store.ware_code'')', 'INSERT INTO store.ware VALUES (3, ''one'', 3)'), ('ALTER INDEX store.ware_n RENAME TO ware_amount', '(SELECT indexrelid::regclass FROM pg_index WHERE indrelid = ''store.ware''::regclass AND NOT indisprimary)', NULL),
+    ('CREATE OR REPLACE VIEW store.wares AS SELECT id, code, n FROM store.ware', 'pg_get_viewdef(''store.wares''::regclass)', 'SELECT n FROM store.wares'), ('ALTER VIEW store.wares SET (security_barrier)', '(SELECT reloptions FROM pg_class WHERE relname = ''wares'')', NULL),
+    ('ALTER VIEW store.wares RESET (security_barrier)', '(SELECT reloptions FROM pg_class WHERE relname = ''wares'')', NULL), ('ALTER VIEW store.wares RENAME TO goods', 'coalesce(to_regclass(''store.wares''), to_regclass(''store.goods''))', 'SELECT n FROM store.goods'),
+    ('ALTER VIEW store.goods SET SCHEMA public', 'coalesce(to_regclass(''store.goods''), to_regclass(''goods''))', 'SELECT n FROM goods'), ('ALTER VIEW goods OWNER TO keeper', '(SELECT relowner::regrole FROM pg_class WHERE relname = ''goods'')', 'SELECT n FROM goods'), ('ALTER VIEW goods OWNER TO admin', '(SELECT relowner::regrole FROM pg_class WHERE relname = ''goods'')', 'SELECT n FROM goods'),
+    ('ALTER TABLE store.ware ENABLE ROW LEVEL SECURITY', '(SELECT relrowsecurity FROM pg_class WHERE relname = ''ware'')', 'INSERT INTO store.ware VALUES (4, ''four'', 0)'), ('ALTER POLICY visible ON store.ware USING (n > 1)', '(SELECT pg_get_expr(polqual, polrelid) FROM pg_policy WHERE polrelid = ''store.ware''::regclass)', 'INSERT INTO store.ware VALUES (5, ''five'', 1)'),
+    ('ALTER POLICY visible ON store.ware RENAME TO shown', '(SELECT polname FROM pg_policy WHERE polrelid = ''store.ware''::regclass)', NULL), ('DROP POLICY shown ON store.ware', '(SELECT polname FROM pg_policy WHERE polrelid = ''store.ware''::regclass)', 'INSERT INTO store.ware VALUES (6, ''six'', 6)'),
+    ('ALTER TABLE store.ware FORCE ROW LEVEL SECURITY', '(SELECT relforcerowsecurity FROM pg_class WHERE relname = ''ware'')', NULL), ('ALTER TABLE store.ware NO FORCE ROW LEVEL SECURITY', '(SELECT relforcerowsecurity FROM pg_class WHERE relname = ''ware'')', NULL),
+    ('ALTER TABLE store.ware DISABLE ROW LEVEL SECURITY', '(SELECT relrowsecurity FROM pg_class WHERE relname = ''ware'')', 'INSERT INTO store.ware VALUES (7, ''seven'', 7)'), ('REVOKE INSERT ON store.ware FROM alice', 'has_table_privilege(''alice'', ''store.ware'', ''INSERT'')', 'INSERT INTO store.ware VALUES (8, ''eight'', 8)'),
+    ('ALTER FUNCTION store.f(int) SET search_path = store', '(SELECT proconfig FROM pg_proc WHERE proname = ''f'')', 'SELECT 1 / (store.f(1) <> ''store1'')::int'), ('ALTER FUNCTION store.f(int) IMMUTABLE STRICT', '(SELECT provolatile::text || proisstrict FROM pg_proc WHERE proname = ''f'')', NULL), ('ALTER FUNCTION store.f(int) RENAME TO g', 'to_regproc(''store.g'')', 'SELECT store.g(1)'),
+    ('ALTER FUNCTION store.g(int) SET SCHEMA public', 'coalesce(to_regproc(''store.g''), to_regproc(''g''))', 'SELECT g(1)'), ('ALTER FUNCTION g(int) OWNER TO keeper', '(SELECT proowner::regrole FROM pg_proc WHERE proname = ''g'')', NULL), ('GRANT EXECUTE ON PROCEDURE store.p(int) TO alice', 'has_function_privilege(''alice'', ''store.p(int)'', ''EXECUTE'')', 'CALL store.p(10)'),
+    ('CREATE OR REPLACE PROCEDURE store.p(i int) LANGUAGE sql AS ''UPDATE store.ware SET n = i + 1 WHERE id = 1''', '(SELECT prosrc FROM pg_proc WHERE proname = ''p'')', 'CALL store.p(20); SELECT 1 / (n - 21) FROM store.ware WHERE id = 1'), ('ALTER PROCEDURE store.p(int) SECURITY DEFINER', '(SELECT prosecdef FROM pg_proc WHERE proname = ''p'')', 'CALL store.p(30)'), ('ALTER PROCEDURE store.p(int) RENAME TO q', 'to_regproc(''store.q'')', 'CALL store.q(40)'),
+    ('ALTER TABLE store.ware OWNER TO keeper', '(SELECT relowner::regrole FROM pg_class WHERE relname = ''ware'')', 'CALL store.q(50)'), ('ALTER TABLE store.ware OWNER TO admin', '(SELECT relowner::regrole FROM pg_class WHERE relname = ''ware'')', 'CALL store.q(60)'), ('ALTER TABLE store.ware ALTER n SET NOT NULL', '(SELECT attnotnull FROM pg_attribute WHERE attrelid = ''store.ware''::regclass AND attname = ''n'')', 'UPDATE store.ware SET n = NULL WHERE false; UPDATE store.ware SET n = CASE WHEN id = 2 THEN NULL ELSE n END; UPDATE store.ware SET n = 2 WHERE id = 2'),
+    ('ALTER TABLE store.ware ALTER n DROP NOT NULL', '(SELECT attnotnull FROM pg_attribute WHERE attrelid = ''store.ware''::regclass AND attname = ''n'')', 'UPDATE store.ware SET n = NULL WHERE id = 2; UPDATE store.ware SET n = 2 WHERE id = 2'), ('ALTER TABLE store.ware ADD CONSTRAINT small CHECK (n < 1000) NOT VALID', '(SELECT convalidated FROM pg_constraint WHERE conname = ''small'')', 'UPDATE store.ware SET n = 1000 WHERE id = 2'),
+    ('ALTER TABLE store.ware VALIDATE CONSTRAINT small', '(SELECT convalidated FROM pg_constraint WHERE conname = ''small'')', 'UPDATE store.ware SET n = 2 WHERE id = 2'), ('ALTER TABLE store.ware RENAME CONSTRAINT small TO below', '(SELECT conname FROM pg_constraint WHERE conrelid = ''store.ware''::regclass AND contype = ''c'')', 'UPDATE store.ware SET n = 1001 WHERE id = 2'),
+    ('ALTER TABLE store.ware ALTER n SET DEFAULT 5', '(SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = ''store.ware''::regclass)', 'UPDATE store.ware SET n = DEFAULT WHERE id = 2; SELECT 1 / (n - 5) FROM store.ware WHERE id = 2'), ('ALTER TABLE store.ware ALTER n DROP DEFAULT', '(SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = ''store.ware''::regclass)', 'UPDATE store.ware SET n = DEFAULT WHERE id = 2; SELECT 1 / (n - 5) FROM store.ware WHERE id = 2'),
+    ('REVOKE SELECT, UPDATE ON store.ware FROM alice', 'has_table_privilege(''alice'', ''store.ware'', ''SELECT'')', 'UPDATE store.ware SET n = 3 WHERE id = 3'), ('GRANT UPDATE (n), SELECT (id, code) ON store.ware TO alice', '(SELECT string_agg(attname || attacl::text, '' '' ORDER BY attnum) FROM pg_attribute WHERE attrelid = ''store.ware''::regclass)', 'UPDATE store.ware SET n = 3 WHERE id = 3'),
+    ('REVOKE SELECT (id) ON store.ware FROM alice', 'has_column_privilege(''alice'', ''store.ware'', ''id'', ''SELECT'')', 'UPDATE store.ware SET n = 3 WHERE id = 3'), ('GRANT USAGE ON TYPE store.state TO alice', 'has_type_privilege(''alice'', ''store.state'', ''USAGE'')', NULL), ('GRANT USAGE ON DOMAIN store.label TO keeper', '(SELECT typacl FROM pg_type WHERE typname = ''label'')', NULL), ('REVOKE USAGE ON DOMAIN store.label FROM PUBLIC', '(SELECT typacl FROM pg_type WHERE typname = ''label'')', NULL),
+    ('ALTER SCHEMA store OWNER TO keeper', '(SELECT nspowner::regrole FROM pg_namespace WHERE nspname = ''store'')', NULL), ('ALTER SCHEMA store OWNER TO admin', '(SELECT nspowner::regrole FROM pg_namespace WHERE nspname = ''store'')', NULL), ('ALTER TYPE store.state RENAME TO condition', 'to_regtype(''store.condition'')', 'SELECT ''new''::store.condition'), ('ALTER TYPE store.condition SET SCHEMA public', 'to_regtype(''condition'')', 'SELECT ''new''::condition'),
+    ('ALTER TYPE condition OWNER TO keeper', '(SELECT typowner::regrole FROM pg_type WHERE typname = ''condition'')', NULL), ('ALTER TYPE condition ADD VALUE ''worn''', '(SELECT array_agg(enumlabel ORDER BY enumsortorder) FROM pg_enum JOIN pg_type t ON t.oid = enumtypid WHERE typname = ''condition'')', NULL), ('ALTER DOMAIN store.label RENAME TO name', 'to_regtype(''store.name'')', 'SELECT ''x''::store.name'), ('COMMENT ON VIEW goods IS ''all of them''', 'obj_description(''goods''::regclass)', NULL),
+    ('DROP TYPE condition', 'to_regtype(''condition'')', 'SELECT ''new''::condition'), ('DROP DOMAIN store.name', 'to_regtype(''store.name'')', 'SELECT ''x''::store.name'), ('DROP FUNCTION g(int); DROP PROCEDURE store.q(int)', 'to_regproc(''g'')', 'SELECT g(1)'), ('DROP VIEW goods; DROP TABLE store.ware', 'to_regclass(''store.ware'')', 'UPDATE store.ware SET n = 3'), ('DROP SCHEMA store', 'to_regnamespace(''store'')', 'SELECT store.g(1)');
+-- The statement of alice in its block, before and after; and whether all agrees with the ledger.
+CREATE FUNCTION test.changes() RETURNS TABLE (command text, outcome text, before text, after text, alice_before text, alice_after text) LANGUAGE plpgsql AS $$
+DECLARE
+    c record;
+    b record;
+    well text;
+BEGIN
+    FOR c IN SELECT * FROM test.change ORDER BY n LOOP
+        command := c.command;
+        EXECUTE format('SELECT (%s)::text', c.shows) INTO before;
+        SELECT array_agg(coalesce(r.sqlstate || ' ' || r.message, 'done') ORDER BY tx) o INTO b FROM test.block(test.tx(coalesce(c.tries, 'SELECT 1')), test.tx(c.command, 'admin', 3), test.tx(coalesce(c.tries, 'SELECT 1'))) r;
+        EXECUTE format('SELECT (%s)::text', c.shows) INTO after;
+        outcome := b.o[2];
+        alice_before := CASE WHEN c.tries IS NOT NULL THEN b.o[1] END;
+        alice_after := CASE WHEN c.tries IS NOT NULL THEN b.o[3] END;
+        IF c.n % 10 = 0 THEN
+            well := nullif(test.all_well(), 'all well');
+            outcome := outcome || coalesce(' ' || well, '');
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+SELECT test.buffer(array_agg(CASE WHEN sql IS NULL THEN test.tx(command, 'admin', 3, nonce => 700000 + n) ELSE test.tx(sql, nonce => 800000 + n) END ORDER BY n, sql IS NOT NULL)) AS buffer FROM test.change, unnest(ARRAY[NULL, tries]) WITH ORDINALITY u (sql, i) WHERE i = 1 OR sql IS NOT NULL \gset
+PREPARE whole AS SELECT encode(r.hash, 'hex') AS hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, :'buffer') r;
+BEGIN;
+EXECUTE whole \gset first_
+SELECT test.all_well();
+ROLLBACK;
+SELECT test.all_well();
+BEGIN;
+EXECUTE whole \gset again_
+ROLLBACK;
+SELECT :'first_hash' = :'again_hash' AS again;
+DEALLOCATE whole;
+SELECT * FROM test.changes();
+SELECT test.all_well();
+-- and what else is refused
+SELECT command, message FROM (SELECT left(command, 70) AS command, sqlstate || ' ' || split_part(message, ':', 1) AS message FROM test.refused('GRANT SELECT ON pairs TO alice GRANTED BY admin', 'REVOKE SELECT ON pairs FROM alice GRANTED BY CURRENT_USER', 'ALTER TABLE pairs ADD CONSTRAINT u UNIQUE USING INDEX pairs_pkey', 'CREATE TABLE m (id int PRIMARY KEY) USING odd',
+    'CREATE INDEX ON pairs USING bloom (id)', 'ALTER TABLE pairs ALTER id SET STATISTICS 5', 'ALTER TABLE pairs ALTER note SET COMPRESSION lz4', 'ALTER TABLE pairs ENABLE TRIGGER ALL', 'CREATE AGGREGATE a (int) (SFUNC = int4pl, STYPE = int)', 'CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq)', 'CREATE CAST (int AS bool) WITH INOUT',
+    'CREATE COLLATION c FROM "C"', 'CREATE STATISTICS s ON id, note FROM pairs', 'CREATE LANGUAGE l HANDLER plpgsql_call_handler', 'SECURITY LABEL ON TABLE pairs IS ''x''', 'REASSIGN OWNED BY admin TO keeper', 'DROP OWNED BY admin', 'CREATE FUNCTION f() RETURNS int LANGUAGE sql SET chainify.guard = off AS ''SELECT 1''',
+    (SELECT string_agg('COMMENT ON TABLE pairs IS ''' || i || '''', ';') FROM generate_series(1, 101) i))) r;
+SELECT ok, rows FROM test.deploy((SELECT string_agg('COMMENT ON TABLE pairs IS ''' || i || '''', ';') FROM generate_series(1, 100) i));
+SELECT obj_description('pairs'::regclass);
+SELECT test.all_well();
+DROP OWNED BY keeper;
+REVOKE keeper FROM admin;
+DROP ROLE keeper;
 -- Everything goes again; what is left says so.
 SELECT * FROM test.deploy('DROP TABLE child, pairs; DROP FUNCTION local_function(), shop.total(); DROP PROCEDURE shop.reprice(numeric)');
 -- The history still has values of these.

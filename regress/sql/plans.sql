@@ -99,6 +99,103 @@ CREATE VIEW seen_item AS SELECT id, id AS label FROM item;
 GRANT SELECT ON seen_item TO alice;
 SELECT * FROM test.block(test.tx('SELECT * FROM seen_item WHERE label = ''1'''), test.tx('SELECT * FROM seen_item WHERE label = $1', params => ARRAY['', '1']));
 
+-- So it is of casts, operators, schemas, roles and domains, each changed between two blocks of this session; with a literal and without.
+CREATE TABLE found (id int PRIMARY KEY, v text);
+GRANT ALL ON found TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.found');
+-- Runs statements that insert the rows 1 .. n, and tells what they now give.
+CREATE FUNCTION test.now_gives(VARIADIC sqls text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    states text[];
+BEGIN
+    PERFORM test.run('DELETE FROM found');
+    states := ARRAY(SELECT r.sqlstate FROM test.run(VARIADIC sqls) r ORDER BY r.tx);
+    RETURN QUERY SELECT coalesce(states[i], (SELECT f.v FROM public.found f WHERE id = i)) FROM generate_subscripts(sqls, 1) i;
+END
+$$;
+CREATE FUNCTION to_mood(int) RETURNS mood LANGUAGE sql IMMUTABLE AS $$ SELECT 'sad'::mood $$;
+CREATE FUNCTION to_other_mood(int) RETURNS mood LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN 'happy'::mood; END $$;
+SELECT ARRAY['INSERT INTO found VALUES (1, 5::mood)', 'INSERT INTO found SELECT min(id) + min(id), min(id)::mood FROM item'] AS casts \gset
+SELECT test.now_gives(VARIADIC :'casts');
+CREATE CAST (int AS mood) WITH FUNCTION to_mood(int);
+SELECT test.now_gives(VARIADIC :'casts');
+DROP CAST (int AS mood);
+CREATE CAST (int AS mood) WITH FUNCTION to_other_mood(int);
+SELECT test.now_gives(VARIADIC :'casts');
+DROP CAST (int AS mood);
+SELECT test.now_gives(VARIADIC :'casts');
+CREATE FUNCTION one(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+CREATE FUNCTION two(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+CREATE FUNCTION three(bigint, bigint) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 3';
+SELECT ARRAY['INSERT INTO found VALUES (1, 5 ### 6)', 'INSERT INTO found SELECT min(id) + min(id), min(id) ### min(id) FROM item'] AS operators \gset
+CREATE OPERATOR ### (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = three);
+SELECT test.now_gives(VARIADIC :'operators');
+CREATE OPERATOR ### (LEFTARG = int, RIGHTARG = int, FUNCTION = one);
+SELECT test.now_gives(VARIADIC :'operators');
+DROP OPERATOR ### (int, int);
+CREATE OPERATOR ### (LEFTARG = int, RIGHTARG = int, FUNCTION = two);
+SELECT test.now_gives(VARIADIC :'operators');
+DROP OPERATOR ### (int, int);
+SELECT test.now_gives(VARIADIC :'operators');
+CREATE SCHEMA rack;
+CREATE SCHEMA other_rack;
+CREATE FUNCTION rack.which() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+CREATE FUNCTION other_rack.which() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+GRANT USAGE ON SCHEMA rack, other_rack TO alice;
+SELECT ARRAY['INSERT INTO found VALUES (1, rack.which())', 'INSERT INTO found SELECT min(id) + min(id), rack.which() FROM item'] AS schemas \gset
+SELECT test.now_gives(VARIADIC :'schemas');
+ALTER SCHEMA rack RENAME TO old_rack;
+SELECT test.now_gives(VARIADIC :'schemas');
+ALTER SCHEMA other_rack RENAME TO rack;
+SELECT test.now_gives(VARIADIC :'schemas');
+REVOKE USAGE ON SCHEMA rack FROM alice;
+SELECT test.now_gives(VARIADIC :'schemas');
+-- a role that is taken out of another, is no client, is gone, is made anew, is a superuser
+CREATE ROLE rolf;
+CREATE ROLE writers;
+GRANT chainify_client, writers TO rolf;
+GRANT ALL ON found TO writers;
+CREATE FUNCTION test.as_rolf() RETURNS TABLE (sqlstate text, message text) LANGUAGE sql AS $$ SELECT coalesce(sqlstate, 'done'), split_part(message, ':', 1) FROM test.block(test.tx('UPDATE found SET v = ''rolf'' WHERE id = 1', 'rolf'), test.tx('UPDATE found SET v = id', 'rolf')) $$;
+SELECT * FROM test.as_rolf();
+REVOKE writers FROM rolf;
+SELECT * FROM test.as_rolf();
+GRANT writers TO rolf;
+REVOKE chainify_client FROM rolf;
+SELECT * FROM test.as_rolf();
+GRANT chainify_client TO rolf;
+SELECT * FROM test.as_rolf();
+ALTER ROLE rolf SUPERUSER;
+SELECT * FROM test.as_rolf();
+DROP ROLE rolf;
+SELECT * FROM test.as_rolf();
+CREATE ROLE rolf;
+GRANT chainify_client TO rolf;
+SELECT * FROM test.as_rolf();
+GRANT writers TO rolf;
+SELECT * FROM test.as_rolf();
+REVOKE ALL ON found FROM writers;
+SELECT * FROM test.as_rolf();
+DROP ROLE rolf, writers;
+-- domains change through the ledger, in the midst of a block
+GRANT CREATE ON SCHEMA public TO admin;
+SELECT ok FROM test.deploy('CREATE DOMAIN tiny AS int; CREATE TABLE small (id int PRIMARY KEY, v tiny); GRANT ALL ON small TO alice');
+CREATE FUNCTION as_tiny(i int) RETURNS int LANGUAGE plpgsql AS $$ DECLARE t tiny; BEGIN t := i; RETURN t; END $$;
+SELECT tx, ok, sqlstate FROM test.block(test.tx('INSERT INTO small VALUES (1, 50)'), test.tx('SELECT 51::tiny'), test.tx('SELECT as_tiny(52)'), test.tx('UPDATE small SET v = id * 50'), test.tx('ALTER DOMAIN tiny ADD CONSTRAINT below CHECK (VALUE < 10) NOT VALID', 'admin', 3),
+    test.tx('INSERT INTO small VALUES (2, 50)'), test.tx('SELECT 51::tiny'), test.tx('SELECT as_tiny(52)'), test.tx('UPDATE small SET v = id * 50'), test.tx('ALTER DOMAIN tiny DROP CONSTRAINT below', 'admin', 3),
+    test.tx('INSERT INTO small VALUES (3, 50)'), test.tx('SELECT 51::tiny'), test.tx('SELECT as_tiny(52)'), test.tx('UPDATE small SET v = id * 50'));
+-- what was planned with definitions that were then undone: a block that was rolled back, and a DEPLOY transaction that failed
+SELECT ok FROM test.deploy('CREATE FUNCTION version() RETURNS int LANGUAGE sql IMMUTABLE AS ''SELECT 1''; CREATE FUNCTION uses_version() RETURNS int LANGUAGE plpgsql AS ''BEGIN RETURN public.version(); END''');
+SELECT ARRAY['INSERT INTO found VALUES (1, public.version())', 'INSERT INTO found SELECT min(id) + min(id), public.version() FROM item', 'INSERT INTO found VALUES (3, uses_version())', 'INSERT INTO found SELECT 4, v::text FROM small WHERE id = 1'] AS versions \gset
+SELECT test.now_gives(VARIADIC :'versions');
+BEGIN;
+SELECT ok FROM test.deploy('CREATE OR REPLACE FUNCTION version() RETURNS int LANGUAGE sql IMMUTABLE AS ''SELECT 2''; ALTER TABLE small ALTER v TYPE text USING ''text''');
+SELECT test.now_gives(VARIADIC :'versions');
+ROLLBACK;
+SELECT test.now_gives(VARIADIC :'versions');
+SELECT tx, ok, sqlstate FROM test.block(test.tx('CREATE OR REPLACE FUNCTION version() RETURNS int LANGUAGE sql IMMUTABLE AS ''SELECT 3''; CREATE VIEW planned AS SELECT public.version() AS v; ALTER TABLE small ALTER v TYPE text USING public.version()::text; CREATE VIEW fails AS SELECT * FROM missing', 'admin', 3), test.tx('UPDATE found SET v = public.version() WHERE id = 1'));
+SELECT test.now_gives(VARIADIC :'versions');
+SELECT test.all_well();
+
 -- more texts than plans are kept, and one longer than those kept
 SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT ' || i || ' AS a' || i) FROM generate_series(1, 1200) i)) b;
 SELECT count(*), bool_or(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT nosuch' || i || '(1)') FROM generate_series(1, 2500) i)) b;

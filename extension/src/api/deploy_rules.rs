@@ -91,6 +91,7 @@ fn rule(clause: &Clause) -> Option<(String, &'static str, &'static str)> {
             };
             Some((name, "Only functions in SQL and PL/pgSQL can be checked.", "Write it in SQL or PL/pgSQL."))
         }
+        Clause::FromCurrent => refuse("SET ... FROM CURRENT", "It takes over a setting of one session.", "Write the value."),
         Clause::SchemaElement => refuse("an object inside CREATE SCHEMA", "Each object is a statement of its own.", "Create it with its schema's name after CREATE SCHEMA."),
         Clause::OtherObject => refuse("this kind of object", "The ledger does not follow it.", ""),
         Clause::Alteration(_) => None,

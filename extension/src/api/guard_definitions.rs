@@ -75,11 +75,18 @@ pub fn refuse_change(class: Oid, object: Oid) {
     }
 }
 
-/// Raises CH003 for a GRANT or REVOKE that the ledger would know of. Rights of other roles are the organisation's own matter.
+/// Raises CH003 for a GRANT, REVOKE or DROP OWNED that the ledger would know of. Rights of other roles are the organisation's own matter.
 pub fn refuse_rights(rights: &Rights) {
     let known = known();
-    if known.is_empty() || !(rights.public || rights.roles.iter().any(|role| governs(role))) {
+    let governed = rights.roles.iter().find(|role| governs(role));
+    if known.is_empty() || !(rights.public || governed.is_some()) {
         return;
+    }
+    if let (true, Some(role)) = (rights.all, governed) {
+        PgError::new(b"CH003", format!("rights of role \"{role}\" are on the ledger"))
+            .detail("A DEPLOY transaction named the role; what it may do is agreed between the organisations.")
+            .hint("Drop what it owns by name, and submit REVOKE with SELECT chainify.deploy('...').")
+            .raise();
     }
     let meant = |k: &&Known| {
         let address = Address {

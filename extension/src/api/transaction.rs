@@ -100,7 +100,12 @@ fn told_whole(mut error: PgError) -> PgError {
         let parts = [error.detail.take(), error.hint.take()];
         let why: Vec<String> = parts.into_iter().flatten().collect();
         if !why.is_empty() {
-            error.message = format!("{}: {}", error.message, why.join(" "));
+            let colon = if error.message.ends_with('.') {
+                ""
+            } else {
+                ":"
+            }; // it has its reason already
+            error.message = format!("{}{colon} {}", error.message, why.join(" "));
         }
     }
     error

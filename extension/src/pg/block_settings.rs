@@ -81,6 +81,7 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"plpgsql.variable_conflict", c"error"),
     (c"plpgsql.check_asserts", c"on"),
     (c"plpgsql.extra_errors", c"none"),
+    (c"plpgsql.extra_warnings", c"none"),
     (c"plpgsql.print_strict_params", c"off"),
 ];
 

@@ -62,6 +62,8 @@ pub enum Clause {
     UsingIndex,
     /// Of a function; empty when it is not said.
     Language(String),
+    /// SET … FROM CURRENT of a function.
+    FromCurrent,
     /// A statement inside CREATE SCHEMA.
     SchemaElement,
     /// The kind of object of a DROP, ALTER … RENAME and the like that is not one of ours.
@@ -181,9 +183,14 @@ impl<'s> Definition<'s> {
                         language
                     };
                     self.has(Clause::Language(language), true);
+                    self.has(Clause::FromCurrent, sets_from_current(s.options));
                     Kind::CreateFunction
                 }
-                T_AlterFunctionStmt => Kind::AlterFunction,
+                T_AlterFunctionStmt => {
+                    let s = self.at::<pg_sys::AlterFunctionStmt>();
+                    self.has(Clause::FromCurrent, sets_from_current(s.actions));
+                    Kind::AlterFunction
+                }
                 T_CreateSchemaStmt => {
                     let s = self.at::<pg_sys::CreateSchemaStmt>();
                     self.has(Clause::IfExists, s.if_not_exists);
@@ -462,6 +469,21 @@ fn unknown_rename(kind: pg_sys::ObjectType::Type) -> Clause {
         pg_sys::ObjectType::OBJECT_SCHEMA => Clause::OtherAlteration("RENAME of a schema"),
         pg_sys::ObjectType::OBJECT_COLUMN => Clause::OtherAlteration("RENAME of a view's column"),
         _ => Clause::OtherObject,
+    }
+}
+
+/// # Safety
+/// `options` must be null or the list of DefElem of a function.
+unsafe fn sets_from_current(options: *mut pg_sys::List) -> bool {
+    // SAFETY: by the caller's promise; `set` has a VariableSetStmt.
+    unsafe {
+        nodes(options).any(|node| {
+            let element = node.cast::<pg_sys::DefElem>();
+            let element = element.as_ref();
+            CStr::from_ptr(element.defname) == c"set"
+                && (*element.arg.cast::<pg_sys::VariableSetStmt>()).kind
+                    == pg_sys::VariableSetKind::VAR_SET_CURRENT
+        })
     }
 }
 

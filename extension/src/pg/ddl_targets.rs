@@ -122,9 +122,11 @@ impl Definition<'_> {
     }
 }
 
-/// Whose rights a GRANT or REVOKE changes, and on what.
+/// Whose rights a GRANT, REVOKE or DROP OWNED changes, and on what.
 pub struct Rights {
     pub roles: Vec<String>,
+    /// All that the roles own and may do.
+    pub all: bool,
     pub public: bool,
     pub objects: Vec<Address>,
     /// Of ALL … IN SCHEMA, with the catalog of the objects meant.
@@ -143,6 +145,24 @@ impl Rights {
         let statement = NonNull::new(node)?;
         // SAFETY: the tag says which structure follows; ALL … IN SCHEMA lists names of schemas.
         unsafe {
+            if statement.as_ref().type_ == T_DropOwnedStmt {
+                let role = |role: NonNull<pg_sys::Node>| {
+                    let name = catch_c(|| pg_sys::get_rolespec_name(role.as_ptr().cast()));
+                    CStr::from_ptr(name.or_raise())
+                        .to_string_lossy()
+                        .into_owned()
+                };
+                return Some(Rights {
+                    roles: nodes(statement.cast::<pg_sys::DropOwnedStmt>().as_ref().roles)
+                        .map(role)
+                        .collect(),
+                    all: true,
+                    public: false,
+                    objects: Vec::new(),
+                    schemas: Vec::new(),
+                    class: PG_CLASS.into(),
+                });
+            }
             if statement.as_ref().type_ != T_GrantStmt {
                 return None;
             }
@@ -150,6 +170,7 @@ impl Rights {
             let definition = Definition::of("", statement);
             let mut rights = Rights {
                 roles: definition.roles.clone(),
+                all: false,
                 public: definition.public,
                 objects: Vec::new(),
                 schemas: Vec::new(),
