@@ -149,6 +149,11 @@ else
 soak: pgtree build-node build-clock
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
+## soak-long: the long manifests of faults: every named crash point, clocks, tampering (six minutes)
+.PHONY: soak-long
+soak-long: pgtree build-node build-clock
+	$(FAULTS) run $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock abci/e2e/faults/manifests/long/*.toml
+
 build-faults:
 	@cd abci && $(GO) build -o $(FAULTS) ./e2e/cmd/faults
 # The node with package time changed, so that its clock can be set: builds everything once more, which takes minutes.

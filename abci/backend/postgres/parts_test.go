@@ -47,7 +47,7 @@ func newPartsRun(t *testing.T, server, name string) *partsRun {
 	r := &partsRun{t: t, server: server, name: name, executed: make(chan error, 1)}
 	r.dsn, r.first = crashDatabase(t, server, name, 3)
 	run(t, r.dsn, patient)
-	r.b = open(t, r.dsn+" user=effects_node")
+	r.b = steady(t, r.dsn)
 	connected(t, r.b)
 	return r
 }
@@ -59,7 +59,7 @@ func (r *partsRun) lock() {
 }
 
 // hold opens a transaction with what others will wait for.
-func (r *partsRun) hold(sql string) {
+func (r *partsRun) hold(sql string) *pgx.Conn {
 	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.dsn)
 	if err != nil {
@@ -72,6 +72,7 @@ func (r *partsRun) hold(sql string) {
 			r.t.Fatal(err)
 		}
 	}
+	return conn
 }
 
 // unlock gives the row back.
@@ -188,9 +189,7 @@ func (r *partsRun) finish(executed bool, want backend.Execution, wantContents st
 	if err := r.b.Commit(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	if got := contents(r.t, r.dsn); got != wantContents {
-		r.t.Errorf("contents are\n%s\nwant\n%s", got, wantContents)
-	}
+	sameContents(r.t, r.dsn, wantContents)
 }
 
 // undisturbed executes the block in one process.
@@ -198,7 +197,7 @@ func undisturbed(t *testing.T, server string) (backend.Execution, string) {
 	t.Helper()
 	dsn, first := crashDatabase(t, server, "control", 1)
 	run(t, dsn, patient)
-	b := open(t, dsn+" user=effects_node")
+	b := steady(t, dsn)
 	connected(t, b)
 	x, err := b.Execute(t.Context(), waitingBlock(), first.Hash)
 	if err == nil {
@@ -268,15 +267,20 @@ func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 // closed polls until no worker has a transaction.
 func (r *partsRun) closed() {
 	r.t.Helper()
-	err := harness.Poll(r.t.Context(), time.Minute, "see the parts end", func(ctx context.Context) (bool, string, error) {
-		conn, err := pgx.Connect(ctx, r.server+" dbname=postgres")
+	r.eventually("NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND " + anyWorker + ")")
+}
+
+// eventually polls until something is true in this database.
+func (r *partsRun) eventually(condition string) {
+	r.t.Helper()
+	err := harness.Poll(r.t.Context(), time.Minute, "see that "+condition, func(ctx context.Context) (is bool, state string, _ error) {
+		conn, err := pgx.Connect(ctx, r.dsn)
 		if err != nil {
 			return false, err.Error(), nil
 		}
 		defer func() { _ = conn.Close(ctx) }()
-		var open int
-		err = conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND "+anyWorker, r.name).Scan(&open)
-		return err == nil && open == 0, fmt.Sprintf("%d parts are open, %v", open, err), nil
+		err = conn.QueryRow(ctx, "SELECT "+condition).Scan(&is)
+		return is, fmt.Sprintf("%v %v", is, err), nil
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -306,7 +310,12 @@ func TestAProcessEndedWhileItWritesHistoryEndsAlone(t *testing.T) {
 
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	signal(t, pid, syscall.SIGKILL)
+}
+
+func signal(t *testing.T, pid int, number syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, number); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -321,7 +330,7 @@ func TestARepairTakesBackAHalfCommittedBlock(t *testing.T) {
 	if err := r.b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.b = open(t, r.dsn+" user=effects_node")
+	r.b = steady(t, r.dsn)
 	connected(t, r.b)
 	r.executeInParts()
 	if err := r.b.Commit(t.Context()); err == nil {

@@ -203,6 +203,20 @@ func checkKinds(answers []Answer) []Violation {
 	return v
 }
 
+// partsFrom is how many blocks it takes that an organisation with several workers has executed some in parts for certain.
+const partsFrom = 100
+
+// checkParts expects that whoever has several workers was seen to use them.
+func checkParts(m Manifest, blocks uint64, inParts map[string]int) []Violation {
+	var v violations
+	for _, name := range m.organisations() {
+		if m.workers(name) > 1 && blocks >= partsFrom && inParts[name] == 0 {
+			v.add(Unexpected, "%s executed none of %d blocks in parts", name, blocks)
+		}
+	}
+	return v
+}
+
 // outcomes counts answers by how they ended, for the report.
 func outcomes(answers []Answer) map[string]int {
 	kinds := map[string]int{}

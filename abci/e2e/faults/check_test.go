@@ -90,3 +90,21 @@ func TestManyViolationsAreBounded(t *testing.T) {
 		t.Errorf("%d violations", len(v))
 	}
 }
+
+func TestWhoeverHasWorkersHasToUseThem(t *testing.T) {
+	m := Manifest{Organisations: 4, Workers: 2}
+	for _, c := range []struct {
+		blocks  uint64
+		inParts map[string]int
+		want    int
+	}{
+		{partsFrom, map[string]int{"acme": 1, "cargo": 1}, 0},
+		{partsFrom, map[string]int{"acme": 1, "bolt": 1}, 1},
+		{partsFrom, nil, 2},
+		{partsFrom - 1, nil, 0}, // by chance
+	} {
+		if v := checkParts(m, c.blocks, c.inParts); len(v) != c.want {
+			t.Errorf("%d blocks, in parts %v: %v, want %d violations", c.blocks, c.inParts, v, c.want)
+		}
+	}
+}

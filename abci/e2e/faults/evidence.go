@@ -128,6 +128,7 @@ type watcher struct {
 	last    time.Time // when a block was first seen
 	longest time.Duration
 	broken  violations
+	inParts map[string]int // blocks by organisation
 }
 
 // watchEvery is how often the chains are looked at.
@@ -136,7 +137,7 @@ const watchEvery = 250 * time.Millisecond
 // watch reads new blocks of every organisation until ctx ends. A block of one number is the same everywhere and stays
 // what it is.
 func watch(ctx context.Context, organisations []*harness.Organisation) *watcher {
-	w := &watcher{chain: map[int64]string{}, last: time.Now()}
+	w := &watcher{chain: map[int64]string{}, last: time.Now(), inParts: map[string]int{}}
 	seen := make([]int64, len(organisations))
 	conns := make([]*pgx.Conn, len(organisations))
 	defer func() {
@@ -174,6 +175,7 @@ func (w *watcher) look(ctx context.Context, o *harness.Organisation, conn **pgx.
 			return
 		}
 	}
+	w.countParts(ctx, o.Name, *conn, *seen)
 	var number int64
 	var hash string
 	_ = each(ctx, *conn, fmt.Sprintf("SELECT number, encode(hash, 'hex') FROM chainify.ledger WHERE number > %d ORDER BY number LIMIT 1000", *seen),
@@ -187,4 +189,14 @@ func (w *watcher) look(ctx context.Context, o *harness.Organisation, conn **pgx.
 				w.broken.add(Diverged, "block %d was %.16s, and is %.16s at %s", number, have, hash, o.Name)
 			}
 		})
+}
+
+// countParts counts the last block when it was executed in parts and is not among those seen. What came between two looks is not counted.
+func (w *watcher) countParts(ctx context.Context, name string, conn *pgx.Conn, seen int64) {
+	var blocks int
+	err := conn.QueryRow(ctx, `SELECT count(DISTINCT block) FROM chainify_ledger.part
+		WHERE block > $1 AND block <= (SELECT max(number) FROM chainify_ledger.block)`, seen).Scan(&blocks)
+	if err == nil {
+		w.inParts[name] += blocks
+	}
 }

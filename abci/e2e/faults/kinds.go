@@ -21,6 +21,8 @@ const (
 	kindFullNode     = "full_disk_node"
 	kindSlowDatabase = "slow_disk_postgres"
 	kindSlowNode     = "slow_disk_node"
+
+	wholeCommit = "before_part_commit" // of a crash: passed by blocks without parts, too
 )
 
 const (
@@ -38,14 +40,17 @@ type kind struct {
 	ends     bool                     // the member's processes end by it, or may; end starts them again
 	alone    bool                     // no two of the kind at a time: together they are another fault
 	points   []string                 // what Fault.Point may be
-	begin    func(context.Context, *run, *member, Fault) error
-	end      func(context.Context, *run, *member, Fault) error
+	// crashed says whether the member ended at its point since the fault began; nil: such a fault ends nobody by itself.
+	crashed func(context.Context, *member) (bool, error)
+	begin   func(context.Context, *run, *member, Fault) error
+	end     func(context.Context, *run, *member, Fault) error
 }
 
 // member is an organisation, or a validator without a database.
 type member struct {
 	*harness.Node
 	organisation *harness.Organisation // nil without a database
+	checkpointer int32                 // the server's, when a crash point was armed
 }
 
 // kinds are all faults that a manifest can name.
@@ -71,8 +76,8 @@ var kinds = map[string]kind{
 	kindSlowDatabase:    {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
 	kindSlowNode:        {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
 	kindJumpClock:       {needs: capabilities.clocks, alone: true, ends: true, points: clockPoints, begin: jumpClock, end: resetClock},
-	"crash_postgres":    {database: true, points: databasePoints, begin: armDatabase, end: disarmDatabase},
-	"crash_node":        {ends: true, points: nodePoints(), begin: crashNode, end: startNodeAgain},
+	"crash_postgres":    {database: true, points: databasePoints, crashed: databaseCrashed, begin: armDatabase, end: disarmDatabase},
+	"crash_node":        {ends: true, points: nodePoints(), crashed: nodeCrashed, begin: crashNode, end: startNodeAgain},
 }
 
 // clockPoints are how far a clock jumps; it jumps back at the end. CometBFT refuses blocks of more than a minute ahead: a
@@ -84,7 +89,7 @@ const farBehind = "-1h"
 
 // databasePoints are the extension's crash points (spec/parallel.md); those of parts are passed where several processes
 // execute a block.
-var databasePoints = []string{"parts_ready", "before_part_commit", "after_part_commit:1", "before_block_commit", "after_block_commit"}
+var databasePoints = []string{"parts_ready", wholeCommit, "after_part_commit:1", "before_block_commit", "after_block_commit"}
 
 // nodePoints are CometBFT's: the n-th call of fail.Fail in its commit path after the node began. There are nine for each
 // order block, so that these are the places of two blocks.
@@ -302,12 +307,33 @@ func resetClock(_ context.Context, _ *run, m *member, f Fault) error {
 
 // armDatabase has the server crash at a point of every block from now on; it comes up again by itself.
 func armDatabase(ctx context.Context, _ *run, m *member, f Fault) error {
+	err := harness.Poll(ctx, operateLimit, "look at PostgreSQL of "+m.Name, func(ctx context.Context) (bool, string, error) {
+		pid, err := within(ctx, m.findCheckpointer)
+		m.checkpointer = pid
+		return err == nil, fmt.Sprint(err), nil
+	})
+	if err != nil {
+		return err
+	}
 	return m.organisation.SetSystem(ctx, operateLimit, "chainify.crash_point", f.Point)
 }
 
 func disarmDatabase(ctx context.Context, _ *run, m *member, _ Fault) error {
 	return m.organisation.SetSystem(ctx, operateLimit, "chainify.crash_point", "")
 }
+
+// findCheckpointer gives a process that ends when the server crashes, and another one follows.
+func (m *member) findCheckpointer(ctx context.Context) (pid int32, err error) {
+	err = m.organisation.Scan(ctx, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'", &pid)
+	return pid, err
+}
+
+func databaseCrashed(ctx context.Context, m *member) (bool, error) {
+	pid, err := within(ctx, m.findCheckpointer)
+	return err == nil && pid != m.checkpointer, err
+}
+
+func nodeCrashed(_ context.Context, m *member) (bool, error) { return !m.NodeRunning(), nil }
 
 // crashNode starts the node so that it ends at a point of its commit path.
 func crashNode(_ context.Context, _ *run, m *member, f Fault) error {

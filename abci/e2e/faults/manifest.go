@@ -53,6 +53,8 @@ type Fault struct {
 	// OthersGoOn has the fault last until every organisation that it does not hit has made some more blocks. Faults that
 	// would begin meanwhile wait.
 	OthersGoOn bool `toml:"others_go_on,omitempty"`
+	// MustCrash has the fault last until everybody whom it hits has ended at its crash point.
+	MustCrash bool `toml:"must_crash,omitempty"`
 }
 
 func (f Fault) begin() time.Duration { return time.Duration(f.At) }
@@ -84,6 +86,14 @@ func (m Manifest) members() []string { return names[:m.Organisations+m.OrderingO
 
 // organisations lists the members with a database.
 func (m Manifest) organisations() []string { return names[:m.Organisations] }
+
+// workers is how many processes execute a block at a member: not the same everywhere.
+func (m Manifest) workers(name string) int {
+	if i := slices.Index(m.organisations(), name); i >= 0 && i%2 == 0 {
+		return m.Workers
+	}
+	return 1
+}
 
 // Check says what is wrong with a manifest.
 func (m Manifest) Check() error {
@@ -174,6 +184,14 @@ func (m Manifest) checkFault(f Fault) error {
 	}
 	if len(k.points) > 0 && !slices.Contains(k.points, f.Point) || len(k.points) == 0 && f.Point != "" {
 		return fmt.Errorf("no point %q, want one of %q", f.Point, k.points)
+	}
+	if f.MustCrash && k.crashed == nil {
+		return errors.New("it does not crash")
+	}
+	for _, name := range f.Members {
+		if f.MustCrash && strings.Contains(f.Point, "part") && f.Point != wholeCommit && m.workers(name) < 2 {
+			return fmt.Errorf("%s does not execute blocks in parts", name)
+		}
 	}
 	if f.Kind == kindJumpClock && strings.HasSuffix(f.Point, "h") && 3*len(f.Members) >= len(m.members()) {
 		return errors.New("a third of the clocks is wrong by an hour")

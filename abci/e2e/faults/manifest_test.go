@@ -61,12 +61,14 @@ func TestManifestsAreValidAndPassAllCrashPoints(t *testing.T) {
 			t.Errorf("%s is named %s", path, m.Name)
 		}
 		for _, f := range m.Faults {
-			points[f.Point] = true
+			if f.MustCrash {
+				points[f.Point] = true
+			}
 		}
 	}
 	for _, p := range append(nodePoints(), databasePoints...) {
 		if !points[p] {
-			t.Errorf("no manifest crashes at %s", p)
+			t.Errorf("no manifest must crash at %s", p)
 		}
 	}
 }
@@ -93,6 +95,8 @@ func TestManifestsThatCannotBeRunAreRefused(t *testing.T) {
 		fine + strings.Replace(strings.Replace(kill, "kill_node", "partition", 1), "'acme'", "'acme', 'bolt', 'cargo', 'delta'", 1):                   "other side",
 		fine + strings.Replace(strings.Replace(kill, "kill_node", "tamper_rows", 1), "'acme'", "'acme', 'bolt', 'cargo'", 1):                          "lie alike",
 		fine + strings.Replace(kill, "kill_node", "full_disk_node", 1) + strings.NewReplacer("kill_node", "slow_disk_node", "1s", "9s").Replace(kill): "both hit acme",
+		fine + kill + "must_crash = true\n":                                                                                                           "does not crash",
+		fine + strings.Replace(kill, "kill_node", "crash_postgres", 1) + "point = 'parts_ready'\nmust_crash = true\n":                                 "in parts",
 		fine + strings.NewReplacer("kill_node", "jump_clock", "'acme'", "'acme', 'bolt'").Replace(kill) + "point = '1h'\n":                            "a third",
 		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_postgres", 1), "'acme'", "'eagle'", 1):                "no database",
 	} {

@@ -22,6 +22,7 @@ type Report struct {
 	LoadTook      float64        `json:"load_took"`
 	Settled       float64        `json:"settled"` // after the last fault until everybody went on
 	Blocks        uint64         `json:"blocks"`
+	InParts       int            `json:"in_parts"` // of them, seen to be executed in parts, at all organisations
 	Answered      int            `json:"answered"`
 	Unanswered    int            `json:"unanswered"`
 	Outcomes      map[string]int `json:"outcomes"`
@@ -62,7 +63,7 @@ func (r *Report) finish() {
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 // Header is the first line of a table of runs.
-const Header = "run                 members  c  faults  blocks  answered  no answer  gap s  settle s  lost  twice  diverged  stuck  other"
+const Header = "run                 members  c  faults  blocks  parts  answered  no answer  gap s  settle s  lost  twice  diverged  stuck  other"
 
 // Line is a run in that table.
 func (r Report) Line() string {
@@ -70,8 +71,8 @@ func (r Report) Line() string {
 	if r.OrderingOnly > 0 {
 		members += fmt.Sprintf("+%d", r.OrderingOnly)
 	}
-	line := fmt.Sprintf("%-18.18s  %7s  %1d  %6d  %6d  %8d  %9d  %5.1f  %8.1f  %4d  %5d  %8d  %5d  %5d", r.Manifest, members, r.Consent, len(r.Faults),
-		r.Blocks, r.Answered, r.Unanswered, r.Longest, r.Settled, r.Lost, r.Duplicated, r.Diverged, r.Stuck, r.Unexpected)
+	line := fmt.Sprintf("%-18.18s  %7s  %1d  %6d  %6d  %5d  %8d  %9d  %5.1f  %8.1f  %4d  %5d  %8d  %5d  %5d", r.Manifest, members, r.Consent, len(r.Faults),
+		r.Blocks, r.InParts, r.Answered, r.Unanswered, r.Longest, r.Settled, r.Lost, r.Duplicated, r.Diverged, r.Stuck, r.Unexpected)
 	if r.Error != "" {
 		line += "  the run failed: " + r.Error
 	}

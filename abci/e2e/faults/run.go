@@ -43,7 +43,8 @@ type run struct {
 	members  map[string]*member
 	money    string // in all accounts, before the first transaction
 	load     Load
-	started  time.Time // of the load
+	inParts  map[string]int // blocks by organisation that were seen to have been executed in parts
+	started  time.Time      // of the load
 	report   Report
 
 	mu    sync.Mutex             // guards report
@@ -94,7 +95,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	for _, o := range r.net.Organisations {
-		r.members[o.Name] = &member{&o.Node, o}
+		r.members[o.Name] = &member{Node: &o.Node, organisation: o}
 	}
 	for _, o := range r.net.Orderers {
 		r.members[o.Name] = &member{Node: &o.Node}
@@ -105,12 +106,13 @@ func (r *run) open(ctx context.Context) error {
 	for name := range kinds {
 		r.inUse[name] = &sync.Mutex{}
 	}
-	for i, o := range r.net.Organisations {
+	for _, o := range r.net.Organisations {
 		// What is not touched again has to be found within the run; workers need not be the same everywhere.
 		settings := map[string]string{"chainify.scrub_interval": "'5s'", "chainify.checkpoint_interval": "50"}
-		if m.Workers > 1 && i%2 == 0 {
-			settings["chainify.executor_workers"] = fmt.Sprint(m.Workers)
-			settings["max_worker_processes"] = fmt.Sprint(8 + m.Workers)
+		if workers := m.workers(o.Name); workers > 1 {
+			settings["chainify.executor_workers"] = fmt.Sprint(workers)
+			settings["max_worker_processes"] = fmt.Sprint(8 + workers)
+			settings["chainify.debug_parts"] = "-1" // the load's blocks are too small for parts to pay
 		}
 		if err := o.Cluster.Configure(settings); err != nil {
 			return err
@@ -160,6 +162,7 @@ func (r *run) disturb(ctx context.Context) error {
 		w := watch(watchCtx, r.net.Organisations)
 		r.note(w.broken...)
 		r.report.Longest = seconds(w.longest)
+		r.inParts = w.inParts
 	})
 	for _, f := range r.manifest.Faults {
 		faults.Go(func() { r.fault(ctx, f) })
@@ -262,6 +265,9 @@ func (r *run) fault(ctx context.Context, f Fault) {
 	}
 	err = errors.Join(err, r.change(ctx, f, kinds[f.Kind].begin))
 	until(ctx, time.Now().Add(time.Duration(f.For)))
+	if f.MustCrash {
+		err = errors.Join(err, r.crashed(ctx, f))
+	}
 	if f.OthersGoOn {
 		r.othersGoOn(ctx, f, before)
 	}
@@ -331,6 +337,19 @@ func (r *run) running(f Fault) error {
 	return errors.Join(errs...)
 }
 
+// crashed waits until whom the fault hits has ended at its crash point.
+func (r *run) crashed(ctx context.Context, f Fault) error {
+	return r.forEach(ctx, f, func(ctx context.Context, r *run, m *member, f Fault) error {
+		return harness.Poll(ctx, r.Settle, "crash", func(ctx context.Context) (bool, string, error) {
+			is, err := kinds[f.Kind].crashed(ctx, m)
+			if err != nil {
+				return false, err.Error(), nil
+			}
+			return is, "it was not at " + f.Point, nil
+		})
+	})
+}
+
 // othersGoOn waits until whom the fault does not hit has made some blocks since it began.
 func (r *run) othersGoOn(ctx context.Context, f Fault, before uint64) {
 	for _, o := range r.net.Organisations {
@@ -374,6 +393,10 @@ func (r *run) examine(ctx context.Context) error {
 	}
 	r.note(Check(r.load.Answers, all)...)
 	r.note(checkKinds(r.load.Answers)...)
+	r.note(checkParts(r.manifest, r.report.Blocks, r.inParts)...)
+	for _, blocks := range r.inParts {
+		r.report.InParts += blocks
+	}
 	for _, err := range r.load.Unexpected[:min(5, len(r.load.Unexpected))] {
 		r.note(Violation{Unexpected, err.Error()})
 	}

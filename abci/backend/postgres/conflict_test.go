@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A local session's lock on a row holds up a block in parts for as long as the grace, and not longer, whichever process waits
+// for it; then the session loses its statement, or between statements its connection.
+func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
+	const grace, limit = 500 * time.Millisecond, 30 * time.Second
+	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})
+	want, wantContents := undisturbed(t, server)
+	setGrace := func(change string) {
+		t.Helper()
+		run(t, server+" dbname=postgres", "ALTER SYSTEM "+change)
+		run(t, server+" dbname=postgres", "SELECT pg_reload_conf()")
+	}
+	share := fmt.Sprintf("SELECT FROM parts WHERE id = %d FOR SHARE", waitingRow)
+	for _, lock := range []struct {
+		name    string
+		sql     []string // of one session each
+		idle    bool     // afterwards
+		inParts bool     // a worker waits; otherwise a part gives up at once, and the leader waits when it runs the block alone
+	}{
+		{"idle", []string{fmt.Sprintf("SELECT FROM parts WHERE id = %d FOR UPDATE", waitingRow)}, true, true},
+		{"shared", []string{share, share}, false, true},
+		{"alone", []string{"UPDATE parts SET n = 0 WHERE id = 4"}, true, false},
+	} {
+		t.Run(lock.name, func(t *testing.T) {
+			r := newPartsRun(t, server, lock.name)
+			next := func(conn *pgx.Conn, sql string, ended chan error) {
+				_, err := conn.Exec(t.Context(), sql)
+				ended <- err
+			}
+			var conns []*pgx.Conn
+			ended := make(chan error, len(lock.sql))
+			for _, sql := range lock.sql {
+				conns = append(conns, r.hold(sql))
+				if !lock.idle {
+					go next(conns[len(conns)-1], "SELECT pg_sleep(60)", ended)
+				}
+			}
+			if lock.inParts {
+				r.startUntil(waitingWorker)
+			} else {
+				r.start()
+				r.process(waitingLeader)
+				r.closed()
+			}
+
+			began := time.Now()
+			setGrace(fmt.Sprintf("SET chainify.conflict_grace = '%d ms'", grace.Milliseconds()))
+			defer setGrace("RESET chainify.conflict_grace")
+			select {
+			case err := <-r.executed:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(limit):
+				t.Fatalf("held up for more than %v, the grace is %v", limit, grace)
+			}
+			if took := time.Since(began); took < grace {
+				t.Errorf("held up for %v, want no less than the grace of %v", took, grace)
+			}
+			if _, inParts := r.processOr(anyWorker, leaderReady); inParts != lock.inParts {
+				t.Errorf("executed in parts: %v, want %v", inParts, lock.inParts)
+			}
+			for _, conn := range conns {
+				if lock.idle { // the server has closed the connection
+					next(conn, "COMMIT", ended)
+				}
+				if err := <-ended; lock.idle != conn.IsClosed() || !lock.idle && sqlState(err) != "CH007" {
+					t.Errorf("the session goes on, closed %v: %v", conn.IsClosed(), err)
+				}
+			}
+			r.finish(true, want, wantContents)
+		})
+	}
+}
