@@ -58,13 +58,18 @@ func write(in, out string) error {
 		default:
 			section.Reset()
 			found++
-			plot, err := takePlot(in, plots, name)
+			plot, err := take(in, plots, name+".svg")
 			if err != nil {
 				return err
 			}
 			if err := r.Markdown(section, plot); err != nil {
 				return err
 			}
+			samples, err := take(in, plots, name+".json")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(section, "Every sample, with machine, versions and settings: [%s.json](%s).\n\n", name, samples)
 			if name == "network" {
 				network = r
 			}
@@ -99,9 +104,9 @@ func sectionsOf(page string) (map[string]string, error) {
 	return found, nil
 }
 
-// takePlot copies a benchmark's plot and returns its address on the page; empty when there is none.
-func takePlot(in, plots, name string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(in, name+".svg"))
+// take copies a benchmark's file beside the page and returns its address there; empty when there is none.
+func take(in, plots, file string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(in, file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -111,5 +116,5 @@ func takePlot(in, plots, name string) (string, error) {
 	if err := os.MkdirAll(plots, 0o755); err != nil {
 		return "", err
 	}
-	return filepath.Base(plots) + "/" + name + ".svg", os.WriteFile(filepath.Join(plots, name+".svg"), raw, 0o644)
+	return filepath.Base(plots) + "/" + file, os.WriteFile(filepath.Join(plots, file), raw, 0o644)
 }

@@ -84,7 +84,7 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	for _, want := range []string{
 		"| **kept** a \\| b | 3 ratio | 2.5 – 4 | ≥ 2 | holds |\n", "| **broken** a \\| b | 3 ratio | 2.5 – 4 | ≤ 2 | **missed** |\n",
 		"| **open** a \\| b | 3 ratio | 2.5 – 4 |  |  |\n", "| ours | 32 | 1,234 tx/s |", "`go run ./bench -bench network` on 2027-01-15, for 61 s",
-		"clusters (fsync on).", "It rained.", "![four beside one](performance/network.svg)",
+		"clusters (fsync on).", "It rained.", "![four beside one](performance/network.svg)", "[network.json](performance/network.json)",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -92,6 +92,9 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	}
 	if plot, err := os.ReadFile(filepath.Join(docs, "performance", "network.svg")); err != nil || string(plot) != "<svg/>" {
 		t.Errorf("plot %q, %v", plot, err)
+	}
+	if samples, err := os.ReadFile(filepath.Join(docs, "performance", "network.json")); err != nil || !strings.Contains(string(samples), "1234") {
+		t.Errorf("samples %q, %v", samples, err)
 	}
 	for _, name := range sections { // whatever else was measured has its section, in this order
 		r.Name, r.Figures = name, []report.Figure{{ID: name + ".kept", How: "how " + name, Value: 1}}
