@@ -3,13 +3,12 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use chainify_sched::{graph, plan, AccessSet, Dependencies, Graph, Interval, Place, Target, TxIndex, STEPS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{select, Index};
+use proptest::sample::select;
 use support::check;
 
 /// Few keys, and those that are hard to keep apart: prefixes and successors of each other.

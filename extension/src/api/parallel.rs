@@ -158,12 +158,12 @@ fn divided(request: &Request, workers: u32, debug: Option<DebugParts>) -> Option
     let transactions = &request.transactions;
     let equal = |sets: Sets| (vec![1; sets.sets.len()], sets);
     let (costs, Sets { sets, declared }) = match debug {
-        Some(DebugParts::ByPosition(parts)) => equal(Sets {
+        Some(DebugParts::Position(parts)) => equal(Sets {
             sets: by_position(request, parts),
             declared: ByTransaction::new(),
         }),
-        Some(DebugParts::ByAccess) => equal(pinned(|| block_access::of_block(transactions))),
-        Some(DebugParts::ByKeptKeys) | None => {
+        Some(DebugParts::Access) => equal(pinned(|| block_access::of_block(transactions))),
+        Some(DebugParts::KeptKeys) | None => {
             let promising = |sets: &[AccessSet], costs: &[u64]| {
                 debug.is_some()
                     || plan::is_promising(&plan::assign(&graph::build(sets), costs, workers))

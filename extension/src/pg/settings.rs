@@ -251,20 +251,20 @@ pub fn executor_workers() -> usize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DebugParts {
     /// By what transactions access, whether it pays or not.
-    ByAccess,
+    Access,
     /// The same, in the keys that served an earlier block, as without a test.
-    ByKeptKeys,
+    KeptKeys,
     /// Into so many parts by position, at least 1.
-    ByPosition(u32),
+    Position(u32),
 }
 
 /// `None`: no test.
 pub fn debug_parts() -> Option<DebugParts> {
     match DEBUG_PARTS.get() {
         0 => None,
-        -1 => Some(DebugParts::ByAccess),
-        -2 => Some(DebugParts::ByKeptKeys),
-        parts => Some(DebugParts::ByPosition(parts as u32)),
+        -1 => Some(DebugParts::Access),
+        -2 => Some(DebugParts::KeptKeys),
+        parts => Some(DebugParts::Position(parts as u32)),
     }
 }
 
