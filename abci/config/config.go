@@ -396,6 +396,9 @@ func (c *Config) checkAddresses() error {
 			return fmt.Errorf("%s: %q is not host:port", a.key, a.value)
 		}
 	}
+	if c.Network.RPCListen != "" && !onLoopback(c.Network.RPCListen) {
+		return fmt.Errorf("network.rpc_listen: %q is not on loopback, and CometBFT's RPC asks nobody who he is; reach it through a tunnel", c.Network.RPCListen)
+	}
 	if c.Explorer.Listen != "" && c.Explorer.DSN == "" && c.Database.DSN == "" {
 		return errors.New("explorer.listen: there is no database to show; database.dsn and explorer.dsn are empty")
 	}

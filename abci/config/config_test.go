@@ -103,6 +103,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[anchor]\ns3_credentials_file = \"x\"":                                "anchor.s3_credentials_file: needs s3_region",
 		"organisation = \"acme\"\n[anchor]\nurl = \"https://x\"\ns3_region = \"x\"\ntoken_file = \"x\"": "s3_region and token_file",
 		"organisation = \"acme\"\n[explorer]\nlisten = \"127.0.0.1:26690\"":                             "explorer.listen: there is no database to show",
+		"organisation = \"acme\"\n[network]\nrpc_listen = \"0.0.0.0:26657\"":                            "not on loopback",
 		"organisation = \"acme\"\n[explorer]\nlisten = \"26690\"":                                       "explorer.listen",
 		"organisation = \"acme\"\n[effects]\nvote_timeout = \"0s\"":                                     "effects.vote_timeout",
 		"organisation = \"acme\"\n[http]\nlisten = \"0.0.0.0:26680\"":                                   "http.listen",
