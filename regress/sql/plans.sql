@@ -199,6 +199,9 @@ SELECT test.all_well();
 -- more texts than plans are kept, and one longer than those kept
 SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT ' || i || ' AS a' || i) FROM generate_series(1, 1200) i)) b;
 SELECT count(*), bool_or(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT nosuch' || i || '(1)') FROM generate_series(1, 2500) i)) b;
+SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT id AS b' || i || ' FROM item WHERE false') FROM generate_series(1, 5000) i)) b;
+-- the plans there are, with some of the extension's own
+SELECT count(*) > 1000 AS kept, count(*) < 2048 + 100 AS bounded FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource';
 SELECT ok, rows FROM test.block(test.tx('SELECT 1 WHERE 1 IN (' || (SELECT string_agg(i::text, ',') FROM generate_series(1, 900) i) || repeat(' ', 20000) || ')'));
 
 -- statements made up at random; the seed is shown when one differs
