@@ -18,7 +18,7 @@ func TestASteadyLoadIsMeasured(t *testing.T) {
 		Config: Config{
 			Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Out: t.TempDir(), Seed: 1, Seconds: 1, Customers: 1000, Progress: &progress,
 		},
-		Rate: 20, Length: 12 * time.Second,
+		Rate: 20, Length: 20 * time.Second,
 	}
 	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
 	r := &report.Report{Name: "steady", Versions: map[string]string{}, Settings: map[string]any{}}
