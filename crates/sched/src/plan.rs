@@ -88,14 +88,14 @@ pub fn is_promising(plan: &Plan) -> bool {
     5 * longest <= 4 * whole
 }
 
-/// How many of a block's transactions to look at first.
+/// How many of a block's transactions to look at first; of a small block all.
 pub fn first_look(transactions: usize) -> usize {
-    (transactions / 8).clamp(16, 128)
+    (transactions / 8).clamp(16, 128).min(transactions)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{assign, is_promising};
+    use super::{assign, first_look, is_promising};
     use crate::{graph, AccessSet, Place, Target};
 
     fn promising(relations: &[u32], costs: &[u64], workers: u32) -> bool {
@@ -105,6 +105,11 @@ mod tests {
             set
         };
         is_promising(&assign(&graph::build(&relations.iter().map(writes).collect::<Vec<_>>()), costs, workers))
+    }
+
+    #[test]
+    fn a_first_look_is_at_no_more_than_there_are() {
+        assert_eq!([0, 15, 16, 200, 4096].map(first_look), [0, 15, 16, 25, 128]);
     }
 
     #[test]

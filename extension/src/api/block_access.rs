@@ -61,8 +61,7 @@ pub fn of_promising_block(
 ) -> Option<(Sets, Vec<Option<u64>>)> {
     consistent(|| {
         let mut found = Found::new();
-        let (first, others) =
-            transactions.split_at(first_look(transactions.len()).min(transactions.len()));
+        let (first, others) = transactions.split_at(first_look(transactions.len()));
         found.add(first);
         if !promising(&found.sets(Choice::Last).sets, &fill_up(&found.costs())) {
             return None;
