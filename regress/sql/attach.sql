@@ -75,3 +75,18 @@ SELECT * FROM test.deploy('DETACH TABLE public.quick');
 ALTER TABLE quick ADD COLUMN more text;
 SELECT * FROM test.deploy('ATTACH TABLE public.quick');
 SELECT test.states_hold();
+-- every type whose values are of one database, also inside other types; every name of the history's own columns; what is not stored as other tables are
+BEGIN;
+CREATE TYPE oids AS RANGE (SUBTYPE = oid, MULTIRANGE_TYPE_NAME = many_oids);
+CREATE SCHEMA local;
+SELECT string_agg(format('CREATE TABLE local.%I (a int PRIMARY KEY, %I %s)', 't' || n, c, t), ';' ORDER BY n) AS tables FROM unnest(
+    ARRAY['oid', 'money', 'xid', 'xid8', 'cid', 'tid', 'pg_snapshot', 'txid_snapshot', 'pg_lsn', 'aclitem', 'refcursor', 'pg_node_tree', 'regtype', 'oids', 'many_oids', 'int', 'int', 'int', 'int', 'int', 'int'],
+    ARRAY['m', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', 'm', '_block', '_tx', '_serial', '_op', '_hash', '_dropped_1_m']) WITH ORDINALITY u (t, c, n) \gset
+:tables;
+CREATE ACCESS METHOD odd TYPE TABLE HANDLER heap_tableam_handler;
+CREATE TABLE local.t22 (a int PRIMARY KEY) USING odd;
+CREATE TABLE local.t23 (a int PRIMARY KEY);
+CREATE TABLE local.t24 (a int PRIMARY KEY, b int REFERENCES local.t23 DEFERRABLE);
+CREATE TEMP TABLE passing (a int PRIMARY KEY);
+SELECT tx, ok, sqlstate, message FROM test.block(VARIADIC ARRAY(SELECT test.tx('ATTACH TABLE ' || t, 'admin', 3) FROM unnest(ARRAY(SELECT 'local.t' || n FROM generate_series(1, 23) n) || ARRAY['pg_temp.passing', 'information_schema.sql_features']) WITH ORDINALITY u (t, n) ORDER BY n));
+ROLLBACK;

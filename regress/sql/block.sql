@@ -50,6 +50,9 @@ SELECT p.oid::regprocedure AS definers_and_public FROM pg_proc p WHERE pronamesp
 SELECT r AS role, p.oid::regprocedure AS function FROM pg_proc p, unnest(ARRAY['chainify_client', 'chainify_reader', 'chainify_admin']) r
 WHERE pronamespace = 'chainify_ledger'::regnamespace AND has_function_privilege(r, p.oid, 'EXECUTE') AND NOT has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY 1, proname;
 SELECT p.oid::regprocedure AS helper_of_all FROM pg_proc p WHERE pronamespace = 'chainify_ledger'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY proname, pronargs;
+-- of the users' functions, which are not for everybody, and whose they are
+SELECT p.oid::regprocedure AS function, string_agg(r, ' ' ORDER BY r) FILTER (WHERE has_function_privilege(r, p.oid, 'EXECUTE')) AS may FROM pg_proc p, unnest(ARRAY['public', 'chainify_client', 'chainify_reader', 'chainify_admin']) r
+WHERE pronamespace = 'chainify'::regnamespace AND NOT has_function_privilege('public', p.oid, 'EXECUTE') GROUP BY p.oid ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT c.oid::regclass AS written, r AS role FROM pg_class c, unnest(ARRAY['public', 'chainify_client', 'chainify_reader', 'chainify_admin', 'chainify_node', 'alice']) r
 WHERE relnamespace::regnamespace::text LIKE 'chainify%' AND relkind IN ('r', 'v', 'm', 'p', 'f') AND has_table_privilege(r, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER, REFERENCES') ORDER BY 1, 2;
 

@@ -262,9 +262,19 @@ SELECT * FROM test.changes();
 SELECT test.all_well();
 -- and what else is refused
 SELECT command, message FROM (SELECT left(command, 70) AS command, sqlstate || ' ' || split_part(message, ':', 1) AS message FROM test.refused('GRANT SELECT ON pairs TO alice GRANTED BY admin', 'REVOKE SELECT ON pairs FROM alice GRANTED BY CURRENT_USER', 'ALTER TABLE pairs ADD CONSTRAINT u UNIQUE USING INDEX pairs_pkey', 'CREATE TABLE m (id int PRIMARY KEY) USING odd',
-    'CREATE INDEX ON pairs USING bloom (id)', 'ALTER TABLE pairs ALTER id SET STATISTICS 5', 'ALTER TABLE pairs ALTER note SET COMPRESSION lz4', 'ALTER TABLE pairs ENABLE TRIGGER ALL', 'CREATE AGGREGATE a (int) (SFUNC = int4pl, STYPE = int)', 'CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq)', 'CREATE CAST (int AS bool) WITH INOUT',
+    'CREATE INDEX ON pairs USING bloom (id)', 'ALTER TABLE pairs ALTER id SET STATISTICS 5', 'ALTER TABLE pairs ALTER note SET COMPRESSION lz4', 'CREATE TABLE packed (id int PRIMARY KEY, t text COMPRESSION lz4)', 'ALTER TABLE pairs ADD COLUMN packed text COMPRESSION lz4', 'ALTER TABLE pairs ENABLE TRIGGER ALL', 'CREATE AGGREGATE a (int) (SFUNC = int4pl, STYPE = int)', 'CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq)', 'CREATE CAST (int AS bool) WITH INOUT',
     'CREATE COLLATION c FROM "C"', 'CREATE STATISTICS s ON id, note FROM pairs', 'CREATE LANGUAGE l HANDLER plpgsql_call_handler', 'SECURITY LABEL ON TABLE pairs IS ''x''', 'REASSIGN OWNED BY admin TO keeper', 'DROP OWNED BY admin', 'CREATE FUNCTION f() RETURNS int LANGUAGE sql SET chainify.guard = off AS ''SELECT 1''',
     (SELECT string_agg('COMMENT ON TABLE pairs IS ''' || i || '''', ';') FROM generate_series(1, 101) i))) r;
+-- each statement with IF [NOT] EXISTS, every part of ALTER TABLE and kind of object that the ledger does not follow, checks of what there is
+SELECT ok FROM test.deploy('CREATE TYPE mood AS ENUM (''sad''); CREATE TYPE two AS (a int, b text); CREATE DOMAIN few AS int CONSTRAINT small CHECK (VALUE < 9); CREATE VIEW over_pairs AS SELECT id FROM pairs; CREATE SEQUENCE counter; CREATE INDEX pairs_note ON pairs (note)');
+CREATE MATERIALIZED VIEW kept_pairs AS SELECT 1 AS a;
+CREATE COLLATION own FROM "C";
+CREATE AGGREGATE most(int) (SFUNC = int4larger, STYPE = int);
+SELECT command, sqlstate || ' ' || split_part(message, ':', 1) AS message FROM test.refused('ALTER TYPE mood ADD VALUE IF NOT EXISTS ''sad''', 'CREATE SEQUENCE IF NOT EXISTS counter', 'ALTER SEQUENCE IF EXISTS counter RESTART', 'ALTER VIEW IF EXISTS over_pairs RENAME TO over_twos', 'ALTER TABLE IF EXISTS pairs SET SCHEMA shop', 'ALTER TABLE IF EXISTS pairs ADD COLUMN n int',
+    'ALTER TABLE pairs ADD COLUMN IF NOT EXISTS note text', 'ALTER TABLE pairs DROP COLUMN IF EXISTS nothing', 'ALTER DOMAIN few DROP CONSTRAINT IF EXISTS nothing', 'CREATE INDEX IF NOT EXISTS pairs_note ON pairs (note)', 'CREATE INDEX ON pairs (note) TABLESPACE pg_default', 'ALTER INDEX pairs_note SET (fillfactor = 50)',
+    'ALTER TABLE pairs ALTER note SET (n_distinct = 5)', 'ALTER TABLE pairs ATTACH PARTITION child FOR VALUES IN (1)', 'ALTER TABLE pairs DETACH PARTITION child', 'ALTER TABLE pairs OF two', 'ALTER TYPE two ADD ATTRIBUTE c int', 'ALTER TYPE two RENAME ATTRIBUTE a TO c',
+    'ALTER DOMAIN few SET NOT NULL', 'ALTER DOMAIN few ADD CHECK (VALUE > 0)', 'ALTER DOMAIN few VALIDATE CONSTRAINT small', 'ALTER COLLATION own RENAME TO mine', 'ALTER COLLATION own SET SCHEMA shop', 'ALTER COLLATION own OWNER TO admin', 'DROP MATERIALIZED VIEW kept_pairs', 'DROP AGGREGATE most(int)', 'COMMENT ON COLLATION own IS ''x''');
+SELECT ok FROM test.deploy('DROP TYPE mood, two; DROP DOMAIN few; DROP VIEW over_pairs; DROP SEQUENCE counter; DROP INDEX pairs_note');
 SELECT ok, rows FROM test.deploy((SELECT string_agg('COMMENT ON TABLE pairs IS ''' || i || '''', ';') FROM generate_series(1, 100) i));
 SELECT obj_description('pairs'::regclass);
 SELECT test.all_well();

@@ -62,6 +62,15 @@ SELECT * FROM test.verdicts('SELECT array_agg(owner) FROM account', 'SELECT arra
     'SELECT sum(rate) FROM account', 'SELECT avg(rate), stddev(rate) FROM account', 'SELECT corr(rate, rate) FROM account', 'SELECT sum(rate::numeric) FROM account', 'SELECT sum(rate ORDER BY rate) FROM account', 'SELECT min(rate), max(rate), sum(balance), avg(balance), count(*), bool_and(id > 0) FROM account',
     'SELECT sum(rate) OVER (PARTITION BY owner) FROM account', 'SELECT row_number() OVER (ORDER BY balance) FROM account', 'SELECT row_number() OVER (ORDER BY balance, id) FROM account', 'SELECT rank() OVER (ORDER BY balance) FROM account', 'SELECT lag(id) OVER (ORDER BY owner), first_value(id) OVER (PARTITION BY owner) FROM account', 'SELECT row_number() OVER (PARTITION BY account ORDER BY n) FROM entry',
     'SELECT sum(id) OVER (ORDER BY owner) FROM account', 'SELECT sum(id) OVER (ORDER BY owner ROWS UNBOUNDED PRECEDING) FROM account');
+-- each aggregate that takes rows as they come; of those of floating-point numbers, and of window functions, these alone do not depend on the order
+SELECT * FROM test.verdicts(VARIADIC ARRAY(SELECT format('SELECT %s FROM account', c) FROM unnest(ARRAY['array_agg(id)', 'string_agg(owner, owner)', 'json_agg(id)', 'jsonb_agg(id)', 'json_object_agg(id, owner)', 'jsonb_object_agg(id, owner)', 'xmlagg(xmlelement(name a, owner))']) c));
+SELECT p.oid::regprocedure AS aggregate FROM pg_proc p JOIN pg_aggregate g ON g.aggfnoid = p.oid, chainify.analyze(format('SELECT %I(%s) FROM account', proname, (SELECT string_agg('rate::' || format_type(a, NULL), ', ') FROM unnest(proargtypes) a))) v
+WHERE pronamespace = 'pg_catalog'::regnamespace AND aggkind = 'n' AND proargtypes::oid[] && ARRAY['float4', 'float8']::regtype[]::oid[] AND v.verdict = 'deterministic' ORDER BY p.oid::regprocedure::text COLLATE "C";
+SELECT p.oid::regprocedure AS window_function FROM pg_proc p, chainify.analyze(format('SELECT %I(%s) OVER (ORDER BY owner) FROM account', proname, (SELECT string_agg('id', ', ') FROM unnest(proargtypes) a))) v
+WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind = 'w' AND v.verdict = 'deterministic' ORDER BY p.oid::regprocedure::text COLLATE "C";
+-- a collation of the machine orders the input, the window or the ties; one row of a group is the row, one of grouping sets is not
+SELECT * FROM test.verdicts('SELECT string_agg(owner, '','' ORDER BY owner COLLATE "und-x-icu", id) FROM account', 'SELECT row_number() OVER (ORDER BY owner COLLATE "und-x-icu", id) FROM account', 'SELECT * FROM account ORDER BY owner COLLATE "und-x-icu" FETCH FIRST 2 ROWS WITH TIES',
+    'SELECT array_agg(owner) FROM account GROUP BY id', 'SELECT array_agg(owner) FROM account GROUP BY GROUPING SETS ((id), ())', 'SELECT row_number() OVER (ORDER BY owner) FROM account GROUP BY owner', 'SELECT row_number() OVER (ORDER BY owner) FROM account GROUP BY GROUPING SETS ((owner), ())');
 -- changes that depend on which row comes first
 SELECT * FROM test.verdicts('UPDATE account SET balance = amount FROM entry WHERE entry.account = id', 'UPDATE account SET balance = amount FROM entry WHERE entry.account = id AND n = 1', 'UPDATE entry SET amount = balance FROM account WHERE id = entry.account', 'UPDATE account SET balance = s FROM (SELECT account a, sum(amount) s FROM entry GROUP BY account) e WHERE a = id', 'WITH e AS (SELECT account a, sum(amount) s FROM entry GROUP BY 1) UPDATE account SET balance = s FROM e WHERE a = id',
     'WITH gone AS (DELETE FROM entry WHERE account = 1 AND n = 1 RETURNING amount) UPDATE account SET balance = amount FROM gone WHERE id = 1', 'WITH gone AS (DELETE FROM entry WHERE account = 1 RETURNING amount) UPDATE account SET balance = amount FROM gone WHERE id = 1', 'UPDATE account SET balance = b FROM (VALUES (1, 5)) v (i, b) WHERE id = i',
@@ -71,8 +80,48 @@ SELECT * FROM test.verdicts('UPDATE account SET balance = amount FROM entry WHER
 
 -- what is drawn before rows are put in order, or once for each row that is not returned; and as often as a join likes
 SELECT * FROM test.verdicts('SELECT sum(random()) FROM account', 'SELECT sum(random()) FROM generate_series(1, 3)', 'SELECT id FROM account ORDER BY random(), id', 'SELECT id FROM account ORDER BY id, random() LIMIT 1', 'SELECT DISTINCT id, random() FROM account ORDER BY id, 2', 'SELECT random() FROM account GROUP BY id, random() ORDER BY id',
-    'UPDATE account SET rate = 1 WHERE id = 1 AND random() > 0', 'UPDATE account SET rate = random() WHERE id = 1', 'SELECT random() FROM account ORDER BY id', 'SELECT random() WHERE random() > 0.5', 'SELECT * FROM account, (SELECT random()) r', 'SELECT * FROM (SELECT random()) r', 'WITH r AS (SELECT random() r) SELECT * FROM account, r', 'WITH r AS (SELECT random() r) SELECT r, random() FROM r',
-    'SELECT max(random()) OVER (ORDER BY id) FROM account ORDER BY id');
+    'UPDATE account SET rate = 1 WHERE id = 1 AND random() > 0', 'UPDATE account SET rate = random() WHERE id = 1', 'UPDATE account SET rate = random() RETURNING 1', 'SELECT random() FROM account ORDER BY id', 'SELECT random() WHERE random() > 0.5', 'SELECT * FROM account, (SELECT random()) r', 'SELECT * FROM (SELECT random()) r', 'WITH r AS (SELECT random() r) SELECT * FROM account, r', 'WITH r AS (SELECT random() r) SELECT r, random() FROM r',
+    'SELECT max(random()) OVER (ORDER BY id) FROM account ORDER BY id', 'SELECT DISTINCT ON (owner) owner, random() FROM account ORDER BY owner, id', 'WITH a AS (SELECT random() r), b AS (SELECT random() r) SELECT a.r, b.r FROM a, b', 'SELECT (SELECT random() WHERE id > 0) FROM account ORDER BY id');
+
+-- collations of the machine: what is before what, what is upper case and what is a letter, wherever it stands; whether texts are equal is a matter of bytes
+CREATE TABLE named (id int PRIMARY KEY, name text COLLATE "de-x-icu" NOT NULL UNIQUE, short varchar(9) COLLATE "de-x-icu", names text[] COLLATE "de-x-icu", tag text COLLATE nodet);
+INSERT INTO named SELECT g, 'n' || g, 's', '{a}', 't' FROM generate_series(1, 3) g;
+GRANT ALL ON named TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.named');
+SELECT * FROM test.verdicts('SELECT id FROM named WHERE name < ''m''', 'SELECT id FROM named WHERE name COLLATE "C" < ''m''', 'SELECT id FROM named WHERE short BETWEEN ''a'' AND ''b''', 'SELECT id FROM named WHERE (id, name) < (1, ''m'')', 'SELECT id FROM named WHERE (id, name COLLATE "C") < (1, ''m'')', 'SELECT id FROM named WHERE name > ANY (ARRAY[''a'', ''b''])', 'SELECT id FROM named WHERE name > (SELECT max(owner) FROM account)', 'SELECT id FROM named WHERE names < ARRAY[''b'']',
+    'SELECT greatest(name, ''m''), least(id, 2) FROM named', 'SELECT min(name), max(id) FROM named', 'SELECT max(name COLLATE "C") FROM named', 'SELECT max(name) OVER () FROM named', 'SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY name) FROM named', 'SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY id) FROM named', 'SELECT rank() OVER (ORDER BY name) FROM named', 'SELECT rank() OVER (ORDER BY name COLLATE "C") FROM named', 'SELECT width_bucket(name, ARRAY[''a'', ''b'']) FROM named',
+    'SELECT array_agg(DISTINCT name) FROM named', 'SELECT array_agg(DISTINCT name COLLATE "C") FROM named', 'SELECT count(DISTINCT name) FROM named', 'SELECT array_agg(id) FROM (SELECT id FROM named ORDER BY name) o', 'SELECT array_agg(id) FROM (SELECT id FROM named ORDER BY name COLLATE "C") o', 'SELECT array_agg(n.id ORDER BY n) FROM named n', 'SELECT id, random() FROM named ORDER BY name', 'SELECT id, random() FROM named ORDER BY id', 'INSERT INTO account (id, owner, balance) SELECT 30, name, 0 FROM named ORDER BY name ON CONFLICT DO NOTHING',
+    'SELECT upper(name), lower(name), initcap(name) FROM named', 'SELECT upper(name COLLATE "C") FROM named', 'SELECT id FROM named WHERE name ILIKE ''N%''', 'SELECT id FROM named WHERE name LIKE ''n%''', 'SELECT id FROM named WHERE name ~ ''\w''', 'SELECT id FROM named WHERE name COLLATE "C" ~ ''\w''', 'SELECT id FROM named WHERE name SIMILAR TO ''n%''', 'SELECT regexp_replace(name, ''\w'', ''''), substring(name, ''n''), substring(name, 1) FROM named', 'SELECT substring(name, 1), length(name), name || short, name = ''n1'', name IN (''n1''), position(''n'' IN name) FROM named',
+    'SELECT id FROM named ORDER BY name', 'SELECT name FROM named GROUP BY name', 'SELECT DISTINCT name FROM named', 'SELECT (SELECT name FROM named WHERE id = 1 ORDER BY name LIMIT 1)', 'SELECT name FROM named ORDER BY name LIMIT 1');
+-- collations that take different texts as equal, wherever texts are compared or counted as one
+SELECT * FROM test.verdicts('SELECT id FROM named WHERE tag = ''t''', 'SELECT id FROM named WHERE tag IN (''t'', ''u'')', 'SELECT id FROM named WHERE tag IN (SELECT owner FROM account)', 'SELECT id FROM named WHERE tag IS DISTINCT FROM ''t''', 'SELECT nullif(tag, ''t'') FROM named', 'SELECT CASE tag WHEN ''t'' THEN 1 END FROM named', 'SELECT id FROM named WHERE (id, tag) < (1, ''t'')', 'SELECT greatest(tag, ''t'') FROM named', 'SELECT tag FROM named GROUP BY tag', 'SELECT DISTINCT tag FROM named', 'SELECT DISTINCT ON (tag) id FROM named ORDER BY tag, id', 'SELECT tag FROM named UNION SELECT ''t''', '(SELECT 1, ''a'' UNION ALL SELECT id, tag FROM named) EXCEPT SELECT 1, ''t''',
+    'SELECT count(DISTINCT tag) FROM named', 'SELECT array_agg(DISTINCT tag) FROM named', 'SELECT sum(id) OVER (PARTITION BY tag) FROM named', 'SELECT rank() OVER (ORDER BY tag) FROM named', 'SELECT tag FROM named', 'SELECT DISTINCT tag COLLATE "C" FROM named', 'SELECT count(tag), to_jsonb(max(id)) FROM named', 'SELECT tag FROM named ORDER BY tag COLLATE "C" LIMIT 1');
+-- rows taken one by one in an order of the machine
+CREATE FUNCTION loops_by_name() RETURNS void LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN FOR r IN SELECT * FROM named ORDER BY name LOOP UPDATE account SET owner = r.name WHERE id = 1; END LOOP; END $$;
+CREATE FUNCTION loops_by_bytes() RETURNS void LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN FOR r IN SELECT * FROM named ORDER BY name COLLATE "C" LOOP UPDATE account SET owner = r.name WHERE id = 1; END LOOP; END $$;
+SELECT tx, ok, sqlstate, message FROM test.run('SELECT loops_by_name()', 'SELECT loops_by_bytes()');
+-- and what no statement shows: constraints, generated columns, keys, bounds of partitions, domains
+CREATE DOMAIN early AS text COLLATE "de-x-icu" CHECK (VALUE < 'n');
+CREATE TABLE checked (id int PRIMARY KEY, name text COLLATE "de-x-icu" CHECK (name < 'n'));
+CREATE TABLE generated (id int PRIMARY KEY, name text COLLATE "de-x-icu", u text GENERATED ALWAYS AS (upper(name)) STORED);
+CREATE TABLE keyed (id int PRIMARY KEY, name text COLLATE "de-x-icu");
+CREATE UNIQUE INDEX ON keyed (lower(name));
+CREATE TABLE loose (id int PRIMARY KEY, tag text COLLATE nodet UNIQUE);
+CREATE TABLE parted (name text COLLATE "de-x-icu" PRIMARY KEY) PARTITION BY RANGE (name);
+CREATE TABLE parted_a PARTITION OF parted FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+CREATE TABLE listed (name text PRIMARY KEY) PARTITION BY LIST (name);
+CREATE TABLE listed_a PARTITION OF listed (CHECK (upper(name COLLATE "de-x-icu") > '')) DEFAULT;
+CREATE TABLE in_domain (id int PRIMARY KEY, name early);
+CREATE TABLE fine (id int PRIMARY KEY, name text COLLATE "de-x-icu" UNIQUE CHECK (name <> ''), u text GENERATED ALWAYS AS (upper(name COLLATE "C")) STORED);
+CREATE INDEX ON fine (lower(name));
+CREATE INDEX ON fine (name);
+GRANT SELECT ON fine TO alice;
+SELECT n, ok, sqlstate, message FROM unnest(ARRAY['checked', 'generated', 'keyed', 'loose', 'parted', 'listed', 'in_domain', 'fine']) n, LATERAL test.deploy('ATTACH TABLE public.' || n) d;
+SELECT ok, sqlstate, message FROM unnest(ARRAY['CREATE TABLE deployed (id int PRIMARY KEY, name text COLLATE "de-x-icu" CHECK (name < ''n''))', 'CREATE TABLE deployed (id int PRIMARY KEY, tag text COLLATE public.nodet UNIQUE)', 'CREATE TABLE deployed (name text COLLATE "de-x-icu" PRIMARY KEY) PARTITION BY RANGE (name)', 'CREATE DOMAIN late AS text COLLATE "de-x-icu" CHECK (VALUE > ''n'')', 'CREATE TABLE indexed (id int PRIMARY KEY, name text COLLATE "de-x-icu"); CREATE INDEX ON indexed (upper(name))', 'CREATE TABLE indexed (id int PRIMARY KEY, name text COLLATE "de-x-icu"); CREATE INDEX ON indexed (upper(name COLLATE "C"))', 'CREATE VIEW late_names AS SELECT * FROM fine WHERE name > ''n''']) n, LATERAL test.deploy(n) d;
+-- where the order of rows is left to detection, order and case of texts are as well; collations that take different texts as equal are not
+SELECT ok, message FROM test.deploy('SET DETERMINISM detect');
+SELECT tx, ok, sqlstate, message FROM test.run('SELECT upper(name) FROM fine WHERE name < ''m''', 'SELECT id FROM fine WHERE name COLLATE nodet = ''t''');
+SELECT ok, message FROM test.deploy('SET DETERMINISM strict');
 
 -- functions of users
 CREATE FUNCTION late() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT clock_timestamp()';
@@ -95,6 +144,21 @@ SELECT tx, ok, sqlstate, message FROM test.run('SELECT defaulted(1)', 'SELECT de
 CREATE FUNCTION planned() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RETURN clock_timestamp(); END $$;
 SELECT planned() IS NOT NULL;
 SELECT ok, sqlstate, message FROM test.run('UPDATE account SET seen = planned() WHERE id = 1');
+-- also one of a query that no function call gives away: in a session that has run no block, in one that has, and made while more was allowed
+CREATE FUNCTION planned_query() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT balance FROM account LIMIT 1); END $$;
+CREATE FUNCTION planned_later() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT balance FROM account LIMIT 1); END $$;
+CREATE FUNCTION planned_before() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT balance FROM account LIMIT 1); END $$;
+\c -
+\set SHOW_CONTEXT never
+SELECT planned_query() IS NOT NULL;
+SELECT ok, split_part(message, ':', 1) AS message FROM test.run('SELECT planned_query()');
+SELECT planned_later() IS NOT NULL;
+SELECT ok, split_part(message, ':', 1) AS message FROM test.run('SELECT planned_later()');
+SELECT ok, split_part(message, ':', 1) AS message FROM test.block(test.tx('SET DETERMINISM detect', 'admin', 3), test.tx('SELECT planned_before()'), test.tx('SET DETERMINISM strict', 'admin', 3), test.tx('SELECT planned_before()'));
+-- functions of extensions: immutable ones of those that are known
+CREATE EXTENSION pgcrypto;
+CREATE EXTENSION "uuid-ossp";
+SELECT * FROM test.verdicts('SELECT digest(owner, ''sha256'') FROM account', 'SELECT gen_random_bytes(8)', 'SELECT uuid_ns_dns()');
 -- each of them says why, and what to write instead
 SELECT min(construct COLLATE "C") AS construct, reason, rewrite FROM test.seen GROUP BY reason, rewrite ORDER BY 1;
 -- refusals are outcomes: the block goes on
@@ -134,6 +198,11 @@ CREATE DATABASE chainify_regress_icu TEMPLATE template0 LOCALE_PROVIDER icu ICU_
 SET client_min_messages = warning;
 CREATE EXTENSION chainify;
 SELECT verdict, left(reason, 90) AS reason FROM chainify.analyze($$SELECT n FROM (VALUES ('a'), ('B')) v (n) ORDER BY n LIMIT 1$$);
+-- What works by the database's own collation, whatever that of its arguments.
+CREATE EXTENSION citext SCHEMA public;
+CREATE EXTENSION pg_trgm SCHEMA public;
+CREATE TABLE docs (id int PRIMARY KEY, j jsonb, t text COLLATE "C", c citext);
+SELECT s, string_agg(construct, '; ') FILTER (WHERE construct NOT LIKE 'table%') AS refused_for FROM unnest(ARRAY['SELECT id FROM docs WHERE j < ''{}''', 'SELECT id FROM docs WHERE j = ''{}''', 'SELECT greatest(j, ''{}'') FROM docs', 'SELECT array_agg(id ORDER BY j, id) FROM docs', 'SELECT array_agg(d.id ORDER BY d) FROM docs d', 'SELECT id FROM docs d WHERE d < ROW(1, ''{}''::jsonb, ''t'', ''c''::citext)', 'SELECT to_tsvector(''simple'', t) FROM docs', 'SELECT id FROM docs WHERE c = ''x''', 'SELECT similarity(t, ''x'') FROM docs', 'SELECT upper(t), id < 2, int4range(1, 2) @> id FROM docs WHERE t < ''m''']) WITH ORDINALITY u (s, i), LATERAL chainify.analyze(s) GROUP BY i, s ORDER BY i;
 \c :database
 DROP DATABASE chainify_regress_icu;
 SELECT verdict, reason FROM chainify.analyze($$SELECT n FROM (VALUES ('a'), ('B')) v (n) ORDER BY n LIMIT 1$$);

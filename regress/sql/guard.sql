@@ -101,6 +101,13 @@ DROP OWNED BY alice, owner_of_nothing CASCADE;
 BEGIN;
 DROP OWNED BY owner_of_nothing;
 ROLLBACK;
+-- what a role may that a policy is for, from the first or later on, is agreed as well
+CREATE ROLE reader_of_made;
+CREATE ROLE later_reader;
+SELECT ok FROM test.deploy('CREATE POLICY shown ON made TO reader_of_made');
+GRANT SELECT ON made TO reader_of_made;
+SELECT ok FROM test.deploy('ALTER POLICY shown ON made TO later_reader');
+GRANT SELECT ON made TO later_reader;
 REVOKE ALL ON made FROM owner_of_nothing;
 GRANT INSERT ON part TO owner_of_nothing;
 DROP ROLE owner_of_nothing;
@@ -142,4 +149,4 @@ ROLLBACK;
 SELECT test.all_well();
 -- the role goes with what was made for it
 SELECT ok FROM test.deploy('DROP VIEW over_made; DROP TABLE made, parts; DROP FUNCTION of_made()');
-DROP ROLE owner_of_nothing;
+DROP ROLE owner_of_nothing, reader_of_made, later_reader;

@@ -103,7 +103,7 @@ SELECT id, owner FROM account WHERE id >= 50 ORDER BY id;
 SELECT * FROM test.stand();
 REVOKE USAGE ON SEQUENCE account_id_seq FROM alice;
 REVOKE UPDATE ON SEQUENCE account_id_seq FROM alice;
-SELECT tx, ok, sqlstate, message FROM test.run($$SELECT nextval('account_id_seq')$$, $$INSERT INTO account (owner) VALUES ('k')$$, $$SELECT setval('account_id_seq', 9)$$, $$INSERT INTO note (id, word) VALUES (90, 'identity needs no right')$$);
+SELECT tx, ok, sqlstate, message FROM test.run($$SELECT nextval('account_id_seq')$$, $$INSERT INTO account (owner) VALUES ('k')$$, $$SELECT setval('account_id_seq', 9)$$, $$INSERT INTO note (id, word) VALUES (90, 'identity needs no right')$$, $$SELECT currval('account_id_seq')$$);
 GRANT USAGE ON SEQUENCE account_id_seq TO alice;
 
 -- the order in which rows draw must follow from the statement

@@ -81,10 +81,20 @@ SELECT * FROM test.found('UPDATE chainify_ledger.block SET effects_root = test.f
 SELECT * FROM test.found('UPDATE chainify_ledger.block SET effects_count = 1 WHERE number = 2');
 SELECT * FROM test.found('UPDATE chainify_ledger.block SET state_root = test.flip(state_root) WHERE number = 2');
 SELECT * FROM test.found('UPDATE chainify_ledger.block SET previous_hash = test.flip(previous_hash) WHERE number = 2');
+SELECT * FROM test.found('UPDATE chainify_ledger.block SET previous_hash = test.flip(previous_hash) WHERE number = 1');
 SELECT * FROM test.found('UPDATE chainify_ledger.block SET hash = test.flip(hash) WHERE number = 2');
 SELECT * FROM test.found($$UPDATE chainify_ledger.block SET hash = '\x00' WHERE number = 2$$);
 SELECT * FROM test.found('DELETE FROM chainify_ledger.block WHERE number = 2');
+-- certificates of blocks that are gone, in the midst and at the end
+SELECT * FROM test.found('SELECT test.certify(); DELETE FROM chainify_ledger.block WHERE number = 2');
+SELECT * FROM test.found('SELECT test.certify(); DELETE FROM chainify_ledger.block WHERE number = (SELECT max(number) FROM chainify_ledger.block)');
 SELECT * FROM test.found($$UPDATE chainify_ledger.chain SET chain_id = 'otherchain'$$);
+-- a range of blocks starts from the hash of the block before it
+BEGIN;
+SET LOCAL chainify.guard = off;
+UPDATE chainify_ledger.block SET previous_hash = test.flip(previous_hash) WHERE number = 3;
+SELECT block, what FROM chainify.verify_ledger(3, 3);
+ROLLBACK;
 -- Transactions.
 SELECT * FROM test.found('UPDATE chainify_ledger.transaction SET body = test.flip(body, length(body) - 1) WHERE (block, index) = (2, 0)');
 SELECT * FROM test.found('UPDATE chainify_ledger.transaction SET body = test.flip(body, 0) WHERE (block, index) = (2, 0)');

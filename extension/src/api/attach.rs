@@ -6,6 +6,7 @@ use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
 use super::deploy::At;
+use super::deploy_checks;
 use super::tables;
 use super::transaction::Outcome;
 use crate::pg::encode::{LedgerColumn, RowEncoder};
@@ -39,9 +40,32 @@ fn with_reason(mut error: PgError) -> PgError {
     error
 }
 
-/// Runs `ATTACH TABLE a.b, …`.
+/// Runs `ATTACH TABLE a.b, …`. Errors: CH005, CH006.
 pub fn attach(tables: Vec<TableName>, at: At) -> Outcome {
-    run("attach_tables", tables, at)
+    let count = run("attach_tables", tables, at)?;
+    attempt(|| checked(at))??;
+    Ok(count)
+}
+
+/// What the tables attached just now, and their partitions, check and compute unseen.
+fn checked(at: At) -> Result<(), PgError> {
+    let mut relations: Vec<(String, Oid)> = Vec::new();
+    let sql = "SELECT t.name, r.oid FROM chainify_ledger.ledger_table t,
+            LATERAL (SELECT t.relation::oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(t.relation)) r (oid)
+        WHERE t.attached_at = $1 AND t.attached_tx = $2 ORDER BY t.id, r.oid";
+    query(sql, &[cell(at.block), cell(at.tx as i32)], |row| {
+        relations.push((row.must(1), row.must(2)))
+    });
+    for (name, relation) in relations {
+        deploy_checks::attached(relation).map_err(|mut error| {
+            error.message = format!(
+                "table \"{name}\" cannot be put on the ledger: {}",
+                error.message
+            );
+            error
+        })?;
+    }
+    Ok(())
 }
 
 /// Runs `DETACH TABLE a.b, …`.

@@ -13,7 +13,7 @@ use super::policy::{self, Determinism};
 use super::session::{self, Mode};
 use crate::pg::error::PgError;
 use crate::pg::level::{
-    Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window,
+    local_collations, Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window,
 };
 use crate::pg::planning::{self, Origin, Watch};
 use crate::pg::{catalog, function_facts};
@@ -26,6 +26,8 @@ pub struct Finding {
     pub rewrite: String,
     /// What it does depends on the order of rows alone: where that is left to detection, the statement may run.
     pub by_order: bool,
+    /// What it does depends on a collation.
+    pub by_collation: bool,
 }
 
 impl Finding {
@@ -35,6 +37,7 @@ impl Finding {
             reason: reason.into(),
             rewrite: rewrite.into(),
             by_order: false,
+            by_collation: false,
         }
     }
 
@@ -42,6 +45,13 @@ impl Finding {
         Finding {
             by_order: true,
             ..Finding::new(construct, reason, rewrite)
+        }
+    }
+
+    pub fn of_collation(self) -> Self {
+        Finding {
+            by_collation: true,
+            ..self
         }
     }
 
@@ -139,12 +149,15 @@ pub fn execution(function: Oid) {
 pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     check_level(level, &mut found, None);
-    if in_function && level.command == Command::Select && !level.ordered() {
-        found.push(Finding::by_order(
-            "a query without a total order inside a function",
-            "The function takes its rows in the order in which they are stored, which differs between organisations.",
-            "Add ORDER BY over the primary key, restrict the query to one row, or aggregate.",
-        ));
+    if in_function && level.command == Command::Select {
+        if !level.total_order(&level.sort) {
+            found.push(Finding::by_order(
+                "a query without a total order inside a function",
+                "The function takes its rows in the order in which they are stored, which differs between organisations.",
+                "Add ORDER BY over the primary key, restrict the query to one row, or aggregate.",
+            ));
+        }
+        order_of_machine(level, &mut found);
     }
     changes::twice(level, &mut found);
     let mut unique = Vec::new();
@@ -159,6 +172,10 @@ pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
 fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>) {
     for call in &level.calls {
         found.extend(functions::finding(&call.function));
+        found.extend(functions::by_collation(
+            &call.function,
+            call.local_collation.as_deref(),
+        ));
     }
     found.extend(level.constructs.iter().map(construct));
     draws(level, found);
@@ -202,26 +219,24 @@ fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
 
 /// A clause that picks rows by their order.
 fn ordered(level: &Level, clause: &str, found: &mut Vec<Finding>) {
-    if !level.ordered() {
+    if !level.total_order(&level.sort) {
         found.push(Finding::by_order(
             format!("{clause} without a total order"),
             "Rows that ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
             ADD_KEY,
         ));
     }
+    order_of_machine(level, found);
+}
+
+fn order_of_machine(level: &Level, found: &mut Vec<Finding>) {
     if !level.one_row() {
         collations(&level.sort, found);
     }
 }
 
 fn collations(order: &[Term], found: &mut Vec<Finding>) {
-    for name in order.iter().filter_map(|t| t.local_collation.as_ref()) {
-        found.push(Finding::by_order(
-            format!("an order by collation \"{name}\""),
-            "Its order comes from libraries of the machine, whose versions differ between organisations.",
-            "Add COLLATE \"C\" to the expression.",
-        ));
-    }
+    found.extend(local_collations(order).map(|name| functions::order_by(name)));
 }
 
 /// Aggregates whose result depends on the order of their input.
@@ -273,8 +288,16 @@ const ROUNDING_REASON: &str =
 fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding>) {
     let function = &aggregate.function;
     found.extend(functions::finding(function));
+    found.extend(functions::by_collation(
+        function,
+        aggregate.local_collation.as_deref(),
+    ));
+    collations(&aggregate.order, found);
     if !rounds(function) && !order_sensitive(function) {
         return;
+    }
+    if aggregate.distinct {
+        collations(&aggregate.arguments, found); // they are sorted to tell them apart
     }
     if !order_fixed(level, aggregate) {
         found.push(if rounds(function) {
@@ -291,7 +314,6 @@ fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding
             )
         });
     }
-    collations(&aggregate.order, found);
 }
 
 fn order_fixed(level: &Level, aggregate: &Aggregate) -> bool {
@@ -335,8 +357,14 @@ fn window(level: &Level, window: &Window, found: &mut Vec<Finding>) {
     } else {
         !level.grouping_sets && level.group.iter().all(|g| by.iter().any(|t| t.id == g.id))
     };
-    for function in &window.functions {
+    for call in &window.functions {
+        collations(&window.order, found);
+        let function = &call.function;
         found.extend(functions::finding(function));
+        found.extend(functions::by_collation(
+            function,
+            call.local_collation.as_deref(),
+        ));
         let positional = BY_POSITION.contains(&function.name.as_str())
             || order_sensitive_in_window(function, window);
         if positional && !total {
@@ -351,9 +379,6 @@ fn window(level: &Level, window: &Window, found: &mut Vec<Finding>) {
                 ROUNDING_REASON,
                 "Cast the values to numeric.",
             ));
-        }
-        if positional {
-            collations(&window.order, found);
         }
     }
 }
@@ -467,8 +492,10 @@ fn construct(construct: &Construct) -> Finding {
         Construct::NondeterministicCollation(name) => Finding::new(
             format!("collation \"{name}\""),
             "It takes different texts as equal; which of them remains depends on the order in which rows are stored.",
-            "Compare lower(...) of both sides under a deterministic collation.",
-        ),
+            "Compare lower(...) of both sides under COLLATE \"C\".",
+        )
+        .of_collation(),
+        Construct::LocalOrder(name) => functions::order_by(name),
         Construct::Unknown(what) => Finding::new(
             *what,
             "It is newer than the checker, which cannot say what it does.",

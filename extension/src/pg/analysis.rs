@@ -12,8 +12,8 @@ use pgrx::pg_sys::NodeTag::*;
 use super::error::{catch_c, OrRaise};
 use super::function_facts::function;
 use super::level::*;
-use super::major;
 use super::tree_walkers::expression_tree_walker;
+use super::{collation, major};
 
 mod changes;
 mod sources;
@@ -177,6 +177,21 @@ unsafe fn bare(mut node: *mut pg_sys::Node) -> *mut pg_sys::Node {
     }
 }
 
+/// Without a collation under which all that differs is told apart.
+unsafe fn told_apart_by(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: part of a query tree.
+    unsafe {
+        if (*node).type_ != T_CollateExpr {
+            return node;
+        }
+        let collate = &*node.cast::<pg_sys::CollateExpr>();
+        match collation::nondeterministic(collate.collOid) {
+            None => bare(collate.arg.cast()),
+            Some(_) => node,
+        }
+    }
+}
+
 /// Where an expression stands.
 #[derive(Clone, Copy)]
 struct At {
@@ -276,22 +291,24 @@ impl Reader<'_> {
                 self.terms.push(node);
                 self.terms.len() - 1
             });
-            let var = (*node).type_ == T_Var && (*node.cast::<pg_sys::Var>()).varlevelsup == 0;
+            let value = told_apart_by(node);
+            let var = (*value).type_ == T_Var && (*value.cast::<pg_sys::Var>()).varlevelsup == 0;
             let column = var.then(|| {
-                let var = &*node.cast::<pg_sys::Var>();
+                let var = &*value.cast::<pg_sys::Var>();
                 Column {
                     source: var.varno as u32,
                     number: var.varattno,
                 }
             });
-            let collation = pg_sys::exprCollation(node);
+            let (of, typmod) = (pg_sys::exprType(node), pg_sys::exprTypmod(node));
+            let by = pg_sys::exprCollation(node);
             Term {
                 id,
                 column,
                 constant: columns_of(node, 0).is_empty() && is_constant(node),
                 volatile: catch_c(|| raw::contain_volatile_functions(node)).or_raise(),
-                identical: is_identical(pg_sys::exprType(node), pg_sys::exprTypmod(node)),
-                local_collation: super::collation::local(collation),
+                identical: is_identical(of, typmod) && collation::nondeterministic(by).is_none(),
+                local_collation: collation::order_of(of, typmod, by),
             }
         }
     }
@@ -319,6 +336,50 @@ impl Reader<'_> {
         }
     }
 
+    /// As `sort_terms`, where rows that agree in the terms count as one, or as peers.
+    unsafe fn equal_terms(
+        &mut self,
+        clauses: *mut pg_sys::List,
+        targets: *mut pg_sys::List,
+    ) -> Vec<Term> {
+        // SAFETY: as for `sort_terms`; what is sorted by is an expression of the target list.
+        unsafe {
+            for target in elements::<pg_sys::TargetEntry>(targets) {
+                let reference = target.as_ref().ressortgroupref;
+                let named =
+                    |c: &NonNull<pg_sys::SortGroupClause>| c.as_ref().tleSortGroupRef == reference;
+                if elements(clauses).iter().any(named) {
+                    self.compares_under(pg_sys::exprCollation(target.as_ref().expr.cast()));
+                }
+            }
+            self.sort_terms(clauses, targets)
+        }
+    }
+
+    /// Refuses a collation that takes different texts as equal.
+    fn compares_under(&mut self, by: pg_sys::Oid) {
+        if let Some(name) = collation::nondeterministic(by) {
+            self.refuse(Construct::NondeterministicCollation(name));
+        }
+    }
+
+    /// The collations of the columns of a set operation and of those within it.
+    unsafe fn set_operations(&mut self, node: *mut pg_sys::Node) {
+        // SAFETY: a tree of set operations, whose leaves are references to subqueries.
+        unsafe {
+            pg_sys::check_stack_depth();
+            if node.is_null() || (*node).type_ != T_SetOperationStmt {
+                return;
+            }
+            let operation = &*node.cast::<pg_sys::SetOperationStmt>();
+            for by in oids(operation.colCollations) {
+                self.compares_under(by);
+            }
+            self.set_operations(operation.larg);
+            self.set_operations(operation.rarg);
+        }
+    }
+
     unsafe fn clauses(&mut self) {
         // SAFETY: the fields of a query are what parsenodes.h says.
         unsafe {
@@ -335,15 +396,16 @@ impl Reader<'_> {
                 }
             }
             self.level.sort = self.sort_terms(q.sortClause, q.targetList);
-            self.level.group = self.sort_terms(q.groupClause, q.targetList);
+            self.level.group = self.equal_terms(q.groupClause, q.targetList);
             self.level.grouping_sets = !q.groupingSets.is_null();
-            let distinct = self.sort_terms(q.distinctClause, q.targetList);
+            let distinct = self.equal_terms(q.distinctClause, q.targetList);
             self.level.distinct = match (q.distinctClause.is_null(), q.hasDistinctOn) {
                 (true, _) => Distinct::No,
                 (_, true) => Distinct::On(distinct),
                 _ => Distinct::All,
             };
             self.level.multiplies = q.hasTargetSRFs;
+            self.set_operations(q.setOperations);
             if let Some(operation) = q.setOperations.cast::<pg_sys::SetOperationStmt>().as_ref() {
                 self.level.set_operation = Some(if operation.all {
                     SetOperation::Multiset
@@ -371,14 +433,19 @@ impl Reader<'_> {
             }
             for clause in elements::<pg_sys::WindowClause>(q.windowClause) {
                 let c = clause.as_ref();
-                let partition = self.sort_terms(c.partitionClause, q.targetList);
-                let order = self.sort_terms(c.orderClause, q.targetList);
-                let functions = calls.iter().filter(|(winref, _)| *winref == c.winref);
+                let partition = self.equal_terms(c.partitionClause, q.targetList);
+                let order = self.equal_terms(c.orderClause, q.targetList);
+                let of_this = |w: &&NonNull<pg_sys::WindowFunc>| w.as_ref().winref == c.winref;
+                let functions = calls.iter().filter(of_this).map(|w| FunctionCall {
+                    function: function(w.as_ref().winfnoid),
+                    in_target: false,
+                    local_collation: local_collation(w.cast()),
+                });
                 self.level.windows.push(Window {
                     partition,
                     order,
                     counts_rows: c.frameOptions as u32 & pg_sys::FRAMEOPTION_ROWS != 0,
-                    functions: functions.map(|(_, oid)| function(*oid)).collect(),
+                    functions: functions.collect(),
                 });
             }
         }
@@ -441,6 +508,7 @@ impl Reader<'_> {
                     self.level.calls.push(FunctionCall {
                         function,
                         in_target: at.in_target,
+                        local_collation: local_collation(node),
                     });
                 }
             }
@@ -474,11 +542,13 @@ impl Reader<'_> {
                 }
             }
             let order = self.sort_terms(a.aggorder, a.args);
+            self.equal_terms(a.aggdistinct, a.args);
             self.level.aggregates.push(Aggregate {
                 function: function(a.aggfnoid),
                 arguments,
                 order,
                 distinct: !a.aggdistinct.is_null(),
+                local_collation: local_collation(node.cast()),
             });
         }
     }
@@ -507,6 +577,11 @@ impl Reader<'_> {
                         self.refuse(Construct::ObjectIdentifier(name.into()));
                     }
                 }
+                T_MinMaxExpr => {
+                    if let Some(name) = local_collation(node) {
+                        self.refuse(Construct::LocalOrder(name));
+                    }
+                }
                 T_NextValueExpr => self.refuse(Construct::Sequence),
                 T_CurrentOfExpr => self.refuse(Construct::Cursor),
                 T_SQLValueFunction => match node.cast::<pg_sys::SQLValueFunction>().as_ref().op {
@@ -518,13 +593,67 @@ impl Reader<'_> {
                 },
                 _ => {}
             }
-            if is(node, T_OpExpr) {
-                let collation = node.cast::<pg_sys::OpExpr>().as_ref().inputcollid;
-                if let Some(name) = super::collation::nondeterministic(collation) {
-                    self.refuse(Construct::NondeterministicCollation(name));
-                }
+            if !is(node, T_WindowFunc) {
+                input_collations(node)
+                    .into_iter()
+                    .for_each(|by| self.compares_under(by));
             }
         }
+    }
+}
+
+/// Collations under which a node works on texts; none where it works on none.
+unsafe fn input_collations(node: NodeAt) -> Vec<pg_sys::Oid> {
+    // SAFETY: the tag says which structure follows.
+    unsafe {
+        if is(node, T_RowCompareExpr) {
+            return oids(node.cast::<pg_sys::RowCompareExpr>().as_ref().inputcollids);
+        }
+        vec![pg_sys::exprInputCollation(node.as_ptr())]
+    }
+}
+
+/// The collation under which a node works on texts, or on values that hold some, when order and case under it depend on the machine.
+unsafe fn local_collation(node: NodeAt) -> Option<String> {
+    // SAFETY: an expression; those of these tags have expressions for arguments, or lists of them.
+    unsafe {
+        let of_input = input_collations(node)
+            .into_iter()
+            .find_map(collation::local);
+        let computes = matches!(
+            node.as_ref().type_,
+            T_FuncExpr | T_OpExpr | T_ScalarArrayOpExpr | T_MinMaxExpr | T_RowCompareExpr
+        );
+        if of_input.is_some() || !computes {
+            return of_input;
+        }
+        let arguments = children(node).into_iter().flat_map(|child| {
+            if is(child, T_List) {
+                elements(child.as_ptr().cast())
+            } else {
+                vec![child]
+            }
+        });
+        let mut values = arguments.map(NonNull::as_ptr);
+        values.find_map(|value| {
+            let (of, typmod) = (pg_sys::exprType(value), pg_sys::exprTypmod(value));
+            collation::order_of(of, typmod, pg_sys::InvalidOid)
+        })
+    }
+}
+
+/// Elements of a list of oids.
+///
+/// # Safety
+/// `list` must be null or a list of oids.
+unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
+    // SAFETY: by the caller's promise; a list has `length` elements.
+    unsafe {
+        list.as_ref().map_or_else(Vec::new, |list| {
+            (0..list.length as usize)
+                .map(|i| (*list.elements.add(i)).oid_value)
+                .collect()
+        })
     }
 }
 
@@ -563,15 +692,14 @@ unsafe fn is_constant(node: *mut pg_sys::Node) -> bool {
     }
 }
 
-unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<(u32, pg_sys::Oid)>) {
+unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<NonNull<pg_sys::WindowFunc>>) {
     // SAFETY: null or part of a query tree; subqueries are levels of their own, which the walker does not enter.
     unsafe {
         let Some(node) = NonNull::new(node) else {
             return;
         };
         if is(node, T_WindowFunc) {
-            let w = node.cast::<pg_sys::WindowFunc>().as_ref();
-            found.push((w.winref, w.winfnoid));
+            found.push(node.cast());
         }
         for child in children(node) {
             window_functions(child.as_ptr(), found);

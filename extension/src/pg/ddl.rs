@@ -296,6 +296,8 @@ impl<'s> Definition<'s> {
                 Clause::OtherAlteration("SET STORAGE"),
                 sets_storage(&*column),
             );
+            let compression = !(*column).compression.is_null();
+            self.has(Clause::OtherAlteration("SET COMPRESSION"), compression);
             for constraint in nodes((*column).constraints) {
                 if constraint.as_ref().type_ == T_Constraint {
                     self.constraint(constraint.cast().as_ptr());

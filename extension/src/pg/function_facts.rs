@@ -77,6 +77,7 @@ pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
                 .iter()
                 .any(|a| *a == pg_sys::FLOAT4OID || *a == pg_sys::FLOAT8OID),
             takes_xid: arguments.contains(&pg_sys::XIDOID),
+            takes_pattern: arguments.get(1) == Some(&pg_sys::TEXTOID),
             may_be_merged: form.prolang.to_u32() == SQL_LANGUAGE
                 && form.proretset
                 && form.provolatile as u8 != pg_sys::PROVOLATILE_VOLATILE

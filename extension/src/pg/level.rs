@@ -28,6 +28,11 @@ pub struct Term {
     pub local_collation: Option<String>,
 }
 
+/// Collations that make an order one of the machine's.
+pub fn local_collations(order: &[Term]) -> impl Iterator<Item = &String> {
+    order.iter().filter_map(|t| t.local_collation.as_ref())
+}
+
 /// When the columns `needs` of a row are known, so is `gives`.
 #[derive(Debug)]
 pub struct Implication {
@@ -77,6 +82,8 @@ pub struct Function {
     pub extension: Option<String>,
     pub takes_float: bool,
     pub takes_xid: bool,
+    /// Its second argument is a text.
+    pub takes_pattern: bool,
     /// A set-returning SQL function whose text PostgreSQL may put into the query that calls it.
     pub may_be_merged: bool,
     /// One of the ledger's own, which stand for nextval() and its like.
@@ -88,6 +95,8 @@ pub struct FunctionCall {
     pub function: Rc<Function>,
     /// In the list of columns that the level returns or stores, not in a condition.
     pub in_target: bool,
+    /// The collation of its arguments, when order and case under it depend on the machine.
+    pub local_collation: Option<String>,
 }
 
 #[derive(Debug)]
@@ -96,6 +105,8 @@ pub struct Aggregate {
     pub arguments: Vec<Term>,
     pub order: Vec<Term>,
     pub distinct: bool,
+    /// As of a call.
+    pub local_collation: Option<String>,
 }
 
 #[derive(Debug)]
@@ -104,7 +115,7 @@ pub struct Window {
     pub order: Vec<Term>,
     /// The frame counts rows, not peers.
     pub counts_rows: bool,
-    pub functions: Vec<Rc<Function>>,
+    pub functions: Vec<FunctionCall>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,6 +140,8 @@ pub enum Construct {
     Cursor,
     SessionValue(&'static str),
     NondeterministicCollation(String),
+    /// The greatest or least of values by a collation whose order depends on the machine.
+    LocalOrder(String),
     /// Of a newer PostgreSQL than those that the checker was made for.
     Unknown(&'static str),
 }
@@ -328,9 +341,10 @@ impl Level {
         matches!(&self.sources[..], [only] if only.ordered)
     }
 
-    /// Whether the result comes in one order only.
+    /// Whether the result comes in one order only, on every machine.
     pub fn ordered(&self) -> bool {
-        self.total_order(&self.sort)
+        self.one_row()
+            || (self.total_order(&self.sort) && local_collations(&self.sort).next().is_none())
     }
 
     /// Sets of output columns, from 1, that no two rows of the result share.

@@ -12,7 +12,7 @@ pub mod block_settings;
 pub mod bulk;
 mod bulk_indexes;
 pub mod catalog;
-mod collation;
+pub mod collation;
 pub mod commit;
 pub mod complete;
 pub mod conflict_memory;
