@@ -132,7 +132,7 @@ type StuckError struct{ Index uint32 }
 func (e *StuckError) Error() string { return "transaction does not end" }
 
 // Backend is an organisation's database. At most one block is open at a time. Methods are called from one
-// goroutine at a time, except Position, Outcome, Read and ReadPast, which may be called at any time.
+// goroutine at a time, except Position, Outcomes, Read and ReadPast, which may be called at any time.
 type Backend interface {
 	// Position reads the last committed block; it also (re)connects.
 	Position(ctx context.Context) (Position, error)
@@ -167,8 +167,8 @@ type Backend interface {
 	RestoreBlock(ctx context.Context, from Past, block *wire.OrderedBlock, certified wire.Hash) error
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
-	// Outcome looks a transaction up among the committed blocks.
-	Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error)
+	// Outcomes looks transactions up among the committed blocks, in one query: those that are there, each once, in any order.
+	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 	// Close rolls back and disconnects.
 	Close() error
 }
@@ -197,6 +197,6 @@ type Rehearsal struct {
 type Rehearser interface {
 	// HasPolicies reports whether any table has an agreement policy.
 	HasPolicies(ctx context.Context) (bool, error)
-	// Rehearse runs a transaction, as ordered, and undoes it.
-	Rehearse(ctx context.Context, tx []byte) (Rehearsal, error)
+	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in their order. The error of one is an error of all.
+	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
 }

@@ -75,8 +75,16 @@ func (a *Agreements) gather(ctx context.Context, made []*entry) error {
 	defer a.leave()
 	ctx, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
-	for _, e := range made {
-		if err := a.round(ctx, e); err != nil {
+	raw := make([][]byte, len(made))
+	for i, e := range made {
+		raw[i] = wire.Encode(e.tx)
+	}
+	found, err := a.Database.Rehearse(ctx, raw)
+	if err != nil {
+		return notAsked(err)
+	}
+	for i, e := range made {
+		if err := a.round(ctx, e, raw[i], found[i]); err != nil {
 			return err
 		}
 	}
@@ -99,13 +107,9 @@ func (a *Agreements) leave() {
 	a.rounds--
 }
 
-// round gathers agreements to one transaction. One that fails by itself is submitted as it is: its failure is an outcome like any other.
-func (a *Agreements) round(ctx context.Context, e *entry) error {
-	raw := wire.Encode(e.tx)
-	found, err := a.Database.Rehearse(ctx, raw)
+// round gathers agreements to one transaction, of which found was shown. One that fails by itself is submitted as it is: its failure is an outcome like any other.
+func (a *Agreements) round(ctx context.Context, e *entry, raw []byte, found backend.Rehearsal) error {
 	switch {
-	case err != nil:
-		return notAsked(err)
 	case found.SQLState != "":
 		return nil
 	case found.Refusal != "":
@@ -157,11 +161,11 @@ func agreed(asked []string, replies map[string]peers.Reply) (out []*wire.Agreeme
 func (a *Agreements) missing(ctx context.Context, tx *wire.ChainedTx, asked []string, replies map[string]peers.Reply) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
-	found, err := a.Database.Rehearse(ctx, wire.Encode(&wire.ChainedTx{Proposal: tx.Proposal, Agreements: agreed(asked, replies)}))
-	if err != nil || found.SQLState != "" {
+	found, err := a.Database.Rehearse(ctx, [][]byte{wire.Encode(&wire.ChainedTx{Proposal: tx.Proposal, Agreements: agreed(asked, replies)})})
+	if err != nil || found[0].SQLState != "" {
 		return nil, err // one that fails now is submitted as it is
 	}
-	return slices.DeleteFunc(found.Wanted, func(name string) bool { return !slices.Contains(asked, name) }), nil
+	return slices.DeleteFunc(found[0].Wanted, func(name string) bool { return !slices.Contains(asked, name) }), nil
 }
 
 // refused says who does not agree and why, and who did not answer.

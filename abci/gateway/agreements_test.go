@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ type rehearsing struct {
 	asks     []string
 	policies bool
 	looks    int
+	trips    int // rehearsals asked for at once count as one
 	enough   int
 	first    backend.Rehearsal // instead, for a transaction without agreements
 	failing  error
@@ -31,7 +33,24 @@ func (r *rehearsing) HasPolicies(context.Context) (bool, error) {
 	return r.policies, r.failing
 }
 
-func (r *rehearsing) Rehearse(_ context.Context, raw []byte) (backend.Rehearsal, error) {
+func (r *rehearsing) Rehearse(_ context.Context, txs [][]byte) ([]backend.Rehearsal, error) {
+	r.trips++
+	return each(txs, r.rehearse)
+}
+
+// each rehearses transactions one by one.
+func each(txs [][]byte, rehearse func([]byte) (backend.Rehearsal, error)) (list []backend.Rehearsal, err error) {
+	for _, tx := range txs {
+		found, err := rehearse(tx)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found)
+	}
+	return list, nil
+}
+
+func (r *rehearsing) rehearse(raw []byte) (backend.Rehearsal, error) {
 	tx, err := wire.DecodeChainedTx(raw)
 	if err != nil || r.failing != nil {
 		return backend.Rehearsal{}, errors.Join(err, r.failing)
@@ -141,6 +160,29 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 				t.Errorf("ordered with %d agreements, want %d", len(tx.Agreements), c.agreements)
 			}
 		})
+	}
+}
+
+// What is submitted together is rehearsed together, and asked for one by one: all of it is queued, or nothing.
+func TestWhatIsSubmittedTogetherIsRehearsedTogether(t *testing.T) {
+	statements := slices.Repeat([]*wire.Statement{sql("SELECT 1")}, 40)
+	database := &rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}
+	f := newFixture(t, func(o *Options) { o.Agreements = &Agreements{Database: database, Others: database, Limit: time.Second} })
+	if ids, err := f.g.SubmitAgreed(context.Background(), "app", statements); err != nil || len(ids) != len(statements) || database.trips != 1 {
+		t.Fatalf("%d of %d were submitted after asking the database %d times, want once: %v", len(ids), len(statements), database.trips, err)
+	}
+	f.g.step(context.Background())
+	for i, tx := range f.mempool.bundles[0].Transactions {
+		if len(tx.Agreements) != 2 {
+			t.Errorf("transaction %d is ordered with %d agreements, want 2", i, len(tx.Agreements))
+		}
+	}
+	database.first = backend.Rehearsal{Refusal: "too cheap"}
+	database.asked = nil
+	_, err := f.g.SubmitAgreed(context.Background(), "app", statements)
+	wantState(t, err, stateLacksAgreement)
+	if database.asked != nil || f.g.Stats().Accepted != uint64(len(statements)) {
+		t.Errorf("others were asked (%v) about what is refused here, %d are accepted", database.asked, f.g.Stats().Accepted)
 	}
 }
 

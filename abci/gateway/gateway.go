@@ -50,7 +50,8 @@ type Broadcaster interface {
 
 // Outcomes finds outcomes that are in the database but no longer in memory.
 type Outcomes interface {
-	Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error)
+	// Outcomes gives those that are there, in any order.
+	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 }
 
 // Watch is told what a gateway does, for whoever measures it. It is called with the gateway locked: its methods must not wait, nor

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -12,7 +11,7 @@ const (
 	lookupRetry   = time.Second // while the database is not available
 	lookupLimit   = 5 * time.Second
 	lookupAgain   = 2 * time.Second // an outcome not told for so long is looked up
-	lookupsAtOnce = 1_000
+	lookupsAtOnce = 1_000           // ids in one query
 )
 
 // lookUp asks the database for outcomes of committed blocks that came without results, and now and then for those
@@ -29,16 +28,16 @@ func (g *Gateway) lookUp(ctx context.Context) {
 			g.addOverdue()
 		}
 		for ctx.Err() == nil {
-			id, more := g.nextLookup()
-			if !more {
+			ids := g.nextLookups()
+			if len(ids) == 0 {
 				break
 			}
-			if err := g.lookUpOne(ctx, id); err != nil {
-				g.opt.Log.Debug("outcome cannot be looked up yet", "id", fmt.Sprintf("%x", id), "err", err)
+			if err := g.lookUpSome(ctx, ids); err != nil {
+				g.opt.Log.Debug("outcomes cannot be looked up yet", "transactions", len(ids), "err", err)
 				pause(ctx, lookupRetry)
 				continue
 			}
-			g.lookedUp()
+			g.lookedUp(len(ids))
 		}
 	}
 }
@@ -67,34 +66,34 @@ func (g *Gateway) addOverdue() {
 	}
 }
 
-func (g *Gateway) nextLookup() (wire.TxID, bool) {
+func (g *Gateway) nextLookups() []wire.TxID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.lookups) == 0 {
-		return wire.TxID{}, false
-	}
-	return g.lookups[0], true
+	return g.lookups[:min(len(g.lookups), lookupsAtOnce)]
 }
 
-func (g *Gateway) lookedUp() {
+func (g *Gateway) lookedUp(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lookups = g.lookups[1:]
+	g.lookups = g.lookups[n:]
 }
 
-func (g *Gateway) lookUpOne(ctx context.Context, id wire.TxID) error {
+// lookUpSome asks the database once, for at most lookupsAtOnce ids.
+func (g *Gateway) lookUpSome(ctx context.Context, ids []wire.TxID) error {
 	if g.opt.Outcomes == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
-	r, found, err := g.opt.Outcomes.Outcome(ctx, id)
-	if err != nil || !found {
+	found, err := g.opt.Outcomes.Outcomes(ctx, ids)
+	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.settle(r)
+	for _, r := range found {
+		g.settle(r)
+	}
 	g.dropDone()
 	return nil
 }

@@ -115,7 +115,11 @@ type lastFirst struct {
 
 func (*lastFirst) HasPolicies(context.Context) (bool, error) { return true, nil }
 
-func (l *lastFirst) Rehearse(_ context.Context, raw []byte) (backend.Rehearsal, error) {
+func (l *lastFirst) Rehearse(_ context.Context, txs [][]byte) ([]backend.Rehearsal, error) {
+	return each(txs, l.rehearse)
+}
+
+func (l *lastFirst) rehearse(raw []byte) (backend.Rehearsal, error) {
 	tx, err := wire.DecodeChainedTx(raw)
 	if err != nil {
 		return backend.Rehearsal{}, err

@@ -214,12 +214,12 @@ type interrupted struct {
 	once func(context.Context)
 }
 
-func (i *interrupted) Rehearse(ctx context.Context, tx []byte) (backend.Rehearsal, error) {
+func (i *interrupted) Rehearse(ctx context.Context, txs [][]byte) ([]backend.Rehearsal, error) {
 	if do := i.once; do != nil {
 		i.once = nil
 		do(ctx)
 	}
-	return i.rehearsing.Rehearse(ctx, tx)
+	return i.rehearsing.Rehearse(ctx, txs)
 }
 
 func TestHTTPSubmitSigned(t *testing.T) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -117,10 +118,10 @@ func (g *Gateway) unregister(ids []wire.TxID, w *waiter) {
 	}
 }
 
-// lookUpUnknown asks the database once for each id. The error of the first that could not be asked is returned.
+// lookUpUnknown asks the database for lookupsAtOnce ids at a time, until it cannot be asked, which is the error returned.
 func (g *Gateway) lookUpUnknown(ctx context.Context, ids []wire.TxID, limit time.Duration) error {
-	for _, id := range ids {
-		if err := g.lookUpOne(ctx, id); err != nil {
+	for some := range slices.Chunk(ids, lookupsAtOnce) {
+		if err := g.lookUpSome(ctx, some); err != nil {
 			if limit > 0 {
 				g.lookUpLater(ids)
 			}

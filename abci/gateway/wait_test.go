@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,13 +17,29 @@ type fakeDatabase struct {
 	mu    sync.Mutex
 	known map[wire.TxID]wire.TxResult
 	down  error
+	asked []int  // how many ids in each query
+	meet  func() // called in each query, when it is there
 }
 
-func (d *fakeDatabase) Outcome(_ context.Context, id wire.TxID) (wire.TxResult, bool, error) {
+func (d *fakeDatabase) Outcomes(ctx context.Context, ids []wire.TxID) (found []wire.TxResult, err error) {
+	if d.meet != nil {
+		d.meet()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r, ok := d.known[id]
-	return r, ok, d.down
+	d.asked = append(d.asked, len(ids))
+	for _, id := range ids {
+		if r, ok := d.known[id]; ok && !slices.Contains(found, r) {
+			found = append(found, r)
+		}
+	}
+	return found, errors.Join(d.down, ctx.Err())
+}
+
+func (d *fakeDatabase) queries() []int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.asked)
 }
 
 func (d *fakeDatabase) set(err error, results ...wire.TxResult) {
@@ -111,6 +129,103 @@ func TestWaitFindsOlderOutcomesInTheDatabase(t *testing.T) {
 	}
 }
 
+// others are ids of transactions that this gateway did not take, and their outcomes.
+func others(n int) (ids []wire.TxID, results []wire.TxResult) {
+	for i := range n {
+		ids = append(ids, wire.TxIDOf([]byte(strconv.Itoa(i))))
+		results = append(results, wire.TxResult{ID: ids[i], Block: 3, Index: uint32(i), Succeeded: true})
+	}
+	return ids, results
+}
+
+func TestWaitAsksForManyOutcomesAtOnce(t *testing.T) {
+	ids, results := others(2*lookupsAtOnce + 1)
+	last := len(ids) - 1
+	for name, c := range map[string]struct {
+		ids  []wire.TxID
+		asks []int
+		want int
+	}{
+		"one":                {ids[:1], []int{1}, 1},
+		"a list":             {ids[:lookupsAtOnce], []int{lookupsAtOnce}, lookupsAtOnce},
+		"more than a list":   {ids, []int{lookupsAtOnce, lookupsAtOnce, 1}, len(ids)},
+		"one twice":          {[]wire.TxID{ids[1], ids[0], ids[1]}, []int{3}, 3},
+		"one of them nobody": {[]wire.TxID{ids[0], {9}, ids[last]}, []int{3}, 2},
+	} {
+		f, db := withDatabase(t)
+		db.set(nil, results...)
+		r, err := f.g.Wait(context.Background(), c.ids, 0)
+		if asks := db.queries(); err != nil || len(r) != c.want || !slices.Equal(asks, c.asks) {
+			t.Errorf("%s: %d outcomes of queries of %v ids, want %d of %v: %v", name, len(r), asks, c.want, c.asks, err)
+		}
+		if r, err := f.g.Wait(context.Background(), c.ids[:1], 0); err != nil || len(r) != 1 || len(db.queries()) != len(c.asks) {
+			t.Errorf("%s: what is known is asked for again: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// The database goes after the first list: what it told stays, and the rest is asked for until it is there again.
+func TestWaitSurvivesADatabaseThatGoesBetweenTwoLists(t *testing.T) {
+	ids, results := others(lookupsAtOnce + 1)
+	f, db := withDatabase(t)
+	db.set(nil, results...)
+	db.meet = func() {
+		if len(db.queries()) == 1 {
+			db.set(errors.New("connection refused"))
+		}
+	}
+	_, err := f.g.Wait(context.Background(), ids, 0)
+	wantState(t, err, StateCannotOrder)
+	if n := len(f.g.known(ids)); n != lookupsAtOnce {
+		t.Fatalf("%d outcomes are known, want %d", n, lookupsAtOnce)
+	}
+	done := f.waitLater(time.Minute, ids...)
+	eventually(t, func() bool { f.g.mu.Lock(); defer f.g.mu.Unlock(); return len(f.g.lookups) == 1 })
+	db.set(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f.g.lookUp(ctx) })
+	if w := <-done; w.err != nil || len(w.results) != len(ids) {
+		t.Errorf("%d of %d outcomes, %v", len(w.results), len(ids), w.err)
+	}
+	cancel()
+	running.Wait()
+}
+
+// A client that goes while it is asked for its ids leaves nothing behind but what is found out later.
+func TestAWaitCancelledWhileTheDatabaseIsAsked(t *testing.T) {
+	ids, results := others(lookupsAtOnce + 1)
+	f, db := withDatabase(t)
+	db.set(nil, results...)
+	ctx, cancel := context.WithCancel(context.Background())
+	db.meet = cancel
+	_, err := f.g.Wait(ctx, ids, time.Minute)
+	wantState(t, err, StateCannotOrder)
+	if asks := db.queries(); len(asks) != 1 || len(f.g.waiting) != 0 || f.g.waits != 0 {
+		t.Errorf("queries of %v ids, want one; %d ids are waited for", asks, len(f.g.waiting))
+	}
+}
+
+// Blocks without results are looked up by the list, too.
+func TestOutcomesOfManyAreLookedUpAtOnce(t *testing.T) {
+	f, db := withDatabase(t)
+	ids := f.submit("bank", 30)
+	f.decide(ids...)
+	for _, id := range ids {
+		db.set(nil, wire.TxResult{ID: id, Block: 4, Succeeded: true})
+	}
+	f.g.Committed(&wire.OrderedBlock{Number: 4, IDs: ids}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f.g.lookUp(ctx) })
+	eventually(t, func() bool { return f.g.Stats().Pending == 0 })
+	cancel()
+	running.Wait()
+	if asks := db.queries(); !slices.Equal(asks, []int{len(ids)}) {
+		t.Errorf("queries of %v ids, want one of %d", asks, len(ids))
+	}
+}
+
 func TestWaitForATransactionOfAnotherOrganisation(t *testing.T) {
 	f, _ := withDatabase(t)
 	done := f.waitLater(time.Minute, wire.TxID{5})
@@ -167,7 +282,7 @@ func TestOverdueOutcomesAreLookedUp(t *testing.T) {
 		t.Fatalf("lookups %v, want the ordered transaction", f.g.lookups)
 	}
 	db.set(nil, wire.TxResult{ID: ids[0], Block: 4, Succeeded: true})
-	if err := f.g.lookUpOne(context.Background(), f.g.lookups[0]); err != nil {
+	if err := f.g.lookUpSome(context.Background(), f.g.lookups); err != nil {
 		t.Fatal(err)
 	}
 	if s := f.g.Stats(); s.Pending != 1 {

@@ -201,14 +201,14 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 // that a no is looked at again.
 func decide(ctx context.Context, database backend.Rehearser, tx []byte) (refusal string, err error) {
 	for range agreementLooks {
-		found, err := database.Rehearse(ctx, tx)
+		found, err := database.Rehearse(ctx, [][]byte{tx})
 		switch {
 		case err != nil:
 			return "", err
-		case found.SQLState != "":
-			refusal = "the transaction fails there: " + found.Message
-		case found.Refusal != "":
-			refusal = found.Refusal
+		case found[0].SQLState != "":
+			refusal = "the transaction fails there: " + found[0].Message
+		case found[0].Refusal != "":
+			refusal = found[0].Refusal
 		default:
 			return "", nil
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -430,12 +431,20 @@ func (m *Memory) RecordDeviation(ctx context.Context, _ uint64, _, _ wire.Hash, 
 	return err
 }
 
-// Outcome looks a transaction up.
-func (m *Memory) Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error) {
+// Outcomes looks transactions up.
+func (m *Memory) Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error) {
 	d, err := m.enter(ctx)
 	defer d.mu.Unlock()
-	r, ok := d.results[id]
-	return r, ok && err == nil, err
+	if err != nil {
+		return nil, err
+	}
+	found := map[wire.TxID]wire.TxResult{}
+	for _, id := range ids {
+		if r, ok := d.results[id]; ok {
+			found[id] = r
+		}
+	}
+	return slices.Collect(maps.Values(found)), nil
 }
 
 // Close gives the database up.

@@ -107,6 +107,21 @@ func (r *run) start() backend.Backend {
 	}
 }
 
+// outcomes are those in the database, which gives each once.
+func (r *run) outcomes(ids ...wire.TxID) map[wire.TxID]wire.TxResult {
+	r.Helper()
+	list, err := r.b.Outcomes(r.ctx, ids)
+	r.must("outcomes", err)
+	found := map[wire.TxID]wire.TxResult{}
+	for _, result := range list {
+		if _, twice := found[result.ID]; twice {
+			r.Fatalf("the outcome of %x is given twice", result.ID)
+		}
+		found[result.ID] = result
+	}
+	return found
+}
+
 func (r *run) position() backend.Position {
 	r.Helper()
 	p, err := r.b.Position(r.ctx)
@@ -162,9 +177,7 @@ func testRollback(r *run) {
 	if p := r.position(); p.Number != 0 {
 		r.Fatalf("after a rollback the position is %d", p.Number)
 	}
-	_, found, err := r.b.Outcome(r.ctx, r.s.Block(1).IDs[0])
-	r.must("outcome", err)
-	if found {
+	if found := r.outcomes(r.s.Block(1).IDs...); len(found) != 0 {
 		r.Fatal("a transaction that was rolled back has an outcome")
 	}
 	if again := r.execute(r.s.Block(1)); again.Hash != first.Hash {
@@ -176,23 +189,34 @@ func testRollback(r *run) {
 }
 
 func testCommit(r *run) {
+	var all []wire.TxResult
 	for n := uint64(1); n <= 3; n++ {
 		x := r.commit(n)
 		if p := r.position(); p.Number != n || p.Hash != x.Hash {
 			r.Fatalf("after block %d the position is %d, %x, want %x", n, p.Number, p.Hash, x.Hash)
 		}
 		for _, want := range x.Results {
-			got, found, err := r.b.Outcome(r.ctx, want.ID)
-			r.must("outcome", err)
-			if !found || got != want {
-				r.Fatalf("outcome %+v, want %+v", got, want)
+			if found := r.outcomes(want.ID); len(found) != 1 || found[want.ID] != want {
+				r.Fatalf("outcome %+v, want %+v", found, want)
 			}
 		}
+		all = append(all, x.Results...)
 	}
-	_, found, err := r.b.Outcome(r.ctx, wire.Hash{1})
-	r.must("outcome", err)
-	if found {
-		r.Fatal("an unknown transaction has an outcome")
+	ids := []wire.TxID{{1}, all[0].ID} // one that is unknown, and one twice
+	for _, want := range all {
+		ids = append(ids, want.ID)
+	}
+	found := r.outcomes(ids...)
+	for _, want := range all {
+		if found[want.ID] != want {
+			r.Fatalf("outcome %+v among others, want %+v", found[want.ID], want)
+		}
+	}
+	if len(found) != len(all) {
+		r.Fatalf("%d outcomes, want %d: none of an unknown transaction", len(found), len(all))
+	}
+	if found := r.outcomes(); len(found) != 0 {
+		r.Fatalf("nothing asked gives %+v", found)
 	}
 	before := r.position()
 	r.must("close", r.b.Close())

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,8 +56,8 @@ type Backend struct {
 	cfg    Config
 	config *pgx.ConnConfig // of the block connection
 	pool   *pgxpool.Pool
-	// rehearsals is a pool of connections that roll back everything.
-	rehearsals *pgxpool.Pool
+	// rehearsals has connections of its own, that roll back everything.
+	rehearsals *rehearsals
 
 	mu   sync.Mutex // guards the block connection; held while it works
 	conn *pgx.Conn
@@ -98,10 +97,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("configure database: %w", err)
 	}
 	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), pool: pool}
-	rehearsals := pooled.Copy()
-	rehearsals.MaxConns = rehearsalConns
-	rehearsals.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(cfg.RehearsalLimit.Milliseconds(), 10)
-	if b.rehearsals, err = pgxpool.NewWithConfig(context.Background(), rehearsals); err != nil {
+	if b.rehearsals, err = newRehearsals(pooled, cfg.RehearsalLimit); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("configure database: %w", err)
 	}
@@ -154,22 +150,32 @@ func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 	return p, err
 }
 
-// Outcome looks a transaction up among the committed blocks.
-func (b *Backend) Outcome(ctx context.Context, id wire.TxID) (wire.TxResult, bool, error) {
-	r := wire.TxResult{ID: id}
-	var block, index int64
-	err := b.pool.QueryRow(ctx,
-		`SELECT block, index, outcome, rows, coalesce(sqlstate, ''), coalesce(error, '')
-		 FROM chainify.transactions WHERE id = $1 ORDER BY block LIMIT 1`, id[:],
-	).Scan(&block, &index, &r.Succeeded, &r.Rows, &r.SQLState, &r.Message)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return wire.TxResult{}, false, nil
+// Outcomes looks transactions up among the committed blocks.
+func (b *Backend) Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error) {
+	raw := make([][]byte, len(ids))
+	for i := range ids {
+		raw[i] = ids[i][:]
 	}
+	rows, err := b.pool.Query(ctx,
+		`SELECT DISTINCT ON (id) id, block, index, outcome, rows, coalesce(sqlstate, ''), coalesce(error, '')
+		 FROM chainify.transactions WHERE id = ANY($1) ORDER BY id, block`, raw)
 	if err != nil {
-		return wire.TxResult{}, false, fmt.Errorf("look up transaction %x: %w", id[:8], err)
+		return nil, fmt.Errorf("look up %d transactions: %w", len(ids), err)
 	}
-	r.Block, r.Index = uint64(block), uint32(index)
-	return r, true, nil
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r wire.TxResult, err error) {
+		var id []byte
+		var block, index int64
+		if err = row.Scan(&id, &block, &index, &r.Succeeded, &r.Rows, &r.SQLState, &r.Message); err != nil {
+			return r, err
+		}
+		r.Block, r.Index = uint64(block), uint32(index)
+		r.ID, err = hashOf(id)
+		return r, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up %d transactions: %w", len(ids), err)
+	}
+	return found, nil
 }
 
 // Inspect tells the database's health.
@@ -278,7 +284,7 @@ func (b *Backend) Close() error {
 	defer b.mu.Unlock()
 	b.drop()
 	b.pool.Close()
-	b.rehearsals.Close()
+	b.rehearsals.close()
 	return nil
 }
 

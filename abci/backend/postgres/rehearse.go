@@ -3,15 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
 const (
-	rehearsalConns    = 4 // rehearsals at once
 	rehearsalAttempts = 5 // while blocks are in the way
 	rehearsalPause    = 20 * time.Millisecond
 )
@@ -27,44 +25,45 @@ func (b *Backend) HasPolicies(ctx context.Context) (has bool, err error) {
 }
 
 // Rehearse implements backend.Rehearser. A block goes first: a rehearsal in its way is cancelled, and tried again.
-func (b *Backend) Rehearse(ctx context.Context, tx []byte) (r backend.Rehearsal, err error) {
-	for attempt := range rehearsalAttempts {
-		if r, err = b.rehearse(ctx, tx); err == nil && !passing(r.SQLState) {
-			return r, nil
-		}
-		if err != nil && !passing(sqlState(err)) {
-			break
-		}
-		if err == nil {
-			err = fmt.Errorf("%s (SQLSTATE %s)", r.Message, r.SQLState)
-		}
-		select {
-		case <-ctx.Done():
-			return r, ctx.Err()
-		case <-time.After(time.Duration(attempt+1) * rehearsalPause):
+func (b *Backend) Rehearse(ctx context.Context, txs [][]byte) ([]backend.Rehearsal, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	shown := make([]backend.Rehearsal, 0, len(txs))
+	for some := range slices.Chunk(txs, rehearsalsMax) {
+		for _, r := range b.rehearsals.add(ctx, some...) {
+			found, err := b.rehearsed(ctx, r)
+			if err != nil {
+				return nil, fmt.Errorf("rehearse transaction: %w", err)
+			}
+			shown = append(shown, found)
 		}
 	}
-	return r, fmt.Errorf("rehearse transaction: %w", err)
+	return shown, nil
 }
 
-// rehearse begins, runs and undoes in one round trip; what fails is undone in another.
-func (b *Backend) rehearse(ctx context.Context, tx []byte) (r backend.Rehearsal, err error) {
-	conn, err := b.rehearsals.Acquire(ctx)
-	if err != nil {
-		return r, err
+// rehearsed waits for a rehearsal, and for another one while something was in its way.
+func (b *Backend) rehearsed(ctx context.Context, r *rehearsal) (shown backend.Rehearsal, err error) {
+	for attempt := range rehearsalAttempts {
+		if attempt > 0 {
+			if err := sleep(ctx, time.Duration(attempt)*rehearsalPause); err != nil {
+				return shown, err
+			}
+			r = b.rehearsals.add(ctx, r.tx)[0]
+		}
+		if shown, err = r.wait(ctx); err == nil || !passing(sqlState(err)) {
+			return shown, err
+		}
 	}
-	defer conn.Release() // closes one that is still in a transaction, which undoes as well
-	batch := &pgx.Batch{}
-	batch.Queue("BEGIN")
-	batch.Queue(`SELECT coalesce(wanted, '{}'), coalesce(refusal, ''), coalesce(sqlstate, ''), coalesce(message, '') FROM chainify_node.rehearse($1, $2)`,
-		tx, time.Now().UnixMicro()).QueryRow(func(row pgx.Row) error { return row.Scan(&r.Wanted, &r.Refusal, &r.SQLState, &r.Message) })
-	batch.Queue("ROLLBACK")
-	if err = conn.SendBatch(ctx, batch).Close(); err != nil && !conn.Conn().IsClosed() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
-		defer cancel()
-		_, _ = conn.Exec(end, "ROLLBACK")
+	return shown, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
-	return r, err
 }
 
 // passing says that a failure tells of this moment: a block was in the way, or another session.
