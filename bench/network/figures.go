@@ -76,6 +76,7 @@ func figures(r *report.Report, cfg Config) error {
 		how  string
 	}{
 		{"network.signed_over_vouched", byClients.Values(), byGateways.Values(), "clients sign each transaction / gateways vouch; one transaction a request at the nodes' sockets, signed beforehand"},
+		{"network.pipelined_over_connections", r.Find(pipelined, 0).Values(), byGateways.Values(), "the latter with each client's sixteen requests under way on one connection / on sixteen"},
 		{"network.signed_batch_over_vouched", r.Find(signedBatch, 0).Values(), r.Find(vouchedBatch, 0).Values(), "clients sign eight transactions at once / gateways vouch; 64 a request at the nodes' sockets, signed beforehand"},
 		{"network.agreement_over_check", round, allowed, "that round / a round trip over TCP and the check"},
 		{"network.latency_agreement_over_check", soon, soonAllowed, "that round in mode latency / a round trip over TCP and the check"},

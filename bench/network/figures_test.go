@@ -122,11 +122,11 @@ func TestExecutorsShareTheCores(t *testing.T) {
 // What is chosen by name are these systems and no other.
 func TestSystemsAreChosenByName(t *testing.T) {
 	for part, want := range map[string][]string{
-		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne}, "64 ": {vouchedBatch, signedBatch},
+		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne}, "64 ": {vouchedBatch, signedBatch}, "pipelined": {pipelined},
 	} {
 		cfg := Config{Only: []string{part}}
 		chosen := map[string]bool{}
-		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed, vouched, signed, vouchedBatch, signedBatch} {
+		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed, vouched, pipelined, signed, vouchedBatch, signedBatch} {
 			if cfg.wants(name) {
 				chosen[name] = true
 			}

@@ -68,6 +68,7 @@ const (
 	latencyMode       = "mode latency, 4 organisations"
 	throughputMode    = "mode throughput, 4 organisations"
 	vouched           = "chainify, 4 organisations, vouched for"
+	pipelined         = "chainify, 4 organisations, vouched for, pipelined"
 	signed            = "chainify, 4 organisations, signed by clients"
 	vouchedBatch      = "chainify, 4 organisations, 64 vouched for"
 	signedBatch       = "chainify, 4 organisations, 64 signed by clients"

@@ -19,9 +19,9 @@ import (
 // processor time counts while they are made ready, so there are not many more than are submitted.
 const preparedEach = 1_000
 
-// connectionsEach is how many connections submit what one client of the other systems does, where each transaction is a request: those who
-// sign are many.
-const connectionsEach = 16
+// requestsEach is how many requests are under way of what one client of the other systems submits, where each transaction is one: on a
+// connection each, since those who sign are many, or all on one.
+const requestsEach = 16
 
 // batch is how many transactions one request has of clients that have many ready, and sign some of them at once.
 const batch = 64
@@ -49,9 +49,9 @@ func registerClients(ctx context.Context, net *harness.Network) error {
 	})
 }
 
-// bySocket submits at all organisations' sockets, so many transactions a request, signed by clients or vouched for by the gateways; it is
-// done when all have committed all.
-func (o *ours) bySocket(size int, signed bool) func(context.Context, int) (load, error) {
+// bySocket submits at all organisations' sockets, so many transactions a request, signed by clients or vouched for by the gateways, over at
+// most so many connections; it is done when all have committed all.
+func (o *ours) bySocket(size, connections int, signed bool) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		each := make([]submitter, 0, submitters)
 		defer func() {
@@ -60,7 +60,7 @@ func (o *ours) bySocket(size int, signed bool) func(context.Context, int) (load,
 			}
 		}()
 		for i := range cap(each) {
-			s, err := o.openSocket(ctx, o.net.Organisations[i%len(o.net.Organisations)], repetition, i, size, signed)
+			s, err := o.openSocket(ctx, o.net.Organisations[i%len(o.net.Organisations)], repetition, i, size, connections, signed)
 			if err != nil {
 				return l, err
 			}
@@ -75,16 +75,17 @@ func (o *ours) bySocket(size int, signed bool) func(context.Context, int) (load,
 }
 
 // openSocket connects and prepares what will be submitted.
-func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetition, client, size int, signed bool) (*socketSession, error) {
+func (o *ours) openSocket(ctx context.Context, at *harness.Organisation, repetition, client, size, connections int, signed bool) (*socketSession, error) {
 	s := &socketSession{requests: bundle / size}
-	for range min(connectionsEach, s.requests) {
+	s.atOnce = min(requestsEach, s.requests)
+	for range min(connections, s.atOnce) {
 		c, err := gateway.Dial(ctx, at.Socket())
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
-		s.clients = append(s.clients, c)
+		s.connections = append(s.connections, c)
 	}
-	status, err := s.clients[0].Status(ctx)
+	status, err := s.connections[0].Status(ctx)
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -120,15 +121,16 @@ type call struct {
 
 // socketSession is some clients at a node's socket, each with one request at a time.
 type socketSession struct {
-	clients  []*gateway.Client
-	requests int // of which all are answered before more are made
-	prepared []call
-	next     func() call // beyond what is prepared
-	last     [][]byte    // of each so many requests that may have no outcome yet, the id of the last transaction
+	connections []*gateway.Client
+	atOnce      int // requests under way, shared out among the connections
+	requests    int // of which all are answered before more are made
+	prepared    []call
+	next        func() call // beyond what is prepared
+	last        [][]byte    // of each so many requests that may have no outcome yet, the id of the last transaction
 }
 
 func (s *socketSession) close() (err error) {
-	for _, c := range s.clients {
+	for _, c := range s.connections {
 		err = errors.Join(err, c.Close())
 	}
 	return err
@@ -147,10 +149,10 @@ func (s *socketSession) submit(ctx context.Context) (int, error) {
 	calls, ids := s.prepared[:s.requests], make([][][]byte, s.requests)
 	s.prepared = s.prepared[s.requests:]
 	group, groupCtx := errgroup.WithContext(ctx)
-	for first, client := range s.clients {
+	for first := range s.atOnce {
 		group.Go(func() (err error) {
-			for i := first; i < len(calls) && err == nil; i += len(s.clients) {
-				ids[i], err = calls[i].submit(groupCtx, client)
+			for i := first; i < len(calls) && err == nil; i += s.atOnce {
+				ids[i], err = calls[i].submit(groupCtx, s.connections[first%len(s.connections)])
 			}
 			return err
 		})
@@ -171,7 +173,7 @@ func (c call) submit(ctx context.Context, client *gateway.Client) ([][]byte, err
 }
 
 func (s *socketSession) oldest(ctx context.Context) error {
-	known, err := s.clients[0].Wait(ctx, uint32(doneLimit.Milliseconds()), s.last[0])
+	known, err := s.connections[0].Wait(ctx, uint32(doneLimit.Milliseconds()), s.last[0])
 	if err != nil {
 		return err
 	}
