@@ -127,3 +127,38 @@ SELECT max(number) AS last FROM chainify_ledger.block \gset
 EXPLAIN (COSTS OFF) SELECT count(*) FROM chainify_ledger.transaction WHERE block = :last;
 SELECT number - :last AS block, (SELECT count(*) FROM chainify_ledger.transaction WHERE block = number) AS transactions FROM chainify_ledger.block WHERE number >= :last - 1 ORDER BY number;
 RESET enable_seqscan;
+-- an error of the machine is none of the transaction's, also a lock that is not to be had, and data or an index that is broken here
+CREATE EXTENSION dblink;
+CREATE EXTENSION pg_surgery;
+CREATE TABLE machine (id int PRIMARY KEY, v text);
+ALTER TABLE machine ALTER v SET STORAGE external;
+CREATE INDEX machine_hash ON machine USING hash (id);
+GRANT ALL ON machine TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.machine');
+SELECT ok FROM test.run($$INSERT INTO machine VALUES (1, repeat('x', 5000))$$);
+SELECT dblink_connect('other', format('host=%s dbname=%s', split_part(current_setting('unix_socket_directories'), ',', 1), current_database()));
+SELECT dblink_exec('other', 'SET chainify.guard = off; BEGIN; LOCK TABLE machine IN ACCESS EXCLUSIVE MODE');
+CREATE FUNCTION waits() RETURNS int LANGUAGE plpgsql SET lock_timeout = 1 AS $$ BEGIN RETURN (SELECT count(*) FROM machine); END $$;
+\set VERBOSITY sqlstate
+SELECT * FROM test.run('SELECT waits()');
+SELECT dblink_exec('other', 'ROLLBACK');
+BEGIN;
+SELECT reltoastrelid::regclass AS toast FROM pg_class WHERE oid = 'machine'::regclass \gset
+SELECT heap_force_kill(:'toast', ARRAY['(0,1)']::tid[]);
+SELECT * FROM test.run('SELECT length(v || id) FROM machine WHERE id = 1');
+ROLLBACK;
+BEGIN;
+SET LOCAL chainify.guard = off;
+UPDATE pg_class SET relfilenode = (SELECT relfilenode FROM pg_class WHERE relname = 'machine_hash') WHERE relname = 'machine_pkey';
+SET LOCAL chainify.guard = on;
+SELECT * FROM test.run('UPDATE machine SET id = 2 WHERE id = 1');
+ROLLBACK;
+\set VERBOSITY default
+-- names that the order does not know by this spelling, or none; and organisations of no chain
+SELECT chainify_node.init('Testchain', 'acme');
+SELECT chainify_node.init('testchain', 'Acme');
+SELECT chainify_node.init(NULL, 'acme');
+BEGIN;
+DELETE FROM chainify_ledger.chain;
+SELECT chainify_node.set_registry('[]');
+ROLLBACK;

@@ -117,9 +117,13 @@ SELECT test.all_well();
 -- Who goes round the guard is found.
 SELECT test.found('ALTER FUNCTION local_function() VOLATILE SECURITY DEFINER', 'ALTER FUNCTION local_function() SECURITY INVOKER');
 SELECT test.found('ALTER FUNCTION local_function() OWNER TO postgres', 'ALTER FUNCTION local_function() OWNER TO admin');
+SELECT test.found('REVOKE EXECUTE ON FUNCTION local_function() FROM admin', 'GRANT EXECUTE ON FUNCTION local_function() TO admin');
 SELECT test.found('GRANT TRUNCATE ON article TO alice', 'REVOKE TRUNCATE ON article FROM alice');
 SELECT test.found('GRANT SELECT (id) ON article TO PUBLIC', 'REVOKE SELECT (id) ON article FROM PUBLIC');
 SELECT test.found('ALTER VIEW shop.cheap SET (security_barrier)', 'ALTER VIEW shop.cheap RESET (security_barrier)');
+SELECT test.found('GRANT SELECT ON shop.cheap TO alice WITH GRANT OPTION', 'REVOKE GRANT OPTION FOR SELECT ON shop.cheap FROM alice');
+SELECT test.found('CREATE RULE kept AS ON DELETE TO shop.cheap DO INSTEAD NOTHING', 'DROP RULE kept ON shop.cheap');
+SELECT test.found('CREATE TRIGGER kept INSTEAD OF DELETE ON shop.cheap FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()', 'DROP TRIGGER kept ON shop.cheap');
 SELECT test.found('ALTER VIEW shop.cheap RENAME TO dear', 'ALTER VIEW shop.dear RENAME TO cheap');
 SELECT test.found('ALTER POLICY cheap ON article USING (true)', 'ALTER POLICY cheap ON article USING (price < 100)');
 SELECT test.found($$UPDATE chainify_ledger.definition SET definition = definition || ' ' WHERE identity = 'local_function()' OR identity = 'public.local_function()'$$, $$UPDATE chainify_ledger.definition SET definition = rtrim(definition, ' ')$$);

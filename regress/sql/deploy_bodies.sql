@@ -119,3 +119,18 @@ SELECT ok, message FROM test.run('SELECT sloppy()');
 SELECT ok FROM test.deploy('SET DETERMINISM strict');
 SELECT ok, message FROM test.run('SELECT sloppy()');
 SELECT * FROM test.refused($c$CREATE OR REPLACE FUNCTION sloppy() RETURNS text LANGUAGE plpgsql AS $x$ BEGIN RETURN (SELECT name FROM item LIMIT 1); END $x$ $c$);
+-- Expressions that rows are computed, checked and found with, each looked at when it is made, whatever it belongs to, and though there is no row yet.
+CREATE FUNCTION backend_of(int) RETURNS int LANGUAGE internal IMMUTABLE AS 'pg_backend_pid';
+SELECT ok FROM test.deploy('CREATE TABLE vacant (id int PRIMARY KEY)');
+SELECT * FROM test.refused('CREATE INDEX ON vacant (backend_of(id))', 'CREATE INDEX ON vacant (id) WHERE backend_of(id) > 0', 'CREATE UNIQUE INDEX ON vacant (id, backend_of(id))', 'CREATE UNIQUE INDEX ON vacant (id) WHERE backend_of(id) > 0',
+    'CREATE TABLE divided (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE INDEX ON divided (id) WHERE backend_of(id) > 0', 'CREATE TABLE divided (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE UNIQUE INDEX ON divided (id) WHERE backend_of(id) > 0',
+    'CREATE POLICY p ON vacant USING (pg_backend_pid() > id)', 'CREATE POLICY p ON vacant WITH CHECK (pg_backend_pid() > id)', 'CREATE TABLE made (id int PRIMARY KEY, g int GENERATED ALWAYS AS (backend_of(id)) STORED)',
+    'ALTER TABLE vacant ALTER id SET DEFAULT pg_backend_pid()', 'CREATE DOMAIN d AS int DEFAULT pg_backend_pid()', 'CREATE DOMAIN d AS int CHECK (VALUE < pg_backend_pid())');
+-- A plan that the session keeps from before was not checked: what a DEPLOY transaction calls is planned anew.
+CREATE FUNCTION first_name() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT name FROM item LIMIT 1); END $$;
+SELECT first_name();
+SELECT * FROM test.refused('ALTER TABLE seen ADD CONSTRAINT named CHECK (first_name() <> at::text)');
+-- What is called while definitions change changes no rows.
+CREATE FUNCTION writes(i int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN EXECUTE 'INSERT INTO seen VALUES (99)'; RETURN i; END $$;
+SELECT * FROM test.refused('ALTER TABLE item ADD CONSTRAINT wrote CHECK (writes(id) > 0)');
+SELECT test.all_well();

@@ -92,3 +92,11 @@ SELECT nextval('depot.moving_id_seq') > 0;
 SELECT test.hash_of(VARIADIC :'txs') = :'first' AS again;
 SELECT count(*) FROM chainify.sequences;
 SELECT test.all_well();
+-- A sequence that came under the ledger with its table is changed through it as well.
+CREATE TABLE brought (id serial PRIMARY KEY);
+ALTER TABLE brought OWNER TO admin;
+SELECT * FROM test.block(test.tx('ATTACH TABLE public.brought', 'admin', 3), test.tx('ALTER SEQUENCE brought_id_seq INCREMENT 5', 'admin', 3));
+SELECT name, increment FROM chainify.sequences;
+-- Kinds, identities and definitions that are hashed come in as many.
+SELECT chainify_ledger.definitions_hash(ARRAY['view'], ARRAY['a', 'b'], ARRAY['x']);
+SELECT chainify_ledger.definitions_hash(ARRAY['view', 'view'], ARRAY['a'], ARRAY['x']);

@@ -100,3 +100,12 @@ SELECT v = :first AS same FROM dice;
 
 -- the transactions are kept as ordered
 SELECT block, index, succeeded, rows, sqlstate, length(id) AS id, length(body) > 10 AS body FROM chainify_ledger.transaction WHERE block = 2 ORDER BY index;
+-- a transaction for another chain is refused
+SELECT tx, ok, sqlstate, message FROM test.block(decode(replace(encode(test.tx('DELETE FROM dice'), 'hex'), encode('testchain', 'hex'), encode('elsewhere', 'hex')), 'hex'),
+    decode(replace(encode(test.tx('DROP TABLE dice', 'admin', 3), 'hex'), encode('testchain', 'hex'), encode('elsewhere', 'hex')), 'hex'));
+-- who is no client any more cannot submit, in a session that knew him as one
+SELECT ok FROM test.run('SELECT 1');
+REVOKE chainify_client FROM alice;
+SELECT ok, sqlstate, message FROM test.run('SELECT 1');
+GRANT chainify_client TO alice;
+SELECT ok FROM test.run('SELECT 1');

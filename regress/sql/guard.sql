@@ -147,6 +147,21 @@ SELECT test.states_hold();
 SELECT DISTINCT what FROM chainify.verify_table('t') ORDER BY what;
 ROLLBACK;
 SELECT test.all_well();
+-- types that no table has values of
+SELECT ok FROM test.deploy('CREATE TYPE shade AS ENUM (''dark''); CREATE DOMAIN part_of_day AS int; CREATE TYPE lamp AS (watts int, tint shade)');
+ALTER TYPE shade ADD VALUE 'light';
+ALTER DOMAIN part_of_day SET NOT NULL;
+DROP DOMAIN part_of_day;
+ALTER TYPE lamp ADD ATTRIBUTE lumen int;
+ALTER TYPE lamp RENAME ATTRIBUTE watts TO power;
+ALTER TYPE lamp DROP ATTRIBUTE tint;
+DROP TYPE lamp;
+SELECT test.all_well();
+-- what start-over keeps is the ledger's own
+ALTER SCHEMA chainify_initial RENAME TO initial;
+\set VERBOSITY sqlstate
+CREATE TABLE chainify_initial.extra ();
+\set VERBOSITY default
 -- the role goes with what was made for it
 SELECT ok FROM test.deploy('DROP VIEW over_made; DROP TABLE made, parts; DROP FUNCTION of_made()');
 DROP ROLE owner_of_nothing, reader_of_made, later_reader;

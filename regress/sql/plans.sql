@@ -274,3 +274,8 @@ RESET client_min_messages;
 -- and the first time does what later ones do: no plan is made for the values of one call, which would compute what no row comes to
 CREATE FUNCTION late_branch(p int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN UPDATE signed SET n = CASE WHEN id > 0 THEN n ELSE p + 1 END WHERE id = 1; END $$;
 SELECT tx, ok, sqlstate FROM test.run('SELECT late_branch(2147483647)', 'SELECT late_branch(1)', 'SELECT late_branch(2)', 'SELECT late_branch(3)', 'SELECT late_branch(4)', 'SELECT late_branch(5)', 'SELECT late_branch(2147483647)');
+
+-- the same text with parameters of other types is another statement, with a literal and without
+SELECT ok, sqlstate FROM test.block(test.tx('INSERT INTO found VALUES ($1, ($2 / $3)::text)', params => ARRAY['integer', '101', 'integer', '7', 'integer', '2']), test.tx('INSERT INTO found VALUES ($1, ($2 / $3)::text)', params => ARRAY['integer', '102', 'numeric', '7', 'integer', '2']),
+    test.tx('INSERT INTO found VALUES ($1, ($2 / 2)::text)', params => ARRAY['integer', '103', 'integer', '7']), test.tx('INSERT INTO found VALUES ($1, ($2 / 2)::text)', params => ARRAY['integer', '104', 'numeric', '7']));
+SELECT * FROM found WHERE id > 100 ORDER BY id;

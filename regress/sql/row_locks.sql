@@ -26,3 +26,8 @@ SELECT count(*) FILTER (WHERE ok) AS succeeded FROM test.run(VARIADIC ARRAY(SELE
 SELECT * FROM locked();
 SELECT v FROM parent WHERE id = 1;
 SELECT test.all_well();
+-- outside of blocks, and of a table that is not on the ledger, rows are locked as asked: others may change them
+CREATE TABLE own (id int PRIMARY KEY);
+INSERT INTO own VALUES (1);
+SELECT * FROM own FOR UPDATE;
+SELECT id, xmax <> 0 AS locked FROM own;

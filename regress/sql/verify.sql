@@ -143,6 +143,10 @@ SELECT * FROM test.found_in('account', 'ALTER TABLE account DROP CONSTRAINT acco
 SELECT * FROM test.found_in('account', 'ALTER TABLE account ADD COLUMN extra int');
 SELECT * FROM test.found_in('account', 'ALTER TABLE account DROP COLUMN note');
 SELECT * FROM test.found_in('account', 'ALTER TABLE account RENAME COLUMN note TO memo');
+SELECT * FROM test.found_in('account', 'CREATE UNIQUE INDEX ON account (note, id)');
+SELECT * FROM test.found_in('account', 'CREATE TABLE points (to_account int REFERENCES account)');
+SELECT * FROM test.found_in('account', 'ALTER TABLE account ENABLE ROW LEVEL SECURITY');
+SELECT * FROM test.found_in('account', 'ALTER TABLE account FORCE ROW LEVEL SECURITY');
 SELECT * FROM test.found_in('account', 'ALTER TABLE account DISABLE TRIGGER chainify_digest');
 SELECT * FROM test.found_in('account', 'ALTER TABLE account ENABLE TRIGGER chainify_truncate');
 SELECT * FROM test.found_in('account', 'DROP TRIGGER chainify_digest ON account');

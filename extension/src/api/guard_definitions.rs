@@ -67,9 +67,12 @@ pub fn refuse_change(class: Oid, object: Oid) {
     if !FOLLOWED.contains(&class) {
         return;
     }
-    let found = known()
-        .into_iter()
-        .find(|k| (k.class, k.object) == (class, object));
+    // The attributes of a composite type are columns of a relation that has its name.
+    let row_type = (class == catalog::RELATIONS).then(|| catalog::row_type(object));
+    let found = known().into_iter().find(|k| {
+        (k.class, k.object) == (class, object)
+            || (k.class == catalog::TYPES && Some(k.object) == row_type)
+    });
     if let Some(found) = found {
         refusal(&found).raise();
     }

@@ -153,6 +153,12 @@ pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid,
     Some((table, namespace_name(namespace).unwrap_or_default()))
 }
 
+/// The type of a relation's rows; for the relation of a composite type, that type.
+pub fn row_type(relation: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a catalog look-up, which gives zero for what is gone.
+    unsafe { pg_sys::get_rel_type_id(relation) }
+}
+
 /// Whether an object comes and goes with the table, view or type that it belongs to, whoever made it: types of rows and of arrays, storage,
 /// statistics, membership in publications.
 pub fn follows_its_table(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
