@@ -96,6 +96,33 @@ func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 	}
 }
 
+// A bundle is decoded, and its clients' signatures are verified, once on its way from the mempool into a block.
+func TestABundleIsOpenedOnce(t *testing.T) {
+	c := newClerk(t)
+	raw := c.signedBundle(1, 3, false)
+	known := func() *openedTx {
+		o, _ := c.app.opened.byKey.Peek(keyOf(c.app.state.Registry(), raw))
+		return o
+	}
+	if code := c.check(abci.CheckTxType_New, raw); code != order.CodeOK || known() == nil || known().verified {
+		t.Fatalf("code %d, remembered as %+v, want one whose clients' signatures wait", code, known())
+	}
+	first := known()
+	bundle := first.Tx.Bundle()
+	if out := c.prepare(raw); len(out) != 1 || !first.verified {
+		t.Fatalf("%d bundles proposed, verified: %t", len(out), first.verified)
+	}
+	if code := c.check(abci.CheckTxType_New, raw); code != order.CodeOK || !c.process(raw) {
+		t.Fatalf("code %d once it is verified", code)
+	}
+	if o := known(); o != first || o.Tx.Bundle() != bundle {
+		t.Error("it was opened anew")
+	}
+	if list, _ := c.app.opened.unverified([]*openedTx{first}); len(list) > 0 {
+		t.Error("it would be verified anew")
+	}
+}
+
 // What is remembered of bundles is what waits for a block, however long the chain is.
 func TestBundlesOfDecidedBlocksAreForgotten(t *testing.T) {
 	c := newClerk(t)
