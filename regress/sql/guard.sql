@@ -101,6 +101,10 @@ DROP OWNED BY alice, owner_of_nothing CASCADE;
 BEGIN;
 DROP OWNED BY owner_of_nothing;
 ROLLBACK;
+ALTER ROLE owner_of_nothing RENAME TO owner_of_something;
+CREATE ROLE of_no_ledger;
+ALTER ROLE of_no_ledger RENAME TO of_none;
+DROP ROLE of_none;
 -- what a role may that a policy is for, from the first or later on, is agreed as well
 CREATE ROLE reader_of_made;
 CREATE ROLE later_reader;
@@ -159,9 +163,7 @@ DROP TYPE lamp;
 SELECT test.all_well();
 -- what start-over keeps is the ledger's own
 ALTER SCHEMA chainify_initial RENAME TO initial;
-\set VERBOSITY sqlstate
 CREATE TABLE chainify_initial.extra ();
-\set VERBOSITY default
 -- the role goes with what was made for it
 SELECT ok FROM test.deploy('DROP VIEW over_made; DROP TABLE made, parts; DROP FUNCTION of_made()');
 DROP ROLE owner_of_nothing, reader_of_made, later_reader;

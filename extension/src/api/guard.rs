@@ -211,7 +211,10 @@ fn outside(event: Ddl) {
     guard_definitions::refuse_change(event.class, event.object);
     if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
         let own = OWN_SCHEMAS.contains(&schema.as_str());
-        refuse_own(own.then(|| format!("{schema}.{}", catalog::display_name(table))));
+        refuse_own(own.then(|| match event.change {
+            Change::Create => schema, // what is being made has no name yet that could be looked up
+            _ => format!("{schema}.{}", catalog::display_name(table)),
+        }));
         refuse_ddl(tables::owner(table).map(|t| t.name.clone()));
     }
 }

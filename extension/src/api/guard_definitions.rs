@@ -78,7 +78,7 @@ pub fn refuse_change(class: Oid, object: Oid) {
     }
 }
 
-/// Raises CH003 for a GRANT, REVOKE or DROP OWNED that the ledger would know of. Rights of other roles are the organisation's own matter.
+/// Raises CH003 for a GRANT, REVOKE, DROP OWNED or ALTER ROLE ... RENAME that the ledger would know of. Rights of other roles are the organisation's own matter.
 pub fn refuse_rights(rights: &Rights) {
     let known = known();
     let governed = rights.roles.iter().find(|role| governs(role));
@@ -88,7 +88,7 @@ pub fn refuse_rights(rights: &Rights) {
     if let (true, Some(role)) = (rights.all, governed) {
         PgError::new(b"CH003", format!("rights of role \"{role}\" are on the ledger"))
             .detail("A DEPLOY transaction named the role; what it may do is agreed between the organisations.")
-            .hint("Drop what it owns by name, and submit REVOKE with SELECT chainify.deploy('...').")
+            .hint("Submit GRANT and REVOKE with SELECT chainify.deploy('...'); drop what it owns by name.")
             .raise();
     }
     let meant = |k: &&Known| {

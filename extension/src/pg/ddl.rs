@@ -503,7 +503,7 @@ unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<String> {
 
 /// # Safety
 /// `s` must be null or a C string.
-unsafe fn text(s: *const c_char) -> Option<String> {
+pub(super) unsafe fn text(s: *const c_char) -> Option<String> {
     // SAFETY: by the caller's promise.
     (!s.is_null()).then(|| unsafe { CStr::from_ptr(s) }.to_string_lossy().into_owned())
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
-use super::ddl::Definition;
+use super::ddl::{text, Definition};
 use super::ddl_kinds::granted;
 use super::error::{catch_c, OrRaise, PgError};
 use super::statement::nodes;
@@ -122,10 +122,10 @@ impl Definition<'_> {
     }
 }
 
-/// Whose rights a GRANT, REVOKE or DROP OWNED changes, and on what.
+/// Whose rights a GRANT, REVOKE, DROP OWNED or ALTER ROLE ... RENAME changes, and on what.
 pub struct Rights {
     pub roles: Vec<String>,
-    /// All that the roles own and may do.
+    /// All that the roles may do.
     pub all: bool,
     pub public: bool,
     pub objects: Vec<Address>,
@@ -145,23 +145,26 @@ impl Rights {
         let statement = NonNull::new(node)?;
         // SAFETY: the tag says which structure follows; ALL … IN SCHEMA lists names of schemas.
         unsafe {
+            let all_of = |roles: Vec<String>| Rights {
+                roles,
+                all: true,
+                public: false,
+                objects: Vec::new(),
+                schemas: Vec::new(),
+                class: PG_CLASS.into(),
+            };
             if statement.as_ref().type_ == T_DropOwnedStmt {
                 let role = |role: NonNull<pg_sys::Node>| {
                     let name = catch_c(|| pg_sys::get_rolespec_name(role.as_ptr().cast()));
-                    CStr::from_ptr(name.or_raise())
-                        .to_string_lossy()
-                        .into_owned()
+                    text(name.or_raise()).unwrap_or_default()
                 };
-                return Some(Rights {
-                    roles: nodes(statement.cast::<pg_sys::DropOwnedStmt>().as_ref().roles)
-                        .map(role)
-                        .collect(),
-                    all: true,
-                    public: false,
-                    objects: Vec::new(),
-                    schemas: Vec::new(),
-                    class: PG_CLASS.into(),
-                });
+                let roles = nodes(statement.cast::<pg_sys::DropOwnedStmt>().as_ref().roles);
+                return Some(all_of(roles.map(role).collect()));
+            }
+            if statement.as_ref().type_ == T_RenameStmt {
+                let rename = statement.cast::<pg_sys::RenameStmt>().as_ref();
+                let of_role = rename.renameType == pg_sys::ObjectType::OBJECT_ROLE;
+                return of_role.then(|| all_of(text(rename.subname).into_iter().collect()));
             }
             if statement.as_ref().type_ != T_GrantStmt {
                 return None;
