@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image/color"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -70,7 +71,7 @@ func (c Chart) Write(dir, name string) error {
 	for i, level := range c.Levels {
 		addLevel(p, len(c.Lines)+i, level)
 	}
-	p.Y.Max *= 1.35 // room for the legend
+	p.Y.Max *= 1.1 + 0.07*float64(len(c.Lines)+len(c.Levels)) // room for the legend
 	p.X.Max *= 1.02
 	if places := c.places(); len(places) > 0 {
 		p.X.Tick.Marker = plot.ConstantTicks(places)
@@ -84,16 +85,24 @@ func (c Chart) Write(dir, name string) error {
 	return nil
 }
 
-// places labels the axis where points are.
+// labelsMax is how many labels of an axis can be read beside each other.
+const labelsMax = 12
+
+// places labels the axis where points are; of many, every so manieth.
 func (c Chart) places() []plot.Tick {
-	seen := map[float64]bool{}
-	var out []plot.Tick
+	var places []float64
 	for _, line := range c.Lines {
 		for _, point := range line.Points {
-			if !seen[point.X] {
-				seen[point.X] = true
-				out = append(out, plot.Tick{Value: point.X, Label: strconv.FormatFloat(point.X, 'g', -1, 64)})
-			}
+			places = append(places, point.X)
+		}
+	}
+	slices.Sort(places)
+	places = slices.Compact(places)
+	out, apart := make([]plot.Tick, len(places)), (len(places)-1)/labelsMax+1
+	for i, x := range places {
+		out[i].Value = x
+		if (i+1)%apart == 0 {
+			out[i].Label = strconv.FormatFloat(x, 'g', -1, 64)
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	"fmt"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -33,5 +34,32 @@ func TestBothFilesAreDrawn(t *testing.T) {
 	defer raw.Close()
 	if _, err := png.Decode(raw); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of sixty places every fifth is labelled: no label is written over another.
+func TestLabelsOfManyPlacesAreApart(t *testing.T) {
+	var all Line
+	for x := 60.0; x > 0; x-- {
+		all.Points = append(all.Points, Point{X: x}, Point{X: x})
+	}
+	few := Chart{Lines: []Line{{"few", all.Points[:2*labelsMax]}}}
+	for i, tick := range few.places() {
+		if want := fmt.Sprint(60 - labelsMax + 1 + i); tick.Label != want {
+			t.Errorf("%+v, want %s", tick, want)
+		}
+	}
+	places := Chart{Lines: []Line{all, all}}.places()
+	if len(places) != 60 {
+		t.Fatalf("%d places", len(places))
+	}
+	for i, tick := range places {
+		want := ""
+		if x := i + 1; x%5 == 0 {
+			want = fmt.Sprint(x)
+		}
+		if tick.Value != float64(i+1) || tick.Label != want {
+			t.Errorf("%+v, want %q at %d", tick, want, i+1)
+		}
 	}
 }

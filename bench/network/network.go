@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -262,16 +260,4 @@ func measure(ctx context.Context, cfg Config, repetition int, s system, r *repor
 		repetition, cfg.Repeat, s.name, s.point, sample.Value, sample.Detail[nodeCPU], sample.Detail[databaseCPU], sample.Detail["p50_ms"], busy)
 	r.Add(s.name, s.point, "tx/s", sample)
 	return nil
-}
-
-func draw(cfg Config, r *report.Report) error {
-	bars := chart.Bars{Title: fmt.Sprintf("Transactions per second; Smallbank (%d customers) but for what says otherwise", cfg.Customers)}
-	for _, s := range r.Series {
-		name := s.System
-		if s.Point > 0 {
-			name = fmt.Sprintf("%s (%g)", name, s.Point)
-		}
-		bars.Bars = append(bars.Bars, chart.Level{Name: name, Spread: s.Spread})
-	}
-	return bars.Write(cfg.Out, filepath.Base(r.Name))
 }

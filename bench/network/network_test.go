@@ -93,7 +93,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	if !strings.HasPrefix(r.Versions["cometbft"], "v0.") || r.Versions["postgresql"] == "" || r.Machine[machine.LoadSettled] == nil {
 		t.Errorf("recorded %v of %v", r.Versions, r.Machine)
 	}
-	for _, plot := range []string{"network.svg", "network.png"} {
+	for _, plot := range []string{"network.svg", "network.png", "network-organisations.svg", "network-clients.svg"} {
 		if _, err := os.Stat(filepath.Join(cfg.Out, plot)); err != nil {
 			t.Error(err)
 		}

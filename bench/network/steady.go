@@ -248,7 +248,7 @@ func (s *steady) quarter(name string, q int) (values []float64) {
 // draw puts each measure, as a share of its median in the second quarter, over the time.
 func (s *steady) draw() error {
 	c := chart.Chart{
-		Title: fmt.Sprintf("%d transactions a second for %s: what was measured / its second quarter", s.cfg.Rate, s.cfg.Length), X: "minutes", Y: "ratio",
+		Title: fmt.Sprintf("%d transactions a second for %g minutes: what was measured / its second quarter", s.cfg.Rate, s.cfg.Length.Minutes()), X: "minutes", Y: "ratio",
 	}
 	for _, m := range measures {
 		series, base := s.report.Find(m.name, 0), report.Median(s.quarter(m.name, 2))

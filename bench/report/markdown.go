@@ -28,12 +28,12 @@ func Read(dir, name string) (*Report, error) {
 	return r, nil
 }
 
-// Markdown writes a section: what was promised and what came out, what every system did, and what it takes to run it again. plot is the
-// address of the plot, empty for none.
-func (r *Report) Markdown(w io.Writer, plot string) error {
+// Markdown writes a section: what was promised and what came out, what every system did, and what it takes to run it again. plots are the
+// addresses of its plots.
+func (r *Report) Markdown(w io.Writer, plots []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n%s.\n\n", r.Name, sentence(r.About))
-	if plot != "" {
+	for _, plot := range plots {
 		fmt.Fprintf(&b, "![%s](%s)\n\n", r.About, plot)
 	}
 	b.WriteString("| figure | median | range | promised | |\n|---|---|---|---|---|\n")

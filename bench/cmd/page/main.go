@@ -58,11 +58,11 @@ func write(in, out string) error {
 		default:
 			section.Reset()
 			found++
-			plot, err := take(in, plots, name+".svg")
+			drawn, err := takePlots(in, plots, name)
 			if err != nil {
 				return err
 			}
-			if err := r.Markdown(section, plot); err != nil {
+			if err := r.Markdown(section, drawn); err != nil {
 				return err
 			}
 			samples, err := take(in, plots, name+".json")
@@ -102,6 +102,24 @@ func sectionsOf(page string) (map[string]string, error) {
 		found[name] = "## " + strings.TrimRight(section, "\n") + "\n\n"
 	}
 	return found, nil
+}
+
+// takePlots takes the plots of a benchmark, <name>.svg and then <name>-*.svg, and returns their addresses.
+func takePlots(in, plots, name string) (drawn []string, err error) {
+	more, err := filepath.Glob(filepath.Join(in, name+"-*.svg"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range append([]string{name + ".svg"}, more...) {
+		address, err := take(in, plots, filepath.Base(path))
+		if err != nil {
+			return nil, err
+		}
+		if address != "" {
+			drawn = append(drawn, address)
+		}
+	}
+	return drawn, nil
 }
 
 // take copies a benchmark's file beside the page and returns its address there; empty when there is none.

@@ -71,8 +71,10 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	if _, err := r.Write(in); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(in, "network.svg"), []byte("<svg/>"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"network.svg", "network-clients.svg", "networks.svg"} {
+		if err := os.WriteFile(filepath.Join(in, name), []byte("<svg/>"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := write(in, page); err != nil {
 		t.Fatal(err)
@@ -84,14 +86,16 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	for _, want := range []string{
 		"| **kept** a \\| b | 3 ratio | 2.5 – 4 | ≥ 2 | holds |\n", "| **broken** a \\| b | 3 ratio | 2.5 – 4 | ≤ 2 | **missed** |\n",
 		"| **open** a \\| b | 3 ratio | 2.5 – 4 |  |  |\n", "| ours | 32 | 1,234 tx/s |", "`go run ./bench -bench network` on 2027-01-15, for 61 s",
-		"clusters (fsync on).", "It rained.", "![four beside one](performance/network.svg)", "[network.json](performance/network.json)",
+		"clusters (fsync on).", "It rained.", "![four beside one](performance/network.svg)\n\n![four beside one](performance/network-clients.svg)\n\n|", "[network.json](performance/network.json)",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if plot, err := os.ReadFile(filepath.Join(docs, "performance", "network.svg")); err != nil || string(plot) != "<svg/>" {
-		t.Errorf("plot %q, %v", plot, err)
+	for _, name := range []string{"network.svg", "network-clients.svg"} {
+		if plot, err := os.ReadFile(filepath.Join(docs, "performance", name)); err != nil || string(plot) != "<svg/>" {
+			t.Errorf("plot %q, %v", plot, err)
+		}
 	}
 	if samples, err := os.ReadFile(filepath.Join(docs, "performance", "network.json")); err != nil || !strings.Contains(string(samples), "1234") {
 		t.Errorf("samples %q, %v", samples, err)
