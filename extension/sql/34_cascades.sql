@@ -19,7 +19,7 @@ CREATE FUNCTION chainify_ledger.crossing_actions(tbl regclass) RETURNS text
         WHERE EXISTS (SELECT FROM keys further WHERE further.confrelid = k.conrelid AND further.confkey && k.conkey)
     )
     SELECT format('Foreign keys "%s" and "%s" of table "%s" may both act on one row by one statement, in an order that differs between organisations. '
-                  'ON DELETE CASCADE goes with the same, NO ACTION and RESTRICT go with each other.', a.conname, b.conname, a.conrelid::regclass)
+                  'ON DELETE CASCADE goes with the same, NO ACTION and RESTRICT go with each other; ON UPDATE, one of the two may act.', a.conname, b.conname, a.conrelid::regclass)
     FROM keys a JOIN keys b ON b.conrelid = a.conrelid AND (b.conname, b.oid) > (a.conname, a.oid)
     WHERE a.conrelid IN (SELECT rel FROM below)
       AND ((a.confdeltype = 'c') <> (b.confdeltype = 'c') OR a.confdeltype IN ('n', 'd') AND b.confdeltype IN ('n', 'd'))

@@ -22,6 +22,10 @@ SELECT one, other, test.pair(one, other) FROM unnest(ARRAY['', 'ON DELETE RESTRI
 SELECT test.pair('ON DELETE SET NULL', 'ON DELETE CASCADE', 'q'), test.pair('ON DELETE CASCADE', 'ON DELETE CASCADE', 'q'), test.pair('ON UPDATE CASCADE', 'ON UPDATE CASCADE', 'q');
 ALTER TABLE q DROP CONSTRAINT q_p_fkey;
 SELECT test.pair('ON DELETE SET NULL', 'ON DELETE CASCADE', 'q');
+-- an update of one table is one of another's only where what changes is referred to
+ALTER TABLE q ADD UNIQUE (p), ADD CONSTRAINT q_p_fkey FOREIGN KEY (p) REFERENCES p ON UPDATE CASCADE;
+SELECT test.pair('ON UPDATE CASCADE', 'ON UPDATE CASCADE', 'q'), test.pair('ON UPDATE CASCADE', 'ON UPDATE CASCADE', 'q (p)');
+ALTER TABLE q DROP CONSTRAINT q_p_fkey, DROP CONSTRAINT q_p_key;
 -- through the table itself, and through one that refers to the table asked about
 CREATE TABLE tree (id int PRIMARY KEY, up int CONSTRAINT up REFERENCES tree ON DELETE SET NULL, p int CONSTRAINT root REFERENCES p ON DELETE CASCADE);
 SELECT ok, message FROM test.deploy('ATTACH TABLE public.p, public.tree');

@@ -58,6 +58,7 @@ SELECT test.all_well();
 GRANT CREATE ON SCHEMA public TO admin;
 SELECT * FROM test.block(test.tx($$
     CREATE DOMAIN amount AS int DEFAULT 3 CONSTRAINT positive CHECK (VALUE > 0);
+    CREATE DOMAIN counted AS int NOT NULL;
     CREATE TABLE paid (id int PRIMARY KEY, a amount);
     GRANT ALL ON paid TO alice
 $$, 'admin', 3), test.tx('INSERT INTO paid VALUES (2, 20); INSERT INTO paid VALUES (1)'), test.tx('INSERT INTO paid VALUES (3, -1)'));
