@@ -2,8 +2,11 @@
 package chart
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,6 +38,17 @@ type Point struct {
 	Spread report.Spread
 }
 
+// Over is the line of a system over the points at which it was measured. Point 0 is none of an axis.
+func Over(r *report.Report, system string) Line {
+	line := Line{Name: system}
+	for _, s := range r.Series {
+		if s.System == system && s.Point > 0 {
+			line.Points = append(line.Points, Point{X: s.Point, Spread: s.Spread})
+		}
+	}
+	return line
+}
+
 // Level is a system with one value, drawn across.
 type Level struct {
 	Name   string
@@ -51,8 +65,13 @@ func (b errorBars) YError(i int) (float64, float64) {
 	return s.Median - s.Min, s.Max - s.Median
 }
 
-// Write draws dir/<name>.svg and dir/<name>.png.
+// Write draws dir/<name>.svg and dir/<name>.png. A line without points is left out; where nothing is to be drawn, what was drawn before is removed.
 func (c Chart) Write(dir, name string) error {
+	files := []string{filepath.Join(dir, name+".svg"), filepath.Join(dir, name+".png")}
+	c.Lines = slices.DeleteFunc(slices.Clone(c.Lines), func(l Line) bool { return len(l.Points) == 0 })
+	if len(c.Lines)+len(c.Levels) == 0 {
+		return removed(files)
+	}
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
 	p.Y.Min = 0
@@ -77,9 +96,18 @@ func (c Chart) Write(dir, name string) error {
 		p.X.Tick.Marker = plot.ConstantTicks(places)
 	}
 	p.Y.Tick.Marker = wholeTicks{}
-	for _, kind := range []string{".svg", ".png"} {
-		if err := p.Save(22*vg.Centimeter, 14*vg.Centimeter, filepath.Join(dir, name+kind)); err != nil {
-			return fmt.Errorf("draw %s%s: %w", name, kind, err)
+	for _, file := range files {
+		if err := p.Save(22*vg.Centimeter, 14*vg.Centimeter, file); err != nil {
+			return fmt.Errorf("draw %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func removed(files []string) error {
+	for _, file := range files {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return nil
@@ -88,7 +116,7 @@ func (c Chart) Write(dir, name string) error {
 // labelsMax is how many labels of an axis can be read beside each other.
 const labelsMax = 12
 
-// places labels the axis where points are; of many, every so manieth.
+// places labels the axis where points are; of many, every second, third, ….
 func (c Chart) places() []plot.Tick {
 	var places []float64
 	for _, line := range c.Lines {

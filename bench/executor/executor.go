@@ -129,13 +129,7 @@ func draw(cfg Config, r *report.Report) error {
 		X:     "pgbench clients", Y: "transactions per second",
 	}
 	for _, name := range []string{pgbenchOn, pgbenchOff} {
-		line := chart.Line{Name: name}
-		for _, clients := range cfg.Clients {
-			if s := r.Find(name, float64(clients)); s != nil {
-				line.Points = append(line.Points, chart.Point{X: s.Point, Spread: s.Spread})
-			}
-		}
-		c.Lines = append(c.Lines, line)
+		c.Lines = append(c.Lines, chart.Over(r, name))
 	}
 	for _, name := range []string{blockFunction, blockParameters, blockLiteral, loopPlain} {
 		c.Levels = append(c.Levels, chart.Level{Name: name, Spread: r.Find(name, 0).Spread})

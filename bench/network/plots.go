@@ -3,7 +3,9 @@ package network
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/report"
@@ -19,64 +21,27 @@ func draw(cfg Config, r *report.Report) error {
 		}
 		bars.Bars = append(bars.Bars, chart.Level{Name: name, Spread: s.Spread})
 	}
-	name := filepath.Base(r.Name)
-	return errors.Join(bars.Write(cfg.Out, name),
-		drawLines(r, overOrganisations(), cfg.Out, name+"-organisations"), drawLines(r, overClients(), cfg.Out, name+"-clients"))
-}
-
-// over is a line of a plot: where on its axis which series stand.
-type over struct {
-	name   string
-	places []place
-}
-
-type place struct {
-	x     float64
-	name  string
-	point float64
-}
-
-// linesOver is a plot of rates over something.
-type linesOver struct {
-	title, x string
-	lines    []over
-}
-
-func overOrganisations() linesOver {
-	return linesOver{"Smallbank, nobody waits, all on one machine", "organisations", []over{
-		{"chainify", []place{{1, chainifyOneWorker, 0}, {4, chainifyFour, 0}, {7, chainifySeven, 0}}},
-		{"baseline", []place{{1, baselineOne, 0}, {4, baselineSingle, 0}}},
+	organisations := chart.Chart{Title: "Smallbank, nobody waits, all on one machine", X: "organisations", Y: rate, Lines: []chart.Line{
+		overOrganisations(r, "chainify", map[float64]string{1: chainifyOneWorker, 4: chainifyFour, 7: chainifySeven}),
+		overOrganisations(r, "baseline", map[float64]string{1: baselineOne, 4: baselineSingle}),
 	}}
+	clients := chart.Chart{Title: "Smallbank, four organisations, every client waits", X: "clients", Y: rate}
+	for _, system := range []string{chainifySync, latencyMode, throughputMode, baselineSync, floorSync} {
+		clients.Lines = append(clients.Lines, chart.Over(r, system))
+	}
+	name := filepath.Base(r.Name)
+	return errors.Join(bars.Write(cfg.Out, name), organisations.Write(cfg.Out, name+"-organisations"), clients.Write(cfg.Out, name+"-clients"))
 }
 
-func overClients() linesOver {
-	p := linesOver{title: "Smallbank, four organisations, every client waits", x: "clients"}
-	for _, name := range []string{chainifySync, latencyMode, throughputMode, baselineSync, floorSync} {
-		line := over{name: name}
-		for _, clients := range []float64{1, 8, many, 64} {
-			line.places = append(line.places, place{clients, name, clients})
-		}
-		p.lines = append(p.lines, line)
-	}
-	return p
-}
+const rate = "transactions per second"
 
-// drawLines draws what was measured; nothing where none of it was.
-func drawLines(r *report.Report, p linesOver, dir, name string) error {
-	c := chart.Chart{Title: p.title, X: p.x, Y: "transactions per second"}
-	for _, l := range p.lines {
-		line := chart.Line{Name: l.name}
-		for _, at := range l.places {
-			if s := r.Find(at.name, at.point); s != nil {
-				line.Points = append(line.Points, chart.Point{X: at.x, Spread: s.Spread})
-			}
-		}
-		if len(line.Points) > 0 {
-			c.Lines = append(c.Lines, line)
+// overOrganisations is the line of systems that differ in how many organisations they have.
+func overOrganisations(r *report.Report, name string, systems map[float64]string) chart.Line {
+	line := chart.Line{Name: name}
+	for _, n := range slices.Sorted(maps.Keys(systems)) {
+		if s := r.Find(systems[n], 0); s != nil {
+			line.Points = append(line.Points, chart.Point{X: n, Spread: s.Spread})
 		}
 	}
-	if len(c.Lines) == 0 {
-		return nil
-	}
-	return c.Write(dir, name)
+	return line
 }

@@ -15,7 +15,7 @@ func TestPlotsAreOfWhatWasMeasured(t *testing.T) {
 	sampled(r, chainifyFour, 0, 9000, nil)
 	sampled(r, chainifySync, 8, 220, nil)
 	sampled(r, chainifySync, 64, 1000, nil)
-	sampled(r, baselineSync, 16, 300, nil) // not at a place of the axis
+	sampled(r, latencyMode, 0, 300, nil) // nobody waits
 	if err := draw(Config{Out: dir, Customers: 10}, r); err != nil {
 		t.Fatal(err)
 	}
@@ -30,17 +30,17 @@ func TestPlotsAreOfWhatWasMeasured(t *testing.T) {
 	if !strings.Contains(over, ">chainify<") || strings.Contains(over, ">baseline<") {
 		t.Error("over organisations not chainify alone")
 	}
-	for text, want := range map[string]bool{">" + chainifySync + "<": true, ">8<": true, ">64<": true, ">32<": false, ">" + baselineSync + "<": false} {
+	for text, want := range map[string]bool{">" + chainifySync + "<": true, ">8<": true, ">64<": true, ">32<": false, ">" + latencyMode + "<": false} {
 		if strings.Contains(clients, text) != want {
 			t.Errorf("over clients: %s is there: %t", text, !want)
 		}
 	}
-	none := &report.Report{Name: "other"}
+	none := &report.Report{Name: "network"}
 	sampled(none, vouched, 0, 1, nil)
 	if err := draw(Config{Out: dir}, none); err != nil {
 		t.Fatal(err)
 	}
-	if found, _ := filepath.Glob(filepath.Join(dir, "other-*")); len(found) > 0 {
-		t.Errorf("drawn of nothing: %v", found)
+	if found, _ := filepath.Glob(filepath.Join(dir, "network-*")); len(found) > 0 {
+		t.Errorf("of the run before there is still %v", found)
 	}
 }

@@ -88,7 +88,7 @@ pub fn refuse_rights(rights: &Rights) {
     if let (true, Some(role)) = (rights.all, governed) {
         PgError::new(b"CH003", format!("rights of role \"{role}\" are on the ledger"))
             .detail("A DEPLOY transaction named the role; what it may do is agreed between the organisations.")
-            .hint("Submit GRANT and REVOKE with SELECT chainify.deploy('...'); drop what it owns by name.")
+            .hint("Submit GRANT and REVOKE with SELECT chainify.deploy('...'). Instead of DROP OWNED, drop objects by name; instead of another name, give the rights to another role.")
             .raise();
     }
     let meant = |k: &&Known| {
