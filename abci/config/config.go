@@ -120,7 +120,8 @@ type Anchor struct {
 type Network struct {
 	Listen          string   `toml:"listen"`
 	ExternalAddress string   `toml:"external_address"`
-	Peers           []string `toml:"peers"` // id@host:port
+	Peers           []string `toml:"peers"`         // id@host:port
+	AdmittedFile    string   `toml:"admitted_file"` // empty: none
 	StrictAddresses bool     `toml:"strict_addresses"`
 	GossipSleep     Duration `toml:"gossip_sleep"`
 	FlushThrottle   Duration `toml:"flush_throttle"`
@@ -197,7 +198,7 @@ func Default(organisation string) Config {
 		Anchor:   Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
 		Recovery: Recovery{Steps: stepNames(), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20},
 		Network: Network{
-			Listen: "0.0.0.0:26656", Peers: []string{}, StrictAddresses: true,
+			Listen: "0.0.0.0:26656", Peers: []string{}, AdmittedFile: "config/admitted", StrictAddresses: true,
 			SendRate: 64 << 20, RecvRate: 64 << 20,
 		},
 		Consensus: Consensus{

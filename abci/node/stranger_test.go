@@ -1,0 +1,309 @@
+package node
+
+import (
+	"bytes"
+	stded25519 "crypto/ed25519"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cometbft/cometbft/blocksync"
+	comet "github.com/cometbft/cometbft/config"
+	"github.com/cometbft/cometbft/consensus"
+	"github.com/cometbft/cometbft/crypto/ed25519"
+	"github.com/cometbft/cometbft/p2p"
+	blocks "github.com/cometbft/cometbft/proto/tendermint/blocksync"
+	votes "github.com/cometbft/cometbft/proto/tendermint/consensus"
+	"github.com/cometbft/cometbft/version"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// stranger is a peer that speaks CometBFT's protocol with a node key of its own: it says that it stands where its peer stands, and
+// keeps every block that it is given.
+type stranger struct {
+	p2p.BaseReactor
+	key    p2p.NodeKey
+	net    *p2p.Switch
+	mu     sync.Mutex
+	blocks map[int64]*blocks.BlockResponse
+}
+
+// newStranger makes a stranger with a new key; vouch gives what it shows of itself, its moniker.
+func newStranger(t *testing.T, vouch func(id p2p.ID) string) *stranger {
+	t.Helper()
+	s := &stranger{key: p2p.NodeKey{PrivKey: ed25519.GenPrivKey()}, blocks: map[int64]*blocks.BlockResponse{}}
+	s.BaseReactor = *p2p.NewBaseReactor("stranger", s)
+	settings := comet.DefaultP2PConfig()
+	settings.AllowDuplicateIP = true
+	settings.MaxPacketMsgPayloadSize = 16 << 10
+	var channels []byte
+	for _, c := range s.GetChannels() {
+		channels = append(channels, c.ID)
+	}
+	info := p2p.DefaultNodeInfo{
+		ProtocolVersion: p2p.NewProtocolVersion(version.P2PProtocol, version.BlockProtocol, 1), DefaultNodeID: s.key.ID(),
+		Network: "test", Version: "0", Channels: channels, ListenAddr: "127.0.0.1:1", Moniker: vouch(s.key.ID()),
+		Other: p2p.DefaultNodeInfoOther{TxIndex: "off"},
+	}
+	s.net = p2p.NewSwitch(settings, p2p.NewMultiplexTransport(info, s.key, p2p.MConnConfig(settings)))
+	s.net.AddReactor("stranger", s)
+	s.net.SetNodeInfo(info)
+	s.net.SetNodeKey(&s.key)
+	if err := s.net.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.net.Stop() })
+	return s
+}
+
+// GetChannels implements p2p.Reactor.
+func (s *stranger) GetChannels() []*p2p.ChannelDescriptor {
+	var out []*p2p.ChannelDescriptor
+	for _, id := range []byte{consensus.StateChannel, consensus.DataChannel, consensus.VoteChannel, consensus.VoteSetBitsChannel} {
+		out = append(out, &p2p.ChannelDescriptor{ID: id, Priority: 5, SendQueueCapacity: 100, RecvMessageCapacity: 10 << 20, MessageType: &votes.Message{}})
+	}
+	return append(out, &p2p.ChannelDescriptor{
+		ID: blocksync.BlocksyncChannel, Priority: 5, SendQueueCapacity: 100, RecvMessageCapacity: 10 << 20, MessageType: &blocks.Message{},
+	})
+}
+
+// Receive implements p2p.Reactor.
+func (s *stranger) Receive(e p2p.Envelope) {
+	switch m := e.Message.(type) {
+	case *votes.NewRoundStep:
+		e.Src.TrySend(p2p.Envelope{ChannelID: consensus.StateChannel, Message: m})
+	case *blocks.StatusRequest:
+		e.Src.TrySend(p2p.Envelope{ChannelID: blocksync.BlocksyncChannel, Message: &blocks.StatusResponse{}})
+	case *blocks.BlockResponse:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.blocks[m.Block.Header.Height] = m
+	}
+}
+
+// asks is for every block up to a height of each node it is connected with.
+func (s *stranger) asks(height int64) {
+	for _, peer := range s.net.Peers().Copy() {
+		for h := int64(1); h <= height; h++ {
+			peer.TrySend(p2p.Envelope{ChannelID: blocksync.BlocksyncChannel, Message: &blocks.BlockRequest{Height: h}})
+		}
+	}
+}
+
+// reads says whether a block that it was given holds a text.
+func (s *stranger) reads(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.blocks {
+		for _, tx := range b.Block.Data.Txs {
+			if bytes.Contains(tx, []byte(text)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dials connects with a node; an error says that the node did not even answer the handshake.
+func (s *stranger) dials(t *testing.T, r *runner) error {
+	t.Helper()
+	c, err := config.Load(string(r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := p2p.NewNetAddressString(fmt.Sprintf("%s@%s", nodeID(t, r), c.Network.Listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.net.DialPeerWithAddress(address)
+}
+
+func nodeID(t *testing.T, r *runner) p2p.ID {
+	t.Helper()
+	key, err := r.home.NodeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.ID()
+}
+
+// turnedAway says that a node keeps the stranger out: it ends the connection, and has given it no block until then.
+func (s *stranger) turnedAway(t *testing.T, r *runner, height int64) {
+	t.Helper()
+	if err := s.dials(t, r); err != nil {
+		t.Fatalf("%s does not answer: %v", organisationOf(r), err)
+	}
+	eventually(t, 20*time.Second, "the connection ends", func() bool {
+		s.asks(height)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.blocks) > 0 {
+			t.Fatalf("%s gave it %d blocks", organisationOf(r), len(s.blocks))
+		}
+		return s.net.Peers().Size() == 0
+	})
+}
+
+// A node with a key that nobody knows reads nothing, whatever it shows of itself; one that a member vouches for does.
+func TestStrangersReadNothing(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	const secret = "INSERT INTO trades VALUES (1, 'a price that only members know')"
+	execute(t, clients[0], secret)
+	height := status(t, clients[0]).Height
+	key, err := nodes[1].home.GatewayKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := func(by stded25519.PrivateKey, chainID string, id p2p.ID) string {
+		v := &wire.Vouch{Organisation: "bolt"}
+		v.Sign(by.Public().(stded25519.PublicKey), stded25519.Sign(by, wire.NodeSignBytes(chainID, "bolt", string(id))))
+		return v.String()
+	}
+	for name, vouch := range map[string]func(p2p.ID) string{
+		"no organisation":       func(p2p.ID) string { return "stranger" },
+		"a member's name":       func(p2p.ID) string { return "bolt" },
+		"another node's vouch":  func(p2p.ID) string { return signed(key, "test", nodeID(t, nodes[1])) },
+		"another chain's vouch": func(id p2p.ID) string { return signed(key, "tests", id) },
+		"its own key's vouch": func(id p2p.ID) string {
+			return signed(stded25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, stded25519.SeedSize)), "test", id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStranger(t, vouch)
+			for _, r := range nodes {
+				s.turnedAway(t, r, height)
+			}
+		})
+	}
+	if s := status(t, clients[0]); s.Peers != 1 {
+		t.Errorf("acme is connected with %d nodes, want bolt's alone", s.Peers)
+	}
+	if log := nodes[0].log.String(); !strings.Contains(log, "not let in: a node") {
+		t.Error("acme does not tell its operator of strangers")
+	}
+	member := newStranger(t, func(id p2p.ID) string { return signed(key, "test", id) })
+	if err := member.dials(t, nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "a node that bolt vouches for reads the statement", func() bool {
+		member.asks(height)
+		return member.reads(secret)
+	})
+}
+
+// A node whose organisation leaves is disconnected, gets no block that comes later, and gets in no more: the others have it among their
+// peers as before, also after a restart, when they are behind and let their peers in. Named by an operator it gets in.
+func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	if err := govern(t, clients[0], 1, nodes[:3], &wire.GovernanceAction{Body: &wire.GovernanceAction_Remove{Remove: "delta"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range clients {
+		eventually(t, patience, "the change is in force at "+organisationOf(nodes[i]), func() bool { s := status(t, c); return s.Changes == 1 && !s.ChangeWaits })
+	}
+	peersAre := func(c *gateway.Client, want uint32) {
+		t.Helper()
+		eventually(t, patience, fmt.Sprintf("%d peers", want), func() bool { return status(t, c).Peers == want })
+	}
+	peersAre(clients[3], 0)
+	before := status(t, clients[3]).Height
+	later := execute(t, clients[0], "SELECT 2")
+	refusals := func() int {
+		return strings.Count(nodes[0].log.String(), `not let in: a node of \"delta\", which is not a member`)
+	}
+	eventually(t, patience, "acme does not let delta in", func() bool { return refusals() > 0 })
+
+	nodes[0].stop()
+	said := refusals()
+	nodes[0].start()
+	clients[0] = nodes[0].dial()
+	eventually(t, patience, "acme does not let delta in after a restart", func() bool { return refusals() > said })
+	peersAre(clients[0], 2)
+	if s := status(t, clients[3]); s.Height != before || s.Peers != 0 {
+		t.Fatalf("delta stands at %d with %d peers, want %d with none", s.Height, s.Peers, before)
+	}
+
+	named := fmt.Sprintf("# a former member\n\n%s  # delta\n", nodeID(t, nodes[3]))
+	if err := os.WriteFile(nodes[0].home.Path("config", "admitted"), []byte(named), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "delta follows when acme names it", func() bool { return status(t, clients[3]).LastOrdered == later.Block })
+}
+
+// Keys of an organisation are replaced while its node runs. The node shows the old ones since its start and tells its peers the new ones: it
+// stays connected, and is let in again by a node that restarts.
+func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	old, err := nodes[1].home.Validator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gatewayKey, err := nodes[1].home.NewGatewayKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	validator, err := nodes[1].home.NewValidatorKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	power := func(key []byte, power uint64) *wire.GovernanceAction {
+		return &wire.GovernanceAction{Body: &wire.GovernanceAction_Validator{Validator: &wire.MemberValidator{
+			Organisation: "bolt", Validator: &wire.ValidatorPower{Key: key, Power: power},
+		}}}
+	}
+	if err := govern(t, clients[0], 1, nodes, power(validator, 10), power(old.Key.PubKey.Bytes(), 0), &wire.GovernanceAction{
+		Body: &wire.GovernanceAction_GatewayKey{GatewayKey: &wire.GatewayKey{Organisation: "bolt", Key: gatewayKey}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	goesOn := func() { // for longer than a connection with old keys is left
+		t.Helper()
+		eventually(t, patience, "the change is in force", func() bool { s := status(t, clients[0]); return s.Changes == 1 && !s.ChangeWaits })
+		for end := time.Now().Add(farewell + 4*redialEvery); time.Now().Before(end); {
+			execute(t, clients[0], "SELECT 2")
+			execute(t, clients[1], "SELECT 3")
+		}
+		for i, r := range nodes {
+			if s, log := status(t, clients[i]), r.log.String(); s.Peers != 1 || strings.Contains(log, "connection ended") || strings.Contains(log, "not let in") {
+				t.Errorf("%s has %d peers, and a connection ended or was refused", organisationOf(r), s.Peers)
+			}
+		}
+	}
+	goesOn()
+	nodes[0].stop()
+	nodes[0].start()
+	clients[0] = nodes[0].dial()
+	eventually(t, patience, "acme is back", func() bool { s := status(t, clients[0]); return s.State == "serving" && s.Peers == 1 })
+	goesOn()
+}
+
+// A node key is replaced without anybody's approval: the others, who have the old id among their peers, let the node in.
+func TestANodeKeyIsReplaced(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	nodes[1].stop()
+	before := nodeID(t, nodes[1])
+	id, err := nodes[1].home.NewNodeKey()
+	if err != nil || id == before || nodeID(t, nodes[1]) != id {
+		t.Fatalf("the node id %s became %s, %v", before, id, err)
+	}
+	nodes[1].start()
+	clients[1] = nodes[1].dial()
+	eventually(t, patience, "bolt is back", func() bool { s := status(t, clients[1]); return s.State == "serving" && s.Peers == 1 })
+	execute(t, clients[1], "SELECT 2")
+}
