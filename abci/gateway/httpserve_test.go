@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -284,6 +285,62 @@ func TestHTTPOverTLS(t *testing.T) {
 	renewed.identity("node", x509.ExtKeyUsageServerAuth)
 	if got := get(t, renewed.client(), status); got != old {
 		t.Errorf("after its identity was replaced: %s, want %s", got, old)
+	}
+}
+
+// Credentials that are revoked are refused on the connection that they opened.
+func TestRevokedCredentialsEndWithTheNextRequest(t *testing.T) {
+	own := newAuthority(t, 1)
+	own.identity("node", x509.ExtKeyUsageServerAuth)
+	a := newAPI(t, newFixture(t, nil), "bank")
+	a.OpenReads, a.Access.TLSClients = false, map[string]string{"till": "clerk", "office": "dba"}
+	list := filepath.Join(t.TempDir(), "revoked")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	var err error
+	if a.Access.Revoked, err = access.OpenRevoked(list); err != nil {
+		t.Fatal(err)
+	}
+	files := access.TLSFiles{
+		Chain: filepath.Join(own.dir, "node.pem"), Key: filepath.Join(own.dir, "node.key"), ClientAuthorities: filepath.Join(own.dir, "authority.pem"),
+	}
+	if a.TLS, err = files.Config(a.Log); err != nil {
+		t.Fatal(err)
+	}
+	status := "https://" + serveHTTP(t, a) + "/v1/status"
+	identity := own.identity("till", x509.ExtKeyUsageClientAuth)
+	till, office := own.client(identity), own.client(own.identity("office", x509.ExtKeyUsageClientAuth))
+	connections := 0
+	dial := till.Transport.(*http.Transport)
+	dial.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connections++
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	leaf, err := x509.ParseCertificate(identity.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ list, till, office string }{
+		{"", "200", "200"},
+		{fmt.Sprintf("key %x # till's\n", sha256.Sum256(leaf.RawSubjectPublicKeyInfo)), "401", "200"},
+		{"till\n", "503", "503"},
+		{"\n\n\n", "200", "200"},
+	} {
+		write(step.list)
+		if got := get(t, till, status); !strings.HasPrefix(got, step.till) {
+			t.Errorf("with %q, till: %s, want %s", step.list, got, step.till)
+		}
+		if got := get(t, office, status); !strings.HasPrefix(got, step.office) {
+			t.Errorf("with %q, office: %s, want %s", step.list, got, step.office)
+		}
+	}
+	if connections != 1 {
+		t.Errorf("%d connections, want one that is used again", connections)
 	}
 }
 
