@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/access"
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // serveHTTP serves the API on loopback and returns its address.
@@ -100,61 +99,6 @@ func get(t *testing.T, client *http.Client, url string) string {
 	}
 	return fmt.Sprint(r.StatusCode, " ", string(text))
 }
-
-// Requests at once are bounded; strangers leave room for who is known.
-func TestHTTPRequestsAtOnceAreBounded(t *testing.T) {
-	f := newFixture(t, registerClerk)
-	a := newAPI(t, f, "bank")
-	a.OpenReads = false
-	a.Limits.Requests, a.Limits.Strangers = 2, 1
-	handler := a.Handler()
-	ask := func(method, path, token, body string) int {
-		req, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		w := &recorder{head: http.Header{}}
-		handler.ServeHTTP(w, req)
-		return w.code
-	}
-	unknown := "/v1/transactions/" + strings.Repeat("0", 64) + "?wait_ms=60000"
-	ended := make(chan int, 2)
-	p := signed(clerkKey, unchanged)
-	go func() {
-		ended <- ask("POST", "/v1/transactions/signed", "", fmt.Sprintf(`{"proposal":"%x","signature":"%x","wait_ms":60000}`, p.Proposal, p.Signature))
-	}()
-	eventually(t, func() bool { return f.g.waitsNow() == 1 })
-	if code := ask("GET", "/healthz", "", ""); code != 429 {
-		t.Errorf("a second stranger got %d, want 429", code)
-	}
-	if code := ask("GET", "/v1/status", testToken, ""); code != 200 {
-		t.Errorf("who is known got %d, want 200", code)
-	}
-	go func() { ended <- ask("GET", unknown, testToken, "") }()
-	eventually(t, func() bool { return f.g.waitsNow() == 2 })
-	if code := ask("GET", "/v1/status", testToken, ""); code != 429 {
-		t.Errorf("one more than are allowed at once got %d, want 429", code)
-	}
-	f.decide(wire.TxID(idOf(p)), wire.TxID{})
-	f.commit(wire.TxID(idOf(p)), wire.TxID{})
-	for range 2 {
-		if code := <-ended; code != 200 {
-			t.Errorf("who waited got %d", code)
-		}
-	}
-}
-
-type recorder struct {
-	head http.Header
-	code int
-}
-
-func (r *recorder) Header() http.Header         { return r.head }
-func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
-func (r *recorder) WriteHeader(code int)        { r.code = code }
 
 // authority makes TLS identities for tests.
 type authority struct {
