@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -377,6 +378,15 @@ func (c *Config) checkAnchor() error {
 	}
 	if _, err := anchor.NewHTTP(c.Anchor.URL, ""); err != nil {
 		return fmt.Errorf("anchor.url: %w", err)
+	}
+	u, err := url.Parse(c.Anchor.URL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("anchor.url: %w", err)
+	case u.Scheme != "https" && c.Anchor.TokenFile != "":
+		return fmt.Errorf("anchor.url: %q is not https, and would carry the token of token_file in clear", u.Redacted())
+	case u.Scheme != "https" && u.User != nil:
+		return fmt.Errorf("anchor.url: %q is not https, and would carry the password in clear", u.Redacted())
 	}
 	return nil
 }
