@@ -380,7 +380,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	group.Go(func() error { n.rejoinWhenTold(inner); return nil })
 	anchored, err := n.anchor()
 	if err == nil {
-		err = n.order.start()
+		err = n.order.start(n.app.Precommitted)
 	}
 	if err == nil {
 		group.Go(func() error { n.order.peering(n).run(inner); return nil })
