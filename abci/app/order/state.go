@@ -84,15 +84,6 @@ func (s *State) Governance() Governance { return s.governance }
 // Settles tells that the next order block holds no bundles, since a change comes into force.
 func (s *State) Settles() bool { return s.settles(s.height + 1) }
 
-// Awaits tells whether a precommit of a height can be about an execution: of the pending ledger block, or of one that the next order block
-// orders. The registry is then that of the block (A5), and no earlier or later one's validator votes on it.
-func (s *State) Awaits(k wire.Key, height int64) bool {
-	if p := s.pending; p != nil && k == p.Key() {
-		return height >= p.Height && height <= s.height+1
-	}
-	return k.Number == s.ordered+1 && k.Round == 0 && height == s.height+1
-}
-
 // Age counts the order blocks for which the ledger block last pending has been so.
 func (s *State) Age() uint64 { return s.age }
 
