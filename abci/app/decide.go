@@ -98,6 +98,18 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
+// VotedFrom is the height from which on precommits may be about an execution that is still voted on.
+func (a *App) VotedFrom() int64 {
+	state, err := a.current()
+	switch {
+	case err != nil:
+		return 0
+	case state.Pending() != nil:
+		return state.Pending().Height
+	}
+	return state.Height() + 1
+}
+
 // Registry returns who takes part in the next order block; nil before the chain is initialised.
 func (a *App) Registry() *order.Registry {
 	state, err := a.current()

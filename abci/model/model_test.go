@@ -229,6 +229,9 @@ func (w *world) moves() (list []move) {
 	if w.fault.tampers() && !w.isTouched && len(w.nodes[0].db.blocks) > 0 {
 		add(func() { w.isTouched, w.nodes[0].db.tampered = true, true }, "%s is tampered with", name(0))
 	}
+	if w.accidents > 0 && w.nodes[0].db.tampered {
+		add(func() { w.accidents--; w.nodes[0].db.tampered = false; w.start(w.nodes[0]) }, "%s crashes, and its database is put right meanwhile", name(0))
+	}
 	if w.accidents > 0 && w.chain.length > 0 {
 		add(func() { w.accidents--; w.pass(70_000) }, "time")
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -97,11 +98,11 @@ func (w *world) start(n *node) {
 		panic(err)
 	}
 	n.core, n.op, n.db.open, n.sent = core, nil, nil, map[wire.Key]int{}
-	n.voted = map[wire.Key]wire.EffectVote{} // a node that crashed has no memory of its votes; CometBFT's does not help
 	at := w.at(n)
 	var certified uint64
 	certified, _ = at.state.LastCertified()
-	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified})
+	// What it voted is durable before it leaves, in CometBFT's log.
+	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified, Voted: slices.Collect(maps.Values(n.voted))})
 }
 
 // at is the order as far as the node's own store holds it.
@@ -258,7 +259,7 @@ func (w *world) compare() {
 	}
 }
 
-// vote asks a core about the pending block and sees that it does not change its word while it runs (E5).
+// vote asks a core about the pending block and sees that it does not change its word, also after a crash (E5).
 func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
 	w.step(n, effects.Proposed{Block: b})
 	v, _ := n.core.Vote(b.Key())

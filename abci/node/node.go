@@ -270,6 +270,11 @@ func (n *node) assembleOrder() error {
 	if err := n.order.open(n); err != nil {
 		return err
 	}
+	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), n.app.VotedFrom())
+	if err != nil {
+		return err
+	}
+	n.effects.Voted(votes)
 	n.decided(n.order.comet.BlockStore().Height(), nil)
 	return n.app.SetBlocks(n.order)
 }
