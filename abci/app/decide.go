@@ -57,7 +57,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.body = staged.result.Ordered
 	}
 	clear(a.previews)
-	a.watch.decided(staged.next.Pending())
+	a.watchChain(staged.next, staged.result)
 	told := a.blocks != nil
 	a.mu.Unlock()
 	if !told {

@@ -18,15 +18,18 @@ func (a *App) Precommitted(v *cmttypes.Vote) {
 	if err != nil {
 		return
 	}
-	organisation, vote, err := state.LiveVote(&wire.ExtendedVote{
+	signed := &wire.ExtendedVote{
 		ValidatorAddress: v.ValidatorAddress, Height: v.Height, Round: v.Round, Extension: v.Extension, Signature: v.ExtensionSignature,
-	})
+	}
+	organisation, vote, err := state.LiveVote(signed)
 	if err != nil {
 		a.log.Debug("live vote does not count", "height", v.Height, "error", err)
 		return
 	}
+	a.mu.Lock()
+	a.watchVote(organisation, vote, signed, state.Pending()) // the own ones, too: keys may be in use twice
+	a.mu.Unlock()
 	if organisation != a.opt.Organisation {
-		a.watchLive(organisation, vote)
 		a.opt.Effects.Seen(organisation, vote)
 	}
 }

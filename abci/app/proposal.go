@@ -94,7 +94,6 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 			Extension: v.VoteExtension, Signature: v.ExtensionSignature,
 		})
 	}
-	a.watchCommit(state, votes)
 	c := state.Certificate(votes, a.opt.Effects.Hash)
 	for c != nil {
 		raw := wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: c}})

@@ -9,7 +9,6 @@ import (
 	abci "github.com/cometbft/cometbft/abci/types"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	cmttypes "github.com/cometbft/cometbft/types"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -189,53 +188,6 @@ func TestLiveVotesThatCount(t *testing.T) {
 		if counted := c.effects.seen > before; counted != test.counts {
 			t.Errorf("%s: counted %t, want %t", name, counted, test.counts)
 		}
-	}
-}
-
-// E3: the first vote counts, a different one is evidence, from precommits and from the last commit.
-func TestConflictingVotesAreEvidence(t *testing.T) {
-	c := newChain(t, 4, 3)
-	block := c.order(1)
-	key := block.Key()
-	vote := func(i int, hash byte) wire.EffectVote {
-		return wire.NewEffectsVote(key, []string{"o0", "o1", "o2", "o3"}[i], wire.Hash{hash})
-	}
-	c.precommit(1, c.height, vote(1, 1))
-	c.precommit(1, c.height, vote(1, 1))
-	c.precommit(2, c.height, vote(2, 1))
-	if n := c.app.EvidenceCount(); n != 0 {
-		t.Fatalf("%d pieces of evidence from equal votes", n)
-	}
-	c.precommit(1, c.height, vote(1, 2))
-	c.precommit(1, c.height, vote(1, 2))
-	if found := c.app.Evidence(); len(found) != 1 || found[0].Organisation != "o1" || found[0].First != vote(1, 1) || found[0].Second != vote(1, 2) {
-		t.Fatalf("evidence %+v", found)
-	}
-	// On the chain first, another in the last commit, signed; a forged one shows nothing.
-	c.decide([]*wire.ExtendedVote{c.consortium.Sign(3, c.height+1, vote(3, 2))}, ordertest.Certificate(key, nil, c.consortium.Sign(3, c.height, vote(3, 1))))
-	c.prepare()
-	found := c.app.Evidence()
-	if len(found) != 2 || found[1].Organisation != "o3" || found[1].SecondSigned == nil {
-		t.Fatalf("evidence %+v", found)
-	}
-	c.commit.Votes[0].VoteExtension = vote(3, 5).Encode()
-	c.prepare()
-	if n := c.app.EvidenceCount(); n != 2 {
-		t.Errorf("%d pieces of evidence, want 2: a forged vote counted", n)
-	}
-	if status, _ := c.app.Status(); status.Evidence != 2 || len(status.Pending.Voted) != 1 {
-		t.Errorf("status %+v", status)
-	}
-	c.open() // after a restart it is there, and the same once more is nothing new
-	c.attach()
-	again := c.app.Evidence()
-	if len(again) != 2 || again[0] != found[0] || again[1].Second != found[1].Second || !proto.Equal(again[1].SecondSigned, found[1].SecondSigned) {
-		t.Fatalf("after a restart evidence %+v", again)
-	}
-	c.precommit(1, c.height, vote(1, 1))
-	c.precommit(1, c.height, vote(1, 2))
-	if n := c.app.EvidenceCount(); n != 2 {
-		t.Errorf("%d pieces of evidence after a restart, want 2", n)
 	}
 }
 
