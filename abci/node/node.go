@@ -529,6 +529,17 @@ func (n *node) clients() *wire.ClientsResponse {
 	return out
 }
 
+// evidence is the node's answer to EvidenceRequest.
+func (n *node) evidence() *wire.EvidenceResponse {
+	out := &wire.EvidenceResponse{ChainId: n.founded.ChainID(), Count: n.app.EvidenceCount()}
+	for _, e := range n.app.Evidence() {
+		out.Evidence = append(out.Evidence, &wire.Evidence{
+			Organisation: e.Organisation, Block: e.Key.Number, EffectRound: e.Key.Round, First: e.First, Second: e.Second,
+		})
+	}
+	return out
+}
+
 // registryResponse is the node's answer to RegistryRequest.
 func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 	registry := n.registry()
