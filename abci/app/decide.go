@@ -98,16 +98,17 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
-// VotedFrom is the height from which on precommits may be about an execution that is still voted on.
-func (a *App) VotedFrom() int64 {
+// Voting says what is voted on now: precommits from height from on may be about it, next is the height that is decided next, and pending, where its
+// number is not 0, what precommits of all these heights may be about.
+func (a *App) Voting() (from, next int64, pending wire.Key) {
 	state, err := a.current()
 	switch {
 	case err != nil:
-		return 0
+		return 0, 0, pending
 	case state.Pending() != nil:
-		return state.Pending().Height
+		return state.Pending().Height, state.Height() + 1, state.Pending().Key()
 	}
-	return state.Height() + 1
+	return state.Height() + 1, state.Height() + 1, pending
 }
 
 // Registry returns who takes part in the next order block; nil before the chain is initialised.

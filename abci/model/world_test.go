@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -102,7 +103,7 @@ func (w *world) start(n *node) {
 	var certified uint64
 	certified, _ = at.state.LastCertified()
 	// What it voted is durable before it leaves, in CometBFT's log.
-	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified, Voted: slices.Collect(maps.Values(n.voted))})
+	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified, Voted: slices.SortedFunc(maps.Values(n.voted), func(a, b wire.EffectVote) int { return bytes.Compare(a.Encode(), b.Encode()) })})
 }
 
 // at is the order as far as the node's own store holds it.

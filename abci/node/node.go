@@ -270,7 +270,8 @@ func (n *node) assembleOrder() error {
 	if err := n.order.open(n); err != nil {
 		return err
 	}
-	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), n.app.VotedFrom())
+	from, next, pending := n.app.Voting()
+	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), from, next, pending)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,9 @@ const votedMax = 32
 
 // voted reads what this node voted on effects at heights from on, one vote for each execution, from the log that CometBFT keeps of its
 // consensus beside head (E5). CometBFT writes a precommit there, and waits for the disk, before any other node can see it. The log is read before
-// CometBFT starts. It begins anew every 10 MB, so that little more is read than was written from that height on.
-func voted(head string, from int64) ([]wire.EffectVote, error) {
+// CometBFT starts, the newest file first: back to that height, or, since what is pending is voted on again at each height, until a vote on it was found
+// and all of the next height was read. CometBFT begins a file every 10 MB.
+func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, error) {
 	files, err := filepath.Glob(head + ".[0-9]*")
 	if err != nil {
 		return nil, err
@@ -33,12 +35,12 @@ func voted(head string, from int64) ([]wire.EffectVote, error) {
 	})
 	var all []wire.EffectVote
 	for _, file := range append([]string{head}, files...) {
-		votes, before, err := votedIn(file, from)
+		votes, since, err := votedIn(file, from)
 		if err != nil {
 			return nil, fmt.Errorf("read own votes: %w", err)
 		}
 		all = append(votes, all...)
-		if before {
+		if since < from || since < next && slices.ContainsFunc(all, func(v wire.EffectVote) bool { return v.Key() == pending }) {
 			break
 		}
 	}
@@ -51,26 +53,27 @@ func voted(head string, from int64) ([]wire.EffectVote, error) {
 	return first[max(0, len(first)-votedMax):], nil
 }
 
-// votedIn reads one file of the log; before tells that an earlier one holds nothing from that height on.
-func votedIn(file string, from int64) (votes []wire.EffectVote, before bool, err error) {
+// votedIn reads one file of the log, in which the end of height since stands: no earlier file holds anything of a later height.
+func votedIn(file string, from int64) (votes []wire.EffectVote, since int64, err error) {
+	since = math.MaxInt64
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+		return nil, since, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, since, err
 	}
 	defer f.Close()
 	for in := consensus.NewWALDecoder(bufio.NewReader(f)); ; {
 		m, err := in.Decode()
 		if errors.Is(err, io.EOF) || consensus.IsDataCorruptionError(err) {
-			return votes, before, nil // the end of what was written whole; CometBFT cuts the log there
+			return votes, since, nil // the end of what was written whole; CometBFT cuts the log there
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, since, err
 		}
 		if end, ok := m.Msg.(consensus.EndHeightMessage); ok {
-			before = before || end.Height < from
+			since = min(since, end.Height)
 			continue
 		}
 		if v := ownPrecommit(m.Msg); v != nil && v.Height >= from {

@@ -69,11 +69,18 @@ func TestOwnVotesAreReadFromTheLog(t *testing.T) {
 		7: {vote(5, 5)},
 		9: nil,
 	} {
-		if got, err := voted(head, from); err != nil || !slices.Equal(got, want) {
+		if got, err := voted(head, from, 8, wire.Key{}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("from %d: %v, %v; want %v", from, got, err, want)
 		}
 	}
-	if got, err := voted(filepath.Join(t.TempDir(), "wal"), 1); err != nil || got != nil {
+	// A vote on what is pending, in a file that begins before the next height, is enough; a file that begins within that height is not.
+	if got, err := voted(head, 1, 7, wire.Key{Number: 5}); err != nil || !slices.Equal(got, []wire.EffectVote{vote(5, 5)}) {
+		t.Errorf("with block 5 pending: %v, %v", got, err)
+	}
+	if got, err := voted(head, 1, 6, wire.Key{Number: 5}); err != nil || !slices.Equal(got, []wire.EffectVote{vote(3, 3), vote(5, 5)}) {
+		t.Errorf("with block 5 pending, at height 6: %v, %v", got, err)
+	}
+	if got, err := voted(filepath.Join(t.TempDir(), "wal"), 1, 2, wire.Key{}); err != nil || got != nil {
 		t.Errorf("without a log: %v, %v", got, err)
 	}
 }
