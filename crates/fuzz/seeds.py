@@ -69,6 +69,8 @@ SEEDS = {
         b"SET AGREEMENT POLICY a.b TO AND(org(x), c)",
         b"DROP AGREEMENT POLICY a.b",
         b"SET DETERMINISM detect",
+        b"SET ORGANISATIONS OF ROLE \"Odd\" TO acme, \"b-2\"",
+        b"DROP ORGANISATIONS OF ROLE clerk",
     ],
     "decimal": values("numeric") + [b"+1.25E1", b"-.5e-3", b"Infinity"],
     "digest": receipts(),

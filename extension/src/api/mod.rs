@@ -48,6 +48,7 @@ pub mod repair;
 pub mod replay;
 pub mod restore;
 pub mod restored;
+mod role_organisations;
 pub mod row_history;
 pub mod rows;
 pub mod scan;
