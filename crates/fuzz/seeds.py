@@ -69,6 +69,7 @@ SEEDS = {
         b"SET AGREEMENT POLICY a.b TO AND(org(x), c)",
         b"DROP AGREEMENT POLICY a.b",
         b"SET DETERMINISM detect",
+        b"SET DEPLOYS agreed",
         b"SET ORGANISATIONS OF ROLE \"Odd\" TO acme, \"b-2\"",
         b"DROP ORGANISATIONS OF ROLE clerk",
     ],

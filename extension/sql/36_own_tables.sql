@@ -22,7 +22,7 @@ CREATE TABLE chainify_ledger.setting (
 
 CREATE VIEW chainify.settings AS
 SELECT d.name, coalesce(s.value, d.value) AS value
-FROM (VALUES ('determinism', 'strict')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
+FROM (VALUES ('determinism', 'strict'), ('deploys', 'free')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
 GRANT SELECT ON chainify.settings TO chainify_reader, chainify_client;
 
 -- The organisations that may act as a role; without a row, every organisation (api/role_organisations.rs). Set by DEPLOY transactions.

@@ -34,6 +34,8 @@ pub enum Command<'t> {
     DropPolicy(TableName),
     /// `SET DETERMINISM value`
     SetDeterminism(&'t str),
+    /// `SET DEPLOYS value`
+    SetDeploys(&'t str),
     /// `SET ORGANISATIONS OF ROLE role TO organisation, …`
     SetRoleOrganisations(String, Vec<String>),
     /// `DROP ORGANISATIONS OF ROLE role`
@@ -69,6 +71,7 @@ fn setting(rest: &str, set: bool) -> Option<Result<Command<'_>, Malformed>> {
     let (what, rest) = word(rest)?;
     match what.as_str() {
         "determinism" if set => Some(Ok(Command::SetDeterminism(rest))),
+        "deploys" if set => Some(Ok(Command::SetDeploys(rest))),
         "agreement" => {
             let (_, rest) = word(rest).filter(|(word, _)| word == "policy")?;
             Some(policy(rest, set).ok_or(Malformed::Policy))
@@ -183,6 +186,7 @@ mod tests {
             ("drop agreement policy \"odd \"\"one\".\"Ta,b.le\" ;;", Command::DropPolicy(odd)),
             ("set determinism Detect ;", Command::SetDeterminism("Detect")),
             ("SET DETERMINISM", Command::SetDeterminism("")),
+            ("Set Deploys agreed;", Command::SetDeploys("agreed")),
             (
                 "set Organisations OF role \"Odd \"\"one\" to acme, b-2 ,\"cargo\";",
                 Command::SetRoleOrganisations("Odd \"one".into(), vec!["acme".into(), "b-2".into(), "cargo".into()]),
@@ -229,6 +233,7 @@ mod tests {
             "SET x = 1",
             "DROP TABLE a.b",
             "DROP DETERMINISM x",
+            "DROP DEPLOYS x",
             "SET AGREEMENT a.b",
             "SET ORGANISATIONS = a",
             "SET ROLE a",

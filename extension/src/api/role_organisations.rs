@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use chainify_ledger::Transaction;
-use chainify_sqltext::{command, Command};
 
 use super::agreements::{gateways, Agreeing};
 use super::deploy::At;
@@ -80,16 +79,6 @@ pub fn check(transaction: &Transaction) -> Result<(), PgError> {
             names.join(SEPARATOR)
         ),
     ))
-}
-
-/// Whether a DEPLOY of this text may change the organisations of a role.
-pub fn may_be_changed(sql: &str) -> bool {
-    matches!(
-        command(sql),
-        Some(Ok(
-            Command::SetRoleOrganisations(..) | Command::DropRoleOrganisations(_)
-        ))
-    )
 }
 
 /// Runs `SET ORGANISATIONS OF ROLE role TO organisations`.

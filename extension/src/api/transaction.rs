@@ -144,10 +144,12 @@ fn dispatch(
             };
             let policies = policies::before_deploy();
             let organisations = role_organisations::before_deploy();
+            let deploys = policy::before_deploy();
             let rows = deploy_text(role, &proposal.sql, at)?;
             let agreeing = || Agreeing::of(transaction, &request.chain_id, request.number);
             policies.check(request.number, agreeing)?;
             organisations.check(request.number, agreeing)?;
+            deploys.check(request.number, agreeing)?;
             Ok(rows)
         }
         _ => Err(PgError::new(
@@ -199,6 +201,7 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
 fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
     match command(sql).transpose().map_err(no_command)? {
         Some(Command::SetDeterminism(value)) => policy::set_determinism(value, at),
+        Some(Command::SetDeploys(value)) => policy::set_deploys(value, at),
         Some(Command::SetPolicy(table, policy)) => policies::set(&table, policy, at),
         Some(Command::DropPolicy(table)) => policies::unset(&table, at),
         Some(Command::SetRoleOrganisations(role, organisations)) => {
