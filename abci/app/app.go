@@ -118,10 +118,14 @@ func New(opt Options) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the order's store: %w", err)
 	}
-	return &App{
+	a := &App{
 		opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{},
 		watch: watch{found: kept, count: uint64(len(kept))},
-	}, nil
+	}
+	if state != nil {
+		a.watchChain(state, nil)
+	}
+	return a, nil
 }
 
 // SetBlocks gives the application CometBFT's block store. Before, while CometBFT replays blocks at start, effects is

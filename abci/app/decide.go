@@ -57,7 +57,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.body = staged.result.Ordered
 	}
 	clear(a.previews)
-	a.watch.decided(staged.next.Pending())
+	a.watchChain(staged.next, staged.result)
 	told := a.blocks != nil
 	a.mu.Unlock()
 	if !told {
@@ -96,6 +96,18 @@ func (a *App) LastCertified() uint64 {
 	}
 	number, _ := state.LastCertified()
 	return number
+}
+
+// VotedFrom is the height from which on precommits may be about an execution that is still voted on.
+func (a *App) VotedFrom() int64 {
+	state, err := a.current()
+	switch {
+	case err != nil:
+		return 0
+	case state.Pending() != nil:
+		return state.Pending().Height
+	}
+	return state.Height() + 1
 }
 
 // Registry returns who takes part in the next order block; nil before the chain is initialised.

@@ -94,7 +94,6 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 			Extension: v.VoteExtension, Signature: v.ExtensionSignature,
 		})
 	}
-	a.watchCommit(state, votes)
 	c := state.Certificate(votes, a.opt.Effects.Hash)
 	for c != nil {
 		raw := wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: c}})
@@ -236,27 +235,21 @@ func (a *App) pendingBlock(p *preview) (*wire.OrderedBlock, error) {
 	return p.next.Pending().Block(body), nil
 }
 
-// VerifyVoteExtension accepts whatever is well formed, also a hash that differs from ours: refusing it would refuse
-// the precommit, and ordering must not depend on effects (A1).
+// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash that differs from ours: refusing it would
+// refuse the precommit, and ordering must not depend on effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
 func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVoteExtension) (*abci.ResponseVerifyVoteExtension, error) {
-	accept := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
+	answer := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
 	if len(req.VoteExtension) == 0 {
-		return accept, nil
+		return answer, nil
 	}
 	state, err := a.current()
 	if err != nil {
 		return nil, fmt.Errorf("verify vote extension at height %d: %w", req.Height, err)
 	}
-	vote, err := wire.DecodeEffectVote(req.VoteExtension)
-	organisation, known := state.Registry().OrganisationOf(req.ValidatorAddress)
-	if err != nil || !known {
-		a.log.Warn("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
-		return &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_REJECT}, nil
+	_, known := state.Registry().OrganisationOf(req.ValidatorAddress)
+	if _, err := wire.DecodeEffectVote(req.VoteExtension); err != nil || !known {
+		a.log.Debug("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
+		answer.Status = abci.ResponseVerifyVoteExtension_REJECT
 	}
-	// Of an organisation that only orders no vote counts; its precommit orders like any other.
-	if _, orderingOnly := state.Registry().Knows(organisation); !orderingOnly && organisation != a.opt.Organisation {
-		a.watchLive(organisation, vote)
-		a.opt.Effects.Seen(organisation, vote)
-	}
-	return accept, nil
+	return answer, nil
 }

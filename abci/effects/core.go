@@ -49,13 +49,12 @@ func (c Config) check() error {
 	return nil
 }
 
-// ballot is what this organisation says about one execution.
+// ballot is what this organisation says about one execution. Of one read back after a restart the hash is not known until the block is
+// executed again and comes out the same.
 type ballot struct {
-	key     wire.Key
-	hash    wire.Hash
-	parts   string // from effect round 1 on
-	stuck   bool
-	stuckAt uint32
+	vote  wire.EffectVote
+	hash  wire.Hash
+	known bool
 }
 
 // opened is a block executed in a transaction that has not ended.
@@ -111,8 +110,8 @@ type past struct {
 // Invariant E2: Commit is asked only for a decided block.
 // Invariant E3: of an organisation's votes for one execution the first counts.
 // Invariant E4: at most one operation is under way.
-// Invariant E5: this organisation votes once for one execution, whatever later executions give; in the rounds after
-// it committed a block it votes what it committed.
+// Invariant E5: this organisation votes once for one execution, whatever later executions give, also after a restart (Started.Voted); in the
+// rounds after it committed a block it votes what it committed.
 // Invariant E6: clients are answered after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
@@ -219,6 +218,9 @@ func (c *Core) take(e Event) {
 			c.excluded = e.Excluded
 			c.report(Report{What: NodeExcluded, Number: c.ordered, Reason: e.Excluded})
 		}
+		for _, v := range e.Voted {
+			c.cast(ballot{vote: v})
+		}
 	case Proposed:
 		c.proposed(e)
 	case VoteSeen:
@@ -293,7 +295,7 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 		// The votes for the round before were split, so this database may be the one that deviates.
 		c.ladderOf(b.Number)
 		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1, untried, false
-		if own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}); own != nil {
+		if own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}); own != nil && own.known {
 			c.ladder.found = own.hash
 		}
 	}

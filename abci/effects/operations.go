@@ -32,11 +32,11 @@ func (c *Core) executed(e Executed) {
 	switch e.Failure {
 	case Fine:
 		c.failures = 0
-		c.cast(ballot{key: e.Key, hash: e.Hash, parts: e.Parts})
+		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
 		c.failures = 0
-		c.cast(ballot{key: e.Key, stuck: true, stuckAt: e.StuckAt})
+		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
 		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
 		if b := c.wanted(); b != nil && b.Key() == e.Key {
 			c.deviate(b, wire.Hash{})
@@ -129,7 +129,7 @@ func (c *Core) prune() {
 			delete(c.votes, org)
 		}
 	}
-	c.ballots = keep(c.ballots, func(b ballot) bool { return b.key.Number >= n })
+	c.ballots = keep(c.ballots, func(b ballot) bool { return b.vote.Number >= n })
 }
 
 func keep[T any](list []T, wanted func(T) bool) []T {

@@ -82,6 +82,7 @@ type Shell struct {
 	mu    sync.Mutex // guards all below; held for moments only
 	core  *Core
 	items []item
+	voted []wire.EffectVote // before the start
 
 	// Owned by the event loop.
 	questions []question
@@ -126,12 +127,15 @@ func New(opt Options) (*Shell, error) {
 // Attach gives the shell the stores of the order. It comes before Run; events may come earlier.
 func (s *Shell) Attach(source wire.Source) { s.source = source }
 
+// Voted tells what this organisation voted before the start on executions that may still be voted on (E5). It comes before Run.
+func (s *Shell) Voted(votes []wire.EffectVote) { s.voted = votes }
+
 // Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and waits for it.
 func (s *Shell) Run(ctx context.Context) error {
 	if s.source == nil {
 		return errors.New("effects: run before attach")
 	}
-	started := Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified()}
+	started := Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified(), Voted: s.voted}
 	if s.opt.Memory != nil {
 		var err error
 		if started.Excluded, err = s.opt.Memory.Excluded(); err != nil {

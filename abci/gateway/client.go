@@ -232,6 +232,15 @@ func (c *Client) Registry(ctx context.Context) (*wire.RegistryResponse, error) {
 	return r.GetRegistry(), nil
 }
 
+// Evidence asks the node which organisations contradicted themselves.
+func (c *Client) Evidence(ctx context.Context) (*wire.EvidenceResponse, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Evidence{Evidence: &wire.EvidenceRequest{}}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetEvidence(), nil
+}
+
 // Rejoin lets an excluded organisation try again.
 func (c *Client) Rejoin(ctx context.Context) error {
 	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Rejoin{Rejoin: &wire.RejoinRequest{}}})

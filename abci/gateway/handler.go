@@ -24,6 +24,8 @@ type Handler struct {
 	Clients func() *wire.ClientsResponse
 	// Registry says who takes part. nil: refused.
 	Registry func() (*wire.RegistryResponse, error)
+	// Evidence says who contradicted itself. nil: refused.
+	Evidence func() *wire.EvidenceResponse
 	// Rejoin lets an excluded organisation try again; false when it is not excluded. nil: refused.
 	Rejoin func() bool
 }
@@ -64,6 +66,11 @@ func (h *Handler) answer(ctx context.Context, turn <-chan struct{}, r *wire.Node
 		return queued(r.Request, ids, err)
 	case *wire.NodeRequest_Registry:
 		return h.registry(r.Request)
+	case *wire.NodeRequest_Evidence:
+		if h.Evidence == nil {
+			return errorResponse(r.Request, malformed("body: this node keeps no evidence"))
+		}
+		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Evidence{Evidence: h.Evidence()}}
 	case *wire.NodeRequest_Rejoin:
 		return h.rejoin(r.Request)
 	default:

@@ -270,6 +270,11 @@ func (n *node) assembleOrder() error {
 	if err := n.order.open(n); err != nil {
 		return err
 	}
+	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), n.app.VotedFrom())
+	if err != nil {
+		return err
+	}
+	n.effects.Voted(votes)
 	n.decided(n.order.comet.BlockStore().Height(), nil)
 	return n.app.SetBlocks(n.order)
 }
@@ -380,7 +385,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	group.Go(func() error { n.rejoinWhenTold(inner); return nil })
 	anchored, err := n.anchor()
 	if err == nil {
-		err = n.order.start()
+		err = n.order.start(n.app.Precommitted)
 	}
 	if err == nil {
 		group.Go(func() error { n.order.peering(n).run(inner); return nil })
@@ -520,6 +525,17 @@ func (n *node) clients() *wire.ClientsResponse {
 	out := &wire.ClientsResponse{Changes: changes}
 	for _, c := range list {
 		out.Clients = append(out.Clients, &wire.ClientsResponse_Client{Key: c.Key, Role: c.Role})
+	}
+	return out
+}
+
+// evidence is the node's answer to EvidenceRequest.
+func (n *node) evidence() *wire.EvidenceResponse {
+	out := &wire.EvidenceResponse{ChainId: n.founded.ChainID(), Count: n.app.EvidenceCount()}
+	for _, e := range n.app.Evidence() {
+		out.Evidence = append(out.Evidence, &wire.Evidence{
+			Organisation: e.Organisation, Block: e.Key.Number, EffectRound: e.Key.Round, First: e.First, Second: e.Second,
+		})
 	}
 	return out
 }

@@ -34,6 +34,7 @@ type ordering struct {
 	bundles *peers.Bundles
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running bool
+	heard   chan struct{} // closed when no more votes are heard
 	// stopping silences CometBFT's log.
 	stopping atomic.Bool
 }
@@ -94,12 +95,40 @@ func cometMetrics(settings *comet.InstrumentationConfig) cometnode.MetricsProvid
 	}
 }
 
-func (o *ordering) start() error {
+// start starts CometBFT. Each vote that it has checked and added goes to voted, also those that it reads again from its log.
+func (o *ordering) start(voted func(*types.Vote)) error {
+	bus := o.comet.EventBus()
+	// Unbuffered: no vote is dropped, and CometBFT waits for voted, which must be quick. A buffer would end the subscription when it is full.
+	votes, err := bus.SubscribeUnbuffered(context.Background(), "chainify", types.EventQueryVote)
+	if err != nil {
+		return fmt.Errorf("listen to votes: %w", err)
+	}
+	o.heard = make(chan struct{})
+	go func() {
+		defer close(o.heard)
+		hear(votes, voted)
+	}()
 	if err := o.comet.Start(); err != nil {
-		return fmt.Errorf("start CometBFT: %w", err)
+		err = errors.Join(fmt.Errorf("start CometBFT: %w", err), bus.Stop())
+		<-o.heard
+		return err
 	}
 	o.running = true
 	return nil
+}
+
+// hear passes votes on until CometBFT's events end. It must not end before: CometBFT would wait for it.
+func hear(votes types.Subscription, voted func(*types.Vote)) {
+	for {
+		select {
+		case m := <-votes.Out():
+			if e, ok := m.Data().(types.EventDataVote); ok {
+				voted(e.Vote)
+			}
+		case <-votes.Canceled():
+			return
+		}
+	}
 }
 
 // peering is what keeps CometBFT, once started, connected.
@@ -120,6 +149,7 @@ func (o *ordering) stop(log *slog.Logger) error {
 	go func() {
 		err := o.comet.Stop()
 		o.comet.Wait()
+		<-o.heard
 		stopped <- err
 	}()
 	select {
