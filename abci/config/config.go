@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -120,7 +121,8 @@ type Anchor struct {
 type Network struct {
 	Listen          string   `toml:"listen"`
 	ExternalAddress string   `toml:"external_address"`
-	Peers           []string `toml:"peers"` // id@host:port
+	Peers           []string `toml:"peers"`         // id@host:port
+	AdmittedFile    string   `toml:"admitted_file"` // empty: none
 	StrictAddresses bool     `toml:"strict_addresses"`
 	GossipSleep     Duration `toml:"gossip_sleep"`
 	FlushThrottle   Duration `toml:"flush_throttle"`
@@ -197,7 +199,7 @@ func Default(organisation string) Config {
 		Anchor:   Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
 		Recovery: Recovery{Steps: stepNames(), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20},
 		Network: Network{
-			Listen: "0.0.0.0:26656", Peers: []string{}, StrictAddresses: true,
+			Listen: "0.0.0.0:26656", Peers: []string{}, AdmittedFile: "config/admitted", StrictAddresses: true,
 			SendRate: 64 << 20, RecvRate: 64 << 20,
 		},
 		Consensus: Consensus{
@@ -376,6 +378,15 @@ func (c *Config) checkAnchor() error {
 	}
 	if _, err := anchor.NewHTTP(c.Anchor.URL, ""); err != nil {
 		return fmt.Errorf("anchor.url: %w", err)
+	}
+	u, err := url.Parse(c.Anchor.URL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("anchor.url: %w", err)
+	case u.Scheme != "https" && c.Anchor.TokenFile != "":
+		return fmt.Errorf("anchor.url: %q is not https, and would carry the token of token_file in clear", u.Redacted())
+	case u.Scheme != "https" && u.User != nil:
+		return fmt.Errorf("anchor.url: %q is not https, and would carry the password in clear", u.Redacted())
 	}
 	return nil
 }

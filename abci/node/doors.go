@@ -81,6 +81,11 @@ func (n *node) httpAPI() (*gateway.API, error) {
 			return nil, err
 		}
 	}
+	if c.TLSRevokedFile != "" {
+		if api.Access.Revoked, err = access.OpenRevoked(n.opt.Home.Path(c.TLSRevokedFile)); err != nil {
+			return nil, fmt.Errorf("http.tls_revoked_file: %w", err)
+		}
+	}
 	if files, ok := c.TLS(n.opt.Home); ok {
 		if api.TLS, err = files.Config(log); err != nil {
 			return nil, err

@@ -388,6 +388,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 		err = n.order.start(n.app.Precommitted)
 	}
 	if err == nil {
+		group.Go(func() error { n.order.admits.watch(inner, n.order.comet.Switch(), n.order.vouches.Tell); return nil })
 		group.Go(func() error { n.order.peering(n).run(inner); return nil })
 		if anchored != nil {
 			group.Go(func() error { anchored.Run(inner); return nil })

@@ -32,6 +32,9 @@ import (
 type ordering struct {
 	comet   *cometnode.Node
 	bundles *peers.Bundles
+	vouches *peers.Vouches
+	// admits says who may be connected.
+	admits  *admission
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running bool
 	heard   chan struct{} // closed when no more votes are heard
@@ -49,6 +52,7 @@ func (o *ordering) open(n *node) error {
 	if err != nil {
 		return err
 	}
+	settings.Moniker = n.keys.Vouch() // what a node shows before it is a peer
 	level, err := config.LogLevel(n.opt.Config.Log.CometLevel)
 	if err != nil {
 		return err
@@ -61,7 +65,9 @@ func (o *ordering) open(n *node) error {
 	})
 	settings.Instrumentation.Prometheus = settings.Instrumentation.Prometheus && metrics.TakeCometBFT()
 	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
-	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles}
+	o.admits = newAdmission(n)
+	o.vouches = peers.NewVouches(peers.VouchesOptions{Own: n.keys.Vouch, Heard: o.admits.hear})
+	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
 	}
@@ -80,6 +86,11 @@ func (o *ordering) open(n *node) error {
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
+	network, ok := any(o.comet.Switch()).(*p2p.Switch)
+	if !ok { // one without a filter would let everybody in
+		return fmt.Errorf("CometBFT: a network of type %T, whose peers cannot be filtered", o.comet.Switch())
+	}
+	p2p.SwitchPeerFilters(o.admits.filter)(network)
 	return nil
 }
 

@@ -17,6 +17,7 @@ type registryVectors struct {
 	Clients    []*clientVector     `json:"clients"`
 	Proposals  []*proposalVector   `json:"proposals"`
 	Together   []*togetherVector   `json:"together"`
+	Nodes      []*nodeVector       `json:"nodes"`
 }
 
 type governanceVector struct {
@@ -219,6 +220,32 @@ func (c *togetherVector) fill(t *testing.T) {
 	}
 }
 
+// nodeVector is what an organisation signs for a node, and what the node shows.
+type nodeVector struct {
+	Name         string            `json:"name"`
+	ChainID      string            `json:"chain_id"`
+	Organisation string            `json:"organisation"`
+	NodeID       string            `json:"node_id"`
+	SignBytes    hexBytes          `json:"sign_bytes"`
+	Signatures   []signatureVector `json:"signatures"`
+	Vouch        string            `json:"vouch"`
+}
+
+func (c *nodeVector) fill(t *testing.T) {
+	c.SignBytes = NodeSignBytes(c.ChainID, c.Organisation, c.NodeID)
+	v := &Vouch{Organisation: c.Organisation}
+	for i := range c.Signatures {
+		s := &c.Signatures[i]
+		s.fill(ed25519.Sign(keyOf(s.Signer), c.SignBytes))
+		v.Sign(s.PublicKey, s.Signature)
+	}
+	c.Vouch = v.String()
+	read, err := ParseVouch(c.Vouch)
+	if err != nil || !read.By([][]byte{c.Signatures[0].PublicKey}, c.ChainID, c.NodeID) || read.By([][]byte{c.Signatures[0].PublicKey}, "elsewhere", c.NodeID) {
+		t.Errorf("%s: the vouch is not valid, or is on another chain: %v", c.Name, err)
+	}
+}
+
 func decodesAgain(t *testing.T, name string, ordered []byte) {
 	t.Helper()
 	if tx, err := DecodeOrderedTx(ordered); err != nil || !bytes.Equal(Encode(tx), ordered) {
@@ -245,6 +272,9 @@ func TestVectorsOfTheRegistry(t *testing.T) {
 		c.fill(t)
 	}
 	for _, c := range v.Together {
+		c.fill(t)
+	}
+	for _, c := range v.Nodes {
 		c.fill(t)
 	}
 	after, err := json.MarshalIndent(v, "", "  ")

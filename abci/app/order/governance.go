@@ -67,15 +67,15 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	if n := len(s.Approvals); n < r.approvals {
 		return Tx{}, refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, %d are needed", n, len(r.voters), r.approvals)
 	}
-	next, err := r.after(decoded)
+	next, err := r.After(decoded)
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, fmt.Errorf("governance change.%w", err)}
 	}
 	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), withdraws: decoded.Withdraws(), next: next}}, nil
 }
 
-// after is the registry that a change makes of this one, but for the block it begins with.
-func (r *Registry) after(c *wire.GovernanceChange) (*Registry, error) {
+// After is the registry that a change makes of this one, but for the block it begins with.
+func (r *Registry) After(c *wire.GovernanceChange) (*Registry, error) {
 	record, err := r.record.change(c.Actions)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (r *Registry) after(c *wire.GovernanceChange) (*Registry, error) {
 
 // CheckChange says why the registry cannot be changed so, whoever approves; nil: it can.
 func (r *Registry) CheckChange(c *wire.GovernanceChange) error {
-	_, err := r.after(c)
+	_, err := r.After(c)
 	return err
 }
 
@@ -175,7 +175,7 @@ func (s *State) restoreChange() error {
 	if err != nil {
 		return err
 	}
-	s.next, err = s.registry.after(c)
+	s.next, err = s.registry.After(c)
 	s.effective = int64(c.EffectiveHeight)
 	return err
 }

@@ -179,6 +179,20 @@ func (r *Registry) GatewayKey(name string) (ed25519.PublicKey, bool) {
 	return r.record.Organisations[r.byName[name]].GatewayKey, true
 }
 
+// Keys returns the keys of a member, with which it vouches for its nodes: its gateway key and its validators'; nil for others.
+func (r *Registry) Keys(name string) (keys [][]byte) {
+	i, known := r.byName[name]
+	if !known {
+		return nil
+	}
+	o := r.record.Organisations[i]
+	keys = append(keys, o.GatewayKey)
+	for _, v := range o.Validators {
+		keys = append(keys, v.Key)
+	}
+	return keys
+}
+
 // votes reports whether the organisation votes on effects.
 func (r *Registry) votes(name string) bool {
 	known, orderingOnly := r.Knows(name)
