@@ -155,12 +155,18 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ledger block %d: %w", n, err)
 	}
-	return &wire.OrderedBlock{
+	b := &wire.OrderedBlock{
 		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash,
 		Organisations: record.Organisations, Consent: record.Consent, Round: record.Round,
 		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
 		IDs: body.IDs, Transactions: body.Transactions,
-	}, nil
+	}
+	if state, err := a.current(); err == nil {
+		if p := state.Pending(); p != nil && p.Key() == b.Key() {
+			b.Budget = p.Budget()
+		}
+	}
+	return b, nil
 }
 
 func (a *App) readBody(record *ledgerRecord) (*order.Body, error) {

@@ -188,7 +188,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	if s.pending != nil && first < len(b.Txs) {
 		return fmt.Errorf("transaction %d: a bundle while ledger block %d stays pending", first, s.pending.Number)
 	}
-	body, raw, position := &Body{}, [][]byte(nil), uint32(0)
+	body, raw, position, who := &Body{}, [][]byte(nil), uint32(0), clientsMaker{}
 	seen := map[wire.TxID]struct{}{}
 	for i, tx := range b.Txs[first:] {
 		accepted := false
@@ -199,6 +199,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 				seen[t.id] = struct{}{}
 				s.added = append(s.added, Accepted{t.id, t.validUntil})
 				body.IDs, raw = append(body.IDs, t.id), append(raw, t.raw)
+				who.add(t.client)
 			case replayed: // its outcome is that of the one accepted, so it is not reported as refused
 				body.Skipped = append(body.Skipped, position)
 			default:
@@ -221,7 +222,8 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
-		Organisations: len(s.registry.voters), Consent: s.registry.consent,
+		Organisations: len(s.registry.voters), Consent: s.registry.consent, Clients: who.clients,
+		TimeMaxMS: s.registry.record.Parameters.BlockTimeMaxMS, DeployTimeMaxMS: s.registry.record.Parameters.DeployTimeMaxMS,
 	}
 	return nil
 }

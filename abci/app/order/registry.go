@@ -119,10 +119,10 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	out := lp([]byte("chainify/registry/3"), r.record.ChainID)
+	out := lp([]byte("chainify/registry/4"), r.record.ChainID)
 	for _, v := range []int{
 		r.record.Consent, r.record.Approvals, r.record.Parameters.EffectRoundTimeoutMS, r.record.Parameters.EffectRoundsMax,
-		r.record.Parameters.BlockTransactionsMax, len(r.record.Organisations),
+		r.record.Parameters.BlockTransactionsMax, r.record.Parameters.BlockTimeMaxMS, r.record.Parameters.DeployTimeMaxMS, len(r.record.Organisations),
 	} {
 		out = binary.BigEndian.AppendUint32(out, uint32(v))
 	}

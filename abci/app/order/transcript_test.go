@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 //
 //	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
 //	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
+//	block t=5 bundle=o0/teller:1,2@100          of another role than clerk
 //	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
 //	block t=6 votes=o0:A/xyx                    a letter for the hash of each part
 //	block t=7 policy=1:4@9:o0,o1,o2             change 1 of c to 4 from height 9 on, approved by these
@@ -152,10 +153,15 @@ func (p *player) key() wire.Key {
 func (p *player) bundle(s string) []byte {
 	who, rest, _ := strings.Cut(s, ":")
 	nonces, until, _ := strings.Cut(rest, "@")
+	who, role, _ := strings.Cut(who, "/")
 	i := p.number(who[1:])
 	var proposals []*wire.Proposal
 	for _, nonce := range strings.Split(nonces, ",") {
-		proposals = append(proposals, p.all.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until))))
+		proposal := p.all.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until)))
+		if role != "" {
+			proposal.Client.Role = role
+		}
+		proposals = append(proposals, proposal)
 	}
 	return p.all.Bundle(i, proposals...)
 }
