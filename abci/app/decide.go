@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
@@ -76,6 +77,9 @@ func (a *App) tell(p *preview) error {
 		}
 		d.Ordered = block
 	}
+	if client := p.result.Suspended; client != "" {
+		a.log.Warn("a client's transactions did not end; it is suspended", "client", client, "block", p.next.Pending().Number, "suspended", p.next.SuspendedClients())
+	}
 	a.opt.Effects.Decided(d)
 	return nil
 }
@@ -114,6 +118,15 @@ func (a *App) Clients() *order.Clients {
 		return &order.Clients{}
 	}
 	return state.Clients()
+}
+
+// Suspended is until when nothing of a client is ordered; zero before the chain is initialised, and when it never was suspended.
+func (a *App) Suspended(client *wire.Client) time.Time {
+	state, err := a.current()
+	if err != nil {
+		return time.Time{}
+	}
+	return state.Suspended(client)
 }
 
 // RegistryHistory returns who took part in all ledger blocks so far. It must not be changed.
@@ -221,6 +234,7 @@ type Status struct {
 	Organisations []string         `json:"organisations"`
 	Pending       *PendingStatus   `json:"pending"`
 	Evidence      uint64           `json:"evidence"` // conflicting votes seen since the start
+	Suspended     []string         `json:"suspended"`
 }
 
 // PendingStatus shows what the pending ledger block waits for.
@@ -243,6 +257,7 @@ func (a *App) Status() (s Status, ok bool) {
 	s = Status{
 		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(), Governance: state.Governance(),
 		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
+		Suspended: state.SuspendedClients(),
 	}
 	s.LastCertified, s.CertifiedHash = state.LastCertified()
 	if p := state.Pending(); p != nil {

@@ -40,7 +40,8 @@ type model struct {
 	undecided int
 	owners    []int       // of the block's transactions
 	ended     map[int]int // organisation → rounds that ended by votes stuck at what is its
-	certified []string    // block:hash
+	suspended map[int]order.Suspension
+	certified []string // block:hash
 }
 
 func (m *model) tally(now int64) {
@@ -75,6 +76,11 @@ func (m *model) tally(now int64) {
 	enough := min(m.c, m.n-m.c+1)
 	if stuck >= m.c && named >= enough {
 		m.end(who, count, enough)
+		s := m.suspended[who]
+		for at := s.UntilMicro + 600_000_000; s.Times > 0 && at <= now; at += 600_000_000 {
+			s.Times--
+		}
+		m.suspended[who] = order.Suspension{Times: s.Times + 1, UntilMicro: now + min(int64(10_000_000)<<s.Times, 3_600_000_000)}
 		m.next(false)
 		return
 	}
@@ -152,7 +158,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c int) {
 	consortium := ordertest.New(n, c)
 	registry := consortium.Registry(t)
 	state := registry.Genesis(1)
-	m := &model{n: n, c: c, accepted: map[string]bool{}}
+	m := &model{n: n, c: c, accepted: map[string]bool{}, suspended: map[int]order.Suspension{}}
 	var live []order.Accepted
 	now := int64(0)
 	for step := range 60 {
@@ -165,7 +171,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c int) {
 		}
 		m.tally(now)
 		if !m.pending {
-			raw = append(raw, m.bundle(random, consortium, height)...)
+			raw = append(raw, m.bundle(random, consortium, height, now)...)
 		}
 		for _, bytes := range raw {
 			opened, err := registry.Open(bytes)
@@ -244,7 +250,7 @@ func (m *model) vote(random *rand.Rand, c *ordertest.Consortium, state *order.St
 	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: certificate}})
 }
 
-func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height int64) (raw [][]byte) {
+func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height, now int64) (raw [][]byte) {
 	some, owners := false, []int(nil)
 	for range random.IntN(3) {
 		org := random.IntN(m.n)
@@ -253,14 +259,18 @@ func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height int64)
 			x := tx{org, random.Uint64N(20), uint64(height) - 2 + random.Uint64N(6)}
 			proposals = append(proposals, c.Proposal(org, x.nonce, x.validUntil))
 			if int64(x.validUntil) >= height && !m.accepted[x.String()] {
-				m.accepted[x.String()], some = true, true
+				m.accepted[x.String()] = true
+				if m.suspended[org].UntilMicro > now {
+					continue
+				}
+				some = true
 				owners = append(owners, org)
 			}
 		}
 		raw = append(raw, c.Bundle(org, proposals...))
 	}
 	if some {
-		*m = model{n: m.n, c: m.c, accepted: m.accepted, ordered: m.ordered + 1, certified: m.certified, pending: true, said: map[int]string{}, owners: owners, ended: map[int]int{}}
+		*m = model{n: m.n, c: m.c, accepted: m.accepted, ordered: m.ordered + 1, certified: m.certified, pending: true, said: map[int]string{}, owners: owners, ended: map[int]int{}, suspended: m.suspended}
 	}
 	return raw
 }

@@ -24,6 +24,8 @@ type State struct {
 	certified     uint64
 	certifiedHash wire.Hash
 	clients       *Clients
+	suspensions   suspensions
+	timeMicro     int64 // of the last order block
 	governance    Governance
 	next          *Registry // what the change that waits makes; nil: none waits
 	effective     int64     // the height before which it is not in force
