@@ -764,6 +764,7 @@ type RegistryResponse struct {
 	DefaultApprovals bool                   `protobuf:"varint,6,opt,name=default_approvals,json=defaultApprovals,proto3" json:"default_approvals,omitempty"`
 	Organisations    []*Member              `protobuf:"bytes,7,rep,name=organisations,proto3" json:"organisations,omitempty"` // by name
 	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
+	BlockTimes       *BlockTimes            `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3" json:"block_times,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -850,6 +851,13 @@ func (x *RegistryResponse) GetOrganisations() []*Member {
 func (x *RegistryResponse) GetWaiting() *GovernanceChange {
 	if x != nil {
 		return x.Waiting
+	}
+	return nil
+}
+
+func (x *RegistryResponse) GetBlockTimes() *BlockTimes {
+	if x != nil {
+		return x.BlockTimes
 	}
 	return nil
 }
@@ -1640,7 +1648,7 @@ const file_node_proto_rawDesc = "" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
-	"\x12GovernanceResponse\"\xc9\x02\n" +
+	"\x12GovernanceResponse\"\x83\x03\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
@@ -1649,7 +1657,9 @@ const file_node_proto_rawDesc = "" +
 	"\tapprovals\x18\x05 \x01(\rR\tapprovals\x12+\n" +
 	"\x11default_approvals\x18\x06 \x01(\bR\x10defaultApprovals\x129\n" +
 	"\rorganisations\x18\a \x03(\v2\x13.chainify.v1.MemberR\rorganisations\x127\n" +
-	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\"\x10\n" +
+	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\x128\n" +
+	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
+	"blockTimes\"\x10\n" +
 	"\x0eRejoinResponse\"\x16\n" +
 	"\x14ClientChangeResponse\"\x9a\x01\n" +
 	"\x0fClientsResponse\x12=\n" +
@@ -1750,6 +1760,7 @@ var file_node_proto_goTypes = []any{
 	(*SignedProposal)(nil),         // 27: chainify.v1.SignedProposal
 	(*Member)(nil),                 // 28: chainify.v1.Member
 	(*GovernanceChange)(nil),       // 29: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 30: chainify.v1.BlockTimes
 }
 var file_node_proto_depIdxs = []int32{
 	23, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
@@ -1769,22 +1780,23 @@ var file_node_proto_depIdxs = []int32{
 	8,  // 14: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
 	28, // 15: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
 	29, // 16: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	22, // 17: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	17, // 18: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	11, // 19: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	18, // 20: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	19, // 21: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	20, // 22: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	12, // 23: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	14, // 24: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	13, // 25: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	15, // 26: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	16, // 27: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	30, // 17: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	22, // 18: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	17, // 19: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	11, // 20: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	18, // 21: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	19, // 22: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	20, // 23: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	12, // 24: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	14, // 25: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	13, // 26: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	15, // 27: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	16, // 28: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }

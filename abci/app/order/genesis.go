@@ -53,9 +53,9 @@ const (
 	BlockTransactionsMax    = 10_000
 	blockTransactionsBound  = 1_000_000
 	BlockTimeMaxMS          = 5_000
-	blockTimeBoundMS        = 3_600_000
+	blockTimeBoundMS        = wire.BlockTimeMSMax
 	DeployTimeMaxMS         = 600_000
-	deployTimeBoundMS       = 86_400_000
+	deployTimeBoundMS       = wire.DeployTimeMSMax
 	organisationsMax        = wire.OrganisationsMax
 )
 

@@ -159,6 +159,11 @@ func (r *Registry) Approvals() int { return r.approvals }
 // Parameters returns the bounds, defaults filled in.
 func (r *Registry) Parameters() Parameters { return r.record.Parameters }
 
+// BlockTimes gives how long a block may run as a message, defaults filled in.
+func (r *Registry) BlockTimes() *wire.BlockTimes {
+	return &wire.BlockTimes{Statements: uint32(r.record.Parameters.BlockTimeMaxMS), Deploys: uint32(r.record.Parameters.DeployTimeMaxMS)}
+}
+
 // Organisations returns the names of the organisations that vote on effects, sorted: the n of the consent policy.
 func (r *Registry) Organisations() []string { return slices.Clone(r.voters) }
 

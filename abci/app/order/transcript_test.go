@@ -167,7 +167,7 @@ func (p *player) bundle(s string) []byte {
 }
 
 // change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent), a3 (approvals), +o4, -o1, g0
-// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0, votes0, withdraw (the change accepted
+// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0, votes0, t9 (a block's time, in seconds), withdraw (the change accepted
 // last) and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
@@ -197,6 +197,8 @@ func (p *player) actions(s string) []*wire.GovernanceAction {
 			of = p.accepted[p.number(sequence)-1]
 		}
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Withdraw{Withdraw: of[:]}}}
+	case s[0] == 't':
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_BlockTimes{BlockTimes: &wire.BlockTimes{Statements: uint32(1000 * p.number(s[1:]))}}}}
 	case s[0] == 'c':
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Consent{Consent: uint32(p.number(s[1:]))}}}
 	case s[0] == 'a':
@@ -309,6 +311,9 @@ func (p *player) apply(b order.Block) string {
 	if r := next.Registry(); r.Hash() != before.Registry().Hash() || r.Record().FromBlock != before.Registry().Record().FromBlock {
 		fmt.Fprintf(&out, ", next registry: %s consent %d approvals %d from block %d",
 			strings.Join(r.Organisations(), " "), r.Consent(), r.Approvals(), r.Record().FromBlock)
+	}
+	if r := next.Registry(); r.BlockTimes().Statements != before.Registry().BlockTimes().Statements {
+		fmt.Fprintf(&out, ", a block may run for %d ms", r.BlockTimes().Statements)
 	}
 	if q := next.Pending(); q != nil {
 		fmt.Fprintf(&out, ", pending block %d round %d", q.Number, q.Round)
