@@ -126,7 +126,7 @@ var (
 	ErrNothingOpen = errors.New("no executed block is open")
 )
 
-// StuckError says that execution was cut off after a local limit while running one transaction.
+// StuckError says that execution was cut off because the block did not end within its budget, and which transaction is to blame.
 type StuckError struct{ Index uint32 }
 
 func (e *StuckError) Error() string { return "transaction does not end" }
@@ -137,8 +137,8 @@ type Backend interface {
 	// Position reads the last committed block; it also (re)connects.
 	Position(ctx context.Context) (Position, error)
 	// Execute runs the block in a transaction that stays open. A block already open is rolled back first.
-	// Cancelling ctx cancels the statement and rolls back. A transaction that runs longer than the backend's
-	// limit gives *StuckError, with everything rolled back.
+	// Cancelling ctx cancels the statement and rolls back. A block that runs longer than its budget gives *StuckError, with
+	// everything rolled back.
 	Execute(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (Execution, error)
 	// Retry is Execute of a block whose certified hash is known and that came out otherwise: the rows that it changes are put right
 	// before, when that gives this hash.

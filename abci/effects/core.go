@@ -292,10 +292,11 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		// The votes for the round before were split, so this database may be the one that deviates.
+		// The votes for the round before were split, so this database may be the one that deviates, unless it did not say what came of it.
 		c.ladderOf(b.Number)
-		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1, untried, false
-		if own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}); own != nil && own.known {
+		own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1})
+		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1 && (own == nil || own.vote.Kind != wire.VoteStuck), untried, false
+		if own != nil && own.known {
 			c.ladder.found = own.hash
 		}
 	}

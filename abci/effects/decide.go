@@ -181,7 +181,7 @@ func (c *Core) advance() Action {
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
-	x := Execute{Block: b, Previous: c.position.Hash}
+	x := Execute{Block: b, Previous: c.position.Hash, Agreed: agreed}
 	if l.step == retried && agreed {
 		x.Certified = hash
 	}

@@ -124,6 +124,8 @@ type (
 		Previous wire.Hash
 		// Certified is the hash that the block has, when it came out otherwise here and is tried again; else zeros.
 		Certified wire.Hash
+		// Agreed: consent was given to what the block does, so that it runs for as long as it takes here.
+		Agreed bool
 	}
 	// Commit makes the open block permanent. Ends with Committed.
 	Commit struct{ Number uint64 }

@@ -35,13 +35,11 @@ func (c *Core) executed(e Executed) {
 		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
+		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs again for as long as it takes.
 		c.failures = 0
 		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
 		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
-		if b := c.wanted(); b != nil && b.Key() == e.Key {
-			c.deviate(b, wire.Hash{})
-			c.shelved = e.Key
-		}
+		c.shelved = e.Key
 	case Cancelled:
 	default:
 		c.went(e.Failure)

@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How long operations may take. An execution is bounded per transaction by the backend (StuckError).
+// How long operations may take. An execution is bounded by the block's budget, unless consent was given to it (StuckError).
 const (
 	positionLimit = 15 * time.Second
 	commitLimit   = 2 * time.Minute
@@ -96,10 +96,14 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 func (s *Shell) execute(ctx context.Context, a Execute) item {
 	var x backend.Execution
 	var err error
+	block := *a.Block
+	if a.Agreed {
+		block.Budget = wire.Budget{}
+	}
 	if a.Certified == (wire.Hash{}) {
-		x, err = s.opt.Backend.Execute(ctx, a.Block, a.Previous)
+		x, err = s.opt.Backend.Execute(ctx, &block, a.Previous)
 	} else {
-		x, err = s.opt.Backend.Retry(ctx, a.Block, a.Previous, a.Certified)
+		x, err = s.opt.Backend.Retry(ctx, &block, a.Previous, a.Certified)
 	}
 	e := Executed{Key: a.Block.Key(), Hash: x.Hash}
 	if a.Block.Round > 0 {

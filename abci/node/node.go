@@ -116,7 +116,7 @@ func (n *node) assemble() error {
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
-		ClientRole: n.clientRole, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
+		ClientRole: n.clientRole, Suspended: n.suspended, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
 		Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {
@@ -417,6 +417,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 func (n *node) newMetrics() *metrics.Metrics {
 	standing := metrics.Standing{
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
+		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)
@@ -520,6 +521,11 @@ func (n *node) clientRole(key []byte) (string, bool) {
 	return n.app.Clients().RoleOf(n.opt.Config.Organisation, key)
 }
 
+// suspended is until when nothing of a client of the organisation is ordered.
+func (n *node) suspended(role string, key []byte) time.Time {
+	return n.app.Suspended(&wire.Client{Organisation: n.opt.Config.Organisation, Role: role, Key: key})
+}
+
 // clients is the node's answer to ClientsRequest.
 func (n *node) clients() *wire.ClientsResponse {
 	list, changes := n.app.Clients().Of(n.opt.Config.Organisation)
@@ -548,6 +554,7 @@ func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 	out := &wire.RegistryResponse{
 		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
 		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
+		BlockTimes: registry.BlockTimes(),
 	}
 	status, ok := n.app.Status()
 	if !ok || status.Governance.Waiting == nil {

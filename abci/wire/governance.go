@@ -12,6 +12,8 @@ const (
 	MemberValidatorsMax      = 16
 	OrganisationsMax         = CertificateVotesMax
 	ValidatorPowerMax        = 1_000_000_000
+	BlockTimeMSMax           = 3_600_000
+	DeployTimeMSMax          = 86_400_000
 	heightMax                = 1 << 62
 )
 
@@ -89,6 +91,11 @@ func checkAction(a *GovernanceAction) error {
 		return checkValidator("validator.validator", body.Validator.Validator, 0)
 	case *GovernanceAction_OrderingOnly:
 		return within("ordering_only", CheckOrganisation(body.OrderingOnly.Organisation))
+	case *GovernanceAction_BlockTimes:
+		if t := body.BlockTimes; t.Statements > BlockTimeMSMax || t.Deploys > DeployTimeMSMax {
+			return fieldErrorf("block_times", "%d and %d ms, want at most %d and %d", t.Statements, t.Deploys, BlockTimeMSMax, DeployTimeMSMax)
+		}
+		return nil
 	case *GovernanceAction_Withdraw:
 		if len(body.Withdraw) != len(Hash{}) {
 			return fieldErrorf("withdraw", "%d bytes, want a hash of %d", len(body.Withdraw), len(Hash{}))

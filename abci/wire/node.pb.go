@@ -817,6 +817,7 @@ type RegistryResponse struct {
 	DefaultApprovals bool                   `protobuf:"varint,6,opt,name=default_approvals,json=defaultApprovals,proto3" json:"default_approvals,omitempty"`
 	Organisations    []*Member              `protobuf:"bytes,7,rep,name=organisations,proto3" json:"organisations,omitempty"` // by name
 	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
+	BlockTimes       *BlockTimes            `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3" json:"block_times,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -903,6 +904,13 @@ func (x *RegistryResponse) GetOrganisations() []*Member {
 func (x *RegistryResponse) GetWaiting() *GovernanceChange {
 	if x != nil {
 		return x.Waiting
+	}
+	return nil
+}
+
+func (x *RegistryResponse) GetBlockTimes() *BlockTimes {
+	if x != nil {
+		return x.BlockTimes
 	}
 	return nil
 }
@@ -1848,7 +1856,7 @@ const file_node_proto_rawDesc = "" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
-	"\x12GovernanceResponse\"\xc9\x02\n" +
+	"\x12GovernanceResponse\"\x83\x03\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
@@ -1857,7 +1865,9 @@ const file_node_proto_rawDesc = "" +
 	"\tapprovals\x18\x05 \x01(\rR\tapprovals\x12+\n" +
 	"\x11default_approvals\x18\x06 \x01(\bR\x10defaultApprovals\x129\n" +
 	"\rorganisations\x18\a \x03(\v2\x13.chainify.v1.MemberR\rorganisations\x127\n" +
-	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\"\x10\n" +
+	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\x128\n" +
+	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
+	"blockTimes\"\x10\n" +
 	"\x0eRejoinResponse\"\x16\n" +
 	"\x14ClientChangeResponse\"\x9a\x01\n" +
 	"\x0fClientsResponse\x12=\n" +
@@ -1972,7 +1982,8 @@ var file_node_proto_goTypes = []any{
 	(*SignedProposal)(nil),         // 30: chainify.v1.SignedProposal
 	(*Member)(nil),                 // 31: chainify.v1.Member
 	(*GovernanceChange)(nil),       // 32: chainify.v1.GovernanceChange
-	(*ExtendedVote)(nil),           // 33: chainify.v1.ExtendedVote
+	(*BlockTimes)(nil),             // 33: chainify.v1.BlockTimes
+	(*ExtendedVote)(nil),           // 34: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
 	26, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
@@ -1993,26 +2004,27 @@ var file_node_proto_depIdxs = []int32{
 	10, // 15: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
 	31, // 16: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
 	32, // 17: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	25, // 18: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	33, // 19: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	33, // 20: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
-	18, // 21: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
-	20, // 22: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	12, // 23: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	21, // 24: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	22, // 25: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	23, // 26: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	13, // 27: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	15, // 28: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	14, // 29: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	16, // 30: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	17, // 31: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	19, // 32: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	33, // 18: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	25, // 19: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	34, // 20: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	34, // 21: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	18, // 22: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
+	20, // 23: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	12, // 24: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	21, // 25: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	22, // 26: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	23, // 27: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	13, // 28: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	15, // 29: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	14, // 30: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	16, // 31: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	17, // 32: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	19, // 33: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }

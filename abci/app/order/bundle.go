@@ -1,6 +1,7 @@
 package order
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,6 +74,7 @@ type transaction struct {
 	id         wire.TxID
 	validUntil uint64
 	raw        []byte // ChainedTx bytes
+	client     string // who is asked when it does not end (Pending.Clients)
 	// Of a client that signs itself, the signature checked; key is empty where the gateway vouches.
 	organisation, role string
 	key                []byte
@@ -175,9 +177,17 @@ func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
 // compact keeps what the order needs. Agreements are checked where policies are known: by the databases, when they execute.
 func compact(txs []wire.BundledTx) Tx {
 	b := &Bundle{transactions: make([]transaction, len(txs))}
+	var before *wire.Client
 	for i, tx := range txs {
+		client := tx.Proposal.Client
 		b.transactions[i] = transaction{id: tx.ID, validUntil: tx.Proposal.ValidUntilHeight, raw: tx.Raw}
-		if client := tx.Proposal.Client; len(client.Key) > 0 {
+		if before != nil && before.Role == client.Role && bytes.Equal(before.Key, client.Key) {
+			b.transactions[i].client = b.transactions[i-1].client // one string for all of them
+		} else {
+			b.transactions[i].client = clientOf(client)
+		}
+		before = client
+		if len(client.Key) > 0 {
 			t := &b.transactions[i]
 			t.organisation, t.role, t.key = client.Organisation, client.Role, client.Key
 		}
