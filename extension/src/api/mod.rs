@@ -34,6 +34,7 @@ pub mod half;
 pub mod history;
 pub mod ledger_tables;
 pub mod maintenance;
+mod moment;
 pub mod parallel;
 pub mod part;
 pub mod past;

@@ -13,13 +13,14 @@ use chainify_codec::{LaneHasher, State};
 
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::verify_table::{self, Finding};
-use crate::api::{checkpoint, definitions, half, past, rows, verify};
+use crate::api::{checkpoint, definitions, half, moment, past, rows, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::encode::RowEncoder;
-use crate::pg::error::{OrRaise, PgError};
+use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::latch;
-use crate::pg::relation::{Lock, Relation};
+use crate::pg::own_lock::{self, OwnLock};
+use crate::pg::relation::Relation;
 use crate::pg::slices::{Slice, Slices};
 use crate::pg::spi;
 
@@ -66,9 +67,16 @@ fn scrub(call: &mut Call) -> Answer {
         if half::number(client, Sees::Statement).is_some() {
             return (number, None);
         }
-        let mut findings = definition(client, table.id);
+        let Some(mut findings) = definition(table.id) else {
+            return (number, None);
+        };
         let readable = table.unreadable().is_none();
         if readable && !contents(client, &tables, table, number, &mut pace, &mut findings) {
+            return (number, None);
+        }
+        // Nothing is locked now that a block or a repair may need, so this may wait for them (R11).
+        own_lock::share(OwnLock::Definitions);
+        if !is_attached(client, table) {
             return (number, None);
         }
         record(client, table, number, &pace, &findings);
@@ -77,27 +85,22 @@ fn scrub(call: &mut Call) -> Answer {
     call.record(&[cell(number), cell(pace.rows as i64), cell::<i64>(findings)])
 }
 
-/// What is wrong with triggers and definition, found twice: what is deployed while we look changes both sides.
-fn definition(client: &SpiClient<'_>, id: i32) -> Vec<Finding> {
-    let look = || {
-        let mut findings = Vec::new();
-        let tables = ledger_tables::all(client, Sees::Latest);
-        if let Some(table) = tables.iter().find(|table| table.id == id) {
-            verify_table::check_definition(client, Sees::Latest, table, &mut |finding| {
-                findings.push(finding)
-            });
-        }
-        findings.extend(
-            definitions::defects(client, Sees::Latest)
-                .into_iter()
-                .map(of_definition),
-        );
+/// Whether this version of the table is still what the ledger has.
+fn is_attached(client: &SpiClient<'_>, table: &LedgerTable) -> bool {
+    let sql = "SELECT FROM chainify_ledger.ledger_table WHERE id = $1 AND detached_at IS NULL";
+    Cursor::open(client, Sees::Latest, sql, &[table.id.into()])
+        .next_row()
+        .is_some()
+}
+
+/// What is wrong with triggers and definition; None as for [`moment::seen_twice`].
+fn definition(id: i32) -> Option<Vec<Finding>> {
+    moment::seen_twice(|client| {
+        let mut findings = verify_table::definition_findings(client, id);
+        let defects = definitions::defects(client, Sees::Latest);
+        findings.extend(defects.into_iter().map(of_definition));
         findings
-    };
-    match look().is_empty() {
-        true => Vec::new(),
-        false => look(),
-    }
+    })
 }
 
 /// A function, policy or other object under the ledger that was changed without it.
@@ -129,8 +132,10 @@ fn contents(
             findings.push(finding)
         });
     if findings.len() > known && !certified {
-        verify_table::check_rows(client, table, number, false, &mut |finding| {
-            findings.push(finding)
+        moment::unlocked(|client| {
+            verify_table::check_rows(client, table, number, false, &mut |finding| {
+                findings.push(finding)
+            })
         });
     }
     base(client, table, pace, findings)
@@ -161,9 +166,9 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Opti
     let mut state = State::default();
     let mut bytes = Vec::new();
     for relation in relations {
-        let mut slices = Slices::of(*relation);
-        let encoder =
-            RowEncoder::new(&Relation::open(*relation, Lock::AccessShare), &columns).or_raise();
+        let encoder = |relation: &Relation| RowEncoder::new(relation, &columns);
+        let (mut slices, encoder) = Slices::of(*relation, encoder)?;
+        let encoder = encoder.ok()?; // a block changed the columns meanwhile
         loop {
             let before = state.row_count;
             let slice = slices.read(&mut |row| {
@@ -320,6 +325,7 @@ impl HistoryAfterBases {
 /// Records that folding did not get further. Where nothing but history that the newest base has left behind is false, the tables can
 /// be told all the same: recovery brings the base of a table forward past such history, which the scrubber of the past has told anew.
 pub fn record_history(what: &str) {
+    own_lock::share(OwnLock::Definitions);
     Spi::connect(|client| {
         let ranges = HistoryAfterBases::read(client);
         if ranges.is_false(client, ranges.oldest, ranges.newest)

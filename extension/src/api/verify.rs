@@ -14,6 +14,7 @@ use crate::api::certificates;
 use crate::api::definitions;
 use crate::api::half;
 use crate::api::history::{self, History};
+use crate::api::moment;
 use crate::api::{rows, verify_table};
 use crate::pg::cursor::{Cursor, Row, Sees};
 use crate::pg::function::{cell, Answer, Call};
@@ -198,7 +199,8 @@ impl<'c> Audit<'c> {
 
     /// Functions, views, rights and the like are as of the last block.
     fn check_definitions(&self, last: i64, report: &mut Report) {
-        for defect in definitions::defects(self.client, Sees::Statement) {
+        let defects = moment::seen_twice(|client| definitions::defects(client, Sees::Latest));
+        for defect in defects.unwrap_or_else(|| moment::refusal().raise()) {
             let part = |text: Option<String>| text.map_or("nothing".into(), |t| format!("{t:?}"));
             let (expected, found) = (part(defect.expected), part(defect.found));
             let detail = format!("{}: expected {expected}, found {found}", defect.object);
