@@ -47,7 +47,7 @@ func AskSignBytes(chainID, asking, asked string, id TxID) []byte {
 // DecodeAgreementMessage reads a message of another node, with the transaction that it asks about.
 func DecodeAgreementMessage(raw []byte) (*AgreementMessage, BundledTx, error) {
 	m := &AgreementMessage{}
-	if err := decodeStrict("agreement message", raw, AgreementMessageBytesMax, m); err != nil {
+	if err := decodeStrict("agreement message", raw, AgreementMessageBytesMax, agreementShape, m); err != nil {
 		return nil, BundledTx{}, err
 	}
 	switch body := m.Body.(type) {

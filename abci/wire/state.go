@@ -11,6 +11,7 @@ const (
 	StateMessageBytesMax = 1 << 20
 	StatePageBytesMax    = 256 << 10
 	StateRangesMax       = 8_192
+	StateTablesMax       = 16_384
 	RangeBitsMax         = 24
 	tableNameBytesMax    = 2*NameBytesMax + 1
 	refusalBytesMax      = 1_000
@@ -36,7 +37,7 @@ func VerifyState(key ed25519.PublicKey, chainID, asking, asked string, o *StateO
 // DecodeStateMessage reads a message of another node, and checks every count and length in it.
 func DecodeStateMessage(raw []byte) (*StateMessage, error) {
 	m := &StateMessage{}
-	if err := decodeStrict("state message", raw, StateMessageBytesMax, m); err != nil {
+	if err := decodeStrict("state message", raw, StateMessageBytesMax, stateShape, m); err != nil {
 		return nil, err
 	}
 	switch body := m.Body.(type) {
