@@ -31,6 +31,8 @@ type peering struct {
 	net  p2p.Switcher
 	log  *slog.Logger
 	list []string // id@host:port
+	// barred tells that a peer is to stay disconnected for a while.
+	barred func(p2p.ID) bool
 }
 
 // run dials until ctx ends.
@@ -50,7 +52,7 @@ func (p *peering) keep(ctx context.Context, peer string) {
 	for {
 		if p.net.Peers().Has(id) {
 			apart, said = 0, false
-		} else if apart++; dials(p.own, id, apart) {
+		} else if apart++; dials(p.own, id, apart) && !p.barred(id) {
 			err := p.dial(ctx, peer)
 			if err != nil && !said && ctx.Err() == nil {
 				p.log.Info("peer is not reached; going on trying", "peer", peer, "error", err)
