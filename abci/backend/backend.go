@@ -122,6 +122,8 @@ var (
 	ErrBeyondRepair = errors.New("checkpoint and history do not give the certified state")
 	// ErrNoHelp: another organisation did not answer, or told what is of no use; a further one may help.
 	ErrNoHelp = errors.New("no help from another organisation")
+	// ErrFalse: what another organisation told cannot be so, whatever is the matter here: it is to be named. A further one may help.
+	ErrFalse = errors.New("another organisation told what cannot be so")
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
 )
@@ -158,7 +160,7 @@ type Backend interface {
 	// ErrOutOfTurn: this database is not there yet, or too far ahead, or has another block there.
 	Read(ctx context.Context, number uint64, hash wire.Hash) (Reading, error)
 	// Restore is Repair with rows of another organisation's reading at the same block, which Restore does not close. Nothing is kept
-	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrBeyondRepair: what it told is of no use.
+	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrFalse: what it told cannot be so; ErrBeyondRepair: it is of no use.
 	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// ReadPast begins to tell of earlier blocks; it may be called at any time.
 	ReadPast(ctx context.Context) (Past, error)

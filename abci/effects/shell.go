@@ -42,6 +42,8 @@ type Watch interface {
 	Ended(operation string, took time.Duration, failure Failure)
 	// Happened: what is logged.
 	Happened(r Report)
+	// Lied: an organisation told, for recovery, what is false.
+	Lied(organisation string)
 }
 
 // Options is what a shell works with.
@@ -49,16 +51,17 @@ type Options struct {
 	Config   Config
 	Backend  backend.Backend // nil: the organisation only orders and votes nothing
 	Outcomes Outcomes
-	Others   Others // nil: recovery does without
-	Memory   Memory // nil: an exclusion ends with the process
-	Watch    Watch  // nil: nobody measures
+	Others   Others        // nil: recovery does without
+	Memory   Memory        // nil: an exclusion ends with the process
+	Watch    Watch         // nil: nobody measures
+	PastEach time.Duration // of one organisation for a block as it is kept; 0: a quarter of what the block may take
 	Logger   *slog.Logger
 }
 
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion
+	Reason        string // of an exclusion, else who told what is false since the start
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -83,6 +86,7 @@ type Shell struct {
 	core  *Core
 	items []item
 	voted []wire.EffectVote // before the start
+	liar  string            // the last one that told what is false
 
 	// Owned by the event loop.
 	questions []question
@@ -109,6 +113,9 @@ type question struct {
 
 // New makes a shell. Attach gives it the order's store, then Run makes it work.
 func New(opt Options) (*Shell, error) {
+	if opt.PastEach == 0 {
+		opt.PastEach = pastLimit / 4
+	}
 	opt.Config.OrderingOnly = opt.Config.OrderingOnly || opt.Backend == nil
 	core, err := NewCore(opt.Config)
 	if err != nil {
@@ -209,8 +216,12 @@ func (s *Shell) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.core
+	reason := c.excluded
+	if reason == "" && s.liar != "" {
+		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
+	}
 	return Status{
-		State: c.State(), Reason: c.excluded, LastOrdered: c.ordered, LastCertified: c.certified,
+		State: c.State(), Reason: reason, LastOrdered: c.ordered, LastCertified: c.certified,
 		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Blocks: s.blocks, Deviations: c.deviations,
 	}
 }

@@ -70,11 +70,11 @@ func (a *Agreements) gather(ctx context.Context, made []*entry) error {
 	}
 	if !needed {
 		made = slices.DeleteFunc(slices.Clone(made), func(e *entry) bool { return !e.deploys })
+		if len(made) == 0 {
+			return nil
+		}
 	}
-	switch {
-	case len(made) == 0:
-		return nil
-	case !a.enter():
+	if !a.enter() {
 		return &Error{StateFull, "too many transactions wait for the agreement of others", fmt.Sprintf("At most %d may.", roundsMax), "Submit again later."}
 	}
 	defer a.leave()

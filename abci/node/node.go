@@ -72,6 +72,7 @@ type node struct {
 	effects *effects.Shell
 	peers   *peers.Reactor    // nil: ordering only
 	asking  *peers.Agreements // nil: ordering only, or a database that knows of no policies
+	conduct *peers.Conduct
 	app     *app.App
 	order   *ordering
 	metrics *metrics.Metrics
@@ -83,7 +84,7 @@ type node struct {
 // Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did, with everything
 // closed. A database that is down is no failure: the node orders and waits for it.
 func Run(ctx context.Context, opt Options) (err error) {
-	n := &node{opt: opt, log: opt.Log, failed: make(chan string, 1)}
+	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()
 	if err := n.assemble(); err != nil {
 		return err
@@ -191,7 +192,7 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	}
 	n.asking, err = peers.NewAgreements(peers.AgreementOptions{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
-		GatewayKey: n.gatewayKeyOf, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
+		GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
 		Decide: func(ctx context.Context, tx []byte) (string, error) { return decide(ctx, database, tx) },
 	})
 	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
@@ -243,7 +244,7 @@ func (n *node) assembleEffects() error {
 		}
 		n.peers, err = peers.New(peers.Options{
 			ChainID: n.founded.ChainID(), Organisation: c.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
-			GatewayKey: n.gatewayKeyOf, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, Log: n.log.With("part", "peers"),
+			GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, SessionLimit: time.Duration(c.Recovery.TellLimit), Log: n.log.With("part", "peers"),
 		})
 		if err != nil {
 			return err
@@ -494,6 +495,11 @@ func (n *node) close() error {
 // gatewayKeyOf is the gateway key of an organisation that has a database now.
 func (n *node) gatewayKeyOf(organisation string) (ed25519.PublicKey, bool) {
 	return n.registry().GatewayKey(organisation)
+}
+
+// everKey reports whether a gateway key fits that an organisation has, had, or will have.
+func (n *node) everKey(organisation string, fits func(ed25519.PublicKey) bool) bool {
+	return n.app == nil || n.app.Ever(organisation, fits)
 }
 
 // status is the node's answer to StatusRequest.

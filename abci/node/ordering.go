@@ -82,7 +82,7 @@ func (o *ordering) open(n *node) error {
 	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometMetrics(settings.Instrumentation), bridge,
-		cometnode.CustomReactors(reactors))
+		cometnode.CustomReactors(reactors), o.mempoolDoor(n))
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
@@ -92,6 +92,37 @@ func (o *ordering) open(n *node) error {
 	}
 	p2p.SwitchPeerFilters(o.admits.filter)(network)
 	return nil
+}
+
+// mempoolDoor puts a door before CometBFT's mempool.
+func (o *ordering) mempoolDoor(n *node) cometnode.Option {
+	return func(comet *cometnode.Node) {
+		inner, ok := comet.MempoolReactor().(*mempool.Reactor)
+		if !ok {
+			return // of another kind than Config.Comet sets
+		}
+		door := peers.NewMempoolDoor(inner, peers.MempoolOptions{
+			Conduct: n.conduct, NeverRight: n.app.NeverRight,
+			Take: func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+				return offer(comet.Mempool(), tx, info)
+			},
+		})
+		cometnode.CustomReactors(map[string]p2p.Reactor{peers.MempoolName: door})(comet)
+	}
+}
+
+// offer hands a transaction to the mempool and returns what the application said; nil: nothing yet.
+func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+	answer := make(chan *abci.ResponseCheckTx, 1)
+	if err := pool.CheckTx(tx, func(r *abci.ResponseCheckTx) { answer <- r }, info); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-answer:
+		return r, nil
+	default:
+		return nil, nil
+	}
 }
 
 // cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of each message, under a dozen names and
@@ -145,7 +176,7 @@ func hear(votes types.Subscription, voted func(*types.Vote)) {
 // peering is what keeps CometBFT, once started, connected.
 func (o *ordering) peering(n *node) *peering {
 	return &peering{
-		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, log: n.log.With("part", "peers"),
+		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
 	}
 }
 

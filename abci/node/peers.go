@@ -34,6 +34,8 @@ type peering struct {
 	net  p2p.Switcher
 	log  *slog.Logger
 	list []string // id@host:port
+	// barred tells that a peer is to stay disconnected for a while.
+	barred func(p2p.ID) bool
 }
 
 // run dials until ctx ends.
@@ -62,7 +64,7 @@ func (p *peering) keep(ctx context.Context, peer string) {
 			apart, connected, pause = apart+1, 0, pause-1
 		default:
 			apart, connected = apart+1, 0
-			if !dials(p.own, id, apart) {
+			if !dials(p.own, id, apart) || p.barred(id) {
 				break
 			}
 			err := p.dial(ctx, peer)

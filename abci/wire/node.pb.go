@@ -1328,7 +1328,7 @@ type StatusResponse struct {
 	Changes       uint64                 `protobuf:"varint,12,opt,name=changes,proto3" json:"changes,omitempty"`                            // of the registry, accepted so far
 	ChangeWaits   bool                   `protobuf:"varint,13,opt,name=change_waits,json=changeWaits,proto3" json:"change_waits,omitempty"` // the last of them is not in force yet
 	Outside       bool                   `protobuf:"varint,14,opt,name=outside,proto3" json:"outside,omitempty"`                            // the organisation takes no part, or not with a gateway key of this node
-	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion
+	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion; else who told what is false, for recovery, since the start
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

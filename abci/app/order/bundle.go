@@ -145,27 +145,31 @@ func (r *Registry) Candidate(raw []byte) (Candidate, error) {
 	return Candidate{Tx: tx}, err
 }
 
-// bundle decodes a bundle and checks its gateway's signature.
+// bundle checks a bundle's gateway's signature over the bytes as they came, and then decodes them.
 func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
-	bundle, txs, err := wire.DecodeBundle(signed.Bundle)
+	head, err := wire.PeekBundle(signed.Bundle)
 	if err != nil {
 		return Candidate{}, &Refusal{CodeMalformed, err}
 	}
-	if bundle.ChainId != r.record.ChainID {
-		return Candidate{}, refuse(CodeMalformed, "bundle.chain_id: %q, want %q", bundle.ChainId, r.record.ChainID)
+	if head.ChainID != r.record.ChainID {
+		return Candidate{}, refuse(CodeMalformed, "bundle.chain_id: %q, want %q", head.ChainID, r.record.ChainID)
 	}
-	i, known := r.byName[bundle.Organisation]
+	i, known := r.byName[head.Organisation]
 	if !known {
-		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q is not in the registry", bundle.Organisation)
+		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q is not in the registry", head.Organisation)
 	}
 	if r.record.Organisations[i].OrderingOnly {
-		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q only orders and submits nothing", bundle.Organisation)
+		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q only orders and submits nothing", head.Organisation)
 	}
-	if len(txs) > r.record.Parameters.BlockTransactionsMax {
-		return Candidate{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", len(txs), r.record.Parameters.BlockTransactionsMax)
+	if head.Transactions > r.record.Parameters.BlockTransactionsMax {
+		return Candidate{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", head.Transactions, r.record.Parameters.BlockTransactionsMax)
 	}
 	if !wire.VerifyBundle(r.record.Organisations[i].GatewayKey, r.record.ChainID, signed) {
-		return Candidate{}, refuse(CodeSignature, "signed bundle.signature: not by the gateway of %q", bundle.Organisation)
+		return Candidate{}, refuse(CodeSignature, "signed bundle.signature: not by the gateway of %q", head.Organisation)
+	}
+	_, txs, err := wire.DecodeBundle(signed.Bundle)
+	if err != nil {
+		return Candidate{}, &Refusal{CodeMalformed, err}
 	}
 	c := Candidate{Tx: compact(txs)}
 	if slices.ContainsFunc(txs, func(tx wire.BundledTx) bool { return len(tx.Proposal.Client.Key) > 0 }) {
