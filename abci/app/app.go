@@ -123,8 +123,8 @@ func New(opt Options) (*App, error) {
 		opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{},
 		watch: watch{found: kept, count: uint64(len(kept))},
 	}
-	if state != nil {
-		a.watchChain(state, nil)
+	if state != nil && state.Pending() != nil {
+		a.watchChain(state, state.Pending().Votes)
 	}
 	return a, nil
 }

@@ -58,7 +58,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.body = staged.result.Ordered
 	}
 	clear(a.previews)
-	a.watchChain(staged.next, staged.result)
+	a.watchChain(staged.next, staged.result.Voted)
 	told := a.blocks != nil
 	a.mu.Unlock()
 	if !told {

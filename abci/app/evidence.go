@@ -87,18 +87,9 @@ func (w *watch) forget(state *order.State) {
 	}
 }
 
-// watchChain compares the votes that a decided block holds with those that were heard: an organisation may tell others otherwise than us. Called with
-// mu held.
-func (a *App) watchChain(state *order.State, result *order.Result) {
-	var votes []wire.CertifiedVote
-	if result != nil && result.Certified != nil {
-		votes = result.Certified.Votes
-	}
-	if p := state.Pending(); p != nil {
-		for i := range p.Votes {
-			votes = append(votes, p.Votes[i].CertifiedVote)
-		}
-	}
+// watchChain compares votes on the chain with those that were heard: an organisation may tell others otherwise than us. State is that after them.
+// Called with mu held.
+func (a *App) watchChain(state *order.State, votes []order.Vote) {
 	for _, v := range votes {
 		if vote, err := wire.DecodeEffectVote(v.Extension); err == nil {
 			a.watchVote(v.Organisation, vote, &wire.ExtendedVote{

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -12,7 +13,7 @@ import (
 
 // voteOf is a vote of organisation i that key gave a hash.
 func voteOf(i int, key wire.Key, hash byte) wire.EffectVote {
-	return wire.NewEffectsVote(key, []string{"o0", "o1", "o2", "o3"}[i], wire.Hash{hash})
+	return wire.NewEffectsVote(key, fmt.Sprintf("o%d", i), wire.Hash{hash})
 }
 
 // E3: the first vote counts, a different one is evidence, whether it is heard live, at another height, or stands on the chain; with both signatures,
@@ -65,13 +66,14 @@ func TestConflictingVotesAreEvidence(t *testing.T) {
 	}
 }
 
-// The last vote that a block needed is compared, too, though nothing is pending after it.
-func TestAConflictingVoteThatCertifiesIsEvidence(t *testing.T) {
-	c := newChain(t, 4, 3)
+// What the block that certifies holds is compared, too, though nothing is pending after it: votes for what is certified, and others.
+func TestConflictingVotesInTheLastCertificateAreEvidence(t *testing.T) {
+	c := newChain(t, 5, 3)
 	block := c.order(1)
 	key, hash := block.Key(), c.hashOf(block)
 	c.precommit(1, c.height, voteOf(1, key, 9))
-	var votes []*wire.ExtendedVote
+	c.precommit(3, c.height, voteOf(3, key, 9))
+	votes := []*wire.ExtendedVote{c.consortium.Sign(3, c.height, voteOf(3, key, 8))}
 	for i := range 3 {
 		votes = append(votes, c.consortium.Effects(i, c.height, key, hash))
 	}
@@ -80,8 +82,12 @@ func TestAConflictingVoteThatCertifiesIsEvidence(t *testing.T) {
 	if c.app.LastCertified() != 1 {
 		t.Fatal("the block is not certified")
 	}
-	if found := c.app.Evidence(); len(found) != 1 || found[0].Organisation != "o1" {
-		t.Errorf("evidence %+v", found)
+	against := map[string]bool{}
+	for _, e := range c.app.Evidence() {
+		against[e.Organisation] = true
+	}
+	if len(against) != 2 || !against["o1"] || !against["o3"] {
+		t.Errorf("evidence against %v", against)
 	}
 }
 

@@ -8,10 +8,14 @@ import (
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
+	"github.com/cometbft/cometbft/consensus"
 	"github.com/cometbft/cometbft/crypto"
+	"github.com/cometbft/cometbft/p2p"
+	cons "github.com/cometbft/cometbft/proto/tendermint/consensus"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
+	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -216,6 +220,85 @@ func TestNobodyIsAccusedByVotesSentAgain(t *testing.T) {
 		}
 		if d := r.db.Deviations(); len(d) > 0 {
 			t.Errorf("%s: deviations %v", r.home, d)
+		}
+	}
+}
+
+// precommit is a whole precommit of a member for what another one is for, with an extension of its own.
+func precommit(t *testing.T, by member, as *cmtproto.Vote, extension []byte) *cmtproto.Vote {
+	t.Helper()
+	v := *as
+	v.ValidatorAddress, v.ValidatorIndex, v.Extension = by.address, by.index, extension
+	var err, err2 error
+	v.Signature, err = by.key.Sign(types.VoteSignBytes("test", &v))
+	v.ExtensionSignature, err2 = by.key.Sign(types.VoteExtensionSignBytes("test", &v))
+	if err != nil || err2 != nil {
+		t.Error(err, err2)
+	}
+	return &v
+}
+
+// A member tells each of the others another vote, in whole precommits with its own key: each block commits all the same, and those who heard a vote that
+// is not the one on the chain have evidence that holds with the genesis alone. Nobody else is accused.
+func TestAMemberThatVotesTwiceLeavesEvidence(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	delta := membersOf(t, nodes, "acme", "bolt", "cargo", "delta")[3]
+	clients := startAll(t, nodes[:3])
+	for i, r := range nodes[1:3] {
+		r.db.Delay(time.Duration(i+1) * 100 * time.Millisecond) // so that delta's votes come between theirs
+	}
+	s := meet(t, nodeKey(t, nodes[3]), nodes[:3]...)
+	var mu sync.Mutex
+	done := map[[2]int64]bool{}
+	s.hear(func(v *cmtproto.Vote) {
+		vote, err := wire.DecodeEffectVote(v.Extension)
+		at := [2]int64{v.Height, int64(v.Round)}
+		mu.Lock()
+		defer mu.Unlock()
+		if v.Type != cmtproto.PrecommitType || err != nil || done[at] {
+			return
+		}
+		done[at] = true
+		for i, p := range s.net.Peers().Copy() {
+			lie := wire.NewEffectsVote(vote.Key(), delta.name, wire.Hash{byte(i + 1)}).Encode()
+			p.Send(p2p.Envelope{ChannelID: consensus.VoteChannel, Message: &cons.Vote{Vote: precommit(t, delta, v, lie)}})
+		}
+	})
+	founding := audit.Founding{ChainID: "test"}
+	_, genesis, err := nodes[0].home.LoadGenesis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range genesis.Organisations {
+		founding.Organisations = append(founding.Organisations, audit.Organisation(o))
+	}
+	all, err := founding.Authorities(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for made := 0; found == 0; made++ {
+		if made == 50 {
+			t.Fatalf("no evidence after %d transactions", made)
+		}
+		if o := execute(t, clients[0], "UPDATE t SET x = 1"); !o.Succeeded {
+			t.Fatalf("outcome %v", o)
+		}
+		for _, c := range clients {
+			kept, err := c.Evidence(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range kept.Evidence {
+				piece := audit.EvidenceOf(kept.ChainId, e)
+				if wrong := piece.Check(all); len(wrong) > 0 || piece.Organisation != "delta" {
+					t.Fatalf("evidence against %s: %v", piece.Organisation, wrong)
+				}
+				found++
+			}
 		}
 	}
 }

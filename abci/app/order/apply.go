@@ -23,6 +23,7 @@ type Block struct {
 type Result struct {
 	Codes     []uint32          // one for each of the block's transactions
 	Certified *wire.Certificate // of the ledger block that was pending before
+	Voted     []Vote            // on the chain for what was pending before, those that this block adds included; read only
 	Ordered   *Body             // of the ledger block that is pending now, when this order block made it
 	Advanced  bool              // the pending ledger block goes into its next effect round
 	Suspended string            // the client of whom stuck votes ended transactions; empty: none
@@ -88,6 +89,7 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 	if s.pending == nil {
 		return bundles, nil
 	}
+	result.Voted = s.pending.Votes
 	verdict := s.pending.tally(len(s.registry.voters), s.pending.Consent, b.TimeMicro, s.registry.record.Parameters)
 	switch verdict.kind {
 	case certifiedVerdict:
