@@ -64,7 +64,7 @@ type proposal struct {
 
 func (p *proposal) flags(cmd *cobra.Command) {
 	p.target.flags(cmd)
-	cmd.Flags().Uint64Var(&p.height, "from-height", 0, "order height before which the change is not in force; left out: as soon as it can be")
+	numberFlag(cmd, &p.height, "from-height", "order height before which the change is not in force; left out: as soon as it can be")
 }
 
 // print asks the node how things stand, checks that the change is possible, and prints its file.
@@ -254,8 +254,8 @@ Nothing happens before enough organisations have signed the file and somebody ha
 		},
 	}
 	p.flags(cmd)
-	cmd.Flags().Uint32Var(&consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
-	cmd.Flags().Uint32Var(&approvals, "approvals", 0, "how many organisations must approve a change, more than half of them; 0: more than two thirds")
+	numberFlag(cmd, &consent, "consent", "how many organisations must report the same effects; 0: more than two thirds")
+	numberFlag(cmd, &approvals, "approvals", "how many organisations must approve a change, more than half of them; 0: more than two thirds")
 	cmd.Flags().StringArrayVar(&power, "power", nil, "ORGANISATION:POWER, voting power in the order of an organisation with one validator")
 	cmd.Flags().StringArrayVar(&orderingOnly, "ordering-only", nil, "an organisation that only orders from then on")
 	cmd.Flags().StringArrayVar(&votes, "votes", nil, "an organisation that only orders and votes on effects from then on")
@@ -298,9 +298,9 @@ func withdrawal(waiting *wire.GovernanceChange) *wire.GovernanceChange {
 
 func powerAction(registry *wire.RegistryResponse, text string) (*wire.GovernanceAction, error) {
 	name, value, _ := strings.Cut(text, ":")
-	var power uint64
-	if _, err := fmt.Sscanf(value, "%d", &power); err != nil || power == 0 {
-		return nil, usageError("--power: %q is not ORGANISATION:POWER", text)
+	power, err := parseNumber(value, wire.ValidatorPowerMax)
+	if err != nil || power == 0 {
+		return nil, usageError("--power: %q is not ORGANISATION:POWER, the power 1 to %d in decimal digits", text, uint64(wire.ValidatorPowerMax))
 	}
 	m, err := memberOf(registry, name)
 	if err != nil {

@@ -164,7 +164,7 @@ them. The node changes over by itself at the block from which the change is in f
 		},
 	}
 	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	cmd.Flags().Uint64Var(&p.height, "from-height", 0, "order height before which the change is not in force; left out: as soon as it can be")
+	numberFlag(cmd, &p.height, "from-height", "order height before which the change is not in force; left out: as soon as it can be")
 	cmd.Flags().BoolVar(&gatewayKey, "gateway", false, "the key that vouches for this organisation's clients and approves changes")
 	cmd.Flags().BoolVar(&validator, "validator", false, "the consensus key of the node, with which it orders and votes on effects")
 	cmd.Flags().BoolVar(&node, "node", false, "the key that names the node among its peers")
