@@ -472,6 +472,68 @@ func (*RejoinRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
+// The operator's wish that this organisation votes at once that a transaction of the pending block does not end, by its place in the
+// block or by its id; 55000 when the block is not pending, or the organisation has voted on it.
+type CancelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"` // with an id: 0
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Id            []byte                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRequest) Reset() {
+	*x = CancelRequest{}
+	mi := &file_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRequest) ProtoMessage() {}
+
+func (x *CancelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
+func (*CancelRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CancelRequest) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *CancelRequest) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *CancelRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
 type NodeRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -486,6 +548,7 @@ type NodeRequest struct {
 	//	*NodeRequest_Client
 	//	*NodeRequest_Clients
 	//	*NodeRequest_SubmitSigned
+	//	*NodeRequest_Cancel
 	Body          isNodeRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -493,7 +556,7 @@ type NodeRequest struct {
 
 func (x *NodeRequest) Reset() {
 	*x = NodeRequest{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +568,7 @@ func (x *NodeRequest) String() string {
 func (*NodeRequest) ProtoMessage() {}
 
 func (x *NodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +581,7 @@ func (x *NodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRequest.ProtoReflect.Descriptor instead.
 func (*NodeRequest) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeRequest) GetRequest() uint64 {
@@ -616,6 +679,15 @@ func (x *NodeRequest) GetSubmitSigned() *SubmitSignedRequest {
 	return nil
 }
 
+func (x *NodeRequest) GetCancel() *CancelRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
 type isNodeRequest_Body interface {
 	isNodeRequest_Body()
 }
@@ -656,6 +728,10 @@ type NodeRequest_SubmitSigned struct {
 	SubmitSigned *SubmitSignedRequest `protobuf:"bytes,10,opt,name=submit_signed,json=submitSigned,proto3,oneof"`
 }
 
+type NodeRequest_Cancel struct {
+	Cancel *CancelRequest `protobuf:"bytes,12,opt,name=cancel,proto3,oneof"`
+}
+
 func (*NodeRequest_Submit) isNodeRequest_Body() {}
 
 func (*NodeRequest_Wait) isNodeRequest_Body() {}
@@ -674,6 +750,8 @@ func (*NodeRequest_Clients) isNodeRequest_Body() {}
 
 func (*NodeRequest_SubmitSigned) isNodeRequest_Body() {}
 
+func (*NodeRequest_Cancel) isNodeRequest_Body() {}
+
 type SubmitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           [][]byte               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
@@ -683,7 +761,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +773,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +786,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{11}
+	return file_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubmitResponse) GetIds() [][]byte {
@@ -726,7 +804,7 @@ type GovernanceResponse struct {
 
 func (x *GovernanceResponse) Reset() {
 	*x = GovernanceResponse{}
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +816,7 @@ func (x *GovernanceResponse) String() string {
 func (*GovernanceResponse) ProtoMessage() {}
 
 func (x *GovernanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +829,7 @@ func (x *GovernanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GovernanceResponse.ProtoReflect.Descriptor instead.
 func (*GovernanceResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{12}
+	return file_node_proto_rawDescGZIP(), []int{13}
 }
 
 type RegistryResponse struct {
@@ -771,7 +849,7 @@ type RegistryResponse struct {
 
 func (x *RegistryResponse) Reset() {
 	*x = RegistryResponse{}
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +861,7 @@ func (x *RegistryResponse) String() string {
 func (*RegistryResponse) ProtoMessage() {}
 
 func (x *RegistryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +874,7 @@ func (x *RegistryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryResponse.ProtoReflect.Descriptor instead.
 func (*RegistryResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{13}
+	return file_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RegistryResponse) GetChainId() string {
@@ -870,7 +948,7 @@ type RejoinResponse struct {
 
 func (x *RejoinResponse) Reset() {
 	*x = RejoinResponse{}
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +960,7 @@ func (x *RejoinResponse) String() string {
 func (*RejoinResponse) ProtoMessage() {}
 
 func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +973,59 @@ func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejoinResponse.ProtoReflect.Descriptor instead.
 func (*RejoinResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{14}
+	return file_node_proto_rawDescGZIP(), []int{15}
+}
+
+type CancelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"`
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelResponse) Reset() {
+	*x = CancelResponse{}
+	mi := &file_node_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelResponse) ProtoMessage() {}
+
+func (x *CancelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
+func (*CancelResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CancelResponse) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *CancelResponse) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
 }
 
 type ClientChangeResponse struct {
@@ -906,7 +1036,7 @@ type ClientChangeResponse struct {
 
 func (x *ClientChangeResponse) Reset() {
 	*x = ClientChangeResponse{}
-	mi := &file_node_proto_msgTypes[15]
+	mi := &file_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1048,7 @@ func (x *ClientChangeResponse) String() string {
 func (*ClientChangeResponse) ProtoMessage() {}
 
 func (x *ClientChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[15]
+	mi := &file_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1061,7 @@ func (x *ClientChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientChangeResponse.ProtoReflect.Descriptor instead.
 func (*ClientChangeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{15}
+	return file_node_proto_rawDescGZIP(), []int{17}
 }
 
 type ClientsResponse struct {
@@ -944,7 +1074,7 @@ type ClientsResponse struct {
 
 func (x *ClientsResponse) Reset() {
 	*x = ClientsResponse{}
-	mi := &file_node_proto_msgTypes[16]
+	mi := &file_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -956,7 +1086,7 @@ func (x *ClientsResponse) String() string {
 func (*ClientsResponse) ProtoMessage() {}
 
 func (x *ClientsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[16]
+	mi := &file_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -969,7 +1099,7 @@ func (x *ClientsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientsResponse.ProtoReflect.Descriptor instead.
 func (*ClientsResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{16}
+	return file_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClientsResponse) GetClients() []*ClientsResponse_Client {
@@ -1001,7 +1131,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_node_proto_msgTypes[17]
+	mi := &file_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1143,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[17]
+	mi := &file_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1156,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{17}
+	return file_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Outcome) GetId() []byte {
@@ -1087,7 +1217,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_node_proto_msgTypes[18]
+	mi := &file_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1229,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[18]
+	mi := &file_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1242,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{18}
+	return file_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WaitResponse) GetOutcomes() []*Outcome {
@@ -1145,7 +1275,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_node_proto_msgTypes[19]
+	mi := &file_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1287,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[19]
+	mi := &file_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1300,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{19}
+	return file_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StatusResponse) GetOrganisation() string {
@@ -1290,7 +1420,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[20]
+	mi := &file_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1432,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[20]
+	mi := &file_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1445,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{20}
+	return file_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -1360,6 +1490,7 @@ type NodeResponse struct {
 	//	*NodeResponse_Registry
 	//	*NodeResponse_Client
 	//	*NodeResponse_Clients
+	//	*NodeResponse_Cancel
 	Body          isNodeResponse_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1367,7 +1498,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[21]
+	mi := &file_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1510,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[21]
+	mi := &file_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1523,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{21}
+	return file_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -1490,6 +1621,15 @@ func (x *NodeResponse) GetClients() *ClientsResponse {
 	return nil
 }
 
+func (x *NodeResponse) GetCancel() *CancelResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
 type isNodeResponse_Body interface {
 	isNodeResponse_Body()
 }
@@ -1530,6 +1670,10 @@ type NodeResponse_Clients struct {
 	Clients *ClientsResponse `protobuf:"bytes,10,opt,name=clients,proto3,oneof"`
 }
 
+type NodeResponse_Cancel struct {
+	Cancel *CancelResponse `protobuf:"bytes,12,opt,name=cancel,proto3,oneof"`
+}
+
 func (*NodeResponse_Submit) isNodeResponse_Body() {}
 
 func (*NodeResponse_Wait) isNodeResponse_Body() {}
@@ -1548,6 +1692,8 @@ func (*NodeResponse_Client) isNodeResponse_Body() {}
 
 func (*NodeResponse_Clients) isNodeResponse_Body() {}
 
+func (*NodeResponse_Cancel) isNodeResponse_Body() {}
+
 type ClientsResponse_Client struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1558,7 +1704,7 @@ type ClientsResponse_Client struct {
 
 func (x *ClientsResponse_Client) Reset() {
 	*x = ClientsResponse_Client{}
-	mi := &file_node_proto_msgTypes[22]
+	mi := &file_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1716,7 @@ func (x *ClientsResponse_Client) String() string {
 func (*ClientsResponse_Client) ProtoMessage() {}
 
 func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[22]
+	mi := &file_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1729,7 @@ func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientsResponse_Client.ProtoReflect.Descriptor instead.
 func (*ClientsResponse_Client) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{16, 0}
+	return file_node_proto_rawDescGZIP(), []int{18, 0}
 }
 
 func (x *ClientsResponse_Client) GetKey() []byte {
@@ -1630,7 +1776,11 @@ const file_node_proto_rawDesc = "" +
 	"\x0eClientsRequest\"P\n" +
 	"\x13SubmitSignedRequest\x129\n" +
 	"\tproposals\x18\x01 \x03(\v2\x1b.chainify.v1.SignedProposalR\tproposals\"\x0f\n" +
-	"\rRejoinRequest\"\xbd\x04\n" +
+	"\rRejoinRequest\"K\n" +
+	"\rCancelRequest\x12\x14\n" +
+	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\fR\x02id\"\xf3\x04\n" +
 	"\vNodeRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1a.chainify.v1.SubmitRequestH\x00R\x06submit\x12.\n" +
@@ -1644,7 +1794,8 @@ const file_node_proto_rawDesc = "" +
 	"\x06client\x18\b \x01(\v2 .chainify.v1.ClientChangeRequestH\x00R\x06client\x127\n" +
 	"\aclients\x18\t \x01(\v2\x1b.chainify.v1.ClientsRequestH\x00R\aclients\x12G\n" +
 	"\rsubmit_signed\x18\n" +
-	" \x01(\v2 .chainify.v1.SubmitSignedRequestH\x00R\fsubmitSignedB\x06\n" +
+	" \x01(\v2 .chainify.v1.SubmitSignedRequestH\x00R\fsubmitSigned\x124\n" +
+	"\x06cancel\x18\f \x01(\v2\x1a.chainify.v1.CancelRequestH\x00R\x06cancelB\x06\n" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
@@ -1660,7 +1811,10 @@ const file_node_proto_rawDesc = "" +
 	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\x128\n" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
 	"blockTimes\"\x10\n" +
-	"\x0eRejoinResponse\"\x16\n" +
+	"\x0eRejoinResponse\"<\n" +
+	"\x0eCancelResponse\x12\x14\n" +
+	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\"\x16\n" +
 	"\x14ClientChangeResponse\"\x9a\x01\n" +
 	"\x0fClientsResponse\x12=\n" +
 	"\aclients\x18\x01 \x03(\v2#.chainify.v1.ClientsResponse.ClientR\aclients\x12\x18\n" +
@@ -1699,7 +1853,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x01 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xad\x04\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xe4\x04\n" +
 	"\fNodeResponse\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x125\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1b.chainify.v1.SubmitResponseH\x00R\x06submit\x12/\n" +
@@ -1713,7 +1867,8 @@ const file_node_proto_rawDesc = "" +
 	"\bregistry\x18\b \x01(\v2\x1d.chainify.v1.RegistryResponseH\x00R\bregistry\x12;\n" +
 	"\x06client\x18\t \x01(\v2!.chainify.v1.ClientChangeResponseH\x00R\x06client\x128\n" +
 	"\aclients\x18\n" +
-	" \x01(\v2\x1c.chainify.v1.ClientsResponseH\x00R\aclientsB\x06\n" +
+	" \x01(\v2\x1c.chainify.v1.ClientsResponseH\x00R\aclients\x125\n" +
+	"\x06cancel\x18\f \x01(\v2\x1b.chainify.v1.CancelResponseH\x00R\x06cancelB\x06\n" +
 	"\x04bodyB0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
 
 var (
@@ -1728,7 +1883,7 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_node_proto_goTypes = []any{
 	(*Statement)(nil),              // 0: chainify.v1.Statement
 	(*SubmitRequest)(nil),          // 1: chainify.v1.SubmitRequest
@@ -1740,35 +1895,37 @@ var file_node_proto_goTypes = []any{
 	(*ClientsRequest)(nil),         // 7: chainify.v1.ClientsRequest
 	(*SubmitSignedRequest)(nil),    // 8: chainify.v1.SubmitSignedRequest
 	(*RejoinRequest)(nil),          // 9: chainify.v1.RejoinRequest
-	(*NodeRequest)(nil),            // 10: chainify.v1.NodeRequest
-	(*SubmitResponse)(nil),         // 11: chainify.v1.SubmitResponse
-	(*GovernanceResponse)(nil),     // 12: chainify.v1.GovernanceResponse
-	(*RegistryResponse)(nil),       // 13: chainify.v1.RegistryResponse
-	(*RejoinResponse)(nil),         // 14: chainify.v1.RejoinResponse
-	(*ClientChangeResponse)(nil),   // 15: chainify.v1.ClientChangeResponse
-	(*ClientsResponse)(nil),        // 16: chainify.v1.ClientsResponse
-	(*Outcome)(nil),                // 17: chainify.v1.Outcome
-	(*WaitResponse)(nil),           // 18: chainify.v1.WaitResponse
-	(*StatusResponse)(nil),         // 19: chainify.v1.StatusResponse
-	(*NodeError)(nil),              // 20: chainify.v1.NodeError
-	(*NodeResponse)(nil),           // 21: chainify.v1.NodeResponse
-	(*ClientsResponse_Client)(nil), // 22: chainify.v1.ClientsResponse.Client
-	(Kind)(0),                      // 23: chainify.v1.Kind
-	(*Parameter)(nil),              // 24: chainify.v1.Parameter
-	(*SignedGovernanceChange)(nil), // 25: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 26: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 27: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 28: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 29: chainify.v1.GovernanceChange
-	(*BlockTimes)(nil),             // 30: chainify.v1.BlockTimes
+	(*CancelRequest)(nil),          // 10: chainify.v1.CancelRequest
+	(*NodeRequest)(nil),            // 11: chainify.v1.NodeRequest
+	(*SubmitResponse)(nil),         // 12: chainify.v1.SubmitResponse
+	(*GovernanceResponse)(nil),     // 13: chainify.v1.GovernanceResponse
+	(*RegistryResponse)(nil),       // 14: chainify.v1.RegistryResponse
+	(*RejoinResponse)(nil),         // 15: chainify.v1.RejoinResponse
+	(*CancelResponse)(nil),         // 16: chainify.v1.CancelResponse
+	(*ClientChangeResponse)(nil),   // 17: chainify.v1.ClientChangeResponse
+	(*ClientsResponse)(nil),        // 18: chainify.v1.ClientsResponse
+	(*Outcome)(nil),                // 19: chainify.v1.Outcome
+	(*WaitResponse)(nil),           // 20: chainify.v1.WaitResponse
+	(*StatusResponse)(nil),         // 21: chainify.v1.StatusResponse
+	(*NodeError)(nil),              // 22: chainify.v1.NodeError
+	(*NodeResponse)(nil),           // 23: chainify.v1.NodeResponse
+	(*ClientsResponse_Client)(nil), // 24: chainify.v1.ClientsResponse.Client
+	(Kind)(0),                      // 25: chainify.v1.Kind
+	(*Parameter)(nil),              // 26: chainify.v1.Parameter
+	(*SignedGovernanceChange)(nil), // 27: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 28: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 29: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 30: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 31: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 32: chainify.v1.BlockTimes
 }
 var file_node_proto_depIdxs = []int32{
-	23, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	24, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	25, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	26, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
 	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	25, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	26, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	27, // 5: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	27, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	28, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	29, // 5: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
 	1,  // 6: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 7: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 8: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
@@ -1778,25 +1935,27 @@ var file_node_proto_depIdxs = []int32{
 	6,  // 12: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
 	7,  // 13: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
 	8,  // 14: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
-	28, // 15: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	29, // 16: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	30, // 17: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	22, // 18: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	17, // 19: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	11, // 20: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	18, // 21: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	19, // 22: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	20, // 23: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	12, // 24: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	14, // 25: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	13, // 26: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	15, // 27: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	16, // 28: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	10, // 15: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
+	30, // 16: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	31, // 17: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	32, // 18: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	24, // 19: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	19, // 20: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	12, // 21: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	20, // 22: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	21, // 23: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	22, // 24: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	13, // 25: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	15, // 26: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	14, // 27: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	17, // 28: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	18, // 29: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	16, // 30: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -1805,7 +1964,7 @@ func file_node_proto_init() {
 		return
 	}
 	file_chainify_proto_init()
-	file_node_proto_msgTypes[10].OneofWrappers = []any{
+	file_node_proto_msgTypes[11].OneofWrappers = []any{
 		(*NodeRequest_Submit)(nil),
 		(*NodeRequest_Wait)(nil),
 		(*NodeRequest_Status)(nil),
@@ -1815,8 +1974,9 @@ func file_node_proto_init() {
 		(*NodeRequest_Client)(nil),
 		(*NodeRequest_Clients)(nil),
 		(*NodeRequest_SubmitSigned)(nil),
+		(*NodeRequest_Cancel)(nil),
 	}
-	file_node_proto_msgTypes[21].OneofWrappers = []any{
+	file_node_proto_msgTypes[23].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
@@ -1826,6 +1986,7 @@ func file_node_proto_init() {
 		(*NodeResponse_Registry)(nil),
 		(*NodeResponse_Client)(nil),
 		(*NodeResponse_Clients)(nil),
+		(*NodeResponse_Cancel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1833,7 +1994,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
