@@ -229,6 +229,8 @@ func (c *Core) take(e Event) {
 		c.decided(e)
 	case Rejoin:
 		c.rejoin()
+	case GiveUp:
+		c.giveUp(e)
 	case Tick:
 	case Executed:
 		c.executed(e)

@@ -37,6 +37,11 @@ type (
 	Tick struct{}
 	// Rejoin is the operator's wish to try again after an exclusion.
 	Rejoin struct{}
+	// GiveUp is the operator's wish to vote that a transaction of an execution does not end.
+	GiveUp struct {
+		Key   wire.Key
+		Index uint32
+	}
 )
 
 // How the operations on database and store ended.
@@ -84,6 +89,7 @@ func (VoteSeen) event()          {}
 func (Decided) event()           {}
 func (Tick) event()              {}
 func (Rejoin) event()            {}
+func (GiveUp) event()            {}
 func (Executed) event()          {}
 func (Committed) event()         {}
 func (RolledBack) event()        {}

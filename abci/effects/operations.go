@@ -46,6 +46,30 @@ func (c *Core) executed(e Executed) {
 	}
 }
 
+// mayGiveUp returns the execution of a block about which this organisation can still say that a transaction does not end: it has not voted,
+// and nothing is agreed.
+func (c *Core) mayGiveUp(number uint64) (*wire.OrderedBlock, bool) {
+	b := c.wanted()
+	if b == nil || b.Number != number || c.excluded != "" || c.ballotOf(b.Key()) != nil {
+		return nil, false
+	}
+	_, agreed := c.agreed(b)
+	return b, !agreed
+}
+
+func (c *Core) giveUp(e GiveUp) {
+	if b, may := c.mayGiveUp(e.Key.Number); !may || b.Key() != e.Key {
+		return
+	}
+	c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.Index)})
+	c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.Index, Reason: "the operator's word"})
+	c.shelved = e.Key
+	if x, executing := c.op.(Execute); executing && x.Block.Key() == e.Key && !c.cancelled {
+		c.cancelled = true
+		c.out = append(c.out, Cancel{Key: e.Key})
+	}
+}
+
 // find returns the block of an execution; it may have been abandoned meanwhile.
 func (c *Core) find(k wire.Key) *wire.OrderedBlock {
 	if b := c.wanted(); b != nil && b.Key() == k {

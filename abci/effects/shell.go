@@ -1,10 +1,12 @@
 package effects
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -210,6 +212,32 @@ func (s *Shell) Hash(key wire.Key) (wire.Hash, bool) {
 
 // Rejoin lets an excluded organisation try again: its tables are repaired, then it goes on.
 func (s *Shell) Rejoin() { s.put(item{event: Rejoin{}}) }
+
+// GiveUp votes at once that a transaction of the pending block does not end: the one with this id, or, without an id, at this place of this
+// block. It returns which one, and false when the block is not under way here, or this organisation has voted on it.
+func (s *Shell) GiveUp(number uint64, index uint32, id []byte) (uint64, uint32, bool) {
+	s.mu.Lock()
+	if len(id) > 0 {
+		number = s.core.position.Number + 1
+	}
+	block, may := s.core.mayGiveUp(number)
+	s.mu.Unlock()
+	if !may {
+		return 0, 0, false
+	}
+	if len(id) > 0 {
+		at := slices.IndexFunc(block.IDs, func(known wire.TxID) bool { return bytes.Equal(known[:], id) })
+		if at < 0 {
+			return 0, 0, false
+		}
+		index = uint32(at)
+	}
+	if int(index) >= len(block.IDs) {
+		return 0, 0, false
+	}
+	s.put(item{event: GiveUp{Key: block.Key(), Index: index}})
+	return number, index, true
+}
 
 // Status tells how this organisation's database stands.
 func (s *Shell) Status() Status {

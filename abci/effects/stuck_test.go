@@ -68,3 +68,32 @@ func TestAStuckRoundRepairsNothing(t *testing.T) {
 		}
 	}
 }
+
+// The operator's word cuts an execution short and is a vote; once there is a vote, or something is agreed, it comes too late.
+func TestTheOperatorGivesUpATransaction(t *testing.T) {
+	core, block := executing(t)
+	if _, may := core.mayGiveUp(2); may {
+		t.Fatal("a block that is not there may be given up")
+	}
+	actions := core.Step(10, GiveUp{Key: block.Key(), Index: 3})
+	if len(actions) != 2 || actions[1] != (Cancel{Key: block.Key()}) {
+		t.Fatalf("%+v, want a report and the end of the execution", actions)
+	}
+	core.Step(11, Executed{Key: block.Key(), Failure: Cancelled})
+	vote, _ := core.Vote(block.Key())
+	if vote == nil || *vote != wire.NewStuckVote(block.Key(), 3) {
+		t.Fatalf("vote %+v, want stuck at 3", vote)
+	}
+	if core.op != nil {
+		t.Fatalf("%+v is under way", core.op)
+	}
+	if _, may := core.mayGiveUp(1); may {
+		t.Fatal("it may be given up twice")
+	}
+
+	core, block = executing(t)
+	core.Step(10, Decided{Height: 2, Certificate: &wire.Certificate{Number: 1, Hash: wire.Hash{7}}})
+	if actions := core.Step(11, GiveUp{Key: block.Key(), Index: 3}); len(actions) > 0 {
+		t.Fatalf("%+v of a block that is agreed", actions)
+	}
+}

@@ -433,6 +433,11 @@ func (n *node) rejoin() bool {
 	return true
 }
 
+// giveUp passes an operator's word on to effects.
+func (n *node) giveUp(block uint64, index uint32, id []byte) (uint64, uint32, bool) {
+	return n.effects.GiveUp(block, index, id)
+}
+
 // rejoinWhenTold passes the operator's word on to effects.
 func (n *node) rejoinWhenTold(ctx context.Context) {
 	for {

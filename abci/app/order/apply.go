@@ -235,7 +235,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
-		Organisations: len(s.registry.voters), Consent: s.registry.consent, Clients: who.clients,
+		Organisations: len(s.registry.voters), Consent: s.registry.consent, Clients: who.made(),
 		TimeMaxMS: s.registry.record.Parameters.BlockTimeMaxMS, DeployTimeMaxMS: s.registry.record.Parameters.DeployTimeMaxMS,
 	}
 	return nil

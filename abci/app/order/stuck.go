@@ -45,29 +45,40 @@ type clients struct {
 type clientsMaker struct {
 	clients
 	places map[string]int
-	last   string
-	count  uint64 // of the last run
-	start  int    // of the last run
+	last   string // whose the run is that is not in Runs yet
+	count  uint64 // of its transactions
 }
 
 func (m *clientsMaker) add(client string) {
-	if m.places == nil {
-		m.places = map[string]int{}
+	if client != m.last {
+		m.endRun()
+		m.last = client
 	}
-	if m.count > 0 && client == m.last {
-		m.Runs = m.Runs[:m.start]
-		m.count++
-	} else {
-		m.start, m.last, m.count = len(m.Runs), client, 1
+	m.count++
+}
+
+func (m *clientsMaker) endRun() {
+	if m.count == 0 {
+		return
 	}
-	place, known := m.places[client]
+	place, known := m.places[m.last]
 	if !known {
+		if m.places == nil {
+			m.places = map[string]int{}
+		}
 		place = len(m.Names)
-		m.places[client] = place
-		m.Names = append(m.Names, client)
+		m.places[m.last] = place
+		m.Names = append(m.Names, m.last)
 	}
 	m.Runs = binary.AppendUvarint(m.Runs, uint64(place))
 	m.Runs = binary.AppendUvarint(m.Runs, m.count)
+	m.count = 0
+}
+
+// made is whose all transactions added are.
+func (m *clientsMaker) made() clients {
+	m.endRun()
+	return m.clients
 }
 
 // each visits the runs: whose the transactions from first on, before end, are.

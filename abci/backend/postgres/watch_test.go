@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -103,4 +104,42 @@ func TestOfAQuarantinedOneNothingIsNamed(t *testing.T) {
 	if got := s.culprit(); got != 2 {
 		t.Fatalf("transaction %d named, want 2", got)
 	}
+}
+
+// What runs in another process of the block's is seen as well.
+func TestAPartThatDoesNotEndIsNamed(t *testing.T) {
+	r := newPartsRun(t, crashServer(t, nil), "stuck")
+	statements := make([]string, 0, waitingRow+1)
+	for i := range waitingRow {
+		statements = append(statements, fmt.Sprintf("UPDATE parts SET n = n + 10 WHERE id = %d", i))
+	}
+	block := orderedBlock(2, wire.Kind_KIND_SQL, append(statements, endless)...)
+	block.Budget = wire.Budget{Statements: 2 * time.Second, Deploys: time.Minute}
+	for range 10 { // on a busy machine the leader may run the block alone
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.b.Execute(t.Context(), block, r.first.Hash)
+			done <- err
+		}()
+		inWorker, ended := false, false
+		for !ended {
+			select {
+			case err := <-done:
+				ended = true
+				var stuck *backend.StuckError
+				if !errors.As(err, &stuck) || stuck.Index != waitingRow {
+					t.Fatalf("%v, want stuck at %d", err, waitingRow)
+				}
+			case <-time.After(10 * time.Millisecond):
+				var is bool
+				query(t, r.dsn, fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE %s AND application_name = 'chainify block 2 tx %d')", anyWorker, waitingRow), &is)
+				inWorker = inWorker || is
+			}
+		}
+		if inWorker {
+			return
+		}
+		connected(t, r.b)
+	}
+	t.Fatal("ten executions: the leader ran the block alone")
 }
