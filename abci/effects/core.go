@@ -75,7 +75,8 @@ type ladder struct {
 	needRepair bool
 	deviated   bool // found is compared with the certified hash, and differed
 	found      wire.Hash
-	rows       int // put right by repair
+	rows       int          // put right by repair
+	helped     backend.Step // the last that put some right
 	repairs    int
 	sinceMS    int64
 }

@@ -71,7 +71,9 @@ func (c *Core) committed(e Committed) {
 }
 
 // curedBy names what cured a deviation, in chainify.deviations.
-var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full"}
+var curedBy = map[backend.Step]string{
+	backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full",
+}
 
 // isCommitted follows a block that the database was seen to hold (E6).
 func (c *Core) isCommitted(o *opened) {
@@ -82,7 +84,7 @@ func (c *Core) isCommitted(o *opened) {
 	if l := c.ladder; l.number == n && (l.rows > 0 || l.deviated && l.found != o.hash) {
 		r := RecordDeviation{Number: n, Expected: o.hash, Found: l.found, CuredBy: "retry", TookMS: c.nowMS - l.sinceMS}
 		if l.rows > 0 {
-			r.CuredBy = curedBy[c.cfg.Steps[l.by]]
+			r.CuredBy = curedBy[l.helped]
 		}
 		c.records = append(c.records, r)
 		c.deviations++
@@ -166,9 +168,16 @@ func (c *Core) repaired(e Repaired) {
 	if !c.went(e.Failure) {
 		return
 	}
+	if nothing(asked, e) && c.ladder.by+1 < len(c.cfg.Steps) {
+		c.ladder.by++
+		return
+	}
 	if asked.Step == backend.Full {
 		c.startedOver()
 		return
+	}
+	if e.Rows > 0 {
+		c.ladder.helped = asked.Step
 	}
 	c.position.Deviates, c.finding = false, finding{} // as far as is known: the next look tells
 	c.ladder.needRepair = false
@@ -178,6 +187,9 @@ func (c *Core) repaired(e Repaired) {
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
 	}
 }
+
+// nothing: the step has found none of its kind of thing, so that the next one may help.
+func nothing(asked Repair, e Repaired) bool { return asked.Step.InPart() && e.Rows == 0 }
 
 // startedOver follows Full: the database is where a new one begins, and says until when.
 func (c *Core) startedOver() {
@@ -227,6 +239,10 @@ func (c *Core) cured(asked Repair, e Repaired) {
 		return
 	}
 	if c.went(e.Failure) {
+		if nothing(asked, e) && f.by+1 < len(c.cfg.Steps) {
+			f.by++
+			return
+		}
 		if asked.Step == backend.Full {
 			c.startedOver()
 			return
