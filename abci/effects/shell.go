@@ -58,7 +58,7 @@ type Options struct {
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion
+	Reason        string // of an exclusion, or what recovery is about to do
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -206,7 +206,7 @@ func (s *Shell) Status() Status {
 	defer s.mu.Unlock()
 	c := s.core
 	return Status{
-		State: c.State(), Reason: c.excluded, LastOrdered: c.ordered, LastCertified: c.certified,
+		State: c.State(), Reason: c.excluded + c.announced, LastOrdered: c.ordered, LastCertified: c.certified,
 		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Blocks: s.blocks, Deviations: c.deviations,
 	}
 }
