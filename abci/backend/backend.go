@@ -46,18 +46,24 @@ type Step uint8
 
 // The steps, cheapest first.
 const (
-	Rows   Step = iota // put right the rows that differ from what checkpoint and history tell
-	Replay             // execute blocks again from the newest checkpoint that holds
-	Rebase             // take the tables as base of new checkpoints, when they are as certified
-	State              // take the rows that differ from another organisation: Restore, not Repair
-	Full               // go back to before block 1, and execute all blocks again: Repair does the former
+	Reindex Step = iota // build indexes anew that do not find the rows of their tables
+	Rows                // put right the rows that differ from what checkpoint and history tell
+	Replay              // execute blocks again from the newest checkpoint that holds
+	Rebase              // take the tables as base of new checkpoints, when they are as certified
+	State               // take the rows that differ from another organisation: Restore, not Repair
+	Full                // go back to before block 1, and execute all blocks again: Repair does the former
 	stepsEnd
 )
 
 // Steps are all of them, in this order.
-func Steps() []Step { return []Step{Rows, Replay, Rebase, State, Full} }
+func Steps() []Step { return []Step{Reindex, Rows, Replay, Rebase, State, Full} }
 
-func (s Step) String() string { return [...]string{"rows", "replay", "rebase", "state", "full"}[s] }
+func (s Step) String() string {
+	return [...]string{"reindex", "rows", "replay", "rebase", "state", "full"}[s]
+}
+
+// InPart: the step puts one kind of thing right and says nothing of the others. When it finds nothing, the next step is to be taken.
+func (s Step) InPart() bool { return s == Reindex }
 
 // StepOf is the step of this name.
 func StepOf(name string) (Step, bool) {

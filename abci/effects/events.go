@@ -209,6 +209,8 @@ const (
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"
 	TransactionStuck  Incident = "transaction does not end"
+	AnnouncesFull     Incident = "nothing else helps; all blocks are about to be executed again"
+	FullForbidden     Incident = "nothing else helps; executing all blocks again is not allowed"
 	StartsOver        Incident = "nothing else helped; executing all blocks again from the first"
 	MakesAnew         Incident = "executing all blocks again"
 	DatabaseLost      Incident = "database lost"

@@ -63,7 +63,7 @@ type Options struct {
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion, else who told what is false since the start
+	Reason        string // of an exclusion, or what recovery is about to do, else who told what is false since the start
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -244,7 +244,7 @@ func (s *Shell) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.core
-	reason := c.excluded
+	reason := c.excluded + c.announced
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
 	}

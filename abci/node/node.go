@@ -233,7 +233,8 @@ func (n *node) assembleEffects() error {
 		Config: effects.Config{
 			Organisation: c.Organisation,
 			OpenMaxMS:    time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
-			Steps: steps, RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
+			Steps: steps, FullBlocksMax: uint64(max(c.Recovery.FullBlocksMax, 0)), FullNoticeMS: time.Duration(c.Recovery.FullNotice).Milliseconds(),
+			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
 		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
 	}

@@ -250,7 +250,7 @@ func TestAMemberThatVotesTwiceLeavesEvidence(t *testing.T) {
 	for i, r := range nodes[1:3] {
 		r.db.Delay(time.Duration(i+1) * 100 * time.Millisecond) // so that delta's votes come between theirs
 	}
-	s := meet(t, nodeKey(t, nodes[3]), nodes[:3]...)
+	s := meet(t, nodes[3], nodes[:3]...)
 	var mu sync.Mutex
 	done := map[[2]int64]bool{}
 	s.hear(func(v *cmtproto.Vote) {

@@ -92,7 +92,7 @@ pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
             };
             let sql = "DELETE FROM chainify_ledger.checkpoint WHERE block = $1 AND table_id = $2";
             spi::connected(|| spi::query(sql, &[cell(kept.block), cell(table.id)], |_| ()));
-            dropped.push(Cured::of_finding(&table, finding));
+            dropped.push(Cured::of_finding(&table.name, finding));
         }
     }
     if !dropped.is_empty() {

@@ -32,6 +32,7 @@ pub mod guard;
 mod guard_definitions;
 pub mod half;
 pub mod history;
+pub mod indexes;
 pub mod ledger_tables;
 pub mod maintenance;
 mod moment;

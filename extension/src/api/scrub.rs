@@ -13,7 +13,7 @@ use chainify_codec::{LaneHasher, State};
 
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::verify_table::{self, Finding};
-use crate::api::{checkpoint, definitions, half, moment, past, rows, verify};
+use crate::api::{checkpoint, definitions, half, indexes, moment, past, rows, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::encode::RowEncoder;
 use crate::pg::error::PgError;
@@ -33,16 +33,30 @@ const FINDINGS_RECORDED_MAX: usize = 1_000;
 struct Pace {
     since: Instant,
     rows: u64,
+    /// Rows and entries read for the sake of indexes.
+    entries: u64,
     rows_per_second: Option<f64>,
 }
+
+/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about as long.
+const ENTRIES_PER_ROW: u64 = 8;
+/// Entries from one look at the clock to the next.
+const ENTRIES_BETWEEN_LOOKS: u64 = 4_096;
 
 impl Pace {
     /// How long to wait now so that the rows so far took as long as they should.
     fn ahead(&self) -> Duration {
-        let due = self
-            .rows_per_second
-            .map_or(0.0, |rate| self.rows as f64 / rate);
+        let rows = self.rows + self.entries / ENTRIES_PER_ROW;
+        let due = self.rows_per_second.map_or(0.0, |rate| rows as f64 / rate);
         Duration::from_secs_f64(due).saturating_sub(self.since.elapsed())
+    }
+
+    /// One entry more.
+    fn entry(&mut self) {
+        self.entries += 1;
+        if self.entries % ENTRIES_BETWEEN_LOOKS == 0 {
+            latch::pause(self.ahead());
+        }
     }
 }
 
@@ -54,6 +68,7 @@ fn scrub(call: &mut Call) -> Answer {
     let mut pace = Pace {
         since: Instant::now(),
         rows: 0,
+        entries: 0,
         rows_per_second: rows_per_second.map(|rate| rate as f64),
     };
     rows::forget();
@@ -138,6 +153,9 @@ fn contents(
             })
         });
     }
+    let relations = indexes::read_by_index(client, Sees::Statement, table);
+    let broken = indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry());
+    findings.extend(broken.into_iter().map(indexes::Defect::finding));
     base(client, table, pace, findings)
 }
 

@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 use crate::api::checkpoint::Checkpoint;
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::scan::Compared;
-use crate::api::{checkpoint, definitions, half, moment, rows, triggers, verify};
+use crate::api::{checkpoint, definitions, half, indexes, moment, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -115,11 +115,27 @@ fn check(
             .for_each(&mut *report);
     }
     let certified = check_states(client, tables, table, &compared.live, number, report);
+    check_indexes(client, table, progress, report);
     if told.is_some_and(|told| table.state_hash(&told) == table.state_hash(&compared.live)) {
         return; // the same rows
     }
     progress.phase(Phase::Rows, 0);
     check_rows(client, table, number, certified, report);
+}
+
+/// Compares the indexes with what they are of: the table, the base of its checkpoints, and its history.
+fn check_indexes(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    progress: &Progress,
+    report: &mut dyn FnMut(Finding),
+) {
+    progress.phase(Phase::Indexes, 0);
+    let mut relations = indexes::read_by_index(client, Sees::Statement, table);
+    relations.push(table.history_relation);
+    indexes::defects(client, Sees::Statement, &relations, &mut || ())
+        .into_iter()
+        .for_each(|defect| report(defect.finding()));
 }
 
 /// Where triggers and definition of this version of a table are not what they should be; nothing when it has ended.

@@ -80,15 +80,15 @@ impl Drop for Slices {
     }
 }
 
-/// A relation open and locked for one slice.
-struct Opened(Option<Relation>, pg_sys::Oid);
+/// A relation open and locked for one slice, or until dropped.
+pub(super) struct Opened(Option<Relation>, pg_sys::Oid);
 
 c_functions! {
     fn try_table_open(relation: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> pg_sys::Relation;
 }
 
 impl Opened {
-    fn try_open(relation: pg_sys::Oid) -> Option<Self> {
+    pub(super) fn try_open(relation: pg_sys::Oid) -> Option<Self> {
         // SAFETY: returns null or a relation held open, which `Relation` closes.
         let opened = unsafe {
             super::error::catch_c(|| {
@@ -99,7 +99,7 @@ impl Opened {
         Relation::from_open(opened).map(|open| Opened(Some(open), relation))
     }
 
-    fn relation(&self) -> &Relation {
+    pub(super) fn relation(&self) -> &Relation {
         self.0.as_ref().expect("open until dropped")
     }
 
