@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Client is who sent a request; the zero value is nobody in particular.
@@ -25,6 +26,9 @@ var (
 	ErrNoTokens  = errors.New("the tokens cannot be read")
 	ErrTLSClient = errors.New("no name of the TLS client credentials has a role")
 	ErrAmbiguous = errors.New("names of the TLS client credentials have different roles")
+	ErrRevoked   = errors.New("the TLS client credentials are revoked")
+	ErrNoRevoked = errors.New("the list of revoked TLS client credentials cannot be read")
+	ErrExpired   = errors.New("the bearer token has expired")
 )
 
 // Access knows the clients of one node. It is safe for concurrent use.
@@ -33,6 +37,10 @@ type Access struct {
 	Tokens *TokensFile
 	// TLSClients maps a name of verified TLS client credentials (common name, or DNS, URI or e-mail name) to a role.
 	TLSClients map[string]string
+	// Revoked are TLS credentials that are taken no more; nil: none is.
+	Revoked *RevokedFile
+	// Now is the clock that tokens expire by; nil: the machine's.
+	Now func() time.Time
 }
 
 // Any tells whether there is anybody who could be known.
@@ -41,8 +49,17 @@ func (a *Access) Any() (bool, error) {
 	return len(tokens.bySum) > 0 || len(a.TLSClients) > 0, err
 }
 
-// Of says who sent a request. A token counts before TLS client credentials, and a wrong one is an error whatever these say.
+// Of says who sent a request. A token counts before TLS client credentials, and a wrong one is an error whatever these say. Who shows
+// revoked ones is refused whatever else he has. It is asked for each request, so that a connection does not outlive its credentials.
 func (a *Access) Of(r *http.Request) (Client, error) {
+	if a.Revoked != nil && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		switch gone, err := a.Revoked.Holds(r.TLS.VerifiedChains[0]); {
+		case err != nil:
+			return Client{}, errors.Join(ErrNoRevoked, err)
+		case gone:
+			return Client{}, ErrRevoked
+		}
+	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		return a.bearer(header)
 	}
@@ -66,7 +83,17 @@ func (a *Access) bearer(header string) (Client, error) {
 	if !known {
 		return Client{}, ErrToken
 	}
+	if found.Expired(a.now()) {
+		return Client{}, ErrExpired
+	}
 	return Client{Name: "token " + found.Name, Role: found.Role}, nil
+}
+
+func (a *Access) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
 }
 
 func (a *Access) tokens() (tokens, error) {

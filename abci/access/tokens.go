@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -34,7 +35,12 @@ type Token struct {
 	Name   string `json:"name"`
 	Role   string `json:"role"`
 	SHA256 string `json:"sha256"` // of the token, hexadecimal
+	// Expires is when it counts no more, in UTC and whole seconds; nil: it counts until it is revoked.
+	Expires *time.Time `json:"expires,omitempty"`
 }
+
+// Expired tells that a token counts no more.
+func (t Token) Expired(now time.Time) bool { return t.Expires != nil && !now.Before(*t.Expires) }
 
 type file struct {
 	Tokens []Token `json:"tokens"`
@@ -141,8 +147,9 @@ func CheckTokenName(name string) error {
 	return nil
 }
 
-// AddToken makes a token for a role and returns it: it is told this once, the file holds its hash.
-func AddToken(path, name, role string) (string, error) {
+// AddToken makes a token for a role, which counts until it expires unless that is the zero time, and returns it: it is told this once,
+// the file holds its hash.
+func AddToken(path, name, role string, expires time.Time) (string, error) {
 	if err := errors.Join(CheckTokenName(name), wire.CheckRole(role)); err != nil {
 		return "", err
 	}
@@ -160,7 +167,12 @@ func AddToken(path, name, role string) (string, error) {
 		case len(list) == TokensMax:
 			return nil, fmt.Errorf("there are %d tokens already", TokensMax)
 		}
-		return slices.Insert(list, at, Token{name, role, hex.EncodeToString(sum[:])}), nil
+		made := Token{Name: name, Role: role, SHA256: hex.EncodeToString(sum[:])}
+		if !expires.IsZero() {
+			until := expires.UTC().Truncate(time.Second)
+			made.Expires = &until
+		}
+		return slices.Insert(list, at, made), nil
 	})
 }
 

@@ -8,7 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// never is when a token expires that does not.
+var never time.Time
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -38,7 +42,7 @@ func TestTokensAreAddedAndRevoked(t *testing.T) {
 	}
 	secrets := map[string]string{}
 	for _, name := range []string{"till-3", "till-1", "office"} {
-		secrets[name], err = AddToken(path, name, "clerk of "+name)
+		secrets[name], err = AddToken(path, name, "clerk of "+name, never)
 		must(t, err)
 	}
 	for name, secret := range secrets {
@@ -73,14 +77,14 @@ func TestTokensAreAddedAndRevoked(t *testing.T) {
 
 func TestTokensAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
-	_, err := AddToken(path, "till", "clerk")
+	_, err := AddToken(path, "till", "clerk", never)
 	must(t, err)
 	for name, err := range map[string]error{
-		"already":   second(AddToken(path, "till", "other")),
+		"already":   second(AddToken(path, "till", "other", never)),
 		"no token":  RevokeToken(path, "office"),
-		"letters":   second(AddToken(path, "a b", "clerk")),
-		"role":      second(AddToken(path, "b", "")),
-		"directory": second(AddToken(filepath.Join(path, "x", "y"), "b", "clerk")),
+		"letters":   second(AddToken(path, "a b", "clerk", never)),
+		"role":      second(AddToken(path, "b", "", never)),
+		"directory": second(AddToken(filepath.Join(path, "x", "y"), "b", "clerk", never)),
 	} {
 		if err == nil || name != "directory" && !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
@@ -88,12 +92,12 @@ func TestTokensAreRefused(t *testing.T) {
 	}
 	full := file{}
 	for i := range TokensMax {
-		full.Tokens = append(full.Tokens, Token{fmt.Sprintf("t%04d", i), "clerk", strings.Repeat("0", 64)})
+		full.Tokens = append(full.Tokens, Token{Name: fmt.Sprintf("t%04d", i), Role: "clerk", SHA256: strings.Repeat("0", 64)})
 	}
 	text, err := json.Marshal(full)
 	must(t, err)
 	must(t, os.WriteFile(path, text, 0o600))
-	if _, err := AddToken(path, "one-more", "clerk"); err == nil || !strings.Contains(err.Error(), "1000") {
+	if _, err := AddToken(path, "one-more", "clerk", never); err == nil || !strings.Contains(err.Error(), "1000") {
 		t.Errorf("beyond the bound: %v", err)
 	}
 }
@@ -101,7 +105,7 @@ func TestTokensAreRefused(t *testing.T) {
 // As Kubernetes hands out Secrets: a group may read.
 func TestATokensFileForAGroupToRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
-	token, err := AddToken(path, "till", "clerk")
+	token, err := AddToken(path, "till", "clerk", never)
 	must(t, err)
 	must(t, os.Chmod(path, 0o440))
 	tokens, err := OpenTokens(path)
@@ -118,7 +122,7 @@ func second(_ string, err error) error { return err }
 func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
 	const secret = "clerk-secret-0123456789"
 	path := filepath.Join(t.TempDir(), "tokens.json")
-	good, err := AddToken(path, "till", "clerk")
+	good, err := AddToken(path, "till", "clerk", never)
 	must(t, err)
 	tokens, err := OpenTokens(path)
 	must(t, err)
@@ -136,7 +140,7 @@ func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
 	} {
 		if mode, open := map[string]os.FileMode{"open to others": 0o644, "for a group to change": 0o660}[name]; open {
 			must(t, os.Remove(path))
-			_, err := AddToken(path, "till", "clerk")
+			_, err := AddToken(path, "till", "clerk", never)
 			must(t, err)
 			must(t, os.Chmod(path, mode))
 		} else {
@@ -166,4 +170,37 @@ func FuzzParseTokens(f *testing.F) {
 			t.Errorf("%q is accepted, and written again as %q: %v", text, again, err)
 		}
 	})
+}
+
+// A token counts until it expires, to the second, in a node that runs; afterwards its name may be given again once it is revoked.
+func TestTokensExpire(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	until := time.Date(2026, 3, 1, 12, 0, 0, 7, time.FixedZone("", 3600))
+	secret, err := AddToken(path, "till", "clerk", until)
+	must(t, err)
+	lasting, err := AddToken(path, "office", "dba", never)
+	must(t, err)
+	tokens, err := OpenTokens(path)
+	must(t, err)
+	a := &Access{Tokens: tokens}
+	for moment, want := range map[time.Time]error{
+		until.Add(-24 * time.Hour):        nil,
+		until.Add(-8):                     nil,
+		until.Truncate(time.Second):       ErrExpired,
+		until.Add(365 * 24 * time.Hour):   ErrExpired,
+		until.In(time.UTC).Add(time.Hour): ErrExpired,
+	} {
+		a.Now = func() time.Time { return moment }
+		if c, err := a.Of(withToken(t, "Bearer "+secret)); err != want || c.Known() != (want == nil) {
+			t.Errorf("at %s: %+v, %v, want %v", moment, c, err, want)
+		}
+		if _, err := a.Of(withToken(t, "Bearer "+lasting)); err != nil {
+			t.Errorf("the token that does not expire, at %s: %v", moment, err)
+		}
+	}
+	list, err := ListTokens(path)
+	must(t, err)
+	if list[0].Expires != nil || !list[1].Expires.Equal(until.Truncate(time.Second)) || list[1].Expires.Location() != time.UTC {
+		t.Errorf("tokens %+v", list)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -185,5 +186,29 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	}
 	if err := Directory(filepath.Join(t.TempDir(), "none")).Put(t.Context(), "x", digest); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
+	}
+}
+
+// A store that sends elsewhere is not followed to where the token would go in clear.
+func TestTokensFollowNoRedirectInClear(t *testing.T) {
+	var heard atomic.Bool
+	clear := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard.Store(true) }))
+	defer clear.Close()
+	store := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, clear.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer store.Close()
+	h, err := NewHTTP(store.URL, "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.client.Transport = store.Client().Transport
+	for what, ask := range map[string]func() error{
+		"get": func() error { _, err := h.Get(t.Context(), "1"); return err },
+		"put": func() error { return h.Put(t.Context(), "1", []byte("{}")) },
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "not https") || heard.Load() {
+			t.Errorf("%s: %v; asked in clear: %t", what, err, heard.Load())
+		}
 	}
 }

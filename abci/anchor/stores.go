@@ -81,7 +81,21 @@ func NewHTTP(base, token string) (*HTTP, error) {
 		}
 		return nil
 	}
-	return &HTTP{url: u, authorize: bearer, client: &http.Client{Timeout: requestLimit}}, nil
+	return &HTTP{url: u, authorize: bearer, client: &http.Client{Timeout: requestLimit, CheckRedirect: staysEncrypted}}, nil
+}
+
+// redirectsMax is how often a store may send elsewhere.
+const redirectsMax = 10
+
+// staysEncrypted ends redirects from https to http, which would carry a token in clear.
+func staysEncrypted(next *http.Request, before []*http.Request) error {
+	switch {
+	case len(before) >= redirectsMax:
+		return fmt.Errorf("%d redirects", len(before))
+	case before[0].URL.Scheme == "https" && next.URL.Scheme != "https":
+		return fmt.Errorf("a redirect to %s, which is not https", next.URL.Redacted())
+	}
+	return nil
 }
 
 func (h *HTTP) String() string { return h.url.Redacted() }

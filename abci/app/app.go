@@ -82,6 +82,7 @@ type App struct {
 	body     *order.Body           // of the pending ledger block, nil when not read since the start
 	blocks   Blocks                // nil until SetBlocks
 	history  *wire.RegistryHistory // of the registries stored, when last asked
+	ever     *keysEver             // when last asked
 	watch    watch
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
@@ -76,6 +77,9 @@ func (a *App) tell(p *preview) error {
 		}
 		d.Ordered = block
 	}
+	if client := p.result.Suspended; client != "" {
+		a.log.Warn("a client's transactions did not end; it is suspended", "client", client, "block", p.next.Pending().Number, "suspended", p.next.SuspendedClients())
+	}
 	a.opt.Effects.Decided(d)
 	return nil
 }
@@ -129,6 +133,15 @@ func (a *App) Clients() *order.Clients {
 	return state.Clients()
 }
 
+// Suspended is until when nothing of a client is ordered; zero before the chain is initialised, and when it never was suspended.
+func (a *App) Suspended(client *wire.Client) time.Time {
+	state, err := a.current()
+	if err != nil {
+		return time.Time{}
+	}
+	return state.Suspended(client)
+}
+
 // RegistryHistory returns who took part in all ledger blocks so far. It must not be changed.
 func (a *App) RegistryHistory() (*wire.RegistryHistory, error) {
 	state, err := a.current()
@@ -168,12 +181,18 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ledger block %d: %w", n, err)
 	}
-	return &wire.OrderedBlock{
+	b := &wire.OrderedBlock{
 		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash,
 		Organisations: record.Organisations, Consent: record.Consent, Round: record.Round,
 		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
 		IDs: body.IDs, Transactions: body.Transactions,
-	}, nil
+	}
+	if state, err := a.current(); err == nil {
+		if p := state.Pending(); p != nil && p.Key() == b.Key() {
+			b.Budget = p.Budget()
+		}
+	}
+	return b, nil
 }
 
 func (a *App) readBody(record *ledgerRecord) (*order.Body, error) {
@@ -228,6 +247,7 @@ type Status struct {
 	Organisations []string         `json:"organisations"`
 	Pending       *PendingStatus   `json:"pending"`
 	Evidence      uint64           `json:"evidence"` // conflicting votes seen since the start
+	Suspended     []string         `json:"suspended"`
 }
 
 // PendingStatus shows what the pending ledger block waits for.
@@ -250,6 +270,7 @@ func (a *App) Status() (s Status, ok bool) {
 	s = Status{
 		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(), Governance: state.Governance(),
 		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
+		Suspended: state.SuspendedClients(),
 	}
 	s.LastCertified, s.CertifiedHash = state.LastCertified()
 	if p := state.Pending(); p != nil {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,8 +32,8 @@ func TestTheChartsConfigurationIsRead(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if object.Kind == "ConfigMap" && object.Data[FileName] != "" {
-				data = object.Data
+			if object.Kind == "ConfigMap" {
+				maps.Copy(data, object.Data)
 			}
 		}
 		c, err := Parse([]byte(data[FileName]))
@@ -51,6 +52,12 @@ func TestTheChartsConfigurationIsRead(t *testing.T) {
 		}
 		if err := os.WriteFile(home.Genesis(), []byte(data["genesis.json"]), 0o644); err != nil {
 			t.Fatal(err)
+		}
+		if err := os.WriteFile(home.Path(c.Network.AdmittedFile), []byte(data["admitted"]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if ids, err := home.Admitted(c); err != nil || (len(ids) == 1) != (name == "external") {
+			t.Errorf("%s: %v are let in, %v", name, ids, err)
 		}
 		_, state, err := home.LoadGenesis()
 		if err != nil || !hasOrganisation(state, c.Organisation) {

@@ -101,6 +101,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[recovery]\ntell_rate = -1":                                           "recovery.tell_rate",
 		"organisation = \"acme\"\n[anchor]\ns3_region = \"x\"":                                          "anchor.s3_region: url",
 		"organisation = \"acme\"\n[anchor]\ns3_credentials_file = \"x\"":                                "anchor.s3_credentials_file: needs s3_region",
+		"organisation = \"acme\"\n[anchor]\nurl = \"http://x\"\ntoken_file = \"x\"":                     "anchor.url: \"http://x\" is not https, and would carry the token of token_file in clear",
+		"organisation = \"acme\"\n[anchor]\nurl = \"http://me:secret@x\"":                               "anchor.url: \"http://me:xxxxx@x\" is not https",
 		"organisation = \"acme\"\n[anchor]\nurl = \"https://x\"\ns3_region = \"x\"\ntoken_file = \"x\"": "s3_region and token_file",
 		"organisation = \"acme\"\n[explorer]\nlisten = \"127.0.0.1:26690\"":                             "explorer.listen: there is no database to show",
 		"organisation = \"acme\"\n[network]\nrpc_listen = \"0.0.0.0:26657\"":                            "not on loopback",

@@ -15,6 +15,7 @@ import (
 //
 //	chainify.toml            the configuration (0600: its DSN may hold a password)
 //	config/genesis.json      the founding state, the same at all organisations
+//	config/admitted          nodes let in that no member vouches for; missing: none
 //	config/*_key.json        validator, node and gateway key (0600)
 //	config/*_key.ID.json     further validator and gateway keys, named by the public key: those that take their place
 //	data/                    blocks, order-level state, the validator's last signature
@@ -137,6 +138,22 @@ func (h Home) NodeKey() (*p2p.NodeKey, error) {
 		return nil, fmt.Errorf("read node key: %w", err)
 	}
 	return key, nil
+}
+
+// NewNodeKey makes another node key, which counts from the next start, and keeps the one before beside it. It returns the new node id.
+func (h Home) NewNodeKey() (p2p.ID, error) {
+	before, err := h.NodeKey()
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(h.nodeKey(), h.Path("config", "node_key."+string(before.ID())+".json")); err != nil {
+		return "", err
+	}
+	key, err := p2p.LoadOrGenNodeKey(h.nodeKey())
+	if err != nil {
+		return "", fmt.Errorf("make node key: %w", err)
+	}
+	return key.ID(), nil
 }
 
 // Validator reads the validator key that the home was made with, and its last signature.

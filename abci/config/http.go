@@ -16,8 +16,9 @@ type HTTP struct {
 	TLSCertFile    string            `toml:"tls_cert_file"`
 	TLSKeyFile     string            `toml:"tls_key_file"`
 	ClientCAFile   string            `toml:"client_ca_file"`
-	TLSClients     map[string]string `toml:"tls_clients"` // name: role
-	TokensFile     string            `toml:"tokens_file"` // empty: none
+	TLSClients     map[string]string `toml:"tls_clients"`      // name: role
+	TLSRevokedFile string            `toml:"tls_revoked_file"` // empty: none
+	TokensFile     string            `toml:"tokens_file"`      // empty: none
 	ConnectionsMax int               `toml:"connections_max"`
 	RequestsMax    int               `toml:"requests_max"`
 	StrangersMax   int               `toml:"strangers_max"`
@@ -70,6 +71,8 @@ func (h HTTP) check() error {
 		return fmt.Errorf("http.listen: %q is not on loopback: set tls_cert_file and tls_key_file, so that nobody reads tokens on their way", h.Listen)
 	case h.TLSCertFile == "" && h.ClientCAFile != "":
 		return errors.New("http.client_ca_file: needs tls_cert_file and tls_key_file")
+	case h.TLSRevokedFile != "" && h.ClientCAFile == "":
+		return errors.New("http.tls_revoked_file: needs client_ca_file")
 	case (h.ClientCAFile == "") != (len(h.TLSClients) == 0):
 		return errors.New("http: client_ca_file and tls_clients go together")
 	}

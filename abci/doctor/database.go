@@ -180,6 +180,33 @@ func rules(f facts, socket, version string) []rule {
 	}
 }
 
+// examineExplorer: the explorer can read as chainify_reader, and nobody reaches it unasked.
+func examineExplorer(ctx context.Context, c config.Config) Finding {
+	const check = "explorer"
+	setting, dsn := "explorer.dsn", c.Explorer.DSN
+	if dsn == "" {
+		setting, dsn = "database.dsn", c.Database.DSN
+	}
+	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return bad(check, setting+": "+reason(err), strings.ReplaceAll(mendOf(err), "database.dsn", setting))
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var reads bool
+	err = conn.QueryRow(ctx, `SELECT coalesce((SELECT pg_catalog.pg_has_role(current_user, oid, 'MEMBER') FROM pg_catalog.pg_roles WHERE rolname = 'chainify_reader'), false)`).Scan(&reads)
+	switch {
+	case err != nil:
+		return bad(check, setting+": "+reason(err), "See the server's log.")
+	case !reads:
+		return bad(check, fmt.Sprintf("role %q of %s is no member of chainify_reader", conn.Config().User, setting), "As superuser: GRANT chainify_reader TO the role.")
+	case !c.Explorer.Loopback():
+		return warn(check, "listens at "+c.Explorer.Listen+": whoever reaches it sees all ledger data", "Put what asks for a password before it, and set explorer.listen to an address of loopback.")
+	}
+	return fine(check, "reads as %s", conn.Config().User)
+}
+
 // judgeOwner: PostgreSQL's operating-system user may speak to the node's socket.
 func judgeOwner(uid uint32, c config.Config) Finding {
 	const check = "socket users"

@@ -40,9 +40,13 @@ func warn(check, found, mend string) Finding { return Finding{Warn, check, found
 func Examine(ctx context.Context, home config.Home, c config.Config, version string) []Finding {
 	findings := examineHome(home, c)
 	machine := readMachine(ctx, home, c)
+	findings = append(findings, checkGenesis(home, c, machine.members), judgeKeys(home, c.Organisation, machine.members))
 	findings = append(findings, judgeMachine(machine, c)...)
 	if c.Database.DSN != "" {
 		findings = append(findings, examineDatabase(ctx, home, c, version, machine.peerUID)...)
+	}
+	if c.Explorer.Listen != "" {
+		findings = append(findings, examineExplorer(ctx, c))
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int { return rank(a.Level) - rank(b.Level) })
 	return findings

@@ -1,22 +1,28 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // socketPathMax is what sockaddr_un holds on Linux, less the terminating zero.
 const socketPathMax = 107
 
 func examineHome(home config.Home, c config.Config) []Finding {
-	return []Finding{checkPermissions(home, c), checkGenesis(home, c), checkSocketPath(home, c)}
+	return []Finding{checkPermissions(home, c), checkSocketPath(home, c), checkLists(home, c), checkAnchor(home, c)}
 }
 
 // withPassword finds one in a connection string of either form.
@@ -25,21 +31,20 @@ var withPassword = regexp.MustCompile(`password *=|://[^/@]*:[^/@]*@`)
 // checkPermissions: nobody else reads a secret. A group may, as it has to in Kubernetes, where keys belong to root.
 func checkPermissions(home config.Home, c config.Config) Finding {
 	const check = "permissions"
-	secrets := keys(home)
-	secrets = append(secrets, optional(home, c.HTTP.TokensFile, c.HTTP.TLSKeyFile, c.Anchor.TokenFile)...)
-	if withPassword.MatchString(c.Database.DSN) {
+	secrets, err := keys(home)
+	if err != nil {
+		return bad(check, err.Error(), "Run as the node's user. When a key is lost, take it from its backup, or have the others approve another one (chainify governance propose).")
+	}
+	secrets = append(secrets, optional(home, c.HTTP.TokensFile, c.HTTP.TLSKeyFile)...)
+	if withPassword.MatchString(c.Database.DSN) || withPassword.MatchString(c.Explorer.DSN) {
 		secrets = append(secrets, home.Path(config.FileName))
 	}
-	var open []string
-	for _, path := range secrets {
-		info, err := os.Stat(path)
-		if err != nil {
-			return bad(check, err.Error(), "Run as the node's user. When a key is lost, take it from its backup; it cannot be made anew for an organisation in the genesis.")
-		}
-		if info.Mode().Perm()&0o007 != 0 {
-			open = append(open, path)
-		}
+	open, err := readableBy(0o007, secrets)
+	own, ownErr := readableBy(0o077, optional(home, c.Anchor.TokenFile, c.Anchor.S3CredentialsFile)) // the node wants them so
+	if err = errors.Join(err, ownErr); err != nil {
+		return bad(check, err.Error(), "Run as the node's user.")
 	}
+	open = append(open, own...)
 	if len(open) > 0 {
 		return bad(check, "others may read "+strings.Join(open, ", "), "chmod 600 "+strings.Join(open, " "))
 	}
@@ -57,16 +62,108 @@ func optional(home config.Home, names ...string) []string {
 	return out
 }
 
-func keys(home config.Home) []string {
-	var out []string
-	for _, name := range []string{"gateway_key.json", "node_key.json", "priv_validator_key.json"} {
-		out = append(out, home.Path("config", name))
+// readableBy lists the files that a mode of these bits opens to others.
+func readableBy(bits fs.FileMode, paths []string) (open []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().Perm()&bits != 0 {
+			open = append(open, path)
+		}
 	}
-	return out
+	return open, nil
 }
 
-// checkGenesis: the organisation is in it, with a database if it has one here.
-func checkGenesis(home config.Home, c config.Config) Finding {
+// keys are the files of all keys of a home, also of those that take the place of others, or were replaced. Of each kind one has to be there:
+// which of them counts says the registry.
+func keys(home config.Home) ([]string, error) {
+	var out []string
+	for _, kind := range []string{"gateway_key", "node_key", "priv_validator_key"} {
+		first := home.Path("config", kind+".json")
+		found := optional(home, filepath.Join("config", kind+".json"))
+		further, err := filepath.Glob(home.Path("config", kind+".*.json"))
+		if err != nil {
+			return nil, err
+		}
+		if kind == "node_key" && len(found) == 0 || len(found)+len(further) == 0 {
+			return nil, fmt.Errorf("%s is missing", first)
+		}
+		out = append(append(out, found...), further...)
+	}
+	return out, nil
+}
+
+// checkLists: what says who is let in is read while the node runs; one that cannot be read lets nobody in.
+func checkLists(home config.Home, c config.Config) Finding {
+	const check = "who is let in"
+	if _, err := home.Admitted(c); err != nil {
+		return bad(check, err.Error(), "Correct the file: an id of a node a line. Until then no node of it is let in.")
+	}
+	if c.HTTP.TLSRevokedFile != "" {
+		if _, err := access.OpenRevoked(home.Path(c.HTTP.TLSRevokedFile)); err != nil {
+			return bad(check, err.Error(), "Correct the file of http.tls_revoked_file. Until then no TLS client is let in.")
+		}
+	}
+	if c.HTTP.TokensFile == "" {
+		return fine(check, "the files can be read")
+	}
+	tokens, err := access.ListTokens(home.Path(c.HTTP.TokensFile))
+	if err != nil {
+		return bad(check, err.Error(), "Correct the file of http.tokens_file. Until then no token is taken.")
+	}
+	for _, t := range tokens {
+		if t.Expired(time.Now()) {
+			return warn(check, fmt.Sprintf("token %q expired at %s", t.Name, t.Expires.Format(time.RFC3339)), fmt.Sprintf("Take it away: chainify client token revoke --home %s %s", home, t.Name))
+		}
+	}
+	return fine(check, "the files can be read")
+}
+
+// checkAnchor: digests have a place, and what shows who brings them.
+func checkAnchor(home config.Home, c config.Config) Finding {
+	const check = "digests outside"
+	a := c.Anchor
+	if a.Directory != "" {
+		if info, err := os.Stat(home.Path(a.Directory)); err != nil || !info.IsDir() {
+			return bad(check, home.Path(a.Directory)+" is not a directory", "Make the directory of anchor.directory.")
+		}
+	}
+	if a.TokenFile != "" {
+		if _, err := os.ReadFile(home.Path(a.TokenFile)); err != nil {
+			return bad(check, "anchor.token_file: "+err.Error(), "Put the token there, mode 0600.")
+		}
+	}
+	if a.S3CredentialsFile != "" {
+		text, err := os.ReadFile(home.Path(a.S3CredentialsFile))
+		if err == nil {
+			_, err = anchor.ParseCredentials(string(text))
+		}
+		if err != nil {
+			return bad(check, "anchor.s3_credentials_file: "+err.Error(), "Put aws_access_key_id and aws_secret_access_key there, as in ~/.aws/credentials, mode 0600.")
+		}
+	}
+	switch {
+	case a.Directory == "" && a.URL == "":
+		return fine(check, "none")
+	case a.S3Region != "" && a.S3CredentialsFile == "":
+		return fine(check, "the keys of the store are in the node's environment")
+	}
+	return fine(check, "%s", strings.TrimSpace(a.Directory+" "+redacted(a.URL)))
+}
+
+func redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
+}
+
+// checkGenesis: the organisation is in it, or joined since, with a database if it has one here. members are those of now, of a node that
+// runs; nil: unknown.
+func checkGenesis(home config.Home, c config.Config, members []*wire.Member) Finding {
 	const check = "genesis"
 	doc, state, err := home.LoadGenesis()
 	if err != nil {
@@ -82,6 +179,10 @@ func checkGenesis(home config.Home, c config.Config) Finding {
 		case !o.OrderingOnly && c.Database.DSN == "":
 			return warn(check, fmt.Sprintf("%q has a say in the effects, and no database here: it counts as away", o.Name), "Set database.dsn in "+config.FileName+".")
 		}
+	}
+	joined := slices.ContainsFunc(members, func(m *wire.Member) bool { return m.Organisation == c.Organisation })
+	if joined && !slices.Contains(names, c.Organisation) {
+		return fine(check, "chain %s of %s; %s joined it", doc.ChainID, strings.Join(names, ", "), c.Organisation)
 	}
 	if !slices.Contains(names, c.Organisation) {
 		return bad(check, fmt.Sprintf("organisation %q is not among %s", c.Organisation, strings.Join(names, ", ")),

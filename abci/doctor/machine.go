@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const (
@@ -24,7 +28,8 @@ const (
 
 // machine is what was read of the machine and the network.
 type machine struct {
-	running      bool // a node answers on the socket
+	running      bool           // a node answers on the socket
+	members      []*wire.Member // as it says; nil: it does not
 	socketError  error
 	taken        map[string]error // addresses to listen on that cannot be had, of a node that does not run
 	unreachable  map[string]error // peers
@@ -41,6 +46,9 @@ func readMachine(ctx context.Context, home config.Home, c config.Config) machine
 	defer cancel()
 	if client, err := gateway.Dial(limited, home.Path(c.Clients.Socket)); err == nil {
 		m.running = true
+		if r, err := client.Registry(limited); err == nil {
+			m.members = r.Organisations
+		}
 		_ = client.Close()
 	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) {
 		m.socketError = err
@@ -75,7 +83,7 @@ func readMachine(ctx context.Context, home config.Home, c config.Config) machine
 // listening are the addresses that the node listens on.
 func listening(c config.Config) map[string]string {
 	out := map[string]string{"network.listen": c.Network.Listen}
-	for key, address := range map[string]string{"http.listen": c.HTTP.Listen, "metrics.listen": c.Metrics.Listen, "network.rpc_listen": c.Network.RPCListen} {
+	for key, address := range map[string]string{"http.listen": c.HTTP.Listen, "metrics.listen": c.Metrics.Listen, "network.rpc_listen": c.Network.RPCListen, "explorer.listen": c.Explorer.Listen} {
 		if address != "" {
 			out[key] = address
 		}
@@ -140,4 +148,47 @@ func judgeClock(m machine) Finding {
 		return warn(check, "the kernel says that nothing keeps the clock right", "Run an NTP client, as chrony or systemd-timesyncd: a node a minute behind the others ends.")
 	}
 	return fine(check, "is kept right")
+}
+
+// judgeKeys: the home holds the gateway key and a validator key that count. members are those of now, of a node that runs.
+func judgeKeys(home config.Home, organisation string, members []*wire.Member) Finding {
+	const check = "keys"
+	at := slices.IndexFunc(members, func(m *wire.Member) bool { return m.Organisation == organisation })
+	if at < 0 {
+		return fine(check, "which of them count is known when the node runs and the organisation takes part")
+	}
+	gateways, err := home.GatewayKeys()
+	if err != nil {
+		return bad(check, err.Error(), "Take the key from its backup.")
+	}
+	validators, err := home.ValidatorIDs()
+	if err != nil {
+		return bad(check, err.Error(), "Take the key from its backup.")
+	}
+	own, idle := 0, len(gateways)+len(validators)
+	for _, key := range gateways {
+		if bytes.Equal(key.Public().(ed25519.PublicKey), members[at].GatewayKey) {
+			own, idle = own+1, idle-1
+		}
+	}
+	if own == 0 && !members[at].OrderingOnly {
+		return bad(check, fmt.Sprintf("the gateway key of %q is not among those of the home: it takes no transactions and approves nothing", organisation), "Take it from its backup, or from the organisation's other node.")
+	}
+	signs := false
+	for _, id := range validators {
+		key, err := home.ReadValidator(id)
+		if err != nil {
+			return bad(check, err.Error(), "Take the key from its backup.")
+		}
+		if slices.ContainsFunc(members[at].Validators, func(v *wire.ValidatorPower) bool { return bytes.Equal(v.Key, key.Key.PubKey.Bytes()) }) {
+			signs, idle = true, idle-1
+		}
+	}
+	switch {
+	case !signs:
+		return warn(check, fmt.Sprintf("no validator key of the home is one of %q: this node follows and does not vote", organisation), "Take the key from its backup, if this is the organisation's validator.")
+	case idle > 0:
+		return fine(check, "those that count are there, and %d that do not, or not yet (chainify org list)", idle)
+	}
+	return fine(check, "those that count are there")
 }

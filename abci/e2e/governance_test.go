@@ -55,6 +55,7 @@ func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	consent(ctx, t, acme, 3, 4)
 	govern(ctx, t, net, founders[:3], acme, "org", "add", file(t, part))
 	must(t, echo.WaitServing(ctx, readyLimit))
+	must(t, echo.Named(false)) // from here on its organisation vouches for it
 	consent(ctx, t, acme, 4, 5)
 
 	// With c = 4 of 5 the others need it when one of them is away.
@@ -88,12 +89,22 @@ func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute('UPDATE checking SET balance = balance + 1 WHERE custid = 2')"))
 	must(t, founders[1].StartNode())
 	answered := stop()
+	stays := net.Organisations
+	net.Organisations = founders // echo reads on from nobody
 	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
 	must(t, err)
-	for _, o := range net.Organisations {
+	for _, o := range stays {
 		checkVerified(ctx, t, o)
 	}
 	checkSameTransactions(ctx, t, net)
+	net.Organisations = stays
+	left, err := echo.Tip(ctx)
+	must(t, err)
+	now, err := acme.Tip(ctx)
+	must(t, err)
+	if left.Number >= now.Number {
+		t.Errorf("echo, which left, has block %d of %d", left.Number, now.Number)
+	}
 	var deposited int
 	must(t, acme.Scan(ctx, "SELECT count(*) FROM chainify.transactions WHERE outcome AND sql LIKE '%custid = 1'", &deposited))
 	if deposited != answered {

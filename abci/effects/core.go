@@ -9,6 +9,7 @@ package effects
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -34,6 +35,10 @@ type Config struct {
 	BackoffMaxMS int64 // default 10,000
 	// Steps are those of recovery that may be taken, in this order; default all of them.
 	Steps []backend.Step
+	// FullBlocksMax: step Full begins by itself only in a database of at most so many blocks; default: of any number.
+	FullBlocksMax uint64
+	// FullNoticeMS is how long Full is announced before it begins.
+	FullNoticeMS int64
 	// RepairsMax bounds the repairs of one block, default 3: a database may be changed again between repair and execution.
 	RepairsMax int
 	// HelpAttempts bounds how often the other organisations are asked for rows of one block, with growing pauses; default 10.
@@ -43,7 +48,7 @@ type Config struct {
 }
 
 func (c Config) check() error {
-	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 || c.RepairsMax < 0 || c.HelpAttempts < 0 {
+	if c.OpenMaxMS < 0 || c.FullNoticeMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 || c.RepairsMax < 0 || c.HelpAttempts < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -74,7 +79,8 @@ type ladder struct {
 	needRepair bool
 	deviated   bool // found is compared with the certified hash, and differed
 	found      wire.Hash
-	rows       int // put right by repair
+	rows       int          // put right by repair
+	helped     backend.Step // the last that put some right
 	repairs    int
 	sinceMS    int64
 }
@@ -155,6 +161,7 @@ type Core struct {
 	shelved    wire.Key
 	records    []RecordDeviation
 	excluded   string // why; empty: not excluded
+	announced  string // what Full is about to do; empty: it is not
 	rejoins    int    // attempts left
 	deviations uint64 // cured, or ended in exclusion
 }
@@ -169,6 +176,7 @@ func NewCore(cfg Config) (*Core, error) {
 	setDefault(&cfg.BackoffMaxMS, 10_000)
 	setDefault(&cfg.RepairsMax, 3)
 	setDefault(&cfg.HelpAttempts, 10)
+	setDefault(&cfg.FullBlocksMax, math.MaxUint64)
 	if len(cfg.Steps) == 0 {
 		cfg.Steps = backend.Steps()
 	}
@@ -180,7 +188,7 @@ func NewCore(cfg Config) (*Core, error) {
 	}, nil
 }
 
-func setDefault[N int | int64](v *N, def N) {
+func setDefault[N int | int64 | uint64](v *N, def N) {
 	if *v == 0 {
 		*v = def
 	}
@@ -229,6 +237,8 @@ func (c *Core) take(e Event) {
 		c.decided(e)
 	case Rejoin:
 		c.rejoin()
+	case GiveUp:
+		c.giveUp(e)
 	case Tick:
 	case Executed:
 		c.executed(e)
@@ -292,10 +302,11 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		// The votes for the round before were split, so this database may be the one that deviates.
+		// The votes for the round before were split, so this database may be the one that deviates, unless it did not say what came of it.
 		c.ladderOf(b.Number)
-		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1, untried, false
-		if own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}); own != nil && own.known {
+		own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1})
+		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1 && (own == nil || own.vote.Kind != wire.VoteStuck), untried, false
+		if own != nil && own.known {
 			c.ladder.found = own.hash
 		}
 	}
@@ -316,7 +327,7 @@ func (c *Core) rejoin() {
 		return
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
-	c.excluded, c.rejoins, c.failures, c.resumeMS = "", rejoinAttempts, 0, 0
+	c.excluded, c.announced, c.rejoins, c.failures, c.resumeMS = "", "", rejoinAttempts, 0, 0
 	c.finding = finding{}
 	c.restartRecovery()
 }

@@ -279,6 +279,8 @@ func (w *world) repair(n *modelNode, op Repair, f Failure) Event {
 		return Repaired{Failure: f}
 	case at.Number != op.Number || at.Hash != op.Certified:
 		w.fail("%s repairs at block %d (%x), database is at %d (%x)", n.org, op.Number, op.Certified[:4], at.Number, at.Hash[:4])
+	case op.Step.InPart():
+		return Repaired{}
 	case n.db.hopeless && op.Step == backend.State:
 		return Repaired{Failure: NoHelp} // a further time, too, until attempts run out
 	case op.Step == backend.Full && n.db.anewUntil == 0:

@@ -185,7 +185,7 @@ func (c *Core) State() string {
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case repairing || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
 		return "recovering"
 	case !c.known:
 		return "database_down"

@@ -61,15 +61,20 @@ func (a *Agreements) needed(ctx context.Context) (bool, error) {
 	return known, nil
 }
 
-// gather asks for the agreements of each transaction, where tables have policies, and puts them into it. Errors are *Error.
+// gather asks for the agreements of each transaction, where tables have policies, and puts them into it. The database says of each
+// DEPLOY whether others have to agree. Errors are *Error.
 func (a *Agreements) gather(ctx context.Context, made []*entry) error {
 	needed, err := a.needed(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return notAsked(err)
-	case !needed:
-		return nil
-	case !a.enter():
+	}
+	if !needed {
+		made = slices.DeleteFunc(slices.Clone(made), func(e *entry) bool { return !e.deploys })
+		if len(made) == 0 {
+			return nil
+		}
+	}
+	if !a.enter() {
 		return &Error{StateFull, "too many transactions wait for the agreement of others", fmt.Sprintf("At most %d may.", roundsMax), "Submit again later."}
 	}
 	defer a.leave()

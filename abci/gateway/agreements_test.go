@@ -97,6 +97,11 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 		says       []string
 	}{
 		{name: "no policies", database: rehearsing{enough: 2}},
+		{
+			name: "no table has a policy, a deployment needs others", kind: wire.Kind_KIND_DEPLOY, agreements: 2,
+			database: rehearsing{asks: []string{"b", "c"}, says: map[string]string{"b": "", "c": ""}},
+		},
+		{name: "no table has a policy, a deployment needs nobody", kind: wire.Kind_KIND_DEPLOY, database: rehearsing{asks: []string{}, says: map[string]string{"b": ""}}},
 		{name: "nobody is wanted", database: rehearsing{policies: true}},
 		{name: "both agree", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}, agreements: 2},
 		{name: "one is enough", database: rehearsing{policies: true, enough: 1, says: map[string]string{"b": "no", "c": ""}}, agreements: 1},

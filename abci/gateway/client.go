@@ -247,6 +247,15 @@ func (c *Client) Rejoin(ctx context.Context) error {
 	return err
 }
 
+// Cancel has the organisation vote that a transaction of the pending block does not end, and returns which one.
+func (c *Client) Cancel(ctx context.Context, which *wire.CancelRequest) (*wire.CancelResponse, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Cancel{Cancel: which}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetCancel(), nil
+}
+
 // Status asks the node how it stands.
 func (c *Client) Status(ctx context.Context) (*wire.StatusResponse, error) {
 	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}})

@@ -73,6 +73,16 @@ func shareFull(role string, pending, limit int, unit string) *Error {
 	}
 }
 
+// suspended says what every organisation's node says of the client.
+func suspended(until time.Time) *Error {
+	return &Error{
+		SQLState: StateFull,
+		Message:  "the client is suspended until " + until.UTC().Format("2006-01-02 15:04:05 UTC"),
+		Detail:   "Transactions of it, or of several clients of its organisation, did not end in the time of a block; chainify.transactions shows them with SQLSTATE CH001.",
+		Hint:     "Submit again then, what takes long in smaller parts: a transaction that does not end suspends the client for twice as long.",
+	}
+}
+
 func ordersOnly(organisation string) *Error {
 	return &Error{
 		SQLState: StateUnsupported,

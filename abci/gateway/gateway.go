@@ -99,6 +99,8 @@ type Options struct {
 	Key func() ed25519.PrivateKey
 	// ClientRole gives the role that a client's key is registered for. nil: no key is.
 	ClientRole func(key []byte) (string, bool)
+	// Suspended gives until when the order refuses what a client of the organisation submits, who signs itself or has no key. nil: never.
+	Suspended func(role string, key []byte) time.Time
 	// OrderingOnly tells that the organisation has no database. nil: it has one.
 	OrderingOnly func() bool
 	Limits       Limits
@@ -161,6 +163,9 @@ func New(opt Options) (*Gateway, error) {
 	}
 	if opt.ClientRole == nil {
 		opt.ClientRole = func([]byte) (string, bool) { return "", false }
+	}
+	if opt.Suspended == nil {
+		opt.Suspended = func(string, []byte) time.Time { return time.Time{} }
 	}
 	if opt.OrderingOnly == nil {
 		opt.OrderingOnly = func() bool { return false }
@@ -277,6 +282,9 @@ func (g *Gateway) prepare(role string, statements []*wire.Statement) ([]*entry, 
 	if g.opt.OrderingOnly() {
 		return nil, ordersOnly(g.opt.Organisation)
 	}
+	if err := g.checkSuspended(role, nil); err != nil {
+		return nil, err
+	}
 	catching := g.opt.CatchingUp()
 	if !catching && g.opt.Key() == nil {
 		return nil, noMember(g.opt.Organisation)
@@ -288,6 +296,14 @@ func (g *Gateway) prepare(role string, statements []*wire.Statement) ([]*entry, 
 		return nil, err
 	}
 	return g.propose(role, statements, now)
+}
+
+// checkSuspended refuses at once what the order would refuse.
+func (g *Gateway) checkSuspended(role string, key []byte) error {
+	if until := g.opt.Suspended(role, key); g.opt.Now().Before(until) {
+		return suspended(until)
+	}
+	return nil
 }
 
 // enqueue takes prepared transactions, all or none.

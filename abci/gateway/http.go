@@ -86,13 +86,16 @@ var routes = []route{
 
 // Handler returns the API as an http.Handler.
 func (a *API) Handler() http.Handler {
-	all, strangers := newSlots(a.Limits.Requests), newSlots(a.Limits.Strangers)
+	places := places{
+		all: newSlots(a.Limits.Requests), strangers: newSlots(a.Limits.Strangers),
+		ofAll: newClientPlaces(a.Limits.Requests), ofStrangers: newClientPlaces(a.Limits.Strangers),
+	}
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
 			client, err := a.authorise(r, req)
 			if err == nil {
-				err = a.serve(r, w, req, client, all, strangers)
+				err = a.serve(r, w, req, client, places)
 			}
 			if err != nil {
 				a.writeError(w, err)
@@ -102,17 +105,36 @@ func (a *API) Handler() http.Handler {
 	return mux
 }
 
-// serve takes the request's place among those at once. Strangers have few, so that they leave room for who is known.
-func (a *API) serve(r route, w http.ResponseWriter, req *http.Request, client access.Client, all, strangers slots) error {
-	if !all.enter() {
-		return tooManyRequests(cap(all))
+// places bound the requests at once, from before their body is read until they are answered, waits included: of all, of clients that
+// are not known, and of each client.
+type places struct {
+	all, strangers     slots
+	ofAll, ofStrangers *clientPlaces
+}
+
+// serve takes the request's place among those at once. Strangers have few, so that they leave room for who is known, and nobody has all.
+func (a *API) serve(r route, w http.ResponseWriter, req *http.Request, client access.Client, places places) error {
+	who, each := client.Name, places.ofAll
+	if !client.Known() {
+		who = addressOf(req.RemoteAddr)
 	}
-	defer all.leave()
-	if !client.Known() && !a.OpenReads {
-		if !strangers.enter() {
-			return tooManyRequests(cap(strangers))
+	stranger := !client.Known() && !a.OpenReads
+	if stranger {
+		each = places.ofStrangers
+	}
+	if !each.enter(who) {
+		return tooManyRequests(each.each, "of one client")
+	}
+	defer each.leave(who)
+	if !places.all.enter() {
+		return tooManyRequests(cap(places.all), "of all clients together")
+	}
+	defer places.all.leave()
+	if stranger {
+		if !places.strangers.enter() {
+			return tooManyRequests(cap(places.strangers), "of clients that have not shown who they are")
 		}
-		defer strangers.leave()
+		defer places.strangers.leave()
 	}
 	return r.serve(a, w, req, client)
 }
@@ -133,10 +155,10 @@ func (s slots) enter() bool {
 
 func (s slots) leave() { <-s }
 
-func tooManyRequests(limit int) *Error {
+func tooManyRequests(limit int, of string) *Error {
 	return &Error{
 		SQLState: StateTooMany, Message: "too many requests to the node at once",
-		Detail: fmt.Sprintf("At most %d are allowed.", limit), Hint: "Ask again later.",
+		Detail: fmt.Sprintf("At most %d %s are answered at once.", limit, of), Hint: "Ask again later.",
 	}
 }
 
@@ -154,6 +176,9 @@ func (a *API) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:    slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 	}
 	srv.RegisterOnShutdown(cancel) // waits answer with what they know
+	if !a.OpenReads {              // on loopback all have one address
+		l = byAddress{l, newClientPlaces(a.Limits.Connections)}
+	}
 	return serve.Until(ctx, srv, "HTTP", func() error { return a.serveOn(srv, netutil.LimitListener(l, a.Limits.Connections)) })
 }
 

@@ -26,6 +26,9 @@ func (a *API) authorise(r route, req *http.Request) (access.Client, error) {
 	case errors.Is(err, access.ErrNoTokens):
 		a.Log.Error("no bearer token is taken", "err", err)
 		return access.Client{}, &Error{SQLState: StateCannotOrder, Message: access.ErrNoTokens.Error(), Hint: "The node's log says why."}
+	case errors.Is(err, access.ErrNoRevoked):
+		a.Log.Error("no TLS client is let in", "err", err)
+		return access.Client{}, &Error{SQLState: StateCannotOrder, Message: access.ErrNoRevoked.Error(), Hint: "The node's log says why."}
 	case err != nil:
 		return access.Client{}, unauthorised(err.Error())
 	case client.Known() || r.needs == needsClient && a.OpenReads:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -24,7 +25,6 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/access"
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // serveHTTP serves the API on loopback and returns its address.
@@ -99,61 +99,6 @@ func get(t *testing.T, client *http.Client, url string) string {
 	}
 	return fmt.Sprint(r.StatusCode, " ", string(text))
 }
-
-// Requests at once are bounded; strangers leave room for who is known.
-func TestHTTPRequestsAtOnceAreBounded(t *testing.T) {
-	f := newFixture(t, registerClerk)
-	a := newAPI(t, f, "bank")
-	a.OpenReads = false
-	a.Limits.Requests, a.Limits.Strangers = 2, 1
-	handler := a.Handler()
-	ask := func(method, path, token, body string) int {
-		req, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		w := &recorder{head: http.Header{}}
-		handler.ServeHTTP(w, req)
-		return w.code
-	}
-	unknown := "/v1/transactions/" + strings.Repeat("0", 64) + "?wait_ms=60000"
-	ended := make(chan int, 2)
-	p := signed(clerkKey, unchanged)
-	go func() {
-		ended <- ask("POST", "/v1/transactions/signed", "", fmt.Sprintf(`{"proposal":"%x","signature":"%x","wait_ms":60000}`, p.Proposal, p.Signature))
-	}()
-	eventually(t, func() bool { return f.g.waitsNow() == 1 })
-	if code := ask("GET", "/healthz", "", ""); code != 429 {
-		t.Errorf("a second stranger got %d, want 429", code)
-	}
-	if code := ask("GET", "/v1/status", testToken, ""); code != 200 {
-		t.Errorf("who is known got %d, want 200", code)
-	}
-	go func() { ended <- ask("GET", unknown, testToken, "") }()
-	eventually(t, func() bool { return f.g.waitsNow() == 2 })
-	if code := ask("GET", "/v1/status", testToken, ""); code != 429 {
-		t.Errorf("one more than are allowed at once got %d, want 429", code)
-	}
-	f.decide(wire.TxID(idOf(p)), wire.TxID{})
-	f.commit(wire.TxID(idOf(p)), wire.TxID{})
-	for range 2 {
-		if code := <-ended; code != 200 {
-			t.Errorf("who waited got %d", code)
-		}
-	}
-}
-
-type recorder struct {
-	head http.Header
-	code int
-}
-
-func (r *recorder) Header() http.Header         { return r.head }
-func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
-func (r *recorder) WriteHeader(code int)        { r.code = code }
 
 // authority makes TLS identities for tests.
 type authority struct {
@@ -284,6 +229,62 @@ func TestHTTPOverTLS(t *testing.T) {
 	renewed.identity("node", x509.ExtKeyUsageServerAuth)
 	if got := get(t, renewed.client(), status); got != old {
 		t.Errorf("after its identity was replaced: %s, want %s", got, old)
+	}
+}
+
+// Credentials that are revoked are refused on the connection that they opened.
+func TestRevokedCredentialsEndWithTheNextRequest(t *testing.T) {
+	own := newAuthority(t, 1)
+	own.identity("node", x509.ExtKeyUsageServerAuth)
+	a := newAPI(t, newFixture(t, nil), "bank")
+	a.OpenReads, a.Access.TLSClients = false, map[string]string{"till": "clerk", "office": "dba"}
+	list := filepath.Join(t.TempDir(), "revoked")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	var err error
+	if a.Access.Revoked, err = access.OpenRevoked(list); err != nil {
+		t.Fatal(err)
+	}
+	files := access.TLSFiles{
+		Chain: filepath.Join(own.dir, "node.pem"), Key: filepath.Join(own.dir, "node.key"), ClientAuthorities: filepath.Join(own.dir, "authority.pem"),
+	}
+	if a.TLS, err = files.Config(a.Log); err != nil {
+		t.Fatal(err)
+	}
+	status := "https://" + serveHTTP(t, a) + "/v1/status"
+	identity := own.identity("till", x509.ExtKeyUsageClientAuth)
+	till, office := own.client(identity), own.client(own.identity("office", x509.ExtKeyUsageClientAuth))
+	connections := 0
+	dial := till.Transport.(*http.Transport)
+	dial.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connections++
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	leaf, err := x509.ParseCertificate(identity.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ list, till, office string }{
+		{"", "200", "200"},
+		{fmt.Sprintf("key %x # till's\n", sha256.Sum256(leaf.RawSubjectPublicKeyInfo)), "401", "200"},
+		{"till\n", "503", "503"},
+		{"\n\n\n", "200", "200"},
+	} {
+		write(step.list)
+		if got := get(t, till, status); !strings.HasPrefix(got, step.till) {
+			t.Errorf("with %q, till: %s, want %s", step.list, got, step.till)
+		}
+		if got := get(t, office, status); !strings.HasPrefix(got, step.office) {
+			t.Errorf("with %q, office: %s, want %s", step.list, got, step.office)
+		}
+	}
+	if connections != 1 {
+		t.Errorf("%d connections, want one that is used again", connections)
 	}
 }
 

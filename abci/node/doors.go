@@ -33,7 +33,7 @@ func (n *node) openDoors() (*doors, error) {
 	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
 		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
 		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
-	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, Order: n.order.Broadcast, Registry: n.registryResponse, Clients: n.clients, Evidence: n.evidence, Rejoin: n.rejoin})
+	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, Order: n.order.Broadcast, Registry: n.registryResponse, Clients: n.clients, Evidence: n.evidence, Rejoin: n.rejoin, GiveUp: n.giveUp})
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +79,11 @@ func (n *node) httpAPI() (*gateway.API, error) {
 	if c.TokensFile != "" {
 		if api.Access.Tokens, err = access.OpenTokens(n.opt.Home.Path(c.TokensFile)); err != nil {
 			return nil, err
+		}
+	}
+	if c.TLSRevokedFile != "" {
+		if api.Access.Revoked, err = access.OpenRevoked(n.opt.Home.Path(c.TLSRevokedFile)); err != nil {
+			return nil, fmt.Errorf("http.tls_revoked_file: %w", err)
 		}
 	}
 	if files, ok := c.TLS(n.opt.Home); ok {

@@ -4,6 +4,8 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	cmtcrypto "github.com/cometbft/cometbft/crypto"
@@ -21,6 +23,7 @@ import (
 type keys struct {
 	home         config.Home
 	organisation string
+	nodeID       string
 	registry     func() *order.Registry
 	log          *slog.Logger
 
@@ -29,12 +32,19 @@ type keys struct {
 	gateway    ed25519.PrivateKey
 	validator  *privval.FilePV
 	validators map[string]*privval.FilePV // by id; each is read once, for it keeps what it signed last
+	vouch      string                     // for this node, by the keys of the home
 }
 
 var _ types.PrivValidator = (*keys)(nil)
 
 func newKeys(home config.Home, organisation string, registry func() *order.Registry, log *slog.Logger) (*keys, error) {
-	k := &keys{home: home, organisation: organisation, registry: registry, log: log, validators: map[string]*privval.FilePV{}}
+	nodeKey, err := home.NodeKey()
+	if err != nil {
+		return nil, err
+	}
+	k := &keys{
+		home: home, organisation: organisation, nodeID: string(nodeKey.ID()), registry: registry, log: log, validators: map[string]*privval.FilePV{},
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k, k.read(registry())
@@ -80,8 +90,57 @@ func (k *keys) read(registry *order.Registry) error {
 			validator = v
 		}
 	}
+	if k.vouch, err = k.vouchBy(registry.ChainID(), gateway, validator, gateways); err != nil {
+		return err
+	}
 	k.of, k.gateway, k.validator = registry.Hash(), gateway, validator
 	return nil
+}
+
+// vouchBy signs for this node with the keys of the home, those that count first. Called with mu held.
+func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *privval.FilePV, gateways []ed25519.PrivateKey) (string, error) {
+	v := &wire.Vouch{Organisation: k.organisation}
+	message := wire.NodeSignBytes(chainID, k.organisation, k.nodeID)
+	signed := map[string]bool{}
+	sign := func(public []byte, by func([]byte) ([]byte, error)) error {
+		if signed[string(public)] || len(v.Signatures) == wire.NodeSignaturesMax {
+			return nil
+		}
+		signature, err := by(message)
+		if err != nil {
+			return fmt.Errorf("sign for the node: %w", err)
+		}
+		signed[string(public)] = true
+		v.Sign(public, signature)
+		return nil
+	}
+	if gateway != nil {
+		gateways = append([]ed25519.PrivateKey{gateway}, gateways...)
+	}
+	validators := append([]*privval.FilePV{validator}, slices.Collect(maps.Values(k.validators))...)
+	for i := range max(len(gateways), len(validators)) {
+		if i < len(gateways) {
+			key := gateways[i]
+			if err := sign(key.Public().(ed25519.PublicKey), func(m []byte) ([]byte, error) { return ed25519.Sign(key, m), nil }); err != nil {
+				return "", err
+			}
+		}
+		if i < len(validators) {
+			key := validators[i].Key.PrivKey
+			if err := sign(key.PubKey().Bytes(), key.Sign); err != nil {
+				return "", err
+			}
+		}
+	}
+	return v.String(), nil
+}
+
+// Vouch is the vouch for this node by the keys of the home, those that count among them.
+func (k *keys) Vouch() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current()
+	return k.vouch
 }
 
 // current brings the keys up to the registry. Keys that cannot be read leave those from before. Called with mu held.

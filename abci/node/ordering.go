@@ -32,6 +32,9 @@ import (
 type ordering struct {
 	comet   *cometnode.Node
 	bundles *peers.Bundles
+	vouches *peers.Vouches
+	// admits says who may be connected.
+	admits  *admission
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running bool
 	heard   chan struct{} // closed when no more votes are heard
@@ -49,6 +52,7 @@ func (o *ordering) open(n *node) error {
 	if err != nil {
 		return err
 	}
+	settings.Moniker = n.keys.Vouch() // what a node shows before it is a peer
 	level, err := config.LogLevel(n.opt.Config.Log.CometLevel)
 	if err != nil {
 		return err
@@ -61,7 +65,9 @@ func (o *ordering) open(n *node) error {
 	})
 	settings.Instrumentation.Prometheus = settings.Instrumentation.Prometheus && metrics.TakeCometBFT()
 	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
-	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles}
+	o.admits = newAdmission(n)
+	o.vouches = peers.NewVouches(peers.VouchesOptions{Own: n.keys.Vouch, Heard: o.admits.hear})
+	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
 	}
@@ -76,11 +82,47 @@ func (o *ordering) open(n *node) error {
 	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometMetrics(settings.Instrumentation), bridge,
-		cometnode.CustomReactors(reactors))
+		cometnode.CustomReactors(reactors), o.mempoolDoor(n))
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
+	network, ok := any(o.comet.Switch()).(*p2p.Switch)
+	if !ok { // one without a filter would let everybody in
+		return fmt.Errorf("CometBFT: a network of type %T, whose peers cannot be filtered", o.comet.Switch())
+	}
+	p2p.SwitchPeerFilters(o.admits.filter)(network)
 	return nil
+}
+
+// mempoolDoor puts a door before CometBFT's mempool.
+func (o *ordering) mempoolDoor(n *node) cometnode.Option {
+	return func(comet *cometnode.Node) {
+		inner, ok := comet.MempoolReactor().(*mempool.Reactor)
+		if !ok {
+			return // of another kind than Config.Comet sets
+		}
+		door := peers.NewMempoolDoor(inner, peers.MempoolOptions{
+			Conduct: n.conduct, NeverRight: n.app.NeverRight,
+			Take: func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+				return offer(comet.Mempool(), tx, info)
+			},
+		})
+		cometnode.CustomReactors(map[string]p2p.Reactor{peers.MempoolName: door})(comet)
+	}
+}
+
+// offer hands a transaction to the mempool and returns what the application said; nil: nothing yet.
+func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+	answer := make(chan *abci.ResponseCheckTx, 1)
+	if err := pool.CheckTx(tx, func(r *abci.ResponseCheckTx) { answer <- r }, info); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-answer:
+		return r, nil
+	default:
+		return nil, nil
+	}
 }
 
 // cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of each message, under a dozen names and
@@ -134,7 +176,7 @@ func hear(votes types.Subscription, voted func(*types.Vote)) {
 // peering is what keeps CometBFT, once started, connected.
 func (o *ordering) peering(n *node) *peering {
 	return &peering{
-		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, log: n.log.With("part", "peers"),
+		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	// otherSideDials is for how many looks a peer is left to dial us before we dial it: it may be behind an address
 	// that reaches us and that we do not reach, or the other way round. Longer than dialling takes.
 	otherSideDials = 20
+	// lasts is after how many looks a connection has lasted, pauseMaxLog the logarithm of how many looks pass at most between two dials
+	// of one that does not: 16 s.
+	lasts, pauseMaxLog = 4, 5
 )
 
 // peering keeps a node connected with the peers of its configuration, instead of CometBFT's persistent peers.
@@ -31,6 +34,8 @@ type peering struct {
 	net  p2p.Switcher
 	log  *slog.Logger
 	list []string // id@host:port
+	// barred tells that a peer is to stay disconnected for a while.
+	barred func(p2p.ID) bool
 }
 
 // run dials until ctx ends.
@@ -42,19 +47,35 @@ func (p *peering) run(ctx context.Context) {
 	all.Wait()
 }
 
-// keep is run for one peer.
+// keep is run for one peer. One that ends connections as soon as they are made, or that this node does not let in, is dialled less and
+// less often.
 func (p *peering) keep(ctx context.Context, peer string) {
 	tick := time.NewTicker(redialEvery)
 	defer tick.Stop()
 	id, apart, said := idOf(peer), 0, false
+	connected, short, pause := 0, 0, 0 // looks in a row; connections in a row that did not last; looks until it is dialled again
 	for {
-		if p.net.Peers().Has(id) {
-			apart, said = 0, false
-		} else if apart++; dials(p.own, id, apart) {
+		switch {
+		case p.net.Peers().Has(id):
+			if apart, connected = 0, connected+1; connected >= lasts {
+				said, short = false, 0
+			}
+		case pause > 0:
+			apart, connected, pause = apart+1, 0, pause-1
+		default:
+			apart, connected = apart+1, 0
+			if !dials(p.own, id, apart) || p.barred(id) {
+				break
+			}
 			err := p.dial(ctx, peer)
-			if err != nil && !said && ctx.Err() == nil {
-				p.log.Info("peer is not reached; going on trying", "peer", peer, "error", err)
+			if ctx.Err() == nil && !said && (err != nil || short == lasts) {
 				said = true
+				p.log.Info("peer is not reached, or ends the connection; going on trying", "peer", peer, "error", err)
+			}
+			var rejected p2p.ErrRejected
+			if err == nil || errors.As(err, &rejected) && rejected.IsFiltered() {
+				short++
+				pause = 1<<min(short, pauseMaxLog) - 2
 			}
 		}
 		select {

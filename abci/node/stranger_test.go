@@ -1,135 +1,191 @@
 package node
 
 import (
+	"bytes"
+	stded25519 "crypto/ed25519"
 	"fmt"
-	"sync"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
-	comet "github.com/cometbft/cometbft/config"
-	"github.com/cometbft/cometbft/consensus"
+	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/p2p"
-	cons "github.com/cometbft/cometbft/proto/tendermint/consensus"
-	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
-	"github.com/cometbft/cometbft/version"
 
-	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// stranger speaks CometBFT's protocol between nodes and runs no node: it says that it stands where each of its peers stands, so that these
-// tell it all votes, and it sends what a test wants. With the node key of a member it is one that attacks; with a new key, anybody.
-type stranger struct {
-	p2p.BaseReactor
-	net *p2p.Switch
-
-	mu     sync.Mutex
-	height int64 // where the peers stand
-	round  int32
-	onVote func(v *cmtproto.Vote)
-}
-
-// strangersChannels are those of the consensus reactor.
-var strangersChannels = []byte{consensus.StateChannel, consensus.DataChannel, consensus.VoteChannel, consensus.VoteSetBitsChannel}
-
-// meet makes a stranger of a node key and connects it to these nodes.
-func meet(t *testing.T, key *p2p.NodeKey, to ...*runner) *stranger {
+// turnedAway says that a node keeps the stranger out: it ends the connection, and has given it no block until then.
+func (s *stranger) turnedAway(t *testing.T, r *runner, height int64) {
 	t.Helper()
-	settings := comet.DefaultP2PConfig()
-	settings.AllowDuplicateIP, settings.MaxPacketMsgPayloadSize = true, 16<<10 // as the nodes have it
-	s := &stranger{}
-	s.BaseReactor = *p2p.NewBaseReactor("stranger", s)
-	info := p2p.DefaultNodeInfo{
-		ProtocolVersion: p2p.NewProtocolVersion(version.P2PProtocol, version.BlockProtocol, 1), DefaultNodeID: key.ID(), Network: "test", Version: "0",
-		Channels: strangersChannels, ListenAddr: "127.0.0.1:1", Moniker: "stranger", Other: p2p.DefaultNodeInfoOther{TxIndex: "off"},
+	if err := s.dials(t, r); err != nil {
+		t.Fatalf("%s does not answer: %v", organisationOf(r), err)
 	}
-	s.net = p2p.NewSwitch(settings, p2p.NewMultiplexTransport(info, *key, p2p.MConnConfig(settings)))
-	s.net.AddReactor("stranger", s)
-	s.net.SetNodeInfo(info)
-	s.net.SetNodeKey(key)
-	if err := s.net.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.net.Stop(); err != nil {
-			t.Error(err)
+	eventually(t, 20*time.Second, "the connection ends", func() bool {
+		s.asks(height)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.blocks) > 0 {
+			t.Fatalf("%s gave it %d blocks", organisationOf(r), len(s.blocks))
 		}
+		return s.net.Peers().Size() == 0
 	})
-	for _, r := range to {
-		if err := s.net.DialPeerWithAddress(addressOf(t, r)); err != nil {
-			t.Fatalf("connect to %s: %v", r.home, err)
-		}
-	}
-	return s
 }
 
-// addressOf is where a node listens for others.
-func addressOf(t *testing.T, r *runner) *p2p.NetAddress {
-	t.Helper()
-	c, err := config.Load(string(r.home))
+// A node with a key that nobody knows reads nothing, whatever it shows of itself; one that a member vouches for does.
+func TestStrangersReadNothing(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	const secret = "INSERT INTO trades VALUES (1, 'a price that only members know')"
+	execute(t, clients[0], secret)
+	height := status(t, clients[0]).Height
+	key, err := nodes[1].home.GatewayKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, err := p2p.NewNetAddressString(fmt.Sprintf("%s@%s", nodeKey(t, r).ID(), c.Network.Listen))
+	signed := func(by stded25519.PrivateKey, chainID string, id p2p.ID) string {
+		return vouch(by, "bolt", chainID, id)
+	}
+	unknown := func() p2p.NodeKey { return p2p.NodeKey{PrivKey: ed25519.GenPrivKey()} }
+	for name, shows := range map[string]func(p2p.ID) string{
+		"no organisation":       func(p2p.ID) string { return "stranger" },
+		"a member's name":       func(p2p.ID) string { return "bolt" },
+		"another node's vouch":  func(p2p.ID) string { return signed(key, "test", nodeID(t, nodes[1])) },
+		"another chain's vouch": func(id p2p.ID) string { return signed(key, "tests", id) },
+		"its own key's vouch": func(id p2p.ID) string {
+			return signed(stded25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, stded25519.SeedSize)), "test", id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStranger(t, unknown(), shows)
+			for _, r := range nodes {
+				s.turnedAway(t, r, height)
+			}
+		})
+	}
+	if s := status(t, clients[0]); s.Peers != 1 {
+		t.Errorf("acme is connected with %d nodes, want bolt's alone", s.Peers)
+	}
+	if log := nodes[0].log.String(); !strings.Contains(log, "not let in: a node") {
+		t.Error("acme does not tell its operator of strangers")
+	}
+	member := newStranger(t, unknown(), func(id p2p.ID) string { return signed(key, "test", id) })
+	if err := member.dials(t, nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "a node that bolt vouches for reads the statement", func() bool {
+		member.asks(height)
+		return member.reads(secret)
+	})
+}
+
+// A node whose organisation leaves is disconnected, gets no block that comes later, and gets in no more: the others have it among their
+// peers as before, also after a restart, when they are behind and let their peers in. Named by an operator it gets in.
+func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	if err := govern(t, clients[0], 1, nodes[:3], &wire.GovernanceAction{Body: &wire.GovernanceAction_Remove{Remove: "delta"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range clients {
+		eventually(t, patience, "the change is in force at "+organisationOf(nodes[i]), func() bool { s := status(t, c); return s.Changes == 1 && !s.ChangeWaits })
+	}
+	peersAre := func(c *gateway.Client, want uint32) {
+		t.Helper()
+		eventually(t, patience, fmt.Sprintf("%d peers", want), func() bool { return status(t, c).Peers == want })
+	}
+	peersAre(clients[3], 0)
+	before := status(t, clients[3]).Height
+	later := execute(t, clients[0], "SELECT 2")
+	refusals := func() int {
+		return strings.Count(nodes[0].log.String(), `not let in: a node of \"delta\", which is not a member`)
+	}
+	eventually(t, patience, "acme does not let delta in", func() bool { return refusals() > 0 })
+
+	nodes[0].stop()
+	said := refusals()
+	nodes[0].start()
+	clients[0] = nodes[0].dial()
+	eventually(t, patience, "acme does not let delta in after a restart", func() bool { return refusals() > said })
+	peersAre(clients[0], 2)
+	if s := status(t, clients[3]); s.Height != before || s.Peers != 0 {
+		t.Fatalf("delta stands at %d with %d peers, want %d with none", s.Height, s.Peers, before)
+	}
+
+	named := fmt.Sprintf("# a former member\n\n%s  # delta\n", nodeID(t, nodes[3]))
+	if err := os.WriteFile(nodes[0].home.Path("config", "admitted"), []byte(named), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "delta follows when acme names it", func() bool { return status(t, clients[3]).LastOrdered == later.Block })
+}
+
+// Keys of an organisation are replaced while its node runs. The node shows the old ones since its start and tells its peers the new ones: it
+// stays connected, and is let in again by a node that restarts.
+func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	old, err := nodes[1].home.Validator()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return address
-}
-
-func nodeKey(t *testing.T, r *runner) *p2p.NodeKey {
-	t.Helper()
-	key, err := r.home.NodeKey()
+	gatewayKey, err := nodes[1].home.NewGatewayKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
-}
-
-// GetChannels implements p2p.Reactor.
-func (s *stranger) GetChannels() (out []*p2p.ChannelDescriptor) {
-	for _, id := range strangersChannels {
-		out = append(out, &p2p.ChannelDescriptor{ID: id, Priority: 5, SendQueueCapacity: 1000, RecvMessageCapacity: 10 << 20, MessageType: &cons.Message{}})
+	validator, err := nodes[1].home.NewValidatorKey()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
-}
-
-// Receive implements p2p.Reactor.
-func (s *stranger) Receive(e p2p.Envelope) {
-	switch m := e.Message.(type) {
-	case *cons.NewRoundStep:
-		s.mu.Lock()
-		s.height, s.round = m.Height, m.Round
-		s.mu.Unlock()
-		e.Src.TrySend(p2p.Envelope{ChannelID: consensus.StateChannel, Message: m})
-	case *cons.Vote:
-		s.mu.Lock()
-		hears := s.onVote
-		s.mu.Unlock()
-		if hears != nil {
-			hears(m.Vote)
+	power := func(key []byte, power uint64) *wire.GovernanceAction {
+		return &wire.GovernanceAction{Body: &wire.GovernanceAction_Validator{Validator: &wire.MemberValidator{
+			Organisation: "bolt", Validator: &wire.ValidatorPower{Key: key, Power: power},
+		}}}
+	}
+	if err := govern(t, clients[0], 1, nodes, power(validator, 10), power(old.Key.PubKey.Bytes(), 0), &wire.GovernanceAction{
+		Body: &wire.GovernanceAction_GatewayKey{GatewayKey: &wire.GatewayKey{Organisation: "bolt", Key: gatewayKey}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	goesOn := func() { // for longer than a connection with old keys is left
+		t.Helper()
+		eventually(t, patience, "the change is in force", func() bool { s := status(t, clients[0]); return s.Changes == 1 && !s.ChangeWaits })
+		for end := time.Now().Add(farewell + 4*redialEvery); time.Now().Before(end); {
+			execute(t, clients[0], "SELECT 2")
+			execute(t, clients[1], "SELECT 3")
+		}
+		for i, r := range nodes {
+			if s, log := status(t, clients[i]), r.log.String(); s.Peers != 1 || strings.Contains(log, "connection ended") || strings.Contains(log, "not let in") {
+				t.Errorf("%s has %d peers, and a connection ended or was refused", organisationOf(r), s.Peers)
+			}
 		}
 	}
+	goesOn()
+	nodes[0].stop()
+	nodes[0].start()
+	clients[0] = nodes[0].dial()
+	eventually(t, patience, "acme is back", func() bool { s := status(t, clients[0]); return s.State == "serving" && s.Peers == 1 })
+	goesOn()
 }
 
-// hear has a test told of each vote that is heard. It comes from several goroutines.
-func (s *stranger) hear(f func(v *cmtproto.Vote)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.onVote = f
-}
-
-// stands is the height and round of the peer that told last.
-func (s *stranger) stands() (height int64, round int32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.height, s.round
-}
-
-// send sends a vote to all peers.
-func (s *stranger) send(v *cmtproto.Vote) (sent int) {
-	for _, p := range s.net.Peers().Copy() {
-		if p.Send(p2p.Envelope{ChannelID: consensus.VoteChannel, Message: &cons.Vote{Vote: v}}) {
-			sent++
-		}
+// A node key is replaced without anybody's approval: the others, who have the old id among their peers, let the node in.
+func TestANodeKeyIsReplaced(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	nodes[1].stop()
+	before := nodeID(t, nodes[1])
+	id, err := nodes[1].home.NewNodeKey()
+	if err != nil || id == before || nodeID(t, nodes[1]) != id {
+		t.Fatalf("the node id %s became %s, %v", before, id, err)
 	}
-	return sent
+	nodes[1].start()
+	clients[1] = nodes[1].dial()
+	eventually(t, patience, "bolt is back", func() bool { s := status(t, clients[1]); return s.State == "serving" && s.Peers == 1 })
+	execute(t, clients[1], "SELECT 2")
 }

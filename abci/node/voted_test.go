@@ -59,7 +59,7 @@ func TestAVoteOutlivesACrash(t *testing.T) {
 	var mu sync.Mutex
 	var votes []wire.EffectVote // acme's, each once
 	var last int64
-	s := meet(t, nodeKey(t, nodes[3]), nodes[1])
+	s := meet(t, nodes[3], nodes[1])
 	s.hear(func(v *cmtproto.Vote) {
 		vote, err := wire.DecodeEffectVote(v.Extension)
 		if err != nil || string(v.ValidatorAddress) != string(acme.address) {

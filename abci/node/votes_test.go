@@ -108,7 +108,7 @@ func TestAMemberForgesNobodysLiveVotes(t *testing.T) {
 	}
 	nodes[0].backend = func() backend.Backend { return watched{backendtest.Open(nodes[0].db, time.Minute), attack} }
 	clients := startAll(t, nodes[:3])
-	s = meet(t, nodeKey(t, nodes[3]), nodes[0])
+	s = meet(t, nodes[3], nodes[0])
 	execute(t, clients[0], "UPDATE t SET x = 1")
 	eventually(t, patience, "all have the first block", func() bool {
 		return len(nodes[0].db.Hashes()) == 1 && len(nodes[1].db.Hashes()) == 1 && len(nodes[2].db.Hashes()) == 1
@@ -183,7 +183,7 @@ func TestNobodyIsAccusedByVotesSentAgain(t *testing.T) {
 	for _, r := range nodes[:3] {
 		r.db.Delay(50 * time.Millisecond)
 	}
-	s := meet(t, nodeKey(t, nodes[3]), nodes[:3]...)
+	s := meet(t, nodes[3], nodes[:3]...)
 	var mu sync.Mutex
 	sent, known := 0, map[string]bool{}
 	s.hear(func(v *cmtproto.Vote) {
@@ -250,7 +250,7 @@ func TestAMemberThatVotesTwiceLeavesEvidence(t *testing.T) {
 	for i, r := range nodes[1:3] {
 		r.db.Delay(time.Duration(i+1) * 100 * time.Millisecond) // so that delta's votes come between theirs
 	}
-	s := meet(t, nodeKey(t, nodes[3]), nodes[:3]...)
+	s := meet(t, nodes[3], nodes[:3]...)
 	var mu sync.Mutex
 	done := map[[2]int64]bool{}
 	s.hear(func(v *cmtproto.Vote) {

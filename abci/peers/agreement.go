@@ -39,6 +39,9 @@ type AgreementOptions struct {
 	NodeID       string                    // this node's, in CometBFT's network
 	// GatewayKey is that of an organisation that has a database; false for others.
 	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
+	// Ever reports whether a key that an organisation has, had, or will have fits.
+	Ever    func(organisation string, fits func(ed25519.PublicKey) bool) bool
+	Conduct *Conduct
 	// Decide says why this organisation does not agree to a transaction, "" when it does. An error: it could not find out.
 	Decide func(ctx context.Context, tx []byte) (refusal string, err error)
 	// Limit bounds how long one decision takes.
@@ -82,8 +85,8 @@ var _ p2p.Reactor = (*Agreements)(nil)
 
 // NewAgreements makes a reactor, to be given to CometBFT's node.
 func NewAgreements(opt AgreementOptions) (*Agreements, error) {
-	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Limit <= 0 {
-		return nil, errors.New("agreements: a decision, its limit, logger and keys are required")
+	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Ever == nil || opt.Conduct == nil || opt.Limit <= 0 {
+		return nil, errors.New("agreements: a decision, its limit, logger, conduct and keys are required")
 	}
 	r := &Agreements{opt: opt, now: time.Now, waiting: map[uint64]*round{}, asked: map[string]int{}}
 	r.BaseReactor = *p2p.NewBaseReactor(AgreementName, r)
@@ -162,36 +165,52 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 	}
 }
 
-// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels.
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels. What nobody waits for is not decoded.
 func (r *Agreements) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
-	if !ok {
+	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
 		return
 	}
-	m, tx, err := wire.DecodeAgreementMessage(raw.Value)
+	if request, answers := wire.PeekAnswer(raw.Value); answers && !r.awaits(request) {
+		return
+	}
+	m, err := wire.DecodeAgreementMessage(raw.Value)
 	if err != nil {
-		r.opt.Log.Warn("malformed message of another node; its connection ends", "peer", e.Src.ID(), "error", err)
-		r.Switch.StopPeerForError(e.Src, err)
+		r.opt.Conduct.Offence(r.Switch, e.Src, "malformed message of another node", err)
 		return
 	}
 	switch body := m.Body.(type) {
 	case *wire.AgreementMessage_Ask:
-		r.question(e.Src, body.Ask, tx)
+		r.question(e.Src, body.Ask)
 	case *wire.AgreementMessage_Answer:
-		r.answered(body.Answer)
+		r.answered(e.Src, body.Answer)
 	}
 }
 
-// answered passes an answer to whoever waits for it. What nobody waits for, and what is wrongly signed, is dropped.
-func (r *Agreements) answered(a *wire.AgreementAnswer) {
+func (r *Agreements) awaits(request uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.waiting[request] != nil
+}
+
+var errNoSuchKey = errors.New("no key that the organisation ever had fits the signature")
+
+// answered passes an answer to whoever waits for it. What nobody waits for, and what is wrongly signed, is dropped.
+func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
+	name := a.Agreement.Organisation
+	r.mu.Lock()
 	question := r.waiting[a.Request]
-	if question == nil || !slices.Contains(question.asked, a.Agreement.Organisation) {
+	r.mu.Unlock()
+	if question == nil || !slices.Contains(question.asked, name) {
 		return
 	}
-	key, known := r.opt.GatewayKey(a.Agreement.Organisation)
-	if !known || !wire.VerifyAnswer(key, r.opt.ChainID, question.id, a.Agreement) {
+	fits := func(key ed25519.PublicKey) bool {
+		return wire.VerifyAnswer(key, r.opt.ChainID, question.id, a.Agreement)
+	}
+	if key, known := r.opt.GatewayKey(name); !known || !fits(key) {
+		if !r.opt.Ever(name, fits) {
+			r.opt.Conduct.Offence(r.Switch, peer, "another node sent an answer in the name of an organisation that did not sign it", errNoSuchKey)
+		}
 		return
 	}
 	select {
@@ -200,16 +219,26 @@ func (r *Agreements) answered(a *wire.AgreementAnswer) {
 	}
 }
 
-// question begins to find out whether this organisation agrees.
-func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk, tx wire.BundledTx) {
+// question begins to find out whether this organisation agrees. The transaction is decoded once its organisation is seen to ask.
+func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	if !slices.Contains(ask.Asked, r.opt.Organisation) {
 		return
 	}
-	client := tx.Proposal.Client.Organisation
-	key, known := r.opt.GatewayKey(client)
-	if !known || tx.Proposal.ChainId != r.opt.ChainID ||
-		!wire.VerifyVote(key, wire.AskSignBytes(r.opt.ChainID, string(peer.ID()), r.opt.NodeID, tx.ID), ask.Signature) {
-		r.opt.Log.Warn("asked to agree without the signature of the client's organisation", "peer", peer.ID(), "organisation", client)
+	id, chainID, client := wire.PeekAsked(ask)
+	fits := func(key ed25519.PublicKey) bool {
+		return wire.VerifyVote(key, wire.AskSignBytes(r.opt.ChainID, string(peer.ID()), r.opt.NodeID, id), ask.Signature)
+	}
+	if key, known := r.opt.GatewayKey(client); !known || chainID != r.opt.ChainID || !fits(key) {
+		if !r.opt.Ever(client, fits) {
+			r.opt.Conduct.Offence(r.Switch, peer, "asked to agree without the signature of the client's organisation", errNoSuchKey)
+			return
+		}
+		r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked to agree with a signature that does not count", "organisation", client)
+		return
+	}
+	tx, err := wire.DecodeAsked(ask)
+	if err != nil {
+		r.opt.Conduct.Offence(r.Switch, peer, "malformed transaction in another node's question", err)
 		return
 	}
 	own := r.opt.Key()

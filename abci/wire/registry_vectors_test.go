@@ -17,6 +17,7 @@ type registryVectors struct {
 	Clients    []*clientVector     `json:"clients"`
 	Proposals  []*proposalVector   `json:"proposals"`
 	Together   []*togetherVector   `json:"together"`
+	Nodes      []*nodeVector       `json:"nodes"`
 }
 
 type governanceVector struct {
@@ -48,6 +49,12 @@ type actionVector struct {
 	Validator    *memberValidator    `json:"validator,omitempty"`
 	OrderingOnly *orderingOnlyVector `json:"ordering_only,omitempty"`
 	Withdraw     hexBytes            `json:"withdraw,omitempty"`
+	BlockTimes   *blockTimesVector   `json:"block_times,omitempty"`
+}
+
+type blockTimesVector struct {
+	Statements uint32 `json:"statements"`
+	Deploys    uint32 `json:"deploys"`
 }
 
 type memberVector struct {
@@ -133,6 +140,8 @@ func (a actionVector) message() *GovernanceAction {
 		return &GovernanceAction{Body: &GovernanceAction_Validator{Validator: &MemberValidator{Organisation: a.Validator.Organisation, Validator: a.Validator.Validator.message()}}}
 	case a.OrderingOnly != nil:
 		return &GovernanceAction{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: a.OrderingOnly.Organisation, Only: a.OrderingOnly.Only}}}
+	case a.BlockTimes != nil:
+		return &GovernanceAction{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: a.BlockTimes.Statements, Deploys: a.BlockTimes.Deploys}}}
 	case a.Withdraw != nil:
 		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:
@@ -219,6 +228,32 @@ func (c *togetherVector) fill(t *testing.T) {
 	}
 }
 
+// nodeVector is what an organisation signs for a node, and what the node shows.
+type nodeVector struct {
+	Name         string            `json:"name"`
+	ChainID      string            `json:"chain_id"`
+	Organisation string            `json:"organisation"`
+	NodeID       string            `json:"node_id"`
+	SignBytes    hexBytes          `json:"sign_bytes"`
+	Signatures   []signatureVector `json:"signatures"`
+	Vouch        string            `json:"vouch"`
+}
+
+func (c *nodeVector) fill(t *testing.T) {
+	c.SignBytes = NodeSignBytes(c.ChainID, c.Organisation, c.NodeID)
+	v := &Vouch{Organisation: c.Organisation}
+	for i := range c.Signatures {
+		s := &c.Signatures[i]
+		s.fill(ed25519.Sign(keyOf(s.Signer), c.SignBytes))
+		v.Sign(s.PublicKey, s.Signature)
+	}
+	c.Vouch = v.String()
+	read, err := ParseVouch(c.Vouch)
+	if err != nil || !read.By([][]byte{c.Signatures[0].PublicKey}, c.ChainID, c.NodeID) || read.By([][]byte{c.Signatures[0].PublicKey}, "elsewhere", c.NodeID) {
+		t.Errorf("%s: the vouch is not valid, or is on another chain: %v", c.Name, err)
+	}
+}
+
 func decodesAgain(t *testing.T, name string, ordered []byte) {
 	t.Helper()
 	if tx, err := DecodeOrderedTx(ordered); err != nil || !bytes.Equal(Encode(tx), ordered) {
@@ -245,6 +280,9 @@ func TestVectorsOfTheRegistry(t *testing.T) {
 		c.fill(t)
 	}
 	for _, c := range v.Together {
+		c.fill(t)
+	}
+	for _, c := range v.Nodes {
 		c.fill(t)
 	}
 	after, err := json.MarshalIndent(v, "", "  ")

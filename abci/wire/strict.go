@@ -20,10 +20,15 @@ func Encode(m proto.Message) []byte {
 }
 
 // decodeStrict reads raw into m and refuses any spelling but Encode's: unknown fields, repeated scalars, spelled
-// out defaults, non-minimal integers, fields out of order. Cost: one decoding, one encoding.
-func decodeStrict(name string, raw []byte, bytesMax int, m proto.Message) error {
+// out defaults, non-minimal integers, fields out of order. What repeats is counted before, unless in is nil. Cost: one decoding, one encoding.
+func decodeStrict(name string, raw []byte, bytesMax int, in shape, m proto.Message) error {
 	if len(raw) > bytesMax {
 		return fieldErrorf(name, "%d bytes, want at most %d", len(raw), bytesMax)
+	}
+	if in != nil {
+		if err := in.check(name, raw); err != nil {
+			return err
+		}
 	}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, m); err != nil {
 		return fieldErrorf(name, "not a protobuf message: %s", plainSpaces(err))

@@ -5,6 +5,7 @@ with the implementations. Ed25519 signatures too where the package `cryptography
 Usage: python3 spec/vectors/check.py
 """
 
+import base64
 import decimal
 import hashlib
 import json
@@ -350,6 +351,7 @@ def pb_action(action):
         "validator": lambda: pb_bytes(6, pb_text(1, a["organisation"]) + pb_bytes(2, pb_validator(a["validator"]))),
         "ordering_only": lambda: pb_bytes(7, pb_text(1, a["organisation"]) + pb_int(2, a["only"])),
         "withdraw": lambda: pb_bytes(8, bytes.fromhex(a)),
+        "block_times": lambda: pb_bytes(12, pb_int(1, a["statements"]) + pb_int(2, a["deploys"])),
     }[kind]()
 
 
@@ -386,6 +388,13 @@ def registry():
         placed = [(bytes.fromhex(case["signature"]["signature"]) + struct.pack(">II", i, len(leaves))
                    + b"".join(path(i, leaves))).hex() for i in range(len(leaves))]
         expect("signatures of several", placed, case["placed"])
+    for case in vectors["nodes"]:
+        raw = b"chainify/node/1" + b"".join(lp(case[field].encode()) for field in ("chain_id", "organisation", "node_id"))
+        shown = [sha256(bytes.fromhex(s["public_key"]))[:8].hex() + ":"
+                 + base64.b64encode(bytes.fromhex(s["signature"])).decode().rstrip("=") for s in case["signatures"]]
+        expect("signed for a node", raw.hex(), case["sign_bytes"])
+        expect("vouch", " ".join([case["organisation"], *shown]), case["vouch"])
+        signed += [(case["sign_bytes"], s) for s in case["signatures"]]
     signatures([{"seed": sha256(s["signer"].encode()).hex(), "sign_bytes": raw, **s} for raw, s in signed])
 
 

@@ -16,8 +16,8 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor --home DIR",
 		Short: "Examine node and database, and say how to mend what is wrong",
-		Long: `doctor looks at keys and their permissions, the genesis, ports, peers, disk, clock, and at the database's version,
-settings, extension, role and collations. It changes nothing. Run it as the node's user, on the node's machine, whether
+		Long: `doctor looks at keys, which of them count and who may read them, the genesis, who is let in, places of digests, ports, peers,
+disk, clock, and at the database's version, settings, extension, role and collations, and the explorer's role. It changes nothing. Run it as the node's user, on the node's machine, whether
 the node runs or not. What is bad comes first, then warnings. The exit code is 1 when something is bad.
 
 ` + exitHelp,

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -62,7 +64,7 @@ type proposal struct {
 
 func (p *proposal) flags(cmd *cobra.Command) {
 	p.target.flags(cmd)
-	cmd.Flags().Uint64Var(&p.height, "from-height", 0, "order height before which the change is not in force; left out: as soon as it can be")
+	numberFlag(cmd, &p.height, "from-height", "order height before which the change is not in force; left out: as soon as it can be")
 }
 
 // print asks the node how things stand, checks that the change is possible, and prints its file.
@@ -160,6 +162,8 @@ func describeActions(actions []*wire.GovernanceAction) []string {
 			if out[i] = a.OrderingOnly.Organisation + " votes on effects"; a.OrderingOnly.Only {
 				out[i] = a.OrderingOnly.Organisation + " only orders"
 			}
+		case *wire.GovernanceAction_BlockTimes:
+			out[i] = "a block may run for " + blockTimes(a.BlockTimes)
 		case *wire.GovernanceAction_Withdraw:
 			out[i] = fmt.Sprintf("withdraw the change that waits, with SHA-256 %x", a.Withdraw)
 		}
@@ -174,8 +178,32 @@ func count(n uint32) string {
 	return fmt.Sprint(n)
 }
 
+// blockTimes says how long a block may run.
+func blockTimes(t *wire.BlockTimes) string {
+	ms := func(n uint32, otherwise int) string {
+		if n == 0 {
+			return (time.Duration(otherwise) * time.Millisecond).String() + " (the default)"
+		}
+		return (time.Duration(n) * time.Millisecond).String()
+	}
+	return ms(t.GetStatements(), order.BlockTimeMaxMS) + ", its DEPLOY transactions for " + ms(t.GetDeploys(), order.DeployTimeMaxMS)
+}
+
+// timesAction keeps what is not given as it is.
+func timesAction(cmd *cobra.Command, now *wire.BlockTimes, times config.Times) *wire.GovernanceAction {
+	t := &wire.BlockTimes{Statements: now.GetStatements(), Deploys: now.GetDeploys()}
+	if cmd.Flags().Changed("block-time-max") {
+		t.Statements = uint32(min(times.Block.Milliseconds(), math.MaxUint32))
+	}
+	if cmd.Flags().Changed("deploy-time-max") {
+		t.Deploys = uint32(min(times.Deploy.Milliseconds(), math.MaxUint32))
+	}
+	return &wire.GovernanceAction{Body: &wire.GovernanceAction_BlockTimes{BlockTimes: t}}
+}
+
 func newPropose() *cobra.Command {
 	var p proposal
+	var times config.Times
 	var consent, approvals uint32
 	var power []string
 	var orderingOnly, votes []string
@@ -213,18 +241,25 @@ Nothing happens before enough organisations have signed the file and somebody ha
 				}
 				actions = append(actions, more)
 			}
+			if cmd.Flags().Changed("block-time-max") || cmd.Flags().Changed("deploy-time-max") {
+				if times.Block < 0 || times.Deploy < 0 {
+					return usageError("--block-time-max and --deploy-time-max must not be negative")
+				}
+				actions = append(actions, timesAction(cmd, registry.BlockTimes, times))
+			}
 			if len(actions) == 0 {
-				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only and --votes is needed")
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max and --deploy-time-max is needed")
 			}
 			return p.printFor(cmd, registry, actions...)
 		},
 	}
 	p.flags(cmd)
-	cmd.Flags().Uint32Var(&consent, "consent", 0, "how many organisations must report the same effects; 0: more than two thirds")
-	cmd.Flags().Uint32Var(&approvals, "approvals", 0, "how many organisations must approve a change, more than half of them; 0: more than two thirds")
+	numberFlag(cmd, &consent, "consent", "how many organisations must report the same effects; 0: more than two thirds")
+	numberFlag(cmd, &approvals, "approvals", "how many organisations must approve a change, more than half of them; 0: more than two thirds")
 	cmd.Flags().StringArrayVar(&power, "power", nil, "ORGANISATION:POWER, voting power in the order of an organisation with one validator")
 	cmd.Flags().StringArrayVar(&orderingOnly, "ordering-only", nil, "an organisation that only orders from then on")
 	cmd.Flags().StringArrayVar(&votes, "votes", nil, "an organisation that only orders and votes on effects from then on")
+	timesFlags(cmd, &times)
 	return cmd
 }
 
@@ -263,9 +298,9 @@ func withdrawal(waiting *wire.GovernanceChange) *wire.GovernanceChange {
 
 func powerAction(registry *wire.RegistryResponse, text string) (*wire.GovernanceAction, error) {
 	name, value, _ := strings.Cut(text, ":")
-	var power uint64
-	if _, err := fmt.Sscanf(value, "%d", &power); err != nil || power == 0 {
-		return nil, usageError("--power: %q is not ORGANISATION:POWER", text)
+	power, err := parseNumber(value, wire.ValidatorPowerMax)
+	if err != nil || power == 0 {
+		return nil, usageError("--power: %q is not ORGANISATION:POWER, the power 1 to %d in decimal digits", text, uint64(wire.ValidatorPowerMax))
 	}
 	m, err := memberOf(registry, name)
 	if err != nil {
@@ -425,6 +460,8 @@ type governanceStatus struct {
 	Organisations int    `json:"organisations"`
 	Consent       uint32 `json:"consent"`
 	Approvals     uint32 `json:"approvals"`
+	BlockTimeMS   uint32 `json:"block_time_max_ms"`
+	DeployTimeMS  uint32 `json:"deploy_time_max_ms"`
 	Waiting       any    `json:"waiting"` // a changeFile, or null
 }
 
@@ -445,7 +482,7 @@ func newGovernanceStatus() *cobra.Command {
 			if err != nil {
 				return errors.Join(errors.New("the node's answer is no registry"), err)
 			}
-			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, nil}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), nil}
 			if r.Waiting != nil {
 				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
 			}
@@ -453,8 +490,8 @@ func newGovernanceStatus() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\n",
-				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals)
+			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\n",
+				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes))
 			if r.Waiting != nil {
 				fmt.Fprintf(out, "waiting           change %d", r.Waiting.Sequence)
 				if r.Waiting.EffectiveHeight > 0 {

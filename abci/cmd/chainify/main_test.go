@@ -186,7 +186,16 @@ func openDoor(t *testing.T) *door {
 	}
 	s, err := gateway.ListenSocket(gateway.SocketOptions{
 		Path: d.path, Mode: 0o600, UIDs: []uint32{uint32(os.Getuid())}, ConnectionsMax: 4, RequestsMax: 4, Log: slog.New(slog.DiscardHandler),
-	}, &gateway.Handler{Gateway: d.gateway, Status: func(context.Context) *wire.StatusResponse { return d.status }, Evidence: func() *wire.EvidenceResponse { return d.found }})
+	}, &gateway.Handler{
+		Gateway: d.gateway, Status: func(context.Context) *wire.StatusResponse { return d.status },
+		Evidence: func() *wire.EvidenceResponse { return d.found },
+		GiveUp: func(block uint64, index uint32, id []byte) (uint64, uint32, bool) {
+			if len(id) > 0 {
+				return 7, uint32(id[0]), true
+			}
+			return block, index, block == 7
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,9 +76,9 @@ func newOrgAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add (--home DIR | --socket PATH) PART.json",
 		Short: "Propose to add an organisation",
-		Long: `add proposes to add an organisation from the part that "chainify init" printed for it. Its node may run before: with the
-consortium's genesis.json and the others as peers it follows the chain and executes it in its database. It should have caught up
-before the change is in force, for from then on it counts.`,
+		Long: `add proposes to add an organisation from the part that "chainify init" printed for it. Its node is let in
+when the change is accepted: with the consortium's genesis.json and the others as peers it follows the chain and executes it in its
+database. It should have caught up before the change is in force (--from-height), for from then on it counts.`,
 		Example: `  chainify org add --home /var/lib/chainify echo.json > change.json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,7 +106,7 @@ func newOrgRemove() *cobra.Command {
 		Use:   "remove (--home DIR | --socket PATH) ORGANISATION",
 		Short: "Propose to remove an organisation",
 		Long: `remove proposes to remove an organisation. What it did stays on the ledger and can be verified: its keys are kept with the
-blocks they hold for. Take its node from your peers when the change is in force.`,
+blocks they hold for. Its nodes are disconnected when the change is in force; take them from your peers then.`,
 		Example: `  chainify org remove --home /var/lib/chainify echo > change.json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -120,17 +120,28 @@ blocks they hold for. Take its node from your peers when the change is in force.
 func newRotateKey() *cobra.Command {
 	var p proposal
 	var home string
-	var gatewayKey, validator bool
+	var gatewayKey, validator, node bool
 	cmd := &cobra.Command{
-		Use:   "rotate-key --home DIR (--gateway | --validator)...",
+		Use:   "rotate-key --home DIR (--gateway | --validator | --node)...",
 		Short: "Make new keys for this organisation and propose them",
-		Long: `rotate-key makes a new gateway key, validator key, or both, in the home, beside those that count, and prints the proposal to use
+		Long: `With --node, rotate-key makes another key for the node itself and says its new id, for the others' peers. Nobody has to approve that:
+it counts from the node's next start. Otherwise it makes a new gateway key, validator key, or both, in the home, beside those that count, and prints the proposal to use
 them. The node changes over by itself at the block from which the change is in force; then the files of the old keys can be deleted.`,
 		Example: `  chainify org rotate-key --home /var/lib/chainify --gateway > change.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !gatewayKey && !validator && !node {
+				return usageError("one of --gateway, --validator and --node is needed")
+			}
+			if node {
+				id, err := config.Home(home).NewNodeKey()
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "node id %s from the next start; tell it to the others for their peers\n", id)
+			}
 			if !gatewayKey && !validator {
-				return usageError("one of --gateway and --validator is needed")
+				return nil
 			}
 			c, err := config.Load(home)
 			if err != nil {
@@ -153,9 +164,10 @@ them. The node changes over by itself at the block from which the change is in f
 		},
 	}
 	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	cmd.Flags().Uint64Var(&p.height, "from-height", 0, "order height before which the change is not in force; left out: as soon as it can be")
+	numberFlag(cmd, &p.height, "from-height", "order height before which the change is not in force; left out: as soon as it can be")
 	cmd.Flags().BoolVar(&gatewayKey, "gateway", false, "the key that vouches for this organisation's clients and approves changes")
 	cmd.Flags().BoolVar(&validator, "validator", false, "the consensus key of the node, with which it orders and votes on effects")
+	cmd.Flags().BoolVar(&node, "node", false, "the key that names the node among its peers")
 	require(cmd, "home")
 	return cmd
 }

@@ -63,7 +63,7 @@ Exit codes: 0 done; 1 not such a change; 2 wrong usage.`,
 	}
 	cmd.Flags().StringVar(&genesis, "genesis", "", "the consortium's genesis.json (required)")
 	cmd.Flags().StringVar(&since, "since", "", "the record of the changes before this one; left out: it is the first")
-	cmd.Flags().Uint64Var(&fromBlock, "from-block", 0, "the first ledger block that the change holds for (required, but for a withdrawal)")
+	numberFlag(cmd, &fromBlock, "from-block", "the first ledger block that the change holds for (required, but for a withdrawal)")
 	require(cmd, "genesis")
 	return cmd
 }

@@ -100,7 +100,7 @@ eight of them. What is printed, one a line, is submitted in any order, all of it
 	s.statementFlags(cmd)
 	cmd.Flags().StringVar(&at.chainID, "chain-id", "", "the chain (required)")
 	cmd.Flags().StringVar(&at.organisation, "organisation", "", "the client's organisation (required)")
-	cmd.Flags().Uint64Var(&at.height, "height", 0, "of the chain now (required)")
+	numberFlag(cmd, &at.height, "height", "of the chain now (required)")
 	require(cmd, "key", "chain-id", "organisation", "height")
 	return cmd
 }

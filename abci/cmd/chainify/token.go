@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,18 +22,22 @@ tokens' hashes in a file of its home, and heeds a change at once; nothing has to
 }
 
 func newTokenAdd() *cobra.Command {
-	var home, role string
+	var home, role, expires string
 	cmd := &cobra.Command{
 		Use:     "add --home DIR --role ROLE NAME",
 		Short:   "Make a token for a role and print it, this once",
-		Example: `  chainify client token add --home /var/lib/chainify --role clerk till-3`,
+		Example: `  chainify client token add --home /var/lib/chainify --role clerk --expires 90d till-3`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			until, err := expiryOf(expires, time.Now())
+			if err != nil {
+				return err
+			}
 			path, err := tokensPath(home)
 			if err != nil {
 				return err
 			}
-			token, err := access.AddToken(path, args[0], role)
+			token, err := access.AddToken(path, args[0], role, until)
 			if err != nil {
 				return err
 			}
@@ -40,8 +47,34 @@ func newTokenAdd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
 	cmd.Flags().StringVar(&role, "role", "", "the database role that who has the token submits as (required)")
+	cmd.Flags().StringVar(&expires, "expires", "", "when it counts no more: in 90d or 12h, or at a time such as 2026-12-31T00:00:00Z; left out: never")
 	require(cmd, "home", "role")
 	return cmd
+}
+
+// expiryOf reads --expires; the zero time is never.
+func expiryOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	until, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		hours := text
+		if days, isDays := strings.CutSuffix(text, "d"); isDays {
+			n, err := strconv.ParseUint(days, 10, 16)
+			if err != nil {
+				return time.Time{}, usageError("--expires: %q is neither a time in the future nor a number of days or hours", text)
+			}
+			hours = fmt.Sprintf("%dh", 24*n)
+		}
+		if after, err := time.ParseDuration(hours); err == nil {
+			until = now.Add(after)
+		}
+	}
+	if !until.After(now) {
+		return time.Time{}, usageError("--expires: %q is neither a time in the future nor a number of days or hours", text)
+	}
+	return until, nil
 }
 
 func newTokenRevoke() *cobra.Command {
@@ -66,8 +99,10 @@ func newTokenRevoke() *cobra.Command {
 
 // tokenJSON is a token in "chainify client token list --json".
 type tokenJSON struct {
-	Name string `json:"name"`
-	Role string `json:"role"`
+	Name    string     `json:"name"`
+	Role    string     `json:"role"`
+	Expires *time.Time `json:"expires,omitempty"`
+	expired bool
 }
 
 func newTokenList() *cobra.Command {
@@ -75,7 +110,7 @@ func newTokenList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list --home DIR",
-		Short:   "Show the names of tokens and their roles",
+		Short:   "Show the names of tokens, their roles and when they expire",
 		Example: `  chainify client token list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,13 +124,17 @@ func newTokenList() *cobra.Command {
 			}
 			list := []tokenJSON{}
 			for _, t := range tokens {
-				list = append(list, tokenJSON{t.Name, t.Role})
+				list = append(list, tokenJSON{t.Name, t.Role, t.Expires, t.Expired(time.Now())})
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), list)
 			}
 			for _, t := range list {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", t.Name, t.Role)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s", t.Name, t.Role)
+				if t.Expires != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "  %s %s", map[bool]string{true: "expired", false: "until"}[t.expired], t.Expires.Format(time.RFC3339))
+				}
+				fmt.Fprintln(cmd.OutOrStdout())
 			}
 			return nil
 		},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -37,11 +38,32 @@ func TestTokenCommands(t *testing.T) {
 		{exitUsage, "--role", []string{"add", "till-4"}},
 		{exitFailed, "no token", []string{"revoke", "till-4"}},
 		{exitOK, "", []string{"revoke", "till-3"}},
+		{exitOK, "chainify_", []string{"add", "--role", "clerk", "--expires", "2h", "till-5"}},
+		{exitOK, "till-5  clerk  until 20", []string{"list"}},
+		{exitOK, `"expires": "20`, []string{"list", "--json"}},
+		{exitOK, "", []string{"revoke", "till-5"}},
 		{exitOK, "", []string{"list"}},
 	} {
 		code, out := token(c.args[0], c.args[1:]...)
 		if code != c.code || !strings.Contains(out, c.says) || (c.says == "" && out != "") || strings.Contains(out, secret) {
 			t.Errorf("%v: code %d: %s, want %d with %q", c.args, code, out, c.code, c.says)
+		}
+	}
+}
+
+func TestExpiryOfTokens(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"": {}, "1d": now.Add(24 * time.Hour), "90d": now.Add(90 * 24 * time.Hour), "12h": now.Add(12 * time.Hour),
+		"2026-03-01T12:00:01Z": now.Add(time.Second), "2026-03-01T14:00:00+01:00": now.Add(time.Hour),
+	} {
+		if got, err := expiryOf(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"0d", "0h", "-1h", "-1d", "90", "90 d", "1e3d", "0x10d", "5,000d", "99999d", "2026-03-01T12:00:00Z", "2025-01-01T00:00:00Z", "tomorrow"} {
+		if got, err := expiryOf(text, now); err == nil {
+			t.Errorf("%q is read as %s", text, got)
 		}
 	}
 }

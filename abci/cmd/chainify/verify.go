@@ -29,7 +29,7 @@ type genesisFlags struct {
 func (f *genesisFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from whom you trust (required)")
 	cmd.Flags().StringVar(&f.governance, "governance", "", "the record of governance changes since (chainify governance record), from whom you trust")
-	cmd.Flags().IntVar(&f.consent, "consent", 0, "how many organisations must agree, where that alone was changed later; 0: as the genesis says")
+	numberFlag(cmd, &f.consent, "consent", "how many organisations must agree, where that alone was changed later; 0: as the genesis says")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "for machines")
 	require(cmd, "genesis")
 }

@@ -11,11 +11,13 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/config"
 )
 
 // Outsider makes an organisation that is not in the genesis, beside a network whose nodes are made: a running cluster with the
 // database, which prepare fills, the extension, and a home whose node knows the genesis and the others. It starts no node. Part is
-// what "chainify init" prints for it. The organisation becomes one of the network's.
+// what "chainify init" prints for it. The organisation becomes one of the network's; the operators of the others name its node.
 func (n *Network) Outsider(ctx context.Context, name string, prepare, enabled func(*Organisation) error) (o *Organisation, part string, err error) {
 	like := n.Organisations[0]
 	ports, err := FreePorts(portsPerNode + 1)
@@ -45,8 +47,28 @@ func (n *Network) Outsider(ctx context.Context, name string, prepare, enabled fu
 	if err := enabled(o); err != nil {
 		return nil, "", err
 	}
-	part, err = o.initAlone(ctx, like, ports)
-	return o, part, err
+	if part, err = o.initAlone(ctx, like, ports); err != nil {
+		return nil, "", err
+	}
+	return o, part, o.Named(true)
+}
+
+// Named has the other organisations' operators name the node, so that it is let in before its organisation is a member; or no node.
+func (o *Organisation) Named(named bool) error {
+	key, err := config.Home(o.Home()).NodeKey()
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s  # %s\n", key.ID(), o.Name)
+	if !named {
+		text = ""
+	}
+	for _, other := range o.net.Organisations {
+		if other != o {
+			err = errors.Join(err, os.WriteFile(config.Home(other.Home()).Path("config", "admitted"), []byte(text), 0o644))
+		}
+	}
+	return err
 }
 
 var (

@@ -1,0 +1,257 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	dbm "github.com/cometbft/cometbft-db"
+	"github.com/cometbft/cometbft/mempool"
+	"github.com/cometbft/cometbft/p2p"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+const (
+	// farewell bounds how long a node that may be connected no longer still is: it should get the block that says so, or show its new keys.
+	farewell = 5 * time.Second
+	// refusalsEvery is how often the log tells of nodes that were not let in.
+	refusalsEvery = time.Minute
+)
+
+// peerKey is where the last valid vouch of a configured peer is kept, in the node's own store.
+const peerKey = "node/peer/"
+
+// admission decides which nodes may be connected with this one. CometBFT gives a peer blocks as soon as it is a peer; it is asked
+// before that, as a filter, and of all peers again while they are connected.
+//
+// Invariant A8: a node is connected only with nodes that a member of the registry, or one that an accepted change adds, vouches for, and
+// with those that its operator names. While it is behind, and may not know the members of now, it is also connected with the peers of
+// its configuration, except those whose organisation it has seen leave.
+type admission struct {
+	chainID    string
+	configured map[p2p.ID]bool
+	registry   func() *order.Registry
+	waiting    func() *order.Registry // that an accepted change leads to; nil: none waits
+	behind     func() bool
+	height     func() int64
+	named      func() (map[string]bool, error) // by the operator
+	store      dbm.DB
+	log        *slog.Logger
+
+	mu     sync.Mutex // guards all below
+	heard  map[p2p.ID]string
+	told   time.Time // of nodes that were not let in
+	untold int
+
+	ending map[p2p.ID]ending // of look alone
+}
+
+// ending is when it was found that a peer may not be connected any more, and at which height.
+type ending struct {
+	since  time.Time
+	height int64
+}
+
+// errLeft says that the organisation of a node takes no part.
+var errLeft = errors.New("which is not a member")
+
+func newAdmission(n *node) *admission {
+	a := &admission{
+		chainID: n.founded.ChainID(), configured: map[p2p.ID]bool{}, registry: n.registry, waiting: n.waitingRegistry,
+		behind: n.order.catchingUp, height: n.height.Load, store: n.store, log: n.log.With("part", "peers"),
+		named: func() (map[string]bool, error) { return n.opt.Home.Admitted(n.opt.Config) },
+		heard: map[p2p.ID]string{}, ending: map[p2p.ID]ending{},
+	}
+	for _, peer := range n.opt.Config.Network.Peers {
+		a.configured[idOf(peer)] = true
+	}
+	return a
+}
+
+// waitingRegistry is the registry that the accepted change which waits leads to; nil: none waits.
+func (n *node) waitingRegistry() *order.Registry {
+	status, ok := n.app.Status()
+	if !ok || status.Governance.Waiting == nil {
+		return nil
+	}
+	change, err := wire.DecodeGovernanceChange(status.Governance.Waiting)
+	if err != nil {
+		return nil
+	}
+	next, err := n.registry().After(change)
+	if err != nil { // it came into force just now
+		return nil
+	}
+	return next
+}
+
+// filter is a p2p.PeerFilterFunc.
+func (a *admission) filter(_ p2p.IPeerSet, peer p2p.Peer) error {
+	err := a.check(peer)
+	if err == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); now.Sub(a.told) >= refusalsEvery {
+		a.log.Warn("not let in: "+err.Error(), "node", peer.ID(), "address", peer.SocketAddr(), "not told of before", a.untold)
+		a.told, a.untold = now, 0
+	} else {
+		a.untold++
+	}
+	return err
+}
+
+// check says why a node may not be connected; nil: it may.
+func (a *admission) check(peer p2p.Peer) error {
+	id := peer.ID()
+	named, err := a.named()
+	if err != nil {
+		a.log.Error("the nodes that the operator names are not let in", "error", err)
+	}
+	if named[string(id)] {
+		return nil
+	}
+	registries := []*order.Registry{a.registry()}
+	if next := a.waiting(); next != nil {
+		registries = append(registries, next)
+	}
+	kept, err := a.kept(id)
+	if err != nil {
+		return err
+	}
+	refused := errors.New("a node that no member vouches for")
+	for _, text := range []string{shownBy(peer), a.heardOf(id), kept} {
+		vouch, err := wire.ParseVouch(text)
+		if err != nil {
+			continue
+		}
+		for _, r := range registries {
+			keys := r.Keys(vouch.Organisation)
+			if vouch.By(keys, a.chainID, string(id)) {
+				return a.keep(id, kept, text)
+			}
+			if keys == nil {
+				refused = fmt.Errorf("a node of %q, %w", vouch.Organisation, errLeft)
+			} else {
+				refused = fmt.Errorf("a node that shows no signature by a key of %q that counts", vouch.Organisation)
+			}
+		}
+	}
+	if a.configured[id] && a.behind() && !gone(kept, registries) {
+		return nil
+	}
+	return refused
+}
+
+// shownBy is what a node shows of itself when it connects.
+func shownBy(peer p2p.Peer) string {
+	info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
+	if !ok {
+		return ""
+	}
+	return info.Moniker
+}
+
+// gone tells that the organisation of a vouch is in none of the registries.
+func gone(kept string, registries []*order.Registry) bool {
+	vouch, err := wire.ParseVouch(kept)
+	if err != nil {
+		return false
+	}
+	for _, r := range registries {
+		if known, _ := r.Knows(vouch.Organisation); known {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *admission) kept(id p2p.ID) (string, error) {
+	if !a.configured[id] {
+		return "", nil
+	}
+	raw, err := a.store.Get([]byte(peerKey + string(id)))
+	if err != nil {
+		return "", fmt.Errorf("read whose node %s is: %w", id, err)
+	}
+	return string(raw), nil
+}
+
+// keep remembers the organisation of a configured peer, also when it has left, and the vouch by its newest keys.
+func (a *admission) keep(id p2p.ID, before, vouch string) error {
+	if !a.configured[id] || before == vouch {
+		return nil
+	}
+	if err := a.store.SetSync([]byte(peerKey+string(id)), []byte(vouch)); err != nil {
+		return fmt.Errorf("keep whose node %s is: %w", id, err)
+	}
+	return nil
+}
+
+// hear takes a vouch that a peer sent. Whether it counts is decided when it is asked for: the peer may be a block ahead.
+func (a *admission) hear(id p2p.ID, vouch string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard[id] = vouch
+}
+
+func (a *admission) heardOf(id p2p.ID) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.heard[id]
+}
+
+// watch ends the connections with nodes that may not be connected any more, until ctx ends. each is called before each look.
+func (a *admission) watch(ctx context.Context, net p2p.Switcher, each func()) {
+	tick := time.NewTicker(redialEvery)
+	defer tick.Stop()
+	for {
+		each()
+		a.look(net)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *admission) look(net p2p.Switcher) {
+	connected := map[p2p.ID]bool{}
+	for _, peer := range net.Peers().Copy() {
+		connected[peer.ID()] = true
+		err := a.check(peer)
+		if err == nil {
+			delete(a.ending, peer.ID())
+		} else if a.ends(peer, err) {
+			a.log.Warn("connection ended: "+err.Error(), "node", peer.ID(), "address", peer.SocketAddr())
+			net.StopPeerGracefully(peer)
+		}
+	}
+	maps.DeleteFunc(a.ending, func(id p2p.ID, _ ending) bool { return !connected[id] })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.heard, func(id p2p.ID, _ string) bool { return !connected[id] })
+}
+
+// ends tells that it is time to end a connection: a node whose organisation left has the block that says so, or the farewell is over.
+func (a *admission) ends(peer p2p.Peer, why error) bool {
+	e, known := a.ending[peer.ID()]
+	if !known {
+		e = ending{time.Now(), a.height()}
+		a.ending[peer.ID()] = e
+	}
+	if time.Since(e.since) >= farewell {
+		return true
+	}
+	state, known := peer.Get(types.PeerStateKey).(mempool.PeerState)
+	return errors.Is(why, errLeft) && known && state.GetHeight() > e.height
+}

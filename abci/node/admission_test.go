@@ -1,0 +1,163 @@
+package node
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	dbm "github.com/cometbft/cometbft-db"
+	"github.com/cometbft/cometbft/p2p"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// knocking is a peer that wants to be let in.
+type knocking struct {
+	p2p.Peer
+	id     p2p.ID
+	shows  string
+	height int64
+}
+
+func (k *knocking) ID() p2p.ID { return k.id }
+func (k *knocking) NodeInfo() p2p.NodeInfo {
+	return p2p.DefaultNodeInfo{DefaultNodeID: k.id, Moniker: k.shows}
+}
+func (k *knocking) GetHeight() int64 { return k.height }
+
+func (k *knocking) SocketAddr() *p2p.NetAddress {
+	return p2p.NewNetAddressIPPort(net.IPv4(127, 0, 0, 1), 1)
+}
+
+func (k *knocking) Get(key string) any {
+	if key != types.PeerStateKey {
+		return nil
+	}
+	return k
+}
+
+func keyOf(b byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(b)), ed25519.SeedSize)))
+}
+
+// consortium is a registry of organisations, each with its gateway key and a validator's.
+func consortium(t *testing.T, keys map[string][2]byte) *order.Registry {
+	t.Helper()
+	record := order.RegistryRecord{ChainID: "test"}
+	for name, k := range keys {
+		record.Organisations = append(record.Organisations, order.Organisation{
+			Name: name, GatewayKey: keyOf(k[0]).Public().(ed25519.PublicKey),
+			Validators: []order.Validator{{Key: keyOf(k[1]).Public().(ed25519.PublicKey), Power: 1}},
+		})
+	}
+	r, err := record.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func vouchBy(organisation string, id p2p.ID, keys ...byte) string {
+	v := &wire.Vouch{Organisation: organisation}
+	for _, k := range keys {
+		v.Sign(keyOf(k).Public().(ed25519.PublicKey), ed25519.Sign(keyOf(k), wire.NodeSignBytes("test", organisation, string(id))))
+	}
+	return v.String()
+}
+
+func nodeNumber(n int) p2p.ID { return p2p.ID(strings.Repeat(string(rune('a'+n)), 2*p2p.IDByteLength)) }
+
+// Invariant A8, decision by decision.
+func TestWhoIsLetIn(t *testing.T) {
+	const echo = 6
+	now := consortium(t, map[string][2]byte{"acme": {1, 2}, "bolt": {3, 4}})
+	var next *order.Registry
+	var behind bool
+	home := config.Home(t.TempDir())
+	settings := config.Default("acme")
+	settings.Network.AdmittedFile = "admitted"
+	peerOfUs, other := nodeNumber(1), nodeNumber(2)
+	a := &admission{
+		chainID: "test", configured: map[p2p.ID]bool{peerOfUs: true}, registry: func() *order.Registry { return now },
+		waiting: func() *order.Registry { return next }, behind: func() bool { return behind }, height: func() int64 { return 7 },
+		named: func() (map[string]bool, error) { return home.Admitted(settings) }, store: dbm.NewMemDB(),
+		log: slog.New(slog.NewTextHandler(io.Discard, nil)), heard: map[p2p.ID]string{}, ending: map[p2p.ID]ending{},
+	}
+	step := func(what string, id p2p.ID, shows, want string) {
+		t.Helper()
+		err := a.check(&knocking{id: id, shows: shows})
+		if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	step("a member's node, by its gateway key", other, vouchBy("bolt", other, 3), "")
+	step("a member's node, by its validator's key", other, vouchBy("bolt", other, 4), "")
+	step("by an older key, and one that counts", other, vouchBy("bolt", other, 9, 4), "")
+	step("by another member's key", other, vouchBy("bolt", other, 1), `no signature by a key of "bolt"`)
+	step("another node's", other, vouchBy("bolt", peerOfUs, 3), `no signature by a key of "bolt"`)
+	step("not a member", other, vouchBy("echo", other, echo), "not a member")
+	step("no vouch", other, "", "no member vouches")
+
+	next = consortium(t, map[string][2]byte{"acme": {1, 2}, "bolt": {3, 4}, "echo": {echo, 7}})
+	step("an organisation that an accepted change adds", other, vouchBy("echo", other, echo), "")
+	next = nil
+	step("the change is withdrawn", other, vouchBy("echo", other, echo), "not a member")
+
+	behind = true
+	step("behind: an unknown node", other, "", "no member vouches")
+	step("behind: a peer of the configuration, whose keys may be newer", peerOfUs, vouchBy("bolt", peerOfUs, 9), "")
+	step("behind: it shows keys that are known", peerOfUs, vouchBy("bolt", peerOfUs, 3), "")
+	behind = false
+	step("a peer of the configuration, by no key that counts, but the one from before", peerOfUs, vouchBy("bolt", peerOfUs, 9), "")
+	now = consortium(t, map[string][2]byte{"acme": {1, 2}, "bolt": {9, 10}})
+	a.hear(other, vouchBy("bolt", other, 9))
+	step("keys replaced: it shows old ones, and told the new ones", other, vouchBy("bolt", other, 3), "")
+	step("keys replaced: it shows old ones", peerOfUs, vouchBy("bolt", peerOfUs, 3), `no signature by a key of "bolt" that counts`)
+	step("keys replaced: it shows new ones", peerOfUs, vouchBy("bolt", peerOfUs, 9), "")
+	now = consortium(t, map[string][2]byte{"acme": {1, 2}})
+	step("its organisation left", peerOfUs, vouchBy("bolt", peerOfUs, 9), "not a member")
+	behind = true
+	step("its organisation left, and this node is behind", peerOfUs, vouchBy("bolt", peerOfUs, 9), "not a member")
+	step("the same, as whoever it says it is", peerOfUs, vouchBy("echo", peerOfUs, echo), "not a member")
+	step("the same, as nobody", peerOfUs, "", "not a member")
+
+	for what, c := range map[string]struct{ text, want string }{
+		"named":                     {"# joins\n\n  " + string(other) + "\t# echo's\n", ""},
+		"another is named":          {string(peerOfUs) + "\n", "not a member"},
+		"a line that is no node id": {string(other) + "\nacme.example\n", "not a member"},
+		"too large a file":          {string(other) + "\n" + strings.Repeat("#\n", 64<<10), "not a member"},
+	} {
+		if err := os.WriteFile(home.Path("admitted"), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		step(what, other, vouchBy("echo", other, echo), c.want)
+	}
+}
+
+// A node whose organisation left is told the block that says so; a node with old keys has until the farewell is over to tell new ones.
+func TestAConnectionEndsWhenItMay(t *testing.T) {
+	a := &admission{height: func() int64 { return 7 }, ending: map[p2p.ID]ending{}}
+	peer := &knocking{id: nodeNumber(0), height: 7}
+	if a.ends(peer, errLeft) {
+		t.Error("it has not got block 7 yet")
+	}
+	peer.height = 8
+	if a.ends(peer, errors.New("old keys")) {
+		t.Error("it may still tell the new keys")
+	}
+	if !a.ends(peer, errLeft) {
+		t.Error("it knows that it left, and stays")
+	}
+	a.ending[peer.id] = ending{a.ending[peer.id].since.Add(-farewell), 9}
+	if !a.ends(peer, errLeft) || !a.ends(peer, errors.New("old keys")) {
+		t.Error("the farewell is over, and it stays")
+	}
+}
