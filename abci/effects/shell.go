@@ -54,7 +54,9 @@ type Options struct {
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
 	Watch    Watch  // nil: nobody measures
-	Logger   *slog.Logger
+	// Slow is told by how much the transactions of organisations took longer than quick ones. It must not wait. nil: nobody wants to know.
+	Slow   func(by map[string]time.Duration)
+	Logger *slog.Logger
 }
 
 // Status is what a node shows of its effect consensus.
