@@ -61,8 +61,20 @@ func (t Tx) IsClient() bool { return t.client != nil }
 // Bundle returns the transaction's bundle, nil for a certificate.
 func (t Tx) Bundle() *Bundle { return t.bundle }
 
+// Organisation returns whose bundle or change of clients the transaction is, "" for others.
+func (t Tx) Organisation() string {
+	switch {
+	case t.bundle != nil:
+		return t.bundle.organisation
+	case t.client != nil:
+		return t.client.change.Organisation
+	}
+	return ""
+}
+
 // Bundle holds what the order needs of an organisation's bundle.
 type Bundle struct {
+	organisation string
 	transactions []transaction
 }
 
@@ -178,7 +190,7 @@ func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
 
 // compact keeps what the order needs. Agreements are checked where policies are known: by the databases, when they execute.
 func compact(txs []wire.BundledTx) Tx {
-	b := &Bundle{transactions: make([]transaction, len(txs))}
+	b := &Bundle{organisation: txs[0].Proposal.Client.Organisation, transactions: make([]transaction, len(txs))}
 	for i, tx := range txs {
 		b.transactions[i] = transaction{id: tx.ID, validUntil: tx.Proposal.ValidUntilHeight, raw: tx.Raw}
 		if client := tx.Proposal.Client; len(client.Key) > 0 {
