@@ -64,12 +64,20 @@ func queueFull(pending, limit int, unit string) *Error {
 }
 
 // shareFull says that the others may still submit.
-func shareFull(role string, pending, limit int, unit string) *Error {
+func shareFull(role string, pending, free int, unit string) *Error {
 	return &Error{
 		SQLState: StateFull,
 		Message:  "the role's share of the node's queue is full",
-		Detail:   fmt.Sprintf("%d of the %d %s that role \"%s\" may have wait for their outcome; one role may have half of the queue.", pending, limit, unit, role),
+		Detail:   fmt.Sprintf("%d %s of role \"%s\" wait for their outcome; one role may have as many as are free beside it, which are %d.", pending, unit, role, free),
 		Hint:     "Submit again later.",
+	}
+}
+
+// waitsFull says that the others may still wait.
+func waitsFull(most int) *Error {
+	return &Error{
+		SQLState: StateFull, Message: "too many waits at this node",
+		Detail: fmt.Sprintf("At most %d ids are waited for, and by one client as many as are free beside it.", most), Hint: "Wait again later.",
 	}
 }
 
