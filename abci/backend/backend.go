@@ -207,6 +207,20 @@ type Rehearsal struct {
 type Rehearser interface {
 	// HasPolicies reports whether any table has an agreement policy.
 	HasPolicies(ctx context.Context) (bool, error)
-	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in their order. The error of one is an error of all.
+	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in their order. The error of one is an error of all. For whom, says For: nobody
+	// keeps the others from their turn.
 	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
+}
+
+type forWhom struct{}
+
+// For says for whom something is asked of a database that several share.
+func For(ctx context.Context, whom string) context.Context {
+	return context.WithValue(ctx, forWhom{}, whom)
+}
+
+// Whom is what For said, "" when it said nothing.
+func Whom(ctx context.Context) string {
+	whom, _ := ctx.Value(forWhom{}).(string)
+	return whom
 }

@@ -1,5 +1,5 @@
-// Package fair divides what is bounded between those who use it. A member may use what the others leave, and a newcomer finds room: nobody may hold more than is
-// free. So one member alone has half at most, two a third each, k of them k parts of k+1, and what is free is as much as any of them has (max-min fairness, as of
+// Package fair divides what is bounded between those who use it. A member may use what the others leave, and a newcomer finds room: nobody may come to hold more than is
+// free then. So one member alone has half at most, two a third each, k of them k parts of k+1, and what is free is as much as any of them has (max-min fairness, as of
 // dynamic thresholds in shared buffers).
 package fair
 
@@ -7,7 +7,8 @@ import "sync"
 
 // Fits reports whether a member that holds so much may have an amount more, where used is what all hold of most. One that holds nothing may have what is free.
 func Fits(most, used, held, amount int) bool {
-	return amount <= most-used && (held == 0 || held+amount <= most-used)
+	free := most - used - amount
+	return free >= 0 && (held == 0 || held+amount <= free)
 }
 
 // Shares divide an amount between members, which are forgotten when they hold nothing. It is safe for concurrent use.
@@ -49,6 +50,13 @@ func (s *Shares[M]) Held(member M) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[member]
+}
+
+// Used is what all have.
+func (s *Shares[M]) Used() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // Most is what is divided.

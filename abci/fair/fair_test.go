@@ -25,7 +25,7 @@ func TestAGreedyMemberLeavesRoomForNewcomers(t *testing.T) {
 		t.Error("shares are not what is free")
 	}
 	s.Give("greedy", 50)
-	if !s.Take("second", 1) || s.Held("greedy") != 0 || len(s.held) != 2 {
+	if !s.Take("second", 1) || s.held["greedy"] != 0 || len(s.held) != 2 {
 		t.Error("what is given back is not for the others")
 	}
 	if !New[string](100).Take("large", 100) {
@@ -81,8 +81,8 @@ func TestSharesAreSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if s.used != 0 {
-		t.Errorf("%d used", s.used)
+	if s.Used() != 0 {
+		t.Errorf("%d used", s.Used())
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -119,7 +120,9 @@ type Gateway struct {
 	opt        Options
 	rates      *rates
 	signatures signatures
-	wake       chan struct{} // buffered by one: there is something to do
+	waitShares *fair.Shares[string] // of waits, by client
+	idShares   *fair.Shares[string] // of ids waited for
+	wake       chan struct{}        // buffered by one: there is something to do
 
 	mu       sync.Mutex
 	closed   bool
@@ -192,7 +195,7 @@ func New(opt Options) (*Gateway, error) {
 		return nil, fmt.Errorf("random nonce: %w", err)
 	}
 	g := &Gateway{
-		opt: opt, rates: rates, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+		opt: opt, rates: rates, waitShares: fair.New[string](opt.Limits.WaitsMax), idShares: fair.New[string](max(idsWaitedMax, opt.Limits.WaitsMax)), wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{},

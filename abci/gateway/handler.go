@@ -109,7 +109,7 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 		}
 		copy(ids[i][:], id)
 	}
-	results, err := h.Gateway.Wait(ctx, ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
+	results, err := h.Gateway.WaitAs(ctx, connection(ctx), ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
 	if err != nil {
 		return errorResponse(request, err)
 	}

@@ -23,9 +23,11 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
@@ -111,8 +113,14 @@ func (o *ordering) mempoolDoor(n *node) cometnode.Option {
 	}
 }
 
-// offer hands a transaction to the mempool and returns what the application said; nil: nothing yet.
+// errShareFull is why the mempool takes nothing more of an organisation for now.
+var errShareFull = errors.New("the organisation's share of the mempool is full")
+
+// offer hands a transaction to the mempool, when its organisation's share has room, and returns what the application said; nil: nothing yet.
 func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+	if !hasRoom(pool, tx, config.MempoolTxsMax, config.MempoolBytesMax) {
+		return nil, errShareFull
+	}
 	answer := make(chan *abci.ResponseCheckTx, 1)
 	if err := pool.CheckTx(tx, func(r *abci.ResponseCheckTx) { answer <- r }, info); err != nil {
 		return nil, err
@@ -123,6 +131,21 @@ func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.Respon
 	default:
 		return nil, nil
 	}
+}
+
+// hasRoom reports whether a mempool has room for a transaction in the share of the organisation that it says it is of; it is held against nobody else, should that not be so. While
+// less than half is used, everybody has. Cost beyond that: a look at each that waits.
+func hasRoom(pool mempool.Mempool, tx []byte, txsMax int, bytesMax int64) bool {
+	if 2*(pool.Size()+1) <= txsMax && 2*(pool.SizeBytes()+int64(len(tx))) <= bytesMax {
+		return true
+	}
+	owner, count, bytes, all, allBytes := wire.PeekOwner(tx), 0, 0, 0, 0
+	for _, one := range pool.ReapMaxTxs(-1) {
+		if all, allBytes = all+1, allBytes+len(one); wire.PeekOwner(one) == owner {
+			count, bytes = count+1, bytes+len(one)
+		}
+	}
+	return fair.Fits(txsMax, all, count, 1) && fair.Fits(int(bytesMax), allBytes, bytes, len(tx))
 }
 
 // cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of each message, under a dozen names and
@@ -219,6 +242,9 @@ func (o *ordering) close() {
 func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.comet.IsRunning() {
 		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
+	}
+	if !hasRoom(o.comet.Mempool(), ordered, config.MempoolTxsMax, config.MempoolBytesMax) {
+		return fmt.Errorf("%w: %w", gateway.ErrFull, errShareFull)
 	}
 	o.own(ordered)
 	answer := make(chan *abci.ResponseCheckTx, 1)

@@ -13,6 +13,8 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cosmos/gogoproto/types"
 
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -24,7 +26,7 @@ const AgreementName = "CHAINIFY_AGREEMENT"
 
 // Bounds of spec/agreement.md.
 const (
-	answersAtOnce      = 4   // that this node is finding out; more are told to ask again
+	answersAtOnce      = 8   // that this node is finding out, of one organisation alone half of them; more are told to ask again
 	questionsPerSecond = 100 // of one organisation
 )
 
@@ -56,6 +58,7 @@ type Agreements struct {
 	p2p.BaseReactor
 	opt    AgreementOptions
 	now    func() time.Time
+	shares *fair.Shares[string] // of what is being found out, by the organisation that asks
 	work   sync.WaitGroup
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -63,7 +66,6 @@ type Agreements struct {
 	mu       sync.Mutex // guards all below
 	requests uint64
 	waiting  map[uint64]*round
-	deciding int
 	second   int64          // of the clock
 	asked    map[string]int // questions in that second, by organisation
 }
@@ -88,7 +90,7 @@ func NewAgreements(opt AgreementOptions) (*Agreements, error) {
 	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Ever == nil || opt.Conduct == nil || opt.Limit <= 0 {
 		return nil, errors.New("agreements: a decision, its limit, logger, conduct and keys are required")
 	}
-	r := &Agreements{opt: opt, now: time.Now, waiting: map[uint64]*round{}, asked: map[string]int{}}
+	r := &Agreements{opt: opt, now: time.Now, shares: fair.New[string](answersAtOnce), waiting: map[uint64]*round{}, asked: map[string]int{}}
 	r.BaseReactor = *p2p.NewBaseReactor(AgreementName, r)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
@@ -250,8 +252,8 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 		return
 	}
 	r.work.Go(func() {
-		defer r.end()
-		ctx, cancel := context.WithTimeout(r.ctx, r.opt.Limit)
+		defer r.end(client)
+		ctx, cancel := context.WithTimeout(backend.For(r.ctx, "organisation "+client), r.opt.Limit)
 		defer cancel()
 		refusal, err := r.opt.Decide(ctx, tx.Raw)
 		if err != nil {
@@ -273,19 +275,14 @@ func (r *Agreements) begin(organisation string) bool {
 		r.second = now
 		clear(r.asked)
 	}
-	if r.ctx.Err() != nil || r.deciding == answersAtOnce || r.asked[organisation] == questionsPerSecond {
+	if r.ctx.Err() != nil || r.asked[organisation] == questionsPerSecond || !r.shares.Take(organisation, 1) {
 		return false
 	}
 	r.asked[organisation]++
-	r.deciding++
 	return true
 }
 
-func (r *Agreements) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deciding--
-}
+func (r *Agreements) end(organisation string) { r.shares.Give(organisation, 1) }
 
 func (r *Agreements) answer(own ed25519.PrivateKey, request uint64, id wire.TxID, yes bool, reason string) p2p.Envelope {
 	return agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Answer{Answer: &wire.AgreementAnswer{

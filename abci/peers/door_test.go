@@ -76,15 +76,9 @@ func TestAPeerThatSendsWhatCouldNeverBeRightIsDisconnected(t *testing.T) {
 	if to(2, 0) == nil || !conduct[2].Barred(switches[1].NodeInfo().ID()) || conduct[2].Barred(switches[0].NodeInfo().ID()) {
 		t.Error("not the one that sent it is barred")
 	}
-	// Who connects in spite of it goes again, and is heard when its time is over.
-	later := time.Now().Add(barredMax)
-	until("its side noticed", func() bool { return to(1, 2) == nil })
-	p2p.Connect2Switches(switches, 1, 2)
-	until("it is gone again", func() bool { return to(2, 1) == nil && to(1, 2) == nil })
-	conduct[2].mu.Lock()
-	conduct[2].now = func() time.Time { return later }
-	conduct[2].mu.Unlock()
-	p2p.Connect2Switches(switches, 1, 2)
-	send(1, "good")
-	until("it is heard again", func() bool { return len(took()) == 5 })
+	// Who connects in spite of it goes again.
+	conduct[2].Offence(nil, to(2, 0), "test", errNeverRight)
+	door, _ := switches[2].Reactor(MempoolName)
+	door.AddPeer(to(2, 0))
+	until("it is gone", func() bool { return switches[2].Peers().Size() == 0 })
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"io"
@@ -257,3 +258,24 @@ type named struct {
 func (n named) ID() p2p.ID { return n.id }
 
 func testLogger(to io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(to, nil)) }
+
+// One organisation that asks without end leaves the others room for their questions.
+func TestAGreedyAskerLeavesRoomForOthersQuestions(t *testing.T) {
+	r := newTable(t, 2, func(int) func(context.Context, []byte) (string, error) {
+		return func(context.Context, []byte) (string, error) { return "", nil }
+	}).reactors[0]
+	greedy := 0
+	for r.begin("greedy") {
+		greedy++
+	}
+	if greedy != answersAtOnce/2 {
+		t.Errorf("alone, one has %d of %d", greedy, answersAtOnce)
+	}
+	if !r.begin("second") || !r.begin("third") || r.begin("greedy") {
+		t.Error("newcomers find no room, or the first one has more")
+	}
+	r.end("greedy")
+	if !r.begin("fourth") {
+		t.Error("what is given back is nobody's")
+	}
+}

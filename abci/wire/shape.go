@@ -188,6 +188,14 @@ func PeekBundle(raw []byte) (Head, error) {
 	return h, nil
 }
 
+// PeekOwner returns the organisation that an OrderedTx says it is of: of a bundle or a change of clients; "" for others.
+func PeekOwner(raw []byte) string {
+	if bundle := peek(raw, 2, 1, 2); bundle != nil {
+		return string(bundle)
+	}
+	return string(peek(raw, 4, 1, 2))
+}
+
 // PeekClientChange reads the head of a change of clients.
 func PeekClientChange(raw []byte) Head { return peekHead(raw) }
 

@@ -66,7 +66,7 @@ func (t Tx) Bundle() *Bundle { return t.bundle }
 func (t Tx) Organisation() string {
 	switch {
 	case t.bundle != nil:
-		return organisationOf(t.bundle.transactions[0].client)
+		return t.bundle.organisation
 	case t.client != nil:
 		return t.client.change.Organisation
 	}
@@ -75,6 +75,7 @@ func (t Tx) Organisation() string {
 
 // Bundle holds what the order needs of an organisation's bundle.
 type Bundle struct {
+	organisation string
 	transactions []transaction
 }
 
@@ -191,7 +192,7 @@ func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
 
 // compact keeps what the order needs. Agreements are checked where policies are known: by the databases, when they execute.
 func compact(txs []wire.BundledTx) Tx {
-	b := &Bundle{transactions: make([]transaction, len(txs))}
+	b := &Bundle{organisation: txs[0].Proposal.Client.Organisation, transactions: make([]transaction, len(txs))}
 	var before *wire.Client
 	for i, tx := range txs {
 		client := tx.Proposal.Client
