@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Checks receipts, digests and exported chains of blocks: an auditor's own implementation, written from spec/receipt.md and spec/formats.md alone.
+"""Checks receipts, digests, exported chains of blocks and evidence of two votes: an auditor's own implementation, written from spec/receipt.md,
+spec/evidence.md and spec/formats.md alone.
 
 Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] FILE...
 
-FILE is a receipt or digest, or a list of them: a chain, whose blocks must not contradict each other. RECORD is who came, went and changed keys
+FILE is a receipt, a digest or evidence, or a list of them: the blocks are a chain, and must not contradict each other. RECORD is who came, went and changed keys
 since the genesis. Needs Python 3.11 and the package
 `cryptography` (Debian: python3-cryptography). Prints a line for each file. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
 """
@@ -19,7 +20,7 @@ import sys
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-BYTES_MAX, VOTES_MAX, PATH_MAX = 67_108_864, 1_000, 64
+BYTES_MAX, VOTES_MAX, PATH_MAX, EXTENSION_MAX = 67_108_864, 1_000, 64, 16_464
 U32, U64, I64, I32 = (0, 2**32 - 1), (0, 2**64 - 1), (-2**63, 2**63 - 1), (0, 2**31 - 1)
 # Edwards25519 (RFC 8032): the order of the group of its base point, and the y coordinates of the eight points of small order.
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -114,6 +115,21 @@ RECEIPT = is_object({
 }, optional=("transaction", "change"))
 
 
+
+
+def is_extension(value, field):
+    if isinstance(value, str) and len(value) > 2 * EXTENSION_MAX:
+        raise Wrong(field, f"more than {EXTENSION_MAX} bytes")
+    return is_hex()(value, field)
+
+
+SIGNED_VOTE = is_object({
+    "validator": is_hex(20), "height": is_number(I64), "round": is_number(I32), "extension": is_extension, "signature": is_hex(64)})
+EVIDENCE = is_object({
+    "chainify_evidence": is_number((1, 1)), "chain_id": is_type(str), "organisation": is_type(str), "block": is_number(U64),
+    "effect_round": is_number(U32), "first": SIGNED_VOTE, "second": SIGNED_VOTE})
+
+
 # What holds.
 
 
@@ -179,6 +195,8 @@ class Consortium:
         """Does what an action says, by its field's number."""
         if number in (1, 2):
             setattr(self, "consent" if number == 1 else "approvals", body)
+            return
+        if number == 12:  # how long a block may run: nothing of whose votes count
             return
         if number == 4:
             self.member(body.decode(), field)
@@ -287,7 +305,7 @@ def varint(n):
 
 
 def sign_bytes(chain_id, vote):
-    message = b"\x0a" + varint(len(vote["extension"])) + vote["extension"]
+    message = b"\x0a" + varint(len(vote["extension"])) + vote["extension"] if vote["extension"] else b""
     if vote["height"]:
         message += b"\x11" + struct.pack("<q", vote["height"])
     if vote["round"]:
@@ -439,6 +457,43 @@ def check(value, authority):
     return receipt
 
 
+def any_vote(extension):
+    """Number, effect round and order block of an effect vote, on effects or stuck; None for anything else."""
+    if (said := effect_vote(extension)) is not None:
+        return said[:3]
+    if len(extension) != 78 or extension[0] != 1 or extension[45] != 2 or any(extension[50:]):
+        return None
+    number, effect_round = struct.unpack(">QI", extension[1:13])
+    return (number, effect_round, extension[13:45]) if number else None
+
+
+def check_evidence(value, authorities):
+    """Raises Wrong unless evidence holds: an organisation signed two different votes for one execution. Returns it with its bytes decoded."""
+    evidence = EVIDENCE(value, "")
+    authority = authorities.of(evidence["block"])
+    if evidence["chain_id"] != authority.chain_id:
+        raise Wrong("chain_id", "not that of the genesis")
+    orders = []
+    for field in ("first", "second"):
+        vote = evidence[field]
+        organisation, key = authority.keys.get(vote["validator"], (None, None))
+        if organisation != evidence["organisation"]:
+            raise Wrong(f"{field}.validator", f"it is none of {evidence['organisation']} for this block")
+        if vote["height"] < authority.from_height:
+            raise Wrong(f"{field}.height", f"who may sign for this block may do so from {authority.from_height} on")
+        if not signature_holds(key, sign_bytes(evidence["chain_id"].encode(), vote), vote["signature"]):
+            raise Wrong(f"{field}.signature", "it does not fit")
+        said = any_vote(vote["extension"])
+        if said is None or said[:2] != (evidence["block"], evidence["effect_round"]):
+            raise Wrong(f"{field}.extension", "it is no effect vote of this block and round")
+        orders.append(said[2])
+    if orders[0] != orders[1]:
+        raise Wrong("second.extension", "it names another order block than the first vote")
+    if evidence["first"]["extension"] == evidence["second"]["extension"]:
+        raise Wrong("second.extension", "it says the same as the first vote")
+    return evidence
+
+
 def check_chain(receipts):
     """Raises Wrong where blocks that hold one by one contradict each other."""
     before = None
@@ -476,9 +531,17 @@ def main():
     for path in options.files:
         try:
             content = read(path)
-            receipts = [check(value, authority) for value in (content if isinstance(content, list) else [content])]
+            receipts, evidence = [], []
+            for value in content if isinstance(content, list) else [content]:
+                if isinstance(value, dict) and "chainify_evidence" in value:
+                    evidence.append(check_evidence(value, authority))
+                else:
+                    receipts.append(check(value, authority))
             check_chain(receipts)
-            print(f"{path}: holds, {len(receipts)} blocks" if isinstance(content, list) else f"{path}: holds, block {receipts[0]['block']['number']}")
+            if receipts or not evidence:
+                print(f"{path}: holds, {len(receipts)} blocks" if isinstance(content, list) else f"{path}: holds, block {receipts[0]['block']['number']}")
+            for piece in evidence:
+                print(f"{path}: holds, {piece['organisation']} voted twice, differently, for block {piece['block']} in effect round {piece['effect_round']}")
         except (Wrong, ValueError, RecursionError) as wrong:
             failed += 1
             print(f"{path}: DOES NOT HOLD: {wrong}")

@@ -79,6 +79,29 @@ def governance():
     return failures, len(vectors["cases"])
 
 
+def evidence():
+    """What is not as the vectors of evidence say, and how many cases there are."""
+    vectors, failures = json.loads((VECTORS / "evidence.json").read_text(encoding="utf-8")), []
+    members = {o["name"]: audit.Organisation(bytes.fromhex(o["gateway_key"]), map(bytes.fromhex, o["validators"]), o["ordering_only"]) for o in vectors["organisations"]}
+    authorities = audit.Authorities(audit.Consortium(vectors["chain_id"], members), vectors["record"])
+
+    def wrong(piece):
+        try:
+            audit.check_evidence(piece, authorities)
+        except audit.Wrong as found:
+            return found.field
+        return ""
+    for case in vectors["cases"]:
+        if wrong(case["evidence"]) != case["field"]:
+            failures.append(f"{case['name']}: {wrong(case['evidence']) or 'it holds'}")
+    good = vectors["cases"][0]["evidence"]
+    for where in good:
+        for change in ({**good, where: None}, {name: value for name, value in good.items() if name != where}, {**good, where + "x": good[where]}):
+            if not wrong(change):
+                failures.append(f"evidence holds with another {where}")
+    return failures, len(vectors["cases"])
+
+
 def main():
     vectors, tried = json.loads((VECTORS / "receipts.json").read_text(encoding="utf-8")), 0
     failures = []
@@ -104,9 +127,11 @@ def main():
             failures.append(f"eight times the point with y = {y} is not the neutral one")
     wrong, records = governance()
     failures += wrong
+    wrong, pieces = evidence()
+    failures += wrong
     for failure in failures:
         print(failure)
-    print(f"audit: {tried} changes of receipts, {records} governance records, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
     return 1 if failures or tried < 500 else 0
 
 

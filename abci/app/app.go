@@ -82,7 +82,9 @@ type App struct {
 	body     *order.Body           // of the pending ledger block, nil when not read since the start
 	blocks   Blocks                // nil until SetBlocks
 	history  *wire.RegistryHistory // of the registries stored, when last asked
+	ever     *keysEver             // when last asked
 	watch    watch
+	turns    turns
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
 	hurry              uint         // how often the time for that was halved; of the consensus connection alone
@@ -118,10 +120,14 @@ func New(opt Options) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the order's store: %w", err)
 	}
-	return &App{
+	a := &App{
 		opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{},
 		watch: watch{found: kept, count: uint64(len(kept))},
-	}, nil
+	}
+	if state != nil && state.Pending() != nil {
+		a.watchChain(state, state.Pending().Votes)
+	}
+	return a, nil
 }
 
 // SetBlocks gives the application CometBFT's block store. Before, while CometBFT replays blocks at start, effects is

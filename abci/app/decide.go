@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
@@ -57,7 +58,13 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.body = staged.result.Ordered
 	}
 	clear(a.previews)
-	a.watch.decided(staged.next.Pending())
+	a.watchChain(staged.next, staged.result.Voted)
+	if staged.result.Certified != nil {
+		a.turns.certifies(time.Now())
+	}
+	if staged.result.Ordered != nil {
+		a.turns.block(staged.next.LastOrdered(), staged.next.Pending().Submitting())
+	}
 	told := a.blocks != nil
 	a.mu.Unlock()
 	if !told {
@@ -75,6 +82,9 @@ func (a *App) tell(p *preview) error {
 			return fmt.Errorf("tell what block %d decided: %w", p.next.Height(), err)
 		}
 		d.Ordered = block
+	}
+	if client := p.result.Suspended; client != "" {
+		a.log.Warn("a client's transactions did not end; it is suspended", "client", client, "block", p.next.Pending().Number, "suspended", p.next.SuspendedClients())
 	}
 	a.opt.Effects.Decided(d)
 	return nil
@@ -98,6 +108,19 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
+// Voting says what is voted on now: precommits from height from on may be about it, next is the height that is decided next, and pending, where its
+// number is not 0, what precommits of all these heights may be about.
+func (a *App) Voting() (from, next int64, pending wire.Key) {
+	state, err := a.current()
+	switch {
+	case err != nil:
+		return 0, 0, pending
+	case state.Pending() != nil:
+		return state.Pending().Height, state.Height() + 1, state.Pending().Key()
+	}
+	return state.Height() + 1, state.Height() + 1, pending
+}
+
 // Registry returns who takes part in the next order block; nil before the chain is initialised.
 func (a *App) Registry() *order.Registry {
 	state, err := a.current()
@@ -114,6 +137,15 @@ func (a *App) Clients() *order.Clients {
 		return &order.Clients{}
 	}
 	return state.Clients()
+}
+
+// Suspended is until when nothing of a client is ordered; zero before the chain is initialised, and when it never was suspended.
+func (a *App) Suspended(client *wire.Client) time.Time {
+	state, err := a.current()
+	if err != nil {
+		return time.Time{}
+	}
+	return state.Suspended(client)
 }
 
 // RegistryHistory returns who took part in all ledger blocks so far. It must not be changed.
@@ -155,12 +187,18 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ledger block %d: %w", n, err)
 	}
-	return &wire.OrderedBlock{
+	b := &wire.OrderedBlock{
 		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash,
 		Organisations: record.Organisations, Consent: record.Consent, Round: record.Round,
 		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
 		IDs: body.IDs, Transactions: body.Transactions,
-	}, nil
+	}
+	if state, err := a.current(); err == nil {
+		if p := state.Pending(); p != nil && p.Key() == b.Key() {
+			b.Budget, b.Submitters = p.Budget(), p.Block(body).Submitters
+		}
+	}
+	return b, nil
 }
 
 func (a *App) readBody(record *ledgerRecord) (*order.Body, error) {
@@ -215,6 +253,7 @@ type Status struct {
 	Organisations []string         `json:"organisations"`
 	Pending       *PendingStatus   `json:"pending"`
 	Evidence      uint64           `json:"evidence"` // conflicting votes seen since the start
+	Suspended     []string         `json:"suspended"`
 }
 
 // PendingStatus shows what the pending ledger block waits for.
@@ -237,6 +276,7 @@ func (a *App) Status() (s Status, ok bool) {
 	s = Status{
 		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(), Governance: state.Governance(),
 		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
+		Suspended: state.SuspendedClients(),
 	}
 	s.LastCertified, s.CertifiedHash = state.LastCertified()
 	if p := state.Pending(); p != nil {

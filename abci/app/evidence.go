@@ -7,121 +7,116 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Evidence is two different effect votes of one organisation for the same execution (invariant E3). It shows that
-// the organisation's nodes contradict themselves: a fault or worse, never a vote.
+// Evidence is two different effect votes of one organisation for the same execution (E3), each with its validator's signature: whoever has the
+// consensus keys can check it (spec/evidence.md). It shows that the organisation contradicts itself, a fault or worse, and is never a vote.
 type Evidence struct {
-	Organisation string
-	First        wire.EffectVote // the one that counts, or was seen first
-	Second       wire.EffectVote
-	// SecondSigned has the second vote's signature where a commit carried it, else nil: CometBFT checked it then.
-	SecondSigned *wire.ExtendedVote
+	Organisation  string
+	Key           wire.Key
+	First, Second *wire.ExtendedVote
 }
 
-const evidenceMax = 1000
+// Bounds of what is kept. One organisation leaves room for the others.
+const (
+	evidencePerOrganisation = 8 // one piece for each of so many executions, the first ones
+	evidenceMax             = 256
+	heardMax                = 8 // executions on which an organisation's votes are remembered
+)
 
-// watch compares the votes of the pending ledger block that this node sees. It is local and enters no answer to
-// CometBFT.
+// heard is the first vote that this node saw of an organisation on an execution; its signature holds.
+type heard struct {
+	vote      wire.EffectVote
+	signed    *wire.ExtendedVote
+	convicted bool // another one was seen
+}
+
+// watch compares the votes that this node sees on executions of now, live and on the chain. It is local and enters no answer to CometBFT.
 type watch struct {
-	key   wire.Key
-	first map[string]wire.EffectVote // by organisation, for key
-	found []Evidence                 // bounded; count goes on
+	heard map[string][]heard // by organisation
+	found []Evidence         // bounded; count goes on
 	count uint64
 }
 
-// decided forgets the votes of an execution that is over.
-func (w *watch) decided(pending *order.Pending) {
-	if pending == nil {
-		w.key, w.first = wire.Key{}, nil
-		return
+// see takes a vote whose signature holds and returns evidence that is new.
+func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, pending *order.Pending) *Evidence {
+	if w.heard == nil {
+		w.heard = map[string][]heard{}
 	}
-	w.start(pending.Key())
-	for i := range pending.Votes {
-		name := pending.Votes[i].Organisation
-		if vote, voted := pending.VoteOf(name); voted {
-			w.first[name] = vote
+	list := w.heard[organisation]
+	at := slices.IndexFunc(list, func(h heard) bool { return h.vote.Key() == vote.Key() })
+	if at < 0 {
+		if len(list) >= heardMax { // what is pending stays: votes on other proposals do not make anybody forget those on it
+			i := slices.IndexFunc(list, func(h heard) bool { return pending == nil || h.vote.Key() != pending.Key() })
+			list = slices.Delete(list, i, i+1)
 		}
+		w.heard[organisation] = append(list, heard{vote: vote, signed: signed})
+		return nil
 	}
-}
-
-func (w *watch) start(key wire.Key) {
-	if w.key != key || w.first == nil {
-		w.key, w.first = key, map[string]wire.EffectVote{}
+	if list[at].vote == vote || list[at].convicted {
+		return nil
 	}
-}
-
-// conflicts reports whether the organisation voted otherwise before.
-func (w *watch) conflicts(organisation string, vote wire.EffectVote) bool {
-	first, voted := w.first[organisation]
-	return voted && vote.Key() == w.key && first != vote
-}
-
-func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote) {
-	if vote.Key() != w.key || w.first == nil {
-		return
-	}
-	first, voted := w.first[organisation]
-	if !voted {
-		w.first[organisation] = vote
-		return
-	}
-	known := func(e Evidence) bool { return e.Organisation == organisation && e.Second == vote }
-	if first == vote || slices.ContainsFunc(w.found, known) {
-		return
+	list[at].convicted = true
+	e := Evidence{organisation, vote.Key(), list[at].signed, signed}
+	if slices.ContainsFunc(w.found, func(f Evidence) bool { return f.Organisation == organisation && f.Key == e.Key }) {
+		return nil // before a restart
 	}
 	w.count++
-	if len(w.found) < evidenceMax {
-		w.found = append(w.found, Evidence{organisation, first, vote, signed})
+	return &e
+}
+
+// keeps tells whether there is room for another piece against an organisation.
+func (w *watch) keeps(organisation string) bool {
+	pieces := 0
+	for _, e := range w.found {
+		if e.Organisation == organisation {
+			pieces++
+		}
+	}
+	return pieces < evidencePerOrganisation && len(w.found) < evidenceMax
+}
+
+// forget drops the votes on executions that are over.
+func (w *watch) forget(state *order.State) {
+	for name, list := range w.heard {
+		w.heard[name] = slices.DeleteFunc(list, func(h heard) bool {
+			p := state.Pending()
+			return h.vote.Number <= state.LastOrdered() && (p == nil || h.vote.Key() != p.Key())
+		})
+		if len(w.heard[name]) == 0 {
+			delete(w.heard, name)
+		}
 	}
 }
 
-// watchLive notes a vote of a precommit that CometBFT has checked. While nothing committed is pending, the first
-// live vote tells what is.
-func (a *App) watchLive(organisation string, vote wire.EffectVote) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.state.Pending() == nil && vote.Number == a.state.LastOrdered()+1 {
-		a.watch.start(vote.Key())
-	}
-	before := a.watch.count
-	a.watch.see(organisation, vote, nil)
-	a.reportEvidence(before)
-}
-
-// watchCommit notes the votes of the last commit, which reach proposers unchecked.
-func (a *App) watchCommit(state *order.State, votes []*wire.ExtendedVote) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before := a.watch.count
-	for _, signed := range votes {
-		organisation, known := state.Registry().OrganisationOf(signed.ValidatorAddress)
-		vote, err := wire.DecodeEffectVote(signed.Extension)
-		if _, orderingOnly := state.Registry().Knows(organisation); orderingOnly {
-			continue
-		}
-		if !known || err != nil || !a.watch.conflicts(organisation, vote) {
-			continue
-		}
-		if _, err := state.Registry().CheckExtension(signed); err == nil {
-			a.watch.see(organisation, vote, signed)
+// watchChain compares votes on the chain with those that were heard: an organisation may tell others otherwise than us. State is that after them.
+// Called with mu held.
+func (a *App) watchChain(state *order.State, votes []order.Vote) {
+	for _, v := range votes {
+		if vote, err := wire.DecodeEffectVote(v.Extension); err == nil {
+			a.watchVote(v.Organisation, vote, &wire.ExtendedVote{
+				ValidatorAddress: v.Validator, Height: v.Height, Round: v.Round, Extension: v.Extension, Signature: v.Signature,
+			}, state.Pending())
 		}
 	}
-	a.reportEvidence(before)
+	a.watch.forget(state)
 }
 
-func (a *App) reportEvidence(before uint64) {
-	if a.watch.count > before {
-		last := a.watch.found[len(a.watch.found)-1]
-		if a.watch.count <= evidenceMax {
-			if err := a.opt.Store.keepEvidence(len(a.watch.found)-1, &last); err != nil {
-				a.log.Error("evidence is not kept", "organisation", last.Organisation, "error", err)
-			}
-		}
-		a.log.Warn("an organisation voted twice, differently", "organisation", last.Organisation,
-			"block", last.First.Number, "round", last.First.Round, "count", a.watch.count)
+// watchVote takes a vote whose signature holds. Called with mu held.
+func (a *App) watchVote(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, pending *order.Pending) {
+	e := a.watch.see(organisation, vote, signed, pending)
+	if e == nil {
+		return
 	}
+	kept := a.watch.keeps(organisation)
+	if kept {
+		if err := a.opt.Store.keepEvidence(len(a.watch.found), e); err != nil {
+			a.log.Error("evidence is not kept over a restart", "organisation", organisation, "error", err)
+		}
+		a.watch.found = append(a.watch.found, *e)
+	}
+	a.log.Warn("an organisation voted twice, differently", "organisation", organisation, "block", e.Key.Number, "round", e.Key.Round, "kept", kept)
 }
 
-// Evidence returns the conflicting votes that this node has seen since it was set up, at most the first thousand.
+// Evidence returns the conflicting votes that this node keeps, the oldest first.
 func (a *App) Evidence() []Evidence {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

@@ -9,21 +9,16 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// evidenceRecord is an Evidence on the node's disk; votes and signature as they were sent.
+// evidenceRecord is an Evidence on the node's disk; the votes are encoded ExtendedVotes.
 type evidenceRecord struct {
 	Organisation string `json:"organisation"`
 	First        []byte `json:"first"`
 	Second       []byte `json:"second"`
-	SecondSigned []byte `json:"second_signed,omitempty"`
 }
 
 // keepEvidence writes piece i, waiting for the disk: it is rare, and whoever it is against may have the node's power cut.
 func (s *Store) keepEvidence(i int, e *Evidence) error {
-	record := evidenceRecord{Organisation: e.Organisation, First: e.First.Encode(), Second: e.Second.Encode()}
-	if e.SecondSigned != nil {
-		record.SecondSigned = wire.Encode(e.SecondSigned)
-	}
-	raw, err := json.Marshal(record)
+	raw, err := json.Marshal(evidenceRecord{Organisation: e.Organisation, First: wire.Encode(e.First), Second: wire.Encode(e.Second)})
 	if err != nil {
 		return fmt.Errorf("encode evidence %d: %w", i, err)
 	}
@@ -50,19 +45,15 @@ func (s *Store) evidence() (out []Evidence, err error) {
 	return out, nil
 }
 
-func (r *evidenceRecord) open() (e Evidence, err error) {
-	e.Organisation = r.Organisation
-	if e.First, err = wire.DecodeEffectVote(r.First); err != nil {
+func (r *evidenceRecord) open() (Evidence, error) {
+	e := Evidence{Organisation: r.Organisation, First: &wire.ExtendedVote{}, Second: &wire.ExtendedVote{}}
+	if err := proto.Unmarshal(r.First, e.First); err != nil {
 		return e, fmt.Errorf("first vote: %w", err)
 	}
-	if e.Second, err = wire.DecodeEffectVote(r.Second); err != nil {
+	if err := proto.Unmarshal(r.Second, e.Second); err != nil {
 		return e, fmt.Errorf("second vote: %w", err)
 	}
-	if len(r.SecondSigned) > 0 {
-		e.SecondSigned = &wire.ExtendedVote{}
-		if err := proto.Unmarshal(r.SecondSigned, e.SecondSigned); err != nil {
-			return e, fmt.Errorf("signed vote: %w", err)
-		}
-	}
-	return e, nil
+	vote, err := wire.DecodeEffectVote(e.First.Extension)
+	e.Key = vote.Key()
+	return e, err
 }

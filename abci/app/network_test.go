@@ -326,9 +326,6 @@ func TestFourNodesCertifyBlocksAndFallQuiet(t *testing.T) {
 				t.Errorf("node %d block %d: stored certificate %+v, %v", i, number, stored, err)
 			}
 		}
-		if n.effects.seen == 0 {
-			t.Errorf("node %d saw no live vote", i)
-		}
 	}
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
@@ -10,6 +11,7 @@ import (
 	cmttypes "github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -41,30 +43,52 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
 	}
 	changes, clients, bundles := a.sort(state, mempool)
+	bundles = a.inTurn(bundles)
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
 		out.Txs = append(out.Txs, changes[0])
 	}
-	for _, raw := range clients {
-		if size := sizeInBlock(raw); size <= space {
-			space -= size
-			out.Txs = append(out.Txs, raw)
-		}
-	}
-	if next.Pending() == nil && !state.Settles() {
-		out.Txs = append(out.Txs, a.bundles(state, bundles, space)...)
+	changed, used := pick(clients, min(space, max(req.MaxTxBytes/clientsPart, sizeInBlock(make([]byte, clientBytesMax)))), clientsMax)
+	out.Txs = append(out.Txs, changed...)
+	if space -= used; next.Pending() == nil && !state.Settles() {
+		taken, _ := pick(bundles, space, state.Registry().Parameters().BlockTransactionsMax)
+		out.Txs = append(out.Txs, taken...)
 	}
 	return out, nil
 }
 
-// waitingBundle is one of the mempool.
-type waitingBundle struct {
+// Changes of clients take at most a part of a proposal's bytes, and so many, so that they never take the place of bundles for long.
+const (
+	clientsPart    = 8
+	clientsMax     = 100
+	clientBytesMax = 1 << 10 // one at least
+)
+
+// waiting is a bundle or a change of clients of the mempool.
+type waiting struct {
 	raw          []byte
+	organisation string
 	transactions int
 }
 
+// inTurn leaves out the bundles of organisations whose turn it is not (turns).
+func (a *App) inTurn(bundles []waiting) []waiting {
+	organisations := make([]string, len(bundles))
+	for i, b := range bundles {
+		organisations[i] = b.organisation
+	}
+	waits := a.turns.wait(organisations, time.Now())
+	if waits == nil {
+		return bundles
+	}
+	return slices.DeleteFunc(bundles, func(b waiting) bool { return waits[b.organisation] })
+}
+
+// Slow tells by how much the transactions of organisations took longer than quick ones, in a block that was executed.
+func (a *App) Slow(by map[string]time.Duration) { a.turns.slow(by, time.Now()) }
+
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
-func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients [][]byte, bundles []waitingBundle) {
+func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clients, bundles []waiting) {
 	txs, errs := a.opened.all(state.Registry(), mempool)
 	for i, raw := range mempool {
 		tx, err := txs[i], errs[i]
@@ -74,12 +98,41 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients [][]b
 		case tx.IsGovernance():
 			changes = append(changes, raw)
 		case tx.IsClient():
-			clients = append(clients, raw)
+			clients = append(clients, waiting{raw, tx.Organisation(), 1})
 		default:
-			bundles = append(bundles, waitingBundle{raw, tx.Bundle().Len()})
+			bundles = append(bundles, waiting{raw, tx.Organisation(), tx.Bundle().Len()})
 		}
 	}
 	return changes, clients, bundles
+}
+
+// pick takes of what waits what fits the space and so many transactions, fairly: of one organisation in its order, of several always that of which least was taken so far, be it
+// bytes or transactions. An organisation of which one does not fit gets nothing more: taking its next ones now would starve that one.
+func pick(list []waiting, space int64, transactionsMax int) (taken [][]byte, used int64) {
+	var lines [][]waiting
+	of := map[string]int{}
+	for _, w := range list {
+		i, known := of[w.organisation]
+		if !known {
+			i = len(lines)
+			of[w.organisation], lines = i, append(lines, nil)
+		}
+		lines[i] = append(lines[i], w)
+	}
+	left := transactionsMax
+	part := func(w waiting) int { // of all that there is, in millionths
+		return int(max(1_000_000*sizeInBlock(w.raw)/max(space, 1), 1_000_000*int64(w.transactions)/int64(max(transactionsMax, 1))))
+	}
+	fair.Round(lines, part, func(w waiting) bool {
+		size := sizeInBlock(w.raw)
+		if used+size > space || w.transactions > left {
+			return false
+		}
+		used, left = used+size, left-w.transactions
+		taken = append(taken, w.raw)
+		return true
+	})
+	return taken, used
 }
 
 // certificate encodes the effect certificate for the next order block, nil when there is none to make.
@@ -94,7 +147,6 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 			Extension: v.VoteExtension, Signature: v.ExtensionSignature,
 		})
 	}
-	a.watchCommit(state, votes)
 	c := state.Certificate(votes, a.opt.Effects.Hash)
 	for c != nil {
 		raw := wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: c}})
@@ -112,22 +164,6 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 		}
 	}
 	return nil
-}
-
-// bundles takes from the mempool what fits the space and the block's bound of transactions, in its order.
-func (a *App) bundles(state *order.State, mempool []waitingBundle, space int64) [][]byte {
-	var out [][]byte
-	left := state.Registry().Parameters().BlockTransactionsMax
-	for _, b := range mempool {
-		size := sizeInBlock(b.raw)
-		if size > space || b.transactions > left {
-			break // the next ones are later: taking them now would starve this one
-		}
-		space -= size
-		left -= b.transactions
-		out = append(out, b.raw)
-	}
-	return out
 }
 
 func sizeInBlock(raw []byte) int64 { return cmttypes.ComputeProtoSizeForTxs([]cmttypes.Tx{raw}) }
@@ -236,27 +272,21 @@ func (a *App) pendingBlock(p *preview) (*wire.OrderedBlock, error) {
 	return p.next.Pending().Block(body), nil
 }
 
-// VerifyVoteExtension accepts whatever is well formed, also a hash that differs from ours: refusing it would refuse
-// the precommit, and ordering must not depend on effects (A1).
+// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash that differs from ours: refusing it would
+// refuse the precommit, and ordering must not depend on effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
 func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVoteExtension) (*abci.ResponseVerifyVoteExtension, error) {
-	accept := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
+	answer := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
 	if len(req.VoteExtension) == 0 {
-		return accept, nil
+		return answer, nil
 	}
 	state, err := a.current()
 	if err != nil {
 		return nil, fmt.Errorf("verify vote extension at height %d: %w", req.Height, err)
 	}
-	vote, err := wire.DecodeEffectVote(req.VoteExtension)
-	organisation, known := state.Registry().OrganisationOf(req.ValidatorAddress)
-	if err != nil || !known {
-		a.log.Warn("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
-		return &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_REJECT}, nil
+	_, known := state.Registry().OrganisationOf(req.ValidatorAddress)
+	if _, err := wire.DecodeEffectVote(req.VoteExtension); err != nil || !known {
+		a.log.Debug("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
+		answer.Status = abci.ResponseVerifyVoteExtension_REJECT
 	}
-	// Of an organisation that only orders no vote counts; its precommit orders like any other.
-	if _, orderingOnly := state.Registry().Knows(organisation); !orderingOnly && organisation != a.opt.Organisation {
-		a.watchLive(organisation, vote)
-		a.opt.Effects.Seen(organisation, vote)
-	}
-	return accept, nil
+	return answer, nil
 }

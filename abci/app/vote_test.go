@@ -7,8 +7,8 @@ import (
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
-
-	"google.golang.org/protobuf/proto"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	cmttypes "github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -123,69 +123,71 @@ func TestVerifyVoteExtensionAcceptsWhateverIsWellFormed(t *testing.T) {
 			t.Errorf("%s: %v, %v; want accepted %t", name, out, err, test.accept)
 		}
 	}
-	before := c.effects.seen
-	if before != 2 {
-		t.Errorf("effects saw %d votes, want 2", before)
-	}
-	c.verify(0, wire.NewEffectsVote(block.Key(), "o0", wire.Hash{3}))
-	if c.effects.seen != before {
-		t.Error("own precommit reported as seen")
+	if c.effects.seen != 0 {
+		t.Errorf("effects saw %d votes that CometBFT has not checked", c.effects.seen)
 	}
 }
 
-func (c *chain) verify(i int, vote wire.EffectVote) {
+// precommit gives a vote as CometBFT gives it once it has added it: the precommit of organisation i at a height.
+func (c *chain) precommit(i int, height int64, vote wire.EffectVote, change ...func(*cmttypes.Vote)) {
 	c.t.Helper()
-	if _, err := c.app.VerifyVoteExtension(ctx, &abci.RequestVerifyVoteExtension{
-		Height: c.height, ValidatorAddress: c.consortium.Address(i), VoteExtension: vote.Encode(),
-	}); err != nil {
-		c.t.Fatal(err)
+	signed := c.consortium.Sign(i, height, vote)
+	v := &cmttypes.Vote{
+		Type: cmtproto.PrecommitType, Height: height, ValidatorAddress: signed.ValidatorAddress,
+		Extension: signed.Extension, ExtensionSignature: signed.Signature,
 	}
+	for _, f := range change {
+		f(v)
+	}
+	c.app.Precommitted(v)
 }
 
-// E3: the first vote counts, a different one is evidence, from precommits and from the last commit.
-func TestConflictingVotesAreEvidence(t *testing.T) {
-	c := newChain(t, 4, 3)
+// E1: a live vote counts once CometBFT has checked it, by the registry's key, and for the execution of now alone.
+func TestLiveVotesThatCount(t *testing.T) {
+	c := newChain(t, 5, 3, func(c *ordertest.Consortium) { c.OrderOnly(1) })
+	c.decide(nil)
 	block := c.order(1)
 	key := block.Key()
-	vote := func(i int, hash byte) wire.EffectVote {
-		return wire.NewEffectsVote(key, []string{"o0", "o1", "o2", "o3"}[i], wire.Hash{hash})
-	}
-	c.verify(1, vote(1, 1))
-	c.verify(1, vote(1, 1))
-	c.verify(2, vote(2, 1))
-	if n := c.app.EvidenceCount(); n != 0 {
-		t.Fatalf("%d pieces of evidence from equal votes", n)
-	}
-	c.verify(1, vote(1, 2))
-	c.verify(1, vote(1, 2))
-	if found := c.app.Evidence(); len(found) != 1 || found[0].Organisation != "o1" || found[0].First != vote(1, 1) || found[0].Second != vote(1, 2) {
-		t.Fatalf("evidence %+v", found)
-	}
-	// On the chain first, another in the last commit, signed; a forged one shows nothing.
-	c.decide([]*wire.ExtendedVote{c.consortium.Sign(3, c.height+1, vote(3, 2))}, ordertest.Certificate(key, nil, c.consortium.Sign(3, c.height, vote(3, 1))))
-	c.prepare()
-	found := c.app.Evidence()
-	if len(found) != 2 || found[1].Organisation != "o3" || found[1].SecondSigned == nil {
-		t.Fatalf("evidence %+v", found)
-	}
-	c.commit.Votes[0].VoteExtension = vote(3, 5).Encode()
-	c.prepare()
-	if n := c.app.EvidenceCount(); n != 2 {
-		t.Errorf("%d pieces of evidence, want 2: a forged vote counted", n)
-	}
-	if status, _ := c.app.Status(); status.Evidence != 2 || len(status.Pending.Voted) != 1 {
-		t.Errorf("status %+v", status)
-	}
-	c.open() // after a restart it is there, and the same once more is nothing new
-	c.attach()
-	again := c.app.Evidence()
-	if len(again) != 2 || again[0] != found[0] || again[1].Second != found[1].Second || !proto.Equal(again[1].SecondSigned, found[1].SecondSigned) {
-		t.Fatalf("after a restart evidence %+v", again)
-	}
-	c.verify(1, vote(1, 1))
-	c.verify(1, vote(1, 2))
-	if n := c.app.EvidenceCount(); n != 2 {
-		t.Errorf("%d pieces of evidence after a restart, want 2", n)
+	vote := wire.NewEffectsVote(key, "o1", wire.Hash{3})
+	next := vote
+	next.Number, next.OrderHash = 2, wire.Hash{9}
+	ahead, late := next, vote
+	ahead.Number, late.Round = 3, 1
+	stranger := ordertest.New(6, 0).Address(5)
+	for name, test := range map[string]struct {
+		i      int
+		height int64
+		vote   wire.EffectVote
+		change func(*cmttypes.Vote)
+		counts bool
+	}{
+		"of the block's height":                {1, c.height, vote, nil, true},
+		"of the next height":                   {1, c.height + 1, vote, nil, true},
+		"about a proposal":                     {1, c.height + 1, next, nil, true},
+		"about a proposal, too early":          {1, c.height, next, nil, false},
+		"about a block that comes later":       {1, c.height + 1, ahead, nil, false},
+		"from before the block":                {1, c.height - 1, vote, nil, false},
+		"from a height to come":                {1, c.height + 2, vote, nil, false},
+		"of a round that has not begun":        {1, c.height + 1, late, nil, false},
+		"own":                                  {0, c.height, vote, nil, false},
+		"of an organisation that only orders":  {4, c.height, vote, nil, false},
+		"no vote on effects":                   {1, c.height, vote, func(v *cmttypes.Vote) { v.Extension = nil }, false},
+		"a prevote":                            {1, c.height, vote, func(v *cmttypes.Vote) { v.Type = cmtproto.PrevoteType }, false},
+		"under another's address":              {1, c.height, vote, func(v *cmttypes.Vote) { v.ValidatorAddress = c.consortium.Address(2) }, false},
+		"under a stranger's address":           {1, c.height, vote, func(v *cmttypes.Vote) { v.ValidatorAddress = stranger }, false},
+		"signed for another height":            {1, c.height, vote, func(v *cmttypes.Vote) { v.Height++ }, false},
+		"signed for another round":             {1, c.height, vote, func(v *cmttypes.Vote) { v.Round++ }, false},
+		"malformed, as late precommits may be": {1, c.height, wire.EffectVote{}, nil, false},
+	} {
+		before := c.effects.seen
+		var change []func(*cmttypes.Vote)
+		if test.change != nil {
+			change = append(change, test.change)
+		}
+		c.precommit(test.i, test.height, test.vote, change...)
+		if counted := c.effects.seen > before; counted != test.counts {
+			t.Errorf("%s: counted %t, want %t", name, counted, test.counts)
+		}
 	}
 }
 

@@ -31,6 +31,8 @@ type Execution struct {
 	Results []wire.TxResult
 	// Effects is the effects hash of each transaction (spec/formats.md); only asked for, and given, from effect round 1 on.
 	Effects []wire.Hash
+	// Slow is by how much the transactions of an organisation took longer than so many quick ones, where that was seen to be much.
+	Slow map[string]time.Duration
 }
 
 // RowDeviation is one row that differed from the certified state.
@@ -46,18 +48,24 @@ type Step uint8
 
 // The steps, cheapest first.
 const (
-	Rows   Step = iota // put right the rows that differ from what checkpoint and history tell
-	Replay             // execute blocks again from the newest checkpoint that holds
-	Rebase             // take the tables as base of new checkpoints, when they are as certified
-	State              // take the rows that differ from another organisation: Restore, not Repair
-	Full               // go back to before block 1, and execute all blocks again: Repair does the former
+	Reindex Step = iota // build indexes anew that do not find the rows of their tables
+	Rows                // put right the rows that differ from what checkpoint and history tell
+	Replay              // execute blocks again from the newest checkpoint that holds
+	Rebase              // take the tables as base of new checkpoints, when they are as certified
+	State               // take the rows that differ from another organisation: Restore, not Repair
+	Full                // go back to before block 1, and execute all blocks again: Repair does the former
 	stepsEnd
 )
 
 // Steps are all of them, in this order.
-func Steps() []Step { return []Step{Rows, Replay, Rebase, State, Full} }
+func Steps() []Step { return []Step{Reindex, Rows, Replay, Rebase, State, Full} }
 
-func (s Step) String() string { return [...]string{"rows", "replay", "rebase", "state", "full"}[s] }
+func (s Step) String() string {
+	return [...]string{"reindex", "rows", "replay", "rebase", "state", "full"}[s]
+}
+
+// InPart: the step puts one kind of thing right and says nothing of the others. When it finds nothing, the next step is to be taken.
+func (s Step) InPart() bool { return s == Reindex }
 
 // StepOf is the step of this name.
 func StepOf(name string) (Step, bool) {
@@ -122,11 +130,13 @@ var (
 	ErrBeyondRepair = errors.New("checkpoint and history do not give the certified state")
 	// ErrNoHelp: another organisation did not answer, or told what is of no use; a further one may help.
 	ErrNoHelp = errors.New("no help from another organisation")
+	// ErrFalse: what another organisation told cannot be so, whatever is the matter here: it is to be named. A further one may help.
+	ErrFalse = errors.New("another organisation told what cannot be so")
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
 )
 
-// StuckError says that execution was cut off after a local limit while running one transaction.
+// StuckError says that execution was cut off because the block did not end within its budget, and which transaction is to blame.
 type StuckError struct{ Index uint32 }
 
 func (e *StuckError) Error() string { return "transaction does not end" }
@@ -137,8 +147,8 @@ type Backend interface {
 	// Position reads the last committed block; it also (re)connects.
 	Position(ctx context.Context) (Position, error)
 	// Execute runs the block in a transaction that stays open. A block already open is rolled back first.
-	// Cancelling ctx cancels the statement and rolls back. A transaction that runs longer than the backend's
-	// limit gives *StuckError, with everything rolled back.
+	// Cancelling ctx cancels the statement and rolls back. A block that runs longer than its budget gives *StuckError, with
+	// everything rolled back.
 	Execute(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (Execution, error)
 	// Retry is Execute of a block whose certified hash is known and that came out otherwise: the rows that it changes are put right
 	// before, when that gives this hash.
@@ -158,7 +168,7 @@ type Backend interface {
 	// ErrOutOfTurn: this database is not there yet, or too far ahead, or has another block there.
 	Read(ctx context.Context, number uint64, hash wire.Hash) (Reading, error)
 	// Restore is Repair with rows of another organisation's reading at the same block, which Restore does not close. Nothing is kept
-	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrBeyondRepair: what it told is of no use.
+	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrFalse: what it told cannot be so; ErrBeyondRepair: it is of no use.
 	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// ReadPast begins to tell of earlier blocks; it may be called at any time.
 	ReadPast(ctx context.Context) (Past, error)
@@ -197,6 +207,20 @@ type Rehearsal struct {
 type Rehearser interface {
 	// HasPolicies reports whether any table has an agreement policy.
 	HasPolicies(ctx context.Context) (bool, error)
-	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in their order. The error of one is an error of all.
+	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in their order. The error of one is an error of all. For whom, says For: nobody
+	// keeps the others from their turn.
 	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
+}
+
+type forWhom struct{}
+
+// For says for whom something is asked of a database that several share.
+func For(ctx context.Context, whom string) context.Context {
+	return context.WithValue(ctx, forWhom{}, whom)
+}
+
+// Whom is what For said, "" when it said nothing.
+func Whom(ctx context.Context) string {
+	whom, _ := ctx.Value(forWhom{}).(string)
+	return whom
 }

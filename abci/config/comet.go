@@ -11,8 +11,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// mempoolBytesMax bounds the bundles that wait for the order, of all organisations; CometBFT's default is 1 GiB.
-const mempoolBytesMax = 256 << 20
+// MempoolTxsMax and MempoolBytesMax bound the bundles that wait for the order, of all organisations, which have fair shares of both; CometBFT's default is 1 GiB.
+const (
+	MempoolTxsMax   = 10_000
+	MempoolBytesMax = 256 << 20
+)
 
 // Comet makes CometBFT's configuration. What it does not mention has CometBFT's default.
 func (c *Config) Comet(home string) (*comet.Config, error) {
@@ -58,7 +61,7 @@ func (c *Config) Comet(home string) (*comet.Config, error) {
 
 	out.Mempool.Broadcast = false // bundles are sent once, by their gateway (peers.Bundles), not by everybody to everybody
 	out.Mempool.Recheck = true    // a bundle signed with a key that was replaced fits no block; the application looks when one was
-	out.Mempool.MaxTxsBytes = mempoolBytesMax
+	out.Mempool.Size, out.Mempool.MaxTxsBytes = MempoolTxsMax, MempoolBytesMax
 	out.Mempool.MaxTxBytes = wire.BundleBytesMax + 4096 // with its signature and framing
 	out.TxIndex.Indexer = "null"                        // outcomes are looked up in the database
 	out.BlockSync.AdaptiveSync = false

@@ -22,6 +22,7 @@ import (
 	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -99,10 +100,14 @@ type Effects struct {
 
 // Recovery says how a database that deviates comes back, and how others are helped.
 type Recovery struct {
-	Steps        []string `toml:"steps"`
-	RepairsMax   int      `toml:"repairs_max"`
-	HelpAttempts int      `toml:"help_attempts"`
-	TellRate     int      `toml:"tell_rate"` // bytes a second; 0: others are told nothing
+	Steps []string `toml:"steps"`
+	// FullBlocksMax: step full begins by itself only in a database of at most so many blocks; 0: never, -1: of any number.
+	FullBlocksMax int64    `toml:"full_blocks_max"`
+	FullNotice    Duration `toml:"full_notice"` // it is announced for so long before
+	RepairsMax    int      `toml:"repairs_max"`
+	HelpAttempts  int      `toml:"help_attempts"`
+	TellRate      int      `toml:"tell_rate"` // bytes a second; 0: others are told nothing
+	TellLimit     Duration `toml:"tell_limit"`
 }
 
 // Anchor says where digests of the ledger are taken to, and how often.
@@ -197,7 +202,7 @@ func Default(organisation string) Config {
 		},
 		Effects:  Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
 		Anchor:   Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
-		Recovery: Recovery{Steps: stepNames(), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20},
+		Recovery: Recovery{Steps: stepNames(), FullBlocksMax: 100, FullNotice: Duration(10 * time.Second), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20, TellLimit: Duration(peers.SessionLimit)},
 		Network: Network{
 			Listen: "0.0.0.0:26656", Peers: []string{}, AdmittedFile: "config/admitted", StrictAddresses: true,
 			SendRate: 64 << 20, RecvRate: 64 << 20,
@@ -314,6 +319,7 @@ func (c *Config) Check() error {
 		{"anchor.every", int64(c.Anchor.Every)},
 		{"recovery.repairs_max", int64(c.Recovery.RepairsMax)},
 		{"recovery.help_attempts", int64(c.Recovery.HelpAttempts)},
+		{"recovery.tell_limit", int64(c.Recovery.TellLimit)},
 		{"network.gossip_sleep", int64(c.Network.GossipSleep)},
 		{"network.flush_throttle", int64(c.Network.FlushThrottle)},
 		{"network.send_rate", c.Network.SendRate},
@@ -332,8 +338,14 @@ func (c *Config) Check() error {
 	if _, err := c.RecoverySteps(); err != nil {
 		return err
 	}
-	if c.Recovery.TellRate < 0 {
-		return errors.New("recovery.tell_rate: must not be negative")
+	if c.Recovery.FullBlocksMax < -1 {
+		return errors.New("recovery.full_blocks_max: must not be below -1, which allows any number")
+	}
+	if c.Recovery.FullNotice < 0 {
+		return errors.New("recovery.full_notice: must not be negative")
+	}
+	if r := c.Recovery.TellRate; r != 0 && r < tellRateMin {
+		return fmt.Errorf("recovery.tell_rate: %d, want at least %d, or 0 to tell nothing: whoever asks gives up one that is slower", r, tellRateMin)
 	}
 	if err := c.checkAnchor(); err != nil {
 		return err
@@ -422,6 +434,9 @@ func (c *Config) checkAddresses() error {
 	return nil
 }
 
+// tellRateMin is far above what the asking side takes for no progress, also for two that are told at once.
+const tellRateMin = 16 << 10
+
 // GatewayLimits are the gateway's settings.
 func (c *Config) GatewayLimits() gateway.Limits {
 	g := c.Gateway
@@ -452,7 +467,9 @@ func (c *Config) RecoverySteps() ([]backend.Step, error) {
 		case slices.Contains(steps, step):
 			return nil, fmt.Errorf("recovery.steps[%d]: %q is there already", i, name)
 		}
-		steps = append(steps, step)
+		if step != backend.Full || c.Recovery.FullBlocksMax != 0 {
+			steps = append(steps, step)
+		}
 	}
 	if len(steps) == 0 {
 		return nil, errors.New("recovery.steps: none, so that nothing could be repaired")

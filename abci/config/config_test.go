@@ -158,7 +158,7 @@ func TestCometConfiguration(t *testing.T) {
 		"no empty blocks": !out.Consensus.CreateEmptyBlocks, "a commit is not waited for": out.Consensus.SkipTimeoutCommit,
 		"restarts in a quiet network": out.Consensus.DoubleSignCheckHeight == 0,
 		"bundles are not gossiped":    !out.Mempool.Broadcast, "replaced keys are looked for": out.Mempool.Recheck,
-		"bundles fit": out.Mempool.MaxTxBytes == wire.BundleBytesMax+4096, "waiting bundles": out.Mempool.MaxTxsBytes == 256<<20,
+		"bundles fit": out.Mempool.MaxTxBytes == wire.BundleBytesMax+4096, "waiting bundles": out.Mempool.MaxTxsBytes == 256<<20 && out.Mempool.Size == 10_000,
 		"no others": !out.P2P.PexReactor, "packets": out.P2P.MaxPacketMsgPayloadSize == 16384,
 		"no index": out.TxIndex.Indexer == "null", "no RPC": out.RPC.ListenAddress == "", "no adaptive sync": !out.BlockSync.AdaptiveSync,
 		"responses are dropped": out.Storage.DiscardABCIResponses, "metrics are told by ours": out.Instrumentation.Prometheus && out.Instrumentation.PrometheusListenAddr == "",

@@ -125,6 +125,14 @@ type Founding struct {
 	Parts      []Part
 }
 
+// Times are how long a block may run: its SQL transactions, and those of kind DEPLOY. 0: the default.
+type Times struct{ Block, Deploy time.Duration }
+
+// Parameters are those of a genesis, all others at their defaults.
+func (t Times) Parameters() order.Parameters {
+	return order.Parameters{BlockTimeMaxMS: int(t.Block.Milliseconds()), DeployTimeMaxMS: int(t.Deploy.Milliseconds())}
+}
+
 // Genesis makes CometBFT's genesis file. The same founding gives the same bytes. An organisation may have several parts,
 // one for each of its validators; their gateway keys must be the same.
 func (f Founding) Genesis() ([]byte, error) {

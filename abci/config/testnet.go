@@ -32,6 +32,7 @@ type Testnet struct {
 	Users        []string // may connect to it; empty: the usual ones
 	Powers       []int64  // of the validators; empty: all the same
 	Consent      int
+	Times        Times // of a block
 	Now          time.Time
 }
 
@@ -58,7 +59,7 @@ func (t Testnet) Create() ([]Home, error) {
 		part.OrderingOnly = i >= len(t.Organisations)
 		parts[i] = part
 	}
-	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parts: parts}.Genesis()
+	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parameters: t.Times.Parameters(), Parts: parts}.Genesis()
 	if err != nil {
 		return nil, err
 	}

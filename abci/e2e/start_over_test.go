@@ -23,7 +23,7 @@ func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	for _, o := range net.Organisations {
 		settings := map[string]any{"tell_rate": 0}
 		if o == odd {
-			settings = map[string]any{"help_attempts": 2}
+			settings = map[string]any{"help_attempts": 2, "full_blocks_max": -1, "full_notice": "1s"}
 		}
 		must(t, o.StopNode())
 		must(t, o.Configure(settings))

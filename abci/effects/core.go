@@ -9,6 +9,7 @@ package effects
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -34,6 +35,10 @@ type Config struct {
 	BackoffMaxMS int64 // default 10,000
 	// Steps are those of recovery that may be taken, in this order; default all of them.
 	Steps []backend.Step
+	// FullBlocksMax: step Full begins by itself only in a database of at most so many blocks; default: of any number.
+	FullBlocksMax uint64
+	// FullNoticeMS is how long Full is announced before it begins.
+	FullNoticeMS int64
 	// RepairsMax bounds the repairs of one block, default 3: a database may be changed again between repair and execution.
 	RepairsMax int
 	// HelpAttempts bounds how often the other organisations are asked for rows of one block, with growing pauses; default 10.
@@ -43,19 +48,18 @@ type Config struct {
 }
 
 func (c Config) check() error {
-	if c.OpenMaxMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 || c.RepairsMax < 0 || c.HelpAttempts < 0 {
+	if c.OpenMaxMS < 0 || c.FullNoticeMS < 0 || c.BackoffMinMS < 0 || c.BackoffMaxMS < 0 || c.LookMS < 0 || c.RepairsMax < 0 || c.HelpAttempts < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
 }
 
-// ballot is what this organisation says about one execution.
+// ballot is what this organisation says about one execution. Of one read back after a restart the hash is not known until the block is
+// executed again and comes out the same.
 type ballot struct {
-	key     wire.Key
-	hash    wire.Hash
-	parts   string // from effect round 1 on
-	stuck   bool
-	stuckAt uint32
+	vote  wire.EffectVote
+	hash  wire.Hash
+	known bool
 }
 
 // opened is a block executed in a transaction that has not ended.
@@ -75,7 +79,8 @@ type ladder struct {
 	needRepair bool
 	deviated   bool // found is compared with the certified hash, and differed
 	found      wire.Hash
-	rows       int // put right by repair
+	rows       int          // put right by repair
+	helped     backend.Step // the last that put some right
 	repairs    int
 	sinceMS    int64
 }
@@ -111,8 +116,8 @@ type past struct {
 // Invariant E2: Commit is asked only for a decided block.
 // Invariant E3: of an organisation's votes for one execution the first counts.
 // Invariant E4: at most one operation is under way.
-// Invariant E5: this organisation votes once for one execution, whatever later executions give; in the rounds after
-// it committed a block it votes what it committed.
+// Invariant E5: this organisation votes once for one execution, whatever later executions give, also after a restart (Started.Voted); in the
+// rounds after it committed a block it votes what it committed.
 // Invariant E6: clients are answered after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
@@ -156,6 +161,7 @@ type Core struct {
 	shelved    wire.Key
 	records    []RecordDeviation
 	excluded   string // why; empty: not excluded
+	announced  string // what Full is about to do; empty: it is not
 	rejoins    int    // attempts left
 	deviations uint64 // cured, or ended in exclusion
 }
@@ -170,6 +176,7 @@ func NewCore(cfg Config) (*Core, error) {
 	setDefault(&cfg.BackoffMaxMS, 10_000)
 	setDefault(&cfg.RepairsMax, 3)
 	setDefault(&cfg.HelpAttempts, 10)
+	setDefault(&cfg.FullBlocksMax, math.MaxUint64)
 	if len(cfg.Steps) == 0 {
 		cfg.Steps = backend.Steps()
 	}
@@ -181,7 +188,7 @@ func NewCore(cfg Config) (*Core, error) {
 	}, nil
 }
 
-func setDefault[N int | int64](v *N, def N) {
+func setDefault[N int | int64 | uint64](v *N, def N) {
 	if *v == 0 {
 		*v = def
 	}
@@ -219,6 +226,9 @@ func (c *Core) take(e Event) {
 			c.excluded = e.Excluded
 			c.report(Report{What: NodeExcluded, Number: c.ordered, Reason: e.Excluded})
 		}
+		for _, v := range e.Voted {
+			c.cast(ballot{vote: v})
+		}
 	case Proposed:
 		c.proposed(e)
 	case VoteSeen:
@@ -227,6 +237,8 @@ func (c *Core) take(e Event) {
 		c.decided(e)
 	case Rejoin:
 		c.rejoin()
+	case GiveUp:
+		c.giveUp(e)
 	case Tick:
 	case Executed:
 		c.executed(e)
@@ -290,10 +302,11 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		// The votes for the round before were split, so this database may be the one that deviates.
+		// The votes for the round before were split, so this database may be the one that deviates, unless it did not say what came of it.
 		c.ladderOf(b.Number)
-		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1, untried, false
-		if own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}); own != nil {
+		own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1})
+		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1 && (own == nil || own.vote.Kind != wire.VoteStuck), untried, false
+		if own != nil && own.known {
 			c.ladder.found = own.hash
 		}
 	}
@@ -314,7 +327,7 @@ func (c *Core) rejoin() {
 		return
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
-	c.excluded, c.rejoins, c.failures, c.resumeMS = "", rejoinAttempts, 0, 0
+	c.excluded, c.announced, c.rejoins, c.failures, c.resumeMS = "", "", rejoinAttempts, 0, 0
 	c.finding = finding{}
 	c.restartRecovery()
 }

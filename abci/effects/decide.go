@@ -136,7 +136,7 @@ func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
 			c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
 			return
 		}
-		l.step, l.needRepair = repaired, true
+		l.step, l.needRepair, l.by = repaired, true, 0 // what a step changed may let a cheaper one help
 	}
 	c.report(Report{What: what, Number: b.Number, Round: b.Round, Expected: expected, Found: found})
 }
@@ -171,7 +171,7 @@ func (c *Core) advance() Action {
 		return nil
 	}
 	hash, agreed := c.agreed(b)
-	if own := c.ballotOf(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.stuck) {
+	if own := c.ballotOf(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.vote.Kind == wire.VoteStuck) {
 		return nil
 	}
 	l := c.ladderOf(n)
@@ -181,7 +181,7 @@ func (c *Core) advance() Action {
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
-	x := Execute{Block: b, Previous: c.position.Hash}
+	x := Execute{Block: b, Previous: c.position.Hash, Agreed: agreed}
 	if l.step == retried && agreed {
 		x.Certified = hash
 	}

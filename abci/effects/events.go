@@ -11,10 +11,11 @@ type Event interface{ event() }
 // What the order and the network tell.
 type (
 	// Started gives the tips of the order after a start; 0 before the first block. Excluded is why the organisation was excluded
-	// when the node ended, if it was.
+	// when the node ended, if it was. Voted is what it voted before on executions that may still be voted on, one vote for each (E5).
 	Started struct {
 		Ordered, Certified uint64
 		Excluded           string
+		Voted              []wire.EffectVote
 	}
 	// Proposed is a block proposed but not decided, and the certificate its proposal carries for the block before.
 	Proposed struct {
@@ -36,6 +37,11 @@ type (
 	Tick struct{}
 	// Rejoin is the operator's wish to try again after an exclusion.
 	Rejoin struct{}
+	// GiveUp is the operator's wish to vote that a transaction of an execution does not end.
+	GiveUp struct {
+		Key   wire.Key
+		Index uint32
+	}
 )
 
 // How the operations on database and store ended.
@@ -83,6 +89,7 @@ func (VoteSeen) event()          {}
 func (Decided) event()           {}
 func (Tick) event()              {}
 func (Rejoin) event()            {}
+func (GiveUp) event()            {}
 func (Executed) event()          {}
 func (Committed) event()         {}
 func (RolledBack) event()        {}
@@ -123,6 +130,8 @@ type (
 		Previous wire.Hash
 		// Certified is the hash that the block has, when it came out otherwise here and is tried again; else zeros.
 		Certified wire.Hash
+		// Agreed: consent was given to what the block does, so that it runs for as long as it takes here.
+		Agreed bool
 	}
 	// Commit makes the open block permanent. Ends with Committed.
 	Commit struct{ Number uint64 }
@@ -200,6 +209,8 @@ const (
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"
 	TransactionStuck  Incident = "transaction does not end"
+	AnnouncesFull     Incident = "nothing else helps; all blocks are about to be executed again"
+	FullForbidden     Incident = "nothing else helps; executing all blocks again is not allowed"
 	StartsOver        Incident = "nothing else helped; executing all blocks again from the first"
 	MakesAnew         Incident = "executing all blocks again"
 	DatabaseLost      Incident = "database lost"

@@ -1,9 +1,11 @@
 package effects
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -53,7 +55,7 @@ type modelNode struct {
 	db   modelDB
 	seen int // decisions its block store holds
 	op   Action
-	// voted is every vote this core gave, to see that none changes (E5).
+	// voted is every vote this organisation gave, to see that none changes, also over a crash (E5).
 	voted map[wire.Key]wire.EffectVote
 	// owed are the blocks whose COMMIT this core asked for and whose clients wait (E6).
 	owed map[uint64]bool
@@ -93,9 +95,12 @@ func (w *world) startNode(n *modelNode) {
 		panic(err)
 	}
 	n.core, n.op, n.db.open = core, nil, nil
-	n.voted, n.owed = map[wire.Key]wire.EffectVote{}, map[uint64]bool{}
+	n.owed = map[uint64]bool{}
+	if n.voted == nil {
+		n.voted = map[wire.Key]wire.EffectVote{}
+	}
 	ordered, certified := w.tips(n)
-	w.step(n, Started{Ordered: ordered, Certified: certified})
+	w.step(n, Started{Ordered: ordered, Certified: certified, Voted: slices.SortedFunc(maps.Values(n.voted), func(a, b wire.EffectVote) int { return bytes.Compare(a.Encode(), b.Encode()) })})
 }
 
 // tips is what the node's own stores hold.
@@ -274,6 +279,8 @@ func (w *world) repair(n *modelNode, op Repair, f Failure) Event {
 		return Repaired{Failure: f}
 	case at.Number != op.Number || at.Hash != op.Certified:
 		w.fail("%s repairs at block %d (%x), database is at %d (%x)", n.org, op.Number, op.Certified[:4], at.Number, at.Hash[:4])
+	case op.Step.InPart():
+		return Repaired{}
 	case n.db.hopeless && op.Step == backend.State:
 		return Repaired{Failure: NoHelp} // a further time, too, until attempts run out
 	case op.Step == backend.Full && n.db.anewUntil == 0:

@@ -32,19 +32,41 @@ func (c *Core) executed(e Executed) {
 	switch e.Failure {
 	case Fine:
 		c.failures = 0
-		c.cast(ballot{key: e.Key, hash: e.Hash, parts: e.Parts})
+		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
+		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs again for as long as it takes.
 		c.failures = 0
-		c.cast(ballot{key: e.Key, stuck: true, stuckAt: e.StuckAt})
+		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
 		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
-		if b := c.wanted(); b != nil && b.Key() == e.Key {
-			c.deviate(b, wire.Hash{})
-			c.shelved = e.Key
-		}
+		c.shelved = e.Key
 	case Cancelled:
 	default:
 		c.went(e.Failure)
+	}
+}
+
+// mayGiveUp returns the execution of a block about which this organisation can still say that a transaction does not end: it has not voted,
+// and nothing is agreed.
+func (c *Core) mayGiveUp(number uint64) (*wire.OrderedBlock, bool) {
+	b := c.wanted()
+	if b == nil || b.Number != number || c.excluded != "" || c.ballotOf(b.Key()) != nil {
+		return nil, false
+	}
+	_, agreed := c.agreed(b)
+	return b, !agreed
+}
+
+func (c *Core) giveUp(e GiveUp) {
+	if b, may := c.mayGiveUp(e.Key.Number); !may || b.Key() != e.Key {
+		return
+	}
+	c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.Index)})
+	c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.Index, Reason: "the operator's word"})
+	c.shelved = e.Key
+	if x, executing := c.op.(Execute); executing && x.Block.Key() == e.Key && !c.cancelled {
+		c.cancelled = true
+		c.out = append(c.out, Cancel{Key: e.Key})
 	}
 }
 
@@ -71,7 +93,9 @@ func (c *Core) committed(e Committed) {
 }
 
 // curedBy names what cured a deviation, in chainify.deviations.
-var curedBy = map[backend.Step]string{backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full"}
+var curedBy = map[backend.Step]string{
+	backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full",
+}
 
 // isCommitted follows a block that the database was seen to hold (E6).
 func (c *Core) isCommitted(o *opened) {
@@ -82,7 +106,7 @@ func (c *Core) isCommitted(o *opened) {
 	if l := c.ladder; l.number == n && (l.rows > 0 || l.deviated && l.found != o.hash) {
 		r := RecordDeviation{Number: n, Expected: o.hash, Found: l.found, CuredBy: "retry", TookMS: c.nowMS - l.sinceMS}
 		if l.rows > 0 {
-			r.CuredBy = curedBy[c.cfg.Steps[l.by]]
+			r.CuredBy = curedBy[l.helped]
 		}
 		c.records = append(c.records, r)
 		c.deviations++
@@ -129,7 +153,7 @@ func (c *Core) prune() {
 			delete(c.votes, org)
 		}
 	}
-	c.ballots = keep(c.ballots, func(b ballot) bool { return b.key.Number >= n })
+	c.ballots = keep(c.ballots, func(b ballot) bool { return b.vote.Number >= n })
 }
 
 func keep[T any](list []T, wanted func(T) bool) []T {
@@ -144,7 +168,7 @@ func keep[T any](list []T, wanted func(T) bool) []T {
 
 func (c *Core) repaired(e Repaired) {
 	asked := c.op.(Repair)
-	c.op = nil
+	c.op, c.announced = nil, ""
 	if asked.Deviating == asked.Number {
 		c.cured(asked, e)
 		return
@@ -154,21 +178,30 @@ func (c *Core) repaired(e Repaired) {
 	}
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
-		if c.ladder.by+1 < len(c.cfg.Steps) {
-			c.ladder.by++
+		if c.climb(&c.ladder.by, asked) {
 			c.ladder.unhelped = 0
 			c.report(Report{What: RecoveryEscalates, Number: asked.Deviating, Reason: "repair by " + c.cfg.Steps[c.ladder.by].String()})
 			return
 		}
-		c.exclude(asked.Deviating, asked.Certified, asked.Found, "checkpoint and history do not give the certified state")
+		reason := "checkpoint and history do not give the certified state"
+		if c.forbidden(asked) {
+			reason += "; recovery.full_blocks_max does not let all blocks be executed again"
+		}
+		c.exclude(asked.Deviating, asked.Certified, asked.Found, reason)
 		return
 	}
 	if !c.went(e.Failure) {
 		return
 	}
+	if nothing(asked, e) && c.climb(&c.ladder.by, asked) {
+		return
+	}
 	if asked.Step == backend.Full {
 		c.startedOver()
 		return
+	}
+	if e.Rows > 0 {
+		c.ladder.helped = asked.Step
 	}
 	c.position.Deviates, c.finding = false, finding{} // as far as is known: the next look tells
 	c.ladder.needRepair = false
@@ -177,6 +210,33 @@ func (c *Core) repaired(e Repaired) {
 	if e.Rows > 0 {
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
 	}
+}
+
+// nothing: the step has found none of its kind of thing, so that the next one may help.
+func nothing(asked Repair, e Repaired) bool { return asked.Step.InPart() && e.Rows == 0 }
+
+// climb goes on to the next step that may be taken; false: there is none. Full is announced, so that whoever knows better can step in.
+func (c *Core) climb(by *int, asked Repair) bool {
+	next := *by + 1
+	if next < len(c.cfg.Steps) && c.cfg.Steps[next] == backend.Full && c.forbidden(asked) {
+		c.report(Report{What: FullForbidden, Number: asked.Number, Reason: fmt.Sprintf("%d blocks, recovery.full_blocks_max is %d", asked.Number, c.cfg.FullBlocksMax)})
+		next++
+	}
+	if next >= len(c.cfg.Steps) {
+		return false
+	}
+	*by = next
+	if c.cfg.Steps[next] == backend.Full {
+		c.announced = fmt.Sprintf("the ledger is taken back to before block 1 and %d blocks are executed again, unless the node is stopped within %d s", asked.Number, c.cfg.FullNoticeMS/1000)
+		c.report(Report{What: AnnouncesFull, Number: asked.Number, Reason: c.announced})
+		c.resumeMS = max(c.resumeMS, c.nowMS+c.cfg.FullNoticeMS)
+	}
+	return true
+}
+
+// forbidden: Full is among the steps, and this database has too many blocks for it to begin by itself.
+func (c *Core) forbidden(asked Repair) bool {
+	return asked.Number > c.cfg.FullBlocksMax && slices.Contains(c.cfg.Steps, backend.Full)
 }
 
 // startedOver follows Full: the database is where a new one begins, and says until when.
@@ -214,8 +274,7 @@ func (c *Core) cured(asked Repair, e Repaired) {
 	f.unhelped = 0
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
-		if f.by+1 < len(c.cfg.Steps) {
-			f.by++
+		if c.climb(&f.by, asked) {
 			return
 		}
 		if f.failed == 0 {
@@ -227,6 +286,9 @@ func (c *Core) cured(asked Repair, e Repaired) {
 		return
 	}
 	if c.went(e.Failure) {
+		if nothing(asked, e) && c.climb(&f.by, asked) {
+			return
+		}
 		if asked.Step == backend.Full {
 			c.startedOver()
 			return

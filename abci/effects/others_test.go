@@ -3,8 +3,11 @@ package effects
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -143,5 +146,127 @@ func TestStepsLeftOutAreNotTaken(t *testing.T) {
 	b.state("excluded")
 	if got := reached.asked.Load(); got != 0 {
 		t.Fatalf("asked %d times", got)
+	}
+}
+
+// falseTeller tells what cannot be so; the database here refuses it as that.
+type falseTeller struct{ backend.Reading }
+
+func (falseTeller) Tables() []backend.TableState {
+	return []backend.TableState{{Table: "public.nowhere"}}
+}
+
+// refusing calls tables that there are not a lie, as PostgreSQL's does.
+type refusing struct{ backend.Backend }
+
+func (r refusing) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+	if from.Tables()[0].Table == "public.nowhere" {
+		return nil, backend.ErrFalse
+	}
+	return r.Backend.Restore(ctx, from, number, certified, deviating, found)
+}
+
+// dawdling never ends a block.
+type dawdling struct{ backend.Past }
+
+func (dawdling) Block(ctx context.Context, _ uint64, _ wire.Hash, _ func([]byte) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// liars are two organisations: one that lies or dawdles, and one that tells the truth once it is willing.
+type liars struct{ others }
+
+func (o *liars) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
+	o.asked.Add(1)
+	from, err := o.truth.Read(ctx, number, hash)
+	if err != nil {
+		return nil
+	}
+	defer from.Close()
+	if more, err := use("liar", falseTeller{from}); !more || err != nil {
+		return err
+	}
+	if o.willing.Load() {
+		_, err = use("c", from)
+	}
+	return err
+}
+
+func (o *liars) EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Past) (bool, error)) error {
+	o.asked.Add(1)
+	from, err := o.truth.ReadPast(ctx)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	for name, past := range map[string]backend.Past{"dawdler": dawdling{from}, "liar": lyingPast{from}} {
+		if more, err := use(name, past); !more || err != nil {
+			return err
+		}
+	}
+	_, err = use("c", from)
+	return err
+}
+
+// named notes who lied.
+type named struct {
+	Watch
+	mu   sync.Mutex
+	lied map[string]int
+}
+
+func (n *named) Lied(organisation string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lied == nil {
+		n.lied = map[string]int{}
+	}
+	n.lied[organisation]++
+}
+
+func (n *named) Ended(string, time.Duration, Failure) {}
+func (n *named) Happened(Report)                      {}
+
+func (n *named) of(organisation string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lied[organisation]
+}
+
+// An organisation that tells what cannot be so is named, does not take recovery to a further step, and does not keep the next one from being asked.
+func TestWhoToldFalselyIsNamedAndTheNextOneAsked(t *testing.T) {
+	b := newBench(t)
+	reached, watch := &liars{others{truth: b.truth}}, &named{}
+	b.stop()
+	b.start(Options{Backend: refusing{b.memory}, Others: reached, Watch: watch, Config: Config{Steps: []backend.Step{backend.Rows, backend.State, backend.Full}, HelpAttempts: 1000}})
+	b.play()
+	b.committed(1)
+	b.db.TamperHistory("all")
+	b.play()
+	b.until("it is asked again, and goes no further", func() bool { return reached.asked.Load() > 2 && watch.of("liar") > 2 })
+	if s := b.shell.Status(); s.State != "recovering" || !strings.Contains(s.Reason, `"liar"`) {
+		t.Errorf("status %+v", s)
+	}
+	reached.willing.Store(true)
+	b.committed(2)
+	b.until("the deviation is recorded", func() bool { return len(b.db.Deviations()) == 1 })
+	if got := b.db.Deviations()[0]; got != "state" || watch.of("c") > 0 {
+		t.Fatalf("cured by %q, and an honest one was named %d times", got, watch.of("c"))
+	}
+}
+
+// One that dawdles has a part of the time that a block may take, and the next one is asked within the rest.
+func TestOneThatDawdlesLeavesTimeForTheNext(t *testing.T) {
+	b := newBench(t)
+	reached, watch := &liars{others{truth: b.truth}}, &named{}
+	b.stop()
+	b.start(Options{Backend: b.memory, Others: reached, Watch: watch, PastEach: 20 * time.Millisecond, Config: Config{LookMS: 1}})
+	b.play()
+	b.committed(1)
+	b.db.FalsifyPast(1)
+	b.until("the block is as agreed", func() bool { return len(b.db.FalsePast()) == 0 })
+	if watch.of("liar") == 0 || watch.of("dawdler") > 0 {
+		t.Errorf("named: %v", watch.lied)
 	}
 }

@@ -1,10 +1,12 @@
 package effects
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +44,8 @@ type Watch interface {
 	Ended(operation string, took time.Duration, failure Failure)
 	// Happened: what is logged.
 	Happened(r Report)
+	// Lied: an organisation told, for recovery, what is false.
+	Lied(organisation string)
 }
 
 // Options is what a shell works with.
@@ -52,13 +56,16 @@ type Options struct {
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
 	Watch    Watch  // nil: nobody measures
+	// Slow is told by how much the transactions of organisations took longer than quick ones. It must not wait. nil: nobody wants to know.
+	Slow     func(by map[string]time.Duration)
+	PastEach time.Duration // of one organisation for a block as it is kept; 0: a quarter of what the block may take
 	Logger   *slog.Logger
 }
 
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion
+	Reason        string // of an exclusion, or what recovery is about to do, else who told what is false since the start
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -82,6 +89,8 @@ type Shell struct {
 	mu    sync.Mutex // guards all below; held for moments only
 	core  *Core
 	items []item
+	voted []wire.EffectVote // before the start
+	liar  string            // the last one that told what is false
 
 	// Owned by the event loop.
 	questions []question
@@ -108,6 +117,9 @@ type question struct {
 
 // New makes a shell. Attach gives it the order's store, then Run makes it work.
 func New(opt Options) (*Shell, error) {
+	if opt.PastEach == 0 {
+		opt.PastEach = pastLimit / 4
+	}
 	opt.Config.OrderingOnly = opt.Config.OrderingOnly || opt.Backend == nil
 	core, err := NewCore(opt.Config)
 	if err != nil {
@@ -126,12 +138,15 @@ func New(opt Options) (*Shell, error) {
 // Attach gives the shell the stores of the order. It comes before Run; events may come earlier.
 func (s *Shell) Attach(source wire.Source) { s.source = source }
 
+// Voted tells what this organisation voted before the start on executions that may still be voted on (E5). It comes before Run.
+func (s *Shell) Voted(votes []wire.EffectVote) { s.voted = votes }
+
 // Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and waits for it.
 func (s *Shell) Run(ctx context.Context) error {
 	if s.source == nil {
 		return errors.New("effects: run before attach")
 	}
-	started := Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified()}
+	started := Started{Ordered: s.source.LastOrdered(), Certified: s.source.LastCertified(), Voted: s.voted}
 	if s.opt.Memory != nil {
 		var err error
 		if started.Excluded, err = s.opt.Memory.Excluded(); err != nil {
@@ -200,13 +215,43 @@ func (s *Shell) Hash(key wire.Key) (wire.Hash, bool) {
 // Rejoin lets an excluded organisation try again: its tables are repaired, then it goes on.
 func (s *Shell) Rejoin() { s.put(item{event: Rejoin{}}) }
 
+// GiveUp votes at once that a transaction of the pending block does not end: the one with this id, or, without an id, at this place of this
+// block. It returns which one, and false when the block is not under way here, or this organisation has voted on it.
+func (s *Shell) GiveUp(number uint64, index uint32, id []byte) (uint64, uint32, bool) {
+	s.mu.Lock()
+	if len(id) > 0 {
+		number = s.core.position.Number + 1
+	}
+	block, may := s.core.mayGiveUp(number)
+	s.mu.Unlock()
+	if !may {
+		return 0, 0, false
+	}
+	if len(id) > 0 {
+		at := slices.IndexFunc(block.IDs, func(known wire.TxID) bool { return bytes.Equal(known[:], id) })
+		if at < 0 {
+			return 0, 0, false
+		}
+		index = uint32(at)
+	}
+	if int(index) >= len(block.IDs) {
+		return 0, 0, false
+	}
+	s.put(item{event: GiveUp{Key: block.Key(), Index: index}})
+	return number, index, true
+}
+
 // Status tells how this organisation's database stands.
 func (s *Shell) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.core
+	reason := c.excluded + c.announced
+	if reason == "" && s.liar != "" {
+		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
+	}
 	return Status{
-		State: c.State(), Reason: c.excluded, LastOrdered: c.ordered, LastCertified: c.certified,
+		State: c.State(), Reason: reason, LastOrdered: c.ordered, LastCertified: c.certified,
 		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Blocks: s.blocks, Deviations: c.deviations,
 	}
 }

@@ -30,7 +30,10 @@ func (c *Core) voteSeen(e VoteSeen) {
 
 // cast keeps this organisation's first word about an execution (E5).
 func (c *Core) cast(b ballot) {
-	if c.ballotOf(b.key) != nil {
+	if own := c.ballotOf(b.vote.Key()); own != nil {
+		if b.known && own.vote.IsFor(c.cfg.Organisation, b.hash) {
+			own.hash, own.known = b.hash, true
+		}
 		return
 	}
 	if len(c.ballots) >= ballotsMax {
@@ -41,7 +44,7 @@ func (c *Core) cast(b ballot) {
 
 func (c *Core) ballotOf(k wire.Key) *ballot {
 	for i := range c.ballots {
-		if c.ballots[i].key == k {
+		if c.ballots[i].vote.Key() == k {
 			return &c.ballots[i]
 		}
 	}
@@ -65,7 +68,7 @@ func (c *Core) agreed(b *wire.OrderedBlock) (wire.Hash, bool) {
 		return p.Hash, true
 	}
 	key := b.Key()
-	if own := c.ballotOf(key); own != nil && !own.stuck && c.agreeing(key, own.hash) >= b.Consent {
+	if own := c.ballotOf(key); own != nil && own.known && c.agreeing(key, own.hash) >= b.Consent {
 		return own.hash, true
 	}
 	if o := c.open; o != nil && o.key == key && c.agreeing(key, o.hash) >= b.Consent {
@@ -88,7 +91,7 @@ func (c *Core) cannotWin(b *wire.OrderedBlock, hash wire.Hash) bool {
 
 func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
 	if own := c.ballotOf(k); own != nil {
-		if !own.stuck && own.hash == hash {
+		if own.vote.IsFor(c.cfg.Organisation, hash) {
 			same++
 		} else {
 			others++
@@ -118,22 +121,20 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 		return nil, false // it voted when the block was pending, and no longer knows what
 	}
 	if own := c.ballotOf(k); own != nil {
-		if own.stuck {
-			v := wire.NewStuckVote(k, own.stuckAt)
-			return &v, false
-		}
-		return c.effectsVote(k, own.hash, own.parts), false
+		v := own.vote
+		return &v, false
 	}
 	if k.Number == c.position.Number && k.Number > 0 {
-		return c.effectsVote(k, c.position.Hash, ""), false
+		v := c.effectsVote(k, c.position.Hash, "")
+		return &v, false
 	}
 	return nil, c.soon(k)
 }
 
-func (c *Core) effectsVote(k wire.Key, hash wire.Hash, parts string) *wire.EffectVote {
+func (c *Core) effectsVote(k wire.Key, hash wire.Hash, parts string) wire.EffectVote {
 	v := wire.NewEffectsVote(k, c.cfg.Organisation, hash)
 	v.Parts = parts
-	return &v
+	return v
 }
 
 // soon: nothing but an execution, or a COMMIT and an execution, stands between now and a vote.
@@ -169,7 +170,7 @@ func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 	if k.Number == c.position.Number && k.Number > 0 {
 		return c.position.Hash, true
 	}
-	if own := c.ballotOf(k); own != nil && !own.stuck {
+	if own := c.ballotOf(k); own != nil && own.known {
 		return own.hash, true
 	}
 	return wire.Hash{}, false
@@ -184,7 +185,7 @@ func (c *Core) State() string {
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case repairing || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
 		return "recovering"
 	case !c.known:
 		return "database_down"

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
 // TestTranscripts plays testdata/*.txt: lines that begin with ">" are events for organisation a of four with consent
 // 3, the lines below each are what the core asks for. A word stands for a hash; block 2x is block 2 as ordered by
-// order block x.
+// order block x. A line "= 1 10000" lets step full begin by itself with at most 1 block, 10,000 ms after it was announced.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -50,7 +50,15 @@ type transcript struct {
 }
 
 func play(t *testing.T, text string) string {
-	core, err := NewCore(Config{Organisation: "a", LookMS: 60_000})
+	cfg := Config{Organisation: "a", LookMS: 60_000}
+	for line := range strings.Lines(text) {
+		if limits, ok := strings.CutPrefix(line, "= "); ok {
+			if _, err := fmt.Sscan(limits, &cfg.FullBlocksMax, &cfg.FullNoticeMS); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	core, err := NewCore(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +75,7 @@ func play(t *testing.T, text string) string {
 			out.WriteString(line)
 			vote, more := core.Vote(p.block(strings.Fields(line)[1]).Key())
 			fmt.Fprintf(&out, "vote %s, more %v\n", p.vote(vote), more)
-		case line == "\n" || strings.HasPrefix(line, "#"):
+		case line == "\n" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "= "):
 			out.WriteString(line)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How long operations may take. An execution is bounded per transaction by the backend (StuckError).
+// How long operations may take. An execution is bounded by the block's budget, unless consent was given to it (StuckError).
 const (
 	positionLimit = 15 * time.Second
 	commitLimit   = 2 * time.Minute
@@ -96,10 +96,14 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 func (s *Shell) execute(ctx context.Context, a Execute) item {
 	var x backend.Execution
 	var err error
+	block := *a.Block
+	if a.Agreed {
+		block.Budget = wire.Budget{}
+	}
 	if a.Certified == (wire.Hash{}) {
-		x, err = s.opt.Backend.Execute(ctx, a.Block, a.Previous)
+		x, err = s.opt.Backend.Execute(ctx, &block, a.Previous)
 	} else {
-		x, err = s.opt.Backend.Retry(ctx, a.Block, a.Previous, a.Certified)
+		x, err = s.opt.Backend.Retry(ctx, &block, a.Previous, a.Certified)
 	}
 	e := Executed{Key: a.Block.Key(), Hash: x.Hash}
 	if a.Block.Round > 0 {
@@ -108,6 +112,9 @@ func (s *Shell) execute(ctx context.Context, a Execute) item {
 	var stuck *backend.StuckError
 	switch {
 	case err == nil:
+		if s.opt.Slow != nil && len(x.Slow) > 0 {
+			s.opt.Slow(x.Slow)
+		}
 		return item{event: e, executed: &x}
 	case errors.As(err, &stuck):
 		e.Failure, e.StuckAt = Stuck, stuck.Index
@@ -160,12 +167,14 @@ func (s *Shell) holdsAll(number uint64) error {
 	return nil
 }
 
-// restore asks the other organisations one after the other, until one has told the rows that differ.
+// restore asks the other organisations one after the other, until one has told the rows that differ. One that tells what cannot be so is no reason to go on to a further
+// step: it is named, and those that did not answer are asked again.
 func (s *Shell) restore(ctx context.Context, a Repair) ([]backend.RowDeviation, error) {
 	if s.opt.Others == nil {
 		return nil, fmt.Errorf("%w: none can be asked", backend.ErrBeyondRepair)
 	}
 	var rows []backend.RowDeviation
+	var useless []string // whose word may be at fault, or something here
 	help := backend.ErrNoHelp
 	err := s.opt.Others.Each(ctx, a.Number, a.Certified, func(organisation string, from backend.Reading) (more bool, err error) {
 		rows, err = s.opt.Backend.Restore(ctx, from, a.Number, a.Certified, a.Deviating, a.Found)
@@ -174,21 +183,40 @@ func (s *Shell) restore(ctx context.Context, a Repair) ([]backend.RowDeviation, 
 			s.log.Warn("took rows from another organisation", "block", a.Number, "organisation", organisation, "rows", len(rows))
 			help = nil
 			return false, nil
+		case errors.Is(err, backend.ErrFalse):
+			s.lies(organisation, a.Number, err)
+			return true, nil
 		case errors.Is(err, backend.ErrBeyondRepair):
-			help = backend.ErrBeyondRepair
+			help, useless = backend.ErrBeyondRepair, append(useless, organisation)
 		case !errors.Is(err, backend.ErrNoHelp):
 			return false, err
 		}
 		s.log.Warn("no help from another organisation", "block", a.Number, "organisation", organisation, "error", err)
 		return true, nil
 	})
+	if help == nil {
+		for _, organisation := range useless { // what another one told of the same block was right
+			s.lies(organisation, a.Number, backend.ErrBeyondRepair)
+		}
+	}
 	if err == nil {
 		err = help
 	}
 	return rows, err
 }
 
-// restoreBlock asks the other organisations one after the other, until one has told the block.
+// lies names an organisation that told what is false.
+func (s *Shell) lies(organisation string, block uint64, err error) {
+	s.log.Error("another organisation told what is false", "organisation", organisation, "block", block, "error", err)
+	s.mu.Lock()
+	s.liar = organisation
+	s.mu.Unlock()
+	if s.opt.Watch != nil {
+		s.opt.Watch.Lied(organisation)
+	}
+}
+
+// restoreBlock asks the other organisations one after the other, until one has told the block. None has all the time: whoever dawdles leaves some for the next.
 func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
 	if s.opt.Others == nil {
 		return fmt.Errorf("%w: none can be asked", backend.ErrNoHelp)
@@ -203,12 +231,18 @@ func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
 	}
 	help := backend.ErrNoHelp
 	err = s.opt.Others.EachPast(ctx, a.Number, certificate.Hash, func(organisation string, from backend.Past) (more bool, err error) {
-		err = s.opt.Backend.RestoreBlock(ctx, from, block, certificate.Hash)
+		err = limited(ctx, s.opt.PastEach, func(ctx context.Context) error {
+			return s.opt.Backend.RestoreBlock(ctx, from, block, certificate.Hash)
+		})
 		switch {
 		case err == nil:
 			help = nil
 			return false, nil
-		case !errors.Is(err, backend.ErrBeyondRepair) && !errors.Is(err, backend.ErrNoHelp):
+		case errors.Is(err, backend.ErrFalse), errors.Is(err, backend.ErrBeyondRepair):
+			s.lies(organisation, a.Number, err) // header, transactions and history follow from the certified hash
+			return true, nil
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		case !errors.Is(err, backend.ErrNoHelp):
 			return false, err
 		}
 		s.log.Warn("no help from another organisation", "block", a.Number, "organisation", organisation, "error", err)
@@ -240,7 +274,7 @@ func (s *Shell) failure(a Action, err error) Failure {
 		f = OutOfTurn
 	case errors.Is(err, backend.ErrBeyondRepair):
 		f = BeyondRepair
-	case errors.Is(err, backend.ErrNoHelp):
+	case errors.Is(err, backend.ErrNoHelp), errors.Is(err, backend.ErrFalse):
 		f = NoHelp
 	case errors.Is(err, context.Canceled):
 		return Cancelled

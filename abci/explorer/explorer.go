@@ -33,7 +33,9 @@ type Options struct {
 	Status func(context.Context) *wire.StatusResponse
 	// Votes are what this node saw of the votes on recent blocks; nil: nothing.
 	Votes func() []Vote
-	Log   *slog.Logger
+	// Evidence is what the node keeps of organisations that voted twice; nil: nothing.
+	Evidence func() *wire.EvidenceResponse
+	Log      *slog.Logger
 }
 
 // Vote is what an organisation's vote on a certified block was seen to be.
@@ -74,6 +76,8 @@ func (e *Explorer) Handler() http.Handler {
 		"/transactions/{id}":   e.transaction,
 		"/rows":                e.row,
 		"/deviations":          e.deviations,
+		"/evidence":            e.evidence,
+		"/evidence.json":       e.evidenceFile,
 		"/search":              e.search,
 		"/receipts/{id}":       e.receiptOfTransaction,
 		"/receipts":            e.receiptOfRow,

@@ -19,7 +19,7 @@ func (w *world) addresses() []string {
 		"/", "/blocks", "/blocks/1", "/blocks/2", "/blocks/3", "/transactions/" + w.id(1, 0), "/transactions/" + w.id(2, 0), "/transactions/" + w.id(2, 1),
 		"/transactions/" + w.id(2, 2), "/transactions/" + w.id(3, 1), "/transactions/" + w.id(3, 2), "/rows", "/rows?table=public.entry",
 		"/rows?table=public.checking&key=1", "/rows?table=public.entry&key=2026-02-03&key=2", "/rows?table=public.entry&key=2026-02-03&key=1",
-		"/rows?table=public.checking&key=7", "/deviations", "/nothing", "/search?q=nothing",
+		"/rows?table=public.checking&key=7", "/deviations", "/evidence", "/nothing", "/search?q=nothing",
 	}
 }
 

@@ -34,6 +34,7 @@ type cache struct {
 type networkBody struct {
 	Status        *wire.StatusResponse
 	Wrong         []string
+	Contradicting []string // organisations that voted twice
 	Organisations []member
 	Last          *block
 	Recent        []block
@@ -97,6 +98,7 @@ func (e *Explorer) reading(ctx context.Context) (networkBody, error) {
 	}
 	body := networkBody{Status: e.opt.Status(ctx)}
 	body.Wrong = health.Wrong(body.Status)
+	body.Contradicting = contradicting(e.kept())
 	err := e.db.read(ctx, func(tx pgx.Tx) error { return body.look(ctx, tx, e.opt.Votes) })
 	if ctx.Err() != nil {
 		return body, ctx.Err()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -18,8 +19,8 @@ import (
 // stateLacksAgreement is the SQLSTATE of a transaction to which an organisation does not agree (spec/sql-api.md).
 const stateLacksAgreement = "CH009"
 
-// roundsMax bounds submissions that wait for agreement.
-const roundsMax = 32
+// roundsMax bounds submissions that wait for agreement. One role alone may have half of them.
+const roundsMax = 64
 
 // Agreements finds out who has to agree to a transaction, and asks them (spec/agreement.md).
 type Agreements struct {
@@ -30,7 +31,7 @@ type Agreements struct {
 	Limit time.Duration // for one transaction
 
 	mu     sync.Mutex
-	rounds int
+	rounds *fair.Shares[string] // by role; nil before the first
 	// blocks counts blocks committed here; known is whether there were policies when it was knownAt.
 	blocks, knownAt uint64
 	known           bool
@@ -61,18 +62,28 @@ func (a *Agreements) needed(ctx context.Context) (bool, error) {
 	return known, nil
 }
 
-// gather asks for the agreements of each transaction, where tables have policies, and puts them into it. Errors are *Error.
+// gather asks for the agreements of each transaction, where tables have policies, and puts them into it. The database says of each
+// DEPLOY whether others have to agree. Errors are *Error.
 func (a *Agreements) gather(ctx context.Context, made []*entry) error {
 	needed, err := a.needed(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return notAsked(err)
-	case !needed:
-		return nil
-	case !a.enter():
-		return &Error{StateFull, "too many transactions wait for the agreement of others", fmt.Sprintf("At most %d may.", roundsMax), "Submit again later."}
 	}
-	defer a.leave()
+	if !needed {
+		made = slices.DeleteFunc(slices.Clone(made), func(e *entry) bool { return !e.deploys })
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	role, rounds := made[0].role, a.shares()
+	if !rounds.Take(role, 1) {
+		return &Error{
+			StateFull, "too many transactions wait for the agreement of others",
+			fmt.Sprintf("At most %d submissions may, and of one role as many as are free beside it.", roundsMax), "Submit again later.",
+		}
+	}
+	defer rounds.Give(role, 1)
+	ctx = backend.For(ctx, "role "+role)
 	ctx, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
 	raw := make([][]byte, len(made))
@@ -91,20 +102,13 @@ func (a *Agreements) gather(ctx context.Context, made []*entry) error {
 	return nil
 }
 
-func (a *Agreements) enter() bool {
+func (a *Agreements) shares() *fair.Shares[string] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.rounds == roundsMax {
-		return false
+	if a.rounds == nil {
+		a.rounds = fair.New[string](roundsMax)
 	}
-	a.rounds++
-	return true
-}
-
-func (a *Agreements) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.rounds--
+	return a.rounds
 }
 
 // round gathers agreements to one transaction, of which found was shown. One that fails by itself is submitted as it is: its failure is an outcome like any other.

@@ -97,6 +97,11 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 		says       []string
 	}{
 		{name: "no policies", database: rehearsing{enough: 2}},
+		{
+			name: "no table has a policy, a deployment needs others", kind: wire.Kind_KIND_DEPLOY, agreements: 2,
+			database: rehearsing{asks: []string{"b", "c"}, says: map[string]string{"b": "", "c": ""}},
+		},
+		{name: "no table has a policy, a deployment needs nobody", kind: wire.Kind_KIND_DEPLOY, database: rehearsing{asks: []string{}, says: map[string]string{"b": ""}}},
 		{name: "nobody is wanted", database: rehearsing{policies: true}},
 		{name: "both agree", database: rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}, agreements: 2},
 		{name: "one is enough", database: rehearsing{policies: true, enough: 1, says: map[string]string{"b": "no", "c": ""}}, agreements: 1},
@@ -202,16 +207,25 @@ func TestPoliciesAreLookedForOnceABlock(t *testing.T) {
 	}
 }
 
+// Submissions that wait for agreement are bounded, and those of one role leave others room.
 func TestRoundsOfAgreementAreBounded(t *testing.T) {
 	a := &Agreements{Database: &rehearsing{policies: true}, Limit: time.Second}
-	a.rounds = roundsMax
+	of := func(role string) []*entry {
+		return []*entry{{role: role, tx: &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: wire.Encode(&wire.Proposal{
+			ChainId: "c", Client: &wire.Client{Organisation: "o", Role: role}, Kind: wire.Kind_KIND_SQL, Sql: "SELECT 1",
+		})}}}}
+	}
+	for range roundsMax / 2 {
+		if !a.shares().Take("greedy", 1) {
+			t.Fatal("alone, a role has less than half")
+		}
+	}
 	var e *Error
-	if err := a.gather(context.Background(), nil); !errors.As(err, &e) || e.SQLState != StateFull {
+	if err := a.gather(context.Background(), of("greedy")); !errors.As(err, &e) || e.SQLState != StateFull || e.Hint == "" {
 		t.Fatal(err)
 	}
-	a.rounds = 0
 	for i := range 2 * roundsMax { // each leaves its place again
-		if err := a.gather(context.Background(), nil); err != nil {
+		if err := a.gather(context.Background(), of("other")); err != nil {
 			t.Fatal(fmt.Errorf("round %d: %w", i, err))
 		}
 	}

@@ -232,10 +232,28 @@ func (c *Client) Registry(ctx context.Context) (*wire.RegistryResponse, error) {
 	return r.GetRegistry(), nil
 }
 
+// Evidence asks the node which organisations contradicted themselves.
+func (c *Client) Evidence(ctx context.Context) (*wire.EvidenceResponse, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Evidence{Evidence: &wire.EvidenceRequest{}}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetEvidence(), nil
+}
+
 // Rejoin lets an excluded organisation try again.
 func (c *Client) Rejoin(ctx context.Context) error {
 	_, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Rejoin{Rejoin: &wire.RejoinRequest{}}})
 	return err
+}
+
+// Cancel has the organisation vote that a transaction of the pending block does not end, and returns which one.
+func (c *Client) Cancel(ctx context.Context, which *wire.CancelRequest) (*wire.CancelResponse, error) {
+	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Cancel{Cancel: which}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetCancel(), nil
 }
 
 // Status asks the node how it stands.

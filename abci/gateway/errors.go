@@ -64,12 +64,30 @@ func queueFull(pending, limit int, unit string) *Error {
 }
 
 // shareFull says that the others may still submit.
-func shareFull(role string, pending, limit int, unit string) *Error {
+func shareFull(role string, pending, free int, unit string) *Error {
 	return &Error{
 		SQLState: StateFull,
 		Message:  "the role's share of the node's queue is full",
-		Detail:   fmt.Sprintf("%d of the %d %s that role \"%s\" may have wait for their outcome; one role may have half of the queue.", pending, limit, unit, role),
+		Detail:   fmt.Sprintf("%d %s of role \"%s\" wait for their outcome; one role may have as many as are free beside it, which are %d.", pending, unit, role, free),
 		Hint:     "Submit again later.",
+	}
+}
+
+// suspended says what every organisation's node says of the client.
+func suspended(until time.Time) *Error {
+	return &Error{
+		SQLState: StateFull,
+		Message:  "the client is suspended until " + until.UTC().Format("2006-01-02 15:04:05 UTC"),
+		Detail:   "Transactions of it, or of several clients of its organisation, did not end in the time of a block; chainify.transactions shows them with SQLSTATE CH001.",
+		Hint:     "Submit again then, what takes long in smaller parts: a transaction that does not end suspends the client for twice as long.",
+	}
+}
+
+// waitsFull says that the others may still wait.
+func waitsFull(most int) *Error {
+	return &Error{
+		SQLState: StateFull, Message: "too many waits at this node",
+		Detail: fmt.Sprintf("At most %d ids are waited for, and by one client as many as are free beside it.", most), Hint: "Wait again later.",
 	}
 }
 

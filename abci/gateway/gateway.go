@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -99,6 +100,8 @@ type Options struct {
 	Key func() ed25519.PrivateKey
 	// ClientRole gives the role that a client's key is registered for. nil: no key is.
 	ClientRole func(key []byte) (string, bool)
+	// Suspended gives until when the order refuses what a client of the organisation submits, who signs itself or has no key. nil: never.
+	Suspended func(role string, key []byte) time.Time
 	// OrderingOnly tells that the organisation has no database. nil: it has one.
 	OrderingOnly func() bool
 	Limits       Limits
@@ -117,7 +120,9 @@ type Gateway struct {
 	opt        Options
 	rates      *rates
 	signatures signatures
-	wake       chan struct{} // buffered by one: there is something to do
+	waitShares *fair.Shares[string] // of waits, by client
+	idShares   *fair.Shares[string] // of ids waited for
+	wake       chan struct{}        // buffered by one: there is something to do
 
 	mu       sync.Mutex
 	closed   bool
@@ -162,6 +167,9 @@ func New(opt Options) (*Gateway, error) {
 	if opt.ClientRole == nil {
 		opt.ClientRole = func([]byte) (string, bool) { return "", false }
 	}
+	if opt.Suspended == nil {
+		opt.Suspended = func(string, []byte) time.Time { return time.Time{} }
+	}
 	if opt.OrderingOnly == nil {
 		opt.OrderingOnly = func() bool { return false }
 	}
@@ -187,7 +195,7 @@ func New(opt Options) (*Gateway, error) {
 		return nil, fmt.Errorf("random nonce: %w", err)
 	}
 	g := &Gateway{
-		opt: opt, rates: rates, wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+		opt: opt, rates: rates, waitShares: fair.New[string](opt.Limits.WaitsMax), idShares: fair.New[string](max(idsWaitedMax, opt.Limits.WaitsMax)), wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{},
@@ -277,6 +285,9 @@ func (g *Gateway) prepare(role string, statements []*wire.Statement) ([]*entry, 
 	if g.opt.OrderingOnly() {
 		return nil, ordersOnly(g.opt.Organisation)
 	}
+	if err := g.checkSuspended(role, nil); err != nil {
+		return nil, err
+	}
 	catching := g.opt.CatchingUp()
 	if !catching && g.opt.Key() == nil {
 		return nil, noMember(g.opt.Organisation)
@@ -288,6 +299,14 @@ func (g *Gateway) prepare(role string, statements []*wire.Statement) ([]*entry, 
 		return nil, err
 	}
 	return g.propose(role, statements, now)
+}
+
+// checkSuspended refuses at once what the order would refuse.
+func (g *Gateway) checkSuspended(role string, key []byte) error {
+	if until := g.opt.Suspended(role, key); g.opt.Now().Before(until) {
+		return suspended(until)
+	}
+	return nil
 }
 
 // enqueue takes prepared transactions, all or none.

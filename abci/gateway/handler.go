@@ -24,8 +24,12 @@ type Handler struct {
 	Clients func() *wire.ClientsResponse
 	// Registry says who takes part. nil: refused.
 	Registry func() (*wire.RegistryResponse, error)
+	// Evidence says who contradicted itself. nil: refused.
+	Evidence func() *wire.EvidenceResponse
 	// Rejoin lets an excluded organisation try again; false when it is not excluded. nil: refused.
 	Rejoin func() bool
+	// GiveUp has the organisation vote that a transaction does not end (CancelRequest). nil: refused.
+	GiveUp func(block uint64, index uint32, id []byte) (uint64, uint32, bool)
 }
 
 // submits tells which requests take turns.
@@ -64,8 +68,15 @@ func (h *Handler) answer(ctx context.Context, turn <-chan struct{}, r *wire.Node
 		return queued(r.Request, ids, err)
 	case *wire.NodeRequest_Registry:
 		return h.registry(r.Request)
+	case *wire.NodeRequest_Evidence:
+		if h.Evidence == nil {
+			return errorResponse(r.Request, malformed("body: this node keeps no evidence"))
+		}
+		return &wire.NodeResponse{Request: r.Request, Body: &wire.NodeResponse_Evidence{Evidence: h.Evidence()}}
 	case *wire.NodeRequest_Rejoin:
 		return h.rejoin(r.Request)
+	case *wire.NodeRequest_Cancel:
+		return h.cancel(r.Request, body.Cancel)
 	default:
 		return errorResponse(r.Request, malformed("body: no request that this node knows"))
 	}
@@ -98,7 +109,7 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 		}
 		copy(ids[i][:], id)
 	}
-	results, err := h.Gateway.Wait(ctx, ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
+	results, err := h.Gateway.WaitAs(ctx, connection(ctx), ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
 	if err != nil {
 		return errorResponse(request, err)
 	}
@@ -155,6 +166,23 @@ func (h *Handler) rejoin(request uint64) *wire.NodeResponse {
 		})
 	}
 	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Rejoin{Rejoin: &wire.RejoinResponse{}}}
+}
+
+// cancel passes the operator's wish on.
+func (h *Handler) cancel(request uint64, c *wire.CancelRequest) *wire.NodeResponse {
+	if n := len(c.GetId()); n != 0 && n != len(wire.TxID{}) || (n == 0) != (c.GetBlock() > 0) {
+		return errorResponse(request, malformed("cancel: want a block from 1 on or an id of %d bytes", len(wire.TxID{})))
+	}
+	if h.GiveUp != nil {
+		if block, index, done := h.GiveUp(c.GetBlock(), c.GetIndex(), c.GetId()); done {
+			return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Cancel{Cancel: &wire.CancelResponse{Block: block, Index: index}}}
+		}
+	}
+	return errorResponse(request, &Error{
+		SQLState: StateRefused, Message: "the transaction is not under way here",
+		Detail: "Its block is not pending, or has no such transaction, or the organisation has voted on it, or the others have agreed on it.",
+		Hint:   "pg_stat_activity shows as application_name which transaction of which block runs; chainify.transactions has those that ended.",
+	})
 }
 
 func errorResponse(request uint64, err error) *wire.NodeResponse {

@@ -137,13 +137,13 @@ func TestWhatIsReadyFirstIsQueuedInItsTurn(t *testing.T) {
 	for name, request := range map[string]func(uint64) *wire.NodeRequest{"vouched for": vouched, "signed": ownSigned} {
 		t.Run(name, func(t *testing.T) {
 			database := &lastFirst{}
-			database.others.Add(roundsMax - 1)
+			database.others.Add(roundsMax/2 - 1)
 			f := newFixture(t, func(o *Options) {
 				registerClerk(o)
 				o.Agreements = &Agreements{Database: database, Limit: waitMax}
 			})
 			path, _ := serveSocket(t, f, func(o *SocketOptions) { o.RequestsMax = roundsMax })
-			f.wantOrder(pipeline(t, rawDial(t, path), roundsMax, request), roundsMax)
+			f.wantOrder(pipeline(t, rawDial(t, path), roundsMax/2, request), roundsMax/2)
 		})
 	}
 }

@@ -16,7 +16,9 @@ const (
 	// statementsMax and waitIDsMax bound one request; lookupsMax the ids whose outcome the database is asked for later.
 	statementsMax = 10_000
 	waitIDsMax    = 10_000
-	lookupsMax    = 100_000
+	// idsWaitedMax bounds the ids of all waits: about a hundred bytes each.
+	idsWaitedMax = 1_000_000
+	lookupsMax   = 100_000
 
 	// bundleOverhead is more than the bytes of a bundle beside its transactions; transactionOverhead more than a
 	// ChainedTx's field header and length.

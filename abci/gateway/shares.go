@@ -1,5 +1,7 @@
 package gateway
 
+import "github.com/chainify-db/chainify/abci/fair"
+
 // room refuses what would exceed the limits, of all or of the role. Cost: the same however much waits.
 func (g *Gateway) room(role string, count, bytes int) error {
 	l := g.opt.Limits
@@ -9,7 +11,7 @@ func (g *Gateway) room(role string, count, bytes int) error {
 	if g.unorderedBytes+bytes > l.PendingBytesMax {
 		return queueFull(g.unorderedBytes, l.PendingBytesMax, "bytes")
 	}
-	return g.shares.room(role, count, bytes, l)
+	return g.shares.room(role, count, bytes, share{len(g.entries), g.unorderedBytes}, l)
 }
 
 // share is what one role has of what Limits bound for all.
@@ -39,15 +41,15 @@ func (s shares) change(role string, pending, bytes int) {
 	}
 }
 
-// room refuses what would give a role more than half of a limit, so that a flood of one role leaves room for the others. Who has
-// nothing of it yet may have more by one request: it could never be submitted otherwise.
-func (s shares) room(role string, count, bytes int, l Limits) error {
+// room refuses what would give a role more than is free beside it, so that a flood of one role, or of several, leaves room for the others. Who has
+// nothing of it yet may have what is free: it could never be submitted otherwise.
+func (s shares) room(role string, count, bytes int, used share, l Limits) error {
 	had := s[role]
-	if most := l.PendingMax / 2; had.pending > 0 && had.pending+count > most {
-		return shareFull(role, had.pending, most, "transactions")
+	if !fair.Fits(l.PendingMax, used.pending, had.pending, count) {
+		return shareFull(role, had.pending, l.PendingMax-used.pending, "transactions")
 	}
-	if most := l.PendingBytesMax / 2; had.unorderedBytes > 0 && had.unorderedBytes+bytes > most {
-		return shareFull(role, had.unorderedBytes, most, "bytes")
+	if !fair.Fits(l.PendingBytesMax, used.unorderedBytes, had.unorderedBytes, bytes) {
+		return shareFull(role, had.unorderedBytes, l.PendingBytesMax-used.unorderedBytes, "bytes")
 	}
 	return nil
 }

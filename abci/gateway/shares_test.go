@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -42,8 +45,8 @@ func TestARolesShareIsCountedUntilTheOutcome(t *testing.T) {
 	f.submit("desk", 10)
 	f.decide(ids...)
 	f.refusedShare("flood", 1) // in a block, and without outcome
-	f.commit(ids[:3]...)
-	f.submit("flood", 3)
+	f.commit(ids[:20]...)
+	f.submit("flood", 15) // 45 beside 10 of others, and 45 free
 	f.refusedShare("flood", 1)
 }
 
@@ -98,4 +101,59 @@ func TestSharesComeBack(t *testing.T) {
 	if s := f.g.Stats(); len(f.g.shares) != 0 || s.Pending != 0 || f.g.unorderedBytes != 0 {
 		t.Fatalf("shares %+v, %d bytes, %+v", f.g.shares, f.g.unorderedBytes, s)
 	}
+}
+
+// Roles that flood together leave a further one room, however many they are.
+func TestSeveralGreedyRolesLeaveRoom(t *testing.T) {
+	f := newFixture(t, nil) // 100 transactions
+	for _, role := range []string{"first", "second", "third"} {
+		for {
+			if _, err := f.g.Submit(role, []*wire.Statement{sql("SELECT 1")}); err != nil {
+				wantState(t, err, StateFull)
+				break
+			}
+		}
+	}
+	f.submit("fourth", 5)
+	f.refusedShare("first", 1)
+}
+
+// One client that waits for all it can leaves others their waits, in number and in ids.
+func TestAGreedyClientLeavesOthersTheirWaits(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Limits.WaitsMax = 8 })
+	ids := f.submit("bank", 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	defer cancel()
+	wait := func(client string, want int) {
+		for range want {
+			waits.Go(func() { _, _ = f.g.WaitAs(ctx, client, ids, time.Minute) })
+		}
+	}
+	wait("greedy", 4)
+	eventually(t, func() bool { return f.g.waitsNow() == 4 })
+	_, err := f.g.WaitAs(ctx, "greedy", ids, 0)
+	wantState(t, err, StateFull)
+	wait("other", 2)
+	eventually(t, func() bool { return f.g.waitsNow() == 6 })
+	if _, err := f.g.WaitAs(ctx, "third", ids, 0); err != nil {
+		t.Errorf("a third one: %v", err)
+	}
+	f.g.idShares = fair.New[string](4 * waitIDsMax)
+	for _, taken := range []struct {
+		client string
+		ids    int
+	}{{"greedy", waitIDsMax}, {"greedy", waitIDsMax}} {
+		if !f.g.idShares.Take(taken.client, taken.ids) {
+			t.Fatal("no room alone")
+		}
+	}
+	f.g.waitShares = fair.New[string](100)
+	_, err = f.g.WaitAs(ctx, "greedy", make([]wire.TxID, 1000), 0)
+	wantState(t, err, StateFull)
+	if _, err := f.g.WaitAs(ctx, "other", make([]wire.TxID, 1000), 0); err != nil {
+		t.Errorf("beside one that waits for many ids: %v", err)
+	}
+	f.g.idShares.Give("greedy", 2*waitIDsMax)
 }

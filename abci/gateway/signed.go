@@ -140,6 +140,9 @@ func (g *Gateway) checkSigned(txs []wire.BundledTx) error {
 			Hint: "\"chainify client list\" shows the keys of the organisation's clients.",
 		}
 	}
+	if err := g.checkSuspended(client.Role, client.Key); err != nil {
+		return err
+	}
 	if !g.signatures.verify(txs) {
 		wrong := wire.FirstWrongProposal(g.opt.ChainID, txs)
 		return ofSeveral(wrong, len(txs), &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"})

@@ -39,6 +39,15 @@ type Socket struct {
 	opt      SocketOptions
 	listener *net.UnixListener
 	handle   *Handler
+	accepted uint64 // of Serve alone
+}
+
+type connectionKey struct{}
+
+// connection names the connection over which something is asked.
+func connection(ctx context.Context) string {
+	name, _ := ctx.Value(connectionKey{}).(string)
+	return name
 }
 
 // ListenSocket binds the path. A socket file that nobody listens on is a dead node's and is replaced; one that is
@@ -106,12 +115,12 @@ func (s *Socket) Serve(ctx context.Context) error {
 		}
 		select {
 		case slots <- struct{}{}:
-			conns.Add(1)
-			go func() {
-				defer conns.Done()
+			s.accepted++
+			named := context.WithValue(ctx, connectionKey{}, fmt.Sprintf("connection %d", s.accepted))
+			conns.Go(func() {
 				defer func() { <-slots }()
-				s.serveConn(ctx, conn)
-			}()
+				s.serveConn(named, conn)
+			})
 		default:
 			refuseConn(conn, &Error{
 				SQLState: StateTooMany, Message: "too many connections to the node",

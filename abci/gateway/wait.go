@@ -30,18 +30,28 @@ func (w *waiter) settled() bool {
 // Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is missing only because
 // the database could not be asked, 57P03.
 func (g *Gateway) Wait(ctx context.Context, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
+	return g.WaitAs(ctx, "", ids, limit)
+}
+
+// WaitAs is Wait for a client, whose waits leave others room: a name that it has shown to bear, or its connection.
+func (g *Gateway) WaitAs(ctx context.Context, client string, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
 	if len(ids) == 0 {
 		return nil, malformed("ids: at least one is needed")
 	}
 	if len(ids) > waitIDsMax {
 		return nil, beyondBound("number of ids", len(ids), waitIDsMax)
 	}
+	if !g.waitShares.Take(client, 1) {
+		return nil, waitsFull(g.idShares.Most())
+	}
+	defer g.waitShares.Give(client, 1)
+	if !g.idShares.Take(client, len(ids)) {
+		return nil, waitsFull(g.idShares.Most())
+	}
+	defer g.idShares.Give(client, len(ids))
 	ctx, cancel := context.WithTimeout(ctx, waitTime(limit))
 	defer cancel()
-	w, unknown, err := g.register(ids)
-	if err != nil {
-		return nil, err
-	}
+	w, unknown := g.register(ids)
 	defer g.unregister(ids, w)
 	lookupErr := g.lookUpUnknown(ctx, unknown, limit)
 	if limit > 0 {
@@ -70,14 +80,9 @@ func waitTime(limit time.Duration) time.Duration {
 
 // register lists the waiter under every id without outcome, and returns those ids nothing is known of. It does so
 // before the database is asked, so that no outcome falls between asking and waiting.
-func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID, error) {
+func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waits >= g.opt.Limits.WaitsMax {
-		return nil, nil, &Error{
-			SQLState: StateFull, Message: "too many waits at this node", Hint: "Wait again later.",
-		}
-	}
 	g.waits++
 	w := &waiter{done: make(chan struct{})}
 	var unknown []wire.TxID
@@ -94,7 +99,7 @@ func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID, error) {
 	if w.missing == 0 {
 		close(w.done)
 	}
-	return w, unknown, nil
+	return w, unknown
 }
 
 func (g *Gateway) unregister(ids []wire.TxID, w *waiter) {

@@ -20,7 +20,7 @@ func Wrong(s *wire.StatusResponse) []string {
 	case "catching_up":
 		wrong = append(wrong, "the node is catching up with the other organisations; it takes no transactions yet")
 	case "recovering":
-		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)")
+		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)"+after(s.Reason))
 	case "excluded":
 		wrong = append(wrong, "excluded: the database is beyond repair by itself ("+s.Reason+"); nothing is executed, reads are stale (operator guide; then \"chainify rejoin\")")
 	default:
@@ -33,4 +33,11 @@ func Wrong(s *wire.StatusResponse) []string {
 		wrong = append(wrong, fmt.Sprintf("the database is %d blocks behind the order", behind))
 	}
 	return wrong
+}
+
+func after(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }

@@ -40,6 +40,7 @@ type Metrics struct {
 	blockTransactions, consent      prometheus.Histogram
 	votes                           *prometheus.CounterVec
 	lastAgreed                      *prometheus.GaugeVec
+	lies                            *prometheus.CounterVec
 }
 
 var (
@@ -65,12 +66,13 @@ func New(organisations []string, standing Standing) *Metrics {
 	m.blockTransactions = histogram("ledger_block_transactions", "Transactions in each ledger block, of all organisations.", counts)
 	m.consent = histogram("consent_seconds", "From ordering a ledger block to its effect certificate on the chain.", latencies)
 	m.votes = counter("votes_total", "Effect votes on certified executions: agrees, differs, or stuck.", "organisation", "verdict")
+	m.lies = counter("false_told_total", "How often an organisation told, for recovery, rows or blocks that are false.", "organisation")
 	m.lastAgreed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "last_agreed_block", Help: "The newest certified ledger block that the organisation voted for.",
 	}, []string{"organisation"})
 	m.registry.MustRegister(
 		m.ordered, m.answered, m.bundleTransactions, m.bundleBytes, m.outcomes, m.operations, m.failures, m.incidents, m.rowsRepaired,
-		m.recovery, m.blockTransactions, m.consent, m.votes, m.lastAgreed, &collector{standing},
+		m.recovery, m.blockTransactions, m.consent, m.votes, m.lastAgreed, m.lies, &collector{standing},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.nameAll(organisations)
@@ -83,8 +85,9 @@ func (m *Metrics) nameAll(organisations []string) {
 		for _, v := range []verdict{agrees, differs, stuck} {
 			m.votes.WithLabelValues(o, string(v))
 		}
+		m.lies.WithLabelValues(o)
 	}
-	for _, i := range []effects.Incident{effects.Deviation, effects.Recovered, effects.NodeExcluded, effects.DatabaseLost, effects.TransactionStuck, effects.ConflictingVotes} {
+	for _, i := range []effects.Incident{effects.Deviation, effects.Recovered, effects.NodeExcluded, effects.AnnouncesFull, effects.FullForbidden, effects.DatabaseLost, effects.TransactionStuck, effects.ConflictingVotes} {
 		m.incidents.WithLabelValues(string(i))
 	}
 	for _, o := range []string{"committed", "failed", "refused"} {
@@ -129,6 +132,9 @@ func (m *Metrics) Ended(operation string, took time.Duration, failure effects.Fa
 		m.failures.WithLabelValues(operation, failure.String()).Inc()
 	}
 }
+
+// Lied implements effects.Watch. Who is named signed what it told.
+func (m *Metrics) Lied(organisation string) { m.lies.WithLabelValues(organisation).Inc() }
 
 // Happened implements effects.Watch.
 func (m *Metrics) Happened(r effects.Report) {

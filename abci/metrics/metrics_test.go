@@ -38,7 +38,7 @@ func newMetrics(db *database) *Metrics {
 			}
 		},
 		Queue:    func() gateway.Stats { return gateway.Stats{Pending: 5, Unordered: 1} },
-		Evidence: func() uint64 { return 0 },
+		Evidence: func() uint64 { return 0 }, Suspended: func() int { return 0 },
 	}
 	if db != nil {
 		standing.Database = db

@@ -15,8 +15,10 @@ import (
 type Standing struct {
 	Status   func(context.Context) *wire.StatusResponse
 	Queue    func() gateway.Stats
-	Evidence func() uint64     // conflicting votes on record
-	Database backend.Inspector // nil: there is none, or it does not tell
+	Evidence func() uint64 // conflicting votes on record
+	// Suspended counts the clients and organisations of which nothing is ordered, since their transactions did not end.
+	Suspended func() int
+	Database  backend.Inspector // nil: there is none, or it does not tell
 }
 
 // States are all that a node can be in (spec/proto/node.proto).
@@ -36,13 +38,14 @@ var (
 	pending       = describe("queue_transactions", "Transactions accepted here: without an outcome yet (pending), and not in a block yet (unordered).", "stage")
 	stalled       = describe("stalled", "1 while transactions wait and no block is made: the order has no quorum.")
 	evidence      = describe("evidence", "Conflicting votes on record.")
+	suspended     = describe("suspended_clients", "Clients and organisations of which nothing is ordered, since their transactions did not end in the time of a block.")
 	deviations    = describe("deviations_open", "Deviations found in the database and not put right.")
 	scrubAge      = describe("scrub_age_seconds", "Since the ledger table that waits longest was last found well by the scrubber.")
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, blocks, peersUp, organisations, consentOf, pending, stalled, evidence, deviations, scrubAge, scrubEvery, databaseUp,
+		state, build, height, blocks, peersUp, organisations, consentOf, pending, stalled, evidence, suspended, deviations, scrubAge, scrubEvery, databaseUp,
 	}
 )
 
@@ -83,6 +86,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(pending, float64(q.Unordered), "unordered")
 	gauge(stalled, number(q.Stalled))
 	gauge(evidence, float64(c.Evidence()))
+	gauge(suspended, float64(c.Suspended()))
 	if c.Database == nil {
 		return
 	}

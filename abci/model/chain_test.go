@@ -19,6 +19,13 @@ type chain struct {
 	result   *order.Result
 	decision wire.Decision
 	next     map[string]*chain
+	live     map[*wire.ExtendedVote]*liveVote
+}
+
+// liveVote is what a node at this point takes a signed vote for; nil: for nothing.
+type liveVote struct {
+	organisation string
+	vote         wire.EffectVote
 }
 
 // chains are all orders of one consortium that were met, with the signatures made for them.
@@ -32,7 +39,7 @@ type chains struct {
 
 func newChains(consortium *ordertest.Consortium, registry *order.Registry) *chains {
 	c := &chains{consortium: consortium, registry: registry, signed: map[string]*wire.ExtendedVote{}}
-	c.root = &chain{of: c, state: registry.Genesis(1), next: map[string]*chain{}}
+	c.root = &chain{of: c, state: registry.Genesis(1), next: map[string]*chain{}, live: map[*wire.ExtendedVote]*liveVote{}}
 	return c
 }
 
@@ -74,6 +81,29 @@ func (c *chains) sign(i int, at *chain, v wire.EffectVote) *wire.ExtendedVote {
 	return c.signed[key]
 }
 
+// forged is organisation i's vote of sign under the address of another, as CometBFT shows it before it has looked whose it is.
+func (c *chains) forged(as, i int, at *chain, v wire.EffectVote) *wire.ExtendedVote {
+	key := fmt.Sprintf("%d as %d %d %x", i, as, at.length, v.Encode())
+	if c.signed[key] == nil {
+		signed := c.consortium.Sign(i, at.state.Height(), v)
+		signed.ValidatorAddress = c.consortium.Address(as)
+		c.signed[key] = signed
+	}
+	return c.signed[key]
+}
+
+// counts is order.State.LiveVote, asked once for each vote.
+func (c *chain) counts(signed *wire.ExtendedVote) *liveVote {
+	known, asked := c.live[signed]
+	if !asked {
+		if organisation, vote, err := c.state.LiveVote(signed); err == nil {
+			known = &liveVote{organisation, vote}
+		}
+		c.live[signed] = known
+	}
+	return known
+}
+
 // extend makes the next order block as PrepareProposal does, and applies it.
 func (c *chain) extend(votes []*wire.ExtendedVote, known func(wire.Key) (wire.Hash, bool), nowMS int64, asks bool) *chain {
 	var raw [][]byte
@@ -100,7 +130,7 @@ func (c *chain) extend(votes []*wire.ExtendedVote, known func(wire.Key) (wire.Ha
 	if err != nil {
 		panic(fmt.Sprintf("a proposal made by the rules is refused: %v", err))
 	}
-	made := &chain{of: c.of, before: c, length: c.length + 1, result: result, body: c.body, next: map[string]*chain{}}
+	made := &chain{of: c.of, before: c, length: c.length + 1, result: result, body: c.body, next: map[string]*chain{}, live: map[*wire.ExtendedVote]*liveVote{}}
 	made.accepted = append(c.accepted[:len(c.accepted):len(c.accepted)], next.Added()...)
 	made.state = c.of.copied(next, made.accepted)
 	if result.Ordered != nil {

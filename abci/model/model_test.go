@@ -29,9 +29,9 @@ var walkSeed = flag.Uint64("seed", 0, "seed of the random paths; 0: a new one")
 // consortia are what is explored; the bounds stand in spec/model.md too.
 func consortia() (out []bounds) {
 	for _, s := range []struct{ n, c int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}, {4, 2}, {4, 3}, {4, 4}} {
-		for _, f := range []fault{none, tampered, differs, liar} {
-			if s.n == 1 && f != none || s.n == 2 && f == liar {
-				continue // nobody is left who is right
+		for _, f := range []fault{none, tampered, differs, liar, forger, slow} {
+			if s.n == 1 && f != none || s.n == 2 && f == liar || s.n < 4 && f == forger {
+				continue // nobody is left who is right, or in whose name to forge
 			}
 			out = append(out, bounds{n: s.n, consent: s.c, fault: f, blocks: 2, accidents: 2})
 		}
@@ -167,6 +167,10 @@ func (w *world) settle() {
 				again = true
 			}
 		}
+		if o := w.nodes[0].db.open; w.forges && o != nil {
+			w.forges = false
+			w.forge(o.key, o.hash) // before the others' votes arrive
+		}
 		if b := w.chain.pending(); b != nil {
 			for _, n := range w.nodes[min(2, w.n):] {
 				if v := w.vote(n, b); v != nil && !w.reachedAll(n, b) {
@@ -214,6 +218,13 @@ func (w *world) moves() (list []move) {
 	}
 	if n.op != nil {
 		add(func() { w.finish(n, false, true) }, "%s finishes %T", name(n.i), n.op)
+		if x, executes := n.op.(effects.Execute); executes && !x.Agreed && w.accidents > 0 && w.fault == none {
+			add(func() {
+				w.accidents--
+				n.op = nil
+				w.step(n, effects.Executed{Key: x.Block.Key(), Failure: effects.Stuck})
+			}, "%s does not end in time", name(n.i))
+		}
 		if w.accidents > 0 {
 			add(func() { w.accidents--; w.finish(n, true, true) }, "%s loses the answer of %T", name(n.i), n.op)
 			add(func() { w.accidents--; w.finish(n, true, false) }, "%s fails %T", name(n.i), n.op)
@@ -222,13 +233,32 @@ func (w *world) moves() (list []move) {
 	if w.accidents > 0 {
 		add(func() { w.accidents--; w.start(n) }, "%s crashes", name(n.i))
 	}
-	if w.fault == tampered && !w.isTouched && len(w.nodes[0].db.blocks) > 0 {
+	if w.fault.tampers() && !w.isTouched && len(w.nodes[0].db.blocks) > 0 {
 		add(func() { w.isTouched, w.nodes[0].db.tampered = true, true }, "%s is tampered with", name(0))
+	}
+	if w.accidents > 0 && w.nodes[0].db.tampered {
+		add(func() { w.accidents--; w.nodes[0].db.tampered = false; w.start(w.nodes[0]) }, "%s crashes, and its database is put right meanwhile", name(0))
 	}
 	if w.accidents > 0 && w.chain.length > 0 {
 		add(func() { w.accidents--; w.pass(70_000) }, "time")
 	}
+	w.forgeMoves(add)
 	return list
+}
+
+// forgeMoves are live votes in others' names: for what the tampered database has, and one that was heard, again.
+func (w *world) forgeMoves(add func(func(), string, ...any)) {
+	if w.fault != forger || w.accidents == 0 {
+		return
+	}
+	if !w.forges {
+		add(func() { w.accidents--; w.forges = true }, "%s will forge all votes for what %s has", name(w.n-1), name(0))
+	}
+	if b := w.chain.pending(); b != nil {
+		if v, voted := w.nodes[w.n-1].voted[b.Key()]; voted {
+			add(func() { w.accidents--; w.sendAgain(v, 1) }, "the vote of %s comes again as that of %s", name(w.n-1), name(1))
+		}
+	}
 }
 
 func (w *world) pass(ms int64) {
@@ -389,7 +419,7 @@ func (w *world) fingerprint() [16]byte {
 		panic(err)
 	}
 	h.Write(record)
-	fmt.Fprint(h, w.accidents, w.ordered, w.isTouched, w.nowMS)
+	fmt.Fprint(h, w.accidents, w.ordered, w.isTouched, w.forges, w.nowMS)
 	var out []byte
 	for _, n := range w.nodes {
 		out = fmt.Appendf(out[:0], "|%d %T %x %d %v %v", n.seen, n.op, n.db.blocks, n.db.certified, n.db.tampered, n.db.open != nil)

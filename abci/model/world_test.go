@@ -1,8 +1,10 @@
 package model
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -18,9 +20,16 @@ const (
 	tampered       // its database is changed once, behind the ledger's back, after its first block
 	differs        // transaction 1 has other effects there, for good
 	liar           // it has no core: it votes what it likes, to each organisation something else
+	forger         // as tampered; besides, the last organisation sends live votes in others' names
+	slow           // it alone is quick enough for transaction 0 of every block, which ends in no other's time
 )
 
-func (f fault) String() string { return [...]string{"none", "tampered", "differs", "liar"}[f] }
+func (f fault) String() string {
+	return [...]string{"none", "tampered", "differs", "liar", "forger", "slow"}[f]
+}
+
+// tampers tells whether the first organisation's database is tampered with.
+func (f fault) tampers() bool { return f == tampered || f == forger }
 
 // bounds of what may go wrong on one path.
 type bounds struct {
@@ -44,6 +53,7 @@ type world struct {
 	nowMS     int64
 	ordered   int
 	isTouched bool // tampering happened
+	forges    bool // the forger sends its votes as soon as the first organisation has executed something
 	broken    string
 }
 
@@ -90,11 +100,11 @@ func (w *world) start(n *node) {
 		panic(err)
 	}
 	n.core, n.op, n.db.open, n.sent = core, nil, nil, map[wire.Key]int{}
-	n.voted = map[wire.Key]wire.EffectVote{} // a node that crashed has no memory of its votes; CometBFT's does not help
 	at := w.at(n)
 	var certified uint64
 	certified, _ = at.state.LastCertified()
-	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified})
+	// What it voted is durable before it leaves, in CometBFT's log.
+	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified, Voted: slices.SortedFunc(maps.Values(n.voted), func(a, b wire.EffectVote) int { return bytes.Compare(a.Encode(), b.Encode()) })})
 }
 
 // at is the order as far as the node's own store holds it.
@@ -110,6 +120,9 @@ func (w *world) step(n *node, e effects.Event) {
 	for _, a := range n.core.Step(w.nowMS, e) {
 		switch a := a.(type) {
 		case effects.Report:
+			if a.What == effects.ConflictingVotes && (w.fault != liar || a.Reason != name(0)) {
+				w.fail("E5: %s accuses %s of two votes for one execution", name(n.i), a.Reason)
+			}
 		case effects.Answer:
 			if k := a.Block.Number; uint64(len(n.db.blocks)) < k {
 				w.fail("E6: %s answers block %d, its database has %d", name(n.i), k, len(n.db.blocks))
@@ -188,7 +201,9 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 		f = effects.OutOfTurn
 	}
 	e := effects.Executed{Key: op.Block.Key(), Failure: f}
-	if f == effects.Fine {
+	if f == effects.Fine && !op.Agreed && w.isSlow(n, op.Block) {
+		e.Failure, e.StuckAt = effects.Stuck, uint32(n.i%len(op.Block.IDs))
+	} else if f == effects.Fine {
 		apart := w.effectsOf(op.Block, n.db.tampered, w.fault == differs && n.i == 0)
 		e.Hash = blockHash(op.Block, apart, at.Hash, n.db.tampered)
 		if op.Block.Round > 0 {
@@ -197,6 +212,11 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 		n.db.open = &open{e.Key, e.Hash}
 	}
 	w.step(n, e)
+}
+
+// isSlow tells whether a block does not end in its time: transaction 0 of every block, everywhere but in the first organisation.
+func (w *world) isSlow(n *node, b *wire.OrderedBlock) bool {
+	return w.fault == slow && n.i > 0 && !b.QuarantineAll && !slices.Contains(b.Quarantined, 0)
 }
 
 // effectsOf is what each transaction of a block does: every one changes a row that the next reads, if tampering did.
@@ -248,7 +268,7 @@ func (w *world) compare() {
 	}
 }
 
-// vote asks a core about the pending block and sees that it does not change its word while it runs (E5).
+// vote asks a core about the pending block and sees that it does not change its word, also after a crash (E5).
 func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
 	w.step(n, effects.Proposed{Block: b})
 	v, _ := n.core.Vote(b.Key())
@@ -345,8 +365,35 @@ func (w *world) send(n *node, b *wire.OrderedBlock, v wire.EffectVote, lost int)
 			continue
 		}
 		n.sent[b.Key()] |= 1 << j
-		if j != lost && to.core != nil {
-			w.step(to, effects.VoteSeen{Organisation: name(n.i), Vote: v})
+		if j != lost {
+			w.deliver(to, w.chain.of.sign(n.i, w.chain, v))
+		}
+	}
+}
+
+// deliver gives a node a precommit's vote, which counts for what the order's state there says.
+func (w *world) deliver(to *node, signed *wire.ExtendedVote) {
+	if to.core == nil {
+		return
+	}
+	if live := w.at(to).counts(signed); live != nil {
+		w.step(to, effects.VoteSeen{Organisation: live.organisation, Vote: live.vote})
+	}
+}
+
+// forge makes the last organisation send what the first one's tampered database would need to commit: votes for its hash in the names of all
+// others, signed by the one key that the forger has.
+func (w *world) forge(key wire.Key, hash wire.Hash) {
+	for as := 1; as < w.n-1; as++ {
+		w.deliver(w.nodes[0], w.chain.of.forged(as, w.n-1, w.chain, wire.NewEffectsVote(key, name(as), hash)))
+	}
+}
+
+// sendAgain delivers the vote of the last organisation once more, under the address of another.
+func (w *world) sendAgain(v wire.EffectVote, as int) {
+	for _, to := range w.nodes[:w.n-1] {
+		if to.i != as {
+			w.deliver(to, w.chain.of.forged(as, w.n-1, w.chain, v))
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (n *node) openDoors() (*doors, error) {
 	d.socket, err = gateway.ListenSocket(gateway.SocketOptions{
 		Path: n.opt.Home.Path(c.Clients.Socket), Mode: mode, UIDs: uids, ConnectionsMax: c.Clients.ConnectionsMax,
 		RequestsMax: c.Clients.RequestsMax, Log: n.log.With("part", "socket"),
-	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, Order: n.order.Broadcast, Registry: n.registryResponse, Clients: n.clients, Rejoin: n.rejoin})
+	}, &gateway.Handler{Gateway: n.gateway, Status: n.status, Order: n.order.Broadcast, Registry: n.registryResponse, Clients: n.clients, Evidence: n.evidence, Rejoin: n.rejoin, GiveUp: n.giveUp})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (n *node) openExplorer() (*explorerDoor, error) {
 		log.Warn("the explorer listens beyond loopback: whoever reaches it sees all ledger data", "listen", c.Explorer.Listen)
 	}
 	pages, err := explorer.New(explorer.Options{
-		DSN: cmp.Or(c.Explorer.DSN, c.Database.DSN), Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Log: log,
+		DSN: cmp.Or(c.Explorer.DSN, c.Database.DSN), Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -72,6 +72,7 @@ type node struct {
 	effects *effects.Shell
 	peers   *peers.Reactor    // nil: ordering only
 	asking  *peers.Agreements // nil: ordering only, or a database that knows of no policies
+	conduct *peers.Conduct
 	app     *app.App
 	order   *ordering
 	metrics *metrics.Metrics
@@ -83,7 +84,7 @@ type node struct {
 // Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did, with everything
 // closed. A database that is down is no failure: the node orders and waits for it.
 func Run(ctx context.Context, opt Options) (err error) {
-	n := &node{opt: opt, log: opt.Log, failed: make(chan string, 1)}
+	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()
 	if err := n.assemble(); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (n *node) assemble() error {
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
-		ClientRole: n.clientRole, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
+		ClientRole: n.clientRole, Suspended: n.suspended, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
 		Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {
@@ -191,7 +192,7 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	}
 	n.asking, err = peers.NewAgreements(peers.AgreementOptions{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
-		GatewayKey: n.gatewayKeyOf, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
+		GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
 		Decide: func(ctx context.Context, tx []byte) (string, error) { return decide(ctx, database, tx) },
 	})
 	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
@@ -232,9 +233,11 @@ func (n *node) assembleEffects() error {
 		Config: effects.Config{
 			Organisation: c.Organisation,
 			OpenMaxMS:    time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
-			Steps: steps, RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
+			Steps: steps, FullBlocksMax: uint64(max(c.Recovery.FullBlocksMax, 0)), FullNoticeMS: time.Duration(c.Recovery.FullNotice).Milliseconds(),
+			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
 		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
+		Slow: func(by map[string]time.Duration) { n.app.Slow(by) },
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()
@@ -243,7 +246,7 @@ func (n *node) assembleEffects() error {
 		}
 		n.peers, err = peers.New(peers.Options{
 			ChainID: n.founded.ChainID(), Organisation: c.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
-			GatewayKey: n.gatewayKeyOf, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, Log: n.log.With("part", "peers"),
+			GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, SessionLimit: time.Duration(c.Recovery.TellLimit), Log: n.log.With("part", "peers"),
 		})
 		if err != nil {
 			return err
@@ -270,6 +273,12 @@ func (n *node) assembleOrder() error {
 	if err := n.order.open(n); err != nil {
 		return err
 	}
+	from, next, pending := n.app.Voting()
+	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), from, next, pending)
+	if err != nil {
+		return err
+	}
+	n.effects.Voted(votes)
 	n.decided(n.order.comet.BlockStore().Height(), nil)
 	return n.app.SetBlocks(n.order)
 }
@@ -380,7 +389,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	group.Go(func() error { n.rejoinWhenTold(inner); return nil })
 	anchored, err := n.anchor()
 	if err == nil {
-		err = n.order.start()
+		err = n.order.start(n.app.Precommitted)
 	}
 	if err == nil {
 		group.Go(func() error { n.order.admits.watch(inner, n.order.comet.Switch(), n.order.vouches.Tell); return nil })
@@ -412,6 +421,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 func (n *node) newMetrics() *metrics.Metrics {
 	standing := metrics.Standing{
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
+		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)
@@ -424,6 +434,11 @@ func (n *node) rejoin() bool {
 	}
 	n.effects.Rejoin()
 	return true
+}
+
+// giveUp passes an operator's word on to effects.
+func (n *node) giveUp(block uint64, index uint32, id []byte) (uint64, uint32, bool) {
+	return n.effects.GiveUp(block, index, id)
 }
 
 // rejoinWhenTold passes the operator's word on to effects.
@@ -490,6 +505,11 @@ func (n *node) gatewayKeyOf(organisation string) (ed25519.PublicKey, bool) {
 	return n.registry().GatewayKey(organisation)
 }
 
+// everKey reports whether a gateway key fits that an organisation has, had, or will have.
+func (n *node) everKey(organisation string, fits func(ed25519.PublicKey) bool) bool {
+	return n.app == nil || n.app.Ever(organisation, fits)
+}
+
 // status is the node's answer to StatusRequest.
 func (n *node) status(context.Context) *wire.StatusResponse {
 	s, registry := n.effects.Status(), n.registry()
@@ -515,12 +535,28 @@ func (n *node) clientRole(key []byte) (string, bool) {
 	return n.app.Clients().RoleOf(n.opt.Config.Organisation, key)
 }
 
+// suspended is until when nothing of a client of the organisation is ordered.
+func (n *node) suspended(role string, key []byte) time.Time {
+	return n.app.Suspended(&wire.Client{Organisation: n.opt.Config.Organisation, Role: role, Key: key})
+}
+
 // clients is the node's answer to ClientsRequest.
 func (n *node) clients() *wire.ClientsResponse {
 	list, changes := n.app.Clients().Of(n.opt.Config.Organisation)
 	out := &wire.ClientsResponse{Changes: changes}
 	for _, c := range list {
 		out.Clients = append(out.Clients, &wire.ClientsResponse_Client{Key: c.Key, Role: c.Role})
+	}
+	return out
+}
+
+// evidence is the node's answer to EvidenceRequest.
+func (n *node) evidence() *wire.EvidenceResponse {
+	out := &wire.EvidenceResponse{ChainId: n.founded.ChainID(), Count: n.app.EvidenceCount()}
+	for _, e := range n.app.Evidence() {
+		out.Evidence = append(out.Evidence, &wire.Evidence{
+			Organisation: e.Organisation, Block: e.Key.Number, EffectRound: e.Key.Round, First: e.First, Second: e.Second,
+		})
 	}
 	return out
 }
@@ -532,6 +568,7 @@ func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 	out := &wire.RegistryResponse{
 		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
 		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
+		BlockTimes: registry.BlockTimes(),
 	}
 	status, ok := n.app.Status()
 	if !ok || status.Governance.Waiting == nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	abci "github.com/cometbft/cometbft/abci/types"
 	"github.com/cometbft/cometbft/p2p"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -31,6 +32,7 @@ type runner struct {
 	home    config.Home
 	backend func() backend.Backend
 	db      *backendtest.Database
+	lies    func(abci.Application) abci.Application // nil: it does not
 	rejoin  chan os.Signal
 	log     *lockedBuffer
 	cancel  context.CancelFunc
@@ -70,7 +72,7 @@ func (r *runner) start() {
 	ready := make(chan struct{})
 	r.cancel, r.done = cancel, make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin,
+		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {

@@ -23,9 +23,11 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
@@ -37,6 +39,7 @@ type ordering struct {
 	admits  *admission
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running bool
+	heard   chan struct{} // closed when no more votes are heard
 	// stopping silences CometBFT's log.
 	stopping atomic.Bool
 }
@@ -81,7 +84,7 @@ func (o *ordering) open(n *node) error {
 	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometMetrics(settings.Instrumentation), bridge,
-		cometnode.CustomReactors(reactors))
+		cometnode.CustomReactors(reactors), o.mempoolDoor(n))
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
@@ -91,6 +94,58 @@ func (o *ordering) open(n *node) error {
 	}
 	p2p.SwitchPeerFilters(o.admits.filter)(network)
 	return nil
+}
+
+// mempoolDoor puts a door before CometBFT's mempool.
+func (o *ordering) mempoolDoor(n *node) cometnode.Option {
+	return func(comet *cometnode.Node) {
+		inner, ok := comet.MempoolReactor().(*mempool.Reactor)
+		if !ok {
+			return // of another kind than Config.Comet sets
+		}
+		door := peers.NewMempoolDoor(inner, peers.MempoolOptions{
+			Conduct: n.conduct, NeverRight: n.app.NeverRight,
+			Take: func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+				return offer(comet.Mempool(), tx, info)
+			},
+		})
+		cometnode.CustomReactors(map[string]p2p.Reactor{peers.MempoolName: door})(comet)
+	}
+}
+
+// errShareFull is why the mempool takes nothing more of an organisation for now.
+var errShareFull = errors.New("the organisation's share of the mempool is full")
+
+// offer hands a transaction to the mempool, when its organisation's share has room, and returns what the application said; nil: nothing yet.
+func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+	if !hasRoom(pool, tx, config.MempoolTxsMax, config.MempoolBytesMax) {
+		return nil, errShareFull
+	}
+	answer := make(chan *abci.ResponseCheckTx, 1)
+	if err := pool.CheckTx(tx, func(r *abci.ResponseCheckTx) { answer <- r }, info); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-answer:
+		return r, nil
+	default:
+		return nil, nil
+	}
+}
+
+// hasRoom reports whether a mempool has room for a transaction in the share of the organisation that it says it is of; it is held against nobody else, should that not be so. While
+// less than half is used, everybody has. Cost beyond that: a look at each that waits.
+func hasRoom(pool mempool.Mempool, tx []byte, txsMax int, bytesMax int64) bool {
+	if 2*(pool.Size()+1) <= txsMax && 2*(pool.SizeBytes()+int64(len(tx))) <= bytesMax {
+		return true
+	}
+	owner, count, bytes, all, allBytes := wire.PeekOwner(tx), 0, 0, 0, 0
+	for _, one := range pool.ReapMaxTxs(-1) {
+		if all, allBytes = all+1, allBytes+len(one); wire.PeekOwner(one) == owner {
+			count, bytes = count+1, bytes+len(one)
+		}
+	}
+	return fair.Fits(txsMax, all, count, 1) && fair.Fits(int(bytesMax), allBytes, bytes, len(tx))
 }
 
 // cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of each message, under a dozen names and
@@ -105,18 +160,46 @@ func cometMetrics(settings *comet.InstrumentationConfig) cometnode.MetricsProvid
 	}
 }
 
-func (o *ordering) start() error {
+// start starts CometBFT. Each vote that it has checked and added goes to voted, also those that it reads again from its log.
+func (o *ordering) start(voted func(*types.Vote)) error {
+	bus := o.comet.EventBus()
+	// Unbuffered: no vote is dropped, and CometBFT waits for voted, which must be quick. A buffer would end the subscription when it is full.
+	votes, err := bus.SubscribeUnbuffered(context.Background(), "chainify", types.EventQueryVote)
+	if err != nil {
+		return fmt.Errorf("listen to votes: %w", err)
+	}
+	o.heard = make(chan struct{})
+	go func() {
+		defer close(o.heard)
+		hear(votes, voted)
+	}()
 	if err := o.comet.Start(); err != nil {
-		return fmt.Errorf("start CometBFT: %w", err)
+		err = errors.Join(fmt.Errorf("start CometBFT: %w", err), bus.Stop())
+		<-o.heard
+		return err
 	}
 	o.running = true
 	return nil
 }
 
+// hear passes votes on until CometBFT's events end. It must not end before: CometBFT would wait for it.
+func hear(votes types.Subscription, voted func(*types.Vote)) {
+	for {
+		select {
+		case m := <-votes.Out():
+			if e, ok := m.Data().(types.EventDataVote); ok {
+				voted(e.Vote)
+			}
+		case <-votes.Canceled():
+			return
+		}
+	}
+}
+
 // peering is what keeps CometBFT, once started, connected.
 func (o *ordering) peering(n *node) *peering {
 	return &peering{
-		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, log: n.log.With("part", "peers"),
+		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
 	}
 }
 
@@ -131,6 +214,7 @@ func (o *ordering) stop(log *slog.Logger) error {
 	go func() {
 		err := o.comet.Stop()
 		o.comet.Wait()
+		<-o.heard
 		stopped <- err
 	}()
 	select {
@@ -158,6 +242,9 @@ func (o *ordering) close() {
 func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.comet.IsRunning() {
 		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
+	}
+	if !hasRoom(o.comet.Mempool(), ordered, config.MempoolTxsMax, config.MempoolBytesMax) {
+		return fmt.Errorf("%w: %w", gateway.ErrFull, errShareFull)
 	}
 	o.own(ordered)
 	answer := make(chan *abci.ResponseCheckTx, 1)

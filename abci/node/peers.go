@@ -34,6 +34,8 @@ type peering struct {
 	net  p2p.Switcher
 	log  *slog.Logger
 	list []string // id@host:port
+	// barred tells that a peer is to stay disconnected for a while.
+	barred func(p2p.ID) bool
 }
 
 // run dials until ctx ends.
@@ -52,7 +54,7 @@ func (p *peering) keep(ctx context.Context, peer string) {
 	id, said := idOf(peer), false
 	var r redial
 	for {
-		if r.look(p.net.Peers().Has(id), p.own, id) {
+		if r.look(p.net.Peers().Has(id), p.own, id) && !p.barred(id) {
 			err := p.dial(ctx, peer)
 			if r.dialled(err); ctx.Err() == nil && !said && (err != nil || r.short > lasts) {
 				said = true

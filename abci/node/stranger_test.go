@@ -8,18 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/cometbft/cometbft/blocksync"
-	comet "github.com/cometbft/cometbft/config"
-	"github.com/cometbft/cometbft/consensus"
 	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/p2p"
-	blocks "github.com/cometbft/cometbft/proto/tendermint/blocksync"
-	votes "github.com/cometbft/cometbft/proto/tendermint/consensus"
-	"github.com/cometbft/cometbft/version"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
@@ -27,115 +20,6 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
 )
-
-// stranger is a peer that speaks CometBFT's protocol with a node key of its own: it says that it stands where its peer stands, and
-// keeps every block that it is given.
-type stranger struct {
-	p2p.BaseReactor
-	key    p2p.NodeKey
-	net    *p2p.Switch
-	mu     sync.Mutex
-	blocks map[int64]*blocks.BlockResponse
-}
-
-// newStranger makes a stranger with a new key; vouch gives what it shows of itself, its moniker.
-func newStranger(t *testing.T, vouch func(id p2p.ID) string) *stranger {
-	t.Helper()
-	s := &stranger{key: p2p.NodeKey{PrivKey: ed25519.GenPrivKey()}, blocks: map[int64]*blocks.BlockResponse{}}
-	s.BaseReactor = *p2p.NewBaseReactor("stranger", s)
-	settings := comet.DefaultP2PConfig()
-	settings.AllowDuplicateIP = true
-	settings.MaxPacketMsgPayloadSize = 16 << 10
-	var channels []byte
-	for _, c := range s.GetChannels() {
-		channels = append(channels, c.ID)
-	}
-	info := p2p.DefaultNodeInfo{
-		ProtocolVersion: p2p.NewProtocolVersion(version.P2PProtocol, version.BlockProtocol, 1), DefaultNodeID: s.key.ID(),
-		Network: "test", Version: "0", Channels: channels, ListenAddr: "127.0.0.1:1", Moniker: vouch(s.key.ID()),
-		Other: p2p.DefaultNodeInfoOther{TxIndex: "off"},
-	}
-	s.net = p2p.NewSwitch(settings, p2p.NewMultiplexTransport(info, s.key, p2p.MConnConfig(settings)))
-	s.net.AddReactor("stranger", s)
-	s.net.SetNodeInfo(info)
-	s.net.SetNodeKey(&s.key)
-	if err := s.net.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.net.Stop() })
-	return s
-}
-
-// GetChannels implements p2p.Reactor.
-func (s *stranger) GetChannels() []*p2p.ChannelDescriptor {
-	var out []*p2p.ChannelDescriptor
-	for _, id := range []byte{consensus.StateChannel, consensus.DataChannel, consensus.VoteChannel, consensus.VoteSetBitsChannel} {
-		out = append(out, &p2p.ChannelDescriptor{ID: id, Priority: 5, SendQueueCapacity: 100, RecvMessageCapacity: 10 << 20, MessageType: &votes.Message{}})
-	}
-	return append(out, &p2p.ChannelDescriptor{
-		ID: blocksync.BlocksyncChannel, Priority: 5, SendQueueCapacity: 100, RecvMessageCapacity: 10 << 20, MessageType: &blocks.Message{},
-	})
-}
-
-// Receive implements p2p.Reactor.
-func (s *stranger) Receive(e p2p.Envelope) {
-	switch m := e.Message.(type) {
-	case *votes.NewRoundStep:
-		e.Src.TrySend(p2p.Envelope{ChannelID: consensus.StateChannel, Message: m})
-	case *blocks.StatusRequest:
-		e.Src.TrySend(p2p.Envelope{ChannelID: blocksync.BlocksyncChannel, Message: &blocks.StatusResponse{}})
-	case *blocks.BlockResponse:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.blocks[m.Block.Header.Height] = m
-	}
-}
-
-// asks is for every block up to a height of each node it is connected with.
-func (s *stranger) asks(height int64) {
-	for _, peer := range s.net.Peers().Copy() {
-		for h := int64(1); h <= height; h++ {
-			peer.TrySend(p2p.Envelope{ChannelID: blocksync.BlocksyncChannel, Message: &blocks.BlockRequest{Height: h}})
-		}
-	}
-}
-
-// reads says whether a block that it was given holds a text.
-func (s *stranger) reads(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, b := range s.blocks {
-		for _, tx := range b.Block.Data.Txs {
-			if bytes.Contains(tx, []byte(text)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// dials connects with a node; an error says that the node did not even answer the handshake.
-func (s *stranger) dials(t *testing.T, r *runner) error {
-	t.Helper()
-	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := p2p.NewNetAddressString(fmt.Sprintf("%s@%s", nodeID(t, r), c.Network.Listen))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.net.DialPeerWithAddress(address)
-}
-
-func nodeID(t *testing.T, r *runner) p2p.ID {
-	t.Helper()
-	key, err := r.home.NodeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key.ID()
-}
 
 // turnedAway says that a node keeps the stranger out: it ends the connection, and has given it no block until then.
 func (s *stranger) turnedAway(t *testing.T, r *runner, height int64) {
@@ -166,11 +50,10 @@ func TestStrangersReadNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := func(by stded25519.PrivateKey, chainID string, id p2p.ID) string {
-		v := &wire.Vouch{Organisation: "bolt"}
-		v.Sign(by.Public().(stded25519.PublicKey), stded25519.Sign(by, wire.NodeSignBytes(chainID, "bolt", string(id))))
-		return v.String()
+		return vouch(by, "bolt", chainID, id)
 	}
-	for name, vouch := range map[string]func(p2p.ID) string{
+	unknown := func() p2p.NodeKey { return p2p.NodeKey{PrivKey: ed25519.GenPrivKey()} }
+	for name, shows := range map[string]func(p2p.ID) string{
 		"no organisation":       func(p2p.ID) string { return "stranger" },
 		"a member's name":       func(p2p.ID) string { return "bolt" },
 		"another node's vouch":  func(p2p.ID) string { return signed(key, "test", nodeID(t, nodes[1])) },
@@ -180,7 +63,7 @@ func TestStrangersReadNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStranger(t, vouch)
+			s := newStranger(t, unknown(), shows)
 			for _, r := range nodes {
 				s.turnedAway(t, r, height)
 			}
@@ -192,7 +75,7 @@ func TestStrangersReadNothing(t *testing.T) {
 	if log := nodes[0].log.String(); !strings.Contains(log, "not let in: a node") {
 		t.Error("acme does not tell its operator of strangers")
 	}
-	member := newStranger(t, func(id p2p.ID) string { return signed(key, "test", id) })
+	member := newStranger(t, unknown(), func(id p2p.ID) string { return signed(key, "test", id) })
 	if err := member.dials(t, nodes[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cosmos/gogoproto/types"
 
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -24,7 +26,7 @@ const AgreementName = "CHAINIFY_AGREEMENT"
 
 // Bounds of spec/agreement.md.
 const (
-	answersAtOnce      = 4   // that this node is finding out; more are told to ask again
+	answersAtOnce      = 8   // that this node is finding out, of one organisation alone half of them; more are told to ask again
 	questionsPerSecond = 100 // of one organisation
 )
 
@@ -39,6 +41,9 @@ type AgreementOptions struct {
 	NodeID       string                    // this node's, in CometBFT's network
 	// GatewayKey is that of an organisation that has a database; false for others.
 	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
+	// Ever reports whether a key that an organisation has, had, or will have fits.
+	Ever    func(organisation string, fits func(ed25519.PublicKey) bool) bool
+	Conduct *Conduct
 	// Decide says why this organisation does not agree to a transaction, "" when it does. An error: it could not find out.
 	Decide func(ctx context.Context, tx []byte) (refusal string, err error)
 	// Limit bounds how long one decision takes.
@@ -53,6 +58,7 @@ type Agreements struct {
 	p2p.BaseReactor
 	opt    AgreementOptions
 	now    func() time.Time
+	shares *fair.Shares[string] // of what is being found out, by the organisation that asks
 	work   sync.WaitGroup
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -60,7 +66,6 @@ type Agreements struct {
 	mu       sync.Mutex // guards all below
 	requests uint64
 	waiting  map[uint64]*round
-	deciding int
 	second   int64          // of the clock
 	asked    map[string]int // questions in that second, by organisation
 }
@@ -82,10 +87,10 @@ var _ p2p.Reactor = (*Agreements)(nil)
 
 // NewAgreements makes a reactor, to be given to CometBFT's node.
 func NewAgreements(opt AgreementOptions) (*Agreements, error) {
-	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Limit <= 0 {
-		return nil, errors.New("agreements: a decision, its limit, logger and keys are required")
+	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Ever == nil || opt.Conduct == nil || opt.Limit <= 0 {
+		return nil, errors.New("agreements: a decision, its limit, logger, conduct and keys are required")
 	}
-	r := &Agreements{opt: opt, now: time.Now, waiting: map[uint64]*round{}, asked: map[string]int{}}
+	r := &Agreements{opt: opt, now: time.Now, shares: fair.New[string](answersAtOnce), waiting: map[uint64]*round{}, asked: map[string]int{}}
 	r.BaseReactor = *p2p.NewBaseReactor(AgreementName, r)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
@@ -162,36 +167,52 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 	}
 }
 
-// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels.
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels. What nobody waits for is not decoded.
 func (r *Agreements) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
-	if !ok {
+	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
 		return
 	}
-	m, tx, err := wire.DecodeAgreementMessage(raw.Value)
+	if request, answers := wire.PeekAnswer(raw.Value); answers && !r.awaits(request) {
+		return
+	}
+	m, err := wire.DecodeAgreementMessage(raw.Value)
 	if err != nil {
-		r.opt.Log.Warn("malformed message of another node; its connection ends", "peer", e.Src.ID(), "error", err)
-		r.Switch.StopPeerForError(e.Src, err)
+		r.opt.Conduct.Offence(r.Switch, e.Src, "malformed message of another node", err)
 		return
 	}
 	switch body := m.Body.(type) {
 	case *wire.AgreementMessage_Ask:
-		r.question(e.Src, body.Ask, tx)
+		r.question(e.Src, body.Ask)
 	case *wire.AgreementMessage_Answer:
-		r.answered(body.Answer)
+		r.answered(e.Src, body.Answer)
 	}
 }
 
-// answered passes an answer to whoever waits for it. What nobody waits for, and what is wrongly signed, is dropped.
-func (r *Agreements) answered(a *wire.AgreementAnswer) {
+func (r *Agreements) awaits(request uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.waiting[request] != nil
+}
+
+var errNoSuchKey = errors.New("no key that the organisation ever had fits the signature")
+
+// answered passes an answer to whoever waits for it. What nobody waits for, and what is wrongly signed, is dropped.
+func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
+	name := a.Agreement.Organisation
+	r.mu.Lock()
 	question := r.waiting[a.Request]
-	if question == nil || !slices.Contains(question.asked, a.Agreement.Organisation) {
+	r.mu.Unlock()
+	if question == nil || !slices.Contains(question.asked, name) {
 		return
 	}
-	key, known := r.opt.GatewayKey(a.Agreement.Organisation)
-	if !known || !wire.VerifyAnswer(key, r.opt.ChainID, question.id, a.Agreement) {
+	fits := func(key ed25519.PublicKey) bool {
+		return wire.VerifyAnswer(key, r.opt.ChainID, question.id, a.Agreement)
+	}
+	if key, known := r.opt.GatewayKey(name); !known || !fits(key) {
+		if !r.opt.Ever(name, fits) {
+			r.opt.Conduct.Offence(r.Switch, peer, "another node sent an answer in the name of an organisation that did not sign it", errNoSuchKey)
+		}
 		return
 	}
 	select {
@@ -200,16 +221,26 @@ func (r *Agreements) answered(a *wire.AgreementAnswer) {
 	}
 }
 
-// question begins to find out whether this organisation agrees.
-func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk, tx wire.BundledTx) {
+// question begins to find out whether this organisation agrees. The transaction is decoded once its organisation is seen to ask.
+func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	if !slices.Contains(ask.Asked, r.opt.Organisation) {
 		return
 	}
-	client := tx.Proposal.Client.Organisation
-	key, known := r.opt.GatewayKey(client)
-	if !known || tx.Proposal.ChainId != r.opt.ChainID ||
-		!wire.VerifyVote(key, wire.AskSignBytes(r.opt.ChainID, string(peer.ID()), r.opt.NodeID, tx.ID), ask.Signature) {
-		r.opt.Log.Warn("asked to agree without the signature of the client's organisation", "peer", peer.ID(), "organisation", client)
+	id, chainID, client := wire.PeekAsked(ask)
+	fits := func(key ed25519.PublicKey) bool {
+		return wire.VerifyVote(key, wire.AskSignBytes(r.opt.ChainID, string(peer.ID()), r.opt.NodeID, id), ask.Signature)
+	}
+	if key, known := r.opt.GatewayKey(client); !known || chainID != r.opt.ChainID || !fits(key) {
+		if !r.opt.Ever(client, fits) {
+			r.opt.Conduct.Offence(r.Switch, peer, "asked to agree without the signature of the client's organisation", errNoSuchKey)
+			return
+		}
+		r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked to agree with a signature that does not count", "organisation", client)
+		return
+	}
+	tx, err := wire.DecodeAsked(ask)
+	if err != nil {
+		r.opt.Conduct.Offence(r.Switch, peer, "malformed transaction in another node's question", err)
 		return
 	}
 	own := r.opt.Key()
@@ -221,8 +252,8 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk, tx wire.Bun
 		return
 	}
 	r.work.Go(func() {
-		defer r.end()
-		ctx, cancel := context.WithTimeout(r.ctx, r.opt.Limit)
+		defer r.end(client)
+		ctx, cancel := context.WithTimeout(backend.For(r.ctx, "organisation "+client), r.opt.Limit)
 		defer cancel()
 		refusal, err := r.opt.Decide(ctx, tx.Raw)
 		if err != nil {
@@ -244,19 +275,14 @@ func (r *Agreements) begin(organisation string) bool {
 		r.second = now
 		clear(r.asked)
 	}
-	if r.ctx.Err() != nil || r.deciding == answersAtOnce || r.asked[organisation] == questionsPerSecond {
+	if r.ctx.Err() != nil || r.asked[organisation] == questionsPerSecond || !r.shares.Take(organisation, 1) {
 		return false
 	}
 	r.asked[organisation]++
-	r.deciding++
 	return true
 }
 
-func (r *Agreements) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deciding--
-}
+func (r *Agreements) end(organisation string) { r.shares.Give(organisation, 1) }
 
 func (r *Agreements) answer(own ed25519.PrivateKey, request uint64, id wire.TxID, yes bool, reason string) p2p.Envelope {
 	return agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Answer{Answer: &wire.AgreementAnswer{

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 const rowBytesMax = 256 << 20
 
 // Each implements effects.Others: the nodes connected that speak this protocol, in random order, so that many who ask at once
-// spread.
+// spread, but those that were of no help last.
 func (r *Reactor) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
 	return r.each(ctx, &wire.StateOpen{Block: number, Hash: hash[:]}, func(from *asking) (bool, error) { return use(from.organisation, from) })
 }
@@ -33,9 +34,7 @@ func (r *Reactor) each(ctx context.Context, what *wire.StateOpen, use func(*aski
 	if r.Switch == nil {
 		return nil
 	}
-	list := r.Switch.Peers().Copy()
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	for _, peer := range list {
+	for _, peer := range r.inTurn(r.Switch.Peers().Copy()) {
 		info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
 		if !ok || !slices.Contains(info.Channels, Channel) {
 			continue
@@ -50,6 +49,9 @@ func (r *Reactor) each(ctx context.Context, what *wire.StateOpen, use func(*aski
 		}
 		more, err := use(from)
 		from.Close()
+		if more && err == nil {
+			r.unhelped.Add(peer.ID(), r.now())
+		}
 		if err != nil || !more {
 			return err
 		}
@@ -57,12 +59,25 @@ func (r *Reactor) each(ctx context.Context, what *wire.StateOpen, use func(*aski
 	return nil
 }
 
+// inTurn is in random order, those of no help last, the latest of them at the end: whoever lies or dawdles is before the others once.
+func (r *Reactor) inTurn(list []p2p.Peer) []p2p.Peer {
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	last := func(peer p2p.Peer) time.Time {
+		at, _ := r.unhelped.Peek(peer.ID())
+		return at
+	}
+	slices.SortStableFunc(list, func(a, b p2p.Peer) int { return last(a).Compare(last(b)) })
+	return list
+}
+
 // asking is a reading of another organisation's database, or of its past.
 type asking struct {
 	reactor      *Reactor
 	peer         p2p.Peer
-	organisation string
+	organisation string // which signed what it tells
 	tables       []backend.TableState
+	waited       time.Duration // for answers
+	bytes        int           // of rows told
 }
 
 var (
@@ -71,19 +86,33 @@ var (
 )
 
 func (a *asking) open(ctx context.Context, what *wire.StateOpen) error {
-	o := &wire.StateOpen{Block: what.Block, Hash: what.Hash, Past: what.Past, Organisation: a.reactor.opt.Organisation}
-	key := a.reactor.opt.Key()
+	r := a.reactor
+	o := &wire.StateOpen{Block: what.Block, Hash: what.Hash, Past: what.Past, Organisation: r.opt.Organisation}
+	key := r.opt.Key()
 	if key == nil {
 		return errNoMember
 	}
-	wire.SignState(key, a.reactor.opt.ChainID, a.reactor.opt.NodeID, string(a.peer.ID()), o)
-	answer, err := a.ask(ctx, &wire.StateRequest{Body: &wire.StateRequest_Open{Open: o}})
+	wire.SignState(key, r.opt.ChainID, r.opt.NodeID, string(a.peer.ID()), o)
+	limit := r.answerLimit
+	if what.Past {
+		limit = r.openLimit
+	}
+	answer, err := a.ask(ctx, limit, &wire.StateRequest{Body: &wire.StateRequest_Open{Open: o}})
 	if err != nil {
 		return err
 	}
 	t := answer.GetTables()
 	if t == nil {
 		return errUnasked
+	}
+	fits := func(key ed25519.PublicKey) bool {
+		return wire.VerifyTables(key, r.opt.ChainID, r.opt.NodeID, string(a.peer.ID()), o, t)
+	}
+	if key, known := r.opt.GatewayKey(t.Organisation); !known || !fits(key) {
+		if !r.opt.Ever(t.Organisation, fits) {
+			r.opt.Conduct.Offence(r.Switch, a.peer, "told rows in the name of an organisation that did not sign them", errNoSuchKey)
+		}
+		return errUnsigned
 	}
 	a.organisation = t.Organisation
 	for _, table := range t.Tables {
@@ -92,13 +121,20 @@ func (a *asking) open(ctx context.Context, what *wire.StateOpen) error {
 	return nil
 }
 
+var errUnsigned = errors.New("the answer is not signed by the organisation that it names")
+
 var errNoMember = errors.New("no gateway key of this node is in the registry")
 
 var errUnasked = errors.New("the answer is none to what was asked")
 
-// ask sends a request and waits for its answer; a refusal is an error.
-func (a *asking) ask(ctx context.Context, q *wire.StateRequest) (*wire.StateResponse, error) {
+// ask sends a request and waits for its answer, at most for limit and what the other side may still have waited for; a refusal is an error.
+func (a *asking) ask(ctx context.Context, limit time.Duration, q *wire.StateRequest) (*wire.StateResponse, error) {
 	r := a.reactor
+	if limit = min(limit, r.stallLimit+time.Duration(a.bytes)*time.Second/rateMin-a.waited); limit <= 0 {
+		return nil, fmt.Errorf("%d bytes told in %s, want more by now", a.bytes, a.waited)
+	}
+	began := time.Now()
+	defer func() { a.waited += time.Since(began) }()
 	answer := make(chan *wire.StateResponse, 1)
 	r.mu.Lock()
 	r.requests++
@@ -114,7 +150,7 @@ func (a *asking) ask(ctx context.Context, q *wire.StateRequest) (*wire.StateResp
 	if !a.peer.Send(envelope(&wire.StateMessage{Body: &wire.StateMessage_Request{Request: q}})) {
 		return nil, errors.New("the connection does not take the request")
 	}
-	timer := time.NewTimer(r.answerLimit)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -122,7 +158,7 @@ func (a *asking) ask(ctx context.Context, q *wire.StateRequest) (*wire.StateResp
 	case <-r.ctx.Done():
 		return nil, r.ctx.Err()
 	case <-timer.C:
-		return nil, fmt.Errorf("no answer in %s", r.answerLimit)
+		return nil, fmt.Errorf("no answer in %s", limit)
 	case got, connected := <-answer:
 		switch {
 		case !connected:
@@ -139,7 +175,7 @@ func (a *asking) Tables() []backend.TableState { return a.tables }
 
 // Digests implements backend.Reading.
 func (a *asking) Digests(ctx context.Context, table string, within backend.Ranges, bits uint32) ([]backend.RangeDigest, error) {
-	answer, err := a.ask(ctx, &wire.StateRequest{Body: &wire.StateRequest_Ranges{Ranges: &wire.StateRangesOf{
+	answer, err := a.ask(ctx, a.reactor.answerLimit, &wire.StateRequest{Body: &wire.StateRequest_Ranges{Ranges: &wire.StateRangesOf{
 		Table: table, OfBits: within.Bits, OfRanges: within.List, Bits: bits,
 	}}})
 	if err != nil {
@@ -173,7 +209,7 @@ func (a *asking) Block(ctx context.Context, number uint64, hash wire.Hash, each 
 func (a *asking) pages(ctx context.Context, q *wire.StateRequest, each func([]byte) error) error {
 	var rows rows
 	for {
-		answer, err := a.ask(ctx, q)
+		answer, err := a.ask(ctx, a.reactor.answerLimit, q)
 		if err != nil {
 			return err
 		}
@@ -181,6 +217,7 @@ func (a *asking) pages(ctx context.Context, q *wire.StateRequest, each func([]by
 		if page == nil || len(page.Rows) == 0 && !page.Last {
 			return errUnasked
 		}
+		a.bytes += len(page.Rows)
 		if err := rows.add(page.Rows, each); err != nil {
 			return err
 		}

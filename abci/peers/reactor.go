@@ -13,6 +13,7 @@ import (
 
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cosmos/gogoproto/types"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -27,10 +28,19 @@ const (
 const (
 	queueLength  = 4                // messages in either direction and peer
 	envelopeMore = 16               // bytes that the envelope adds to a message
+	openLimit    = 10 * time.Second // for the answer to open for a block as it is kept
 	answerLimit  = 10 * time.Minute // a look may scan a large table
 	idleLimit    = 30 * time.Second // between two requests of a session
-	sessionLimit = 2 * time.Hour    // of telling one other; a snapshot keeps dead rows
+	sessionsMax  = 2                // of different organisations at once
+	turnLimit    = 30 * time.Second // for which an organisation that found no place keeps its turn
+
+	// Whoever tells may keep the asking side waiting for stallLimit in all, and longer by what the bytes that it told take at rateMin.
+	stallLimit = time.Hour
+	rateMin    = 1 << 10
 )
+
+// SessionLimit is how long telling one other takes at most, where Options do not say: a snapshot keeps dead rows.
+const SessionLimit = 2 * time.Hour
 
 // Options is what a reactor works with.
 type Options struct {
@@ -40,20 +50,25 @@ type Options struct {
 	NodeID       string                    // this node's, in CometBFT's network
 	// GatewayKey is that of an organisation that has a database; false for others.
 	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
-	Backend    backend.Backend
+	// Ever reports whether a key that an organisation has, had, or will have fits.
+	Ever    func(organisation string, fits func(ed25519.PublicKey) bool) bool
+	Conduct *Conduct
+	Backend backend.Backend
 	// BytesPerSecond bounds what rows are told with; 0: nothing is told.
 	BytesPerSecond int
+	SessionLimit   time.Duration // for telling one other; 0: SessionLimit
 	Log            *slog.Logger
 }
 
-// Reactor asks, and answers one other at a time.
+// Reactor asks, and answers two others at a time.
 //
 // Invariant R6: rows are told to a node that an organisation signed for, for this node and this block.
 type Reactor struct {
 	p2p.BaseReactor
 	opt Options
 	// limits of tests
-	idleLimit, answerLimit time.Duration
+	idleLimit, answerLimit, openLimit, stallLimit time.Duration
+	now                                           func() time.Time
 
 	work   sync.WaitGroup
 	ctx    context.Context
@@ -62,7 +77,10 @@ type Reactor struct {
 	mu       sync.Mutex // guards all below
 	waiting  map[question]chan *wire.StateResponse
 	requests uint64
-	session  *session // whom we tell; nil: nobody
+	sessions map[p2p.ID]*session  // whom we tell
+	turned   map[string]time.Time // organisations that found no place, since when
+	told     map[string]time.Time // organisations that were told, until when
+	unhelped *lru.Cache[p2p.ID, time.Time]
 }
 
 // question is a request on its way.
@@ -75,10 +93,17 @@ var _ p2p.Reactor = (*Reactor)(nil)
 
 // New makes a reactor, to be given to CometBFT's node.
 func New(opt Options) (*Reactor, error) {
-	if opt.Backend == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil {
-		return nil, errors.New("peers: backend, logger and keys are required")
+	if opt.Backend == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Ever == nil || opt.Conduct == nil {
+		return nil, errors.New("peers: backend, logger, conduct and keys are required")
 	}
-	r := &Reactor{opt: opt, waiting: map[question]chan *wire.StateResponse{}, idleLimit: idleLimit, answerLimit: answerLimit}
+	if opt.SessionLimit == 0 {
+		opt.SessionLimit = SessionLimit
+	}
+	r := &Reactor{
+		opt: opt, now: time.Now, idleLimit: idleLimit, answerLimit: answerLimit, openLimit: openLimit, stallLimit: stallLimit,
+		waiting: map[question]chan *wire.StateResponse{}, sessions: map[p2p.ID]*session{}, turned: map[string]time.Time{}, told: map[string]time.Time{},
+	}
+	r.unhelped, _ = lru.New[p2p.ID, time.Time](conductKept) // an error is that of a size below 1
 	r.BaseReactor = *p2p.NewBaseReactor(Name, r)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
@@ -104,8 +129,8 @@ func (r *Reactor) OnStop() {
 func (r *Reactor) RemovePeer(peer p2p.Peer, _ any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.session != nil && r.session.peer.ID() == peer.ID() {
-		r.session.end()
+	if s := r.sessions[peer.ID()]; s != nil {
+		s.end()
 	}
 	for q, answer := range r.waiting {
 		if q.peer == peer.ID() {
@@ -115,16 +140,26 @@ func (r *Reactor) RemovePeer(peer p2p.Peer, _ any) {
 	}
 }
 
-// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels.
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels. What nobody waits for, and what is asked outside of a
+// session, is not decoded.
 func (r *Reactor) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
-	if !ok {
+	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
+		return
+	}
+	head := wire.PeekState(raw.Value)
+	if head.Answers && !r.awaits(question{e.Src.ID(), head.Request}) {
+		return
+	}
+	if head.Asks && !head.Opens && !r.tells(e.Src) {
+		if !head.Closes {
+			r.refuse(e.Src, &wire.StateRequest{Request: head.Request}, "no block was opened")
+		}
 		return
 	}
 	m, err := wire.DecodeStateMessage(raw.Value)
 	if err != nil {
-		r.opt.Log.Warn("malformed message of another node; its connection ends", "peer", e.Src.ID(), "error", err)
-		r.Switch.StopPeerForError(e.Src, err)
+		r.opt.Conduct.Offence(r.Switch, e.Src, "malformed message of another node", err)
 		return
 	}
 	switch body := m.Body.(type) {
@@ -133,6 +168,18 @@ func (r *Reactor) Receive(e p2p.Envelope) {
 	case *wire.StateMessage_Response:
 		r.answered(e.Src, body.Response)
 	}
+}
+
+func (r *Reactor) awaits(q question) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting[q] != nil
+}
+
+func (r *Reactor) tells(peer p2p.Peer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[peer.ID()] != nil
 }
 
 // answered passes an answer to whoever waits for it; one that nobody waits for any more is dropped.

@@ -1,10 +1,14 @@
 package peers
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cometbft/cometbft/p2p"
@@ -15,21 +19,29 @@ import (
 
 // session tells one other organisation of one block. Its goroutine owns the reading.
 type session struct {
-	peer     p2p.Peer
-	requests chan *wire.StateRequest
-	ctx      context.Context
-	end      context.CancelFunc
+	peer         p2p.Peer
+	organisation string
+	requests     chan *wire.StateRequest
+	ctx          context.Context
+	end          context.CancelFunc
 }
 
-// asked takes a request: the first one of a session when nobody else is told, later ones of that session.
+// asked takes a request: the first one of a session when there is a place, later ones of that session.
 func (r *Reactor) asked(peer p2p.Peer, q *wire.StateRequest) {
+	open := q.GetOpen()
+	if open != nil && !r.signed(peer, open) {
+		r.refuse(peer, q, "not signed by an organisation")
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.session
-	open := q.GetOpen()
+	s := r.sessions[peer.ID()]
 	switch {
 	case r.ctx.Err() != nil:
-	case s != nil && s.peer.ID() == peer.ID():
+	case s != nil && open != nil: // the one before was given up there
+		s.end()
+		r.refuse(peer, q, "the session before ends")
+	case s != nil:
 		select {
 		case s.requests <- q:
 		default: // asks for more than one thing at a time
@@ -37,38 +49,71 @@ func (r *Reactor) asked(peer p2p.Peer, q *wire.StateRequest) {
 		}
 	case open == nil:
 		r.refuse(peer, q, "no block was opened")
-	case s != nil:
-		r.refuse(peer, q, "another organisation is told at the moment")
 	case r.opt.BytesPerSecond == 0:
 		r.refuse(peer, q, "this node tells nothing")
-	case !r.knows(peer, open):
-		r.opt.Log.Warn("asked without an organisation's signature", "peer", peer.ID(), "organisation", open.Organisation)
-		r.refuse(peer, q, "not signed by an organisation")
+	case !r.place(open.Organisation):
+		r.refuse(peer, q, "other organisations are told at the moment")
 	default:
 		r.begin(peer, q)
 	}
 }
 
-// knows checks who asks.
-func (r *Reactor) knows(peer p2p.Peer, open *wire.StateOpen) bool {
-	key, known := r.opt.GatewayKey(open.Organisation)
-	return known && wire.VerifyState(key, r.opt.ChainID, string(peer.ID()), r.opt.NodeID, open)
+// signed checks who asks. An open is signed for both nodes, so that whoever sends another's sends what could never be right.
+func (r *Reactor) signed(peer p2p.Peer, open *wire.StateOpen) bool {
+	fits := func(key ed25519.PublicKey) bool {
+		return wire.VerifyState(key, r.opt.ChainID, string(peer.ID()), r.opt.NodeID, open)
+	}
+	if key, known := r.opt.GatewayKey(open.Organisation); known && fits(key) {
+		return true
+	}
+	if !r.opt.Ever(open.Organisation, fits) {
+		r.opt.Conduct.Offence(r.Switch, peer, "asked for rows without an organisation's signature", errNoSuchKey)
+		return false
+	}
+	r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked for rows with a signature that does not count", "organisation", open.Organisation)
+	return false
+}
+
+// place reports whether an organisation may be told now: one session each, sessionsMax in all, and those that found no place go before one that was told since. Called
+// with mu held.
+func (r *Reactor) place(organisation string) bool {
+	now, free := r.now(), sessionsMax-len(r.sessions)
+	for _, s := range r.sessions {
+		if s.organisation == organisation {
+			return false
+		}
+	}
+	for other, since := range r.turned {
+		switch {
+		case now.Sub(since) > turnLimit:
+			delete(r.turned, other)
+		case other != organisation && r.told[other].Before(r.told[organisation]):
+			free--
+		}
+	}
+	if free <= 0 {
+		r.turned[organisation] = now // of members alone: they signed
+		return false
+	}
+	delete(r.turned, organisation)
+	return true
 }
 
 // begin starts the session's goroutine. Called with mu held.
 func (r *Reactor) begin(peer p2p.Peer, first *wire.StateRequest) {
-	ctx, end := context.WithTimeout(r.ctx, sessionLimit)
-	s := &session{peer: peer, requests: make(chan *wire.StateRequest, 1), ctx: ctx, end: end}
+	open := first.GetOpen()
+	ctx, end := context.WithTimeout(r.ctx, r.opt.SessionLimit)
+	s := &session{peer: peer, organisation: open.Organisation, requests: make(chan *wire.StateRequest, 1), ctx: ctx, end: end}
 	s.requests <- first
-	r.session = s
+	r.sessions[peer.ID()] = s
 	r.work.Go(func() {
 		defer r.ended(s)
-		t := &telling{reactor: r, session: s}
+		t := &telling{reactor: r, session: s, opened: open, looks: map[string]int{}}
 		defer t.close()
 		started := time.Now()
-		r.opt.Log.Info("telling another organisation", "organisation", first.GetOpen().Organisation, "block", first.GetOpen().Block)
+		r.opt.Log.Info("telling another organisation", "organisation", open.Organisation, "block", open.Block)
 		err := t.run()
-		r.opt.Log.Info("told another organisation", "organisation", first.GetOpen().Organisation, "bytes", t.sent, "took", time.Since(started), "end", err)
+		r.opt.Log.Info("told another organisation", "organisation", open.Organisation, "bytes", t.sent, "took", time.Since(started), "end", err)
 	})
 }
 
@@ -77,12 +122,20 @@ func (r *Reactor) ended(s *session) {
 	s.end()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.session = nil
+	delete(r.sessions, s.peer.ID())
+	r.told[s.organisation] = r.now()
 	select {
 	case q := <-s.requests:
 		r.refuse(s.peer, q, "the session has ended")
 	default:
 	}
+}
+
+// rate is what one session has of the bytes per second.
+func (r *Reactor) rate() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return float64(r.opt.BytesPerSecond) / float64(max(1, len(r.sessions)))
 }
 
 // refuse answers from a routine that must not wait: what does not fit the queue is not sent.
@@ -106,6 +159,8 @@ func answerOf(request uint64, a *wire.StateResponse) *wire.StateMessage {
 type telling struct {
 	reactor *Reactor
 	session *session
+	opened  *wire.StateOpen
+	looks   map[string]int  // scans of each table so far
 	reading backend.Reading // of the rows at the end of a block, or
 	past    backend.Past    // of blocks
 	pages   *pages          // of what was asked for last
@@ -116,7 +171,25 @@ var (
 	errIdle      = errors.New("nothing was asked for a while")
 	errClosed    = errors.New("closed by the other side")
 	errNotOpened = errors.New("no block was opened for that")
+	errAgain     = errors.New("more is asked for than it takes")
 )
+
+// scansMax bounds what is looked through for one session, for each table or for the block: the looks that the asking side takes (narrowLooksMax of
+// backend/postgres), then its rows, and some more.
+const scansMax = 6
+
+// scans counts one more look through a table.
+func (t *telling) scans(of string) error {
+	known := t.past != nil || slices.ContainsFunc(t.reading.Tables(), func(table backend.TableState) bool { return table.Table == of })
+	if !known {
+		return errNotOpened
+	}
+	if t.looks[of] == scansMax {
+		return errAgain
+	}
+	t.looks[of]++
+	return nil
+}
 
 // run answers request after request until the other closes, is silent, or goes.
 func (t *telling) run() error {
@@ -161,14 +234,23 @@ func (t *telling) answer(q *wire.StateRequest) (*wire.StateResponse, error) {
 		if err := t.open(ctx, body.Open); err != nil {
 			return nil, err
 		}
-		return &wire.StateResponse{Body: &wire.StateResponse_Tables{Tables: t.tables()}}, nil
+		tables := t.tables()
+		key := t.reactor.opt.Key()
+		if key == nil {
+			return nil, errNoMember
+		}
+		wire.SignTables(key, t.reactor.opt.ChainID, string(t.session.peer.ID()), t.reactor.opt.NodeID, t.opened, tables)
+		return &wire.StateResponse{Body: &wire.StateResponse_Tables{Tables: tables}}, nil
 	case *wire.StateRequest_Next:
 		return t.nextPage()
 	case *wire.StateRequest_Close:
 		return nil, errClosed
 	case *wire.StateRequest_Block:
-		if t.past == nil {
+		if t.past == nil || body.Block.Block != t.opened.Block || !bytes.Equal(body.Block.Hash, t.opened.Hash) {
 			return nil, errNotOpened
+		}
+		if err := t.scans(""); err != nil {
+			return nil, err
 		}
 		t.startPages(func(ctx context.Context, each func([]byte) error) error {
 			return t.past.Block(ctx, body.Block.Block, wire.Hash(body.Block.Hash), each)
@@ -187,6 +269,9 @@ func (t *telling) answerRows(q *wire.StateRequest) (*wire.StateResponse, error) 
 	case *wire.StateRequest_Ranges:
 		within := backend.Ranges{Bits: body.Ranges.OfBits, List: body.Ranges.OfRanges}
 		t.endPages()
+		if err := t.scans(body.Ranges.Table); err != nil {
+			return nil, err
+		}
 		list, err := t.reading.Digests(t.session.ctx, body.Ranges.Table, within, body.Ranges.Bits)
 		if err != nil {
 			return nil, err
@@ -194,6 +279,9 @@ func (t *telling) answerRows(q *wire.StateRequest) (*wire.StateResponse, error) 
 		return &wire.StateResponse{Body: &wire.StateResponse_Digests{Digests: digests(list)}}, nil
 	case *wire.StateRequest_Rows:
 		in := backend.Ranges{Bits: body.Rows.Bits, List: body.Rows.Ranges}
+		if err := t.scans(body.Rows.Table); err != nil {
+			return nil, err
+		}
 		t.startPages(func(ctx context.Context, each func([]byte) error) error {
 			return t.reading.Rows(ctx, body.Rows.Table, in, each)
 		})
@@ -250,7 +338,7 @@ func (t *telling) nextPage() (*wire.StateResponse, error) {
 		t.endPages()
 	}
 	t.sent += len(page)
-	rest := time.Duration(float64(len(page)) / float64(t.reactor.opt.BytesPerSecond) * float64(time.Second))
+	rest := time.Duration(float64(len(page)) / t.reactor.rate() * float64(time.Second))
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	select {

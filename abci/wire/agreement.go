@@ -44,38 +44,36 @@ func AskSignBytes(chainID, asking, asked string, id TxID) []byte {
 	return append(append(append(out, lp(asking)...), lp(asked)...), id[:]...)
 }
 
-// DecodeAgreementMessage reads a message of another node, with the transaction that it asks about.
-func DecodeAgreementMessage(raw []byte) (*AgreementMessage, BundledTx, error) {
+// DecodeAgreementMessage reads a message of another node. The transaction that it asks about is left to DecodeAsked: its signature is verified before.
+func DecodeAgreementMessage(raw []byte) (*AgreementMessage, error) {
 	m := &AgreementMessage{}
-	if err := decodeStrict("agreement message", raw, AgreementMessageBytesMax, m); err != nil {
-		return nil, BundledTx{}, err
+	if err := decodeStrict("agreement message", raw, AgreementMessageBytesMax, agreementShape, m); err != nil {
+		return nil, err
 	}
 	switch body := m.Body.(type) {
 	case *AgreementMessage_Ask:
-		tx, err := checkAsk(body.Ask)
-		return m, tx, err
+		return m, checkAsk(body.Ask)
 	case *AgreementMessage_Answer:
-		return m, BundledTx{}, checkAnswer(body.Answer)
+		return m, checkAnswer(body.Answer)
 	default:
-		return nil, BundledTx{}, fieldErrorf("agreement message", "neither asks nor answers")
+		return nil, fieldErrorf("agreement message", "neither asks nor answers")
 	}
 }
 
-func checkAsk(a *AgreementAsk) (BundledTx, error) {
-	if n := len(a.Asked); n == 0 || n > askedMax {
-		return BundledTx{}, fieldErrorf("agreement ask.asked", "%d of them, want 1 to %d", n, askedMax)
-	}
-	for i, name := range a.Asked {
-		if err := CheckOrganisation(name); err != nil {
-			return BundledTx{}, fmt.Errorf("agreement ask.asked[%d].%w", i, err)
-		}
-		if i > 0 && a.Asked[i-1] >= name {
-			return BundledTx{}, fieldErrorf(fmt.Sprintf("agreement ask.asked[%d]", i), "not after the one before")
-		}
-	}
-	if len(a.Signature) != signatureBytes {
-		return BundledTx{}, fieldErrorf("agreement ask.signature", "%d bytes, want %d", len(a.Signature), signatureBytes)
-	}
+// PeekAnswer returns the number of the question that a message answers, false when it is no answer.
+func PeekAnswer(raw []byte) (request uint64, answers bool) {
+	body := peek(raw, 2)
+	return peekNumber(body, 1), body != nil
+}
+
+// PeekAsked returns the id of the transaction that is asked about, its chain and its client's organisation, without decoding it.
+func PeekAsked(a *AgreementAsk) (id TxID, chainID, organisation string) {
+	proposal := peek(a.Transaction, 1, 1)
+	return TxIDOf(proposal), string(peek(proposal, 1)), string(peek(proposal, 2, 1))
+}
+
+// DecodeAsked reads the transaction that is asked about.
+func DecodeAsked(a *AgreementAsk) (BundledTx, error) {
 	tx, err := DecodeChainedTx(a.Transaction)
 	if err == nil && len(tx.Chained.Agreements) > 0 {
 		err = fieldErrorf("agreements", "%d of them, want none", len(tx.Chained.Agreements))
@@ -84,6 +82,24 @@ func checkAsk(a *AgreementAsk) (BundledTx, error) {
 		return BundledTx{}, fmt.Errorf("agreement ask.%w", err)
 	}
 	return tx, nil
+}
+
+func checkAsk(a *AgreementAsk) error {
+	if n := len(a.Asked); n == 0 || n > askedMax {
+		return fieldErrorf("agreement ask.asked", "%d of them, want 1 to %d", n, askedMax)
+	}
+	for i, name := range a.Asked {
+		if err := CheckOrganisation(name); err != nil {
+			return fmt.Errorf("agreement ask.asked[%d].%w", i, err)
+		}
+		if i > 0 && a.Asked[i-1] >= name {
+			return fieldErrorf(fmt.Sprintf("agreement ask.asked[%d]", i), "not after the one before")
+		}
+	}
+	if len(a.Signature) != signatureBytes {
+		return fieldErrorf("agreement ask.signature", "%d bytes, want %d", len(a.Signature), signatureBytes)
+	}
+	return nil
 }
 
 func checkAnswer(a *AgreementAnswer) error {

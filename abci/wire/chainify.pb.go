@@ -819,6 +819,7 @@ type GovernanceAction struct {
 	//	*GovernanceAction_Validator
 	//	*GovernanceAction_OrderingOnly
 	//	*GovernanceAction_Withdraw
+	//	*GovernanceAction_BlockTimes
 	Body          isGovernanceAction_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -933,6 +934,15 @@ func (x *GovernanceAction) GetWithdraw() []byte {
 	return nil
 }
 
+func (x *GovernanceAction) GetBlockTimes() *BlockTimes {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_BlockTimes); ok {
+			return x.BlockTimes
+		}
+	}
+	return nil
+}
+
 type isGovernanceAction_Body interface {
 	isGovernanceAction_Body()
 }
@@ -969,6 +979,10 @@ type GovernanceAction_Withdraw struct {
 	Withdraw []byte `protobuf:"bytes,8,opt,name=withdraw,proto3,oneof"` // SHA-256 of the accepted change that waits; the only action of its change
 }
 
+type GovernanceAction_BlockTimes struct {
+	BlockTimes *BlockTimes `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3,oneof"`
+}
+
 func (*GovernanceAction_Consent) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_Approvals) isGovernanceAction_Body() {}
@@ -985,6 +999,61 @@ func (*GovernanceAction_OrderingOnly) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_Withdraw) isGovernanceAction_Body() {}
 
+func (*GovernanceAction_BlockTimes) isGovernanceAction_Body() {}
+
+// How long the transactions of a block may run together, in milliseconds; 0: the default.
+type BlockTimes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Statements    uint32                 `protobuf:"varint,1,opt,name=statements,proto3" json:"statements,omitempty"` // those of kind SQL, and a millisecond more for each
+	Deploys       uint32                 `protobuf:"varint,2,opt,name=deploys,proto3" json:"deploys,omitempty"`       // those of kind DEPLOY
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockTimes) Reset() {
+	*x = BlockTimes{}
+	mi := &file_chainify_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockTimes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockTimes) ProtoMessage() {}
+
+func (x *BlockTimes) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockTimes.ProtoReflect.Descriptor instead.
+func (*BlockTimes) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *BlockTimes) GetStatements() uint32 {
+	if x != nil {
+		return x.Statements
+	}
+	return 0
+}
+
+func (x *BlockTimes) GetDeploys() uint32 {
+	if x != nil {
+		return x.Deploys
+	}
+	return 0
+}
+
 // An organisation that joins.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -998,7 +1067,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chainify_proto_msgTypes[12]
+	mi := &file_chainify_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1079,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[12]
+	mi := &file_chainify_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1092,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{12}
+	return file_chainify_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Member) GetOrganisation() string {
@@ -1064,7 +1133,7 @@ type ValidatorPower struct {
 
 func (x *ValidatorPower) Reset() {
 	*x = ValidatorPower{}
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1145,7 @@ func (x *ValidatorPower) String() string {
 func (*ValidatorPower) ProtoMessage() {}
 
 func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1158,7 @@ func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidatorPower.ProtoReflect.Descriptor instead.
 func (*ValidatorPower) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{13}
+	return file_chainify_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ValidatorPower) GetKey() []byte {
@@ -1117,7 +1186,7 @@ type GatewayKey struct {
 
 func (x *GatewayKey) Reset() {
 	*x = GatewayKey{}
-	mi := &file_chainify_proto_msgTypes[14]
+	mi := &file_chainify_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1198,7 @@ func (x *GatewayKey) String() string {
 func (*GatewayKey) ProtoMessage() {}
 
 func (x *GatewayKey) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[14]
+	mi := &file_chainify_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1211,7 @@ func (x *GatewayKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayKey.ProtoReflect.Descriptor instead.
 func (*GatewayKey) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{14}
+	return file_chainify_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GatewayKey) GetOrganisation() string {
@@ -1170,7 +1239,7 @@ type MemberValidator struct {
 
 func (x *MemberValidator) Reset() {
 	*x = MemberValidator{}
-	mi := &file_chainify_proto_msgTypes[15]
+	mi := &file_chainify_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1251,7 @@ func (x *MemberValidator) String() string {
 func (*MemberValidator) ProtoMessage() {}
 
 func (x *MemberValidator) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[15]
+	mi := &file_chainify_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1264,7 @@ func (x *MemberValidator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberValidator.ProtoReflect.Descriptor instead.
 func (*MemberValidator) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{15}
+	return file_chainify_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MemberValidator) GetOrganisation() string {
@@ -1223,7 +1292,7 @@ type OrderingOnly struct {
 
 func (x *OrderingOnly) Reset() {
 	*x = OrderingOnly{}
-	mi := &file_chainify_proto_msgTypes[16]
+	mi := &file_chainify_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1304,7 @@ func (x *OrderingOnly) String() string {
 func (*OrderingOnly) ProtoMessage() {}
 
 func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[16]
+	mi := &file_chainify_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1317,7 @@ func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderingOnly.ProtoReflect.Descriptor instead.
 func (*OrderingOnly) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{16}
+	return file_chainify_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OrderingOnly) GetOrganisation() string {
@@ -1276,7 +1345,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_chainify_proto_msgTypes[17]
+	mi := &file_chainify_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1357,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[17]
+	mi := &file_chainify_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1370,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{17}
+	return file_chainify_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Approval) GetOrganisation() string {
@@ -1328,7 +1397,7 @@ type SignedGovernanceChange struct {
 
 func (x *SignedGovernanceChange) Reset() {
 	*x = SignedGovernanceChange{}
-	mi := &file_chainify_proto_msgTypes[18]
+	mi := &file_chainify_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1409,7 @@ func (x *SignedGovernanceChange) String() string {
 func (*SignedGovernanceChange) ProtoMessage() {}
 
 func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[18]
+	mi := &file_chainify_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1422,7 @@ func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedGovernanceChange.ProtoReflect.Descriptor instead.
 func (*SignedGovernanceChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{18}
+	return file_chainify_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SignedGovernanceChange) GetChange() []byte {
@@ -1384,7 +1453,7 @@ type ClientChange struct {
 
 func (x *ClientChange) Reset() {
 	*x = ClientChange{}
-	mi := &file_chainify_proto_msgTypes[19]
+	mi := &file_chainify_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1465,7 @@ func (x *ClientChange) String() string {
 func (*ClientChange) ProtoMessage() {}
 
 func (x *ClientChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[19]
+	mi := &file_chainify_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1478,7 @@ func (x *ClientChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientChange.ProtoReflect.Descriptor instead.
 func (*ClientChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{19}
+	return file_chainify_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClientChange) GetChainId() string {
@@ -1457,7 +1526,7 @@ type SignedClientChange struct {
 
 func (x *SignedClientChange) Reset() {
 	*x = SignedClientChange{}
-	mi := &file_chainify_proto_msgTypes[20]
+	mi := &file_chainify_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1538,7 @@ func (x *SignedClientChange) String() string {
 func (*SignedClientChange) ProtoMessage() {}
 
 func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[20]
+	mi := &file_chainify_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1551,7 @@ func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedClientChange.ProtoReflect.Descriptor instead.
 func (*SignedClientChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{20}
+	return file_chainify_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignedClientChange) GetChange() []byte {
@@ -1515,7 +1584,7 @@ type OrderedTx struct {
 
 func (x *OrderedTx) Reset() {
 	*x = OrderedTx{}
-	mi := &file_chainify_proto_msgTypes[21]
+	mi := &file_chainify_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1596,7 @@ func (x *OrderedTx) String() string {
 func (*OrderedTx) ProtoMessage() {}
 
 func (x *OrderedTx) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[21]
+	mi := &file_chainify_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1609,7 @@ func (x *OrderedTx) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderedTx.ProtoReflect.Descriptor instead.
 func (*OrderedTx) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{21}
+	return file_chainify_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OrderedTx) GetBody() isOrderedTx_Body {
@@ -1673,7 +1742,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12)\n" +
 	"\x10effective_height\x18\x03 \x01(\x04R\x0feffectiveHeight\x127\n" +
-	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xf3\x02\n" +
+	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xaf\x03\n" +
 	"\x10GovernanceAction\x12\x1a\n" +
 	"\aconsent\x18\x01 \x01(\rH\x00R\aconsent\x12\x1e\n" +
 	"\tapprovals\x18\x02 \x01(\rH\x00R\tapprovals\x12'\n" +
@@ -1683,8 +1752,16 @@ const file_chainify_proto_rawDesc = "" +
 	"gatewayKey\x12<\n" +
 	"\tvalidator\x18\x06 \x01(\v2\x1c.chainify.v1.MemberValidatorH\x00R\tvalidator\x12@\n" +
 	"\rordering_only\x18\a \x01(\v2\x19.chainify.v1.OrderingOnlyH\x00R\forderingOnly\x12\x1c\n" +
-	"\bwithdraw\x18\b \x01(\fH\x00R\bwithdrawB\x06\n" +
-	"\x04body\"\xaf\x01\n" +
+	"\bwithdraw\x18\b \x01(\fH\x00R\bwithdraw\x12:\n" +
+	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesH\x00R\n" +
+	"blockTimesB\x06\n" +
+	"\x04body\"F\n" +
+	"\n" +
+	"BlockTimes\x12\x1e\n" +
+	"\n" +
+	"statements\x18\x01 \x01(\rR\n" +
+	"statements\x12\x18\n" +
+	"\adeploys\x18\x02 \x01(\rR\adeploys\"\xaf\x01\n" +
 	"\x06Member\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1f\n" +
 	"\vgateway_key\x18\x02 \x01(\fR\n" +
@@ -1749,7 +1826,7 @@ func file_chainify_proto_rawDescGZIP() []byte {
 }
 
 var file_chainify_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_chainify_proto_goTypes = []any{
 	(Kind)(0),                      // 0: chainify.v1.Kind
 	(*Client)(nil),                 // 1: chainify.v1.Client
@@ -1764,16 +1841,17 @@ var file_chainify_proto_goTypes = []any{
 	(*EffectCertificate)(nil),      // 10: chainify.v1.EffectCertificate
 	(*GovernanceChange)(nil),       // 11: chainify.v1.GovernanceChange
 	(*GovernanceAction)(nil),       // 12: chainify.v1.GovernanceAction
-	(*Member)(nil),                 // 13: chainify.v1.Member
-	(*ValidatorPower)(nil),         // 14: chainify.v1.ValidatorPower
-	(*GatewayKey)(nil),             // 15: chainify.v1.GatewayKey
-	(*MemberValidator)(nil),        // 16: chainify.v1.MemberValidator
-	(*OrderingOnly)(nil),           // 17: chainify.v1.OrderingOnly
-	(*Approval)(nil),               // 18: chainify.v1.Approval
-	(*SignedGovernanceChange)(nil), // 19: chainify.v1.SignedGovernanceChange
-	(*ClientChange)(nil),           // 20: chainify.v1.ClientChange
-	(*SignedClientChange)(nil),     // 21: chainify.v1.SignedClientChange
-	(*OrderedTx)(nil),              // 22: chainify.v1.OrderedTx
+	(*BlockTimes)(nil),             // 13: chainify.v1.BlockTimes
+	(*Member)(nil),                 // 14: chainify.v1.Member
+	(*ValidatorPower)(nil),         // 15: chainify.v1.ValidatorPower
+	(*GatewayKey)(nil),             // 16: chainify.v1.GatewayKey
+	(*MemberValidator)(nil),        // 17: chainify.v1.MemberValidator
+	(*OrderingOnly)(nil),           // 18: chainify.v1.OrderingOnly
+	(*Approval)(nil),               // 19: chainify.v1.Approval
+	(*SignedGovernanceChange)(nil), // 20: chainify.v1.SignedGovernanceChange
+	(*ClientChange)(nil),           // 21: chainify.v1.ClientChange
+	(*SignedClientChange)(nil),     // 22: chainify.v1.SignedClientChange
+	(*OrderedTx)(nil),              // 23: chainify.v1.OrderedTx
 }
 var file_chainify_proto_depIdxs = []int32{
 	1,  // 0: chainify.v1.Proposal.client:type_name -> chainify.v1.Client
@@ -1784,22 +1862,23 @@ var file_chainify_proto_depIdxs = []int32{
 	6,  // 5: chainify.v1.Bundle.transactions:type_name -> chainify.v1.ChainedTx
 	9,  // 6: chainify.v1.EffectCertificate.votes:type_name -> chainify.v1.ExtendedVote
 	12, // 7: chainify.v1.GovernanceChange.actions:type_name -> chainify.v1.GovernanceAction
-	13, // 8: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
-	15, // 9: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
-	16, // 10: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
-	17, // 11: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
-	14, // 12: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
-	14, // 13: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
-	18, // 14: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
-	10, // 15: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
-	8,  // 16: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
-	19, // 17: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
-	21, // 18: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	14, // 8: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
+	16, // 9: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
+	17, // 10: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
+	18, // 11: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
+	13, // 12: chainify.v1.GovernanceAction.block_times:type_name -> chainify.v1.BlockTimes
+	15, // 13: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
+	15, // 14: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
+	19, // 15: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
+	10, // 16: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
+	8,  // 17: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
+	20, // 18: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
+	22, // 19: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_chainify_proto_init() }
@@ -1816,8 +1895,9 @@ func file_chainify_proto_init() {
 		(*GovernanceAction_Validator)(nil),
 		(*GovernanceAction_OrderingOnly)(nil),
 		(*GovernanceAction_Withdraw)(nil),
+		(*GovernanceAction_BlockTimes)(nil),
 	}
-	file_chainify_proto_msgTypes[21].OneofWrappers = []any{
+	file_chainify_proto_msgTypes[22].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),
 		(*OrderedTx_Bundle)(nil),
 		(*OrderedTx_Governance)(nil),
@@ -1829,7 +1909,7 @@ func file_chainify_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chainify_proto_rawDesc), len(file_chainify_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

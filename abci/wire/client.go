@@ -101,7 +101,7 @@ func clientSignBytes(chainID string, change []byte) []byte {
 // DecodeClientChange reads the bytes that an organisation signs.
 func DecodeClientChange(raw []byte) (*ClientChange, error) {
 	c := &ClientChange{}
-	if err := decodeStrict("client change", raw, clientChangeBytesMax, c); err != nil {
+	if err := decodeStrict("client change", raw, clientChangeBytesMax, shape{}, c); err != nil {
 		return nil, err
 	}
 	if err := CheckChainID(c.ChainId); err != nil {
@@ -124,6 +124,14 @@ func DecodeClientChange(raw []byte) (*ClientChange, error) {
 func checkClientChange(s *SignedClientChange) error {
 	if _, err := DecodeClientChange(s.GetChange()); err != nil {
 		return err
+	}
+	return checkSignedClientChange(s)
+}
+
+// checkSignedClientChange checks all but the change, which is decoded once its signature is verified.
+func checkSignedClientChange(s *SignedClientChange) error {
+	if n := len(s.Change); n == 0 || n > clientChangeBytesMax {
+		return fieldErrorf("client change", "%d bytes, want 1 to %d", n, clientChangeBytesMax)
 	}
 	if n := len(s.Signature); n != signatureBytes {
 		return fieldErrorf("signed client change.signature", "%d bytes, want %d", n, signatureBytes)

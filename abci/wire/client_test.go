@@ -21,8 +21,7 @@ func TestClientsRefuseWhatBreaksTheFormat(t *testing.T) {
 	} {
 		c := testClientChange()
 		change(c)
-		raw := Encode(&OrderedTx{Body: &OrderedTx_Client{Client: SignClientChange(testKey(1), c)}})
-		if _, err := DecodeOrderedTx(raw); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := DecodeClientChange(SignClientChange(testKey(1), c).Change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

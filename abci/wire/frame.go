@@ -47,7 +47,7 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 // breaks only a bound is returned beside the error, so that the error can be answered to its number.
 func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 	m := &NodeRequest{}
-	if err := decodeStrict("node request", raw, FrameBytesMax, m); err != nil {
+	if err := decodeStrict("node request", raw, FrameBytesMax, requestShape, m); err != nil {
 		return nil, err
 	}
 	switch body := m.Body.(type) {
@@ -92,7 +92,7 @@ func checkSubmit(s *SubmitRequest) error {
 // DecodeNodeResponse reads an answer from the socket.
 func DecodeNodeResponse(raw []byte) (*NodeResponse, error) {
 	m := &NodeResponse{}
-	return m, decodeStrict("node response", raw, FrameBytesMax, m)
+	return m, decodeStrict("node response", raw, FrameBytesMax, nil, m)
 }
 
 // WriteMessage writes a message as one frame.

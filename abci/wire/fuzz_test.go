@@ -134,8 +134,19 @@ func FuzzDecodeAgreementMessage(f *testing.F) {
 	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Ask{Ask: &AgreementAsk{Request: 1, Asked: []string{"a", "b"}, Transaction: tx, Signature: make([]byte, 64)}}}))
 	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Answer{Answer: &AgreementAnswer{Request: 1, Agreement: Answer(testKey(1), "a", "c", TxID{}, true), Reason: "no"}}}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if m, _, err := DecodeAgreementMessage(raw); err == nil && !bytes.Equal(Encode(m), raw) {
+		m, err := DecodeAgreementMessage(raw)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(Encode(m), raw) {
 			t.Errorf("%x is accepted and encodes as %x", raw, Encode(m))
+		}
+		if m.GetAsk() == nil {
+			return
+		}
+		id, chainID, organisation := PeekAsked(m.GetAsk())
+		if tx, err := DecodeAsked(m.GetAsk()); err == nil && (tx.ID != id || tx.Proposal.ChainId != chainID || tx.Proposal.Client.Organisation != organisation) {
+			t.Errorf("%x is asked about as %x of %q on %q", raw, id, organisation, chainID)
 		}
 	})
 }

@@ -12,6 +12,8 @@ const (
 	MemberValidatorsMax      = 16
 	OrganisationsMax         = CertificateVotesMax
 	ValidatorPowerMax        = 1_000_000_000
+	BlockTimeMSMax           = 3_600_000
+	DeployTimeMSMax          = 86_400_000
 	heightMax                = 1 << 62
 )
 
@@ -33,7 +35,7 @@ func VerifyApproval(key ed25519.PublicKey, chainID string, change []byte, a *App
 // DecodeGovernanceChange reads the bytes that organisations approve.
 func DecodeGovernanceChange(raw []byte) (*GovernanceChange, error) {
 	c := &GovernanceChange{}
-	if err := decodeStrict("governance change", raw, GovernanceChangeBytesMax, c); err != nil {
+	if err := decodeStrict("governance change", raw, GovernanceChangeBytesMax, governanceShape, c); err != nil {
 		return nil, err
 	}
 	if err := CheckChainID(c.ChainId); err != nil {
@@ -89,6 +91,11 @@ func checkAction(a *GovernanceAction) error {
 		return checkValidator("validator.validator", body.Validator.Validator, 0)
 	case *GovernanceAction_OrderingOnly:
 		return within("ordering_only", CheckOrganisation(body.OrderingOnly.Organisation))
+	case *GovernanceAction_BlockTimes:
+		if t := body.BlockTimes; t.Statements > BlockTimeMSMax || t.Deploys > DeployTimeMSMax {
+			return fieldErrorf("block_times", "%d and %d ms, want at most %d and %d", t.Statements, t.Deploys, BlockTimeMSMax, DeployTimeMSMax)
+		}
+		return nil
 	case *GovernanceAction_Withdraw:
 		if len(body.Withdraw) != len(Hash{}) {
 			return fieldErrorf("withdraw", "%d bytes, want a hash of %d", len(body.Withdraw), len(Hash{}))
@@ -153,6 +160,14 @@ func within(message string, err error) error {
 func checkGovernance(s *SignedGovernanceChange) error {
 	if _, err := DecodeGovernanceChange(s.GetChange()); err != nil {
 		return err
+	}
+	return checkApprovals(s)
+}
+
+// checkApprovals checks all but the change, which is decoded once those that have to have approved it.
+func checkApprovals(s *SignedGovernanceChange) error {
+	if n := len(s.Change); n == 0 || n > GovernanceChangeBytesMax {
+		return fieldErrorf("governance change", "%d bytes, want 1 to %d", n, GovernanceChangeBytesMax)
 	}
 	if n := len(s.Approvals); n == 0 || n > OrganisationsMax {
 		return fieldErrorf("governance.approvals", "%d of them, want 1 to %d", n, OrganisationsMax)

@@ -66,6 +66,10 @@ func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
+	raw := Encode(testChange())
+	if _, err := DecodeGovernanceChange(raw[:len(raw)-1]); err == nil || !strings.Contains(err.Error(), "governance change: not a protobuf") {
+		t.Errorf("a change cut short: %v", err)
+	}
 	for want, c := range map[string]*GovernanceChange{
 		"actions[0].withdraw: 31 bytes":     testWithdrawal(31),
 		"2 actions and effective_height 0":  {Actions: append(testWithdrawal(32).Actions, testChange().Actions[0])},
@@ -77,9 +81,8 @@ func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*SignedGovernanceChange){
-		"governance change.chain_id":            func(s *SignedGovernanceChange) { s.Change = nil },
+		"governance change: 0 bytes":            func(s *SignedGovernanceChange) { s.Change = nil },
 		"governance change: 65537 bytes":        func(s *SignedGovernanceChange) { s.Change = make([]byte, GovernanceChangeBytesMax+1) },
-		"governance change: not a protobuf":     func(s *SignedGovernanceChange) { s.Change = s.Change[:len(s.Change)-1] },
 		"governance.approvals: 0 of them":       func(s *SignedGovernanceChange) { s.Approvals = nil },
 		"governance.approvals: 1001 of them":    func(s *SignedGovernanceChange) { s.Approvals = many(s.Approvals[0], OrganisationsMax+1) },
 		"governance.approvals[1].organisation":  func(s *SignedGovernanceChange) { s.Approvals[1].Organisation = "B" },

@@ -472,6 +472,105 @@ func (*RejoinRequest) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
+// The evidence that this node keeps (spec/evidence.md).
+type EvidenceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvidenceRequest) Reset() {
+	*x = EvidenceRequest{}
+	mi := &file_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvidenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvidenceRequest) ProtoMessage() {}
+
+func (x *EvidenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvidenceRequest.ProtoReflect.Descriptor instead.
+func (*EvidenceRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{10}
+}
+
+// The operator's wish that this organisation votes at once that a transaction of the pending block does not end, by its place in the
+// block or by its id; 55000 when the block is not pending, or the organisation has voted on it.
+type CancelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"` // with an id: 0
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Id            []byte                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRequest) Reset() {
+	*x = CancelRequest{}
+	mi := &file_node_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRequest) ProtoMessage() {}
+
+func (x *CancelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
+func (*CancelRequest) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CancelRequest) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *CancelRequest) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *CancelRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
 type NodeRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -486,6 +585,8 @@ type NodeRequest struct {
 	//	*NodeRequest_Client
 	//	*NodeRequest_Clients
 	//	*NodeRequest_SubmitSigned
+	//	*NodeRequest_Evidence
+	//	*NodeRequest_Cancel
 	Body          isNodeRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -493,7 +594,7 @@ type NodeRequest struct {
 
 func (x *NodeRequest) Reset() {
 	*x = NodeRequest{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +606,7 @@ func (x *NodeRequest) String() string {
 func (*NodeRequest) ProtoMessage() {}
 
 func (x *NodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +619,7 @@ func (x *NodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRequest.ProtoReflect.Descriptor instead.
 func (*NodeRequest) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeRequest) GetRequest() uint64 {
@@ -616,6 +717,24 @@ func (x *NodeRequest) GetSubmitSigned() *SubmitSignedRequest {
 	return nil
 }
 
+func (x *NodeRequest) GetEvidence() *EvidenceRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Evidence); ok {
+			return x.Evidence
+		}
+	}
+	return nil
+}
+
+func (x *NodeRequest) GetCancel() *CancelRequest {
+	if x != nil {
+		if x, ok := x.Body.(*NodeRequest_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
 type isNodeRequest_Body interface {
 	isNodeRequest_Body()
 }
@@ -656,6 +775,14 @@ type NodeRequest_SubmitSigned struct {
 	SubmitSigned *SubmitSignedRequest `protobuf:"bytes,10,opt,name=submit_signed,json=submitSigned,proto3,oneof"`
 }
 
+type NodeRequest_Evidence struct {
+	Evidence *EvidenceRequest `protobuf:"bytes,11,opt,name=evidence,proto3,oneof"`
+}
+
+type NodeRequest_Cancel struct {
+	Cancel *CancelRequest `protobuf:"bytes,12,opt,name=cancel,proto3,oneof"`
+}
+
 func (*NodeRequest_Submit) isNodeRequest_Body() {}
 
 func (*NodeRequest_Wait) isNodeRequest_Body() {}
@@ -674,6 +801,10 @@ func (*NodeRequest_Clients) isNodeRequest_Body() {}
 
 func (*NodeRequest_SubmitSigned) isNodeRequest_Body() {}
 
+func (*NodeRequest_Evidence) isNodeRequest_Body() {}
+
+func (*NodeRequest_Cancel) isNodeRequest_Body() {}
+
 type SubmitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           [][]byte               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
@@ -683,7 +814,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +826,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +839,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{11}
+	return file_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubmitResponse) GetIds() [][]byte {
@@ -726,7 +857,7 @@ type GovernanceResponse struct {
 
 func (x *GovernanceResponse) Reset() {
 	*x = GovernanceResponse{}
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +869,7 @@ func (x *GovernanceResponse) String() string {
 func (*GovernanceResponse) ProtoMessage() {}
 
 func (x *GovernanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +882,7 @@ func (x *GovernanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GovernanceResponse.ProtoReflect.Descriptor instead.
 func (*GovernanceResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{12}
+	return file_node_proto_rawDescGZIP(), []int{14}
 }
 
 type RegistryResponse struct {
@@ -764,13 +895,14 @@ type RegistryResponse struct {
 	DefaultApprovals bool                   `protobuf:"varint,6,opt,name=default_approvals,json=defaultApprovals,proto3" json:"default_approvals,omitempty"`
 	Organisations    []*Member              `protobuf:"bytes,7,rep,name=organisations,proto3" json:"organisations,omitempty"` // by name
 	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
+	BlockTimes       *BlockTimes            `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3" json:"block_times,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RegistryResponse) Reset() {
 	*x = RegistryResponse{}
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +914,7 @@ func (x *RegistryResponse) String() string {
 func (*RegistryResponse) ProtoMessage() {}
 
 func (x *RegistryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +927,7 @@ func (x *RegistryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryResponse.ProtoReflect.Descriptor instead.
 func (*RegistryResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{13}
+	return file_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RegistryResponse) GetChainId() string {
@@ -854,6 +986,13 @@ func (x *RegistryResponse) GetWaiting() *GovernanceChange {
 	return nil
 }
 
+func (x *RegistryResponse) GetBlockTimes() *BlockTimes {
+	if x != nil {
+		return x.BlockTimes
+	}
+	return nil
+}
+
 type RejoinResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -862,7 +1001,7 @@ type RejoinResponse struct {
 
 func (x *RejoinResponse) Reset() {
 	*x = RejoinResponse{}
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1013,7 @@ func (x *RejoinResponse) String() string {
 func (*RejoinResponse) ProtoMessage() {}
 
 func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1026,59 @@ func (x *RejoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejoinResponse.ProtoReflect.Descriptor instead.
 func (*RejoinResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{14}
+	return file_node_proto_rawDescGZIP(), []int{16}
+}
+
+type CancelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"`
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelResponse) Reset() {
+	*x = CancelResponse{}
+	mi := &file_node_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelResponse) ProtoMessage() {}
+
+func (x *CancelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
+func (*CancelResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CancelResponse) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *CancelResponse) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
 }
 
 type ClientChangeResponse struct {
@@ -898,7 +1089,7 @@ type ClientChangeResponse struct {
 
 func (x *ClientChangeResponse) Reset() {
 	*x = ClientChangeResponse{}
-	mi := &file_node_proto_msgTypes[15]
+	mi := &file_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1101,7 @@ func (x *ClientChangeResponse) String() string {
 func (*ClientChangeResponse) ProtoMessage() {}
 
 func (x *ClientChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[15]
+	mi := &file_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1114,7 @@ func (x *ClientChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientChangeResponse.ProtoReflect.Descriptor instead.
 func (*ClientChangeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{15}
+	return file_node_proto_rawDescGZIP(), []int{18}
 }
 
 type ClientsResponse struct {
@@ -936,7 +1127,7 @@ type ClientsResponse struct {
 
 func (x *ClientsResponse) Reset() {
 	*x = ClientsResponse{}
-	mi := &file_node_proto_msgTypes[16]
+	mi := &file_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1139,7 @@ func (x *ClientsResponse) String() string {
 func (*ClientsResponse) ProtoMessage() {}
 
 func (x *ClientsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[16]
+	mi := &file_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1152,7 @@ func (x *ClientsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientsResponse.ProtoReflect.Descriptor instead.
 func (*ClientsResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{16}
+	return file_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClientsResponse) GetClients() []*ClientsResponse_Client {
@@ -974,6 +1165,143 @@ func (x *ClientsResponse) GetClients() []*ClientsResponse_Client {
 func (x *ClientsResponse) GetChanges() uint64 {
 	if x != nil {
 		return x.Changes
+	}
+	return 0
+}
+
+// Two votes of one organisation that contradict each other.
+type Evidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Block         uint64                 `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"`
+	EffectRound   uint32                 `protobuf:"varint,3,opt,name=effect_round,json=effectRound,proto3" json:"effect_round,omitempty"`
+	First         *ExtendedVote          `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
+	Second        *ExtendedVote          `protobuf:"bytes,5,opt,name=second,proto3" json:"second,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_node_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Evidence) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Evidence) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *Evidence) GetEffectRound() uint32 {
+	if x != nil {
+		return x.EffectRound
+	}
+	return 0
+}
+
+func (x *Evidence) GetFirst() *ExtendedVote {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *Evidence) GetSecond() *ExtendedVote {
+	if x != nil {
+		return x.Second
+	}
+	return nil
+}
+
+type EvidenceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ChainId       string                 `protobuf:"bytes,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Evidence      []*Evidence            `protobuf:"bytes,2,rep,name=evidence,proto3" json:"evidence,omitempty"` // the oldest first; bounded, the rest is only counted
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`      // kept, or seen since the start
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvidenceResponse) Reset() {
+	*x = EvidenceResponse{}
+	mi := &file_node_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvidenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvidenceResponse) ProtoMessage() {}
+
+func (x *EvidenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvidenceResponse.ProtoReflect.Descriptor instead.
+func (*EvidenceResponse) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *EvidenceResponse) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *EvidenceResponse) GetEvidence() []*Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+func (x *EvidenceResponse) GetCount() uint64 {
+	if x != nil {
+		return x.Count
 	}
 	return 0
 }
@@ -993,7 +1321,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_node_proto_msgTypes[17]
+	mi := &file_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1333,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[17]
+	mi := &file_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1346,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{17}
+	return file_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Outcome) GetId() []byte {
@@ -1079,7 +1407,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_node_proto_msgTypes[18]
+	mi := &file_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1419,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[18]
+	mi := &file_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1432,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{18}
+	return file_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WaitResponse) GetOutcomes() []*Outcome {
@@ -1130,14 +1458,14 @@ type StatusResponse struct {
 	Changes       uint64                 `protobuf:"varint,12,opt,name=changes,proto3" json:"changes,omitempty"`                            // of the registry, accepted so far
 	ChangeWaits   bool                   `protobuf:"varint,13,opt,name=change_waits,json=changeWaits,proto3" json:"change_waits,omitempty"` // the last of them is not in force yet
 	Outside       bool                   `protobuf:"varint,14,opt,name=outside,proto3" json:"outside,omitempty"`                            // the organisation takes no part, or not with a gateway key of this node
-	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion
+	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion; else who told what is false, for recovery, since the start
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_node_proto_msgTypes[19]
+	mi := &file_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1477,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[19]
+	mi := &file_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1490,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{19}
+	return file_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StatusResponse) GetOrganisation() string {
@@ -1282,7 +1610,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[20]
+	mi := &file_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1622,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[20]
+	mi := &file_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1635,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{20}
+	return file_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -1352,6 +1680,8 @@ type NodeResponse struct {
 	//	*NodeResponse_Registry
 	//	*NodeResponse_Client
 	//	*NodeResponse_Clients
+	//	*NodeResponse_Evidence
+	//	*NodeResponse_Cancel
 	Body          isNodeResponse_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1359,7 +1689,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[21]
+	mi := &file_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1701,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[21]
+	mi := &file_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1714,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{21}
+	return file_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -1482,6 +1812,24 @@ func (x *NodeResponse) GetClients() *ClientsResponse {
 	return nil
 }
 
+func (x *NodeResponse) GetEvidence() *EvidenceResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Evidence); ok {
+			return x.Evidence
+		}
+	}
+	return nil
+}
+
+func (x *NodeResponse) GetCancel() *CancelResponse {
+	if x != nil {
+		if x, ok := x.Body.(*NodeResponse_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
 type isNodeResponse_Body interface {
 	isNodeResponse_Body()
 }
@@ -1522,6 +1870,14 @@ type NodeResponse_Clients struct {
 	Clients *ClientsResponse `protobuf:"bytes,10,opt,name=clients,proto3,oneof"`
 }
 
+type NodeResponse_Evidence struct {
+	Evidence *EvidenceResponse `protobuf:"bytes,11,opt,name=evidence,proto3,oneof"`
+}
+
+type NodeResponse_Cancel struct {
+	Cancel *CancelResponse `protobuf:"bytes,12,opt,name=cancel,proto3,oneof"`
+}
+
 func (*NodeResponse_Submit) isNodeResponse_Body() {}
 
 func (*NodeResponse_Wait) isNodeResponse_Body() {}
@@ -1540,6 +1896,10 @@ func (*NodeResponse_Client) isNodeResponse_Body() {}
 
 func (*NodeResponse_Clients) isNodeResponse_Body() {}
 
+func (*NodeResponse_Evidence) isNodeResponse_Body() {}
+
+func (*NodeResponse_Cancel) isNodeResponse_Body() {}
+
 type ClientsResponse_Client struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1550,7 +1910,7 @@ type ClientsResponse_Client struct {
 
 func (x *ClientsResponse_Client) Reset() {
 	*x = ClientsResponse_Client{}
-	mi := &file_node_proto_msgTypes[22]
+	mi := &file_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1922,7 @@ func (x *ClientsResponse_Client) String() string {
 func (*ClientsResponse_Client) ProtoMessage() {}
 
 func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[22]
+	mi := &file_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1935,7 @@ func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientsResponse_Client.ProtoReflect.Descriptor instead.
 func (*ClientsResponse_Client) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{16, 0}
+	return file_node_proto_rawDescGZIP(), []int{19, 0}
 }
 
 func (x *ClientsResponse_Client) GetKey() []byte {
@@ -1622,7 +1982,12 @@ const file_node_proto_rawDesc = "" +
 	"\x0eClientsRequest\"P\n" +
 	"\x13SubmitSignedRequest\x129\n" +
 	"\tproposals\x18\x01 \x03(\v2\x1b.chainify.v1.SignedProposalR\tproposals\"\x0f\n" +
-	"\rRejoinRequest\"\xbd\x04\n" +
+	"\rRejoinRequest\"\x11\n" +
+	"\x0fEvidenceRequest\"K\n" +
+	"\rCancelRequest\x12\x14\n" +
+	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\fR\x02id\"\xaf\x05\n" +
 	"\vNodeRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1a.chainify.v1.SubmitRequestH\x00R\x06submit\x12.\n" +
@@ -1636,11 +2001,13 @@ const file_node_proto_rawDesc = "" +
 	"\x06client\x18\b \x01(\v2 .chainify.v1.ClientChangeRequestH\x00R\x06client\x127\n" +
 	"\aclients\x18\t \x01(\v2\x1b.chainify.v1.ClientsRequestH\x00R\aclients\x12G\n" +
 	"\rsubmit_signed\x18\n" +
-	" \x01(\v2 .chainify.v1.SubmitSignedRequestH\x00R\fsubmitSignedB\x06\n" +
+	" \x01(\v2 .chainify.v1.SubmitSignedRequestH\x00R\fsubmitSigned\x12:\n" +
+	"\bevidence\x18\v \x01(\v2\x1c.chainify.v1.EvidenceRequestH\x00R\bevidence\x124\n" +
+	"\x06cancel\x18\f \x01(\v2\x1a.chainify.v1.CancelRequestH\x00R\x06cancelB\x06\n" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
-	"\x12GovernanceResponse\"\xc9\x02\n" +
+	"\x12GovernanceResponse\"\x83\x03\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
@@ -1649,15 +2016,30 @@ const file_node_proto_rawDesc = "" +
 	"\tapprovals\x18\x05 \x01(\rR\tapprovals\x12+\n" +
 	"\x11default_approvals\x18\x06 \x01(\bR\x10defaultApprovals\x129\n" +
 	"\rorganisations\x18\a \x03(\v2\x13.chainify.v1.MemberR\rorganisations\x127\n" +
-	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\"\x10\n" +
-	"\x0eRejoinResponse\"\x16\n" +
+	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\x128\n" +
+	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
+	"blockTimes\"\x10\n" +
+	"\x0eRejoinResponse\"<\n" +
+	"\x0eCancelResponse\x12\x14\n" +
+	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\"\x16\n" +
 	"\x14ClientChangeResponse\"\x9a\x01\n" +
 	"\x0fClientsResponse\x12=\n" +
 	"\aclients\x18\x01 \x03(\v2#.chainify.v1.ClientsResponse.ClientR\aclients\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x1a.\n" +
 	"\x06Client\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"\xad\x01\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"\xcb\x01\n" +
+	"\bEvidence\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x14\n" +
+	"\x05block\x18\x02 \x01(\x04R\x05block\x12!\n" +
+	"\feffect_round\x18\x03 \x01(\rR\veffectRound\x12/\n" +
+	"\x05first\x18\x04 \x01(\v2\x19.chainify.v1.ExtendedVoteR\x05first\x121\n" +
+	"\x06second\x18\x05 \x01(\v2\x19.chainify.v1.ExtendedVoteR\x06second\"v\n" +
+	"\x10EvidenceResponse\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\tR\achainId\x121\n" +
+	"\bevidence\x18\x02 \x03(\v2\x15.chainify.v1.EvidenceR\bevidence\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xad\x01\n" +
 	"\aOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\x12\x14\n" +
@@ -1689,7 +2071,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x01 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xad\x04\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xa1\x05\n" +
 	"\fNodeResponse\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x125\n" +
 	"\x06submit\x18\x02 \x01(\v2\x1b.chainify.v1.SubmitResponseH\x00R\x06submit\x12/\n" +
@@ -1703,7 +2085,9 @@ const file_node_proto_rawDesc = "" +
 	"\bregistry\x18\b \x01(\v2\x1d.chainify.v1.RegistryResponseH\x00R\bregistry\x12;\n" +
 	"\x06client\x18\t \x01(\v2!.chainify.v1.ClientChangeResponseH\x00R\x06client\x128\n" +
 	"\aclients\x18\n" +
-	" \x01(\v2\x1c.chainify.v1.ClientsResponseH\x00R\aclientsB\x06\n" +
+	" \x01(\v2\x1c.chainify.v1.ClientsResponseH\x00R\aclients\x12;\n" +
+	"\bevidence\x18\v \x01(\v2\x1d.chainify.v1.EvidenceResponseH\x00R\bevidence\x125\n" +
+	"\x06cancel\x18\f \x01(\v2\x1b.chainify.v1.CancelResponseH\x00R\x06cancelB\x06\n" +
 	"\x04bodyB0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
 
 var (
@@ -1718,7 +2102,7 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_node_proto_goTypes = []any{
 	(*Statement)(nil),              // 0: chainify.v1.Statement
 	(*SubmitRequest)(nil),          // 1: chainify.v1.SubmitRequest
@@ -1730,34 +2114,41 @@ var file_node_proto_goTypes = []any{
 	(*ClientsRequest)(nil),         // 7: chainify.v1.ClientsRequest
 	(*SubmitSignedRequest)(nil),    // 8: chainify.v1.SubmitSignedRequest
 	(*RejoinRequest)(nil),          // 9: chainify.v1.RejoinRequest
-	(*NodeRequest)(nil),            // 10: chainify.v1.NodeRequest
-	(*SubmitResponse)(nil),         // 11: chainify.v1.SubmitResponse
-	(*GovernanceResponse)(nil),     // 12: chainify.v1.GovernanceResponse
-	(*RegistryResponse)(nil),       // 13: chainify.v1.RegistryResponse
-	(*RejoinResponse)(nil),         // 14: chainify.v1.RejoinResponse
-	(*ClientChangeResponse)(nil),   // 15: chainify.v1.ClientChangeResponse
-	(*ClientsResponse)(nil),        // 16: chainify.v1.ClientsResponse
-	(*Outcome)(nil),                // 17: chainify.v1.Outcome
-	(*WaitResponse)(nil),           // 18: chainify.v1.WaitResponse
-	(*StatusResponse)(nil),         // 19: chainify.v1.StatusResponse
-	(*NodeError)(nil),              // 20: chainify.v1.NodeError
-	(*NodeResponse)(nil),           // 21: chainify.v1.NodeResponse
-	(*ClientsResponse_Client)(nil), // 22: chainify.v1.ClientsResponse.Client
-	(Kind)(0),                      // 23: chainify.v1.Kind
-	(*Parameter)(nil),              // 24: chainify.v1.Parameter
-	(*SignedGovernanceChange)(nil), // 25: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 26: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 27: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 28: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 29: chainify.v1.GovernanceChange
+	(*EvidenceRequest)(nil),        // 10: chainify.v1.EvidenceRequest
+	(*CancelRequest)(nil),          // 11: chainify.v1.CancelRequest
+	(*NodeRequest)(nil),            // 12: chainify.v1.NodeRequest
+	(*SubmitResponse)(nil),         // 13: chainify.v1.SubmitResponse
+	(*GovernanceResponse)(nil),     // 14: chainify.v1.GovernanceResponse
+	(*RegistryResponse)(nil),       // 15: chainify.v1.RegistryResponse
+	(*RejoinResponse)(nil),         // 16: chainify.v1.RejoinResponse
+	(*CancelResponse)(nil),         // 17: chainify.v1.CancelResponse
+	(*ClientChangeResponse)(nil),   // 18: chainify.v1.ClientChangeResponse
+	(*ClientsResponse)(nil),        // 19: chainify.v1.ClientsResponse
+	(*Evidence)(nil),               // 20: chainify.v1.Evidence
+	(*EvidenceResponse)(nil),       // 21: chainify.v1.EvidenceResponse
+	(*Outcome)(nil),                // 22: chainify.v1.Outcome
+	(*WaitResponse)(nil),           // 23: chainify.v1.WaitResponse
+	(*StatusResponse)(nil),         // 24: chainify.v1.StatusResponse
+	(*NodeError)(nil),              // 25: chainify.v1.NodeError
+	(*NodeResponse)(nil),           // 26: chainify.v1.NodeResponse
+	(*ClientsResponse_Client)(nil), // 27: chainify.v1.ClientsResponse.Client
+	(Kind)(0),                      // 28: chainify.v1.Kind
+	(*Parameter)(nil),              // 29: chainify.v1.Parameter
+	(*SignedGovernanceChange)(nil), // 30: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 31: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 32: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 33: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 34: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 35: chainify.v1.BlockTimes
+	(*ExtendedVote)(nil),           // 36: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
-	23, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	24, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	28, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	29, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
 	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	25, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	26, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	27, // 5: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	30, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	31, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	32, // 5: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
 	1,  // 6: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 7: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 8: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
@@ -1767,24 +2158,32 @@ var file_node_proto_depIdxs = []int32{
 	6,  // 12: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
 	7,  // 13: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
 	8,  // 14: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
-	28, // 15: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	29, // 16: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	22, // 17: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	17, // 18: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	11, // 19: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	18, // 20: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	19, // 21: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	20, // 22: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	12, // 23: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	14, // 24: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	13, // 25: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	15, // 26: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	16, // 27: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	10, // 15: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
+	11, // 16: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
+	33, // 17: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	34, // 18: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	35, // 19: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	27, // 20: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	36, // 21: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	36, // 22: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	20, // 23: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
+	22, // 24: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	13, // 25: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	23, // 26: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	24, // 27: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	25, // 28: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 29: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 30: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 31: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 32: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 33: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 34: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 35: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -1793,7 +2192,7 @@ func file_node_proto_init() {
 		return
 	}
 	file_chainify_proto_init()
-	file_node_proto_msgTypes[10].OneofWrappers = []any{
+	file_node_proto_msgTypes[12].OneofWrappers = []any{
 		(*NodeRequest_Submit)(nil),
 		(*NodeRequest_Wait)(nil),
 		(*NodeRequest_Status)(nil),
@@ -1803,8 +2202,10 @@ func file_node_proto_init() {
 		(*NodeRequest_Client)(nil),
 		(*NodeRequest_Clients)(nil),
 		(*NodeRequest_SubmitSigned)(nil),
+		(*NodeRequest_Evidence)(nil),
+		(*NodeRequest_Cancel)(nil),
 	}
-	file_node_proto_msgTypes[21].OneofWrappers = []any{
+	file_node_proto_msgTypes[26].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
@@ -1814,6 +2215,8 @@ func file_node_proto_init() {
 		(*NodeResponse_Registry)(nil),
 		(*NodeResponse_Client)(nil),
 		(*NodeResponse_Clients)(nil),
+		(*NodeResponse_Evidence)(nil),
+		(*NodeResponse_Cancel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1821,7 +2224,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

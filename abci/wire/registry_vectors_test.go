@@ -49,6 +49,12 @@ type actionVector struct {
 	Validator    *memberValidator    `json:"validator,omitempty"`
 	OrderingOnly *orderingOnlyVector `json:"ordering_only,omitempty"`
 	Withdraw     hexBytes            `json:"withdraw,omitempty"`
+	BlockTimes   *blockTimesVector   `json:"block_times,omitempty"`
+}
+
+type blockTimesVector struct {
+	Statements uint32 `json:"statements"`
+	Deploys    uint32 `json:"deploys"`
 }
 
 type memberVector struct {
@@ -134,6 +140,8 @@ func (a actionVector) message() *GovernanceAction {
 		return &GovernanceAction{Body: &GovernanceAction_Validator{Validator: &MemberValidator{Organisation: a.Validator.Organisation, Validator: a.Validator.Validator.message()}}}
 	case a.OrderingOnly != nil:
 		return &GovernanceAction{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: a.OrderingOnly.Organisation, Only: a.OrderingOnly.Only}}}
+	case a.BlockTimes != nil:
+		return &GovernanceAction{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: a.BlockTimes.Statements, Deploys: a.BlockTimes.Deploys}}}
 	case a.Withdraw != nil:
 		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:

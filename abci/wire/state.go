@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 )
@@ -11,6 +12,7 @@ const (
 	StateMessageBytesMax = 1 << 20
 	StatePageBytesMax    = 256 << 10
 	StateRangesMax       = 8_192
+	StateTablesMax       = 16_384
 	RangeBitsMax         = 24
 	tableNameBytesMax    = 2*NameBytesMax + 1
 	refusalBytesMax      = 1_000
@@ -33,10 +35,43 @@ func VerifyState(key ed25519.PublicKey, chainID, asking, asked string, o *StateO
 	return VerifyVote(key, StateSignBytes(chainID, asking, asked, o.Block, o.Hash), o.Signature)
 }
 
+// tablesSignBytes is what an organisation signs of the tables it tells, for who asked and what for.
+func tablesSignBytes(chainID, asking, asked string, o *StateOpen, t *StateTables) []byte {
+	told := sha256.Sum256(Encode(&StateTables{Organisation: t.Organisation, Tables: t.Tables}))
+	out := append([]byte("chainify/state-tables/1"), lp(chainID)...)
+	out = append(append(out, lp(asking)...), lp(asked)...)
+	return append(append(binary.BigEndian.AppendUint64(out, o.Block), o.Hash...), told[:]...)
+}
+
+// SignTables signs the answer to a StateOpen with the gateway key of the organisation that tells.
+func SignTables(key ed25519.PrivateKey, chainID, asking, asked string, o *StateOpen, t *StateTables) {
+	t.Signature = ed25519.Sign(key, tablesSignBytes(chainID, asking, asked, o, t))
+}
+
+// VerifyTables reports whether the gateway key signed the answer, by the same rule as votes.
+func VerifyTables(key ed25519.PublicKey, chainID, asking, asked string, o *StateOpen, t *StateTables) bool {
+	return VerifyVote(key, tablesSignBytes(chainID, asking, asked, o, t), t.Signature)
+}
+
+// StateHead is what stands at the beginning of a message, read without decoding it.
+type StateHead struct {
+	Asks, Answers, Opens, Closes bool
+	Request                      uint64
+}
+
+// PeekState reads the head of a message, whatever follows.
+func PeekState(raw []byte) StateHead {
+	if body := peek(raw, 2); body != nil {
+		return StateHead{Answers: true, Request: peekNumber(body, 1)}
+	}
+	body := peek(raw, 1)
+	return StateHead{Asks: body != nil, Opens: peek(body, 2) != nil, Closes: peek(body, 6) != nil, Request: peekNumber(body, 1)}
+}
+
 // DecodeStateMessage reads a message of another node, and checks every count and length in it.
 func DecodeStateMessage(raw []byte) (*StateMessage, error) {
 	m := &StateMessage{}
-	if err := decodeStrict("state message", raw, StateMessageBytesMax, m); err != nil {
+	if err := decodeStrict("state message", raw, StateMessageBytesMax, stateShape, m); err != nil {
 		return nil, err
 	}
 	switch body := m.Body.(type) {
@@ -111,6 +146,9 @@ func checkStateResponse(r *StateResponse) error {
 	case *StateResponse_Tables:
 		if err := CheckOrganisation(body.Tables.Organisation); err != nil {
 			return fmt.Errorf("state tables.%w", err)
+		}
+		if n := len(body.Tables.Signature); n != signatureBytes {
+			return fieldErrorf("state tables.signature", "%d bytes, want %d", n, signatureBytes)
 		}
 		for i, t := range body.Tables.Tables {
 			field := fmt.Sprintf("state tables[%d]", i)

@@ -570,9 +570,12 @@ func (x *TableState) GetState() []byte {
 }
 
 type StateTables struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"` // who answers; for the log
-	Tables        []*TableState          `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Organisation string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"` // who answers
+	Tables       []*TableState          `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"`
+	// Its gateway key over "chainify/state-tables/1" ‖ lp(chain_id) ‖ lp(id of the node that asks) ‖ lp(id of the node asked) ‖ u64 block ‖ hash ‖
+	// SHA-256 of this message without it: what is told is somebody's word.
+	Signature     []byte `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -617,6 +620,13 @@ func (x *StateTables) GetOrganisation() string {
 func (x *StateTables) GetTables() []*TableState {
 	if x != nil {
 		return x.Tables
+	}
+	return nil
+}
+
+func (x *StateTables) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
 	}
 	return nil
 }
@@ -1065,10 +1075,11 @@ const file_state_proto_rawDesc = "" +
 	"TableState\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12\x14\n" +
-	"\x05state\x18\x03 \x01(\fR\x05state\"b\n" +
+	"\x05state\x18\x03 \x01(\fR\x05state\"\x80\x01\n" +
 	"\vStateTables\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12/\n" +
-	"\x06tables\x18\x02 \x03(\v2\x17.chainify.v1.TableStateR\x06tables\"O\n" +
+	"\x06tables\x18\x02 \x03(\v2\x17.chainify.v1.TableStateR\x06tables\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"O\n" +
 	"\vRangeDigest\x12\x14\n" +
 	"\x05range\x18\x01 \x01(\rR\x05range\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12\x16\n" +

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -24,7 +26,7 @@ func testStateMessages() []*StateMessage {
 		stateRequest(&StateRequest_Block{Block: &StateBlockOf{Block: 3, Hash: hash}}),
 		stateRequest(&StateRequest_Next{Next: &StateNext{}}),
 		stateRequest(&StateRequest_Close{Close: &StateClose{}}),
-		stateResponse(&StateResponse_Tables{Tables: &StateTables{Organisation: "bolt", Tables: []*TableState{{Table: "public.a", Rows: 2, State: hash}}}}),
+		stateResponse(&StateResponse_Tables{Tables: &StateTables{Organisation: "bolt", Tables: []*TableState{{Table: "public.a", Rows: 2, State: hash}}, Signature: signature}}),
 		stateResponse(&StateResponse_Digests{Digests: &StateDigests{Ranges: []*RangeDigest{{Range: 1, Rows: 1, Digest: hash}, {Range: 2, Rows: 9, Digest: hash}}}}),
 		stateResponse(&StateResponse_Page{Page: &StatePage{Rows: make([]byte, StatePageBytesMax), Last: true}}),
 		stateResponse(&StateResponse_Refusal{Refusal: &StateRefusal{Reason: "busy"}}),
@@ -59,7 +61,8 @@ func TestStateMessagesBeyondTheirBoundsAreRefused(t *testing.T) {
 		"too many bits":             stateRequest(&StateRequest_Rows{Rows: &StateRowsOf{Table: "a", Bits: 25}}),
 		"too many ranges":           stateRequest(&StateRequest_Ranges{Ranges: &StateRangesOf{Table: "a", OfRanges: []uint32{0}, Bits: 14}}),
 		"ranges that are not finer": stateRequest(&StateRequest_Ranges{Ranges: &StateRangesOf{Table: "a", OfBits: 3, OfRanges: []uint32{0}, Bits: 2}}),
-		"a state of no hash":        stateResponse(&StateResponse_Tables{Tables: &StateTables{Organisation: "a", Tables: []*TableState{{Table: "a"}}}}),
+		"a state of no hash":        stateResponse(&StateResponse_Tables{Tables: &StateTables{Organisation: "a", Tables: []*TableState{{Table: "a"}}, Signature: make([]byte, 64)}}),
+		"tables nobody signed":      stateResponse(&StateResponse_Tables{Tables: &StateTables{Organisation: "a"}}),
 		"a digest of no rows":       stateResponse(&StateResponse_Digests{Digests: &StateDigests{Ranges: []*RangeDigest{{Digest: hash}}}}),
 		"a digest of no hash":       stateResponse(&StateResponse_Digests{Digests: &StateDigests{Ranges: []*RangeDigest{{Rows: 1}}}}),
 		"digests not ascending":     stateResponse(&StateResponse_Digests{Digests: &StateDigests{Ranges: []*RangeDigest{{Range: 1, Rows: 1, Digest: hash}, {Rows: 1, Digest: hash}}}}),
@@ -101,5 +104,28 @@ func TestAStateIsSignedForOneQuestion(t *testing.T) {
 		if valid {
 			t.Errorf("%s: valid", name)
 		}
+	}
+}
+
+// What is told is signed for the question that it answers, and for all that it says.
+func TestTablesAreSignedForOneQuestion(t *testing.T) {
+	key := testKey(1)
+	public := key.Public().(ed25519.PublicKey)
+	open := &StateOpen{Block: 3, Hash: make([]byte, 32), Organisation: "acme"}
+	told := &StateTables{Organisation: "bolt", Tables: []*TableState{{Table: "public.a", Rows: 2, State: make([]byte, 32)}}}
+	if got, want := fmt.Sprintf("%x", tablesSignBytes("chain", "asking", "asked", open, told)), "636861696e6966792f73746174652d7461626c65732f31"+
+		"00000005636861696e"+"0000000661736b696e67"+"0000000561736b6564"+"0000000000000003"+strings.Repeat("00", 32)+
+		fmt.Sprintf("%x", sha256.Sum256(append([]byte("\x0a\x04bolt\x12\x2e\x0a\x08public.a\x10\x02\x1a\x20"), make([]byte, 32)...))); got != want {
+		t.Errorf("signs %s, want %s", got, want)
+	}
+	SignTables(key, "chain", "asking", "asked", open, told)
+	if !VerifyTables(public, "chain", "asking", "asked", open, told) {
+		t.Fatal("not valid")
+	}
+	if VerifyTables(public, "chain", "asked", "asking", open, told) || VerifyTables(public, "chain", "asking", "asked", &StateOpen{Block: 4, Hash: open.Hash}, told) {
+		t.Error("valid for another question")
+	}
+	if told.Tables[0].Rows++; VerifyTables(public, "chain", "asking", "asked", open, told) {
+		t.Error("valid for other rows")
 	}
 }

@@ -37,11 +37,11 @@ func lp(x string) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(x)), uint32(len(x))), x...)
 }
 
-// DecodeOrderedTx reads one transaction of a CometBFT block. Of a certificate it checks everything but signatures;
-// the bundle within a signed bundle is left to DecodeBundle.
+// DecodeOrderedTx reads one transaction of a CometBFT block. Of a certificate it checks everything but signatures; what organisations sign is left as it
+// is, for DecodeBundle, DecodeGovernanceChange and DecodeClientChange: its signature is verified before.
 func DecodeOrderedTx(raw []byte) (*OrderedTx, error) {
 	tx := &OrderedTx{}
-	if err := decodeStrict("ordered transaction", raw, signedBundleBytesMax, tx); err != nil {
+	if err := decodeStrict("ordered transaction", raw, signedBundleBytesMax, orderedShape, tx); err != nil {
 		return nil, err
 	}
 	switch body := tx.Body.(type) {
@@ -50,9 +50,9 @@ func DecodeOrderedTx(raw []byte) (*OrderedTx, error) {
 	case *OrderedTx_Bundle:
 		return tx, checkSignedBundle(body.Bundle)
 	case *OrderedTx_Governance:
-		return tx, checkGovernance(body.Governance)
+		return tx, checkApprovals(body.Governance)
 	case *OrderedTx_Client:
-		return tx, checkClientChange(body.Client)
+		return tx, checkSignedClientChange(body.Client)
 	default:
 		return nil, fieldErrorf("ordered transaction", "has neither a certificate nor a bundle nor a change")
 	}
@@ -72,7 +72,7 @@ func checkSignedBundle(b *SignedBundle) error {
 // bundle's chain and organisation.
 func DecodeBundle(raw []byte) (*Bundle, []BundledTx, error) {
 	b := &Bundle{}
-	if err := decodeStrict("bundle", raw, BundleBytesMax, b); err != nil {
+	if err := decodeStrict("bundle", raw, BundleBytesMax, bundleShape, b); err != nil {
 		return nil, nil, err
 	}
 	if err := CheckChainID(b.ChainId); err != nil {
@@ -110,9 +110,11 @@ func belongs(p *Proposal, b *Bundle) error {
 	return nil
 }
 
+// transactionsField is that of a Bundle's transactions.
+const transactionsField = 4
+
 // rawTransactions finds the bytes of each ChainedTx in a bundle that decodeStrict accepted.
 func rawTransactions(bundle []byte, count int) [][]byte {
-	const transactionsField = 4
 	out := make([][]byte, 0, count)
 	for len(bundle) > 0 {
 		field, kind, n := protowire.ConsumeTag(bundle)
@@ -130,7 +132,7 @@ func rawTransactions(bundle []byte, count int) [][]byte {
 // DecodeChainedTx reads one transaction as the block buffer holds it.
 func DecodeChainedTx(raw []byte) (BundledTx, error) {
 	chained := &ChainedTx{}
-	if err := decodeStrict("transaction", raw, ProposalBytesMax+chainedTransactionExtra, chained); err != nil {
+	if err := decodeStrict("transaction", raw, ProposalBytesMax+chainedTransactionExtra, chainedShape, chained); err != nil {
 		return BundledTx{}, err
 	}
 	tx, err := checkChainedTx(chained)
@@ -185,7 +187,7 @@ func checkAgreement(a *Agreement) error {
 // DecodeProposal reads a proposal and checks its bounds. The reserved kinds are refused: nothing executes them.
 func DecodeProposal(raw []byte) (*Proposal, error) {
 	p := &Proposal{}
-	if err := decodeStrict("proposal", raw, ProposalBytesMax, p); err != nil {
+	if err := decodeStrict("proposal", raw, ProposalBytesMax, proposalShape, p); err != nil {
 		return nil, err
 	}
 	if err := checkProposal(p); err != nil {

@@ -27,9 +27,27 @@ type OrderedBlock struct {
 	QuarantineAll bool
 	// Suspects are, from round 1 on, the transactions in question; nil: all of them.
 	Suspects []uint32
-	IDs      []TxID
+	// Budget is agreed, and each organisation measures it by its own clock. It is no part of what is hashed.
+	Budget Budget
+	// Submitters says whose the transactions are, in their order; nil where nothing is to be measured.
+	Submitters []Submitter
+	IDs        []TxID
 	// Transactions is u32 count ‖ lp(ChainedTx bytes)…, as chainify_node.execute_block takes it.
 	Transactions []byte
+}
+
+// Budget is how long all transactions of a block together may run before an organisation votes that one does not end: those of
+// kind DEPLOY, and all others. Zeros: as long as they take.
+type Budget struct {
+	Statements time.Duration
+	Deploys    time.Duration
+}
+
+// Submitter is a client with so many transactions in a row.
+type Submitter struct {
+	Organisation string
+	Client       string // its name among those of all organisations
+	Transactions uint32
 }
 
 // Key names one execution of a ledger block: another order block or another round is another execution.

@@ -22,5 +22,20 @@ CREATE TABLE chainify_ledger.setting (
 
 CREATE VIEW chainify.settings AS
 SELECT d.name, coalesce(s.value, d.value) AS value
-FROM (VALUES ('determinism', 'strict')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
+FROM (VALUES ('determinism', 'strict'), ('deploys', 'free')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
 GRANT SELECT ON chainify.settings TO chainify_reader, chainify_client;
+
+-- The organisations that may act as a role; without a row, every organisation (api/role_organisations.rs). Set by DEPLOY transactions.
+CREATE TABLE chainify_ledger.role_organisation (
+    role          text PRIMARY KEY,
+    organisations text NOT NULL              -- by name, with ", " between
+);
+
+-- NULL lets every organisation act as the role again.
+CREATE FUNCTION chainify.set_role_organisations(role text, organisations text[])
+    RETURNS TABLE (id bytea, block bigint, index integer, outcome boolean, rows bigint, sqlstate text, error text)
+    AS 'MODULE_PATHNAME', 'chainify_set_role_organisations' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1;
+
+CREATE VIEW chainify.role_organisations AS
+SELECT role, string_to_array(organisations, ', ') AS organisations FROM chainify_ledger.role_organisation;
+GRANT SELECT ON chainify.role_organisations TO chainify_reader, chainify_client;

@@ -20,6 +20,7 @@ COMMENT ON FUNCTION chainify.detach IS 'Takes tables off the ledger; their histo
 COMMENT ON FUNCTION chainify.deploy IS 'Runs statements that change definitions as one ledger transaction. For chainify_admin.';
 COMMENT ON FUNCTION chainify.approve_deploy IS 'Says whether this organisation agrees to a deploy of exactly this text. For chainify_admin.';
 COMMENT ON FUNCTION chainify.set_policy IS 'Sets who has to agree to changes of a table''s rows; NULL: nobody any more. For chainify_admin.';
+COMMENT ON FUNCTION chainify.set_role_organisations IS 'Sets the organisations whose clients may act as a role; NULL: every organisation. For chainify_admin.';
 COMMENT ON FUNCTION chainify.set_agreement_check IS 'Sets the function by which this organisation decides whether it agrees to a change of a row; NULL: none, it agrees to nothing. For chainify_admin.';
 
 COMMENT ON FUNCTION chainify.analyze IS 'Says of each statement whether it may run as a ledger transaction, why not, and what to write instead. Runs nothing.';
@@ -51,6 +52,7 @@ COMMENT ON VIEW chainify.votes IS 'Whose votes certified each block.';
 COMMENT ON VIEW chainify.definitions IS 'Views, functions, types, rights and other definitions under the ledger.';
 COMMENT ON VIEW chainify.sequences IS 'What sequences on the ledger stand at.';
 COMMENT ON VIEW chainify.settings IS 'What deploys set for all organisations.';
+COMMENT ON VIEW chainify.role_organisations IS 'The organisations whose clients may act as a role. Roles without a row are for clients of every organisation.';
 COMMENT ON VIEW chainify.policies IS 'Who has to agree to changes of which table.';
 COMMENT ON VIEW chainify.declared_access IS 'What chainify.declare_access was told in this database.';
 COMMENT ON VIEW chainify.histories IS 'Where the changes of each version of a table are, and between which transactions it was on the ledger so.';

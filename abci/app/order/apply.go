@@ -3,8 +3,10 @@ package order
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -21,8 +23,10 @@ type Block struct {
 type Result struct {
 	Codes     []uint32          // one for each of the block's transactions
 	Certified *wire.Certificate // of the ledger block that was pending before
+	Voted     []Vote            // on the chain for what was pending before, those that this block adds included; read only
 	Ordered   *Body             // of the ledger block that is pending now, when this order block made it
 	Advanced  bool              // the pending ledger block goes into its next effect round
+	Suspended string            // the client of whom stuck votes ended transactions; empty: none
 	Refused   []wire.TxResult
 	// Validators are those to change in two heights, with their power, 0 to remove one.
 	Validators []Validator
@@ -45,7 +49,7 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 		return nil, nil, fmt.Errorf("state is at height %d, its replay window at %d", s.height, s.window.height)
 	}
 	next := *s
-	next.height, next.added = b.Height, nil
+	next.height, next.timeMicro, next.added = b.Height, b.TimeMicro, nil
 	result := &Result{Codes: make([]uint32, len(b.Txs))}
 	bundles, err := next.certify(b, result)
 	if err != nil {
@@ -85,6 +89,7 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 	if s.pending == nil {
 		return bundles, nil
 	}
+	result.Voted = s.pending.Votes
 	verdict := s.pending.tally(len(s.registry.voters), s.pending.Consent, b.TimeMicro, s.registry.record.Parameters)
 	switch verdict.kind {
 	case certifiedVerdict:
@@ -92,6 +97,10 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 		s.certified, s.certifiedHash = s.pending.Number, verdict.hash
 		s.pending = nil
 	case nextRoundVerdict:
+		if client := verdict.stuck.client; client != "" {
+			s.suspensions = s.suspensions.suspend(client, b.TimeMicro, s.pending.TimeMaxMS)
+			result.Suspended = client
+		}
 		s.pending = s.pending.nextRound(verdict, len(s.registry.voters), s.pending.Consent, s.registry.record.Parameters)
 		result.Advanced = true
 	}
@@ -188,22 +197,27 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	if s.pending != nil && first < len(b.Txs) {
 		return fmt.Errorf("transaction %d: a bundle while ledger block %d stays pending", first, s.pending.Number)
 	}
-	body, raw, position := &Body{}, [][]byte(nil), uint32(0)
+	body, raw, position, who := &Body{}, [][]byte(nil), uint32(0), clientsMaker{}
 	seen := map[wire.TxID]struct{}{}
 	for i, tx := range b.Txs[first:] {
 		accepted := false
 		for _, t := range tx.bundle.transactions {
-			switch verdict := s.judge(t, b.Height, seen, len(raw)); verdict {
+			switch verdict := s.judge(t, b, seen, len(raw)); verdict {
 			case live:
 				accepted = true
 				seen[t.id] = struct{}{}
 				s.added = append(s.added, Accepted{t.id, t.validUntil})
 				body.IDs, raw = append(body.IDs, t.id), append(raw, t.raw)
+				who.add(t.client)
 			case replayed: // its outcome is that of the one accepted, so it is not reported as refused
 				body.Skipped = append(body.Skipped, position)
 			default:
 				body.Skipped = append(body.Skipped, position)
-				result.Refused = append(result.Refused, refusalOf(t.id, verdict))
+				result.Refused = append(result.Refused, s.refusalOf(t, verdict))
+				if verdict == suspended { // for good: its client may submit it anew, and it must not be ordered twice
+					seen[t.id] = struct{}{}
+					s.added = append(s.added, Accepted{t.id, t.validUntil})
+				}
 			}
 			position++
 		}
@@ -221,7 +235,8 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
-		Organisations: len(s.registry.voters), Consent: s.registry.consent,
+		Organisations: len(s.registry.voters), Consent: s.registry.consent, Clients: who.made(),
+		TimeMaxMS: s.registry.record.Parameters.BlockTimeMaxMS, DeployTimeMaxMS: s.registry.record.Parameters.DeployTimeMaxMS,
 	}
 	return nil
 }
@@ -235,10 +250,12 @@ const (
 	tooFarAhead
 	overBound
 	unregistered
+	suspended
 )
 
-// judge decides about one transaction at a height, after taken others of the block.
-func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, taken int) liveness {
+// judge decides about one transaction of an order block, after taken others.
+func (s *State) judge(t transaction, b Block, seen map[wire.TxID]struct{}, taken int) liveness {
+	height := b.Height
 	if _, twice := seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
 		return replayed
 	}
@@ -249,6 +266,8 @@ func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, 
 		return tooFarAhead
 	case !s.vouched(t):
 		return unregistered
+	case s.suspensions.until(t.client) > b.TimeMicro:
+		return suspended
 	case taken >= s.registry.record.Parameters.BlockTransactionsMax:
 		return overBound
 	default:
@@ -256,8 +275,11 @@ func (s *State) judge(t transaction, height int64, seen map[wire.TxID]struct{}, 
 	}
 }
 
-func refusalOf(id wire.TxID, l liveness) wire.TxResult {
+func (s *State) refusalOf(t transaction, l liveness) wire.TxResult {
+	id := t.id
 	switch l {
+	case suspended:
+		return wire.TxResult{ID: id, SQLState: "53400", Message: MessageSuspended(time.UnixMicro(s.suspensions.until(t.client)))}
 	case expired:
 		return wire.TxResult{ID: id, SQLState: "40001", Message: "transaction expired before it was ordered"}
 	case tooFarAhead:
@@ -269,7 +291,8 @@ func refusalOf(id wire.TxID, l liveness) wire.TxResult {
 	}
 }
 
-// Live reports whether the next order block could accept the change, or some transaction of the bundle.
+// Live reports whether the next order block could accept the change, or some transaction of the bundle. What a suspension refuses is
+// ordered, so that its client is told.
 func (s *State) Live(tx Tx) bool {
 	if tx.change != nil {
 		return s.governance.accepts(tx.change, s.height+1) == nil
@@ -278,7 +301,7 @@ func (s *State) Live(tx Tx) bool {
 		return s.clients.accepts(tx.client.change) == nil
 	}
 	for _, t := range tx.bundle.transactions {
-		if s.judge(t, s.height+1, nil, 0) == live {
+		if s.judge(t, Block{Height: s.height + 1, TimeMicro: math.MaxInt64}, nil, 0) == live {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,8 +62,20 @@ func (t Tx) IsClient() bool { return t.client != nil }
 // Bundle returns the transaction's bundle, nil for a certificate.
 func (t Tx) Bundle() *Bundle { return t.bundle }
 
+// Organisation returns whose bundle or change of clients the transaction is, "" for others.
+func (t Tx) Organisation() string {
+	switch {
+	case t.bundle != nil:
+		return t.bundle.organisation
+	case t.client != nil:
+		return t.client.change.Organisation
+	}
+	return ""
+}
+
 // Bundle holds what the order needs of an organisation's bundle.
 type Bundle struct {
+	organisation string
 	transactions []transaction
 }
 
@@ -73,6 +86,7 @@ type transaction struct {
 	id         wire.TxID
 	validUntil uint64
 	raw        []byte // ChainedTx bytes
+	client     string // who is asked when it does not end (Pending.Clients)
 	// Of a client that signs itself, the signature checked; key is empty where the gateway vouches.
 	organisation, role string
 	key                []byte
@@ -143,27 +157,31 @@ func (r *Registry) Candidate(raw []byte) (Candidate, error) {
 	return Candidate{Tx: tx}, err
 }
 
-// bundle decodes a bundle and checks its gateway's signature.
+// bundle checks a bundle's gateway's signature over the bytes as they came, and then decodes them.
 func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
-	bundle, txs, err := wire.DecodeBundle(signed.Bundle)
+	head, err := wire.PeekBundle(signed.Bundle)
 	if err != nil {
 		return Candidate{}, &Refusal{CodeMalformed, err}
 	}
-	if bundle.ChainId != r.record.ChainID {
-		return Candidate{}, refuse(CodeMalformed, "bundle.chain_id: %q, want %q", bundle.ChainId, r.record.ChainID)
+	if head.ChainID != r.record.ChainID {
+		return Candidate{}, refuse(CodeMalformed, "bundle.chain_id: %q, want %q", head.ChainID, r.record.ChainID)
 	}
-	i, known := r.byName[bundle.Organisation]
+	i, known := r.byName[head.Organisation]
 	if !known {
-		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q is not in the registry", bundle.Organisation)
+		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q is not in the registry", head.Organisation)
 	}
 	if r.record.Organisations[i].OrderingOnly {
-		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q only orders and submits nothing", bundle.Organisation)
+		return Candidate{}, refuse(CodeUnknown, "bundle.organisation: %q only orders and submits nothing", head.Organisation)
 	}
-	if len(txs) > r.record.Parameters.BlockTransactionsMax {
-		return Candidate{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", len(txs), r.record.Parameters.BlockTransactionsMax)
+	if head.Transactions > r.record.Parameters.BlockTransactionsMax {
+		return Candidate{}, refuse(CodeTooManyForBlock, "bundle.transactions: %d of them, a block takes %d", head.Transactions, r.record.Parameters.BlockTransactionsMax)
 	}
 	if !wire.VerifyBundle(r.record.Organisations[i].GatewayKey, r.record.ChainID, signed) {
-		return Candidate{}, refuse(CodeSignature, "signed bundle.signature: not by the gateway of %q", bundle.Organisation)
+		return Candidate{}, refuse(CodeSignature, "signed bundle.signature: not by the gateway of %q", head.Organisation)
+	}
+	_, txs, err := wire.DecodeBundle(signed.Bundle)
+	if err != nil {
+		return Candidate{}, &Refusal{CodeMalformed, err}
 	}
 	c := Candidate{Tx: compact(txs)}
 	if slices.ContainsFunc(txs, func(tx wire.BundledTx) bool { return len(tx.Proposal.Client.Key) > 0 }) {
@@ -174,10 +192,18 @@ func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
 
 // compact keeps what the order needs. Agreements are checked where policies are known: by the databases, when they execute.
 func compact(txs []wire.BundledTx) Tx {
-	b := &Bundle{transactions: make([]transaction, len(txs))}
+	b := &Bundle{organisation: txs[0].Proposal.Client.Organisation, transactions: make([]transaction, len(txs))}
+	var before *wire.Client
 	for i, tx := range txs {
+		client := tx.Proposal.Client
 		b.transactions[i] = transaction{id: tx.ID, validUntil: tx.Proposal.ValidUntilHeight, raw: tx.Raw}
-		if client := tx.Proposal.Client; len(client.Key) > 0 {
+		if before != nil && before.Role == client.Role && bytes.Equal(before.Key, client.Key) {
+			b.transactions[i].client = b.transactions[i-1].client // one string for all of them
+		} else {
+			b.transactions[i].client = clientOf(client)
+		}
+		before = client
+		if len(client.Key) > 0 {
 			t := &b.transactions[i]
 			t.organisation, t.role, t.key = client.Organisation, client.Role, client.Key
 		}

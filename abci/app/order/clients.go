@@ -78,20 +78,22 @@ type clientChange struct {
 	hash   wire.Hash
 }
 
+// openClient checks the signature over the bytes as they came, and then decodes them.
 func (r *Registry) openClient(s *wire.SignedClientChange) (Tx, error) {
+	head := wire.PeekClientChange(s.Change)
+	if head.ChainID != r.record.ChainID {
+		return Tx{}, refuse(CodeMalformed, "client change.chain_id: %q, want %q", head.ChainID, r.record.ChainID)
+	}
+	key, votes := r.GatewayKey(head.Organisation)
+	if !votes {
+		return Tx{}, refuse(CodeUnknown, "client change.organisation: %q is not in the registry, or only orders", head.Organisation)
+	}
+	if !wire.VerifyClientChange(key, r.record.ChainID, s) {
+		return Tx{}, refuse(CodeSignature, "signed client change.signature: not by the gateway of %q", head.Organisation)
+	}
 	c, err := wire.DecodeClientChange(s.Change)
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, err}
-	}
-	if c.ChainId != r.record.ChainID {
-		return Tx{}, refuse(CodeMalformed, "client change.chain_id: %q, want %q", c.ChainId, r.record.ChainID)
-	}
-	key, votes := r.GatewayKey(c.Organisation)
-	if !votes {
-		return Tx{}, refuse(CodeUnknown, "client change.organisation: %q is not in the registry, or only orders", c.Organisation)
-	}
-	if !wire.VerifyClientChange(key, r.record.ChainID, s) {
-		return Tx{}, refuse(CodeSignature, "signed client change.signature: not by the gateway of %q", c.Organisation)
 	}
 	return Tx{client: &clientChange{c, sha256.Sum256(s.Change)}}, nil
 }

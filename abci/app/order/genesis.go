@@ -38,6 +38,10 @@ type Parameters struct {
 	EffectRoundTimeoutMS int `json:"effect_round_timeout_ms"` // of round 0; round r takes r+1 times as long, at most a minute
 	EffectRoundsMax      int `json:"effect_rounds_max"`       // the round after this one quarantines the whole block
 	BlockTransactionsMax int `json:"block_transactions_max"`
+	// BlockTimeMaxMS is how long the SQL transactions of a block may run together, a millisecond more for each of them; DeployTimeMaxMS
+	// is the same for its DEPLOY transactions. In both, rounds that ended otherwise than by stuck votes give as much again.
+	BlockTimeMaxMS  int `json:"block_time_max_ms,omitempty"`
+	DeployTimeMaxMS int `json:"deploy_time_max_ms,omitempty"`
 }
 
 // Defaults and bounds of Parameters.
@@ -48,6 +52,10 @@ const (
 	effectRoundsBound       = 100
 	BlockTransactionsMax    = 10_000
 	blockTransactionsBound  = 1_000_000
+	BlockTimeMaxMS          = 5_000
+	blockTimeBoundMS        = wire.BlockTimeMSMax
+	DeployTimeMaxMS         = 600_000
+	deployTimeBoundMS       = wire.DeployTimeMSMax
 	organisationsMax        = wire.OrganisationsMax
 )
 
@@ -60,6 +68,12 @@ func (p Parameters) withDefaults() Parameters {
 	}
 	if p.BlockTransactionsMax == 0 {
 		p.BlockTransactionsMax = BlockTransactionsMax
+	}
+	if p.BlockTimeMaxMS == 0 {
+		p.BlockTimeMaxMS = BlockTimeMaxMS
+	}
+	if p.DeployTimeMaxMS == 0 {
+		p.DeployTimeMaxMS = DeployTimeMaxMS
 	}
 	return p
 }
@@ -140,6 +154,8 @@ func (p Parameters) validate() error {
 		{"effect_round_timeout_ms", p.EffectRoundTimeoutMS, EffectRoundTimeoutMSMax},
 		{"effect_rounds_max", p.EffectRoundsMax, effectRoundsBound},
 		{"block_transactions_max", p.BlockTransactionsMax, blockTransactionsBound},
+		{"block_time_max_ms", p.BlockTimeMaxMS, blockTimeBoundMS},
+		{"deploy_time_max_ms", p.DeployTimeMaxMS, deployTimeBoundMS},
 	} {
 		if bound.value < 0 || bound.value > bound.max {
 			return fmt.Errorf("%s: %d, want 1 to %d, or 0 for the default", bound.field, bound.value, bound.max)

@@ -101,6 +101,8 @@ func TestAppHashCoversTheRegistry(t *testing.T) {
 		"timeout":    func(c *ordertest.Consortium) { c.Genesis.Parameters.EffectRoundTimeoutMS = 1 },
 		"rounds":     func(c *ordertest.Consortium) { c.Genesis.Parameters.EffectRoundsMax = 1 },
 		"block":      func(c *ordertest.Consortium) { c.Genesis.Parameters.BlockTransactionsMax = 1 },
+		"time":       func(c *ordertest.Consortium) { c.Genesis.Parameters.BlockTimeMaxMS = 1 },
+		"deploys":    func(c *ordertest.Consortium) { c.Genesis.Parameters.DeployTimeMaxMS = 1 },
 		"name":       func(c *ordertest.Consortium) { c.Genesis.Organisations[0].Name = "other" },
 		"gateway":    func(c *ordertest.Consortium) { c.Genesis.Organisations[0].GatewayKey = make([]byte, 32) },
 		"ordering":   func(c *ordertest.Consortium) { c.Genesis.Consent = 2; c.OrderOnly(1) },

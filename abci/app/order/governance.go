@@ -40,21 +40,14 @@ type change struct {
 }
 
 // openGovernance checks a change against the registry it changes: as many organisations as have to approve it, and it leaves a
-// consortium.
+// consortium. It is decoded once the approvals are verified. One whose sequence was used is refused before that: whoever heard it may send it again.
 func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
-	decoded, err := wire.DecodeGovernanceChange(s.Change)
-	if err != nil {
-		return Tx{}, &Refusal{CodeMalformed, err}
+	head, next := wire.PeekGovernanceChange(s.Change), r.record.Changes+1
+	if head.ChainID != r.record.ChainID {
+		return Tx{}, refuse(CodeMalformed, "governance change.chain_id: %q, want %q", head.ChainID, r.record.ChainID)
 	}
-	if decoded.ChainId != r.record.ChainID {
-		return Tx{}, refuse(CodeMalformed, "governance change.chain_id: %q, want %q", decoded.ChainId, r.record.ChainID)
-	}
-	want := r.record.Changes + 1
-	if decoded.Withdraws() != nil {
-		want++ // it follows the change that waits
-	}
-	if decoded.Sequence != want {
-		return Tx{}, refuse(CodeNothingLive, "governance change.sequence: %d, want %d", decoded.Sequence, want)
+	if head.Sequence != next && head.Sequence != next+1 { // a withdrawal follows the change that waits
+		return Tx{}, refuse(CodeNothingLive, "governance change.sequence: %d, want %d, or %d to withdraw", head.Sequence, next, next+1)
 	}
 	for _, a := range s.Approvals {
 		if !r.votes(a.Organisation) {
@@ -67,11 +60,21 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	if n := len(s.Approvals); n < r.approvals {
 		return Tx{}, refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, %d are needed", n, len(r.voters), r.approvals)
 	}
-	next, err := r.After(decoded)
+	decoded, err := wire.DecodeGovernanceChange(s.Change)
+	if err != nil {
+		return Tx{}, &Refusal{CodeMalformed, err}
+	}
+	if decoded.Withdraws() != nil {
+		next++
+	}
+	if decoded.Sequence != next {
+		return Tx{}, refuse(CodeNothingLive, "governance change.sequence: %d, want %d", decoded.Sequence, next)
+	}
+	changed, err := r.After(decoded)
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, fmt.Errorf("governance change.%w", err)}
 	}
-	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), withdraws: decoded.Withdraws(), next: next}}, nil
+	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), withdraws: decoded.Withdraws(), next: changed}}, nil
 }
 
 // After is the registry that a change makes of this one, but for the block it begins with.

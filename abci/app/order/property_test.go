@@ -37,6 +37,10 @@ type model struct {
 	since     int64
 	quarant   []uint32
 	all       bool
+	undecided int
+	owners    []int       // of the block's transactions
+	ended     map[int]int // organisation → rounds that ended by votes stuck at what is its
+	suspended map[int]order.Suspension
 	certified []string // block:hash
 }
 
@@ -60,39 +64,76 @@ func (m *model) tally(now int64) {
 		m.pending = false
 		return
 	}
-	hope := bestCount
-	hidden := 0
+	hidden, stuck := 0, 0
 	for what, votes := range count {
 		if len(what) > 1 {
-			hope = max(hope, votes)
+			stuck += votes
 		} else if !slices.Contains(m.revealed, what[0]) {
 			hidden += votes
 		}
 	}
-	stuck := false
-	for i := range uint32(12) {
-		if count[fmt.Sprintf("stuck%d", i)] < m.c {
-			continue
+	who, named := m.culprit(count)
+	enough := min(m.c, m.n-m.c+1)
+	if stuck >= m.c && named >= enough {
+		m.end(who, count, enough)
+		s := m.suspended[who]
+		for at := s.UntilMicro + 600_000_000; s.Times > 0 && at <= now; at += 600_000_000 {
+			s.Times--
 		}
-		stuck = true
-		if !slices.Contains(m.quarant, i) {
-			m.quarant = append(m.quarant, i)
-			slices.Sort(m.quarant)
-		}
-	}
-	if stuck {
+		m.suspended[who] = order.Suspension{Times: s.Times + 1, UntilMicro: now + min(int64(10_000_000)<<s.Times, 3_600_000_000)}
 		m.next(false)
 		return
 	}
 	timeout := min(10_000_000*int64(m.round+1), 60_000_000)
-	if hopeless := max(hope, hidden)+silent < m.c; hopeless || len(m.said) >= m.c && now-m.since > timeout {
+	hopeless := max(bestCount, hidden)+silent < m.c && (stuck+silent < m.c || named+silent < enough)
+	if hopeless || len(m.said) >= m.c && now-m.since > timeout {
+		m.undecided++
 		m.next(hopeless)
 	}
 }
 
+// culprit is the organisation, with one client each, whose transactions most votes are stuck at; of equals that of the first of them.
+func (m *model) culprit(count map[string]int) (who, votes int) {
+	named := map[int]int{}
+	for i := range m.owners {
+		named[m.owners[i]] += count[fmt.Sprintf("stuck%d", i)]
+	}
+	for i := range m.owners {
+		if n := named[m.owners[i]]; n > votes && count[fmt.Sprintf("stuck%d", i)] > 0 {
+			who, votes = m.owners[i], n
+		}
+	}
+	return who, votes
+}
+
+func (m *model) end(who int, count map[string]int, enough int) {
+	from, until := 0, len(m.owners)
+	if m.ended[who] == 0 {
+		for from = range m.owners {
+			if m.owners[from] == who && count[fmt.Sprintf("stuck%d", from)] > 0 {
+				break
+			}
+		}
+		for i := range m.owners {
+			if m.owners[i] == who && count[fmt.Sprintf("stuck%d", i)] >= enough {
+				from, until = i, i+1
+				break
+			}
+		}
+	}
+	m.all = m.all || m.ended[who] >= 2
+	for i := from; i < until && m.ended[who] < 2; i++ {
+		if m.owners[i] == who && !slices.Contains(m.quarant, uint32(i)) {
+			m.quarant = append(m.quarant, uint32(i))
+		}
+	}
+	slices.Sort(m.quarant)
+	m.ended[who]++
+}
+
 func (m *model) next(hopeless bool) {
 	m.round++
-	m.all = m.all || hopeless && m.round > 3
+	m.all = m.all || hopeless && m.undecided > 3
 	m.said, m.revealed, m.since = map[int]string{}, nil, 0
 }
 
@@ -117,7 +158,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c int) {
 	consortium := ordertest.New(n, c)
 	registry := consortium.Registry(t)
 	state := registry.Genesis(1)
-	m := &model{n: n, c: c, accepted: map[string]bool{}}
+	m := &model{n: n, c: c, accepted: map[string]bool{}, suspended: map[int]order.Suspension{}}
 	var live []order.Accepted
 	now := int64(0)
 	for step := range 60 {
@@ -130,7 +171,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c int) {
 		}
 		m.tally(now)
 		if !m.pending {
-			raw = append(raw, m.bundle(random, consortium, height)...)
+			raw = append(raw, m.bundle(random, consortium, height, now)...)
 		}
 		for _, bytes := range raw {
 			opened, err := registry.Open(bytes)
@@ -209,8 +250,8 @@ func (m *model) vote(random *rand.Rand, c *ordertest.Consortium, state *order.St
 	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: certificate}})
 }
 
-func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height int64) (raw [][]byte) {
-	some := false
+func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height, now int64) (raw [][]byte) {
+	some, owners := false, []int(nil)
 	for range random.IntN(3) {
 		org := random.IntN(m.n)
 		var proposals []*wire.Proposal
@@ -218,13 +259,18 @@ func (m *model) bundle(random *rand.Rand, c *ordertest.Consortium, height int64)
 			x := tx{org, random.Uint64N(20), uint64(height) - 2 + random.Uint64N(6)}
 			proposals = append(proposals, c.Proposal(org, x.nonce, x.validUntil))
 			if int64(x.validUntil) >= height && !m.accepted[x.String()] {
-				m.accepted[x.String()], some = true, true
+				m.accepted[x.String()] = true
+				if m.suspended[org].UntilMicro > now {
+					continue
+				}
+				some = true
+				owners = append(owners, org)
 			}
 		}
 		raw = append(raw, c.Bundle(org, proposals...))
 	}
 	if some {
-		*m = model{n: m.n, c: m.c, accepted: m.accepted, ordered: m.ordered + 1, certified: m.certified, pending: true, said: map[int]string{}}
+		*m = model{n: m.n, c: m.c, accepted: m.accepted, ordered: m.ordered + 1, certified: m.certified, pending: true, said: map[int]string{}, owners: owners, ended: map[int]int{}, suspended: m.suspended}
 	}
 	return raw
 }

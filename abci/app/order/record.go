@@ -18,12 +18,14 @@ type stateRecord struct {
 	Certified     uint64    `json:"certified"`
 	CertifiedHash wire.Hash `json:"certified_hash"`
 
-	Governance Governance `json:"governance"`
+	Governance  Governance  `json:"governance"`
+	Suspensions suspensions `json:"suspensions,omitempty"`
+	TimeMicro   int64       `json:"time"`
 }
 
 // Record returns the state's bytes for storing it. The replay window is stored by what each block Added.
 func (s *State) Record() ([]byte, error) {
-	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance})
+	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance, s.suspensions, s.timeMicro})
 	if err != nil {
 		return nil, fmt.Errorf("encode state at height %d: %w", s.height, err)
 	}
@@ -50,7 +52,7 @@ func (r *Registry) Restore(record []byte, clients *Clients, accepted []Accepted)
 	window.settle(m.Height, accepted)
 	state := &State{
 		registry: r, clients: clients, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
-		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, governance: m.Governance,
+		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, governance: m.Governance, suspensions: m.Suspensions, timeMicro: m.TimeMicro,
 	}
 	if err := state.restoreChange(); err != nil {
 		return nil, fmt.Errorf("decode state: change that waits: %w", err)

@@ -119,10 +119,10 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	out := lp([]byte("chainify/registry/3"), r.record.ChainID)
+	out := lp([]byte("chainify/registry/4"), r.record.ChainID)
 	for _, v := range []int{
 		r.record.Consent, r.record.Approvals, r.record.Parameters.EffectRoundTimeoutMS, r.record.Parameters.EffectRoundsMax,
-		r.record.Parameters.BlockTransactionsMax, len(r.record.Organisations),
+		r.record.Parameters.BlockTransactionsMax, r.record.Parameters.BlockTimeMaxMS, r.record.Parameters.DeployTimeMaxMS, len(r.record.Organisations),
 	} {
 		out = binary.BigEndian.AppendUint32(out, uint32(v))
 	}
@@ -158,6 +158,11 @@ func (r *Registry) Approvals() int { return r.approvals }
 
 // Parameters returns the bounds, defaults filled in.
 func (r *Registry) Parameters() Parameters { return r.record.Parameters }
+
+// BlockTimes gives how long a block may run as a message, defaults filled in.
+func (r *Registry) BlockTimes() *wire.BlockTimes {
+	return &wire.BlockTimes{Statements: uint32(r.record.Parameters.BlockTimeMaxMS), Deploys: uint32(r.record.Parameters.DeployTimeMaxMS)}
+}
 
 // Organisations returns the names of the organisations that vote on effects, sorted: the n of the consent policy.
 func (r *Registry) Organisations() []string { return slices.Clone(r.voters) }

@@ -149,6 +149,10 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 			o.OrderingOnly = a.OrderingOnly.Only
 			return nil
 		})
+	case *wire.GovernanceAction_BlockTimes:
+		record.Parameters.BlockTimeMaxMS, record.Parameters.DeployTimeMaxMS = int(a.BlockTimes.Statements), int(a.BlockTimes.Deploys)
+		record.Parameters = record.Parameters.withDefaults()
+		return nil
 	case *wire.GovernanceAction_Withdraw: // changes nothing but the sequence
 		return nil
 	default:

@@ -24,6 +24,8 @@ type State struct {
 	certified     uint64
 	certifiedHash wire.Hash
 	clients       *Clients
+	suspensions   suspensions
+	timeMicro     int64 // of the last order block
 	governance    Governance
 	next          *Registry // what the change that waits makes; nil: none waits
 	effective     int64     // the height before which it is not in force
@@ -36,6 +38,10 @@ type Pending struct {
 	Height    int64     `json:"height"`
 	TimeMicro int64     `json:"time"` // of its order block
 	TxCount   uint32    `json:"tx_count"`
+	Clients   clients   `json:"clients"` // of its transactions
+	// TimeMaxMS and DeployTimeMaxMS are those of the registry it was ordered under (A5).
+	TimeMaxMS       int `json:"time_max"`
+	DeployTimeMaxMS int `json:"deploy_time_max"`
 	// Organisations is n, how many vote on it, and Consent c, how many have to agree (A5).
 	Organisations int `json:"organisations"`
 	Consent       int `json:"consent"`
@@ -44,7 +50,11 @@ type Pending struct {
 	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
 	Quarantined   []uint32 `json:"quarantined"`
 	QuarantineAll bool     `json:"quarantine_all"`
-	Suspects      []uint32 `json:"suspects,omitempty"` // what the parts of votes are about, from round 1 on; nil: all transactions
+	// Undecided counts the rounds that ended otherwise than by stuck votes; Stuck are the clients of whom stuck votes have
+	// quarantined something.
+	Undecided int      `json:"undecided,omitempty"`
+	Stuck     []string `json:"stuck,omitempty"`
+	Suspects  []uint32 `json:"suspects,omitempty"` // what the parts of votes are about, from round 1 on; nil: all transactions
 
 	// Votes holds at most one vote for each organisation, its first of this round on the chain (invariant E3).
 	Votes    []Vote      `json:"votes"`
@@ -118,7 +128,7 @@ func (p *Pending) Key() wire.Key {
 func (p *Pending) Block(body *Body) *wire.OrderedBlock {
 	return &wire.OrderedBlock{
 		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Organisations: p.Organisations, Consent: p.Consent, Round: p.Round,
-		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, IDs: body.IDs, Transactions: body.Transactions,
+		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, Budget: p.Budget(), Submitters: p.Clients.submitters(), IDs: body.IDs, Transactions: body.Transactions,
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 type verdict struct {
 	kind     verdictKind
 	hash     wire.Hash // certifiedVerdict
-	stuck    []uint32  // nextRoundVerdict: the transactions to quarantine, ascending
+	stuck    end       // nextRoundVerdict: what stuck votes end
 	hopeless bool      // nextRoundVerdict: c can agree on nothing, whoever still votes
 }
 
@@ -28,12 +28,12 @@ func (p *Pending) tally(n, c int, now int64, parameters Parameters) verdict {
 	if agreeing >= c {
 		return verdict{kind: certifiedVerdict, hash: hash}
 	}
-	stuck, stuckVotes := p.stuckAt(c)
-	if len(stuck) > 0 {
-		return verdict{kind: nextRoundVerdict, stuck: stuck}
+	stuck := p.stuckVotes()
+	if stuck.reach(0, n, c) {
+		return verdict{kind: nextRoundVerdict, stuck: p.ends(stuck, n, c)}
 	}
 	silent := n - len(p.Votes)
-	if max(agreeing, p.unrevealed(), stuckVotes)+silent < c {
+	if max(agreeing, p.unrevealed())+silent < c && !stuck.reach(silent, n, c) {
 		return verdict{kind: nextRoundVerdict, hopeless: true}
 	}
 	// Time runs only once c organisations have voted, that is, against some that disagree. Before, the others are
@@ -65,35 +65,18 @@ func (p *Pending) unrevealed() (count int) {
 	return count
 }
 
-// stuckAt returns the transactions at which at least c votes are stuck, ascending, and the most votes for any one.
-func (p *Pending) stuckAt(c int) (indexes []uint32, most int) {
-	var all []uint32
-	for _, v := range p.Votes {
-		if at, stuck := v.vote.StuckAt(); stuck {
-			all = append(all, at)
-		}
-	}
-	slices.Sort(all)
-	for len(all) > 0 {
-		votes := 1
-		for votes < len(all) && all[votes] == all[0] {
-			votes++
-		}
-		if votes >= c {
-			indexes = append(indexes, all[0])
-		}
-		most, all = max(most, votes), all[votes:]
-	}
-	return indexes, most
-}
-
 // nextRound returns the pending block in its next effect round, without votes. Time alone never quarantines anything (A4):
 // an organisation may have committed the block on live votes that the chain has not seen yet (E1).
 func (p *Pending) nextRound(v verdict, n, c int, parameters Parameters) *Pending {
 	next := *p
 	next.Round++
 	next.Votes, next.Revealed, next.SinceMicro, next.Suspects = nil, nil, 0, nil
-	differing := v.stuck
+	if next.Stuck = slices.Clip(p.Stuck); v.stuck.client == "" {
+		next.Undecided++
+	} else if next.Stuck = append(next.Stuck, v.stuck.client); v.stuck.whole {
+		next.Stuck = append(next.Stuck, organisationOf(v.stuck.client))
+	}
+	differing := v.stuck.list
 	if v.hopeless {
 		if blamed := p.blamed(n, c); p.inQuestion().Single() {
 			differing = blamed
@@ -104,9 +87,7 @@ func (p *Pending) nextRound(v verdict, n, c int, parameters Parameters) *Pending
 	next.Quarantined = slices.Concat(p.Quarantined, differing)
 	slices.Sort(next.Quarantined)
 	next.Quarantined = slices.Compact(next.Quarantined)
-	if v.hopeless && next.Round > uint32(parameters.EffectRoundsMax) {
-		next.QuarantineAll = true
-	}
+	next.QuarantineAll = p.QuarantineAll || v.stuck.all || v.hopeless && next.Undecided > parameters.EffectRoundsMax
 	return &next
 }
 

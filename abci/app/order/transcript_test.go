@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 //
 //	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
 //	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
+//	block t=5 bundle=o0/teller:1,2@100          of another role than clerk
 //	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
 //	block t=6 votes=o0:A/xyx                    a letter for the hash of each part
 //	block t=7 policy=1:4@9:o0,o1,o2             change 1 of c to 4 from height 9 on, approved by these
@@ -152,16 +153,21 @@ func (p *player) key() wire.Key {
 func (p *player) bundle(s string) []byte {
 	who, rest, _ := strings.Cut(s, ":")
 	nonces, until, _ := strings.Cut(rest, "@")
+	who, role, _ := strings.Cut(who, "/")
 	i := p.number(who[1:])
 	var proposals []*wire.Proposal
 	for _, nonce := range strings.Split(nonces, ",") {
-		proposals = append(proposals, p.all.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until))))
+		proposal := p.all.Proposal(i, uint64(p.number(nonce)), uint64(p.number(until)))
+		if role != "" {
+			proposal.Client.Role = role
+		}
+		proposals = append(proposals, proposal)
 	}
 	return p.all.Bundle(i, proposals...)
 }
 
 // change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent), a3 (approvals), +o4, -o1, g0
-// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0, votes0, withdraw (the change accepted
+// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0, votes0, t9 (a block's time, in seconds), withdraw (the change accepted
 // last) and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
@@ -191,6 +197,8 @@ func (p *player) actions(s string) []*wire.GovernanceAction {
 			of = p.accepted[p.number(sequence)-1]
 		}
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Withdraw{Withdraw: of[:]}}}
+	case s[0] == 't':
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_BlockTimes{BlockTimes: &wire.BlockTimes{Statements: uint32(1000 * p.number(s[1:]))}}}}
 	case s[0] == 'c':
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Consent{Consent: uint32(p.number(s[1:]))}}}
 	case s[0] == 'a':
@@ -303,6 +311,9 @@ func (p *player) apply(b order.Block) string {
 	if r := next.Registry(); r.Hash() != before.Registry().Hash() || r.Record().FromBlock != before.Registry().Record().FromBlock {
 		fmt.Fprintf(&out, ", next registry: %s consent %d approvals %d from block %d",
 			strings.Join(r.Organisations(), " "), r.Consent(), r.Approvals(), r.Record().FromBlock)
+	}
+	if r := next.Registry(); r.BlockTimes().Statements != before.Registry().BlockTimes().Statements {
+		fmt.Fprintf(&out, ", a block may run for %d ms", r.BlockTimes().Statements)
 	}
 	if q := next.Pending(); q != nil {
 		fmt.Fprintf(&out, ", pending block %d round %d", q.Number, q.Round)

@@ -66,7 +66,7 @@ func newAttested(t *testing.T) *attested {
 		registry.Validators = append(registry.Validators, wire.ValidatorPeriod{Organisation: o, Address: attestAddress(o), PublicKey: key, From: 1})
 	}
 	cfg := Config{
-		DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a", StuckAfter: 10 * time.Second,
+		DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a",
 		Registry: func() (*wire.RegistryHistory, error) { return registry, nil },
 	}
 	b, err := New(cfg)

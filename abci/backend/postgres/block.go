@@ -106,13 +106,14 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 		return backend.Execution{}, fmt.Errorf("execute block %d: %w", block.Number, err)
 	}
 	run, cancel := context.WithCancel(ctx)
-	watch := b.watch(run, cancel)
+	watch := b.watch(run, block, cancel)
 	x, err := b.run(run, block, previous, certified)
 	cancel()
 	index, stuck := watch.stop()
 	switch {
 	case err == nil:
 		b.open, b.failing = true, failing{}
+		x.Slow = watch.spent.slow()
 		return x, nil
 	case stuck && ctx.Err() == nil:
 		err = &backend.StuckError{Index: index}
@@ -347,63 +348,4 @@ func raw(s *string) []byte {
 		return nil
 	}
 	return []byte(*s)
-}
-
-// watcher looks, on another connection, whether one transaction of the block runs for too long.
-type watcher struct {
-	done  chan struct{}
-	index uint32
-	stuck bool
-}
-
-func (b *Backend) watch(ctx context.Context, cancel context.CancelFunc) *watcher {
-	w := &watcher{done: make(chan struct{})}
-	pid := b.conn.PgConn().PID()
-	go func() {
-		defer close(w.done)
-		ticker := time.NewTicker(b.cfg.PollEvery)
-		defer ticker.Stop()
-		var running string
-		var since time.Time
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			now := b.running(ctx, pid)
-			if now != running || now == "" {
-				running, since = now, time.Now()
-				continue
-			}
-			if time.Since(since) < b.cfg.StuckAfter {
-				continue
-			}
-			var block uint64
-			if n, _ := fmt.Sscanf(running, "chainify block %d tx %d", &block, &w.index); n == 2 {
-				w.stuck = true
-				cancel()
-				return
-			}
-		}
-	}()
-	return w
-}
-
-// stop waits for the watcher; its context has ended.
-func (w *watcher) stop() (index uint32, stuck bool) {
-	<-w.done
-	return w.index, w.stuck
-}
-
-// running reads which transaction the block connection is at; empty when that cannot be told.
-func (b *Backend) running(ctx context.Context, pid uint32) string {
-	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
-	defer cancel()
-	var name string
-	err := b.pool.QueryRow(ctx, `SELECT application_name FROM pg_catalog.pg_stat_activity WHERE pid = $1`, int32(pid)).Scan(&name)
-	if err != nil {
-		return ""
-	}
-	return name
 }

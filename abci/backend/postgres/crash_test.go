@@ -129,7 +129,7 @@ func crashDatabase(t *testing.T, server, name string, workers int) (dsn string, 
 // steady is a node's connection to a database that may be slow: no transaction is stuck soon.
 func steady(t *testing.T, dsn string) *Backend {
 	t.Helper()
-	b, err := New(Config{DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a", StuckAfter: time.Minute, PollEvery: time.Second})
+	b, err := New(Config{DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

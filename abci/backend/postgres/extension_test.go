@@ -54,7 +54,9 @@ func TestExtensionConforms(t *testing.T) {
 			},
 			Scrub: func(t *testing.T) { run(t, dsn, `SELECT chainify_node.scrub('public.items')`) },
 			Stick: func(n uint64) (*wire.OrderedBlock, func()) {
-				return orderedBlock(n, wire.Kind_KIND_SQL, endless), func() {}
+				b := orderedBlock(n, wire.Kind_KIND_SQL, endless)
+				b.Budget = wire.Budget{Statements: time.Second, Deploys: time.Minute}
+				return b, func() {}
 			},
 		}
 	})

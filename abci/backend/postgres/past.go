@@ -62,7 +62,7 @@ func (b *Backend) RestoreBlock(ctx context.Context, from backend.Past, block *wi
 func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wire.OrderedBlock, certified wire.Hash) error {
 	changes := newStage(func(ctx context.Context, raw []byte) error {
 		_, err := b.conn.Exec(ctx, `SELECT chainify_node.stage_changes($1, $2)`, int64(block.Number), raw)
-		return err
+		return told(err)
 	})
 	var header []byte
 	err := from.Block(ctx, block.Number, certified, func(part []byte) error {

@@ -31,10 +31,8 @@ type Config struct {
 	Organisation string
 	// Registry gives who took part in the blocks so far, for verification in the database; it only grows. nil: it is not told.
 	Registry func() (*wire.RegistryHistory, error)
-	// StuckAfter bounds how long one transaction of a block may run; default 60 s.
+	// StuckAfter bounds for how long one transaction may bring the block down time after time; default 60 s.
 	StuckAfter time.Duration
-	// PollEvery is how often that is looked at; default a quarter of StuckAfter, at most 1 s.
-	PollEvery time.Duration
 	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
 	RehearsalLimit time.Duration
 }
@@ -80,10 +78,7 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.RehearsalLimit == 0 {
 		cfg.RehearsalLimit = rehearsalLimit
 	}
-	if cfg.PollEvery == 0 {
-		cfg.PollEvery = min(cfg.StuckAfter/4, time.Second)
-	}
-	if cfg.StuckAfter < 0 || cfg.PollEvery <= 0 {
+	if cfg.StuckAfter < 0 {
 		return nil, errors.New("configure database: a limit is not positive")
 	}
 	pooled, err := pgxpool.ParseConfig(cfg.DSN)

@@ -14,10 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/fair"
 )
 
 const (
-	rehearsalConns    = 4       // groups at once
+	rehearsalConns    = 8       // groups at once, of one alone half of them
 	rehearsalsMax     = 16      // in a group; each waits for those before it
 	rehearsalBytesMax = 1 << 20 // of the transactions in a group of several
 
@@ -38,14 +39,16 @@ type rehearsals struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
+	shares *fair.Shares[string] // of connections, by whom something is rehearsed for
+
 	mu      sync.Mutex
 	waiting []*rehearsal // bounded by those who call: each adds at most rehearsalsMax
-	working int          // groups under way
 }
 
 // rehearsal is one transaction; shown and err are written before done is closed.
 type rehearsal struct {
 	ctx   context.Context // of who waits
+	whom  string          // it is for
 	tx    []byte
 	shown backend.Rehearsal
 	err   error
@@ -61,7 +64,7 @@ func newRehearsals(like *pgxpool.Config, limit time.Duration) (*rehearsals, erro
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsals{pool: pool, limit: limit + cleanupLimit}
+	r := &rehearsals{pool: pool, limit: limit + cleanupLimit, shares: fair.New[string](rehearsalConns)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -79,7 +82,7 @@ func (r *rehearsals) close() {
 func (r *rehearsals) add(ctx context.Context, txs ...[]byte) []*rehearsal {
 	added := make([]*rehearsal, len(txs))
 	for i, tx := range txs {
-		added[i] = &rehearsal{ctx: ctx, tx: tx, done: make(chan struct{})}
+		added[i] = &rehearsal{ctx: ctx, whom: backend.Whom(ctx), tx: tx, done: make(chan struct{})}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,9 +91,8 @@ func (r *rehearsals) add(ctx context.Context, txs ...[]byte) []*rehearsal {
 		return added
 	}
 	r.waiting = append(r.waiting, added...)
-	if r.working < rehearsalConns {
-		r.working++
-		r.work.Go(r.groups)
+	if len(added) > 0 && r.shares.Take(added[0].whom, 1) {
+		r.work.Go(func() { r.groups(added[0].whom) })
 	}
 	return added
 }
@@ -117,33 +119,42 @@ func end(list []*rehearsal, err error) {
 	}
 }
 
-// groups runs one group after the other, until nobody waits. The last of a group is told when its connection is free: whoever asks for one after the other
+// groups runs one group after the other, until nobody waits who may have a connection. The last of a group is told when its connection is free: whoever asks for one after the other
 // has one connection.
-func (r *rehearsals) groups() {
-	for group := r.next(); len(group) > 0; {
+func (r *rehearsals) groups(whom string) {
+	for group := r.next(whom); len(group) > 0; {
 		last := group[len(group)-1:]
 		err := r.run(group)
-		group = r.next()
+		group = r.next(group[0].whom)
 		end(last, err)
 	}
 }
 
-// next takes those that waited longest; whom nobody waits for any more is left out.
-func (r *rehearsals) next() (group []*rehearsal) {
+// next gives back the connection of one and takes it for the one that waits with fewest of them, of several the one that waited longest: those of its rehearsals that did. Whom nobody waits for any
+// more is left out.
+func (r *rehearsals) next(whom string) (group []*rehearsal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.shares.Give(whom, 1)
 	r.waiting = slices.DeleteFunc(r.waiting, func(one *rehearsal) bool { return !one.wanted() })
-	bytes, n := 0, 0
-	for ; n < min(len(r.waiting), rehearsalsMax); n++ {
-		if bytes += len(r.waiting[n].tx); n > 0 && bytes > rehearsalBytesMax {
-			break
+	var turn *rehearsal
+	for _, one := range r.waiting {
+		if turn == nil || one.whom != turn.whom && r.shares.Held(one.whom) < r.shares.Held(turn.whom) {
+			turn = one
 		}
 	}
-	if n == 0 {
-		r.working--
+	if turn == nil || !r.shares.Take(turn.whom, 1) {
+		return nil
 	}
-	group = slices.Clone(r.waiting[:n])
-	r.waiting = slices.Delete(r.waiting, 0, n)
+	bytes := 0
+	r.waiting = slices.DeleteFunc(r.waiting, func(one *rehearsal) bool {
+		if one.whom != turn.whom || len(group) == rehearsalsMax || len(group) > 0 && bytes+len(one.tx) > rehearsalBytesMax {
+			return false
+		}
+		bytes += len(one.tx)
+		group = append(group, one)
+		return true
+	})
 	return group
 }
 

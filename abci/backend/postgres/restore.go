@@ -5,8 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,10 +44,26 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 // malformed is invalid_parameter_value: what another organisation told is none of what the database takes.
 const malformed = "22023"
 
+// machine is what SQLSTATEs begin with that tell of this database and its machine, not of what was told.
+var machine = []string{"08", "40", "53", "55P03", "57", "58", "F0", "XX"}
+
+// told says of an error of taking in what another organisation told that it cannot be so: tables that there are not, cells that are none of their types, rows that
+// constraints of types refuse.
+func told(err error) error {
+	state := sqlState(err)
+	if state == "" || state == beyondRepair || slices.ContainsFunc(machine, func(class string) bool { return strings.HasPrefix(state, class) }) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", backend.ErrFalse, err)
+}
+
 // beyond says of what another organisation told that it does not help.
 func beyond(err error) error {
+	if errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrNoHelp) {
+		return err
+	}
 	switch sqlState(err) {
-	case beyondRepair, malformed:
+	case beyondRepair, malformed: // malformed of the list of tables, not of rows, which told has met
 		return fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
 	}
 	return err
@@ -58,10 +77,13 @@ func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint
 		Ranges []uint32 `json:"ranges"`
 	}
 	tables := []received{}
+	if err := b.checkTold(ctx, from.Tables(), number, certified); err != nil {
+		return nil, err
+	}
 	for _, t := range from.Tables() {
-		differ, err := b.differing(ctx, from, number, t)
+		differ, most, err := b.differing(ctx, from, number, t)
 		if err == nil && len(differ.List) > 0 {
-			err = b.fetch(ctx, from, t.Table, differ)
+			err = b.fetch(ctx, from, t.Table, differ, most)
 		}
 		if err != nil {
 			return nil, err
@@ -81,30 +103,76 @@ func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint
 	return pgx.CollectRows(rows, rowDeviation)
 }
 
-// differing finds the ranges in which the table here and the one read have other rows.
-func (b *Backend) differing(ctx context.Context, from backend.Reading, number uint64, t backend.TableState) (backend.Ranges, error) {
-	in := backend.All()
+// checkTold refuses tables that there are not, and numbers of rows that are not those of the states told: where the state kept here is the one told, it is known how many
+// rows have it.
+func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, number uint64, certified wire.Hash) error {
+	own := reading{conn: b.conn, number: number}
+	if _, err := b.conn.Exec(ctx, `SAVEPOINT own_tables`); err != nil {
+		return err
+	}
+	if err := own.collect(ctx, certified); err != nil { // whatever is the matter here, restore says it
+		_, err = b.conn.Exec(ctx, `ROLLBACK TO own_tables`)
+		return err
+	}
+	known := map[string]backend.TableState{}
+	for _, t := range own.tables {
+		known[t.Table] = t
+	}
+	for _, t := range tables {
+		here, is := known[t.Table]
+		switch {
+		case !is:
+			return fmt.Errorf("%w: table %q, which is not on the ledger, or twice", backend.ErrFalse, t.Table)
+		case here.State == t.State && here.Rows != t.Rows:
+			return fmt.Errorf("%w: %d rows of table %q, its state has %d", backend.ErrFalse, t.Rows, t.Table, here.Rows)
+		}
+		delete(known, t.Table)
+	}
+	return nil
+}
+
+// differing finds the ranges in which the table here and the one read have other rows, and how many rows were told to be in them.
+func (b *Backend) differing(ctx context.Context, from backend.Reading, number uint64, t backend.TableState) (in backend.Ranges, most uint64, err error) {
+	in = backend.All()
 	next := min(uint32(bits.Len64(t.Rows/rowsPerRange)), firstBitsMax)
 	for range narrowLooksMax {
 		own, err := digests(ctx, b.conn, number, t.Table, in, next)
 		if err != nil {
-			return in, err
+			return in, 0, told(err) // the name, if anything
 		}
 		theirs, err := from.Digests(ctx, t.Table, in, next)
 		if err != nil {
-			return in, fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+			return in, 0, fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+		}
+		if err := fits(theirs, in, next, t); err != nil {
+			return in, 0, err
 		}
 		list, rows := unequal(own, theirs)
 		before := len(in.List)
 		narrowed := in.Bits > 0 && uint64(len(list)) >= uint64(before)<<(next-in.Bits)
-		in = backend.Ranges{Bits: next, List: list}
+		in, most = backend.Ranges{Bits: next, List: list}, rows
 		room := uint32(bits.Len(uint(rangesMax/max(1, len(list))))) - 1
 		if rows <= narrowAbove || narrowed || len(list) > rangesMax/2 || next+room > wire.RangeBitsMax {
 			break
 		}
 		next += room
 	}
-	return in, nil
+	return in, most, nil
+}
+
+// fits refuses digests of ranges that were not asked for, and of more rows than the table has.
+func fits(list []backend.RangeDigest, in backend.Ranges, next uint32, t backend.TableState) error {
+	left := t.Rows
+	for _, d := range list {
+		if _, asked := slices.BinarySearch(in.List, d.Range>>(next-in.Bits)); !asked {
+			return fmt.Errorf("%w: range %d of %d bits of table %q, which was not asked for", backend.ErrFalse, d.Range, next, t.Table)
+		}
+		if d.Rows > left {
+			return fmt.Errorf("%w: more rows in ranges of table %q than the %d that it has", backend.ErrFalse, t.Table, t.Rows)
+		}
+		left -= d.Rows
+	}
+	return nil
 }
 
 // unequal compares two ascending lists of digests: the ranges that differ, and how many rows the second has in them.
@@ -126,13 +194,19 @@ func unequal(own, theirs []backend.RangeDigest) (list []uint32, rows uint64) {
 	return list, rows
 }
 
-// fetch stages the rows of these ranges.
-func (b *Backend) fetch(ctx context.Context, from backend.Reading, table string, in backend.Ranges) error {
+// fetch stages the rows of these ranges, at most as many as were told to be in them.
+func (b *Backend) fetch(ctx context.Context, from backend.Reading, table string, in backend.Ranges, most uint64) error {
 	rows := newStage(func(ctx context.Context, raw []byte) error {
 		_, err := b.conn.Exec(ctx, `SELECT chainify_node.stage_rows($1, $2)`, table, raw)
-		return err
+		return told(err)
 	})
-	err := from.Rows(ctx, table, in, func(cells []byte) error { return rows.add(ctx, cells) })
+	taken := uint64(0)
+	err := from.Rows(ctx, table, in, func(cells []byte) error {
+		if taken++; taken > most {
+			return fmt.Errorf("%w: more rows of table %q than the %d in its ranges", backend.ErrFalse, table, most)
+		}
+		return rows.add(ctx, cells)
+	})
 	return rows.end(ctx, err)
 }
 
@@ -172,7 +246,7 @@ func (s *stage) end(ctx context.Context, received error) error {
 	switch {
 	case received == nil:
 		return s.hand(ctx)
-	case s.failed:
+	case s.failed, errors.Is(received, backend.ErrFalse):
 		return received
 	}
 	return fmt.Errorf("%w: %w", backend.ErrNoHelp, received)

@@ -56,7 +56,7 @@ func run(t *testing.T, dsn, sql string) {
 
 func open(t *testing.T, dsn string) *Backend {
 	t.Helper()
-	b, err := New(Config{DSN: dsn, ChainID: "test", Organisation: "a", StuckAfter: time.Second, PollEvery: 50 * time.Millisecond})
+	b, err := New(Config{DSN: dsn, ChainID: "test", Organisation: "a", StuckAfter: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func open(t *testing.T, dsn string) *Backend {
 
 // standinBlock has two transactions; their ids are all that the stand-in reads.
 func standinBlock(n uint64, first byte) *wire.OrderedBlock {
-	b := &wire.OrderedBlock{Number: n, Height: int64(n), IDs: []wire.TxID{{first, byte(n)}, {2, byte(n)}}}
+	b := &wire.OrderedBlock{Number: n, Height: int64(n), IDs: []wire.TxID{{first, byte(n)}, {2, byte(n)}}, Budget: wire.Budget{Statements: time.Second}}
 	b.Transactions = binary.BigEndian.AppendUint32(nil, 2)
 	for _, id := range b.IDs {
 		b.Transactions = binary.BigEndian.AppendUint32(b.Transactions, 32)

@@ -38,6 +38,11 @@ func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
 	if _, err := r.conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`); err != nil {
 		return err
 	}
+	return r.collect(ctx, hash)
+}
+
+// collect reads how the tables are.
+func (r *reading) collect(ctx context.Context, hash wire.Hash) error {
 	rows, err := r.conn.Query(ctx, `SELECT tbl, rows, state FROM chainify_node.state_tables($1, $2)`, int64(r.number), hash[:])
 	if err != nil {
 		return err

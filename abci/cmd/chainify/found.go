@@ -65,6 +65,7 @@ const modeHelp = "what the timing is for: latency, balanced or throughput"
 func newGenesis() *cobra.Command {
 	var chainID, at string
 	var consent int
+	var times config.Times
 	cmd := &cobra.Command{
 		Use:   "genesis --chain-id ID PART.json...",
 		Short: "Make the common genesis.json of all organisations' parts",
@@ -78,7 +79,7 @@ prints each node's address for the others' peers.`,
 			if err != nil {
 				return usageError("--time: %q is not a time such as 2026-01-01T00:00:00Z", at)
 			}
-			f := config.Founding{ChainID: chainID, Time: when.UTC(), Consent: consent}
+			f := config.Founding{ChainID: chainID, Time: when.UTC(), Consent: consent, Parameters: times.Parameters()}
 			for _, file := range files {
 				text, err := os.ReadFile(file)
 				if err != nil {
@@ -102,6 +103,7 @@ prints each node's address for the others' peers.`,
 	cmd.Flags().StringVar(&chainID, "chain-id", "", "the chain's name: [a-z][a-z0-9_-]*, at most 50 bytes (required)")
 	cmd.Flags().StringVar(&at, "time", "", "founding time, RFC 3339 (required)")
 	numberFlag(cmd, &consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
+	timesFlags(cmd, &times)
 	require(cmd, "chain-id", "time")
 	return cmd
 }
@@ -143,8 +145,15 @@ the fourth for metrics.`,
 	cmd.Flags().StringSliceVar(&n.Users, "users", nil, "operating-system users, by name or number, that may connect to it")
 	cmd.Flags().Var(powers{&n.Powers}, "powers", "voting powers in the order, separated by commas; left out: all the same")
 	numberFlag(cmd, &n.Consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
+	timesFlags(cmd, &n.Times)
 	require(cmd, "dir", "organisations")
 	return cmd
+}
+
+// timesFlags are of how long a block may run.
+func timesFlags(cmd *cobra.Command, t *config.Times) {
+	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "how long the SQL transactions of a block may run before organisations vote that one does not end; 0: 5s")
+	cmd.Flags().DurationVar(&t.Deploy, "deploy-time-max", 0, "the same for its DEPLOY transactions; 0: 10m")
 }
 
 func printJSON(out io.Writer, v any) error {

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -160,6 +162,8 @@ func describeActions(actions []*wire.GovernanceAction) []string {
 			if out[i] = a.OrderingOnly.Organisation + " votes on effects"; a.OrderingOnly.Only {
 				out[i] = a.OrderingOnly.Organisation + " only orders"
 			}
+		case *wire.GovernanceAction_BlockTimes:
+			out[i] = "a block may run for " + blockTimes(a.BlockTimes)
 		case *wire.GovernanceAction_Withdraw:
 			out[i] = fmt.Sprintf("withdraw the change that waits, with SHA-256 %x", a.Withdraw)
 		}
@@ -174,8 +178,32 @@ func count(n uint32) string {
 	return fmt.Sprint(n)
 }
 
+// blockTimes says how long a block may run.
+func blockTimes(t *wire.BlockTimes) string {
+	ms := func(n uint32, otherwise int) string {
+		if n == 0 {
+			return (time.Duration(otherwise) * time.Millisecond).String() + " (the default)"
+		}
+		return (time.Duration(n) * time.Millisecond).String()
+	}
+	return ms(t.GetStatements(), order.BlockTimeMaxMS) + ", its DEPLOY transactions for " + ms(t.GetDeploys(), order.DeployTimeMaxMS)
+}
+
+// timesAction keeps what is not given as it is.
+func timesAction(cmd *cobra.Command, now *wire.BlockTimes, times config.Times) *wire.GovernanceAction {
+	t := &wire.BlockTimes{Statements: now.GetStatements(), Deploys: now.GetDeploys()}
+	if cmd.Flags().Changed("block-time-max") {
+		t.Statements = uint32(min(times.Block.Milliseconds(), math.MaxUint32))
+	}
+	if cmd.Flags().Changed("deploy-time-max") {
+		t.Deploys = uint32(min(times.Deploy.Milliseconds(), math.MaxUint32))
+	}
+	return &wire.GovernanceAction{Body: &wire.GovernanceAction_BlockTimes{BlockTimes: t}}
+}
+
 func newPropose() *cobra.Command {
 	var p proposal
+	var times config.Times
 	var consent, approvals uint32
 	var power []string
 	var orderingOnly, votes []string
@@ -213,8 +241,14 @@ Nothing happens before enough organisations have signed the file and somebody ha
 				}
 				actions = append(actions, more)
 			}
+			if cmd.Flags().Changed("block-time-max") || cmd.Flags().Changed("deploy-time-max") {
+				if times.Block < 0 || times.Deploy < 0 {
+					return usageError("--block-time-max and --deploy-time-max must not be negative")
+				}
+				actions = append(actions, timesAction(cmd, registry.BlockTimes, times))
+			}
 			if len(actions) == 0 {
-				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only and --votes is needed")
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max and --deploy-time-max is needed")
 			}
 			return p.printFor(cmd, registry, actions...)
 		},
@@ -225,6 +259,7 @@ Nothing happens before enough organisations have signed the file and somebody ha
 	cmd.Flags().StringArrayVar(&power, "power", nil, "ORGANISATION:POWER, voting power in the order of an organisation with one validator")
 	cmd.Flags().StringArrayVar(&orderingOnly, "ordering-only", nil, "an organisation that only orders from then on")
 	cmd.Flags().StringArrayVar(&votes, "votes", nil, "an organisation that only orders and votes on effects from then on")
+	timesFlags(cmd, &times)
 	return cmd
 }
 
@@ -425,6 +460,8 @@ type governanceStatus struct {
 	Organisations int    `json:"organisations"`
 	Consent       uint32 `json:"consent"`
 	Approvals     uint32 `json:"approvals"`
+	BlockTimeMS   uint32 `json:"block_time_max_ms"`
+	DeployTimeMS  uint32 `json:"deploy_time_max_ms"`
 	Waiting       any    `json:"waiting"` // a changeFile, or null
 }
 
@@ -445,7 +482,7 @@ func newGovernanceStatus() *cobra.Command {
 			if err != nil {
 				return errors.Join(errors.New("the node's answer is no registry"), err)
 			}
-			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, nil}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), nil}
 			if r.Waiting != nil {
 				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
 			}
@@ -453,8 +490,8 @@ func newGovernanceStatus() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\n",
-				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals)
+			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\n",
+				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes))
 			if r.Waiting != nil {
 				fmt.Fprintf(out, "waiting           change %d", r.Waiting.Sequence)
 				if r.Waiting.EffectiveHeight > 0 {

@@ -51,7 +51,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpTexts(t *testing.T) {
 	var all strings.Builder
-	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance withdraw", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "client sign", "client token", "client token add", "client token revoke", "client token list", "status", "doctor", "verify-receipt", "verify-digest", "version"} {
+	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance withdraw", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "client sign", "client token", "client token add", "client token revoke", "client token list", "status", "doctor", "evidence", "verify-receipt", "verify-digest", "verify-evidence", "version"} {
 		args := append(strings.Fields(command), "--help")
 		code, out, errs := call("", args...)
 		if code != exitOK || errs != "" {
@@ -144,6 +144,7 @@ type door struct {
 	path    string
 	gateway *gateway.Gateway
 	status  *wire.StatusResponse
+	found   *wire.EvidenceResponse
 	mu      sync.Mutex
 	outcome func(id wire.TxID) *wire.TxResult
 }
@@ -185,7 +186,16 @@ func openDoor(t *testing.T) *door {
 	}
 	s, err := gateway.ListenSocket(gateway.SocketOptions{
 		Path: d.path, Mode: 0o600, UIDs: []uint32{uint32(os.Getuid())}, ConnectionsMax: 4, RequestsMax: 4, Log: slog.New(slog.DiscardHandler),
-	}, &gateway.Handler{Gateway: d.gateway, Status: func(context.Context) *wire.StatusResponse { return d.status }})
+	}, &gateway.Handler{
+		Gateway: d.gateway, Status: func(context.Context) *wire.StatusResponse { return d.status },
+		Evidence: func() *wire.EvidenceResponse { return d.found },
+		GiveUp: func(block uint64, index uint32, id []byte) (uint64, uint32, bool) {
+			if len(id) > 0 {
+				return 7, uint32(id[0]), true
+			}
+			return block, index, block == 7
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 )
 
 // marker is the file by which the harness knows a directory as its own before it deletes it.
@@ -21,10 +22,11 @@ type Config struct {
 	Chainify      string // the node's binary; empty when no node will be started
 	Database      string // made in every cluster
 	Organisations []string
-	OrderingOnly  []string // organisations beside these that have no database
-	Consent       int      // how many of the first must report the same effects; 0: the default
-	Lan           bool     // give every node a host of its own, which can be cut off (see Lan)
-	Clocks        bool     // the binary is built so that the nodes' clocks can be set (see SetClock)
+	OrderingOnly  []string      // organisations beside these that have no database
+	Consent       int           // how many of the first must report the same effects; 0: the default
+	BlockTime     time.Duration // how long the SQL transactions of a block may run; 0: the default
+	Lan           bool          // give every node a host of its own, which can be cut off (see Lan)
+	Clocks        bool          // the binary is built so that the nodes' clocks can be set (see SetClock)
 	// Members whose database or whose node is on a small disk, which can be filled.
 	SmallDatabases, SmallNodes []string
 }
@@ -34,6 +36,7 @@ type Network struct {
 	Organisations []*Organisation
 	Orderers      []*Orderer // have no database
 	consent       int
+	blockTime     time.Duration
 	lan           *Lan // nil: all nodes on the loopback interface
 	smallNodes    []string
 	clocks        bool
@@ -64,7 +67,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
 	for _, sub := range slices.Concat([]string{"bin", "run", "pids", "nodes"}, cfg.Organisations, cfg.OrderingOnly) {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err

@@ -53,7 +53,7 @@ func (n *Network) InitNodes(ctx context.Context) error {
 	}
 	args := []string{
 		"testnet", "--organisations", strings.Join(names, ","), "--dir", filepath.Join(n.Dir, "nodes"),
-		"--base-port", fmt.Sprint(base), "--consent", fmt.Sprint(n.consent),
+		"--base-port", fmt.Sprint(base), "--consent", fmt.Sprint(n.consent), "--block-time-max", n.blockTime.String(),
 	}
 	for _, o := range n.Orderers {
 		args = append(args, "--ordering-only", o.Name)

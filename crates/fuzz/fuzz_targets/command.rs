@@ -24,6 +24,12 @@ fn written(command: &Command<'_>) -> String {
         Command::SetPolicy(table, policy) => format!("SET AGREEMENT POLICY {} TO {policy}", whole(table)),
         Command::DropPolicy(table) => format!("DROP AGREEMENT POLICY {}", whole(table)),
         Command::SetDeterminism(value) => format!("SET DETERMINISM {value}"),
+        Command::SetDeploys(value) => format!("SET DEPLOYS {value}"),
+        Command::SetRoleOrganisations(role, organisations) => {
+            let names: Vec<String> = organisations.iter().map(|name| quoted(name)).collect();
+            format!("SET ORGANISATIONS OF ROLE {} TO {}", quoted(role), names.join(","))
+        }
+        Command::DropRoleOrganisations(role) => format!("DROP ORGANISATIONS OF ROLE {}", quoted(role)),
     }
 }
 
@@ -37,7 +43,11 @@ fuzz_target!(|text: &str| {
             std::slice::from_ref(table)
         }
         Command::DropPolicy(table) => std::slice::from_ref(table),
-        Command::SetDeterminism(value) => return assert!(text.contains(value)),
+        Command::SetDeterminism(value) | Command::SetDeploys(value) => return assert!(text.contains(value)),
+        Command::SetRoleOrganisations(_, organisations) => {
+            return assert!((1..=TABLES_MAX).contains(&organisations.len()));
+        }
+        Command::DropRoleOrganisations(role) => return assert!(!role.is_empty()),
     };
     assert!((1..=TABLES_MAX).contains(&names.len()));
     // Quoted names stand in the text, plain ones but for capitals.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Tables of one command.
+/// Tables, or organisations, of one command.
 pub const TABLES_MAX: usize = 1_000;
 
 /// A name as PostgreSQL keeps it: unquoted ones are in lower case.
@@ -34,6 +34,12 @@ pub enum Command<'t> {
     DropPolicy(TableName),
     /// `SET DETERMINISM value`
     SetDeterminism(&'t str),
+    /// `SET DEPLOYS value`
+    SetDeploys(&'t str),
+    /// `SET ORGANISATIONS OF ROLE role TO organisation, …`
+    SetRoleOrganisations(String, Vec<String>),
+    /// `DROP ORGANISATIONS OF ROLE role`
+    DropRoleOrganisations(String),
 }
 
 /// What a text begins as, which does not go on as that.
@@ -43,6 +49,8 @@ pub enum Malformed {
     Tables,
     /// SET AGREEMENT POLICY or DROP AGREEMENT POLICY.
     Policy,
+    /// SET ORGANISATIONS OF ROLE or DROP ORGANISATIONS OF ROLE.
+    RoleOrganisations,
 }
 
 /// Reads a command; `None` for any other text, which is SQL or nothing. Cost: linear.
@@ -63,9 +71,14 @@ fn setting(rest: &str, set: bool) -> Option<Result<Command<'_>, Malformed>> {
     let (what, rest) = word(rest)?;
     match what.as_str() {
         "determinism" if set => Some(Ok(Command::SetDeterminism(rest))),
+        "deploys" if set => Some(Ok(Command::SetDeploys(rest))),
         "agreement" => {
             let (_, rest) = word(rest).filter(|(word, _)| word == "policy")?;
             Some(policy(rest, set).ok_or(Malformed::Policy))
+        }
+        "organisations" => {
+            let (_, rest) = word(rest).filter(|(word, _)| word == "of")?;
+            Some(role_organisations(rest, set).ok_or(Malformed::RoleOrganisations))
         }
         _ => None,
     }
@@ -80,16 +93,41 @@ fn policy(rest: &str, set: bool) -> Option<Command<'_>> {
     Some(Command::SetPolicy(table, policy))
 }
 
+/// `ROLE` and its name, then for SET the list of organisations.
+fn role_organisations(rest: &str, set: bool) -> Option<Command<'_>> {
+    let (_, rest) = word(rest).filter(|(word, _)| word == "role")?;
+    let (role, rest) = word(rest)?;
+    if !set {
+        return rest.is_empty().then_some(Command::DropRoleOrganisations(role));
+    }
+    let (_, rest) = word(rest).filter(|(word, _)| word == "to")?;
+    Some(Command::SetRoleOrganisations(role, list(rest, organisation)?))
+}
+
+/// An organisation's name, in quotes or without; it has letters, digits, `_` and `-`.
+fn organisation(rest: &str) -> Option<(String, &str)> {
+    if rest.starts_with('"') {
+        return word(rest);
+    }
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(rest.len());
+    (end > 0).then(|| (rest[..end].to_ascii_lowercase(), rest[end..].trim_start()))
+}
+
 /// `TABLE` and a list.
 fn tables(rest: &str) -> Option<Vec<TableName>> {
-    let (_, mut rest) = word(rest).filter(|(word, _)| word == "table")?;
-    let mut tables = Vec::new();
+    let (_, rest) = word(rest).filter(|(word, _)| word == "table")?;
+    list(rest, table)
+}
+
+/// One to [`TABLES_MAX`] items with commas between them, and nothing behind.
+fn list<'t, T>(mut rest: &'t str, item: impl Fn(&'t str) -> Option<(T, &'t str)>) -> Option<Vec<T>> {
+    let mut items = Vec::new();
     loop {
-        let (table, after) = table(rest)?;
-        tables.push(table);
+        let (read, after) = item(rest)?;
+        items.push(read);
         match after.strip_prefix(',') {
-            Some(next) if tables.len() < TABLES_MAX => rest = next.trim_start(),
-            _ => return after.is_empty().then_some(tables),
+            Some(next) if items.len() < TABLES_MAX => rest = next.trim_start(),
+            _ => return after.is_empty().then_some(items),
         }
     }
 }
@@ -148,6 +186,12 @@ mod tests {
             ("drop agreement policy \"odd \"\"one\".\"Ta,b.le\" ;;", Command::DropPolicy(odd)),
             ("set determinism Detect ;", Command::SetDeterminism("Detect")),
             ("SET DETERMINISM", Command::SetDeterminism("")),
+            ("Set Deploys agreed;", Command::SetDeploys("agreed")),
+            (
+                "set Organisations OF role \"Odd \"\"one\" to acme, b-2 ,\"cargo\";",
+                Command::SetRoleOrganisations("Odd \"one".into(), vec!["acme".into(), "b-2".into(), "cargo".into()]),
+            ),
+            ("DROP ORGANISATIONS OF ROLE Clerk", Command::DropRoleOrganisations("clerk".into())),
         ] {
             assert_eq!(command(sql), Some(Ok(expected)), "{sql}");
         }
@@ -167,6 +211,12 @@ mod tests {
             ("SET AGREEMENT POLICY a TO x", Malformed::Policy),
             ("SET AGREEMENT POLICY a.b x", Malformed::Policy),
             ("DROP AGREEMENT POLICY a.b TO x", Malformed::Policy),
+            ("SET ORGANISATIONS OF ROLE a", Malformed::RoleOrganisations),
+            ("SET ORGANISATIONS OF ROLE a TO", Malformed::RoleOrganisations),
+            ("SET ORGANISATIONS OF ROLE a TO b,", Malformed::RoleOrganisations),
+            ("SET ORGANISATIONS OF ROLE a TO b c", Malformed::RoleOrganisations),
+            ("SET ORGANISATIONS OF b TO c", Malformed::RoleOrganisations),
+            ("DROP ORGANISATIONS OF ROLE a TO b", Malformed::RoleOrganisations),
         ] {
             assert_eq!(command(sql), Some(Err(expected)), "{sql}");
         }
@@ -183,7 +233,10 @@ mod tests {
             "SET x = 1",
             "DROP TABLE a.b",
             "DROP DETERMINISM x",
+            "DROP DEPLOYS x",
             "SET AGREEMENT a.b",
+            "SET ORGANISATIONS = a",
+            "SET ROLE a",
             "\"attach",
             "-- ATTACH TABLE a.b",
         ] {

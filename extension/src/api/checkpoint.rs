@@ -16,6 +16,7 @@ use crate::api::{rows, session, verify, verify_table};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::own_lock::{self, OwnLock};
 use crate::pg::{settings, spi};
 
 crate::sql_function!(
@@ -91,7 +92,7 @@ pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
             };
             let sql = "DELETE FROM chainify_ledger.checkpoint WHERE block = $1 AND table_id = $2";
             spi::connected(|| spi::query(sql, &[cell(kept.block), cell(table.id)], |_| ()));
-            dropped.push(Cured::of_finding(&table, finding));
+            dropped.push(Cured::of_finding(&table.name, finding));
         }
     }
     if !dropped.is_empty() {
@@ -100,10 +101,21 @@ pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
     dropped
 }
 
-/// Keeps bases and history of all tables from changing but through the caller, until its transaction ends.
+/// Keeps definitions, bases and history of all tables from changing but through the caller, until
+/// its transaction ends (R11).
 pub fn lock_bases() {
+    own_lock::take(OwnLock::Definitions);
+}
+
+/// The same for maintenance. False, and nothing locked, while a block changes definitions or a
+/// repair is at work: these go first.
+pub fn maintain_bases() -> bool {
+    if !own_lock::try_share(OwnLock::Definitions) {
+        return false;
+    }
     let sql = "SELECT FROM chainify_ledger.ledger_table WHERE detached_at IS NULL ORDER BY id FOR NO KEY UPDATE";
     spi::connected(|| spi::query(sql, &[], |_| ()));
+    true
 }
 
 /// `chainify_node.fold_history(changes_max)`; contract in spec/sql-api.md. Cost: reads the history of the blocks folded and
@@ -112,7 +124,9 @@ fn fold_history(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     rows::forget();
     let folded = session::unrecorded(|| {
-        lock_bases();
+        if !maintain_bases() {
+            return None;
+        }
         Spi::connect(|client| {
             let (from, to) = next_range(client, changes_max)?;
             check(client, from, to);

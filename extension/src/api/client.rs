@@ -50,6 +50,11 @@ crate::sql_function!(
     pg_finfo_chainify_set_policy,
     set_policy
 );
+crate::sql_function!(
+    chainify_set_role_organisations,
+    pg_finfo_chainify_set_role_organisations,
+    set_role_organisations
+);
 crate::sql_function!(chainify_rejoin, pg_finfo_chainify_rejoin, rejoin);
 crate::sql_function!(
     chainify_node_status,
@@ -132,6 +137,30 @@ fn set_policy(call: &mut Call) -> Answer {
         None => format!("DROP AGREEMENT POLICY {table}"),
     };
     deployed(call, sql)
+}
+
+/// `chainify.set_role_organisations`: whose clients may act as a role; a failure raises.
+fn set_role_organisations(call: &mut Call) -> Answer {
+    let role = quoted(&call.required::<String>(0, "role"));
+    let sql = match call.arg::<Vec<Option<String>>>(1) {
+        None => format!("DROP ORGANISATIONS OF ROLE {role}"),
+        Some(names) => {
+            let names: Option<Vec<String>> =
+                names.into_iter().map(|name| Some(quoted(&name?))).collect();
+            let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
+                PgError::new(b"22004", "organisation must not be null, and one is needed")
+                    .hint("Write NULL instead of the array to let clients of every organisation act as the role.")
+            });
+            let names = names.or_raise();
+            format!("SET ORGANISATIONS OF ROLE {role} TO {}", names.join(", "))
+        }
+    };
+    deployed(call, sql)
+}
+
+/// A name in double quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn deployed(call: &mut Call, sql: String) -> Answer {

@@ -136,7 +136,7 @@ fn look(
                 }
                 continue;
             }
-            let Some(session) = lock_waits::session(pid).filter(|s| s.of_client) else {
+            let Some(session) = lock_waits::session(pid).filter(gives_way) else {
                 continue;
             };
             let claim = Claim {
@@ -154,6 +154,11 @@ fn look(
         }
     }
     claims
+}
+
+/// Sessions of clients, and the ledger's own maintenance, which begins again later.
+fn gives_way(session: &Session) -> bool {
+    session.of_client || memory::is_maintaining(session.place, session.pid)
 }
 
 /// Parts of one block wait for each other: they are not what they seemed, and the worker among them gives up. Mostly a part
@@ -192,7 +197,9 @@ fn resolve(claim: Claim, history: &mut History, session: &Session, grace: Durati
             cancel_statement(session);
             history.cancelled = Some(now);
         }
-        Action::Terminate => terminate(session),
+        Action::Terminate if session.of_client => terminate(session),
+        // Nobody would start maintenance again.
+        Action::Terminate => cancel_statement(session),
     }
 }
 

@@ -6,6 +6,7 @@ use pgrx::spi::SpiClient;
 use crate::pg::cursor::{Cursor, Sees};
 
 /// An object that is not as the ledger has it; both sides as definition text, `None` when there is none.
+#[derive(PartialEq, Eq)]
 pub struct Defect {
     pub object: String,
     pub expected: Option<String>,

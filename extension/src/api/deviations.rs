@@ -47,9 +47,9 @@ impl Cured {
     }
 
     /// What verification found and is put right now.
-    pub fn of_finding(table: &LedgerTable, finding: Finding) -> Self {
+    pub fn of_finding(table: &str, finding: Finding) -> Self {
         Cured {
-            table: table.name.clone(),
+            table: table.to_owned(),
             key: finding.key,
             expected: finding.expected,
             found: finding.found,
@@ -129,17 +129,84 @@ pub fn record(
             ];
             spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
         }
-        let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
-        for cured in cured {
-            let [table, key, expected, found] = cured.cells();
-            spi::query(sql, &[cell::<i64>(id), table, key, expected, found], |_| ());
-        }
+        add_rows(id, cured);
         if deviating == number {
             let sql = "UPDATE chainify_ledger.deviation SET cured_by = $1, took = clock_timestamp() - started_at
                 WHERE cured_by IS NULL AND found_by = 'scrubber'";
             spi::query(sql, &[cell(cured_by)], |_| ());
         }
     });
+}
+
+/// Which rows of a record of the scrubber a step has cured that puts but one kind of thing right.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Indexes,
+}
+
+impl Kind {
+    /// A condition on `r`.
+    fn rows(self) -> &'static str {
+        match self {
+            Kind::Indexes => "r.key ? 'index'",
+        }
+    }
+}
+
+/// The same of a step that puts but one kind of thing right: a record of the scrubber that says more stays open.
+pub fn record_part(
+    cured: &[Cured],
+    kind: Kind,
+    number: i64,
+    deviating: i64,
+    found: Option<Vec<u8>>,
+    cured_by: &str,
+) {
+    if cured.is_empty() {
+        return;
+    }
+    if deviating == number && more_is_open(kind) {
+        return add_cured(cured, number, cured_by);
+    }
+    record(cured, number, deviating, found, cured_by);
+}
+
+/// Takes what is cured out of the scrubber's open record; whether that has more.
+fn more_is_open(kind: Kind) -> bool {
+    let sql = format!(
+        "WITH open AS (SELECT d.id, d.rows_total FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'),
+        gone AS (DELETE FROM chainify_ledger.deviation_row r USING open o WHERE r.deviation = o.id AND {} RETURNING r.deviation),
+        fewer AS (UPDATE chainify_ledger.deviation d SET rows_total = d.rows_total - g.n
+            FROM (SELECT deviation, count(*) AS n FROM gone GROUP BY 1) g WHERE d.id = g.deviation)
+        SELECT EXISTS (SELECT FROM open o WHERE o.rows_total > (SELECT count(*) FROM gone g WHERE g.deviation = o.id))",
+        kind.rows()
+    );
+    let mut more = false;
+    spi::connected(|| spi::query(&sql, &[], |row| more = row.must(1)));
+    more
+}
+
+/// A record of its own, closed.
+fn add_cured(cured: &[Cured], number: i64, cured_by: &str) {
+    spi::connected(|| {
+        let mut id = None;
+        let total: i64 = cured.iter().map(Cured::rows).sum();
+        let sql =
+            "INSERT INTO chainify_ledger.deviation (block, rows_total, found_by, cured_by, took)
+            VALUES ($1, $2, 'scrubber', $3, interval '0') RETURNING id";
+        spi::query(sql, &[cell(number), cell(total), cell(cured_by)], |row| {
+            id = row.get::<i64>(1)
+        });
+        add_rows(id, cured);
+    });
+}
+
+fn add_rows(id: Option<i64>, cured: &[Cured]) {
+    let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
+    for cured in cured {
+        let [table, key, expected, found] = cured.cells();
+        spi::query(sql, &[cell::<i64>(id), table, key, expected, found], |_| ());
+    }
 }
 
 /// `chainify_node.record_deviation`: closes the open record of the block, or adds one without rows. Cured by *full*: the blocks up to

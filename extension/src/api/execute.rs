@@ -5,7 +5,9 @@ use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 use super::part::{self, Company, Finished};
 use super::seal::{self, Ran};
 use super::session::{self, Mode};
-use super::{commit, conflict, deploy, effects, half, parallel, restored, team, touched};
+use super::{
+    checkpoint, commit, conflict, deploy, effects, half, parallel, restored, team, touched,
+};
 use crate::pg::catalog::relation_named;
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -63,6 +65,9 @@ fn execute_block(call: &mut Call) -> Answer {
                 false => run,
             };
             conflict::before_locals(request.number, || {
+                if parallel::is_deploy(&request) || certified.is_some() {
+                    checkpoint::lock_bases();
+                }
                 let (block, ran) = certified
                     .and_then(|hash| touched::run(&request, &hash, || sealed(&request, alone)))
                     .unwrap_or_else(|| sealed(&request, run));

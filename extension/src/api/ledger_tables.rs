@@ -23,6 +23,7 @@ pub struct LedgerTable {
     pub checkpoint: Option<String>,
     pub relation: pg_sys::Oid,
     pub base: pg_sys::Oid,
+    pub history_relation: pg_sys::Oid,
     /// The base holds the rows at the end of this block: later history is laid over it.
     pub base_block: i64,
     /// Block and transaction that started this version of the table; earlier history is of another.
@@ -49,7 +50,7 @@ pub struct Column {
 
 const TABLES: &str = "
     SELECT l.id, l.name, l.schema_hash, l.relation::int8, l.base_block, coalesce(s.row_count, -1), coalesce(s.lanes, ''),
-        n.live, n.history, n.checkpoint, l.attached_at, l.attached_tx, l.checkpoint::int8
+        n.live, n.history, n.checkpoint, l.attached_at, l.attached_tx, l.checkpoint::int8, l.history::int8
     FROM chainify_ledger.ledger_table l
     LEFT JOIN chainify_ledger.table_state s ON s.table_id = l.id
     CROSS JOIN LATERAL (
@@ -95,6 +96,7 @@ pub fn all(client: &SpiClient<'_>, sees: Sees) -> Vec<LedgerTable> {
                 row.int(12).unwrap_or_default(),
             ),
             base: pg_sys::Oid::from(row.bigint(13).unwrap_or_default() as u32),
+            history_relation: pg_sys::Oid::from(row.bigint(14).unwrap_or_default() as u32),
             columns: Vec::new(),
         });
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::api::scrub;
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
-use crate::pg::{maintainer, settings, spi};
+use crate::pg::{conflict_memory, maintainer, settings, spi};
 
 crate::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
 
@@ -15,8 +15,9 @@ crate::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
 const LOOK: Duration = Duration::from_secs(1);
 /// How often a new worker looks whether another one has ended; that looks for its node once a second, between its work.
 const LOOKS_FOR_LOCK: u32 = 5;
-/// How long it leaves alone what failed.
+/// How long it leaves alone what failed, and what gave way to a block.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
+const AFTER_GIVING_WAY: Duration = Duration::from_secs(5);
 /// Changes folded, or read again, in one transaction.
 const CHANGES_MAX: i64 = 10_000;
 /// The node's advisory lock of the database is (SPACE, NODE), the worker's (SPACE, WORKER): spec/sql-api.md.
@@ -38,6 +39,7 @@ fn run() {
     if !becomes_the_only_one() {
         return;
     }
+    conflict_memory::maintains();
     let (mut fold_after, mut scrub_after, mut audit_after) = (None, None, None);
     while node_is_there() {
         work(&mut fold_after, "folding history", fold);
@@ -60,22 +62,41 @@ fn becomes_the_only_one() -> bool {
     false
 }
 
-/// Does one kind of work unless it failed a moment ago; `f` says whether there may be more at once.
-fn work(after: &mut Option<Instant>, what: &str, f: fn() -> Result<bool, PgError>) {
+/// What came of a piece of work.
+enum Done {
+    /// There may be more at once.
+    Some,
+    /// There is no more for now.
+    All,
+    /// A block was in the way.
+    GaveWay,
+}
+
+/// Does one kind of work unless it failed, or gave way, a moment ago.
+fn work(after: &mut Option<Instant>, what: &str, f: fn() -> Result<Done, PgError>) {
     if after.is_some_and(|after| Instant::now() < after) {
         return;
     }
     *after = None;
     loop {
-        match f() {
-            Ok(true) => maintainer::wait(Duration::ZERO),
-            Ok(false) => return,
+        let pause = match f() {
+            Ok(Done::Some) => {
+                maintainer::wait(Duration::ZERO);
+                continue;
+            }
+            Ok(Done::All) => return,
+            Ok(Done::GaveWay) => AFTER_GIVING_WAY,
+            Err(error) if matches!(error.sqlstate.as_str(), "57014" | "CH007") => {
+                pgrx::log!("{what}: {}", error.message);
+                AFTER_GIVING_WAY
+            }
             Err(error) => {
                 maintainer::warn(what, &error);
-                *after = Some(Instant::now() + AFTER_FAILURE);
-                return;
+                AFTER_FAILURE
             }
-        }
+        };
+        *after = Some(Instant::now() + pause);
+        return;
     }
 }
 
@@ -102,13 +123,15 @@ fn node_is_there() -> bool {
     said(c"looking for the node", sql, NODE)
 }
 
-fn fold() -> Result<bool, PgError> {
-    let mut more = false;
+fn fold() -> Result<Done, PgError> {
+    let mut more = Done::All;
     let folded = maintainer::transaction(c"folding history", || {
         let sql = "SELECT block FROM chainify_node.fold_history($1)";
         spi::connected(|| {
             spi::query(sql, &[cell(CHANGES_MAX)], |row| {
-                more = row.get::<i64>(1).is_some()
+                if row.get::<i64>(1).is_some() {
+                    more = Done::Some;
+                }
             })
         });
     });
@@ -124,9 +147,9 @@ fn fold() -> Result<bool, PgError> {
 }
 
 /// Reads some of the blocks that no checkpoint needs any more, at the scrubber's rate.
-fn audit() -> Result<bool, PgError> {
+fn audit() -> Result<Done, PgError> {
     let Some(rate) = settings::scrub_rate() else {
-        return Ok(false);
+        return Ok(Done::All);
     };
     let (mut block, mut findings) = (None, 0);
     maintainer::transaction(c"reading the past", || {
@@ -146,13 +169,13 @@ fn audit() -> Result<bool, PgError> {
     if block.is_some() {
         maintainer::wait(Duration::from_secs_f64(CHANGES_MAX as f64 / rate as f64));
     }
-    Ok(block.is_some())
+    Ok(block.map_or(Done::All, |_| Done::Some))
 }
 
 /// Scrubs the table that was not read for longest, when its turn has come.
-fn scrub_next() -> Result<bool, PgError> {
+fn scrub_next() -> Result<Done, PgError> {
     let Some(rate) = settings::scrub_rate() else {
-        return Ok(false);
+        return Ok(Done::All);
     };
     let interval_s = settings::scrub_interval().as_secs_f64();
     let next = "SELECT l.relation FROM chainify_ledger.ledger_table l
@@ -168,19 +191,22 @@ fn scrub_next() -> Result<bool, PgError> {
         });
     })?;
     let Some(table) = table else {
-        return Ok(false);
+        return Ok(Done::All);
     };
-    let mut found = 0;
+    let mut found = None;
     maintainer::transaction(c"scrubbing", || {
         let sql = "SELECT findings FROM chainify_node.scrub($1::oid::regclass, $2)";
         spi::connected(|| {
             spi::query(sql, &[cell(table), cell(rate)], |row| {
-                found = row.must::<i64>(1)
+                found = row.get::<i64>(1)
             });
         });
     })?;
+    let Some(found) = found else {
+        return Ok(Done::GaveWay);
+    };
     if found > 0 {
         pgrx::warning!("scrubbing found {found} deviations; chainify.deviations has them");
     }
-    Ok(true)
+    Ok(Done::Some)
 }

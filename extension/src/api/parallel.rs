@@ -217,7 +217,8 @@ fn workers_for(wanted: usize) -> usize {
     }
 }
 
-fn is_deploy(request: &Request) -> bool {
+/// Whether the block may change definitions.
+pub fn is_deploy(request: &Request) -> bool {
     request.transactions.iter().any(|t| t.kind() != Kind::Sql)
 }
 

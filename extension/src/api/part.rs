@@ -96,7 +96,7 @@ fn run_one(request: &Request, at: usize) -> Outcome {
     if is_quarantined(request, at) {
         return Err(PgError::new(
             b"CH001",
-            "quarantined: its effects differed between organisations",
+            "quarantined: organisations did not agree on its effects, or it did not end in the time of a block",
         ));
     }
     show(request, at);

@@ -165,7 +165,8 @@ impl Before {
             after.iter().for_each(check_fits);
             let changed = self.0.iter().find(|was| !after.contains(was));
             if let Some(changed) = changed {
-                check_majority(&changed.name, block, &agreeing());
+                let subject = format!("table \"{}\" has an agreement policy", changed.name);
+                check_majority(&subject, block, &agreeing());
             }
         })
     }
@@ -220,15 +221,15 @@ fn check_fits(governed: &Governed) {
     }
 }
 
-/// More than two thirds of the organisations, as for the rules of the order.
-fn check_majority(name: &str, block: i64, agreeing: &Agreeing) {
+/// Raises CH009 unless more than two thirds of the organisations agree, as for the rules of the order. `subject` says why they have to.
+pub(super) fn check_majority(subject: &str, block: i64, agreeing: &Agreeing) {
     let all = gateways(block);
     let agree = all.keys().filter(|name| agreeing.includes(name)).count();
     let want = 2 * all.len() / 3 + 1;
     if agree < want {
         PgError::new(
             b"CH009",
-            format!("table \"{name}\" has an agreement policy: {agree} organisations agree to this change, {want} have to"),
+            format!("{subject}: {agree} organisations agree to this change, {want} have to"),
         )
         .raise();
     }

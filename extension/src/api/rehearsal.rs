@@ -2,10 +2,12 @@
 //! organisation does, by its own private checks.
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
+use chainify_sqltext::{command, Command};
 
 use super::agreements::{self, gateways, Agreeing, Image};
 use super::effects::{self, Effects};
 use super::policies::{self, Policies};
+use super::policy::{self, Deploys};
 use super::session::{self, Mode};
 use super::transaction;
 use crate::pg::block_settings::{at_time, pinned};
@@ -97,8 +99,23 @@ fn is_client(transaction: &Transaction, organisation: &str) -> bool {
     client.is_some_and(|client| client.organisation == organisation)
 }
 
-/// Of a DEPLOY, which is not run: everybody else is asked, and agrees to the texts that its admins approved.
+/// Whether a DEPLOY of this text may take the agreement of others.
+fn may_need_others(sql: &str) -> bool {
+    let majority = matches!(
+        command(sql),
+        Some(Ok(Command::SetRoleOrganisations(..)
+            | Command::DropRoleOrganisations(_)
+            | Command::SetDeploys(_)))
+    );
+    majority || policy::deploys() == Deploys::Agreed || !policies::known().is_empty()
+}
+
+/// Of a DEPLOY, which is not run: everybody else is asked, and agrees to the texts that its admins approved. Nobody is asked where
+/// nothing can need the agreement of others.
 fn deploy(transaction: &Transaction, own: &str, block: i64, agreeing: &Agreeing) -> Shown {
+    if !may_need_others(&transaction.proposal.sql) {
+        return Shown::default();
+    }
     let mut approved = is_client(transaction, own);
     let sql = "SELECT true FROM chainify_ledger.approved WHERE statements = $1";
     query(sql, &[cell(transaction.proposal.sql.clone())], |_| {

@@ -13,13 +13,13 @@ use pgrx::prelude::*;
 use pgrx::spi::SpiClient;
 use serde_json::{json, Value};
 
-use crate::api::deviations::{self, Cured};
+use crate::api::deviations::{self, Cured, Kind};
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::scan::{live_state, Scan};
 use crate::api::verify_table::last_block;
 use crate::api::{
-    checkpoint, conflict, definitions, half, rebase, replay, rows, scrub, session, start_over,
-    triggers, verify,
+    checkpoint, conflict, definitions, half, indexes, rebase, replay, rows, scrub, session,
+    start_over, triggers, verify,
 };
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
@@ -43,8 +43,17 @@ fn repair(call: &mut Call) -> Answer {
         "replay" => (replay::replay, "replay"),
         "rebase" => (rebase::rebase, "rebase"),
         "full" => return recovery.start_over(call),
+        "reindex" => {
+            let waiting = recovery.deviating != recovery.number;
+            return recovery.run_part(
+                call,
+                "reindex",
+                Kind::Indexes,
+                |client, number, certified| indexes::reindex(client, number, certified, waiting),
+            );
+        }
         _ => PgError::new(b"22023", format!("there is no step \"{step}\" of recovery"))
-            .hint("Steps are rows, replay, rebase and full.")
+            .hint("Steps are reindex, rows, replay, rebase and full.")
             .raise(),
     };
     recovery.run(call, cured_by, by)
@@ -82,6 +91,31 @@ impl Recovery {
             })
         });
         call.rows(|_| ())
+    }
+
+    /// Puts one kind of thing right and records it: what else differs is left to the steps after it.
+    fn run_part(
+        self,
+        call: &mut Call,
+        cured_by: &str,
+        kind: Kind,
+        by: impl FnOnce(&SpiClient<'_>, i64, &[u8]) -> Result<Vec<Cured>, PgError>,
+    ) -> Answer {
+        let (number, deviating) = (self.number, self.deviating);
+        rows::forget();
+        let mut cured = Vec::new();
+        session::unrecorded(|| {
+            checkpoint::lock_bases();
+            Spi::connect(|client| {
+                check_position(client, number).or_raise();
+                half::take_back(number);
+                if number > 0 {
+                    cured = by(client, number, &self.certified).or_raise();
+                }
+            });
+            deviations::record_part(&cured, kind, number, deviating, self.found, cured_by);
+        });
+        call.rows(|row| cured.iter().for_each(|cured| row(&cured.cells())))
     }
 
     /// Repairs by one way and records what differed.

@@ -265,6 +265,19 @@ fn add_changes(
     first_changes
 }
 
+/// Whether the table has a row of one of these canonical keys, whatever its indexes say. Cost: one read of it, where there are keys.
+pub fn has_any(client: &SpiClient<'_>, table: &LedgerTable, keys: &HashSet<Vec<u8>>) -> bool {
+    if keys.is_empty() {
+        return false;
+    }
+    let mut found = false;
+    let leaves = table.leaves(client, Sees::Latest);
+    read(table, &leaves, Sees::Latest, &mut |row| {
+        found = found || keys.contains(row.key());
+    });
+    found
+}
+
 /// The state by a full scan of the table as this transaction sees it now.
 pub fn live_state(client: &SpiClient<'_>, table: &LedgerTable) -> State {
     let hasher = LaneHasher::new(&table.name);
@@ -311,10 +324,14 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn key_hash(&mut self) -> Hash {
+    fn key(&mut self) -> &[u8] {
         self.buffer.clear();
         self.encoder.key(self.tuple, self.buffer);
-        key_hash(self.buffer)
+        self.buffer
+    }
+
+    fn key_hash(&mut self) -> Hash {
+        key_hash(self.key())
     }
 
     fn bytes(&mut self) -> &[u8] {

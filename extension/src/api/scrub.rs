@@ -13,13 +13,14 @@ use chainify_codec::{LaneHasher, State};
 
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::verify_table::{self, Finding};
-use crate::api::{checkpoint, definitions, half, past, rows, verify};
+use crate::api::{checkpoint, definitions, half, indexes, moment, past, rows, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::encode::RowEncoder;
-use crate::pg::error::{OrRaise, PgError};
+use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::latch;
-use crate::pg::relation::{Lock, Relation};
+use crate::pg::own_lock::{self, OwnLock};
+use crate::pg::relation::Relation;
 use crate::pg::slices::{Slice, Slices};
 use crate::pg::spi;
 
@@ -32,16 +33,30 @@ const FINDINGS_RECORDED_MAX: usize = 1_000;
 struct Pace {
     since: Instant,
     rows: u64,
+    /// Rows and entries read for the sake of indexes.
+    entries: u64,
     rows_per_second: Option<f64>,
 }
+
+/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about as long.
+const ENTRIES_PER_ROW: u64 = 8;
+/// Entries from one look at the clock to the next.
+const ENTRIES_BETWEEN_LOOKS: u64 = 4_096;
 
 impl Pace {
     /// How long to wait now so that the rows so far took as long as they should.
     fn ahead(&self) -> Duration {
-        let due = self
-            .rows_per_second
-            .map_or(0.0, |rate| self.rows as f64 / rate);
+        let rows = self.rows + self.entries / ENTRIES_PER_ROW;
+        let due = self.rows_per_second.map_or(0.0, |rate| rows as f64 / rate);
         Duration::from_secs_f64(due).saturating_sub(self.since.elapsed())
+    }
+
+    /// One entry more.
+    fn entry(&mut self) {
+        self.entries += 1;
+        if self.entries % ENTRIES_BETWEEN_LOOKS == 0 {
+            latch::pause(self.ahead());
+        }
     }
 }
 
@@ -53,6 +68,7 @@ fn scrub(call: &mut Call) -> Answer {
     let mut pace = Pace {
         since: Instant::now(),
         rows: 0,
+        entries: 0,
         rows_per_second: rows_per_second.map(|rate| rate as f64),
     };
     rows::forget();
@@ -66,9 +82,16 @@ fn scrub(call: &mut Call) -> Answer {
         if half::number(client, Sees::Statement).is_some() {
             return (number, None);
         }
-        let mut findings = definition(client, table.id);
+        let Some(mut findings) = definition(table.id) else {
+            return (number, None);
+        };
         let readable = table.unreadable().is_none();
         if readable && !contents(client, &tables, table, number, &mut pace, &mut findings) {
+            return (number, None);
+        }
+        // Nothing is locked now that a block or a repair may need, so this may wait for them (R11).
+        own_lock::share(OwnLock::Definitions);
+        if !is_attached(client, table) {
             return (number, None);
         }
         record(client, table, number, &pace, &findings);
@@ -77,27 +100,22 @@ fn scrub(call: &mut Call) -> Answer {
     call.record(&[cell(number), cell(pace.rows as i64), cell::<i64>(findings)])
 }
 
-/// What is wrong with triggers and definition, found twice: what is deployed while we look changes both sides.
-fn definition(client: &SpiClient<'_>, id: i32) -> Vec<Finding> {
-    let look = || {
-        let mut findings = Vec::new();
-        let tables = ledger_tables::all(client, Sees::Latest);
-        if let Some(table) = tables.iter().find(|table| table.id == id) {
-            verify_table::check_definition(client, Sees::Latest, table, &mut |finding| {
-                findings.push(finding)
-            });
-        }
-        findings.extend(
-            definitions::defects(client, Sees::Latest)
-                .into_iter()
-                .map(of_definition),
-        );
+/// Whether this version of the table is still what the ledger has.
+fn is_attached(client: &SpiClient<'_>, table: &LedgerTable) -> bool {
+    let sql = "SELECT FROM chainify_ledger.ledger_table WHERE id = $1 AND detached_at IS NULL";
+    Cursor::open(client, Sees::Latest, sql, &[table.id.into()])
+        .next_row()
+        .is_some()
+}
+
+/// What is wrong with triggers and definition; None as for [`moment::seen_twice`].
+fn definition(id: i32) -> Option<Vec<Finding>> {
+    moment::seen_twice(|client| {
+        let mut findings = verify_table::definition_findings(client, id);
+        let defects = definitions::defects(client, Sees::Latest);
+        findings.extend(defects.into_iter().map(of_definition));
         findings
-    };
-    match look().is_empty() {
-        true => Vec::new(),
-        false => look(),
-    }
+    })
 }
 
 /// A function, policy or other object under the ledger that was changed without it.
@@ -129,10 +147,15 @@ fn contents(
             findings.push(finding)
         });
     if findings.len() > known && !certified {
-        verify_table::check_rows(client, table, number, false, &mut |finding| {
-            findings.push(finding)
+        moment::unlocked(|client| {
+            verify_table::check_rows(client, table, number, false, &mut |finding| {
+                findings.push(finding)
+            })
         });
     }
+    let relations = indexes::read_by_index(client, Sees::Statement, table);
+    let broken = indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry());
+    findings.extend(broken.into_iter().map(indexes::Defect::finding));
     base(client, table, pace, findings)
 }
 
@@ -161,9 +184,9 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Opti
     let mut state = State::default();
     let mut bytes = Vec::new();
     for relation in relations {
-        let mut slices = Slices::of(*relation);
-        let encoder =
-            RowEncoder::new(&Relation::open(*relation, Lock::AccessShare), &columns).or_raise();
+        let encoder = |relation: &Relation| RowEncoder::new(relation, &columns);
+        let (mut slices, encoder) = Slices::of(*relation, encoder)?;
+        let encoder = encoder.ok()?; // a block changed the columns meanwhile
         loop {
             let before = state.row_count;
             let slice = slices.read(&mut |row| {
@@ -320,6 +343,7 @@ impl HistoryAfterBases {
 /// Records that folding did not get further. Where nothing but history that the newest base has left behind is false, the tables can
 /// be told all the same: recovery brings the base of a table forward past such history, which the scrubber of the past has told anew.
 pub fn record_history(what: &str) {
+    own_lock::share(OwnLock::Definitions);
     Spi::connect(|client| {
         let ranges = HistoryAfterBases::read(client);
         if ranges.is_false(client, ranges.oldest, ranges.newest)

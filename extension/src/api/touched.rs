@@ -5,7 +5,7 @@
 //! Invariant R8: a row put right here stays only as what a block of the certified hash made of it: the block has to change every
 //! one of them, and everything is undone when it does not, or comes out otherwise again. So base and history need not be shown to be right.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use chainify_codec::Hash;
 use chainify_ledger::LedgerBlock;
@@ -17,7 +17,7 @@ use crate::api::deviations;
 use crate::api::execute::Request;
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::repair::repair_rows;
-use crate::api::{effects, rows, scrub, session};
+use crate::api::{effects, rows, scan, scrub, session};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -193,9 +193,10 @@ fn put_keys_right(call: &mut Call) -> Answer {
                 };
                 stage(table, keys);
                 let differing = table.differences_of(number - 1, KEYS);
-                let known = put_right.len();
-                put_right.extend(canonical(client, table, &differing));
-                if put_right.len() > known {
+                let keys = canonical(client, table, &differing);
+                // A row that is there and was not found: it is the index that has to be put right, or there would be two.
+                if !keys.is_empty() && !scan::has_any(client, table, &missing(client, &differing)) {
+                    put_right.extend(keys);
                     cured.extend(repair_rows(client, table, &differing));
                     scrub::soon(table);
                 }
@@ -227,6 +228,17 @@ fn stage(table: &LedgerTable, keys: JsonB) {
         spi::execute(&fill, &[cell(keys)]);
         spi::execute(&format!("ANALYZE {KEYS}"), &[]);
     });
+}
+
+/// The canonical keys for which no row was found.
+fn missing(client: &SpiClient<'_>, differing: &str) -> HashSet<Vec<u8>> {
+    let sql = format!("SELECT k FROM ({differing}) d WHERE place IS NULL");
+    let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+    let mut keys = HashSet::new();
+    while let Some(row) = rows.next_row() {
+        keys.extend(row.bytes(1));
+    }
+    keys
 }
 
 fn canonical(client: &SpiClient<'_>, table: &LedgerTable, differing: &str) -> Vec<Key> {

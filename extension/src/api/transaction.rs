@@ -16,6 +16,7 @@ use super::execute::Request;
 use super::plans;
 use super::policies;
 use super::policy;
+use super::role_organisations;
 use super::sequences;
 use super::session::{self, Mode};
 use crate::pg::block_settings::{seed_random, settings_undone};
@@ -132,6 +133,7 @@ fn dispatch(
             Ok(rows)
         }
         Kind::Deploy => {
+            role_organisations::check(transaction)?;
             let role = client_role::of_admin(name)?;
             kept::forget();
             seed_random(&transaction.id);
@@ -140,11 +142,14 @@ fn dispatch(
                 block: request.number,
                 tx: index,
             };
-            let before = policies::before_deploy();
+            let policies = policies::before_deploy();
+            let organisations = role_organisations::before_deploy();
+            let deploys = policy::before_deploy();
             let rows = deploy_text(role, &proposal.sql, at)?;
-            before.check(request.number, || {
-                Agreeing::of(transaction, &request.chain_id, request.number)
-            })?;
+            let agreeing = || Agreeing::of(transaction, &request.chain_id, request.number);
+            policies.check(request.number, agreeing)?;
+            organisations.check(request.number, agreeing)?;
+            deploys.check(request.number, agreeing)?;
             Ok(rows)
         }
         _ => Err(PgError::new(
@@ -158,6 +163,7 @@ fn dispatch(
 fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) -> Outcome {
     let proposal = &transaction.proposal;
     let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+    role_organisations::check(transaction)?;
     let role = client_role::of_client(name)?;
     seed_random(&transaction.id);
     seed_uuid(&transaction.id);
@@ -195,8 +201,13 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
 fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
     match command(sql).transpose().map_err(no_command)? {
         Some(Command::SetDeterminism(value)) => policy::set_determinism(value, at),
+        Some(Command::SetDeploys(value)) => policy::set_deploys(value, at),
         Some(Command::SetPolicy(table, policy)) => policies::set(&table, policy, at),
         Some(Command::DropPolicy(table)) => policies::unset(&table, at),
+        Some(Command::SetRoleOrganisations(role, organisations)) => {
+            role_organisations::set(&role, organisations, at)
+        }
+        Some(Command::DropRoleOrganisations(role)) => role_organisations::unset(&role, at),
         Some(Command::Attach(tables)) => deploy::followed(at, || attach::attach(tables, at)),
         Some(Command::Detach(tables)) => deploy::followed(at, || attach::detach(tables, at)),
         None => deploy::followed(at, || deploy::run(role, sql, at)),
@@ -212,6 +223,10 @@ fn no_command(malformed: Malformed) -> PgError {
         Malformed::Policy => (
             "neither SET AGREEMENT POLICY nor DROP AGREEMENT POLICY of a table",
             "Write SET AGREEMENT POLICY schema.table TO …, with names quoted as SQL does.",
+        ),
+        Malformed::RoleOrganisations => (
+            "neither SET ORGANISATIONS OF ROLE nor DROP ORGANISATIONS OF ROLE",
+            "Write SET ORGANISATIONS OF ROLE role TO organisation, … with names quoted as SQL does.",
         ),
     };
     PgError::new(b"42601", message).hint(hint)

@@ -14,7 +14,8 @@ use crate::api::certificates;
 use crate::api::definitions;
 use crate::api::half;
 use crate::api::history::{self, History};
-use crate::api::{rows, verify_table};
+use crate::api::moment;
+use crate::api::{indexes, rows, verify_table};
 use crate::pg::cursor::{Cursor, Row, Sees};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::progress::{Phase, Progress};
@@ -50,8 +51,20 @@ fn verify_ledger(call: &mut Call) -> Answer {
             progress.phase(Phase::Blocks, audit.blocks());
             audit.progress = Some(progress);
             audit.run(&tables, &mut report);
+            if to.is_none() {
+                check_indexes(client, &mut report);
+            }
         });
     })
+}
+
+/// Compares the indexes of the ledger's own tables with these.
+fn check_indexes(client: &SpiClient<'_>, report: &mut Report) {
+    let last = verify_table::last_block(client, Sees::Statement).unwrap_or_default();
+    let own = indexes::of_ledger(client, Sees::Statement);
+    for defect in indexes::defects(client, Sees::Statement, &own, &mut || ()) {
+        report(last, Finding::new("index", defect.to_string()));
+    }
 }
 
 /// What is wrong first with these blocks themselves, certificates aside. Cost: reads them, their transactions and history.
@@ -198,7 +211,8 @@ impl<'c> Audit<'c> {
 
     /// Functions, views, rights and the like are as of the last block.
     fn check_definitions(&self, last: i64, report: &mut Report) {
-        for defect in definitions::defects(self.client, Sees::Statement) {
+        let defects = moment::seen_twice(|client| definitions::defects(client, Sees::Latest));
+        for defect in defects.unwrap_or_else(|| moment::refusal().raise()) {
             let part = |text: Option<String>| text.map_or("nothing".into(), |t| format!("{t:?}"));
             let (expected, found) = (part(defect.expected), part(defect.found));
             let detail = format!("{}: expected {expected}, found {found}", defect.object);

@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 use crate::api::checkpoint::Checkpoint;
 use crate::api::ledger_tables::{self, LedgerTable};
 use crate::api::scan::Compared;
-use crate::api::{checkpoint, definitions, half, rows, triggers, verify};
+use crate::api::{checkpoint, definitions, half, indexes, moment, rows, triggers, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
@@ -26,11 +26,20 @@ crate::sql_function!(
 const ROWS_MAX: usize = 10_000;
 
 /// One defect of a table.
+#[derive(Debug)]
 pub struct Finding {
     pub what: &'static str,
     pub key: Option<JsonB>,
     pub expected: Option<JsonB>,
     pub found: Option<JsonB>,
+}
+
+impl PartialEq for Finding {
+    fn eq(&self, other: &Self) -> bool {
+        let json = |json: &Option<JsonB>| json.as_ref().map(|json| json.0.clone());
+        let parts = |f: &Self| (f.what, json(&f.key), json(&f.expected), json(&f.found));
+        parts(self) == parts(other)
+    }
 }
 
 impl Finding {
@@ -79,7 +88,11 @@ fn check(
     report: &mut dyn FnMut(Finding),
 ) {
     progress.phase(Phase::Definition, 0);
-    check_definition(client, Sees::Statement, table, report);
+    let defects = moment::seen_twice(|client| definition_findings(client, table.id));
+    defects
+        .unwrap_or_else(|| moment::refusal().raise())
+        .into_iter()
+        .for_each(&mut *report);
     if table.unreadable().is_some() {
         return;
     }
@@ -102,6 +115,7 @@ fn check(
             .for_each(&mut *report);
     }
     let certified = check_states(client, tables, table, &compared.live, number, report);
+    check_indexes(client, table, progress, report);
     if told.is_some_and(|told| table.state_hash(&told) == table.state_hash(&compared.live)) {
         return; // the same rows
     }
@@ -109,8 +123,34 @@ fn check(
     check_rows(client, table, number, certified, report);
 }
 
-/// Compares triggers and definition with what they should be.
-pub fn check_definition(
+/// Compares the indexes with what they are of: the table, the base of its checkpoints, and its history.
+fn check_indexes(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    progress: &Progress,
+    report: &mut dyn FnMut(Finding),
+) {
+    progress.phase(Phase::Indexes, 0);
+    let mut relations = indexes::read_by_index(client, Sees::Statement, table);
+    relations.push(table.history_relation);
+    indexes::defects(client, Sees::Statement, &relations, &mut || ())
+        .into_iter()
+        .for_each(|defect| report(defect.finding()));
+}
+
+/// Where triggers and definition of this version of a table are not what they should be; nothing when it has ended.
+pub fn definition_findings(client: &SpiClient<'_>, id: i32) -> Vec<Finding> {
+    let tables = ledger_tables::all(client, Sees::Latest);
+    let mut findings = Vec::new();
+    if let Some(table) = tables.iter().find(|table| table.id == id) {
+        check_definition(client, Sees::Latest, table, &mut |finding| {
+            findings.push(finding)
+        });
+    }
+    findings
+}
+
+fn check_definition(
     client: &SpiClient<'_>,
     sees: Sees,
     table: &LedgerTable,

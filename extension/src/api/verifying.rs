@@ -32,5 +32,6 @@ fn name(phase: Phase) -> &'static str {
         Phase::Definition => "comparing definitions",
         Phase::Hashing => "hashing rows",
         Phase::Rows => "comparing rows",
+        Phase::Indexes => "comparing indexes",
     }
 }

@@ -34,6 +34,7 @@ struct Executor {
 struct Slot {
     pid: i32,
     waiting: bool,
+    maintaining: bool,
     /// The local transaction that is being ended; 0 for none.
     ended: u32,
     /// `waiting` when it was decided to end it: unwinding resets that one before the error is reported.
@@ -217,6 +218,27 @@ pub fn waiting<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// This process is the ledger's own maintenance, for as long as it lives.
+pub fn maintains() {
+    let pid = my_pid();
+    locked(|_, slots| {
+        if let Some(slot) = slots.get_mut(my_place().0) {
+            slot.own(pid);
+            slot.maintaining = true;
+        }
+    });
+}
+
+/// For the worker: whether the process `pid`, at `place` in the process array, is such a one.
+pub fn is_maintaining(place: usize, pid: i32) -> bool {
+    locked(|_, slots| {
+        slots
+            .get(place)
+            .is_some_and(|s| s.pid == pid && s.maintaining)
+    })
+    .unwrap_or(false)
+}
+
 /// Why this session's current transaction is being ended, if it is; told once.
 pub fn take_reason() -> Option<Reason> {
     let pid = my_pid();
@@ -295,7 +317,7 @@ impl Slot {
     /// Makes the slot that of `pid`, without what it held of an earlier process.
     fn own(&mut self, pid: i32) {
         if self.pid != pid {
-            (self.pid, self.waiting, self.ended) = (pid, false, 0);
+            (self.pid, self.waiting, self.maintaining, self.ended) = (pid, false, false, 0);
         }
     }
 }

@@ -29,6 +29,7 @@ pub mod error;
 pub mod function;
 pub mod function_facts;
 pub mod hooks;
+pub mod index_check;
 pub mod inspect;
 pub mod kept;
 mod kept_nodes;

@@ -9,6 +9,10 @@ pub enum OwnLock {
     Block = 1,
     /// That parts are open: shared by workers; a leader looks whether it is free.
     Parts = 2,
+    /// That definitions under the ledger, and bases and history of its tables, stay as they are:
+    /// shared by maintenance and by those that compare definitions, held alone by a block that
+    /// changes them and by a repair (invariant R11).
+    Definitions = 3,
 }
 
 /// `objsubid` of the two classes SQL functions use are 1 and 2.
@@ -30,6 +34,11 @@ fn tag(lock: OwnLock) -> pg_sys::LOCKTAG {
 /// Takes the lock beside others that share it; waits for one that holds it alone.
 pub fn share(lock: OwnLock) {
     acquire(lock, pg_sys::ShareLock, false);
+}
+
+/// Shares the lock unless somebody holds it alone, or waits to.
+pub fn try_share(lock: OwnLock) -> bool {
+    acquire(lock, pg_sys::ShareLock, true)
 }
 
 /// Takes the lock alone; waits for those that share it.
@@ -55,5 +64,10 @@ pub fn is_free(lock: OwnLock) -> bool {
 fn acquire(lock: OwnLock, mode: u32, only_if_free: bool) -> bool {
     // SAFETY: the tag is copied; the lock is released with the transaction.
     let result = unsafe { pg_sys::LockAcquire(&tag(lock), mode as i32, false, only_if_free) };
-    result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    let acquired = result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;
+    if acquired {
+        // SAFETY: in a transaction. What those changed who held it is seen from now on, in the catalogs as well.
+        unsafe { pg_sys::AcceptInvalidationMessages() };
+    }
+    acquired
 }

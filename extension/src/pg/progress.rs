@@ -20,13 +20,15 @@ pub enum Phase {
     Definition = 2,
     Hashing = 3,
     Rows = 4,
+    Indexes = 5,
 }
 
-const PHASES: [Phase; 4] = [
+const PHASES: [Phase; 5] = [
     Phase::Blocks,
     Phase::Definition,
     Phase::Hashing,
     Phase::Rows,
+    Phase::Indexes,
 ];
 
 /// Free when `pid` is 0.

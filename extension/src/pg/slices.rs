@@ -29,22 +29,23 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// Begins to read what the running statement sees. Raises 42P01 when there is no such table.
-    pub fn of(relation: pg_sys::Oid) -> Self {
-        let opened = Opened::try_open(relation).unwrap_or_else(|| {
-            super::error::PgError::new(b"42P01", "relation does not exist").raise()
-        });
+    /// Begins to read what the running statement sees, with what `start` makes of the relation; None
+    /// when there is none any more.
+    pub fn of<T>(relation: pg_sys::Oid, start: impl FnOnce(&Relation) -> T) -> Option<(Self, T)> {
+        let opened = Opened::try_open(relation)?;
+        let started = start(opened.relation());
         // SAFETY: a SQL function runs under an active snapshot; it stays registered until drop.
         let snapshot = unsafe { pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot()) };
         // Rows that the snapshot sees lie in pages that are there now.
         let (file, end) = (opened.file(), opened.pages());
-        Slices {
+        let slices = Slices {
             relation,
             file,
             next: 0,
             end,
             snapshot,
-        }
+        };
+        Some((slices, started))
     }
 
     /// Reads the next pages.
@@ -79,15 +80,15 @@ impl Drop for Slices {
     }
 }
 
-/// A relation open and locked for one slice.
-struct Opened(Option<Relation>, pg_sys::Oid);
+/// A relation open and locked for one slice, or until dropped.
+pub(super) struct Opened(Option<Relation>, pg_sys::Oid);
 
 c_functions! {
     fn try_table_open(relation: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> pg_sys::Relation;
 }
 
 impl Opened {
-    fn try_open(relation: pg_sys::Oid) -> Option<Self> {
+    pub(super) fn try_open(relation: pg_sys::Oid) -> Option<Self> {
         // SAFETY: returns null or a relation held open, which `Relation` closes.
         let opened = unsafe {
             super::error::catch_c(|| {
@@ -98,7 +99,7 @@ impl Opened {
         Relation::from_open(opened).map(|open| Opened(Some(open), relation))
     }
 
-    fn relation(&self) -> &Relation {
+    pub(super) fn relation(&self) -> &Relation {
         self.0.as_ref().expect("open until dropped")
     }
 

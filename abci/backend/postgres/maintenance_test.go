@@ -1,0 +1,248 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Invariant R11: the ledger's own maintenance and blocks that change definitions never wait for each other in a circle. Random
+// deployments beside folding, checkpoints, the scrubber and the audit, on a server that looks for deadlocks after ten milliseconds.
+func TestMaintenanceBesideDeploymentsDoesNotDeadlock(t *testing.T) {
+	const tables, lasts = 5, 12 * time.Second
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("CHAINIFY_TEST_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("CHAINIFY_TEST_SEED=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	server := crashServer(t, map[string]string{
+		"deadlock_timeout": "'10ms'", "chainify.conflict_grace": "-1", "autovacuum": "off",
+		"chainify.checkpoint_interval": "1", "chainify.checkpoints_kept": "1", "chainify.scrub_interval": "1",
+	})
+	dsn := newLedger(t, server, "maintained")
+	b := steady(t, dsn)
+	at := connected(t, b)
+
+	ctx, stop := context.WithTimeout(t.Context(), lasts)
+	defer stop()
+	var beside sync.WaitGroup
+	for i, sql := range []string{
+		"SELECT chainify_node.fold_history(100)",
+		"SELECT chainify_node.scrub(r.oid) FROM (SELECT relation::oid AS oid FROM chainify_ledger.ledger_table WHERE detached_at IS NULL ORDER BY random() LIMIT 1) r",
+		"SELECT chainify_node.audit(100)",
+		"SELECT chainify_node.checkpoint()",
+	} {
+		beside.Go(func() { again(ctx, t, dsn, sql, i == 0) })
+	}
+	defer beside.Wait()
+	defer stop()
+
+	begun := time.Now()
+	blocks := 0
+	for n := at.Number + 1; ctx.Err() == nil; n++ {
+		x, err := b.Execute(t.Context(), maintainedBlock(n, r, tables), at.Hash)
+		if err == nil {
+			err = b.Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("block %d: %v", n, err)
+		}
+		for i, result := range x.Results {
+			if !result.Succeeded {
+				t.Fatalf("transaction %d of block %d: %s %s", i, n, result.SQLState, result.Message)
+			}
+		}
+		at.Hash = x.Hash
+		blocks++
+	}
+	stop()
+	beside.Wait()
+	t.Logf("%d blocks in %v", blocks, time.Since(begun))
+
+	var deadlocks, deviations int64
+	query(t, server+" dbname=postgres", "SELECT pg_stat_force_next_flush(), deadlocks FROM pg_stat_database WHERE datname = 'maintained'", nil, &deadlocks)
+	query(t, dsn, "SELECT count(*) FROM chainify.deviations", &deviations)
+	if deadlocks > 0 || deviations > 0 {
+		t.Errorf("%d deadlocks, %d deviations found where nobody changed anything", deadlocks, deviations)
+	}
+}
+
+// newLedger makes a database with the extension and nothing on its ledger yet.
+func newLedger(t *testing.T, server, name string) (dsn string) {
+	t.Helper()
+	run(t, server+" dbname=postgres", "CREATE DATABASE "+name)
+	dsn = server + " dbname=" + name
+	run(t, dsn, setup+"; GRANT CREATE, USAGE ON SCHEMA public TO effects_ops")
+	return dsn
+}
+
+// again runs a statement over and over until the context ends. What cannot be said now, since the table is gone or a block is being
+// committed, is no defect.
+func again(ctx context.Context, t *testing.T, dsn, sql string, quick bool) {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for ctx.Err() == nil {
+		_, err := conn.Exec(ctx, sql)
+		switch state := sqlState(err); {
+		case err == nil, ctx.Err() != nil, state == "42P01", state == "55000":
+		default:
+			t.Errorf("%.60s: %v", sql, err)
+			return
+		}
+		if !quick {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+}
+
+// maintainedBlock has two deployments on tables chosen at random, or rows for all tables.
+func maintainedBlock(n uint64, r *rand.Rand, tables int) *wire.OrderedBlock {
+	table := func() string { return fmt.Sprintf("public.t%d", r.IntN(tables)) }
+	if n == 1 {
+		var sql string
+		for i := range tables {
+			sql += fmt.Sprintf("CREATE TABLE public.t%[1]d (id bigint PRIMARY KEY, n int); CREATE VIEW public.v%[1]d AS SELECT id FROM public.t%[1]d; ", i)
+		}
+		return orderedBlock(n, wire.Kind_KIND_DEPLOY, sql)
+	}
+	if n%2 == 0 {
+		var statements []string
+		for range 10 {
+			statements = append(statements, fmt.Sprintf("INSERT INTO %s SELECT %d + g FROM generate_series(1, 20) g ON CONFLICT DO NOTHING", table(), r.IntN(1_000_000)))
+		}
+		return orderedBlock(n, wire.Kind_KIND_SQL, statements...)
+	}
+	var deployments []string
+	for range 2 {
+		switch name := table(); r.IntN(4) {
+		case 0:
+			deployments = append(deployments, fmt.Sprintf("ALTER TABLE %s ALTER n SET DEFAULT %d", name, r.IntN(100)))
+		case 1:
+			deployments = append(deployments, fmt.Sprintf("DROP TABLE %[1]s CASCADE; CREATE TABLE %[1]s (id bigint PRIMARY KEY, n int); CREATE VIEW public.v%[2]s AS SELECT id FROM %[1]s",
+				name, name[len("public.t"):]))
+		case 2:
+			deployments = append(deployments, fmt.Sprintf("ALTER TABLE %[1]s ADD m int DEFAULT 1; ALTER TABLE %[1]s DROP m", name))
+		default:
+			deployments = append(deployments, fmt.Sprintf("CREATE INDEX i ON %s (n); DROP INDEX public.i", name))
+		}
+	}
+	return orderedBlock(n, wire.Kind_KIND_DEPLOY, deployments...)
+}
+
+// executed executes a block and commits it, at most within the time given.
+func executed(t *testing.T, b *Backend, block *wire.OrderedBlock, previous wire.Hash, limit time.Duration) wire.Hash {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	x, err := b.Execute(ctx, block, previous)
+	if err == nil {
+		err = b.Commit(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, result := range x.Results {
+		if !result.Succeeded {
+			t.Fatalf("transaction %d of block %d: %s %s", i, block.Number, result.SQLState, result.Message)
+		}
+	}
+	return x.Hash
+}
+
+// The scrubber reads a table for minutes and holds no lock meanwhile that a deployment on it waits for.
+func TestADeploymentDoesNotWaitForTheScrubber(t *testing.T) {
+	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})
+	dsn := newLedger(t, server, "scrubbed")
+	b := steady(t, dsn)
+	at := connected(t, b)
+	hash := executed(t, b, orderedBlock(1, wire.Kind_KIND_DEPLOY,
+		"CREATE TABLE public.t (id bigint PRIMARY KEY, n int); CREATE VIEW public.v AS SELECT id FROM public.t"), at.Hash, time.Minute)
+	hash = executed(t, b, orderedBlock(2, wire.Kind_KIND_SQL, "INSERT INTO t SELECT g, g FROM generate_series(1, 50000) g"), hash, time.Minute)
+
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	ctx, stop := context.WithCancel(t.Context())
+	scrubbed := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(ctx, "SELECT chainify_node.scrub('public.t', 100)") // eight minutes
+		scrubbed <- err
+	}()
+	eventually(t, dsn, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%.scrub(%' AND pid <> pg_backend_pid() AND wait_event = 'Extension')")
+	executed(t, b, orderedBlock(3, wire.Kind_KIND_DEPLOY, "ALTER TABLE public.t ADD m int"), hash, 20*time.Second)
+	select {
+	case err := <-scrubbed:
+		t.Errorf("the scrubber has ended: %v", err)
+	default:
+	}
+	stop()
+	<-scrubbed
+}
+
+// The ledger's own maintenance is in the way of a deployment for as long as any session may be, and goes on later.
+func TestMaintenanceGivesWayToABlock(t *testing.T) {
+	const limit = 20 * time.Second
+	server := crashServer(t, map[string]string{
+		"chainify.conflict_grace": "'200ms'", "chainify.checkpoint_interval": "1", "chainify.checkpoints_kept": "1", "chainify.scrub_rate": "0",
+	})
+	dsn := newLedger(t, server, "busy")
+	b := steady(t, dsn)
+	at := connected(t, b)
+	hash := executed(t, b, orderedBlock(1, wire.Kind_KIND_DEPLOY, "CREATE TABLE public.t (id bigint PRIMARY KEY, n int)"), at.Hash, limit)
+
+	// Whoever holds the base that is folded into is in the way of folding, not of the block.
+	holder, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Close(context.Background()) }()
+	for _, sql := range []string{"SET chainify.guard = off", "BEGIN", "LOCK TABLE chainify_checkpoint.t IN EXCLUSIVE MODE"} {
+		if _, err := holder.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hash = executed(t, b, orderedBlock(2, wire.Kind_KIND_SQL, "INSERT INTO t VALUES (1, 1)"), hash, limit)
+	const folding = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'chainify maintenance' AND wait_event_type = 'Lock')"
+	eventually(t, dsn, folding)
+	hash = executed(t, b, orderedBlock(3, wire.Kind_KIND_DEPLOY, "ALTER TABLE public.t ALTER n SET DEFAULT 1"), hash, limit)
+	if _, err := holder.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatalf("the session that is not in the block's way: %v", err)
+	}
+	executed(t, b, orderedBlock(4, wire.Kind_KIND_SQL, "INSERT INTO t VALUES (2, 1)"), hash, limit)
+	eventually(t, dsn, "SELECT bool_and(base_block > 1) FROM chainify_ledger.ledger_table WHERE name = 'public.t'")
+}
+
+// eventually polls until a query says true.
+func eventually(t *testing.T, dsn, sql string) {
+	t.Helper()
+	err := harness.Poll(t.Context(), time.Minute, sql, func(context.Context) (is bool, _ string, _ error) {
+		query(t, dsn, sql, &is)
+		return is, "it is not so yet", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

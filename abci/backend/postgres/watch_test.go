@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// slowBlock has transactions that take 0.4 s each.
+func slowBlock(n uint64, count int) *wire.OrderedBlock {
+	b := standinBlock(n, 1)
+	b.IDs, b.Transactions = nil, binary.BigEndian.AppendUint32(nil, uint32(count))
+	for i := range count {
+		id := wire.TxID{0xfd, byte(i)}
+		b.IDs = append(b.IDs, id)
+		b.Transactions = append(binary.BigEndian.AppendUint32(b.Transactions, 32), id[:]...)
+	}
+	return b
+}
+
+// The budget is that of the block: many transactions, none of which is slow by itself, do not get it once each.
+func TestABlocksTimeIsBounded(t *testing.T) {
+	b := open(t, database(t, standin))
+	at := connected(t, b)
+	began := time.Now()
+	_, err := b.Execute(t.Context(), slowBlock(1, 20), at.Hash) // 8 s
+	var stuck *backend.StuckError
+	if took := time.Since(began); !errors.As(err, &stuck) || took > 6*time.Second {
+		t.Fatalf("%v after %v, want stuck after about a second", err, took)
+	}
+	if stuck.Index != 0 {
+		t.Fatalf("stuck at %d, want the first of those that take alike", stuck.Index)
+	}
+	// What is agreed runs for as long as it takes.
+	agreed := slowBlock(1, 5)
+	agreed.Budget = wire.Budget{}
+	if _, err := b.Execute(t.Context(), agreed, at.Hash); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// submitted is a block of transactions of these roles, "deploy" standing for one of that kind.
+func submitted(roles ...string) *wire.OrderedBlock {
+	b := &wire.OrderedBlock{Number: 1, Budget: wire.Budget{Statements: time.Second, Deploys: 10 * time.Second}}
+	var raw [][]byte
+	for i, role := range roles {
+		kind := wire.Kind_KIND_SQL
+		if role == "deploy" {
+			kind = wire.Kind_KIND_DEPLOY
+		}
+		p := &wire.Proposal{
+			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: role}, Nonce: uint64(i), ValidUntilHeight: 100, Kind: kind, Sql: "SELECT 1",
+		}
+		raw = append(raw, wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: wire.Encode(p)}}))
+		b.IDs = append(b.IDs, wire.TxID{byte(i)})
+		b.Submitters = append(b.Submitters, wire.Submitter{Organisation: "of " + role, Client: role, Transactions: 1})
+	}
+	b.Transactions = wire.EncodeTransactions(raw)
+	return b
+}
+
+func TestWhoIsNamed(t *testing.T) {
+	type look struct {
+		running []uint32
+		ms      int
+	}
+	for name, c := range map[string]struct {
+		roles []string
+		looks []look
+		want  uint32
+	}{
+		"the one that does not end":            {[]string{"x", "y"}, []look{{[]uint32{0}, 100}, {[]uint32{1}, 950}}, 1},
+		"a client with many, not one with one": {[]string{"y", "x", "x", "x"}, []look{{[]uint32{0}, 300}, {[]uint32{1}, 250}, {[]uint32{2}, 300}, {[]uint32{3}, 200}}, 1},
+		"the first of clients alike":           {[]string{"y", "x", "x"}, []look{{[]uint32{0}, 300}, {[]uint32{1}, 350}, {[]uint32{2}, 400}}, 1},
+		"the first of two alike, as measured":  {[]string{"x", "y"}, []look{{[]uint32{0}, 400}, {[]uint32{1}, 650}}, 0},
+		"parts at the same time count once":    {[]string{"x", "y"}, []look{{[]uint32{0, 1}, 900}, {[]uint32{1}, 150}}, 0},
+		"none was seen":                        {[]string{"x", "y"}, []look{{nil, 1100}}, 0},
+		"a DEPLOY has its own time":            {[]string{"deploy", "x"}, []look{{[]uint32{0}, 9000}, {[]uint32{1}, 1100}}, 1},
+		"a DEPLOY that does not end":           {[]string{"deploy", "x"}, []look{{[]uint32{1}, 900}, {[]uint32{0}, 9000}, {[]uint32{0}, 1100}}, 0},
+		"what seals a DEPLOY's effects":        {[]string{"x", "deploy"}, []look{{[]uint32{0}, 900}, {[]uint32{1}, 9000}, {nil, 1100}}, 1},
+	} {
+		s := newSpent(submitted(c.roles...))
+		for i, l := range c.looks {
+			if s.isOver() {
+				t.Errorf("%s: over before look %d", name, i)
+			}
+			s.add(l.running, time.Duration(l.ms)*time.Millisecond)
+		}
+		if !s.isOver() || s.culprit() != c.want {
+			t.Errorf("%s: over is %v, transaction %d named, want %d", name, s.isOver(), s.culprit(), c.want)
+		}
+	}
+}
+
+func TestOfAQuarantinedOneNothingIsNamed(t *testing.T) {
+	b := submitted("x", "x", "y")
+	b.Quarantined = []uint32{0, 1}
+	s := newSpent(b)
+	s.add(nil, time.Minute)
+	if got := s.culprit(); got != 2 {
+		t.Fatalf("transaction %d named, want 2", got)
+	}
+}
+
+// What runs in another process of the block's is seen as well.
+func TestAPartThatDoesNotEndIsNamed(t *testing.T) {
+	r := newPartsRun(t, crashServer(t, nil), "stuck")
+	statements := make([]string, 0, waitingRow+1)
+	for i := range waitingRow {
+		statements = append(statements, fmt.Sprintf("UPDATE parts SET n = n + 10 WHERE id = %d", i))
+	}
+	block := orderedBlock(2, wire.Kind_KIND_SQL, append(statements, endless)...)
+	block.Budget = wire.Budget{Statements: 2 * time.Second, Deploys: time.Minute}
+	for range 10 { // on a busy machine the leader may run the block alone
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.b.Execute(t.Context(), block, r.first.Hash)
+			done <- err
+		}()
+		inWorker, ended := false, false
+		for !ended {
+			select {
+			case err := <-done:
+				ended = true
+				var stuck *backend.StuckError
+				if !errors.As(err, &stuck) || stuck.Index != waitingRow {
+					t.Fatalf("%v, want stuck at %d", err, waitingRow)
+				}
+			case <-time.After(10 * time.Millisecond):
+				var is bool
+				query(t, r.dsn, fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE %s AND application_name = 'chainify block 2 tx %d')", anyWorker, waitingRow), &is)
+				inWorker = inWorker || is
+			}
+		}
+		if inWorker {
+			return
+		}
+		connected(t, r.b)
+	}
+	t.Fatal("ten executions: the leader ran the block alone")
+}
+
+// Whose transactions were slow is told, not whose were many, nor who deployed.
+func TestWhoseTransactionsWereSlow(t *testing.T) {
+	s := newSpent(submitted("x", "x", "y", "deploy", "z"))
+	s.block.Submitters[4].Transactions = 1000
+	for _, index := range []uint32{0, 1} {
+		s.add([]uint32{index}, 300*time.Millisecond)
+	}
+	s.add([]uint32{2}, 150*time.Millisecond)
+	s.add([]uint32{3}, time.Minute)
+	for i := range uint32(10) {
+		s.add([]uint32{4 + i}, 400*time.Millisecond)
+	}
+	if got := s.slow(); len(got) != 1 || got["of x"] != 590*time.Millisecond {
+		t.Fatalf("slow are %v, want x by 590 ms", got)
+	}
+	if got := newSpent(s.block).slow(); got != nil {
+		t.Fatalf("nothing was seen, and slow are %v", got)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+func newCancel() *cobra.Command {
+	var t target
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "cancel (--home DIR | --socket PATH) (BLOCK INDEX | ID)",
+		Short: "Vote that a transaction of the pending block does not end",
+		Long: `cancel ends the execution of the pending block in this organisation's database and has it vote that one transaction does not
+end, before the time of a block is over. When as many organisations' operators do so as have to report the same effects, the
+transaction is quarantined everywhere: it fails with CH001, its client is suspended, and the others of its block run. Fewer decide
+nothing. Which transaction of which block runs is the application_name of the node's session in pg_stat_activity.
+
+` + exitHelp,
+		Example: `  chainify cancel --home /var/lib/chainify 4711 3
+  chainify cancel --home /var/lib/chainify 6c1f0e…`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			which, err := whichTransaction(args)
+			if err != nil {
+				return err
+			}
+			var done *wire.CancelResponse
+			err = t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) error {
+				done, err = c.Cancel(ctx, which)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), struct {
+					Block uint64 `json:"block"`
+					Index uint32 `json:"index"`
+				}{done.GetBlock(), done.GetIndex()})
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "this organisation votes that transaction %d of block %d does not end\n", done.GetIndex(), done.GetBlock())
+			return nil
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	return cmd
+}
+
+// whichTransaction reads a block and a place in it, or an id.
+func whichTransaction(args []string) (*wire.CancelRequest, error) {
+	if len(args) == 1 {
+		id, err := hex.DecodeString(strings.TrimPrefix(args[0], `\x`))
+		if err != nil || len(id) != len(wire.TxID{}) {
+			return nil, usageError("%q is no transaction id of %d hexadecimal digits; a place is BLOCK INDEX", args[0], 2*len(wire.TxID{}))
+		}
+		return &wire.CancelRequest{Id: id}, nil
+	}
+	block, err := strconv.ParseUint(args[0], 10, 63)
+	if err != nil || block == 0 {
+		return nil, usageError("block: %q is no number from 1 on", args[0])
+	}
+	index, err := strconv.ParseUint(args[1], 10, 32)
+	if err != nil {
+		return nil, usageError("index: %q is no number from 0 on", args[1])
+	}
+	return &wire.CancelRequest{Block: block, Index: uint32(index)}, nil
+}

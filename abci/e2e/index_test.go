@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+)
+
+// A row takes another place, of which the primary key's index does not hear.
+const damageIndex = `UPDATE pg_index SET indislive = false, indisready = false WHERE indexrelid = 'checking_pkey'::regclass;
+	UPDATE pg_class SET relhasindex = true WHERE oid = 'checking'::regclass;
+	WITH gone AS (DELETE FROM checking WHERE custid = 1 RETURNING *) INSERT INTO checking SELECT * FROM gone;
+	UPDATE pg_index SET indislive = true, indisready = true WHERE indexrelid = 'checking_pkey'::regclass;
+	UPDATE pg_class SET relhasindex = true WHERE oid = 'checking'::regclass`
+
+// What an index misses makes one organisation deviate whose rows are all as agreed: it builds the index anew, names it and goes on, whether a
+// block or the scrubber comes by.
+func TestABrokenIndexIsBuiltAnew(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	t.Cleanup(cancel)
+	net := newNetwork(ctx, t)
+	good, odd := net.Organisations[0], net.Organisations[3]
+	deposits(ctx, t, good, 3)
+	caughtUp(ctx, t, net, odd)
+	for _, comesBy := range []func(){
+		func() { deposits(ctx, t, good, 2) },
+		func() { must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')")) },
+	} {
+		damage(ctx, t, odd, damageIndex)
+		comesBy()
+		caughtUp(ctx, t, net, odd)
+		cured(ctx, t, odd, "reindex")
+		var key string
+		must(t, odd.Scan(ctx, "SELECT key->>'index' FROM chainify.deviations ORDER BY id DESC, key->>'index' = 'public.checking_pkey' DESC LIMIT 1", &key))
+		if key != "public.checking_pkey" {
+			t.Errorf("what differed is %s", key)
+		}
+		state(ctx, t, odd, "serving")
+	}
+	checkVerified(ctx, t, odd)
+	checkSameTransactions(ctx, t, net)
+}

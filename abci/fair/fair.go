@@ -1,0 +1,88 @@
+// Package fair divides what is bounded between those who use it. A member may use what the others leave, and a newcomer finds room: nobody may come to hold more than is
+// free then. So one member alone has half at most, two a third each, k of them k parts of k+1, and what is free is as much as any of them has (max-min fairness, as of
+// dynamic thresholds in shared buffers).
+package fair
+
+import "sync"
+
+// Fits reports whether a member that holds so much may have an amount more, where used is what all hold of most. One that holds nothing may have what is free.
+func Fits(most, used, held, amount int) bool {
+	free := most - used - amount
+	return free >= 0 && (held == 0 || held+amount <= free)
+}
+
+// Shares divide an amount between members, which are forgotten when they hold nothing. It is safe for concurrent use.
+type Shares[M comparable] struct {
+	most int
+
+	mu   sync.Mutex // guards all below
+	used int
+	held map[M]int
+}
+
+// New divides so much.
+func New[M comparable](most int) *Shares[M] { return &Shares[M]{most: most, held: map[M]int{}} }
+
+// Take gives a member an amount, which Give takes back; false: its share does not hold so much now.
+func (s *Shares[M]) Take(member M, amount int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !Fits(s.most, s.used, s.held[member], amount) {
+		return false
+	}
+	s.used += amount
+	s.held[member] += amount
+	return true
+}
+
+// Give takes back what a member took.
+func (s *Shares[M]) Give(member M, amount int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= amount
+	if s.held[member] -= amount; s.held[member] <= 0 {
+		delete(s.held, member)
+	}
+}
+
+// Held is what a member has.
+func (s *Shares[M]) Held(member M) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[member]
+}
+
+// Used is what all have.
+func (s *Shares[M]) Used() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// Most is what is divided.
+func (s *Shares[M]) Most() int { return s.most }
+
+// Round takes from lines in turns, always from the one that got least so far, the one that comes first in order where several got the same: max-min fairness over what
+// size says. take tells whether the first of a line is taken; a line of which one is not gives nothing more, so that its order is kept.
+func Round[T any](lines [][]T, size func(T) int, take func(T) bool) {
+	got := make([]int, len(lines))
+	next := make([]int, len(lines))
+	for {
+		least := -1
+		for i, line := range lines {
+			if next[i] < len(line) && (least < 0 || got[i] < got[least]) {
+				least = i
+			}
+		}
+		if least < 0 {
+			return
+		}
+		one := lines[least][next[least]]
+		if !take(one) {
+			next[least] = len(lines[least])
+			continue
+		}
+		next[least]++
+		got[least] += size(one)
+	}
+}

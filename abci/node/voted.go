@@ -1,0 +1,101 @@
+package node
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cometbft/cometbft/consensus"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// votedMax bounds the executions whose own votes are remembered over a restart; those of now are the last ones.
+const votedMax = 32
+
+// voted reads what this node voted on effects at heights from on, one vote for each execution, from the log that CometBFT keeps of its
+// consensus beside head (E5). CometBFT writes a precommit there, and waits for the disk, before any other node can see it. The log is read before
+// CometBFT starts, the newest file first: back to that height, or, since what is pending is voted on again at each height, until a vote on it was found
+// and all of the next height was read. CometBFT begins a file every 10 MB.
+func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, error) {
+	files, err := filepath.Glob(head + ".[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(files, func(a, b string) int { // by their numbers, the newest first
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(b, a))
+	})
+	var all []wire.EffectVote
+	for _, file := range append([]string{head}, files...) {
+		votes, since, err := votedIn(file, from)
+		if err != nil {
+			return nil, fmt.Errorf("read own votes: %w", err)
+		}
+		all = append(votes, all...)
+		if since < from || since < next && slices.ContainsFunc(all, func(v wire.EffectVote) bool { return v.Key() == pending }) {
+			break
+		}
+	}
+	var first []wire.EffectVote
+	for _, v := range all {
+		if !slices.ContainsFunc(first, func(w wire.EffectVote) bool { return w.Key() == v.Key() }) {
+			first = append(first, v)
+		}
+	}
+	return first[max(0, len(first)-votedMax):], nil
+}
+
+// votedIn reads one file of the log, in which the end of height since stands: no earlier file holds anything of a later height.
+func votedIn(file string, from int64) (votes []wire.EffectVote, since int64, err error) {
+	since = math.MaxInt64
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, since, nil
+	}
+	if err != nil {
+		return nil, since, err
+	}
+	defer f.Close()
+	for in := consensus.NewWALDecoder(bufio.NewReader(f)); ; {
+		m, err := in.Decode()
+		if errors.Is(err, io.EOF) || consensus.IsDataCorruptionError(err) {
+			return votes, since, nil // the end of what was written whole; CometBFT cuts the log there
+		}
+		if err != nil {
+			return nil, since, err
+		}
+		if end, ok := m.Msg.(consensus.EndHeightMessage); ok {
+			since = min(since, end.Height)
+			continue
+		}
+		if v := ownPrecommit(m.Msg); v != nil && v.Height >= from {
+			if vote, err := wire.DecodeEffectVote(v.Extension); err == nil && !slices.Contains(votes, vote) {
+				votes = append(votes, vote)
+			}
+		}
+	}
+}
+
+// ownPrecommit is the precommit that a message of the log holds, when this node made it; nil for all else. What peers sent stands there unchecked.
+func ownPrecommit(m consensus.WALMessage) *cmtproto.Vote {
+	encoded, err := consensus.WALToProto(m) // the log's own type is not exported
+	if err != nil {
+		return nil
+	}
+	info := encoded.GetMsgInfo()
+	if info == nil || info.PeerID != "" {
+		return nil
+	}
+	if v := info.Msg.GetVote(); v != nil && v.Vote != nil && v.Vote.Type == cmtproto.PrecommitType {
+		return v.Vote
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package peers
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cometbft/cometbft/p2p"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	// barredFirst is how long a peer stays disconnected that sent what could never be right; twice as long each further time, up to barredMax. Whoever behaves
+	// for forgivenAfter begins anew.
+	barredFirst, barredMax, forgivenAfter = time.Second, 10 * time.Minute, time.Hour
+	// conductKept bounds the peers whose conduct is known; of more, the one heard of longest ago is forgotten.
+	conductKept = 1_000
+	// A peer causes linesAtOnce log lines, and then one in lineEvery.
+	linesAtOnce, lineEvery = 5, time.Minute
+)
+
+// Conduct ends the connection of a peer that sends what could never be right, and keeps it away for a while. What is merely refused (full, stale, signed with a key that
+// counted a moment ago) is no offence: an honest peer passes it on. It is safe for concurrent use.
+type Conduct struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu       sync.Mutex
+	of       *lru.Cache[p2p.ID, *conduct]
+	offences uint64
+}
+
+type conduct struct {
+	last, until time.Time // of the last offence, and how long the peer is barred
+	pause       time.Duration
+	lines       int
+	line        time.Time // the last one
+	left        int       // lines not written since
+}
+
+// NewConduct begins with a good opinion of everybody.
+func NewConduct(log *slog.Logger) *Conduct {
+	c := &Conduct{log: log, now: time.Now}
+	c.of, _ = lru.New[p2p.ID, *conduct](conductKept) // an error is that of a size below 1
+	return c
+}
+
+// Offence ends a peer's connection.
+func (c *Conduct) Offence(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
+	now := c.now()
+	c.mu.Lock()
+	known := c.conduct(peer.ID())
+	if now.Sub(known.last) > forgivenAfter {
+		known.pause = 0
+	}
+	known.pause = min(max(2*known.pause, barredFirst), barredMax)
+	known.last, known.until = now, now.Add(known.pause)
+	pause := known.pause
+	c.offences++
+	c.mu.Unlock()
+	c.Log(slog.LevelWarn, peer.ID(), what+"; its connection ends", "error", err, "barred_for", pause)
+	if sw != nil {
+		sw.StopPeerForError(peer, err)
+	}
+}
+
+// Barred tells that a peer is to stay disconnected.
+func (c *Conduct) Barred(peer p2p.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.of.Peek(peer)
+	return ok && c.now().Before(known.until)
+}
+
+// Offences counts those of all peers since the start.
+func (c *Conduct) Offences() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offences
+}
+
+// Log writes a line about what a peer did, unless it caused too many already.
+func (c *Conduct) Log(level slog.Level, peer p2p.ID, message string, args ...any) {
+	now := c.now()
+	c.mu.Lock()
+	known := c.conduct(peer)
+	if now.Sub(known.line) >= lineEvery {
+		known.lines = max(0, known.lines-int(now.Sub(known.line)/lineEvery))
+	}
+	if known.lines >= linesAtOnce {
+		known.left++
+		c.mu.Unlock()
+		return
+	}
+	left := known.left
+	known.lines, known.line, known.left = known.lines+1, now, 0
+	c.mu.Unlock()
+	args = append([]any{"peer", peer}, args...)
+	if left > 0 {
+		args = append(args, "lines_left_out", left)
+	}
+	c.log.Log(context.Background(), level, message, args...)
+}
+
+// conduct is what is known of a peer. Called with mu held.
+func (c *Conduct) conduct(peer p2p.ID) *conduct {
+	known, ok := c.of.Get(peer)
+	if !ok {
+		known = &conduct{}
+		c.of.Add(peer, known)
+	}
+	return known
+}

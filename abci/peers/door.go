@@ -1,0 +1,71 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+	"github.com/cometbft/cometbft/mempool"
+	"github.com/cometbft/cometbft/p2p"
+	protomem "github.com/cometbft/cometbft/proto/tendermint/mempool"
+	"github.com/cometbft/cometbft/types"
+)
+
+// MempoolName is that of CometBFT's own reactor, whose place a MempoolDoor takes.
+const MempoolName = "MEMPOOL"
+
+// errNeverRight is why a peer is disconnected.
+var errNeverRight = errors.New("a transaction that no organisation could have signed")
+
+// MempoolOptions is what a MempoolDoor works with.
+type MempoolOptions struct {
+	Conduct *Conduct
+	// Take offers a transaction that a peer sent to the mempool; nil: it was not looked at.
+	Take func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error)
+	// NeverRight tells of a transaction that was refused whether no mempool could ever have held it, under the registry in force, one before it or one that waits.
+	NeverRight func(tx []byte, code uint32) bool
+}
+
+// MempoolDoor is CometBFT's mempool reactor, which looks at what became of what peers sent.
+type MempoolDoor struct {
+	*mempool.Reactor
+	opt MempoolOptions
+}
+
+var _ p2p.MsgBytesFilter = (*MempoolDoor)(nil)
+
+// NewMempoolDoor takes the place of a node's own mempool reactor.
+func NewMempoolDoor(inner *mempool.Reactor, opt MempoolOptions) *MempoolDoor {
+	return &MempoolDoor{Reactor: inner, opt: opt}
+}
+
+// AddPeer implements p2p.Reactor: a peer that is barred goes again.
+func (r *MempoolDoor) AddPeer(peer p2p.Peer) {
+	if r.opt.Conduct.Barred(peer.ID()) {
+		r.Switch.StopPeerForError(peer, errors.New("it sent what could never be right, and is barred for a while"))
+		return
+	}
+	r.Reactor.AddPeer(peer)
+}
+
+// Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels, so that a peer that is disconnected is not heard any more.
+func (r *MempoolDoor) Receive(e p2p.Envelope) {
+	m, ok := e.Message.(*protomem.Txs)
+	if !ok {
+		r.Reactor.Receive(e) // which ends the connection
+		return
+	}
+	if r.WaitSync() || r.opt.Conduct.Barred(e.Src.ID()) {
+		return
+	}
+	for _, tx := range m.Txs {
+		answer, err := r.opt.Take(tx, mempool.TxInfo{SenderP2PID: e.Src.ID()})
+		if err != nil || answer == nil || answer.Code == abci.CodeTypeOK {
+			continue // known already, or no room: whoever sends it knows nothing of that
+		}
+		if r.opt.NeverRight(tx, answer.Code) {
+			r.opt.Conduct.Offence(r.Switch, e.Src, "another node sent a transaction that could never be right", fmt.Errorf("%w: %s", errNeverRight, answer.Log))
+			return
+		}
+	}
+}
