@@ -59,6 +59,12 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 	}
 	clear(a.previews)
 	a.watchChain(staged.next, staged.result.Voted)
+	if staged.result.Certified != nil {
+		a.turns.certifies(time.Now())
+	}
+	if staged.result.Ordered != nil {
+		a.turns.block(staged.next.LastOrdered(), staged.next.Pending().Submitting())
+	}
 	told := a.blocks != nil
 	a.mu.Unlock()
 	if !told {
@@ -190,7 +196,7 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	}
 	if state, err := a.current(); err == nil {
 		if p := state.Pending(); p != nil && p.Key() == b.Key() {
-			b.Budget = p.Budget()
+			b.Budget, b.Submitters = p.Budget(), p.Block(body).Submitters
 		}
 	}
 	return b, nil

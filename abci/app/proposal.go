@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
@@ -41,6 +42,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
 	}
 	changes, clients, bundles := a.sort(state, mempool)
+	bundles = a.inTurn(bundles)
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
 		out.Txs = append(out.Txs, changes[0])
@@ -60,8 +62,25 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 // waitingBundle is one of the mempool.
 type waitingBundle struct {
 	raw          []byte
+	organisation string
 	transactions int
 }
+
+// inTurn leaves out the bundles of organisations whose turn it is not (turns).
+func (a *App) inTurn(bundles []waitingBundle) []waitingBundle {
+	organisations := make([]string, len(bundles))
+	for i, b := range bundles {
+		organisations[i] = b.organisation
+	}
+	waits := a.turns.wait(organisations, time.Now())
+	if waits == nil {
+		return bundles
+	}
+	return slices.DeleteFunc(bundles, func(b waitingBundle) bool { return waits[b.organisation] })
+}
+
+// Slow tells by how much the transactions of organisations took longer than quick ones, in a block that was executed.
+func (a *App) Slow(by map[string]time.Duration) { a.turns.slow(by, time.Now()) }
 
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
 func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients [][]byte, bundles []waitingBundle) {
@@ -76,7 +95,7 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients [][]b
 		case tx.IsClient():
 			clients = append(clients, raw)
 		default:
-			bundles = append(bundles, waitingBundle{raw, tx.Bundle().Len()})
+			bundles = append(bundles, waitingBundle{raw, tx.Organisation(), tx.Bundle().Len()})
 		}
 	}
 	return changes, clients, bundles

@@ -31,6 +31,8 @@ type Execution struct {
 	Results []wire.TxResult
 	// Effects is the effects hash of each transaction (spec/formats.md); only asked for, and given, from effect round 1 on.
 	Effects []wire.Hash
+	// Slow is by how much the transactions of an organisation took longer than so many quick ones, where that was seen to be much.
+	Slow map[string]time.Duration
 }
 
 // RowDeviation is one row that differed from the certified state.

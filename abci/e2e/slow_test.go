@@ -133,3 +133,40 @@ func sendSlow(ctx context.Context, t *testing.T, o *harness.Organisation, count 
 	}
 	t.Logf("%d batches taken, %d refused", sent, refused)
 }
+
+// One client sends statements that each end well within the time of a block, one after the other without a pause: it has a part of the time,
+// and the others' transactions take about as long as before in the rest.
+func TestSlowStatementsThatEndLeaveTimeToTheOthers(t *testing.T) {
+	const calm, attack = 5 * time.Second, 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit+attack)
+	t.Cleanup(cancel)
+	net := newNetwork(ctx, t)
+	greedy, rest := net.Organisations[0], net.Organisations[1:]
+
+	before := load(ctx, t, rest, calm, nil)
+	sent := 0
+	during := load(ctx, t, rest, attack, func(limited context.Context) {
+		conn, err := greedy.Cluster.Connect(ctx, database, "bank")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		for ; limited.Err() == nil; sent++ {
+			var succeeded bool
+			err := conn.QueryRow(ctx, fmt.Sprintf("SELECT outcome FROM chainify.execute('SELECT count(*) FROM (SELECT generate_series(1, 4000000)) x -- %d')", sent)).Scan(&succeeded)
+			if err != nil || !succeeded {
+				t.Errorf("a statement that ends in time: %v, %v", succeeded, err)
+				return
+			}
+		}
+	})
+	t.Logf("median %s, longest %s of %d before; median %s, longest %s of %d beside %d slow statements, one after the other",
+		median(before), slices.Max(before), len(before), median(during), slices.Max(during), len(during), sent)
+	if limit := 2 * median(before); median(during) > limit {
+		t.Errorf("the others' median latency is %s, want %s at most", median(during), limit)
+	}
+	if sent < 3 {
+		t.Errorf("%d slow statements were executed, want a part of the time for them", sent)
+	}
+}

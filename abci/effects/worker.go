@@ -112,6 +112,9 @@ func (s *Shell) execute(ctx context.Context, a Execute) item {
 	var stuck *backend.StuckError
 	switch {
 	case err == nil:
+		if s.opt.Slow != nil && len(x.Slow) > 0 {
+			s.opt.Slow(x.Slow)
+		}
 		return item{event: e, executed: &x}
 	case errors.As(err, &stuck):
 		e.Failure, e.StuckAt = Stuck, stuck.Index

@@ -29,7 +29,7 @@ var walkSeed = flag.Uint64("seed", 0, "seed of the random paths; 0: a new one")
 // consortia are what is explored; the bounds stand in spec/model.md too.
 func consortia() (out []bounds) {
 	for _, s := range []struct{ n, c int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}, {4, 2}, {4, 3}, {4, 4}} {
-		for _, f := range []fault{none, tampered, differs, liar, forger} {
+		for _, f := range []fault{none, tampered, differs, liar, forger, slow} {
 			if s.n == 1 && f != none || s.n == 2 && f == liar || s.n < 4 && f == forger {
 				continue // nobody is left who is right, or in whose name to forge
 			}
@@ -218,6 +218,13 @@ func (w *world) moves() (list []move) {
 	}
 	if n.op != nil {
 		add(func() { w.finish(n, false, true) }, "%s finishes %T", name(n.i), n.op)
+		if x, executes := n.op.(effects.Execute); executes && !x.Agreed && w.accidents > 0 && w.fault == none {
+			add(func() {
+				w.accidents--
+				n.op = nil
+				w.step(n, effects.Executed{Key: x.Block.Key(), Failure: effects.Stuck})
+			}, "%s does not end in time", name(n.i))
+		}
 		if w.accidents > 0 {
 			add(func() { w.accidents--; w.finish(n, true, true) }, "%s loses the answer of %T", name(n.i), n.op)
 			add(func() { w.accidents--; w.finish(n, true, false) }, "%s fails %T", name(n.i), n.op)

@@ -21,10 +21,11 @@ const (
 	differs        // transaction 1 has other effects there, for good
 	liar           // it has no core: it votes what it likes, to each organisation something else
 	forger         // as tampered; besides, the last organisation sends live votes in others' names
+	slow           // it alone is quick enough for transaction 0 of every block, which ends in no other's time
 )
 
 func (f fault) String() string {
-	return [...]string{"none", "tampered", "differs", "liar", "forger"}[f]
+	return [...]string{"none", "tampered", "differs", "liar", "forger", "slow"}[f]
 }
 
 // tampers tells whether the first organisation's database is tampered with.
@@ -200,7 +201,9 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 		f = effects.OutOfTurn
 	}
 	e := effects.Executed{Key: op.Block.Key(), Failure: f}
-	if f == effects.Fine {
+	if f == effects.Fine && !op.Agreed && w.isSlow(n, op.Block) {
+		e.Failure, e.StuckAt = effects.Stuck, uint32(n.i%len(op.Block.IDs))
+	} else if f == effects.Fine {
 		apart := w.effectsOf(op.Block, n.db.tampered, w.fault == differs && n.i == 0)
 		e.Hash = blockHash(op.Block, apart, at.Hash, n.db.tampered)
 		if op.Block.Round > 0 {
@@ -209,6 +212,11 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 		n.db.open = &open{e.Key, e.Hash}
 	}
 	w.step(n, e)
+}
+
+// isSlow tells whether a block does not end in its time: transaction 0 of every block, everywhere but in the first organisation.
+func (w *world) isSlow(n *node, b *wire.OrderedBlock) bool {
+	return w.fault == slow && n.i > 0 && !b.QuarantineAll && !slices.Contains(b.Quarantined, 0)
 }
 
 // effectsOf is what each transaction of a block does: every one changes a row that the next reads, if tampering did.

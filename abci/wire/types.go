@@ -29,7 +29,9 @@ type OrderedBlock struct {
 	Suspects []uint32
 	// Budget is agreed, and each organisation measures it by its own clock. It is no part of what is hashed.
 	Budget Budget
-	IDs    []TxID
+	// Submitters says whose the transactions are, in their order; nil where nothing is to be measured.
+	Submitters []Submitter
+	IDs        []TxID
 	// Transactions is u32 count ‖ lp(ChainedTx bytes)…, as chainify_node.execute_block takes it.
 	Transactions []byte
 }
@@ -39,6 +41,13 @@ type OrderedBlock struct {
 type Budget struct {
 	Statements time.Duration
 	Deploys    time.Duration
+}
+
+// Submitter is a client with so many transactions in a row.
+type Submitter struct {
+	Organisation string
+	Client       string // its name among those of all organisations
+	Transactions uint32
 }
 
 // Key names one execution of a ledger block: another order block or another round is another execution.

@@ -62,6 +62,17 @@ func (t Tx) IsClient() bool { return t.client != nil }
 // Bundle returns the transaction's bundle, nil for a certificate.
 func (t Tx) Bundle() *Bundle { return t.bundle }
 
+// Organisation returns whose bundle or change of clients the transaction is, "" for others.
+func (t Tx) Organisation() string {
+	switch {
+	case t.bundle != nil:
+		return organisationOf(t.bundle.transactions[0].client)
+	case t.client != nil:
+		return t.client.change.Organisation
+	}
+	return ""
+}
+
 // Bundle holds what the order needs of an organisation's bundle.
 type Bundle struct {
 	transactions []transaction

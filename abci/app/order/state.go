@@ -128,7 +128,7 @@ func (p *Pending) Key() wire.Key {
 func (p *Pending) Block(body *Body) *wire.OrderedBlock {
 	return &wire.OrderedBlock{
 		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Organisations: p.Organisations, Consent: p.Consent, Round: p.Round,
-		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, Budget: p.Budget(), IDs: body.IDs, Transactions: body.Transactions,
+		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, Budget: p.Budget(), Submitters: p.Clients.submitters(), IDs: body.IDs, Transactions: body.Transactions,
 	}
 }
 

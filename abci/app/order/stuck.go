@@ -93,6 +93,22 @@ func (c clients) each(visit func(client string, first, end uint32)) {
 	}
 }
 
+func (c clients) submitters() (list []wire.Submitter) {
+	c.each(func(name string, first, end uint32) {
+		list = append(list, wire.Submitter{Organisation: organisationOf(name), Client: name, Transactions: end - first})
+	})
+	return list
+}
+
+// Submitting are the organisations that have transactions in the block.
+func (p *Pending) Submitting() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range p.Clients.Names {
+		out[organisationOf(name)] = true
+	}
+	return out
+}
+
 // of is whose a transaction is.
 func (c clients) of(index uint32) (client string) {
 	c.each(func(name string, first, end uint32) {

@@ -113,6 +113,7 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 	switch {
 	case err == nil:
 		b.open, b.failing = true, failing{}
+		x.Slow = watch.spent.slow()
 		return x, nil
 	case stuck && ctx.Err() == nil:
 		err = &backend.StuckError{Index: index}

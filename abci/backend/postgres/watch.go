@@ -15,7 +15,13 @@ import (
 const (
 	looks       = 20
 	lookAtLeast = 10 * time.Millisecond
-	lookAtMost  = 250 * time.Millisecond
+	lookAtMost  = 100 * time.Millisecond
+)
+
+// What transactions may take and still be quick: each so long, and those of one organisation in a block so much more.
+const (
+	quick    = 5 * time.Millisecond
+	quickSum = 200 * time.Millisecond
 )
 
 // watcher looks, on another connection, whether the transactions of a block run for longer than its budget.
@@ -23,11 +29,12 @@ type watcher struct {
 	done  chan struct{}
 	index uint32
 	stuck bool
+	spent *spent
 }
 
 // watch begins to look; without a budget nothing is looked at.
 func (b *Backend) watch(ctx context.Context, block *wire.OrderedBlock, cancel context.CancelFunc) *watcher {
-	w := &watcher{done: make(chan struct{})}
+	w := &watcher{done: make(chan struct{}), spent: newSpent(block)}
 	if block.Budget == (wire.Budget{}) {
 		close(w.done)
 		return w
@@ -38,7 +45,6 @@ func (b *Backend) watch(ctx context.Context, block *wire.OrderedBlock, cancel co
 		defer close(w.done)
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
-		spent := newSpent(block)
 		last := time.Now()
 		for {
 			select {
@@ -50,11 +56,11 @@ func (b *Backend) watch(ctx context.Context, block *wire.OrderedBlock, cancel co
 			now := time.Now()
 			if err == nil {
 				// While the server does not answer, no transaction is to blame.
-				spent.add(running, min(now.Sub(last), 2*every))
+				w.spent.add(running, min(now.Sub(last), 2*every))
 			}
 			last = now
-			if spent.isOver() && ctx.Err() == nil {
-				w.index, w.stuck = spent.culprit(), true
+			if w.spent.isOver() && ctx.Err() == nil {
+				w.index, w.stuck = w.spent.culprit(), true
 				cancel()
 				return
 			}
@@ -97,14 +103,14 @@ type spent struct {
 	block    *wire.OrderedBlock
 	raw      [][]byte
 	by       map[uint32]time.Duration
-	client   map[uint32]string // of those in by
+	client   map[uint32]wire.Submitter // of those in by
 	isDeploy map[uint32]bool
 	// statements and deploys are what the block took for either kind; parts that run at the same time count once.
 	statements, deploys time.Duration
 }
 
 func newSpent(block *wire.OrderedBlock) *spent {
-	return &spent{block: block, by: map[uint32]time.Duration{}, client: map[uint32]string{}, isDeploy: map[uint32]bool{}}
+	return &spent{block: block, by: map[uint32]time.Duration{}, client: map[uint32]wire.Submitter{}, isDeploy: map[uint32]bool{}}
 }
 
 // add counts a while in which these transactions ran. When none did, as while the block is sealed, it counts for the kind that took
@@ -113,7 +119,7 @@ func (s *spent) add(running []uint32, took time.Duration) {
 	deploys := len(running) == 0 && s.deploys > s.statements
 	for _, index := range running {
 		if _, known := s.by[index]; !known {
-			s.client[index], s.isDeploy[index] = s.submitter(index)
+			s.client[index], s.isDeploy[index] = s.submitter(index), s.isOfDeploy(index)
 		}
 		s.by[index] += took
 		deploys = deploys || s.isDeploy[index] // a block with one runs in one part
@@ -125,20 +131,55 @@ func (s *spent) add(running []uint32, took time.Duration) {
 	}
 }
 
-// submitter reads who sent a transaction, and whether it is a DEPLOY.
-func (s *spent) submitter(index uint32) (client string, isDeploy bool) {
+// submitter is whose a transaction is.
+func (s *spent) submitter(index uint32) wire.Submitter {
+	for _, run := range s.block.Submitters {
+		if index < run.Transactions {
+			return run
+		}
+		index -= run.Transactions
+	}
+	return wire.Submitter{}
+}
+
+// isOfDeploy reads whether a transaction is a DEPLOY.
+func (s *spent) isOfDeploy(index uint32) bool {
 	if s.raw == nil {
 		s.raw, _ = wire.SplitTransactions(s.block.Transactions) // what the order made
 	}
 	if int(index) >= len(s.raw) {
-		return "", false
+		return false
 	}
 	tx, err := wire.DecodeChainedTx(s.raw[index])
-	if err != nil {
-		return "", false
+	return err == nil && tx.Proposal.Kind == wire.Kind_KIND_DEPLOY
+}
+
+// slow is by how much the organisations' SQL transactions took longer than as many quick ones; nil: none did by much.
+func (s *spent) slow() map[string]time.Duration {
+	var over map[string]time.Duration
+	took := map[string]time.Duration{}
+	for index, d := range s.by {
+		if !s.isDeploy[index] {
+			took[s.client[index].Organisation] += d
+		}
 	}
-	c := tx.Proposal.Client
-	return fmt.Sprintf("%s/%s/%x", c.Organisation, c.Role, c.Key), tx.Proposal.Kind == wire.Kind_KIND_DEPLOY
+	if len(took) == 0 {
+		return nil
+	}
+	for _, run := range s.block.Submitters {
+		if _, seen := took[run.Organisation]; seen {
+			took[run.Organisation] -= time.Duration(run.Transactions) * quick
+		}
+	}
+	for organisation, d := range took {
+		if d > quickSum && organisation != "" {
+			if over == nil {
+				over = map[string]time.Duration{}
+			}
+			over[organisation] = d
+		}
+	}
+	return over
 }
 
 func (s *spent) isOver() bool {
@@ -154,15 +195,15 @@ func (s *spent) culprit() uint32 {
 	for index, took := range s.by {
 		if s.isDeploy[index] == deploys {
 			seen = append(seen, index)
-			byClient[s.client[index]] += took
+			byClient[s.client[index].Client] += took
 		}
 	}
 	if len(seen) == 0 {
 		return s.firstToRun()
 	}
 	slices.Sort(seen)
-	client := s.client[firstHeavy(seen, func(index uint32) time.Duration { return byClient[s.client[index]] })]
-	seen = slices.DeleteFunc(seen, func(index uint32) bool { return s.client[index] != client })
+	client := s.client[firstHeavy(seen, func(index uint32) time.Duration { return byClient[s.client[index].Client] })].Client
+	seen = slices.DeleteFunc(seen, func(index uint32) bool { return s.client[index].Client != client })
 	return firstHeavy(seen, func(index uint32) time.Duration { return s.by[index] })
 }
 

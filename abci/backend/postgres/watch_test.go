@@ -58,6 +58,7 @@ func submitted(roles ...string) *wire.OrderedBlock {
 		}
 		raw = append(raw, wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: wire.Encode(p)}}))
 		b.IDs = append(b.IDs, wire.TxID{byte(i)})
+		b.Submitters = append(b.Submitters, wire.Submitter{Organisation: "of " + role, Client: role, Transactions: 1})
 	}
 	b.Transactions = wire.EncodeTransactions(raw)
 	return b
@@ -142,4 +143,24 @@ func TestAPartThatDoesNotEndIsNamed(t *testing.T) {
 		connected(t, r.b)
 	}
 	t.Fatal("ten executions: the leader ran the block alone")
+}
+
+// Whose transactions were slow is told, not whose were many, nor who deployed.
+func TestWhoseTransactionsWereSlow(t *testing.T) {
+	s := newSpent(submitted("x", "x", "y", "deploy", "z"))
+	s.block.Submitters[4].Transactions = 1000
+	for _, index := range []uint32{0, 1} {
+		s.add([]uint32{index}, 300*time.Millisecond)
+	}
+	s.add([]uint32{2}, 150*time.Millisecond)
+	s.add([]uint32{3}, time.Minute)
+	for i := range uint32(10) {
+		s.add([]uint32{4 + i}, 400*time.Millisecond)
+	}
+	if got := s.slow(); len(got) != 1 || got["of x"] != 590*time.Millisecond {
+		t.Fatalf("slow are %v, want x by 590 ms", got)
+	}
+	if got := newSpent(s.block).slow(); got != nil {
+		t.Fatalf("nothing was seen, and slow are %v", got)
+	}
 }
