@@ -272,8 +272,9 @@ func (a *App) pendingBlock(p *preview) (*wire.OrderedBlock, error) {
 	return p.next.Pending().Block(body), nil
 }
 
-// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash that differs from ours: refusing it would
-// refuse the precommit, and ordering must not depend on effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
+// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash
+// that differs from ours: refusing it would refuse the precommit, and ordering must not depend on
+// effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
 func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVoteExtension) (*abci.ResponseVerifyVoteExtension, error) {
 	answer := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
 	if len(req.VoteExtension) == 0 {

@@ -54,8 +54,8 @@ func (c Config) check() error {
 	return nil
 }
 
-// ballot is what this organisation says about one execution. Of one read back after a restart the hash is not known until the block is
-// executed again and comes out the same.
+// ballot is what this organisation says about one execution. Of one read back after a restart the
+// hash is not known until the block is executed again and comes out the same.
 type ballot struct {
 	vote  wire.EffectVote
 	hash  wire.Hash

@@ -138,7 +138,8 @@ func New(opt Options) (*Shell, error) {
 // Attach gives the shell the stores of the order. It comes before Run; events may come earlier.
 func (s *Shell) Attach(source wire.Source) { s.source = source }
 
-// Voted tells what this organisation voted before the start on executions that may still be voted on (E5). It comes before Run.
+// Voted tells what this organisation voted before the start on executions that may still be voted
+// on (E5). It comes before Run.
 func (s *Shell) Voted(votes []wire.EffectVote) { s.voted = votes }
 
 // Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and waits for it.
