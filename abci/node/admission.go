@@ -45,10 +45,11 @@ type admission struct {
 	store      dbm.DB
 	log        *slog.Logger
 
-	mu     sync.Mutex // guards all below
-	heard  map[p2p.ID]string
-	told   time.Time // of nodes that were not let in
-	untold int
+	mu       sync.Mutex // guards all below
+	heard    map[p2p.ID]string
+	told     time.Time // of nodes that were not let in
+	untold   int
+	toldFile time.Time // that the operator's file cannot be read
 
 	ending map[p2p.ID]ending // of look alone
 }
@@ -114,7 +115,7 @@ func (a *admission) check(peer p2p.Peer) error {
 	id := peer.ID()
 	named, err := a.named()
 	if err != nil {
-		a.log.Error("the nodes that the operator names are not let in", "error", err)
+		a.unnamed(err)
 	}
 	if named[string(id)] {
 		return nil
@@ -149,6 +150,16 @@ func (a *admission) check(peer p2p.Peer) error {
 		return nil
 	}
 	return refused
+}
+
+// unnamed says that the operator's file cannot be read, once in a while: it is asked for at every look.
+func (a *admission) unnamed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); now.Sub(a.toldFile) >= refusalsEvery {
+		a.toldFile = now
+		a.log.Error("the nodes that the operator names are not let in", "error", err)
+	}
 }
 
 // shownBy is what a node shows of itself when it connects.

@@ -3,7 +3,6 @@ package node
 import (
 	"crypto/ed25519"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -84,12 +83,13 @@ func TestWhoIsLetIn(t *testing.T) {
 	home := config.Home(t.TempDir())
 	settings := config.Default("acme")
 	settings.Network.AdmittedFile = "admitted"
+	log := &lockedBuffer{}
 	peerOfUs, other := nodeNumber(1), nodeNumber(2)
 	a := &admission{
 		chainID: "test", configured: map[p2p.ID]bool{peerOfUs: true}, registry: func() *order.Registry { return now },
 		waiting: func() *order.Registry { return next }, behind: func() bool { return behind }, height: func() int64 { return 7 },
 		named: func() (map[string]bool, error) { return home.Admitted(settings) }, store: dbm.NewMemDB(),
-		log: slog.New(slog.NewTextHandler(io.Discard, nil)), heard: map[p2p.ID]string{}, ending: map[p2p.ID]ending{},
+		log: slog.New(slog.NewTextHandler(log, nil)), heard: map[p2p.ID]string{}, ending: map[p2p.ID]ending{},
 	}
 	step := func(what string, id p2p.ID, shows, want string) {
 		t.Helper()
@@ -139,6 +139,9 @@ func TestWhoIsLetIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		step(what, other, vouchBy("echo", other, echo), c.want)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "admitted") {
+		t.Errorf("%d lines about a file that is asked for again and again: %s", n, log)
 	}
 }
 

@@ -445,7 +445,12 @@ func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
 // govern submits a change that these nodes' organisations approve.
 func govern(t *testing.T, client *gateway.Client, sequence uint64, signers []*runner, actions ...*wire.GovernanceAction) error {
 	t.Helper()
-	raw := wire.Encode(&wire.GovernanceChange{ChainId: "test", Sequence: sequence, Actions: actions})
+	return submitChange(t, client, wire.Encode(&wire.GovernanceChange{ChainId: "test", Sequence: sequence, Actions: actions}), signers)
+}
+
+// submitChange submits an encoded change that these nodes' organisations approve.
+func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*runner) error {
+	t.Helper()
 	signed := &wire.SignedGovernanceChange{Change: raw}
 	for _, r := range signers {
 		key, err := r.home.GatewayKey()

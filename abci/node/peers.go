@@ -17,8 +17,8 @@ const (
 	// that reaches us and that we do not reach, or the other way round. Longer than dialling takes.
 	otherSideDials = 20
 	// lasts is after how many looks a connection has lasted, pauseMaxLog the logarithm of how many looks pass at most between two dials
-	// of one that does not: 16 s.
-	lasts, pauseMaxLog = 4, 5
+	// of one that does not: 7 s.
+	lasts, pauseMaxLog = 4, 4
 )
 
 // peering keeps a node connected with the peers of its configuration, instead of CometBFT's persistent peers.
@@ -47,42 +47,61 @@ func (p *peering) run(ctx context.Context) {
 	all.Wait()
 }
 
-// keep is run for one peer. One that ends connections as soon as they are made, or that this node does not let in, is dialled less and
-// less often.
+// keep is run for one peer.
 func (p *peering) keep(ctx context.Context, peer string) {
 	tick := time.NewTicker(redialEvery)
 	defer tick.Stop()
-	id, apart, said := idOf(peer), 0, false
-	connected, short, pause := 0, 0, 0 // looks in a row; connections in a row that did not last; looks until it is dialled again
+	id, said := idOf(peer), false
+	var r redial
 	for {
-		switch {
-		case p.net.Peers().Has(id):
-			if apart, connected = 0, connected+1; connected >= lasts {
-				said, short = false, 0
-			}
-		case pause > 0:
-			apart, connected, pause = apart+1, 0, pause-1
-		default:
-			apart, connected = apart+1, 0
-			if !dials(p.own, id, apart) || p.barred(id) {
-				break
-			}
+		if r.look(p.net.Peers().Has(id), p.own, id) && !p.barred(id) {
 			err := p.dial(ctx, peer)
-			if ctx.Err() == nil && !said && (err != nil || short == lasts) {
+			if r.dialled(err); ctx.Err() == nil && !said && (err != nil || r.short > lasts) {
 				said = true
 				p.log.Info("peer is not reached, or ends the connection; going on trying", "peer", peer, "error", err)
 			}
-			var rejected p2p.ErrRejected
-			if err == nil || errors.As(err, &rejected) && rejected.IsFiltered() {
-				short++
-				pause = 1<<min(short, pauseMaxLog) - 2
-			}
+		} else if r.connected >= lasts {
+			said = false
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// redial decides at every look whether a peer is dialled. One that ends connections as soon as they are made, or that this node does not
+// let in, is dialled ever more rarely.
+type redial struct {
+	connected, apart int // looks in a row that found it so
+	short            int // connections in a row that did not last
+	pause            int // looks until it is dialled again
+}
+
+// look tells whether the node own dials peer now.
+func (r *redial) look(connected bool, own, peer p2p.ID) bool {
+	if connected {
+		r.apart = 0
+		if r.connected++; r.connected >= lasts {
+			r.short = 0
+		}
+		return false
+	}
+	r.connected, r.apart = 0, r.apart+1
+	if r.pause > 0 {
+		r.pause--
+		return false
+	}
+	return dials(own, peer, r.apart)
+}
+
+// dialled takes the result of dialling: a connection has yet to last. A peer that is not reached is tried again at the next look.
+func (r *redial) dialled(err error) {
+	var rejected p2p.ErrRejected
+	if err == nil || errors.As(err, &rejected) && rejected.IsFiltered() {
+		r.short++
+		r.pause = 1<<min(r.short, pauseMaxLog) - 2
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	stded25519 "crypto/ed25519"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,9 @@ import (
 	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/p2p"
 
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -188,4 +193,71 @@ func TestANodeKeyIsReplaced(t *testing.T) {
 	clients[1] = nodes[1].dial()
 	eventually(t, patience, "bolt is back", func() bool { s := status(t, clients[1]); return s.State == "serving" && s.Peers == 1 })
 	execute(t, clients[1], "SELECT 2")
+}
+
+// A node of an organisation that is to join is let in when the change that adds it is accepted, before it is in force: it follows, and takes no part yet.
+func TestANodeIsLetInWhenTheChangeThatAddsItIsAccepted(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	clients := startAll(t, nodes)
+	execute(t, clients[0], "SELECT 1")
+	echo, part := joining(t, nodes[0], "echo")
+	echo.start()
+	eventually(t, patience, "echo is not let in before", func() bool {
+		return strings.Contains(nodes[0].log.String()+nodes[1].log.String(), `not let in: a node of \"echo\"`)
+	})
+	client := echo.dial()
+	if s := status(t, client); s.Height != 0 {
+		t.Fatalf("echo has %d blocks", s.Height)
+	}
+	raw := wire.Encode(&wire.GovernanceChange{
+		ChainId: "test", Sequence: 1, EffectiveHeight: uint64(status(t, clients[0]).Height) + 1000, Actions: []*wire.GovernanceAction{
+			{Body: &wire.GovernanceAction_Add{Add: &wire.Member{
+				Organisation: "echo", GatewayKey: part.GatewayKey, Validators: []*wire.ValidatorPower{{Key: part.ValidatorKey, Power: 10}},
+			}}},
+		},
+	})
+	if err := submitChange(t, clients[0], raw, nodes); err != nil {
+		t.Fatal(err)
+	}
+	last := execute(t, clients[0], "SELECT 2")
+	eventually(t, patience, "echo follows", func() bool { s := status(t, client); return s.Outside && s.LastOrdered >= last.Block })
+	if s := status(t, clients[0]); !s.ChangeWaits || s.Organisations != 2 {
+		t.Errorf("the change is in force: %v", s)
+	}
+}
+
+// joining is an organisation of its own, with the genesis and the peers of another node, and that one among them.
+func joining(t *testing.T, like *runner, name string) (*runner, config.Part) {
+	t.Helper()
+	its, err := config.Load(string(like.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := freePorts(t, config.PortsPerHome)
+	c := config.Default(name)
+	c.Network = its.Network
+	c.Network.Peers = append(slices.Clone(its.Network.Peers), fmt.Sprintf("%s@%s", nodeID(t, like), its.Network.Listen))
+	c.Network.Listen, c.HTTP.Listen, c.Metrics.Listen = fmt.Sprintf("127.0.0.1:%d", port), "", ""
+	home := config.Home(filepath.Join(filepath.Dir(string(like.home)), name))
+	if err := home.Create(c); err != nil {
+		t.Fatal(err)
+	}
+	genesis, err := os.ReadFile(like.home.Genesis())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(home.Genesis(), genesis, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	part, err := home.Part(name, c.Network.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := backendtest.NewDatabase()
+	r := &runner{
+		t: t, home: home, log: &lockedBuffer{}, db: db, rejoin: make(chan os.Signal),
+		backend: func() backend.Backend { return backendtest.Open(db, time.Minute) },
+	}
+	t.Cleanup(r.stop)
+	return r, part
 }

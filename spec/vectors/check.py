@@ -355,6 +355,28 @@ def pb_action(action):
     }[kind]()
 
 
+def pb_fields(fields):
+    """A message of fields as messages.json has them, which have to ascend."""
+    numbers = [f["field"] for f in fields]
+    expect("fields ascend", sorted(numbers), numbers)
+    out = b""
+    for f in fields:
+        if "number" in f:
+            out += varint(f["field"] << 3) + varint(int(f["number"]))
+        elif "packed" in f:
+            out += pb_bytes(f["field"], b"".join(varint(int(n)) for n in f["packed"]))
+        elif "bytes" in f:
+            out += pb_bytes(f["field"], bytes.fromhex(f["bytes"]))
+        else:
+            out += pb_bytes(f["field"], pb_fields(f.get("message", [])))
+    return out
+
+
+def messages():
+    for case in load("messages.json")["cases"]:
+        expect(case["message"], pb_fields(case["fields"]).hex(), case["encoded"])
+
+
 def registry():
     vectors = load("registry.json")
     signed = []
@@ -414,6 +436,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes, registry):
+    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes, registry, messages):
         check()
     print(f"{checked} values reproduced")
