@@ -79,8 +79,23 @@ func (a *App) inTurn(bundles []waitingBundle) []waitingBundle {
 	return slices.DeleteFunc(bundles, func(b waitingBundle) bool { return waits[b.organisation] })
 }
 
-// Slow tells by how much the transactions of organisations took longer than quick ones, in a block that was executed.
-func (a *App) Slow(by map[string]time.Duration) { a.turns.slow(by, time.Now()) }
+// Ran tells how long executing so many transactions took, and by how much those of organisations took longer than quick ones.
+func (a *App) Ran(transactions int, took time.Duration, slow map[string]time.Duration) {
+	a.turns.slow(slow, time.Now())
+	for _, d := range slow {
+		took -= d
+	}
+	a.pace.ran(transactions, took)
+}
+
+// transactionsMax is how many transactions a proposal of this node holds, of these bundles: as many as the largest has in any case.
+func (a *App) transactionsMax(p order.Parameters, bundles []waitingBundle) int {
+	most := a.pace.most(time.Duration(p.BlockTimeMaxMS)*time.Millisecond, p.BlockTransactionsMax)
+	for _, b := range bundles {
+		most = max(most, b.transactions)
+	}
+	return min(most, p.BlockTransactionsMax)
+}
 
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
 func (a *App) sort(state *order.State, mempool [][]byte) (changes, clients [][]byte, bundles []waitingBundle) {
@@ -136,7 +151,7 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 // bundles takes from the mempool what fits the space and the block's bound of transactions, in its order.
 func (a *App) bundles(state *order.State, mempool []waitingBundle, space int64) [][]byte {
 	var out [][]byte
-	left := state.Registry().Parameters().BlockTransactionsMax
+	left := a.transactionsMax(state.Registry().Parameters(), mempool)
 	for _, b := range mempool {
 		size := sizeInBlock(b.raw)
 		if size > space || b.transactions > left {
