@@ -3,6 +3,8 @@ package app
 import (
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/app/order"
 )
 
 func TestAProposalHoldsWhatTheDatabaseExecutesInTime(t *testing.T) {
@@ -30,5 +32,19 @@ func TestAProposalHoldsWhatTheDatabaseExecutesInTime(t *testing.T) {
 	want(1_000)
 	if got := p.most(5*time.Second, 10); got != 10 {
 		t.Fatalf("%d transactions, the block's bound is 10", got)
+	}
+}
+
+// The largest bundle that waits fits, or it would wait for ever.
+func TestNoBundleIsTooLargeForAProposal(t *testing.T) {
+	a := &App{}
+	for range 40 {
+		a.pace.ran(1_000, time.Minute)
+	}
+	p := order.Parameters{BlockTimeMaxMS: 5_000, BlockTransactionsMax: 10_000}
+	for largest, want := range map[int]int{10: 1_000, 4_000: 4_000, 20_000: 10_000} {
+		if got := a.transactionsMax(p, []waitingBundle{{transactions: 7}, {transactions: largest}}); got != want {
+			t.Errorf("with a bundle of %d a proposal holds %d transactions, want %d", largest, got, want)
+		}
 	}
 }
