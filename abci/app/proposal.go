@@ -51,7 +51,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	changed, used := pick(clients, min(space, max(req.MaxTxBytes/clientsPart, sizeInBlock(make([]byte, clientBytesMax)))), clientsMax)
 	out.Txs = append(out.Txs, changed...)
 	if space -= used; next.Pending() == nil && !state.Settles() {
-		taken, _ := pick(bundles, space, state.Registry().Parameters().BlockTransactionsMax)
+		taken, _ := pick(bundles, space, a.transactionsMax(state.Registry().Parameters(), bundles))
 		out.Txs = append(out.Txs, taken...)
 	}
 	return out, nil
@@ -84,8 +84,23 @@ func (a *App) inTurn(bundles []waiting) []waiting {
 	return slices.DeleteFunc(bundles, func(b waiting) bool { return waits[b.organisation] })
 }
 
-// Slow tells by how much the transactions of organisations took longer than quick ones, in a block that was executed.
-func (a *App) Slow(by map[string]time.Duration) { a.turns.slow(by, time.Now()) }
+// Ran tells how long executing so many transactions took, and by how much those of organisations took longer than quick ones.
+func (a *App) Ran(transactions int, took time.Duration, slow map[string]time.Duration) {
+	a.turns.slow(slow, time.Now())
+	for _, d := range slow {
+		took -= d
+	}
+	a.pace.ran(transactions, took)
+}
+
+// transactionsMax is how many transactions a proposal of this node holds, of these bundles: as many as the largest has in any case.
+func (a *App) transactionsMax(p order.Parameters, bundles []waiting) int {
+	most := a.pace.most(time.Duration(p.BlockTimeMaxMS)*time.Millisecond, p.BlockTransactionsMax)
+	for _, b := range bundles {
+		most = max(most, b.transactions)
+	}
+	return min(most, p.BlockTransactionsMax)
+}
 
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
 func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clients, bundles []waiting) {

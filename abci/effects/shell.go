@@ -56,8 +56,9 @@ type Options struct {
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
 	Watch    Watch  // nil: nobody measures
-	// Slow is told by how much the transactions of organisations took longer than quick ones. It must not wait. nil: nobody wants to know.
-	Slow     func(by map[string]time.Duration)
+	// Ran is told how long executing so many transactions took, and by how much those of organisations took longer than quick ones. It
+	// must not wait. nil: nobody wants to know.
+	Ran      func(transactions int, took time.Duration, slow map[string]time.Duration)
 	PastEach time.Duration // of one organisation for a block as it is kept; 0: a quarter of what the block may take
 	Logger   *slog.Logger
 }

@@ -237,7 +237,9 @@ func (n *node) assembleEffects() error {
 			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
 		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
-		Slow: func(by map[string]time.Duration) { n.app.Slow(by) },
+		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
+			n.app.Ran(transactions, took, slow)
+		},
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()

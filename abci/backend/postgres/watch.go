@@ -105,6 +105,7 @@ type spent struct {
 	by       map[uint32]time.Duration
 	client   map[uint32]wire.Submitter // of those in by
 	isDeploy map[uint32]bool
+	last     []uint32 // seen running last
 	// statements and deploys are what the block took for either kind; parts that run at the same time count once.
 	statements, deploys time.Duration
 }
@@ -113,10 +114,18 @@ func newSpent(block *wire.OrderedBlock) *spent {
 	return &spent{block: block, by: map[uint32]time.Duration{}, client: map[uint32]wire.Submitter{}, isDeploy: map[uint32]bool{}}
 }
 
-// add counts a while in which these transactions ran. When none did, as while the block is sealed, it counts for the kind that took
-// more so far.
+// add counts a while in which these transactions ran. When none did, as while the block is sealed, it counts for those seen last: a function
+// may show another name, or none, while it runs.
 func (s *spent) add(running []uint32, took time.Duration) {
-	deploys := len(running) == 0 && s.deploys > s.statements
+	running = slices.DeleteFunc(running, func(index uint32) bool {
+		_, out := slices.BinarySearch(s.block.Quarantined, index)
+		return out || int(index) >= len(s.block.IDs)
+	})
+	if len(running) == 0 {
+		running = s.last
+	}
+	s.last = running
+	deploys := false
 	for _, index := range running {
 		if _, known := s.by[index]; !known {
 			s.client[index], s.isDeploy[index] = s.submitter(index), s.isOfDeploy(index)
