@@ -28,9 +28,13 @@ func TestWhatIsBeingDroppedIsNoFinding(t *testing.T) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer stop()
-	beside.Go(func() { findsNothing(ctx, t, dsn, "SELECT findings::text FROM chainify_node.scrub('public.stays') WHERE findings > 0") })
+	beside.Go(func() {
+		findsNothing(ctx, t, dsn, "SELECT findings::text FROM chainify_node.scrub('public.stays') WHERE findings > 0")
+	})
 	beside.Go(func() { findsNothing(ctx, t, dsn, "SELECT v::text FROM chainify.verify_table('public.stays') v") })
-	beside.Go(func() { findsNothing(ctx, t, dsn, "SELECT v::text FROM chainify.verify_ledger() v WHERE what <> 'certificate missing'") })
+	beside.Go(func() {
+		findsNothing(ctx, t, dsn, "SELECT v::text FROM chainify.verify_ledger() v WHERE what <> 'certificate missing'")
+	})
 	blocks := 0
 	for n := uint64(2); ctx.Err() == nil; n += 2 {
 		var sql, gone string
