@@ -311,7 +311,8 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	}
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
-		Registry: func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
+		SynchronousCommit: c.SynchronousCommit,
+		Registry:          func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
 	})
 	if err != nil {
 		return err
