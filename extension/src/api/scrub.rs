@@ -116,7 +116,7 @@ fn definition(client: &SpiClient<'_>, id: i32) -> Vec<Finding> {
 }
 
 /// A function, policy or other object under the ledger that was changed without it.
-fn of_definition(defect: definitions::Defect) -> Finding {
+pub fn of_definition(defect: definitions::Defect) -> Finding {
     let text = |text: Option<String>| text.map(|text| JsonB(serde_json::json!(text)));
     Finding {
         what: "definition",
