@@ -53,7 +53,7 @@ impl Pace {
     /// One entry more.
     fn entry(&mut self) {
         self.entries += 1;
-        if self.entries % ENTRIES_BETWEEN_LOOKS == 0 {
+        if self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS) {
             latch::pause(self.ahead());
         }
     }
