@@ -59,10 +59,11 @@ type (
 	Committed struct{ Failure Failure }
 	// RolledBack ends Rollback.
 	RolledBack struct{ Failure Failure }
-	// Repaired ends Repair with the number of rows put right.
+	// Repaired ends Repair with the number of rows put right; Why is what the database says of BeyondRepair.
 	Repaired struct {
 		Rows    int
 		Failure Failure
+		Why     string
 	}
 	// CertificateStored ends StoreCertificate.
 	CertificateStored struct{ Failure Failure }

@@ -149,7 +149,11 @@ func (s *Shell) repair(ctx context.Context, a Repair) Event {
 		s.log.Warn("row differed from the certified state", "block", a.Number, "table", r.Table,
 			"key", string(r.Key), "expected", string(r.Expected), "found", string(r.Found))
 	}
-	return Repaired{Rows: len(rows), Failure: s.failure(a, err)}
+	e := Repaired{Rows: len(rows), Failure: s.failure(a, err)}
+	if obstacle := (*backend.Obstacle)(nil); errors.As(err, &obstacle) {
+		e.Why = obstacle.Why
+	}
+	return e
 }
 
 const deviationsLogged = 20

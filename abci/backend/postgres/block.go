@@ -328,8 +328,8 @@ func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, 
 		rows, err = b.repair(ctx, step, number, certified, deviating, found)
 		return err
 	})
-	if sqlState(err) == beyondRepair {
-		err = fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == beyondRepair {
+		err = &backend.Obstacle{Why: refused.Detail, Err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("repair at block %d: %w", number, err)

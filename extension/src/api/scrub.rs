@@ -54,7 +54,7 @@ impl Pace {
     /// One entry more.
     fn entry(&mut self) {
         self.entries += 1;
-        if self.entries % ENTRIES_BETWEEN_LOOKS == 0 {
+        if self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS) {
             latch::pause(self.ahead());
         }
     }
@@ -119,7 +119,7 @@ fn definition(id: i32) -> Option<Vec<Finding>> {
 }
 
 /// A function, policy or other object under the ledger that was changed without it.
-fn of_definition(defect: definitions::Defect) -> Finding {
+pub fn of_definition(defect: definitions::Defect) -> Finding {
     let text = |text: Option<String>| text.map(|text| JsonB(serde_json::json!(text)));
     Finding {
         what: "definition",
