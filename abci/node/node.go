@@ -411,7 +411,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 // newMetrics makes the metrics, which ask the parts only when they are served.
 func (n *node) newMetrics() *metrics.Metrics {
 	standing := metrics.Standing{
-		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
+		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() }, Offences: n.conduct.Offences,
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)
