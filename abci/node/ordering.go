@@ -69,7 +69,7 @@ func (o *ordering) open(n *node) error {
 	if n.asking != nil {
 		reactors[peers.AgreementName] = n.asking
 	}
-	o.own = n.app.Own
+	o.own, n.conduct.Behind = n.app.Own, o.behind
 	application := abci.Application(n.app)
 	if n.opt.Application != nil {
 		application = n.opt.Application(application)
@@ -154,6 +154,11 @@ func (o *ordering) start() error {
 	}
 	o.running = true
 	return nil
+}
+
+// behind tells that others are ahead of this node: it may not know yet which keys count.
+func (o *ordering) behind() bool {
+	return o.catchingUp() || peers.Ahead(o.comet.Switch().Peers().Copy(), o.comet.BlockStore().Height())
 }
 
 // peering is what keeps CometBFT, once started, connected.
