@@ -42,7 +42,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	if result.Certified != nil && !state.Settles() {
 		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
 	}
-	changes, clients, bundles := a.sort(state, mempool)
+	changes, clients, bundles := a.sort(state, a.among(mempool, req.MaxTxBytes))
 	bundles = a.inTurn(bundles)
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
@@ -119,6 +119,28 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clie
 		}
 	}
 	return changes, clients, bundles
+}
+
+// among returns what a proposal is made of, of as many bytes as fit into it. CometBFT gives the first of the mempool: where there is more, those of one organisation may be before all
+// others', and every organisation's first ones are taken instead.
+func (a *App) among(first [][]byte, space int64) [][]byte {
+	left := space
+	for _, raw := range first {
+		left -= sizeInBlock(raw)
+	}
+	if a.opt.Mempool == nil || left > wire.BundleBytesMax+(4<<10) { // all that waits is among them: the next one would have fitted
+		return first
+	}
+	all := a.opt.Mempool.Reap(-1)
+	if len(all) <= len(first) {
+		return first
+	}
+	var list []waiting
+	for _, raw := range all {
+		list = append(list, waiting{raw, wire.PeekOwner(raw), 0}) // which it says it is of: opened are those taken
+	}
+	taken, _ := pick(list, space, 0)
+	return taken
 }
 
 // pick takes of what waits what fits the space and so many transactions, fairly: of one organisation in its order, of several always that of which least was taken so far, be it

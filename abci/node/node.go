@@ -425,6 +425,7 @@ func (n *node) newMetrics() *metrics.Metrics {
 	standing := metrics.Standing{
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
+		Offences:  n.conduct.Offences,
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)

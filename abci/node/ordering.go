@@ -76,7 +76,7 @@ func (o *ordering) open(n *node) error {
 	if n.asking != nil {
 		reactors[peers.AgreementName] = n.asking
 	}
-	o.own = n.app.Own
+	o.own, n.conduct.Behind = n.app.Own, o.behind
 	application := abci.Application(n.app)
 	if n.opt.Application != nil {
 		application = n.opt.Application(application)
@@ -197,6 +197,11 @@ func hear(votes types.Subscription, voted func(*types.Vote)) {
 			return
 		}
 	}
+}
+
+// behind tells that others are ahead of this node: it may not know yet which keys count.
+func (o *ordering) behind() bool {
+	return o.catchingUp() || peers.Ahead(o.comet.Switch().Peers().Copy(), o.comet.BlockStore().Height())
 }
 
 // peering is what keeps CometBFT, once started, connected.
