@@ -35,8 +35,8 @@ func TestTamperedOrganisationsComeBack(t *testing.T) {
 		{"trigger of one's own", "CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.balance := 5; RETURN NEW; END';" +
 			"CREATE TRIGGER mine BEFORE UPDATE ON checking FOR EACH ROW EXECUTE FUNCTION mine(); ALTER TABLE checking ENABLE ALWAYS TRIGGER mine", true},
 		{"indisunique", "UPDATE pg_index SET indisunique = false WHERE indexrelid = 'checking_pkey'::regclass", false},
-		{"check and row", "ALTER TABLE checking DROP CONSTRAINT checking_balance_check; UPDATE checking SET balance = -5 WHERE custid = 1", true},
-		{"foreign keys", "ALTER TABLE checking ALTER balance DROP NOT NULL", false},
+		{"check and row", "ALTER TABLE checking DROP CONSTRAINT IF EXISTS checking_balance_check; UPDATE checking SET balance = -5 WHERE custid = 1", true},
+		{"not null", "ALTER TABLE checking ALTER balance DROP NOT NULL", false},
 	} {
 		for _, comesBy := range []string{"touch", "scrubber"} {
 			if comesBy == "touch" && !c.touched {

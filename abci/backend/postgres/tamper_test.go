@@ -205,8 +205,11 @@ func (m *matrix) line(t *testing.T, c tamperCase) string {
 	case byScrub != "" && byScrub != by:
 		by = "touch: " + by + "; scrubber: " + byScrub
 	}
-	if by == "" {
+	switch {
+	case by == "" && verified == "nothing":
 		by = "–"
+	case by == "":
+		by = "operator"
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s |", c.what, touched, scrubbed, verified, by)
 }

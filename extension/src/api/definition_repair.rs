@@ -1,7 +1,7 @@
 //! The step of recovery that puts definitions back: of tables part by part, of what DEPLOY transactions made by the text that the ledger
 //! keeps. Rows are looked at only where one of them keeps a constraint from being made.
 //!
-//! Invariant R1 holds for it: what is put back is shown first to be what the certified state root says, and shown to be there at the end.
+//! Invariant R12: what is put back is shown first to be what the certified state root says, and shown to be there at the end.
 //! Statements that may run what a user wrote run as the table's, or the object's, owner.
 
 use pgrx::spi::SpiClient;

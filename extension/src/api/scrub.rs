@@ -153,8 +153,10 @@ fn contents(
             })
         });
     }
-    let relations = indexes::read_by_index(client, Sees::Statement, table);
-    let broken = indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry());
+    let broken = moment::unlocked(|client| {
+        let relations = indexes::read_by_index(client, Sees::Statement, table);
+        indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry())
+    });
     findings.extend(broken.into_iter().map(indexes::Defect::finding));
     base(client, table, pace, findings)
 }

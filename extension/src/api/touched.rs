@@ -194,7 +194,7 @@ fn put_keys_right(call: &mut Call) -> Answer {
                 stage(table, keys);
                 let differing = table.differences_of(number - 1, KEYS);
                 let keys = canonical(client, table, &differing);
-                // A row that is there and was not found: it is the index that has to be put right, or there would be two.
+                // R13: a row that is there and was not found; it is the index that has to be put right.
                 if !keys.is_empty()
                     && scan::keys_there(client, table, &missing(client, &differing)).is_empty()
                 {
