@@ -149,9 +149,15 @@ else
 soak: pgtree build-node build-clock
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
-## soak-long: the long manifests of faults: every named crash point, clocks, tampering (six minutes)
+## tamper: what is changed behind the ledger of one organisation of a real network comes back, by a block and by the scrubber (three minutes)
+.PHONY: tamper
+tamper: pgtree build-node
+	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+		$(GO) test -count=1 -timeout 20m -v -run TestTamperedOrganisationsComeBack ./e2e
+
+## soak-long: tamper, and the long manifests of faults: every named crash point, clocks, tampering (ten minutes)
 .PHONY: soak-long
-soak-long: pgtree build-node build-clock
+soak-long: pgtree build-node build-clock tamper
 	$(FAULTS) run $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock abci/e2e/faults/manifests/long/*.toml
 
 build-faults:

@@ -85,6 +85,7 @@ type App struct {
 	ever     *keysEver             // when last asked
 	watch    watch
 	turns    turns
+	pace     pace
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
 	hurry              uint         // how often the time for that was halved; of the consensus connection alone

@@ -108,8 +108,9 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
-// Voting says what is voted on now: precommits from height from on may be about it, next is the height that is decided next, and pending, where its
-// number is not 0, what precommits of all these heights may be about.
+// Voting says what is voted on now: precommits from height from on may be about it, next is the
+// height that is decided next, and pending, where its number is not 0, what precommits of all these
+// heights may be about.
 func (a *App) Voting() (from, next int64, pending wire.Key) {
 	state, err := a.current()
 	switch {

@@ -7,8 +7,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Evidence is two different effect votes of one organisation for the same execution (E3), each with its validator's signature: whoever has the
-// consensus keys can check it (spec/evidence.md). It shows that the organisation contradicts itself, a fault or worse, and is never a vote.
+// Evidence is two different effect votes of one organisation for the same execution (E3), each with
+// its validator's signature: whoever has the consensus keys can check it (spec/evidence.md). It
+// shows that the organisation contradicts itself, a fault or worse, and is never a vote.
 type Evidence struct {
 	Organisation  string
 	Key           wire.Key
@@ -22,14 +23,16 @@ const (
 	heardMax                = 8 // executions on which an organisation's votes are remembered
 )
 
-// heard is the first vote that this node saw of an organisation on an execution; its signature holds.
+// heard is the first vote that this node saw of an organisation on an execution; its signature
+// holds.
 type heard struct {
 	vote      wire.EffectVote
 	signed    *wire.ExtendedVote
 	convicted bool // another one was seen
 }
 
-// watch compares the votes that this node sees on executions of now, live and on the chain. It is local and enters no answer to CometBFT.
+// watch compares the votes that this node sees on executions of now, live and on the chain. It is
+// local and enters no answer to CometBFT.
 type watch struct {
 	heard map[string][]heard // by organisation
 	found []Evidence         // bounded; count goes on
@@ -87,8 +90,8 @@ func (w *watch) forget(state *order.State) {
 	}
 }
 
-// watchChain compares votes on the chain with those that were heard: an organisation may tell others otherwise than us. State is that after them.
-// Called with mu held.
+// watchChain compares votes on the chain with those that were heard: an organisation may tell
+// others otherwise than us. State is that after them. Called with mu held.
 func (a *App) watchChain(state *order.State, votes []order.Vote) {
 	for _, v := range votes {
 		if vote, err := wire.DecodeEffectVote(v.Extension); err == nil {

@@ -16,8 +16,9 @@ func voteOf(i int, key wire.Key, hash byte) wire.EffectVote {
 	return wire.NewEffectsVote(key, fmt.Sprintf("o%d", i), wire.Hash{hash})
 }
 
-// E3: the first vote counts, a different one is evidence, whether it is heard live, at another height, or stands on the chain; with both signatures,
-// also after a restart, and once for each execution.
+// E3: the first vote counts, a different one is evidence, whether it is heard live, at another
+// height, or stands on the chain; with both signatures, also after a restart, and once for each
+// execution.
 func TestConflictingVotesAreEvidence(t *testing.T) {
 	c := newChain(t, 4, 3)
 	block := c.order(1)
@@ -31,7 +32,7 @@ func TestConflictingVotesAreEvidence(t *testing.T) {
 	}
 	c.precommit(1, c.height+1, voteOf(1, key, 2))
 	c.precommit(1, c.height+1, voteOf(1, key, 3))
-	// What o3 told us live is not what stands on the chain.
+	// o3 told us another vote live than the one that stands on the chain.
 	c.decide(nil, ordertest.Certificate(key, nil, c.consortium.Sign(3, c.height, voteOf(3, key, 1))))
 	found := c.app.Evidence()
 	if len(found) != 2 || found[0].Organisation != "o1" || found[1].Organisation != "o3" || found[0].Key != key || found[1].Key != key {
@@ -66,7 +67,8 @@ func TestConflictingVotesAreEvidence(t *testing.T) {
 	}
 }
 
-// What the block that certifies holds is compared, too, though nothing is pending after it: votes for what is certified, and others.
+// The votes in the block that certifies are compared, too, though nothing is pending after it: those
+// for the certified hash, and others.
 func TestConflictingVotesInTheLastCertificateAreEvidence(t *testing.T) {
 	c := newChain(t, 5, 3)
 	block := c.order(1)
@@ -91,7 +93,8 @@ func TestConflictingVotesInTheLastCertificateAreEvidence(t *testing.T) {
 	}
 }
 
-// One organisation that votes twice without end fills its own room, and nobody forgets what is pending for its votes on other proposals.
+// One organisation that votes twice without end fills its own room, and nobody forgets what is
+// pending for its votes on other proposals.
 func TestEvidenceIsBounded(t *testing.T) {
 	c := newChain(t, 4, 3)
 	block := c.order(1)

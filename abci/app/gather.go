@@ -7,7 +7,7 @@ import (
 
 // Mempool is what waits for the order.
 type Mempool interface {
-	// Reap returns what waits, in its order, of at most bytesMax bytes.
+	// Reap returns what waits, in its order, of at most bytesMax bytes; -1: all of it.
 	Reap(bytesMax int64) [][]byte
 }
 

@@ -7,9 +7,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Precommitted takes a precommit that CometBFT added to those of its height: the whole vote is checked there, also that the address is that of the
-// validator whose key signed. Its effect vote is counted live (E1) when the order's state says so too (order.State.LiveVote). A vote that never comes
-// here costs a block's wait for its certificate, nothing else.
+// Precommitted takes a precommit that CometBFT added to those of its height: the whole vote is
+// checked there, also that the address is that of the validator whose key signed. Its effect vote
+// is counted live (E1) when the order's state says so too (order.State.LiveVote). A vote that never
+// comes here costs a block's wait for its certificate, nothing else.
 func (a *App) Precommitted(v *cmttypes.Vote) {
 	if v.Type != cmtproto.PrecommitType || len(v.Extension) == 0 {
 		return

@@ -42,7 +42,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	if result.Certified != nil && !state.Settles() {
 		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
 	}
-	changes, clients, bundles := a.sort(state, mempool)
+	changes, clients, bundles := a.sort(state, a.among(mempool, req.MaxTxBytes))
 	bundles = a.inTurn(bundles)
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
@@ -51,7 +51,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	changed, used := pick(clients, min(space, max(req.MaxTxBytes/clientsPart, sizeInBlock(make([]byte, clientBytesMax)))), clientsMax)
 	out.Txs = append(out.Txs, changed...)
 	if space -= used; next.Pending() == nil && !state.Settles() {
-		taken, _ := pick(bundles, space, state.Registry().Parameters().BlockTransactionsMax)
+		taken, _ := pick(bundles, space, a.transactionsMax(state.Registry().Parameters(), bundles))
 		out.Txs = append(out.Txs, taken...)
 	}
 	return out, nil
@@ -84,8 +84,23 @@ func (a *App) inTurn(bundles []waiting) []waiting {
 	return slices.DeleteFunc(bundles, func(b waiting) bool { return waits[b.organisation] })
 }
 
-// Slow tells by how much the transactions of organisations took longer than quick ones, in a block that was executed.
-func (a *App) Slow(by map[string]time.Duration) { a.turns.slow(by, time.Now()) }
+// Ran tells how long executing so many transactions took, and by how much those of organisations took longer than quick ones.
+func (a *App) Ran(transactions int, took time.Duration, slow map[string]time.Duration) {
+	a.turns.slow(slow, time.Now())
+	for _, d := range slow {
+		took -= d
+	}
+	a.pace.ran(transactions, took)
+}
+
+// transactionsMax is how many transactions a proposal of this node holds, of these bundles: as many as the largest has in any case.
+func (a *App) transactionsMax(p order.Parameters, bundles []waiting) int {
+	most := a.pace.most(time.Duration(p.BlockTimeMaxMS)*time.Millisecond, p.BlockTransactionsMax)
+	for _, b := range bundles {
+		most = max(most, b.transactions)
+	}
+	return min(most, p.BlockTransactionsMax)
+}
 
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
 func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clients, bundles []waiting) {
@@ -104,6 +119,28 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clie
 		}
 	}
 	return changes, clients, bundles
+}
+
+// among returns what a proposal is made of, of as many bytes as fit into it. CometBFT gives the first of the mempool: where there is more, those of one organisation may be before all
+// others', and every organisation's first ones are taken instead.
+func (a *App) among(first [][]byte, space int64) [][]byte {
+	left := space
+	for _, raw := range first {
+		left -= sizeInBlock(raw)
+	}
+	if a.opt.Mempool == nil || left > wire.BundleBytesMax+(4<<10) { // all that waits is among them: the next one would have fitted
+		return first
+	}
+	all := a.opt.Mempool.Reap(-1)
+	if len(all) <= len(first) {
+		return first
+	}
+	var list []waiting
+	for _, raw := range all {
+		list = append(list, waiting{raw, wire.PeekOwner(raw), 0}) // which it says it is of: opened are those taken
+	}
+	taken, _ := pick(list, space, 0)
+	return taken
 }
 
 // pick takes of what waits what fits the space and so many transactions, fairly: of one organisation in its order, of several always that of which least was taken so far, be it
@@ -272,8 +309,9 @@ func (a *App) pendingBlock(p *preview) (*wire.OrderedBlock, error) {
 	return p.next.Pending().Block(body), nil
 }
 
-// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash that differs from ours: refusing it would
-// refuse the precommit, and ordering must not depend on effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
+// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash
+// that differs from ours: refusing it would refuse the precommit, and ordering must not depend on
+// effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
 func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVoteExtension) (*abci.ResponseVerifyVoteExtension, error) {
 	answer := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
 	if len(req.VoteExtension) == 0 {

@@ -3,6 +3,8 @@ package app
 import (
 	"testing"
 
+	abci "github.com/cometbft/cometbft/abci/types"
+
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -97,5 +99,36 @@ func TestChangesOfClientsDoNotTakeThePlaceOfBundles(t *testing.T) {
 	}
 	if !c.process(out...) {
 		t.Error("own proposal refused")
+	}
+}
+
+// CometBFT gives a proposer the first of the mempool. That one organisation's are before all others' keeps these out of no proposal.
+func TestAGreedyOrganisationIsNotAllThatIsProposed(t *testing.T) {
+	c := newChain(t, 3, 0)
+	var mempool [][]byte
+	for n := range uint64(400) {
+		mempool = append(mempool, c.consortium.Bundle(0, c.consortium.Proposal(0, n, 100)))
+	}
+	space := 120 * sizeInBlock(mempool[0])
+	for n := range uint64(20) {
+		mempool = append(mempool, c.consortium.Bundle(1, c.consortium.Proposal(1, n, 100)))
+	}
+	mempool = append(mempool, c.consortium.Client(2, &wire.ClientChange{Sequence: 1, Key: make([]byte, 32), Role: "clerk"}))
+	c.app.opt.Mempool = &pool{held: mempool}
+	out, err := c.app.PrepareProposal(ctx, &abci.RequestPrepareProposal{
+		MaxTxBytes: space, Txs: mempool[:118], LocalLastCommit: c.commit, Height: c.height + 1, Time: c.now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.owners(out.Txs); got["o1"] != 20 || got["o2"] != 1 || got["o0"] < 80 {
+		t.Errorf("proposed: %v", got)
+	}
+	if !c.process(out.Txs...) {
+		t.Error("own proposal refused")
+	}
+	few := mempool[400:]
+	if got := c.app.among(few, 4<<20); len(got) != len(few) || string(got[0]) != string(few[0]) {
+		t.Error("where all fits, it is not as it was")
 	}
 }

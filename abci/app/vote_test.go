@@ -128,7 +128,8 @@ func TestVerifyVoteExtensionAcceptsWhateverIsWellFormed(t *testing.T) {
 	}
 }
 
-// precommit gives a vote as CometBFT gives it once it has added it: the precommit of organisation i at a height.
+// precommit gives a vote as CometBFT gives it once it has added it: the precommit of organisation i
+// at a height.
 func (c *chain) precommit(i int, height int64, vote wire.EffectVote, change ...func(*cmttypes.Vote)) {
 	c.t.Helper()
 	signed := c.consortium.Sign(i, height, vote)
@@ -142,7 +143,8 @@ func (c *chain) precommit(i int, height int64, vote wire.EffectVote, change ...f
 	c.app.Precommitted(v)
 }
 
-// E1: a live vote counts once CometBFT has checked it, by the registry's key, and for the execution of now alone.
+// E1: a live vote counts once CometBFT has checked it, by the registry's key, and for the execution
+// of now alone.
 func TestLiveVotesThatCount(t *testing.T) {
 	c := newChain(t, 5, 3, func(c *ordertest.Consortium) { c.OrderOnly(1) })
 	c.decide(nil)

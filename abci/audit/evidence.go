@@ -12,7 +12,8 @@ import (
 // EvidenceVersion is that of the format of evidence.
 const EvidenceVersion = 1
 
-// Evidence is two different votes of one organisation for one execution of a block (spec/evidence.md), as read: nothing in it is checked but its form.
+// Evidence is two different votes of one organisation for one execution of a block
+// (spec/evidence.md), as read: nothing in it is checked but its form.
 type Evidence struct {
 	Version      int        `json:"chainify_evidence"`
 	ChainID      string     `json:"chain_id"`
@@ -60,7 +61,8 @@ func ParseEvidence(text []byte) (*Evidence, error) {
 	return e, checkSpelling(e, text)
 }
 
-// Check returns what is wrong with the evidence; nothing when it holds. What a vote says is read only once its signature holds.
+// Check returns what is wrong with the evidence; nothing when it holds. A vote is decoded only
+// once its signature holds.
 func (e *Evidence) Check(all Authorities) []Finding {
 	var out findings
 	a := all.For(e.Block)
@@ -83,7 +85,8 @@ func (e *Evidence) Check(all Authorities) []Finding {
 	return out
 }
 
-// checkVote returns what a vote says that its organisation signed for the block and round that the evidence names.
+// checkVote returns what a vote says that its organisation signed for the block and round that the
+// evidence names.
 func (e *Evidence) checkVote(field string, v SignedVote, a Authority, out *findings) (said wire.EffectVote, ok bool) {
 	at := slices.IndexFunc(a.Validators, func(k Validator) bool {
 		address := sha256.Sum256(k.Key)

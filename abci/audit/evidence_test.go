@@ -104,7 +104,8 @@ func makeEvidence(t *testing.T) evidenceFile {
 	return f
 }
 
-// UPDATE_VECTORS=1 rewrites the file; audit/test.py checks the same with an implementation of its own.
+// UPDATE_VECTORS=1 rewrites the file; audit/test.py checks the same with an implementation of its
+// own.
 func TestEvidenceVectors(t *testing.T) {
 	made := makeEvidence(t)
 	text, err := json.MarshalIndent(made, "", " ")

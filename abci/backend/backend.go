@@ -48,24 +48,25 @@ type Step uint8
 
 // The steps, cheapest first.
 const (
-	Reindex Step = iota // build indexes anew that do not find the rows of their tables
-	Rows                // put right the rows that differ from what checkpoint and history tell
-	Replay              // execute blocks again from the newest checkpoint that holds
-	Rebase              // take the tables as base of new checkpoints, when they are as certified
-	State               // take the rows that differ from another organisation: Restore, not Repair
-	Full                // go back to before block 1, and execute all blocks again: Repair does the former
+	Definitions Step = iota // put back what tables and deployed objects are
+	Reindex                 // build indexes anew that do not find the rows of their tables
+	Rows                    // put right the rows that differ from what checkpoint and history tell
+	Replay                  // execute blocks again from the newest checkpoint that holds
+	Rebase                  // take the tables as base of new checkpoints, when they are as certified
+	State                   // take the rows that differ from another organisation: Restore, not Repair
+	Full                    // go back to before block 1, and execute all blocks again: Repair does the former
 	stepsEnd
 )
 
 // Steps are all of them, in this order.
-func Steps() []Step { return []Step{Reindex, Rows, Replay, Rebase, State, Full} }
+func Steps() []Step { return []Step{Definitions, Reindex, Rows, Replay, Rebase, State, Full} }
 
 func (s Step) String() string {
-	return [...]string{"reindex", "rows", "replay", "rebase", "state", "full"}[s]
+	return [...]string{"definitions", "reindex", "rows", "replay", "rebase", "state", "full"}[s]
 }
 
 // InPart: the step puts one kind of thing right and says nothing of the others. When it finds nothing, the next step is to be taken.
-func (s Step) InPart() bool { return s == Reindex }
+func (s Step) InPart() bool { return s == Definitions || s == Reindex }
 
 // StepOf is the step of this name.
 func StepOf(name string) (Step, bool) {
@@ -135,6 +136,17 @@ var (
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
 )
+
+// Obstacle is an ErrBeyondRepair whose reason the database tells: what an operator has to look at.
+type Obstacle struct {
+	Why string
+	Err error
+}
+
+func (o *Obstacle) Error() string { return o.Err.Error() + ": " + o.Why }
+
+// Unwrap makes it ErrBeyondRepair.
+func (o *Obstacle) Unwrap() []error { return []error{ErrBeyondRepair, o.Err} }
 
 // StuckError says that execution was cut off because the block did not end within its budget, and which transaction is to blame.
 type StuckError struct{ Index uint32 }

@@ -51,6 +51,8 @@ type Config struct {
 type Database struct {
 	DSN        string   `toml:"dsn"` // empty: the node only orders
 	StuckAfter Duration `toml:"stuck_after"`
+	// SynchronousCommit is PostgreSQL's setting of that name for the COMMIT of a block.
+	SynchronousCommit string `toml:"synchronous_commit"`
 }
 
 // Clients is the Unix socket for PostgreSQL's backends and the command line.
@@ -184,7 +186,7 @@ func Default(organisation string) Config {
 	g, h := gateway.DefaultLimits(), gateway.DefaultHTTPLimits()
 	c := Config{
 		Organisation: organisation,
-		Database:     Database{StuckAfter: Duration(time.Minute)},
+		Database:     Database{StuckAfter: Duration(time.Minute), SynchronousCommit: "on"},
 		Clients: Clients{
 			Socket: "node.sock", SocketMode: "0666", Users: defaultUsers(), ConnectionsMax: 500, RequestsMax: 64, WaitsMax: g.WaitsMax,
 		},
@@ -290,6 +292,9 @@ func explain(err error) error {
 	return err
 }
 
+// synchronousCommits are the values that PostgreSQL's setting has.
+var synchronousCommits = []string{"on", "local", "remote_write", "remote_apply", "off"}
+
 // Check says what is wrong with a configuration.
 func (c *Config) Check() error {
 	if err := wire.CheckOrganisation(c.Organisation); err != nil {
@@ -331,6 +336,9 @@ func (c *Config) Check() error {
 		if positive.value <= 0 {
 			return fmt.Errorf("%s: must be positive", positive.key)
 		}
+	}
+	if !slices.Contains(synchronousCommits, c.Database.SynchronousCommit) {
+		return fmt.Errorf("database.synchronous_commit: must be one of %s", strings.Join(synchronousCommits, ", "))
 	}
 	if c.Consensus.Gather < 0 || c.Consensus.Gather > c.Consensus.TimeoutPropose/2 {
 		return errors.New("consensus.gather: must not be negative, nor more than half of timeout_propose, after which others propose")

@@ -118,6 +118,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[gateway]\nclient_rate = nan":                                         "rate",
 		"organisation = \"acme\"\n[gateway]\nclient_burst = 0":                                          "gateway.client_burst",
 		"organisation = \"acme\"\n[database]\nstuck_after = \"0s\"\ndsn = \"\"":                         "database.stuck_after",
+		"organisation = \"acme\"\n[database]\nsynchronous_commit = \"maybe\"":                           "database.synchronous_commit",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

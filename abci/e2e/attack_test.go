@@ -25,7 +25,8 @@ func TestNetworkSurvivesAttacksAndRestores(t *testing.T) {
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit)
 	t.Cleanup(cancel)
-	network := newNetwork(ctx, t)
+	// Long enough for a statement that fails at the bound of what one may change, on a machine that is busy.
+	network := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, BlockTime: time.Minute})
 	attacked, restored, remade := network.Organisations[0], network.Organisations[1], network.Organisations[2]
 	copied := filepath.Join(network.Dir, "older")
 

@@ -54,8 +54,8 @@ func (c Config) check() error {
 	return nil
 }
 
-// ballot is what this organisation says about one execution. Of one read back after a restart the hash is not known until the block is
-// executed again and comes out the same.
+// ballot is what this organisation says about one execution. Of one read back after a restart the
+// hash is not known until the block is executed again and comes out the same.
 type ballot struct {
 	vote  wire.EffectVote
 	hash  wire.Hash
@@ -81,6 +81,7 @@ type ladder struct {
 	found      wire.Hash
 	rows       int          // put right by repair
 	helped     backend.Step // the last that put some right
+	why        string       // what the first step says that could not help
 	repairs    int
 	sinceMS    int64
 }
@@ -96,10 +97,11 @@ const (
 // finding is how far the repair has come of what the scrubber found. While no step helps the database goes on, since each block
 // shows whether it matters; another organisation may be able to help later.
 type finding struct {
-	by       int   // of Steps
-	unhelped int   // how often nobody helped, at by
-	failed   int   // how often no step helped, in a row
-	afterMS  int64 // none is tried before
+	by       int    // of Steps
+	unhelped int    // how often nobody helped, at by
+	failed   int    // how often no step helped, in a row
+	afterMS  int64  // none is tried before
+	why      string // as of a ladder
 }
 
 // past is how far asking for blocks has come that are not kept as agreed.

@@ -11,7 +11,8 @@ type Event interface{ event() }
 // What the order and the network tell.
 type (
 	// Started gives the tips of the order after a start; 0 before the first block. Excluded is why the organisation was excluded
-	// when the node ended, if it was. Voted is what it voted before on executions that may still be voted on, one vote for each (E5).
+	// when the node ended, if it was. Voted is what it voted before on executions that may still be
+	// voted on, one vote for each (E5).
 	Started struct {
 		Ordered, Certified uint64
 		Excluded           string
@@ -58,10 +59,11 @@ type (
 	Committed struct{ Failure Failure }
 	// RolledBack ends Rollback.
 	RolledBack struct{ Failure Failure }
-	// Repaired ends Repair with the number of rows put right.
+	// Repaired ends Repair with the number of rows put right; Why is what the database says of BeyondRepair.
 	Repaired struct {
 		Rows    int
 		Failure Failure
+		Why     string
 	}
 	// CertificateStored ends StoreCertificate.
 	CertificateStored struct{ Failure Failure }

@@ -94,7 +94,7 @@ func (c *Core) committed(e Committed) {
 
 // curedBy names what cured a deviation, in chainify.deviations.
 var curedBy = map[backend.Step]string{
-	backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full",
+	backend.Definitions: "definitions", backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full",
 }
 
 // isCommitted follows a block that the database was seen to hold (E6).
@@ -178,12 +178,16 @@ func (c *Core) repaired(e Repaired) {
 	}
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
+		c.ladder.why = first(c.ladder.why, e.Why)
 		if c.climb(&c.ladder.by, asked) {
 			c.ladder.unhelped = 0
 			c.report(Report{What: RecoveryEscalates, Number: asked.Deviating, Reason: "repair by " + c.cfg.Steps[c.ladder.by].String()})
 			return
 		}
 		reason := "checkpoint and history do not give the certified state"
+		if c.ladder.why != "" {
+			reason += ": " + c.ladder.why
+		}
 		if c.forbidden(asked) {
 			reason += "; recovery.full_blocks_max does not let all blocks be executed again"
 		}
@@ -214,6 +218,13 @@ func (c *Core) repaired(e Repaired) {
 
 // nothing: the step has found none of its kind of thing, so that the next one may help.
 func nothing(asked Repair, e Repaired) bool { return asked.Step.InPart() && e.Rows == 0 }
+
+func first(one, other string) string {
+	if one != "" {
+		return one
+	}
+	return other
+}
 
 // climb goes on to the next step that may be taken; false: there is none. Full is announced, so that whoever knows better can step in.
 func (c *Core) climb(by *int, asked Repair) bool {
@@ -274,13 +285,15 @@ func (c *Core) cured(asked Repair, e Repaired) {
 	f.unhelped = 0
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
 		c.failures = 0
+		f.why = first(f.why, e.Why)
 		if c.climb(&f.by, asked) {
 			return
 		}
 		if f.failed == 0 {
 			c.deviations++
-			c.report(Report{What: CannotCure, Number: asked.Number})
+			c.report(Report{What: CannotCure, Number: asked.Number, Reason: f.why})
 		}
+		f.why = ""
 		f.by, f.afterMS = 0, c.nowMS+min(curePauseMinMS<<min(f.failed, backoffDoublingMax), curePauseMaxMS)
 		f.failed++
 		return

@@ -56,8 +56,9 @@ type Options struct {
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
 	Watch    Watch  // nil: nobody measures
-	// Slow is told by how much the transactions of organisations took longer than quick ones. It must not wait. nil: nobody wants to know.
-	Slow     func(by map[string]time.Duration)
+	// Ran is told how long executing so many transactions took, and by how much those of organisations took longer than quick ones. It
+	// must not wait. nil: nobody wants to know.
+	Ran      func(transactions int, took time.Duration, slow map[string]time.Duration)
 	PastEach time.Duration // of one organisation for a block as it is kept; 0: a quarter of what the block may take
 	Logger   *slog.Logger
 }
@@ -138,7 +139,8 @@ func New(opt Options) (*Shell, error) {
 // Attach gives the shell the stores of the order. It comes before Run; events may come earlier.
 func (s *Shell) Attach(source wire.Source) { s.source = source }
 
-// Voted tells what this organisation voted before the start on executions that may still be voted on (E5). It comes before Run.
+// Voted tells what this organisation voted before the start on executions that may still be voted
+// on (E5). It comes before Run.
 func (s *Shell) Voted(votes []wire.EffectVote) { s.voted = votes }
 
 // Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and waits for it.

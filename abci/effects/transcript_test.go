@@ -193,7 +193,7 @@ func (p *transcript) ended(w []string) Event {
 		return RolledBack{p.failure(w[1])}
 	case "repaired":
 		if w[1] == "failed" {
-			return Repaired{Failure: p.failure(w[2])}
+			return Repaired{Failure: p.failure(w[2]), Why: strings.ReplaceAll(strings.TrimPrefix(w[3], "-"), "-", " ")}
 		}
 		return Repaired{Rows: int(p.number(w[1]))}
 	case "stored":

@@ -96,7 +96,7 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 func (s *Shell) execute(ctx context.Context, a Execute) item {
 	var x backend.Execution
 	var err error
-	block := *a.Block
+	block, began := *a.Block, time.Now()
 	if a.Agreed {
 		block.Budget = wire.Budget{}
 	}
@@ -112,8 +112,8 @@ func (s *Shell) execute(ctx context.Context, a Execute) item {
 	var stuck *backend.StuckError
 	switch {
 	case err == nil:
-		if s.opt.Slow != nil && len(x.Slow) > 0 {
-			s.opt.Slow(x.Slow)
+		if s.opt.Ran != nil {
+			s.opt.Ran(len(block.IDs), time.Since(began), x.Slow)
 		}
 		return item{event: e, executed: &x}
 	case errors.As(err, &stuck):
@@ -149,7 +149,11 @@ func (s *Shell) repair(ctx context.Context, a Repair) Event {
 		s.log.Warn("row differed from the certified state", "block", a.Number, "table", r.Table,
 			"key", string(r.Key), "expected", string(r.Expected), "found", string(r.Found))
 	}
-	return Repaired{Rows: len(rows), Failure: s.failure(a, err)}
+	e := Repaired{Rows: len(rows), Failure: s.failure(a, err)}
+	if obstacle := (*backend.Obstacle)(nil); errors.As(err, &obstacle) {
+		e.Why = obstacle.Why
+	}
+	return e
 }
 
 const deviationsLogged = 20

@@ -157,3 +157,42 @@ func TestAGreedyClientLeavesOthersTheirWaits(t *testing.T) {
 	}
 	f.g.idShares.Give("greedy", 2*waitIDsMax)
 }
+
+// One connection that sends large requests without end leaves others room for theirs; it is told which of its requests found none, and goes on.
+func TestAGreedyConnectionLeavesOthersBytes(t *testing.T) {
+	f := newFixture(t, nil)
+	ids := make([][]byte, 1000)
+	for i := range ids {
+		ids[i] = make([]byte, 32)
+		ids[i][0], ids[i][1] = byte(i), byte(i>>8)
+	}
+	wait := func(number uint64) *wire.NodeRequest {
+		return &wire.NodeRequest{Request: number, Body: &wire.NodeRequest_Wait{Wait: &wire.WaitRequest{Ids: ids, TimeoutMs: 60_000}}}
+	}
+	one := len(wire.Encode(wait(100)))
+	path, _ := serveSocket(t, f, func(o *SocketOptions) { o.RequestsMax, o.BytesMax = 20, 9*one })
+	greedy := rawDial(t, path)
+	for number := range uint64(5) {
+		send(t, greedy, wait(100+number))
+	}
+	if r := receive(t, greedy); r.Request != 104 || r.GetError().GetSqlstate() != StateFull || r.GetError().GetHint() == "" {
+		t.Fatalf("answered %v", r)
+	}
+	send(t, greedy, &wire.NodeRequest{Request: 200, Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}})
+	if r := receive(t, greedy); r.Request != 200 || r.GetError() == nil && r.GetStatus() == nil {
+		t.Fatalf("the connection does not go on: %v", r)
+	}
+	other := rawDial(t, path)
+	for number := range uint64(2) {
+		send(t, other, wait(300+number))
+	}
+	send(t, other, &wire.NodeRequest{Request: 400, Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}})
+	if r := receive(t, other); r.Request != 400 || r.GetStatus() == nil {
+		t.Fatalf("another one is answered %v", r)
+	}
+	greedy.Close()
+	eventually(t, func() bool { return f.g.waitsNow() == 2 })
+	third := rawDial(t, path)
+	send(t, third, wait(500))
+	eventually(t, func() bool { return f.g.waitsNow() == 3 })
+}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -24,6 +25,7 @@ type SocketOptions struct {
 	UIDs           []uint32 // operating-system users that may connect, by SO_PEERCRED
 	ConnectionsMax int      // at once; more are told so and closed
 	RequestsMax    int      // of one connection at once; more are refused
+	BytesMax       int      // of requests that are read or answered at once; 0: requestBytesMax
 	Log            *slog.Logger
 }
 
@@ -32,6 +34,8 @@ const (
 	writeLimit    = 10 * time.Second
 	// frameTime bounds how long the rest of a frame may take once its first byte is there.
 	frameTime = 30 * time.Second
+	// requestBytesMax bounds the requests that are read or answered at once, of all connections, where SocketOptions do not say; one alone may have half of it.
+	requestBytesMax = 512 << 20
 )
 
 // Socket serves the node's socket. Serve owns all its goroutines.
@@ -39,7 +43,8 @@ type Socket struct {
 	opt      SocketOptions
 	listener *net.UnixListener
 	handle   *Handler
-	accepted uint64 // of Serve alone
+	bytes    *fair.Shares[string] // of requests under way, by connection
+	accepted uint64               // of Serve alone
 }
 
 type connectionKey struct{}
@@ -66,7 +71,10 @@ func ListenSocket(opt SocketOptions, handle *Handler) (*Socket, error) {
 	if err := os.Chmod(opt.Path, opt.Mode); err != nil {
 		return nil, errors.Join(fmt.Errorf("set mode of socket: %w", err), l.Close())
 	}
-	return &Socket{opt: opt, listener: l, handle: handle}, nil
+	if opt.BytesMax == 0 {
+		opt.BytesMax = requestBytesMax
+	}
+	return &Socket{opt: opt, listener: l, handle: handle, bytes: fair.New[string](opt.BytesMax)}, nil
 }
 
 func removeStale(path string) error {
@@ -147,8 +155,17 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	defer context.AfterFunc(ctx, func() { conn.CloseRead() })()
 	out := &answers{conn: conn}
 	slots, turns := make(chan struct{}, s.opt.RequestsMax), turns{atOnce}
+	name := connection(ctx)
 	for {
-		frame, err := nextFrame(conn)
+		frame, err := s.nextFrame(conn, name)
+		if errors.Is(err, wire.ErrNoRoom) {
+			out.send(errorResponse(wire.PeekRequest(frame), &Error{
+				SQLState: StateFull, Message: "too many bytes of requests at the node at once",
+				Detail: fmt.Sprintf("One connection may have as many as are free beside it of %d.", s.opt.BytesMax), Hint: "Ask again later, or for less at once.",
+			}))
+			continue
+		}
+		give := func() { s.bytes.Give(name, len(frame)) }
 		if err != nil {
 			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				s.opt.Log.Debug("connection closed", "err", err)
@@ -158,6 +175,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 		}
 		request, err := wire.DecodeNodeRequest(frame)
 		if request == nil {
+			give()
 			out.send(errorResponse(0, malformed("%v", err)))
 			return
 		}
@@ -165,6 +183,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 		select {
 		case slots <- struct{}{}:
 		default: // reading goes on, or a client that went away would not be noticed
+			give()
 			out.send(errorResponse(request.Request, &Error{
 				SQLState: StateFull, Message: "too many requests at once on this connection",
 				Detail: fmt.Sprintf("At most %d are allowed.", s.opt.RequestsMax), Hint: "Wait for an answer first.",
@@ -180,21 +199,33 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			defer requests.Done()
 			defer func() { <-slots }()
 			answer := s.handle.answer(ctx, turn, request)
+			give()
 			over() // before it is sent: who does not take in answers holds up nothing else
 			out.send(answer)
 		}()
 	}
 }
 
-// nextFrame waits without limit for a frame's first byte, and frameTime for the rest.
-func nextFrame(conn *net.UnixConn) ([]byte, error) {
+// nextFrame waits without limit for a frame's first byte, and frameTime for the rest. Its bytes are the connection's until they are given back.
+func (s *Socket) nextFrame(conn *net.UnixConn, name string) ([]byte, error) {
 	var first [1]byte
 	if _, err := io.ReadFull(conn, first[:]); err != nil {
 		return nil, err
 	}
 	conn.SetReadDeadline(time.Now().Add(frameTime))
 	defer conn.SetReadDeadline(time.Time{})
-	return wire.ReadFrame(io.MultiReader(bytes.NewReader(first[:]), conn))
+	taken := 0
+	frame, err := wire.ReadFrameWithin(io.MultiReader(bytes.NewReader(first[:]), conn), func(bytes int) bool {
+		if !s.bytes.Take(name, bytes) {
+			return false
+		}
+		taken = bytes
+		return true
+	})
+	if err != nil && taken > 0 {
+		s.bytes.Give(name, taken)
+	}
+	return frame, err
 }
 
 // checkPeer reads the user of the other process from the kernel.

@@ -16,6 +16,7 @@ type Standing struct {
 	Status   func(context.Context) *wire.StatusResponse
 	Queue    func() gateway.Stats
 	Evidence func() uint64 // conflicting votes on record
+	Offences func() uint64 // peers that sent what could never be right; nil: not told
 	// Suspended counts the clients and organisations of which nothing is ordered, since their transactions did not end.
 	Suspended func() int
 	Database  backend.Inspector // nil: there is none, or it does not tell
@@ -39,13 +40,14 @@ var (
 	stalled       = describe("stalled", "1 while transactions wait and no block is made: the order has no quorum.")
 	evidence      = describe("evidence", "Conflicting votes on record.")
 	suspended     = describe("suspended_clients", "Clients and organisations of which nothing is ordered, since their transactions did not end in the time of a block.")
+	offences      = describe("peer_offences", "How often another node sent what could never be right, since the start, and was disconnected for it.")
 	deviations    = describe("deviations_open", "Deviations found in the database and not put right.")
 	scrubAge      = describe("scrub_age_seconds", "Since the ledger table that waits longest was last found well by the scrubber.")
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, blocks, peersUp, organisations, consentOf, pending, stalled, evidence, suspended, deviations, scrubAge, scrubEvery, databaseUp,
+		state, build, height, blocks, peersUp, organisations, consentOf, pending, stalled, evidence, suspended, offences, deviations, scrubAge, scrubEvery, databaseUp,
 	}
 )
 
@@ -87,6 +89,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(stalled, number(q.Stalled))
 	gauge(evidence, float64(c.Evidence()))
 	gauge(suspended, float64(c.Suspended()))
+	if c.Offences != nil {
+		gauge(offences, float64(c.Offences()))
+	}
 	if c.Database == nil {
 		return
 	}

@@ -81,7 +81,8 @@ func (c *chains) sign(i int, at *chain, v wire.EffectVote) *wire.ExtendedVote {
 	return c.signed[key]
 }
 
-// forged is organisation i's vote of sign under the address of another, as CometBFT shows it before it has looked whose it is.
+// forged is organisation i's vote of sign under the address of another, as CometBFT shows it before
+// it has looked whose it is.
 func (c *chains) forged(as, i int, at *chain, v wire.EffectVote) *wire.ExtendedVote {
 	key := fmt.Sprintf("%d as %d %d %x", i, as, at.length, v.Encode())
 	if c.signed[key] == nil {

@@ -246,7 +246,8 @@ func (w *world) moves() (list []move) {
 	return list
 }
 
-// forgeMoves are live votes in others' names: for what the tampered database has, and one that was heard, again.
+// forgeMoves are live votes in others' names: for what the tampered database has, and one that was
+// heard, again.
 func (w *world) forgeMoves(add func(func(), string, ...any)) {
 	if w.fault != forger || w.accidents == 0 {
 		return

@@ -103,7 +103,7 @@ func (w *world) start(n *node) {
 	at := w.at(n)
 	var certified uint64
 	certified, _ = at.state.LastCertified()
-	// What it voted is durable before it leaves, in CometBFT's log.
+	// A vote is durable before it leaves, in CometBFT's log.
 	w.step(n, effects.Started{Ordered: at.state.LastOrdered(), Certified: certified, Voted: slices.SortedFunc(maps.Values(n.voted), func(a, b wire.EffectVote) int { return bytes.Compare(a.Encode(), b.Encode()) })})
 }
 
@@ -268,7 +268,8 @@ func (w *world) compare() {
 	}
 }
 
-// vote asks a core about the pending block and sees that it does not change its word, also after a crash (E5).
+// vote asks a core about the pending block and sees that it does not change its word, also after a
+// crash (E5).
 func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
 	w.step(n, effects.Proposed{Block: b})
 	v, _ := n.core.Vote(b.Key())
@@ -381,8 +382,8 @@ func (w *world) deliver(to *node, signed *wire.ExtendedVote) {
 	}
 }
 
-// forge makes the last organisation send what the first one's tampered database would need to commit: votes for its hash in the names of all
-// others, signed by the one key that the forger has.
+// forge makes the last organisation send what the first one's tampered database would need to
+// commit: votes for its hash in the names of all others, signed by the one key that the forger has.
 func (w *world) forge(key wire.Key, hash wire.Hash) {
 	for as := 1; as < w.n-1; as++ {
 		w.deliver(w.nodes[0], w.chain.of.forged(as, w.n-1, w.chain, wire.NewEffectsVote(key, name(as), hash)))

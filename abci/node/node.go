@@ -237,7 +237,9 @@ func (n *node) assembleEffects() error {
 			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
 		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
-		Slow: func(by map[string]time.Duration) { n.app.Slow(by) },
+		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
+			n.app.Ran(transactions, took, slow)
+		},
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()
@@ -309,7 +311,8 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	}
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
-		Registry: func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
+		SynchronousCommit: c.SynchronousCommit,
+		Registry:          func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
 	})
 	if err != nil {
 		return err
@@ -422,6 +425,7 @@ func (n *node) newMetrics() *metrics.Metrics {
 	standing := metrics.Standing{
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
+		Offences:  n.conduct.Offences,
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)

@@ -76,7 +76,7 @@ func (o *ordering) open(n *node) error {
 	if n.asking != nil {
 		reactors[peers.AgreementName] = n.asking
 	}
-	o.own = n.app.Own
+	o.own, n.conduct.Behind = n.app.Own, o.behind
 	application := abci.Application(n.app)
 	if n.opt.Application != nil {
 		application = n.opt.Application(application)
@@ -160,10 +160,12 @@ func cometMetrics(settings *comet.InstrumentationConfig) cometnode.MetricsProvid
 	}
 }
 
-// start starts CometBFT. Each vote that it has checked and added goes to voted, also those that it reads again from its log.
+// start starts CometBFT. Each vote that it has checked and added goes to voted, also those that it
+// reads again from its log.
 func (o *ordering) start(voted func(*types.Vote)) error {
 	bus := o.comet.EventBus()
-	// Unbuffered: no vote is dropped, and CometBFT waits for voted, which must be quick. A buffer would end the subscription when it is full.
+	// Unbuffered: no vote is dropped, and CometBFT waits for voted, which must be quick. A buffer
+	// would end the subscription when it is full.
 	votes, err := bus.SubscribeUnbuffered(context.Background(), "chainify", types.EventQueryVote)
 	if err != nil {
 		return fmt.Errorf("listen to votes: %w", err)
@@ -182,7 +184,8 @@ func (o *ordering) start(voted func(*types.Vote)) error {
 	return nil
 }
 
-// hear passes votes on until CometBFT's events end. It must not end before: CometBFT would wait for it.
+// hear passes votes on until CometBFT's events end. It must not end before: CometBFT would wait for
+// it.
 func hear(votes types.Subscription, voted func(*types.Vote)) {
 	for {
 		select {
@@ -194,6 +197,11 @@ func hear(votes types.Subscription, voted func(*types.Vote)) {
 			return
 		}
 	}
+}
+
+// behind tells that others are ahead of this node: it may not know yet which keys count.
+func (o *ordering) behind() bool {
+	return o.catchingUp() || peers.Ahead(o.comet.Switch().Peers().Copy(), o.comet.BlockStore().Height())
 }
 
 // peering is what keeps CometBFT, once started, connected.

@@ -1,12 +1,17 @@
 package node
 
 import (
+	"crypto/ed25519"
+	"log/slog"
 	"testing"
 
 	"github.com/cometbft/cometbft/mempool"
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // filled is a mempool of which only what it holds matters.
@@ -51,6 +56,39 @@ func TestAGreedyOrganisationLeavesOthersRoomInTheMempool(t *testing.T) {
 		}
 		if f.fill(c, 0, bound.txs, bound.bytes) > 1 {
 			t.Errorf("%s: the first one has more than its share", name)
+		}
+	}
+}
+
+// What peers send passes the door: CometBFT's own reactor would take it without looking who sends what could never be right.
+func TestTheMempoolHasADoor(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	c, err := config.Load(string(r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	n := &node{opt: Options{Home: r.home, Config: c, Log: log, Backend: r.backend()}, log: log, conduct: peers.NewConduct(log), failed: make(chan string, 1)}
+	if err := n.assemble(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.close() })
+	reactor, _ := n.order.comet.Switch().Reactor(peers.MempoolName)
+	if _, door := reactor.(*peers.MempoolDoor); !door {
+		t.Fatalf("it has %T", reactor)
+	}
+	for name, tx := range map[string]struct {
+		raw   []byte
+		never bool
+	}{
+		"garbage": {[]byte{1, 2, 3}, true},
+		"an organisation that never was": {wire.SignBundle(ed25519.NewKeyFromSeed(make([]byte, 32)), &wire.Bundle{
+			ChainId: n.founded.ChainID(), Organisation: "nobody", Transactions: []*wire.ChainedTx{{}},
+		}), true},
+	} {
+		answer, err := offer(n.order.comet.Mempool(), tx.raw, mempool.TxInfo{})
+		if err != nil || answer == nil || answer.Code == 0 || n.app.NeverRight(tx.raw, answer.Code) != tx.never {
+			t.Errorf("%s: %v, %v", name, answer, err)
 		}
 	}
 }

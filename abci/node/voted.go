@@ -18,13 +18,16 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// votedMax bounds the executions whose own votes are remembered over a restart; those of now are the last ones.
+// votedMax bounds the executions whose own votes are remembered over a restart; those of now are
+// the last ones.
 const votedMax = 32
 
-// voted reads what this node voted on effects at heights from on, one vote for each execution, from the log that CometBFT keeps of its
-// consensus beside head (E5). CometBFT writes a precommit there, and waits for the disk, before any other node can see it. The log is read before
-// CometBFT starts, the newest file first: back to that height, or, since what is pending is voted on again at each height, until a vote on it was found
-// and all of the next height was read. CometBFT begins a file every 10 MB.
+// voted reads what this node voted on effects at heights from on, one vote for each execution, from
+// the log that CometBFT keeps of its consensus beside head (E5). CometBFT writes a precommit there,
+// and waits for the disk, before any other node can see it. The log is read before CometBFT starts,
+// the newest file first: back to that height, or, since what is pending is voted on again at each
+// height, until a vote on it was found and all of the next height was read. CometBFT begins a file
+// every 10 MB.
 func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, error) {
 	files, err := filepath.Glob(head + ".[0-9]*")
 	if err != nil {
@@ -53,7 +56,8 @@ func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, 
 	return first[max(0, len(first)-votedMax):], nil
 }
 
-// votedIn reads one file of the log, in which the end of height since stands: no earlier file holds anything of a later height.
+// votedIn reads one file of the log, in which the end of height since stands: no earlier file holds
+// anything of a later height.
 func votedIn(file string, from int64) (votes []wire.EffectVote, since int64, err error) {
 	since = math.MaxInt64
 	f, err := os.Open(file)
@@ -84,7 +88,8 @@ func votedIn(file string, from int64) (votes []wire.EffectVote, since int64, err
 	}
 }
 
-// ownPrecommit is the precommit that a message of the log holds, when this node made it; nil for all else. What peers sent stands there unchecked.
+// ownPrecommit is the precommit that a message of the log holds, when this node made it; nil for
+// all else. Peers' messages stand there unchecked.
 func ownPrecommit(m consensus.WALMessage) *cmtproto.Vote {
 	encoded, err := consensus.WALToProto(m) // the log's own type is not exported
 	if err != nil {

@@ -51,7 +51,8 @@ func logged(peer string, kind cmtproto.SignedMsgType, height int64, v wire.Effec
 	}}}
 }
 
-// What is read is what this node voted itself, from a height on, over all files of the log, up to where it was cut.
+// The node's own votes are read from a height on, over all files of the log, up to where it was cut;
+// no other's.
 func TestOwnVotesAreReadFromTheLog(t *testing.T) {
 	vote := func(number uint64, hash byte) wire.EffectVote {
 		return wire.NewEffectsVote(wire.Key{Number: number}, "acme", wire.Hash{hash})
@@ -73,7 +74,8 @@ func TestOwnVotesAreReadFromTheLog(t *testing.T) {
 			t.Errorf("from %d: %v, %v; want %v", from, got, err, want)
 		}
 	}
-	// A vote on what is pending, in a file that begins before the next height, is enough; a file that begins within that height is not.
+	// A vote on what is pending, in a file that begins before the next height, is enough; a file
+	// that begins within that height is not.
 	if got, err := voted(head, 1, 7, wire.Key{Number: 5}); err != nil || !slices.Equal(got, []wire.EffectVote{vote(5, 5)}) {
 		t.Errorf("with block 5 pending: %v, %v", got, err)
 	}

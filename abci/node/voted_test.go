@@ -16,7 +16,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// crashingHome is the variable that makes TestNodeThatCrashes run the node of a home until it is killed.
+// crashingHome is the variable that makes TestNodeThatCrashes run the node of a home until it is
+// killed.
 const crashingHome = "CHAINIFY_TEST_CRASHING_HOME"
 
 func TestNodeThatCrashes(t *testing.T) {
@@ -31,8 +32,9 @@ func TestNodeThatCrashes(t *testing.T) {
 	<-t.Context().Done()
 }
 
-// E5 across a crash: acme's node is killed after its vote was heard, and its database is put right meanwhile. It goes on voting what it voted, though
-// the block comes out otherwise now, and is no organisation that votes twice for one execution.
+// E5 across a crash: acme's node is killed after its vote was heard, and its database is put right
+// meanwhile. It goes on voting what it voted, though the block comes out otherwise now, and is no
+// organisation that votes twice for one execution.
 func TestAVoteOutlivesACrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three nodes take some seconds")

@@ -211,7 +211,7 @@ func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
 	}
 	if key, known := r.opt.GatewayKey(name); !known || !fits(key) {
 		if !r.opt.Ever(name, fits) {
-			r.opt.Conduct.Offence(r.Switch, peer, "another node sent an answer in the name of an organisation that did not sign it", errNoSuchKey)
+			r.opt.Conduct.Forged(r.Switch, peer, "another node sent an answer in the name of an organisation that did not sign it", errNoSuchKey)
 		}
 		return
 	}
@@ -232,7 +232,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	}
 	if key, known := r.opt.GatewayKey(client); !known || chainID != r.opt.ChainID || !fits(key) {
 		if !r.opt.Ever(client, fits) {
-			r.opt.Conduct.Offence(r.Switch, peer, "asked to agree without the signature of the client's organisation", errNoSuchKey)
+			r.opt.Conduct.Forged(r.Switch, peer, "asked to agree without the signature of the client's organisation", errNoSuchKey)
 			return
 		}
 		r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked to agree with a signature that does not count", "organisation", client)

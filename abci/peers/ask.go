@@ -110,7 +110,7 @@ func (a *asking) open(ctx context.Context, what *wire.StateOpen) error {
 	}
 	if key, known := r.opt.GatewayKey(t.Organisation); !known || !fits(key) {
 		if !r.opt.Ever(t.Organisation, fits) {
-			r.opt.Conduct.Offence(r.Switch, a.peer, "told rows in the name of an organisation that did not sign them", errNoSuchKey)
+			r.opt.Conduct.Forged(r.Switch, a.peer, "told rows in the name of an organisation that did not sign them", errNoSuchKey)
 		}
 		return errUnsigned
 	}

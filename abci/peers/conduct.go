@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cometbft/cometbft/mempool"
 	"github.com/cometbft/cometbft/p2p"
+	"github.com/cometbft/cometbft/types"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
@@ -25,6 +27,8 @@ const (
 type Conduct struct {
 	log *slog.Logger
 	now func() time.Time
+	// Behind tells that this node does not know yet which keys count: others are ahead of it. nil: never. It is set before peers are there.
+	Behind func() bool
 
 	mu       sync.Mutex
 	of       *lru.Cache[p2p.ID, *conduct]
@@ -63,6 +67,15 @@ func (c *Conduct) Offence(sw p2p.Switcher, peer p2p.Peer, what string, err error
 	if sw != nil {
 		sw.StopPeerForError(peer, err)
 	}
+}
+
+// Forged is Offence for a signature that no key fits which this node knows of. While it is behind the others, they may know of further ones, and it needs them to catch up.
+func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
+	if c.Behind != nil && c.Behind() {
+		c.Log(slog.LevelWarn, peer.ID(), what+"; this node is behind, and may not know the key", "error", err)
+		return
+	}
+	c.Offence(sw, peer, what, err)
 }
 
 // Barred tells that a peer is to stay disconnected.
@@ -111,4 +124,15 @@ func (c *Conduct) conduct(peer p2p.ID) *conduct {
 		c.of.Add(peer, known)
 	}
 	return known
+}
+
+// Ahead tells whether more than half of the peers have reached a height beyond the next one, as they say: one that lies about it is not believed.
+func Ahead(list []p2p.Peer, height int64) bool {
+	ahead := 0
+	for _, peer := range list {
+		if state, known := peer.Get(types.PeerStateKey).(mempool.PeerState); known && state.GetHeight() > height+1 {
+			ahead++
+		}
+	}
+	return 2*ahead > len(list)
 }

@@ -64,7 +64,7 @@ func (r *MempoolDoor) Receive(e p2p.Envelope) {
 			continue // known already, or no room: whoever sends it knows nothing of that
 		}
 		if r.opt.NeverRight(tx, answer.Code) {
-			r.opt.Conduct.Offence(r.Switch, e.Src, "another node sent a transaction that could never be right", fmt.Errorf("%w: %s", errNeverRight, answer.Log))
+			r.opt.Conduct.Forged(r.Switch, e.Src, "another node sent a transaction that could never be right", fmt.Errorf("%w: %s", errNeverRight, answer.Log))
 			return
 		}
 	}

@@ -243,6 +243,12 @@ func TestKeysOfBeforeAreNoOffence(t *testing.T) {
 		t.Error("disconnected for it")
 	}
 	b.reactors[0].opt.Key = func() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{78}, 32)) }
+	behind := true
+	b.reactors[1].opt.Conduct.Behind = func() bool { return behind }
+	if _, err := b.read(0, 1, 7); err == nil || b.switches[1].Peers().Size() != 1 {
+		t.Errorf("a node that is behind, and knows not all keys, disconnects one that is ahead: %v", err)
+	}
+	behind = false
 	if _, err := b.read(0, 1, 7); err == nil {
 		t.Fatal("told to a key that never counted")
 	}
@@ -279,3 +285,29 @@ func TestAGreedyAskerLeavesRoomForOthersQuestions(t *testing.T) {
 		t.Error("what is given back is nobody's")
 	}
 }
+
+// A node is behind when most of its peers say that they are ahead, not when one does.
+func TestOnePeerThatSaysItIsAheadIsNotBelieved(t *testing.T) {
+	at := func(heights ...int64) (list []p2p.Peer) {
+		for _, height := range heights {
+			list = append(list, reached{height: newPool(height)})
+		}
+		return list
+	}
+	for _, x := range []struct {
+		peers  []p2p.Peer
+		behind bool
+	}{{nil, false}, {at(10, 11, 1<<60), false}, {at(12, 12, 1), true}, {at(11, 11, 11), false}, {at(12, 10), false}} {
+		if got := Ahead(x.peers, 10); got != x.behind {
+			t.Errorf("%d peers: %t", len(x.peers), got)
+		}
+	}
+}
+
+// reached is a peer that says how far it is.
+type reached struct {
+	p2p.Peer
+	height *pool
+}
+
+func (r reached) Get(string) any { return r.height }

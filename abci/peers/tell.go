@@ -67,7 +67,7 @@ func (r *Reactor) signed(peer p2p.Peer, open *wire.StateOpen) bool {
 		return true
 	}
 	if !r.opt.Ever(open.Organisation, fits) {
-		r.opt.Conduct.Offence(r.Switch, peer, "asked for rows without an organisation's signature", errNoSuchKey)
+		r.opt.Conduct.Forged(r.Switch, peer, "asked for rows without an organisation's signature", errNoSuchKey)
 		return false
 	}
 	r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked for rows with a signature that does not count", "organisation", open.Organisation)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -21,10 +22,22 @@ func WriteFrame(w io.Writer, message []byte) error {
 	return nil
 }
 
+// ErrNoRoom is what ReadFrameWithin returns of a frame that room refused.
+var ErrNoRoom = errors.New("no room for the frame")
+
+// headBytes is what is kept of a frame that there is no room for: the request's number is there.
+const headBytes = 16
+
 // ReadFrame reads one frame's message. The end of the stream before a frame is io.EOF, within one
 // io.ErrUnexpectedEOF. A frame over the bound is a *FieldError, and the connection must be closed.
 // Memory grows with what arrives, not with the length claimed.
 func ReadFrame(r io.Reader) ([]byte, error) {
+	return ReadFrameWithin(r, func(int) bool { return true })
+}
+
+// ReadFrameWithin is ReadFrame where room says whether there is room for a message of so many bytes. One that there is no room for is read past, and its beginning returned beside ErrNoRoom:
+// PeekRequest tells whom to answer, and the connection goes on.
+func ReadFrameWithin(r io.Reader, room func(bytes int) bool) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
@@ -32,6 +45,16 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	n := binary.BigEndian.Uint32(head[:])
 	if n > FrameBytesMax {
 		return nil, fieldErrorf("frame", "%d bytes, want at most %d", n, FrameBytesMax)
+	}
+	if !room(int(n)) {
+		begin, err := io.ReadAll(io.LimitReader(r, int64(min(n, headBytes))))
+		if err == nil {
+			_, err = io.CopyN(io.Discard, r, int64(n)-int64(len(begin)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read past a frame: %w", err)
+		}
+		return begin, ErrNoRoom
 	}
 	message, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err != nil {
@@ -42,6 +65,9 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	}
 	return message, nil
 }
+
+// PeekRequest returns the number of a request of which the beginning is there, 0 when it has none.
+func PeekRequest(begin []byte) uint64 { return peekNumber(begin, 1) }
 
 // DecodeNodeRequest reads a request from the socket and checks its bounds; signed proposals are left to DecodeSignedProposal. A request that
 // breaks only a bound is returned beside the error, so that the error can be answered to its number.

@@ -19,8 +19,8 @@ func Encode(m proto.Message) []byte {
 }
 
 // decodeStrict reads raw into m and refuses any spelling but Encode's: unknown fields, repeated scalars, spelled
-// out defaults, non-minimal integers, fields out of order. What repeats is counted before, unless in is nil. Cost: one decoding, and one
-// step for each field.
+// out defaults, non-minimal integers, fields out of order. What repeats is counted before, unless in is nil. Cost: one decoding,
+// and one step for each field.
 func decodeStrict(name string, raw []byte, bytesMax int, in shape, m proto.Message) error {
 	if len(raw) > bytesMax {
 		return fieldErrorf(name, "%d bytes, want at most %d", len(raw), bytesMax)
@@ -34,7 +34,7 @@ func decodeStrict(name string, raw []byte, bytesMax int, in shape, m proto.Messa
 		return fieldErrorf(name, "not a protobuf message: %s", plainSpaces(err))
 	}
 	if wrong, ok := spellingOf(m.ProtoReflect().Descriptor()).check(raw); !ok {
-		return fieldErrorf(name, notItsSpelling, wrong.field, wrong.at)
+		return fieldErrorf(name, "field %d at byte %d is unknown, repeated, out of order or not in its shortest form", wrong.field, wrong.at)
 	}
 	return nil
 }

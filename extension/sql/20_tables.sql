@@ -163,7 +163,9 @@ CREATE TABLE chainify_ledger.deviation (
     rows_total    bigint NOT NULL DEFAULT 0, -- that differed; a bounded number of them is in deviation_row
     cured_by      text,                      -- NULL while open
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    took          interval
+    took          interval,
+    again         integer NOT NULL DEFAULT 0, -- how often the scrubber had found the same before, each time after a repair
+    due           timestamptz                 -- no repair before; NULL: at once
 );
 CREATE INDEX deviation_open ON chainify_ledger.deviation (id) WHERE cured_by IS NULL;
 
@@ -197,6 +199,7 @@ CREATE TABLE chainify_ledger.scrubbed (
     rows        bigint NOT NULL,
     findings    bigint NOT NULL,
     clean_block bigint,
+    clean_at    timestamptz,                 -- of the pass that found all well
     at          timestamptz NOT NULL,
     took        interval NOT NULL
 );

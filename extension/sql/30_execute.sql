@@ -84,7 +84,8 @@ CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT ce
     SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
            (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c),
            -- While blocks are executed from the first one again, that is what cures it.
-           s.until_block IS NULL AND EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'),
+           s.until_block IS NULL AND EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'
+                                                AND (d.due <= clock_timestamp()) IS NOT FALSE),
            ARRAY(SELECT f.number FROM chainify_ledger.false_block f ORDER BY f.number LIMIT 64), coalesce(s.until_block, 0)
     FROM (VALUES (1)) one LEFT JOIN
          (SELECT l.number, l.hash FROM chainify_ledger.block l ORDER BY l.number DESC LIMIT 1) b ON true

@@ -456,6 +456,7 @@ BEGIN
         PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx);
         PERFORM chainify_ledger.keep_initial(tables[i]);
     END LOOP;
+    PERFORM chainify_ledger.keep_schema_parts();
     PERFORM chainify_ledger.announce_tables();
 END
 $$;
@@ -546,6 +547,7 @@ BEGIN
         PERFORM chainify_ledger.drop_triggers(tables[i]);
         PERFORM chainify_ledger.end_version(t.id, at_block, at_tx);
     END LOOP;
+    PERFORM chainify_ledger.keep_schema_parts();
     PERFORM chainify_ledger.announce_tables();
 END
 $$;

@@ -185,6 +185,8 @@ BEGIN
         PERFORM chainify_ledger.follow_table(t.id, t.relation = ANY (emptied), at_block, at_tx);
         changed := true;
     END LOOP;
+    -- Also where names alone changed, which are in no definition's text.
+    PERFORM chainify_ledger.keep_schema_parts();
     IF changed THEN
         PERFORM chainify_ledger.announce_tables();
     END IF;

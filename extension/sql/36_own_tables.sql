@@ -8,6 +8,7 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE relation = tbl AND detached_at IS NULL) THEN
         PERFORM chainify_ledger.attach_one(tbl, 'chainify_ledger', own, at_block, at_tx - 1);
+        PERFORM chainify_ledger.keep_schema_parts();
         PERFORM chainify_ledger.announce_tables();
     END IF;
 END

@@ -122,7 +122,7 @@ WHERE l.detached_at IS NULL;
 
 CREATE VIEW chainify.deviations AS
 SELECT d.id, d.block, d.since_block, d.found_by, d.expected_hash, d.found_hash, r.tbl, r.key, r.expected, r.found, d.rows_total,
-       d.cured_by, d.started_at, d.took
+       d.cured_by, d.started_at, d.took, d.again, d.due
 FROM chainify_ledger.deviation d
 LEFT JOIN chainify_ledger.deviation_row r ON r.deviation = d.id;
 

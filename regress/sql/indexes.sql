@@ -81,9 +81,18 @@ SELECT * FROM test.broken($$UPDATE pg_index SET indisready = false WHERE indexre
 SELECT * FROM test.broken($$UPDATE pg_class SET relhasindex = false WHERE oid = 'event_1'::regclass$$, 'event');
 -- The order of the keys is not that of the column any more.
 SELECT * FROM test.broken($$UPDATE pg_index SET indoption = '0' WHERE indexrelid = 'account_branch'::regclass$$);
+-- It does not keep what its constraint says.
+SELECT * FROM test.broken($$UPDATE pg_index SET indisunique = false WHERE indexrelid = 'account_pkey'::regclass$$);
+SELECT * FROM test.broken($$UPDATE pg_index SET indimmediate = false, indisprimary = false WHERE indexrelid = 'account_pkey'::regclass$$);
+SELECT * FROM test.broken($$UPDATE pg_index SET indkey = '2' WHERE indexrelid = 'account_pkey'::regclass$$);
 -- Rows that are there twice: they come first.
 CREATE FUNCTION test.twice() RETURNS void LANGUAGE sql AS $$ SELECT test.unseen('account_pkey', 'INSERT INTO account VALUES (7, 1), (8, 1)') $$;
 SELECT * FROM test.broken('SELECT test.twice()') WHERE by NOT LIKE '%row%' AND NOT key ? 'id';
+SELECT test.unseen('account_pkey', 'INSERT INTO account SELECT * FROM account WHERE id = 7; INSERT INTO account VALUES (8, 1); INSERT INTO account VALUES (11, 1), (11, 1)');
+SELECT key, expected IS NULL AS extra FROM test.repair('reindex');
+SELECT key, expected IS NULL AS extra, found->>'branch' AS branch FROM test.repair('rows') ORDER BY key, branch;
+SELECT key, expected, found FROM test.repair('reindex');
+SELECT test.all_well();
 
 -- The scrubber's record stays open for what the step did not cure, and is closed by the step that does.
 SELECT test.unseen('account_place', 'UPDATE account SET branch = 77 WHERE id = 9');

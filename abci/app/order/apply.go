@@ -202,7 +202,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	for i, tx := range b.Txs[first:] {
 		accepted := false
 		for _, t := range tx.bundle.transactions {
-			switch verdict := s.judge(t, b, seen, len(raw)); verdict {
+			switch verdict := s.judge(t, b, seen, len(seen)); verdict {
 			case live:
 				accepted = true
 				seen[t.id] = struct{}{}
@@ -253,7 +253,7 @@ const (
 	suspended
 )
 
-// judge decides about one transaction of an order block, after taken others.
+// judge decides about one transaction of an order block, after taken others, those of suspended clients included: they are remembered too.
 func (s *State) judge(t transaction, b Block, seen map[wire.TxID]struct{}, taken int) liveness {
 	height := b.Height
 	if _, twice := seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
@@ -266,10 +266,10 @@ func (s *State) judge(t transaction, b Block, seen map[wire.TxID]struct{}, taken
 		return tooFarAhead
 	case !s.vouched(t):
 		return unregistered
-	case s.suspensions.until(t.client) > b.TimeMicro:
-		return suspended
 	case taken >= s.registry.record.Parameters.BlockTransactionsMax:
 		return overBound
+	case s.suspensions.until(t.client) > b.TimeMicro:
+		return suspended
 	default:
 		return live
 	}

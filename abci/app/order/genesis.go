@@ -52,7 +52,7 @@ const (
 	effectRoundsBound       = 100
 	BlockTransactionsMax    = 10_000
 	blockTransactionsBound  = 1_000_000
-	BlockTimeMaxMS          = 5_000
+	BlockTimeMaxMS          = 10_000
 	blockTimeBoundMS        = wire.BlockTimeMSMax
 	DeployTimeMaxMS         = 600_000
 	deployTimeBoundMS       = wire.DeployTimeMSMax

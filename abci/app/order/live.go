@@ -7,8 +7,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// LiveVote tells whose effect vote a precommit carries, when that counts live (E1): its signature holds by the rule of votes with the key that the
-// registry has for its address, the organisation votes on effects, and it is about an execution of now. Nothing is decoded before its signature holds.
+// LiveVote tells whose effect vote a precommit carries, when that counts live (E1): its signature
+// holds by the rule of votes with the key that the registry has for its address, the organisation
+// votes on effects, and it is about an execution of now. Nothing is decoded before its signature
+// holds.
 func (s *State) LiveVote(signed *wire.ExtendedVote) (organisation string, vote wire.EffectVote, err error) {
 	if len(signed.Extension) > wire.VoteExtensionBytesMax {
 		return "", vote, fmt.Errorf("vote extension of %d bytes, want at most %d", len(signed.Extension), wire.VoteExtensionBytesMax)
@@ -28,8 +30,9 @@ func (s *State) LiveVote(signed *wire.ExtendedVote) (organisation string, vote w
 	return organisation, vote, nil
 }
 
-// awaits tells whether a precommit of a height can be about an execution: of the pending ledger block, or of one that the next order block
-// orders. The registry is then that of the block (A5), and no earlier or later one's validator votes on it.
+// awaits tells whether a precommit of a height can be about an execution: of the pending ledger
+// block, or of one that the next order block orders. The registry is then that of the block (A5),
+// and no earlier or later one's validator votes on it.
 func (s *State) awaits(k wire.Key, height int64) bool {
 	if p := s.pending; p != nil && k == p.Key() {
 		return height >= p.Height && height <= s.height+1

@@ -80,7 +80,7 @@ func (m *model) tally(now int64) {
 		for at := s.UntilMicro + 600_000_000; s.Times > 0 && at <= now; at += 600_000_000 {
 			s.Times--
 		}
-		m.suspended[who] = order.Suspension{Times: s.Times + 1, UntilMicro: now + min(int64(10_000_000)<<s.Times, 3_600_000_000)}
+		m.suspended[who] = order.Suspension{Times: s.Times + 1, UntilMicro: now + min(int64(20_000_000)<<s.Times, 3_600_000_000)}
 		m.next(false)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -131,9 +132,15 @@ type failing struct {
 	number uint64
 	index  uint32
 	since  time.Time
+	// The block had one that would have failed for ever.
+	forEver bool
 }
 
-// keepsFailing reports that this database has not got past one transaction for as long as a transaction may run. A
+// forEver are errors of the machine that do not pass: how deep its stack reaches, and what PostgreSQL does not expect of itself.
+var forEver = []string{"54001", "XX000"}
+
+// keepsFailing reports that this database has not got past one transaction for as long as a transaction may run, or twice where
+// the error is one that does not pass, or once where the block had such a one before. A
 // statement that brings down every execution (memory, temporary files) must not stop the network for good: it is
 // voted stuck like one that does not end. Called with mu held.
 func (b *Backend) keepsFailing(number uint64, err error) bool {
@@ -145,13 +152,18 @@ func (b *Backend) keepsFailing(number uint64, err error) bool {
 	if n, _ := fmt.Sscanf(e.Detail, "chainify block %d tx %d", &now.number, &now.index); n != 2 || now.number != number {
 		return false
 	}
-	if b.failing.number != now.number || b.failing.index != now.index {
+	before := b.failing
+	now.forEver = before.number == now.number && before.forEver
+	passes := !slices.Contains(forEver, e.Code)
+	switch {
+	case !passes && now.forEver:
+	case before.number != now.number || before.index != now.index:
 		b.failing = now
 		return false
-	}
-	if now.since.Sub(b.failing.since) < b.cfg.StuckAfter {
+	case passes && now.since.Sub(before.since) < b.cfg.StuckAfter:
 		return false
 	}
+	now.forEver = now.forEver || !passes
 	b.failing = now // the next time takes as long again
 	return true
 }
@@ -316,8 +328,8 @@ func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, 
 		rows, err = b.repair(ctx, step, number, certified, deviating, found)
 		return err
 	})
-	if sqlState(err) == beyondRepair {
-		err = fmt.Errorf("%w: %w", backend.ErrBeyondRepair, err)
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == beyondRepair {
+		err = &backend.Obstacle{Why: refused.Detail, Err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("repair at block %d: %w", number, err)

@@ -71,6 +71,13 @@ func crashBlock(n uint64) *wire.OrderedBlock {
 // crashServer starts a server of its own with more settings, which crashes and recovers without harm to other tests.
 func crashServer(t *testing.T, more map[string]string) string {
 	t.Helper()
+	server, _ := crashCluster(t, more)
+	return server
+}
+
+// crashCluster gives the server itself as well.
+func crashCluster(t *testing.T, more map[string]string) (string, *harness.Cluster) {
+	t.Helper()
 	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
 	if tree == "" {
 		t.Skip("CHAINIFY_TEST_PGTREE is not set: it names a PostgreSQL tree with the extension; `make test` sets it")
@@ -98,7 +105,7 @@ func crashServer(t *testing.T, more map[string]string) string {
 	if err := network.StartDatabases(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("host=%s port=%d user=postgres", cluster.SocketDir, cluster.Port)
+	return fmt.Sprintf("host=%s port=%d user=postgres", cluster.SocketDir, cluster.Port), cluster
 }
 
 // crashDatabase makes a database with some executor workers and its first block.

@@ -6,6 +6,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -33,6 +34,9 @@ type Config struct {
 	Registry func() (*wire.RegistryHistory, error)
 	// StuckAfter bounds for how long one transaction may bring the block down time after time; default 60 s.
 	StuckAfter time.Duration
+	// SynchronousCommit is what a block's COMMIT waits for before others see its rows, PostgreSQL's setting of that name;
+	// default on.
+	SynchronousCommit string
 	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
 	RehearsalLimit time.Duration
 }
@@ -92,6 +96,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("configure database: %w", err)
 	}
 	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), pool: pool}
+	b.config.RuntimeParams["synchronous_commit"] = cmp.Or(cfg.SynchronousCommit, "on")
 	if b.rehearsals, err = newRehearsals(pooled, cfg.RehearsalLimit); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("configure database: %w", err)
@@ -103,8 +108,8 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// settle gives all connections what the node needs. A block that a crash of the server takes back is executed again from
-// the order, so no commit waits for the disk.
+// settle gives all connections what the node needs. What is written on others than that for blocks (certificates, the
+// registry, records of deviations) is written again after a crash of the server, so it does not wait for the disk.
 func settle(c *pgconn.Config) {
 	for k, v := range map[string]string{
 		"application_name":                    "chainify node",

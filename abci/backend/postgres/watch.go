@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -75,27 +73,24 @@ func (w *watcher) stop() (index uint32, stuck bool) {
 	return w.index, w.stuck
 }
 
-// running reads which transactions of the block the sessions that execute it are at, each in one of its parts. A client may name its
-// own session as it likes, but not the process of one.
+// running reads which transaction of the block runs, the earliest where parts run; none when that cannot be told. A function that the
+// transaction calls may give the session another application_name, but not another query.
 func (b *Backend) running(ctx context.Context, pid uint32, number uint64) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
 	defer cancel()
-	rows, err := b.pool.Query(ctx,
-		`SELECT application_name FROM pg_catalog.pg_stat_activity WHERE pid = $1 OR backend_type = 'chainify executor' AND datname = current_database()`,
-		int32(pid))
+	var name string
+	err := b.pool.QueryRow(ctx,
+		`SELECT CASE WHEN query LIKE 'chainify block %' THEN query ELSE application_name END FROM pg_catalog.pg_stat_activity WHERE pid = $1`,
+		int32(pid)).Scan(&name)
 	if err != nil {
 		return nil, err
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	var running []uint32
-	for _, name := range names {
-		var block uint64
-		var index uint32
-		if n, _ := fmt.Sscanf(name, "chainify block %d tx %d", &block, &index); n == 2 && block == number {
-			running = append(running, index)
-		}
+	var block uint64
+	var index uint32
+	if n, _ := fmt.Sscanf(name, "chainify block %d tx %d", &block, &index); n != 2 || block != number {
+		return nil, nil
 	}
-	return running, err
+	return []uint32{index}, nil
 }
 
 // spent is what transactions of a block have taken, as far as it was seen.
@@ -105,6 +100,7 @@ type spent struct {
 	by       map[uint32]time.Duration
 	client   map[uint32]wire.Submitter // of those in by
 	isDeploy map[uint32]bool
+	last     []uint32 // seen running last
 	// statements and deploys are what the block took for either kind; parts that run at the same time count once.
 	statements, deploys time.Duration
 }
@@ -113,10 +109,18 @@ func newSpent(block *wire.OrderedBlock) *spent {
 	return &spent{block: block, by: map[uint32]time.Duration{}, client: map[uint32]wire.Submitter{}, isDeploy: map[uint32]bool{}}
 }
 
-// add counts a while in which these transactions ran. When none did, as while the block is sealed, it counts for the kind that took
-// more so far.
+// add counts a while in which these transactions ran. When none did, as while the block is sealed, it counts for those seen last: a function
+// may show another name, or none, while it runs.
 func (s *spent) add(running []uint32, took time.Duration) {
-	deploys := len(running) == 0 && s.deploys > s.statements
+	running = slices.DeleteFunc(running, func(index uint32) bool {
+		_, out := slices.BinarySearch(s.block.Quarantined, index)
+		return out || int(index) >= len(s.block.IDs)
+	})
+	if len(running) == 0 {
+		running = s.last
+	}
+	s.last = running
+	deploys := false
 	for _, index := range running {
 		if _, known := s.by[index]; !known {
 			s.client[index], s.isDeploy[index] = s.submitter(index), s.isOfDeploy(index)

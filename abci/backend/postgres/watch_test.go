@@ -82,6 +82,8 @@ func TestWhoIsNamed(t *testing.T) {
 		"none was seen":                        {[]string{"x", "y"}, []look{{nil, 1100}}, 0},
 		"a DEPLOY has its own time":            {[]string{"deploy", "x"}, []look{{[]uint32{0}, 9000}, {[]uint32{1}, 1100}}, 1},
 		"a DEPLOY that does not end":           {[]string{"deploy", "x"}, []look{{[]uint32{1}, 900}, {[]uint32{0}, 9000}, {[]uint32{0}, 1100}}, 0},
+		"one that hides":                       {[]string{"x", "y"}, []look{{[]uint32{0}, 50}, {[]uint32{1}, 50}, {nil, 1000}}, 1},
+		"one that names what is not there":     {[]string{"x", "y"}, []look{{[]uint32{0}, 50}, {[]uint32{1}, 50}, {[]uint32{7}, 1000}}, 1},
 		"what seals a DEPLOY's effects":        {[]string{"x", "deploy"}, []look{{[]uint32{0}, 900}, {[]uint32{1}, 9000}, {nil, 1100}}, 1},
 	} {
 		s := newSpent(submitted(c.roles...))
@@ -101,7 +103,7 @@ func TestOfAQuarantinedOneNothingIsNamed(t *testing.T) {
 	b := submitted("x", "x", "y")
 	b.Quarantined = []uint32{0, 1}
 	s := newSpent(b)
-	s.add(nil, time.Minute)
+	s.add([]uint32{1}, time.Minute) // nobody runs it: somebody gives himself its name
 	if got := s.culprit(); got != 2 {
 		t.Fatalf("transaction %d named, want 2", got)
 	}
@@ -154,8 +156,8 @@ func TestWhoseTransactionsWereSlow(t *testing.T) {
 	}
 	s.add([]uint32{2}, 150*time.Millisecond)
 	s.add([]uint32{3}, time.Minute)
-	for i := range uint32(10) {
-		s.add([]uint32{4 + i}, 400*time.Millisecond)
+	for range 10 {
+		s.add([]uint32{4}, 400*time.Millisecond)
 	}
 	if got := s.slow(); len(got) != 1 || got["of x"] != 590*time.Millisecond {
 		t.Fatalf("slow are %v, want x by 590 ms", got)

@@ -56,7 +56,7 @@ func evidenceFiles(t *testing.T, v evidenceVectors) (dir string) {
 	return dir
 }
 
-// What a node gives is what anybody can check with the genesis and the record alone.
+// Anybody can check with the genesis and the record alone what a node gives.
 func TestEvidenceFromTheNodeToTheAuditor(t *testing.T) {
 	v := readEvidence(t)
 	dir := evidenceFiles(t, v)

@@ -152,7 +152,7 @@ the fourth for metrics.`,
 
 // timesFlags are of how long a block may run.
 func timesFlags(cmd *cobra.Command, t *config.Times) {
-	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "how long the SQL transactions of a block may run before organisations vote that one does not end; 0: 5s")
+	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "how long the SQL transactions of a block may run before organisations vote that one does not end; 0: 10s")
 	cmd.Flags().DurationVar(&t.Deploy, "deploy-time-max", 0, "the same for its DEPLOY transactions; 0: 10m")
 }
 

@@ -21,7 +21,7 @@ use super::client_role;
 use super::declared::{self, Asked, ByTransaction, Declarations, Lookup, Rows, LOOK_UPS_MAX};
 use super::focus;
 use super::plans::{self, Execution};
-use super::transaction::is_of_the_machine;
+use super::transaction::{is_of_the_machine, is_of_the_moment};
 use crate::pg::catalog::generation;
 use crate::pg::error::PgError;
 use crate::pg::role::Role;
@@ -214,7 +214,8 @@ impl<'b> Found<'b> {
         let kept = plans::kept_access(role, proposal);
         match kept.map_or_else(|| analyse(role, proposal, &is_prepared), Ok) {
             Ok(execution) => self.execution(role, proposal, execution),
-            Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
+            Err(error) if is_of_the_moment(error.sqlstate) => error.raise(),
+            Err(error) if is_of_the_machine(error.sqlstate) => Member::Everything,
             Err(_) if !is_prepared.get() => Member::Refused,
             Err(_) => Member::Everything,
         }

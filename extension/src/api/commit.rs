@@ -57,8 +57,12 @@ fn before() {
     }
     crash::point("before_part_commit");
     uncancelled(|| {
+        // Together, so that they share the waiting for the disk.
         for part in 1..=open.parts {
-            team::commit(part).or_raise();
+            team::tell_to_commit(part).or_raise();
+        }
+        for part in 1..=open.parts {
+            team::committed(part).or_raise();
             crash::point(&format!("after_part_commit:{part}"));
         }
     });

@@ -14,7 +14,7 @@ use chainify_sched::{Changes, Focus, Target, PLACES_MAX};
 use pgrx::pg_sys::Oid;
 
 use super::session::{self, Mode};
-use super::transaction::is_of_the_machine;
+use super::transaction::is_of_the_moment;
 use crate::pg::access::call::{counted, Called, KeyColumns};
 use crate::pg::access::show;
 use crate::pg::catalog::generation;
@@ -271,7 +271,7 @@ pub fn look_up(asked: &[Asked], left: &mut Duration) -> Vec<Vec<Rows>> {
 fn unless_it_fails<T>(text: &str, result: Result<T, PgError>) -> Option<T> {
     match result {
         Ok(found) => Some(found),
-        Err(error) if is_of_the_machine(error.sqlstate) => error.raise(),
+        Err(error) if is_of_the_moment(error.sqlstate) => error.raise(),
         Err(error) => {
             pgrx::log!("declared access is not known: {}: {text}", error.message);
             None

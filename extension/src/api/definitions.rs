@@ -37,3 +37,13 @@ pub fn defects(client: &SpiClient<'_>, sees: Sees) -> Vec<Defect> {
     }
     defects
 }
+
+/// Whether the texts kept hash to what is in the state root.
+pub fn are_kept_as_hashed(client: &SpiClient<'_>) -> bool {
+    let sql = "SELECT coalesce((SELECT hash FROM chainify_ledger.definitions) = chainify_ledger.hash_of_definitions(),
+        NOT EXISTS (SELECT FROM chainify_ledger.definition))";
+    Cursor::open(client, Sees::Latest, sql, &[])
+        .next_row()
+        .and_then(|row| row.boolean(1))
+        .unwrap_or_default()
+}

@@ -137,6 +137,8 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     if definition.kind == Kind::Comment {
         return Ok(()); // decides nothing
     }
+    let touched: Vec<Address> = made.iter().chain(&targets).copied().collect();
+    attempt(|| deploy_checks::temporary(&touched))??;
     let gone = dropped.iter().map(|d| d.object);
     let altered: Vec<Address> = targets.iter().copied().chain(gone).collect();
     follow(definition, &made, &altered, &emptied(&dropped), at)?;

@@ -50,6 +50,41 @@ pub fn after(made: &[Address], altered: &[Address], columns: &[i16]) -> Result<(
     Ok(())
 }
 
+/// Objects of temporary schemas among these, what belongs to them, and what they refer to: the catalogs
+/// tell, whatever a statement called them.
+const TEMPORARY: &str = "
+    WITH RECURSIVE part (class, object) AS (
+        SELECT u.class, u.object FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) u (class, object)
+        UNION
+        SELECT d.classid, d.objid FROM part p JOIN pg_catalog.pg_depend d ON d.refclassid = p.class AND d.refobjid = p.object
+        WHERE d.deptype IN ('a', 'i', 'P', 'S'))
+    SELECT i.type, i.identity
+    FROM (SELECT p.class, p.object FROM part p
+          UNION SELECT d.refclassid, d.refobjid FROM part p JOIN pg_catalog.pg_depend d ON d.classid = p.class AND d.objid = p.object) o,
+         pg_catalog.pg_identify_object(o.class, o.object, 0) i
+    WHERE i.schema LIKE 'pg\\_temp%' OR i.schema LIKE 'pg\\_toast\\_temp%' OR i.type = 'schema' AND i.identity LIKE 'pg\\_temp%'
+    ORDER BY i.type = 'schema', 1, 2 LIMIT 1";
+
+/// Of what a statement made or altered, or of a table that comes under the ledger: refuses what is
+/// temporary, or refers to what is. Errors: CH004.
+pub fn temporary(objects: &[Address]) -> Result<(), PgError> {
+    let classes: Vec<Oid> = objects.iter().map(|o| o.class).collect();
+    let oids: Vec<Oid> = objects.iter().map(|o| o.object).collect();
+    let mut found = None;
+    query(TEMPORARY, &[cell(classes), cell(oids)], |row| {
+        found = Some((row.must::<String>(1), row.must::<String>(2)))
+    });
+    match found {
+        None => Ok(()),
+        Some((kind, name)) => Err(PgError::new(
+            b"CH004",
+            format!("{kind} {name} is temporary, which is not allowed in a DEPLOY transaction"),
+        )
+        .detail("A temporary object is of one session of one database.")
+        .hint("Name a schema that every organisation has, such as public.")),
+    }
+}
+
 /// The relation `$1` that the queries below are about.
 const RELATION: &str = "
     WITH r AS (SELECT c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
@@ -125,6 +160,10 @@ fn relation(table: Oid, had: i16) -> Result<(), PgError> {
 /// Of a table that comes under the ledger as it is: collations that no statement on its rows would show. What its checks call, they call when
 /// a row comes, and it is refused then. Errors: CH006.
 pub fn attached(table: Oid) -> Result<(), PgError> {
+    temporary(&[Address {
+        class: catalog::RELATIONS,
+        object: table,
+    }])?;
     let counts = |f: &Finding| f.by_collation;
     check_queries(&format!("{RELATION} {UNSEEN}"), &[cell(table)], counts)?;
     let mut domains: Vec<Oid> = Vec::new();

@@ -142,6 +142,7 @@ pub fn record(
 #[derive(Clone, Copy)]
 pub enum Kind {
     Indexes,
+    Definitions,
 }
 
 impl Kind {
@@ -149,6 +150,9 @@ impl Kind {
     fn rows(self) -> &'static str {
         match self {
             Kind::Indexes => "r.key ? 'index'",
+            // Triggers and tables have no key; the state root is of rows.
+            Kind::Definitions => "(r.key ? 'object' OR r.key IS NULL AND 'string' IN (jsonb_typeof(r.expected), jsonb_typeof(r.found))
+                AND r.found::text NOT LIKE '\"the running states%')",
         }
     }
 }

@@ -8,11 +8,13 @@ use serde_json::{json, Value};
 
 use crate::api::deviations::Cured;
 use crate::api::ledger_tables::LedgerTable;
-use crate::api::repair::{certified_header, locked};
+use crate::api::repair::{certified_header, locked, same};
+use crate::api::scan::live_state;
 use crate::api::scrub;
 use crate::api::verify_table::Finding;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
+use crate::pg::function::cell;
 use crate::pg::index_check::{self, Compared};
 use crate::pg::role::Role;
 use crate::pg::spi;
@@ -28,6 +30,8 @@ struct Index {
     /// What keeps PostgreSQL from telling it of rows, or from asking it, if anything.
     left_out: Option<String>,
     is_unique: bool,
+    /// Of a primary key or a unique constraint, which says what it has to be.
+    of_constraint: bool,
 }
 
 /// What is wrong with an index.
@@ -62,10 +66,14 @@ impl std::fmt::Display for Defect {
 const INDEXES: &str = "
     SELECT i.indexrelid::int8, i.indrelid::int8, q.name, pg_get_userbyid(r.relowner)::text,
         CASE WHEN NOT r.relhasindex THEN 'hidden by pg_class.relhasindex' WHEN NOT i.indislive THEN 'not live'
-            WHEN NOT i.indisready THEN 'not ready' WHEN NOT i.indisvalid THEN 'not valid' END,
-        i.indisunique
+            WHEN NOT i.indisready THEN 'not ready' WHEN NOT i.indisvalid THEN 'not valid' WHEN k.oid IS NULL THEN NULL
+            WHEN NOT i.indisunique THEN 'not unique' WHEN NOT i.indimmediate THEN 'not checked at once'
+            WHEN i.indisprimary <> (k.contype = 'p') THEN 'not as its constraint is'
+            WHEN array_to_string(k.conkey, ' ') <> array_to_string((i.indkey::int2[])[0:i.indnkeyatts - 1], ' ') THEN 'of other columns' END,
+        i.indisunique OR k.oid IS NOT NULL, k.oid IS NOT NULL
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_class r ON r.oid = i.indrelid
+    LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u') AND NOT k.condeferrable
     CROSS JOIN LATERAL format('%I.%I', n.nspname, c.relname) q (name)
     WHERE i.indrelid = $1 AND c.relkind = 'i' ORDER BY q.name COLLATE \"C\"";
 
@@ -81,6 +89,7 @@ fn of_relation(client: &SpiClient<'_>, sees: Sees, relation: pg_sys::Oid) -> Vec
             owner: row.text(4).unwrap_or_default(),
             left_out: row.text(5),
             is_unique: row.boolean(6).unwrap_or_default(),
+            of_constraint: row.boolean(7).unwrap_or_default(),
         });
     }
     indexes
@@ -178,7 +187,7 @@ pub fn reindex(
         let mut relations = read_by_index(client, Sees::Latest, table);
         relations.push(table.history_relation);
         let leaves = match waiting {
-            true => table.leaves(client, Sees::Latest),
+            true => unseen(client, table),
             false => Vec::new(),
         };
         let of_table = rebuilt(client, &table.name, &relations, &leaves)?;
@@ -188,6 +197,22 @@ pub fn reindex(
         cured.extend(of_table);
     }
     Ok(cured.into_iter().flatten().collect())
+}
+
+/// The relations of a table whose rows are all there as they should be, so that it may be an index that cannot be compared. Where they are
+/// not, rows come first.
+fn unseen(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
+    let leaves = table.leaves(client, Sees::Latest);
+    let as_running = || {
+        let live = live_state(client, table);
+        table
+            .running_state()
+            .is_some_and(|running| same(table, &running, &live))
+    };
+    match not_compared(client, &leaves).is_empty() || !as_running() {
+        true => Vec::new(),
+        false => leaves,
+    }
 }
 
 /// Of each index of these relations that is to be built anew, and of those of `unseen` that cannot be compared, what was cured; None where rows that are there twice forbid it.
@@ -231,11 +256,24 @@ fn not_compared(client: &SpiClient<'_>, relations: &[pg_sys::Oid]) -> Vec<Defect
     indexes.into_iter().filter_map(as_defect).collect()
 }
 
+/// What the constraint says of its index. The columns that it includes beside stay as they are.
+const AS_CONSTRAINT: &str = "
+    UPDATE pg_catalog.pg_index i SET indisunique = true, indimmediate = true, indisprimary = k.contype = 'p',
+        indkey = pg_catalog.array_to_string(k.conkey || (i.indkey::int2[])[i.indnkeyatts:], ' ')::int2vector
+    FROM pg_catalog.pg_constraint k
+    WHERE i.indexrelid = $1 AND k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u')
+        AND NOT k.condeferrable AND pg_catalog.cardinality(k.conkey) = i.indnkeyatts";
+
 /// Builds an index anew; false when rows that are there twice forbid it: they have to be put right first. PostgreSQL runs what users
 /// wrote as the table's owner.
 fn rebuild(index: &Index) -> Result<bool, PgError> {
     let built = subtransaction(|| {
-        spi::connected(|| spi::execute(&format!("REINDEX INDEX {}", index.name), &[]));
+        spi::connected(|| {
+            if index.of_constraint && index.left_out.is_some() {
+                spi::query(AS_CONSTRAINT, &[cell(index.oid)], |_| ());
+            }
+            spi::execute(&format!("REINDEX INDEX {}", index.name), &[]);
+        });
         Ok(())
     });
     match built {

@@ -401,6 +401,22 @@ impl LedgerTable {
         )
     }
 
+    /// Rows that are there a second time, as [`LedgerTable::differences`] gives rows that are not to be there.
+    pub fn doubles_in(&self, ranges: &KeyRanges) -> String {
+        let (id, live) = (self.id, self.live_name());
+        let key = format!("chainify_ledger.encoded_key({id}, t.*)");
+        format!(
+            "SELECT {} AS key, NULL::jsonb AS expected, {} AS found, f.k, f.part, f.place, NULL::{live} AS v
+            FROM (SELECT {key} AS k, t.tableoid::int8 AS part, t.ctid AS place, t.*::{live} AS v,
+                    row_number() OVER (PARTITION BY {key}, chainify_ledger.encoded_row({id}, t.*) ORDER BY t.tableoid, t.ctid) AS n
+                FROM {live} t WHERE {}) f
+            WHERE f.n > 1",
+            self.json_of("f.v", |column| column.key),
+            self.json_of("f.v", |_| true),
+            key_in(ranges, &key),
+        )
+    }
+
     /// The same for the keys kept in a table with the key's columns, which are of PostgreSQL's own types.
     pub fn differences_of(&self, number: i64, keys: &str) -> String {
         let key = self.columns.iter().filter(|column| column.key);

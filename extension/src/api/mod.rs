@@ -14,6 +14,7 @@ pub mod commit;
 pub mod conflict;
 pub mod connection;
 pub mod declared;
+mod definition_repair;
 mod definitions;
 pub mod deploy;
 mod deploy_checks;

@@ -7,6 +7,8 @@
 //! that the owner wrote; foreign keys do not fire (`session_replication_role`, set for the SQL function), so the order
 //! of rows and tables does not matter.
 
+use std::collections::HashSet;
+
 use chainify_codec::{state_root, State};
 use chainify_ledger::audit::StoredBlock;
 use pgrx::prelude::*;
@@ -15,11 +17,11 @@ use serde_json::{json, Value};
 
 use crate::api::deviations::{self, Cured, Kind};
 use crate::api::ledger_tables::{self, LedgerTable};
-use crate::api::scan::{live_state, Scan};
+use crate::api::scan::{self, live_state, Scan};
 use crate::api::verify_table::last_block;
 use crate::api::{
-    checkpoint, conflict, definitions, half, indexes, rebase, replay, rows, scrub, session,
-    start_over, triggers, verify,
+    checkpoint, conflict, definition_repair, definitions, half, indexes, rebase, replay, rows,
+    scrub, session, start_over, triggers, verify,
 };
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
@@ -43,6 +45,14 @@ fn repair(call: &mut Call) -> Answer {
         "replay" => (replay::replay, "replay"),
         "rebase" => (rebase::rebase, "rebase"),
         "full" => return recovery.start_over(call),
+        "definitions" => {
+            return recovery.run_part(
+                call,
+                "definitions",
+                Kind::Definitions,
+                definition_repair::put_back,
+            )
+        }
         "reindex" => {
             let waiting = recovery.deviating != recovery.number;
             return recovery.run_part(
@@ -53,7 +63,7 @@ fn repair(call: &mut Call) -> Answer {
             );
         }
         _ => PgError::new(b"22023", format!("there is no step \"{step}\" of recovery"))
-            .hint("Steps are reindex, rows, replay, rebase and full.")
+            .hint("Steps are definitions, reindex, rows, replay, rebase and full.")
             .raise(),
     };
     recovery.run(call, cured_by, by)
@@ -106,12 +116,15 @@ impl Recovery {
         let mut cured = Vec::new();
         session::unrecorded(|| {
             checkpoint::lock_bases();
-            Spi::connect(|client| {
-                check_position(client, number).or_raise();
-                half::take_back(number);
-                if number > 0 {
-                    cured = by(client, number, &self.certified).or_raise();
-                }
+            // Definitions and indexes take locks that readers are in the way of.
+            conflict::before_locals(deviating, || {
+                Spi::connect(|client| {
+                    check_position(client, number).or_raise();
+                    half::take_back(number);
+                    if number > 0 {
+                        cured = by(client, number, &self.certified).or_raise();
+                    }
+                })
             });
             deviations::record_part(&cured, kind, number, deviating, self.found, cured_by);
         });
@@ -249,7 +262,10 @@ pub fn put_rows_right(
     if ranges.ranges().is_empty() {
         return Ok(Vec::new());
     }
-    let cured = repair_rows(client, table, &table.differences_in(&ranges, rows));
+    let differences = table.differences_in(&ranges, rows);
+    let doubles = table.doubles_in(&ranges);
+    let differences = format!("({differences}) UNION ALL {doubles}");
+    let cured = repair_rows(client, table, &differences, true);
     match told.agrees_in(client, table, &ranges) {
         true => Ok(cured),
         false => Err(not_certified_after(table)),
@@ -351,7 +367,7 @@ pub fn check_definitions(client: &SpiClient<'_>) -> Result<(), PgError> {
 }
 
 /// A definition cannot be put right from rows; an operator has to.
-fn check_schema(client: &SpiClient<'_>, table: &LedgerTable) -> Result<(), PgError> {
+pub fn check_schema(client: &SpiClient<'_>, table: &LedgerTable) -> Result<(), PgError> {
     match table.live_schema_hash(client, Sees::Latest) {
         Some(hash) if hash == table.schema_hash => Ok(()),
         _ => Err(beyond_repair(format!(
@@ -388,14 +404,23 @@ fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> 
     ))
 }
 
-/// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and foreign keys must be off.
-pub fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, differences: &str) -> Vec<Cured> {
+/// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and foreign keys must be off. With `twice` a row
+/// may be there that is right, beside a false one of its key: an index that says no is not relied on, the table is read for it.
+pub fn repair_rows(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    differences: &str,
+    twice: bool,
+) -> Vec<Cured> {
     let stage = format!("CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {differences}");
     spi::connected(|| spi::execute(&stage, &[]));
     for (part, name) in parts(client) {
         let places = format!("SELECT place FROM {STAGE} WHERE part = {}", part.to_u32());
         let taken = format!("DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY({places}))");
         as_owner(client, part, &name, &taken);
+    }
+    if twice {
+        keep_right_ones(client, table);
     }
     as_owner(
         client,
@@ -406,6 +431,22 @@ pub fn repair_rows(client: &SpiClient<'_>, table: &LedgerTable, differences: &st
     let cured = Cured::read(client, table, &format!("SELECT * FROM {STAGE} d"));
     spi::connected(|| spi::execute(&format!("DROP TABLE {STAGE}"), &[]));
     cured
+}
+
+/// Rows that are still there under a key that is to be put in are right: all that differed are gone.
+fn keep_right_ones(client: &SpiClient<'_>, table: &LedgerTable) {
+    let sql = format!("SELECT k FROM {STAGE} WHERE expected IS NOT NULL");
+    let mut keys = HashSet::new();
+    let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+    while let Some(row) = rows.next_row() {
+        keys.extend(row.bytes(1));
+    }
+    drop(rows);
+    let there = scan::keys_there(client, table, &keys);
+    let sql = format!("UPDATE {STAGE} SET expected = NULL, v = NULL WHERE k = $1");
+    for key in there {
+        spi::connected(|| spi::query(&sql, &[cell(key)], |_| ()));
+    }
 }
 
 /// Changes a table or partition as its owner, who may read the stage and is bound by no policy meanwhile. A partition may

@@ -265,17 +265,24 @@ fn add_changes(
     first_changes
 }
 
-/// Whether the table has a row of one of these canonical keys, whatever its indexes say. Cost: one read of it, where there are keys.
-pub fn has_any(client: &SpiClient<'_>, table: &LedgerTable, keys: &HashSet<Vec<u8>>) -> bool {
+/// Those of these canonical keys of which the table has a row, whatever its indexes say. Cost: one read of it, where there are keys.
+pub fn keys_there(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    keys: &HashSet<Vec<u8>>,
+) -> HashSet<Vec<u8>> {
+    let mut there = HashSet::new();
     if keys.is_empty() {
-        return false;
+        return there;
     }
-    let mut found = false;
     let leaves = table.leaves(client, Sees::Latest);
     read(table, &leaves, Sees::Latest, &mut |row| {
-        found = found || keys.contains(row.key());
+        let key = row.key();
+        if keys.contains(key) {
+            there.insert(key.to_vec());
+        }
     });
-    found
+    there
 }
 
 /// The state by a full scan of the table as this transaction sees it now.

@@ -54,7 +54,7 @@ impl Pace {
     /// One entry more.
     fn entry(&mut self) {
         self.entries += 1;
-        if self.entries % ENTRIES_BETWEEN_LOOKS == 0 {
+        if self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS) {
             latch::pause(self.ahead());
         }
     }
@@ -119,7 +119,7 @@ fn definition(id: i32) -> Option<Vec<Finding>> {
 }
 
 /// A function, policy or other object under the ledger that was changed without it.
-fn of_definition(defect: definitions::Defect) -> Finding {
+pub fn of_definition(defect: definitions::Defect) -> Finding {
     let text = |text: Option<String>| text.map(|text| JsonB(serde_json::json!(text)));
     Finding {
         what: "definition",
@@ -153,8 +153,10 @@ fn contents(
             })
         });
     }
-    let relations = indexes::read_by_index(client, Sees::Statement, table);
-    let broken = indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry());
+    let broken = moment::unlocked(|client| {
+        let relations = indexes::read_by_index(client, Sees::Statement, table);
+        indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry())
+    });
     findings.extend(broken.into_iter().map(indexes::Defect::finding));
     base(client, table, pace, findings)
 }
@@ -214,10 +216,10 @@ fn record(
     findings: &[Finding],
 ) {
     let clean_block = findings.is_empty().then_some(number);
-    let sql = "INSERT INTO chainify_ledger.scrubbed AS s (table_id, block, rows, findings, clean_block, at, took)
-        VALUES ($1, $2, $3, $4, $5, clock_timestamp(), make_interval(secs => $6))
+    let sql = "INSERT INTO chainify_ledger.scrubbed AS s (table_id, block, rows, findings, clean_block, clean_at, at, took)
+        VALUES ($1, $2, $3, $4, $5, CASE WHEN $4 = 0 THEN clock_timestamp() END, clock_timestamp(), make_interval(secs => $6))
         ON CONFLICT (table_id) DO UPDATE SET block = excluded.block, rows = excluded.rows, findings = excluded.findings,
-            clean_block = coalesce(excluded.clean_block, s.clean_block), at = excluded.at, took = excluded.took";
+            clean_block = coalesce(excluded.clean_block, s.clean_block), clean_at = coalesce(excluded.clean_at, s.clean_at), at = excluded.at, took = excluded.took";
     spi::connected(|| {
         let arguments = [
             cell(table.id),
@@ -279,16 +281,60 @@ pub fn since(client: &SpiClient<'_>, tables: &[&str]) -> Option<i64> {
     tables.iter().map(clean).min().flatten()
 }
 
+/// What of these rows was found before: how often at least, each time after a repair and with no clean pass
+/// over the table since; and whether all of it is on record and waits for its time. A day later it is
+/// taken for new.
+const FOUND_BEFORE: &str = "
+    SELECT coalesce(min(k.again), 0), coalesce(bool_and(k.waits), false)
+    FROM (
+        SELECT coalesce(max(d.again + 1), 0) AS again, coalesce(bool_or(d.id IS NOT NULL AND d.cured_by IS NULL), false) AS waits
+        FROM unnest($1::text[], $2::jsonb[]) WITH ORDINALITY u (tbl, key, place)
+        LEFT JOIN (chainify_ledger.deviation_row r JOIN chainify_ledger.deviation d
+                   ON d.id = r.deviation AND d.found_by = 'scrubber' AND d.cured_by IS DISTINCT FROM 'history'
+                      AND d.started_at > clock_timestamp() - interval '1 day')
+            ON r.tbl = u.tbl AND r.key IS NOT DISTINCT FROM u.key AND NOT EXISTS (
+                SELECT FROM chainify_ledger.ledger_table l JOIN chainify_ledger.scrubbed s ON s.table_id = l.id
+                WHERE l.name = r.tbl AND l.detached_at IS NULL AND s.clean_at > d.started_at + d.took)
+        GROUP BY u.place) k";
+
+/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it is made
+/// again after pauses that double from a minute to an hour.
 fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     spi::connected(|| {
+        let (mut again, mut on_record) = (0, false);
+        // That a table's state is another says no more than which rows are.
+        let any = rows.iter().any(|row| row.key.is_some());
+        let telling = || rows.iter().filter(|row| row.key.is_some() == any);
+        let tables: Vec<_> = telling().map(|row| row.table.clone()).collect();
+        let keys: Vec<_> = telling().map(|row| copy(&row.key)).collect();
+        spi::query(FOUND_BEFORE, &[cell(tables), cell(keys)], |row| {
+            (again, on_record) = (row.must::<i32>(1), row.must::<bool>(2))
+        });
+        if on_record {
+            return;
+        }
         let mut id = None;
-        let sql = "INSERT INTO chainify_ledger.deviation (block, since_block, found_by, rows_total)
-            SELECT $1, $2, 'scrubber', $3 WHERE NOT EXISTS (SELECT FROM chainify_ledger.deviation WHERE cured_by IS NULL) RETURNING id";
-        let arguments = [cell(number), cell::<i64>(since), cell(total)];
+        let sql = "INSERT INTO chainify_ledger.deviation (block, since_block, found_by, rows_total, again, due)
+            SELECT $1, $2, 'scrubber', $3, $4,
+                CASE WHEN $4 > 0 THEN clock_timestamp() + least(interval '1 minute' * 2 ^ least($4 - 1, 6), interval '1 hour') END
+            WHERE NOT EXISTS (SELECT FROM chainify_ledger.deviation WHERE cured_by IS NULL AND (due <= clock_timestamp()) IS NOT FALSE)
+            RETURNING id";
+        let arguments = [
+            cell(number),
+            cell::<i64>(since),
+            cell(total),
+            cell::<i32>(again),
+        ];
         spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
         let Some(id) = id else {
             return;
         };
+        if again > 0 {
+            pgrx::warning!(
+                "the same was found again after its repair ({again} times in a row, table {}); repairs wait longer each time",
+                rows[0].table
+            );
+        }
         let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
         for row in rows {
             let arguments = [

@@ -98,12 +98,16 @@ pub fn collect(number: i64, members: &[usize]) -> Result<Vec<PartReport>, PgErro
     }
 }
 
-/// Has a part that is ready commit, and waits until it has.
-pub fn commit(part: usize) -> Result<(), PgError> {
+/// Has a part that is ready commit.
+pub fn tell_to_commit(part: usize) -> Result<(), PgError> {
     with(|team| {
         let sent = team.pool.send(part - 1, &LeaderSays::Commit.write());
         sent.map_err(|_| lost(part))
-    })?;
+    })
+}
+
+/// Waits until a part that was told to has committed.
+pub fn committed(part: usize) -> Result<(), PgError> {
     let until = Instant::now() + SETTLE_MAX;
     loop {
         match hear(part)? {

@@ -194,10 +194,12 @@ fn put_keys_right(call: &mut Call) -> Answer {
                 stage(table, keys);
                 let differing = table.differences_of(number - 1, KEYS);
                 let keys = canonical(client, table, &differing);
-                // A row that is there and was not found: it is the index that has to be put right, or there would be two.
-                if !keys.is_empty() && !scan::has_any(client, table, &missing(client, &differing)) {
+                // R13: a row that is there and was not found; it is the index that has to be put right.
+                if !keys.is_empty()
+                    && scan::keys_there(client, table, &missing(client, &differing)).is_empty()
+                {
                     put_right.extend(keys);
-                    cured.extend(repair_rows(client, table, &differing));
+                    cured.extend(repair_rows(client, table, &differing, false));
                     scrub::soon(table);
                 }
                 connected(|| spi::execute(&format!("DROP TABLE {KEYS}"), &[]));

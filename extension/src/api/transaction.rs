@@ -232,9 +232,15 @@ fn no_command(malformed: Malformed) -> PgError {
     PgError::new(b"42601", message).hint(hint)
 }
 
-/// Whether an error says something about this machine at this moment, not about the statement: such a one must never
-/// become an outcome, since other organisations would not see it.
+/// Whether an error says something about this machine, not about the statement: such a one must never
+/// become an outcome, since other organisations may not see it. How deep the stack reaches (54001)
+/// depends on how PostgreSQL was built, and so may what it did not expect itself (XX000).
 pub(super) fn is_of_the_machine(sqlstate: SqlState) -> bool {
+    is_of_the_moment(sqlstate) || matches!(sqlstate.as_str(), "54001" | "XX000")
+}
+
+/// Whether it may be another one, or none, a moment later.
+pub(super) fn is_of_the_moment(sqlstate: SqlState) -> bool {
     let state = sqlstate.as_str();
     let class = &state[..2];
     matches!(class, "40" | "53" | "57" | "58" | "F0")

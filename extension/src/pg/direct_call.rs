@@ -107,7 +107,7 @@ pub(super) unsafe fn run(
         if (&raw const pg_sys::object_access_hook).read().is_some() {
             raw::RunFunctionExecuteHook(call.funcid);
         }
-        invoke(frame);
+        super::raised::in_context(|| invoke(frame));
         raw::ReleaseCachedPlan(plan, owner);
         raw::CommandCounterIncrement();
         raw::PopActiveSnapshot();

@@ -40,6 +40,7 @@ pub mod lock_waits;
 pub mod maintainer;
 mod major;
 pub mod memory;
+mod nesting;
 pub mod own_lock;
 pub mod planned_access;
 pub mod planning;

@@ -15,6 +15,7 @@ use super::complete::complete;
 use super::error::enter;
 use super::function_facts::is_sql;
 use super::level::Level;
+use super::nesting::check_calls;
 use super::planned_access::{check, mark, note_query};
 
 /// Where a query stands.
@@ -212,7 +213,10 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
     OUTERMOST.set(false);
     // SAFETY: the arguments are passed on as they came.
     unsafe {
-        enter(|| check(description));
+        enter(|| {
+            check_calls();
+            check(description);
+        });
         match NEXT_START.get() {
             Some(next) => next(description, flags),
             None => standard_ExecutorStart(description, flags),

@@ -3,7 +3,7 @@
 //! The segment lives as long as the leader's session. When either side ends, the other finds its queues detached; so no
 //! worker outlives its leader, and no wait for a lost worker goes on.
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -36,6 +36,8 @@ extern "C" {
 #[repr(C)]
 struct Header {
     database: u32,
+    /// PostgreSQL's number for what the leader's commits wait for.
+    synchronous_commit: i32,
     /// Not 0: a part met something unforeseen, and the others need not go on.
     stopped: AtomicU32,
     /// By part: the transaction it runs, from 1; 0 for none.
@@ -131,6 +133,7 @@ impl Pool {
             let header = pg_sys::dsm_segment_address(segment).cast::<Header>();
             header.cast::<u8>().write_bytes(0, HEADER_BYTES);
             (*header).database = pg_sys::MyDatabaseId.to_u32();
+            (*header).synchronous_commit = (&raw const pg_sys::synchronous_commit).read();
             let mut workers = Vec::with_capacity(count);
             for index in 0..count {
                 let queues = [false, true]
@@ -365,12 +368,21 @@ extern "C-unwind" fn chainify_executor_worker(argument: pg_sys::Datum) {
     }
 }
 
-/// A worker's settings: nothing is found but what the server defines, and no commit waits for the disk: the leader's does.
+/// What the commits of the leader wait for, by the numbers that PostgreSQL gives these values.
+const SYNCHRONOUS_COMMIT: [&CStr; 5] = [c"off", c"local", c"remote_write", c"on", c"remote_apply"];
+
+fn synchronous_commit() -> &'static CStr {
+    let number = shared(|header, _| header.synchronous_commit);
+    let name = number.and_then(|n| SYNCHRONOUS_COMMIT.get(usize::try_from(n).ok()?).copied());
+    name.unwrap_or(c"on")
+}
+
+/// A worker's settings: nothing is found but what the server defines, and a commit waits for what the leader's waits for.
 pub fn settle_worker() {
     for (name, value) in [
         (c"application_name", c"chainify executor"),
         (c"search_path", c"pg_catalog, pg_temp"),
-        (c"synchronous_commit", c"off"),
+        (c"synchronous_commit", synchronous_commit()),
         (c"statement_timeout", c"0"),
         (c"idle_in_transaction_session_timeout", c"0"),
     ] {

@@ -42,6 +42,51 @@ fn copies() -> pg_sys::MemoryContext {
     }
 }
 
+/// What our callback is known by.
+static OURS: u8 = 0;
+
+fn ours() -> *mut c_void {
+    (&raw const OURS).cast_mut().cast()
+}
+
+/// How many error contexts there are above that of [`watched`]; None outside of it.
+pub(super) fn contexts() -> Option<usize> {
+    let mut count = 0;
+    // SAFETY: a list of live frames that ends with null.
+    unsafe {
+        let mut at = pg_sys::error_context_stack;
+        while !at.is_null() {
+            if (*at).arg == ours() {
+                return Some(count);
+            }
+            count += 1;
+            at = (*at).previous;
+        }
+    }
+    None
+}
+
+/// Runs `f`, C code that may raise, with an error context that says nothing: what is called without the
+/// server's interface for queries counts like what is called through it.
+///
+/// # Safety
+/// Only inside `catch_c`, which takes the context away when `f` raises.
+pub(super) unsafe fn in_context<T>(f: impl FnOnce() -> T) -> T {
+    unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
+    // SAFETY: the frame lives until it is taken away here or by the caller.
+    unsafe {
+        let mut context = pg_sys::ErrorContextCallback {
+            previous: pg_sys::error_context_stack,
+            callback: Some(nothing),
+            arg: std::ptr::null_mut(),
+        };
+        pg_sys::error_context_stack = &raw mut context;
+        let result = f();
+        pg_sys::error_context_stack = context.previous;
+        result
+    }
+}
+
 /// Takes our callback away, also while unwinding.
 struct Below(*mut pg_sys::ErrorContextCallback);
 
@@ -64,7 +109,7 @@ pub fn watched<T>(wanted: fn(SqlState) -> bool, f: impl FnOnce() -> T) -> (T, Ra
         // SAFETY: reads a variable of the backend.
         previous: unsafe { pg_sys::error_context_stack },
         callback: Some(on_report),
-        arg: std::ptr::null_mut(),
+        arg: ours(),
     };
     let _below = Below(callback.previous);
     // SAFETY: `callback` lives until `_below` has taken it away.

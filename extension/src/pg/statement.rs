@@ -13,6 +13,7 @@ use super::access::call::Called;
 use super::error::{attempt, catch_c, PgError};
 use super::major;
 use super::memory::Context;
+use super::nesting::check_statement;
 use super::spi::{c_string, Plan};
 
 pub(super) mod raw {
@@ -250,13 +251,17 @@ impl Bound<'_> {
     }
 }
 
-/// The statements of a text, as parsed and not yet analysed; they live in the current memory context.
+/// The statements of a text, as parsed and not yet analysed; they live in the current memory context. Errors: those of the parser, 54000.
 pub(super) fn parse(sql: &str) -> Result<Vec<NonNull<pg_sys::RawStmt>>, PgError> {
     let text = c_string(sql)?;
     // SAFETY: the parser returns a list of RawStmt.
     unsafe {
         let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
-        Ok(nodes(list).map(NonNull::cast).collect())
+        let statements: Vec<NonNull<pg_sys::RawStmt>> = nodes(list).map(NonNull::cast).collect();
+        for statement in &statements {
+            check_statement(statement.as_ref().stmt)?;
+        }
+        Ok(statements)
     }
 }
 

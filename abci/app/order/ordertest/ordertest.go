@@ -169,10 +169,12 @@ func (c *Consortium) Renew(i int, seed byte) []byte {
 // Sign makes organisation i's signed vote extension of a height.
 func (c *Consortium) Sign(i int, height int64, vote wire.EffectVote) *wire.ExtendedVote {
 	extension := vote.Encode()
-	return &wire.ExtendedVote{
-		ValidatorAddress: c.Address(i), Height: height, Extension: extension,
-		Signature: ed25519.Sign(c.keys[i], wire.ExtensionSignBytes(ChainID, height, 0, extension)),
-	}
+	return &wire.ExtendedVote{ValidatorAddress: c.Address(i), Height: height, Extension: extension, Signature: c.SignVote(i, height, extension)}
+}
+
+// SignVote signs any vote extension as organisation i's validator.
+func (c *Consortium) SignVote(i int, height int64, extension []byte) []byte {
+	return ed25519.Sign(c.keys[i], wire.ExtensionSignBytes(ChainID, height, 0, extension))
 }
 
 // Effects is organisation i's signed vote that k gave hash.

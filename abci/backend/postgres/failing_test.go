@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// An error of the machine that does not pass is no outcome, and holds a block up no longer than it takes to see it twice; further ones of
+// that block are named at once.
+func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
+	const deep = "SELECT repeat('[', 1000000)::json"
+	b := steady(t, database(t, setup)) // a minute for what may pass
+	at := connected(t, b)
+	block := orderedBlock(1, wire.Kind_KIND_SQL, "SELECT 1", deep, "SELECT 2", deep)
+	began := time.Now()
+	stuck := func() *uint32 {
+		t.Helper()
+		x, err := b.Execute(t.Context(), block, at.Hash)
+		var e *backend.StuckError
+		switch {
+		case errors.As(err, &e):
+			return &e.Index
+		case err == nil:
+			t.Fatalf("executed, with outcomes %+v", x.Results)
+		case sqlState(err) != "54001":
+			t.Fatal(err)
+		}
+		return nil
+	}
+	if first := stuck(); first != nil {
+		t.Errorf("stuck at %d when it failed once", *first)
+	}
+	if second := stuck(); second == nil || *second != 1 {
+		t.Fatalf("the second time stuck at %v, want 1", second)
+	}
+	block.Quarantined = []uint32{1}
+	if third := stuck(); third == nil || *third != 3 {
+		t.Fatalf("stuck at %v, want 3 at once", third)
+	}
+	block.Quarantined = []uint32{1, 3}
+	x, err := b.Execute(t.Context(), block, at.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "CH001", "", "CH001"} {
+		if x.Results[i].SQLState != want {
+			t.Errorf("transaction %d: %s, want %s", i, x.Results[i].SQLState, want)
+		}
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Servers whose stacks may be of different size execute the same block, calls and statements at the edge of what is allowed included.
+func TestServersWithDifferentStacksAgree(t *testing.T) {
+	const functions = `
+		CREATE FUNCTION deep(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN CASE WHEN n = 0 THEN 0 ELSE deep(n - 1) + 1 END; END';
+		CREATE FUNCTION caught(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN deep(n); EXCEPTION WHEN OTHERS THEN RETURN -1; END'`
+	statements := []string{
+		"INSERT INTO t VALUES (1, deep(198))", "INSERT INTO t VALUES (2, deep(199))", "INSERT INTO t VALUES (3, deep(201))", "INSERT INTO t VALUES (4, caught(3000))",
+		"INSERT INTO t VALUES (5, 0" + strings.Repeat(" + 1", 990) + ")", "INSERT INTO t VALUES (6, 0" + strings.Repeat(" + 1", 5000) + ")",
+	}
+	var hashes []wire.Hash
+	var outcomes []string
+	for _, depth := range []string{"100kB", "7MB"} {
+		server := crashServer(t, map[string]string{"max_stack_depth": "'" + depth + "'"})
+		dsn := newLedger(t, server, "stack")
+		b := steady(t, dsn)
+		at := connected(t, b)
+		hash := executed(t, b, orderedBlock(1, wire.Kind_KIND_DEPLOY, "CREATE TABLE public.t (id bigint PRIMARY KEY, n int)"), at.Hash, time.Minute)
+		run(t, dsn, functions)
+		x, err := b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL, statements...), hash)
+		if err != nil {
+			t.Fatalf("max_stack_depth %s: %v", depth, err)
+		}
+		var states []string
+		for _, result := range x.Results {
+			states = append(states, result.SQLState)
+		}
+		hashes, outcomes = append(hashes, x.Hash), append(outcomes, strings.Join(states, ","))
+	}
+	if hashes[0] != hashes[1] || outcomes[0] != outcomes[1] {
+		t.Errorf("blocks %x with %q", hashes, outcomes)
+	}
+	t.Log(outcomes[0])
+}
