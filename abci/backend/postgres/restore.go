@@ -59,7 +59,7 @@ func told(err error) error {
 
 // beyond says of what another organisation told that it does not help.
 func beyond(err error) error {
-	if errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrNoHelp) {
+	if errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrNoHelp) || errors.Is(err, backend.ErrBeyondRepair) {
 		return err
 	}
 	switch sqlState(err) {
@@ -103,7 +103,7 @@ func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint
 	return pgx.CollectRows(rows, rowDeviation)
 }
 
-// checkTold refuses tables that there are not, and numbers of rows that are not those of the states told: where the state kept here is the one told, it is known how many
+// checkTold refuses tables that there are not, which are of no use, and numbers of rows that are not those of the states told: where the state kept here is the one told, it is known how many
 // rows have it.
 func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, number uint64, certified wire.Hash) error {
 	own := reading{conn: b.conn, number: number}
@@ -118,15 +118,16 @@ func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, nu
 	for _, t := range own.tables {
 		known[t.Table] = t
 	}
-	for _, t := range tables {
+	for i, t := range tables {
 		here, is := known[t.Table]
 		switch {
-		case !is:
-			return fmt.Errorf("%w: table %q, which is not on the ledger, or twice", backend.ErrFalse, t.Table)
+		case slices.ContainsFunc(tables[:i], func(before backend.TableState) bool { return before.Table == t.Table }):
+			return fmt.Errorf("%w: table %q twice", backend.ErrFalse, t.Table)
+		case !is: // or it was taken off the ledger here, behind its back
+			return fmt.Errorf("%w: table %q was told, which is not on the ledger here", backend.ErrBeyondRepair, t.Table)
 		case here.State == t.State && here.Rows != t.Rows:
 			return fmt.Errorf("%w: %d rows of table %q, its state has %d", backend.ErrFalse, t.Rows, t.Table, here.Rows)
 		}
-		delete(known, t.Table)
 	}
 	return nil
 }
