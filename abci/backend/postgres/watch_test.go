@@ -166,3 +166,22 @@ func TestWhoseTransactionsWereSlow(t *testing.T) {
 		t.Fatalf("nothing was seen, and slow are %v", got)
 	}
 }
+
+// A function that gives its session another name while it runs, or none, blames nobody else.
+func TestNobodyElseIsNamedByAFunctionsSettings(t *testing.T) {
+	dsn, first := crashDatabase(t, crashServer(t, nil), "named", 1)
+	b := steady(t, dsn)
+	connected(t, b)
+	for name, shown := range map[string]string{"another": "chainify block 2 tx 2", "nobody": ""} {
+		run(t, dsn, fmt.Sprintf(`CREATE FUNCTION public.%s() RETURNS bigint LANGUAGE plpgsql SET application_name = '%s' AS 'BEGIN RETURN (%s); END'`, name, shown, endless))
+		block := orderedBlock(2, wire.Kind_KIND_SQL, "UPDATE parts SET n = 1 WHERE id = 1", "SELECT "+name+"()", "UPDATE parts SET n = 1 WHERE id = 2")
+		block.Budget = wire.Budget{Statements: 2 * time.Second, Deploys: time.Minute}
+		x, err := b.Execute(t.Context(), block, first.Hash)
+		var stuck *backend.StuckError
+		if !errors.As(err, &stuck) {
+			t.Errorf("%s: %v, %+v, want stuck at 1", name, err, x.Results)
+		} else if stuck.Index != 1 {
+			t.Errorf("%s: stuck at %d, want 1", name, stuck.Index)
+		}
+	}
+}

@@ -3,6 +3,8 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+use super::pool::show_query;
+
 /// PostgreSQL's functions without pgrx's boundary, for every transaction: they raise nothing.
 mod raw {
     use std::ffi::{c_char, c_int};
@@ -216,4 +218,9 @@ pub fn show_activity(text: Option<&str>) {
             None => pg_sys::application_name.cast_const(),
         })
     }
+    // A function may have a setting application_name of its own; the query shown is out of its reach.
+    show_query(&match text {
+        Some(text) => format!("{text}: execute_block()"),
+        None => "execute_block()".to_owned(),
+    });
 }

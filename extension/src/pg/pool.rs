@@ -398,7 +398,7 @@ pub fn settle_worker() {
     }
 }
 
-/// Shows what this worker is doing in pg_stat_activity.
+/// Shows what this session is doing as its query in pg_stat_activity.
 pub fn show_query(text: &str) {
     let text = std::ffi::CString::new(text).unwrap_or_default();
     // SAFETY: the text is copied.
