@@ -114,10 +114,7 @@ type places struct {
 
 // serve takes the request's place among those at once. Strangers have few, so that they leave room for who is known, and nobody has all.
 func (a *API) serve(r route, w http.ResponseWriter, req *http.Request, client access.Client, places places) error {
-	who, each := client.Name, places.ofAll
-	if !client.Known() {
-		who = addressOf(req.RemoteAddr)
-	}
+	who, each := nameOf(client, req), places.ofAll
 	stranger := !client.Known() && !a.OpenReads
 	if stranger {
 		each = places.ofStrangers
@@ -137,6 +134,14 @@ func (a *API) serve(r route, w http.ResponseWriter, req *http.Request, client ac
 		defer places.strangers.leave()
 	}
 	return r.serve(a, w, req, client)
+}
+
+// nameOf tells clients apart: by the name that one has shown to bear, else by its address.
+func nameOf(client access.Client, req *http.Request) string {
+	if client.Known() {
+		return client.Name
+	}
+	return addressOf(req.RemoteAddr)
 }
 
 // slots are places for requests at once.

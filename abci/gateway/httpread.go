@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-func (a *API) getTransaction(w http.ResponseWriter, req *http.Request, _ access.Client) error {
+func (a *API) getTransaction(w http.ResponseWriter, req *http.Request, client access.Client) error {
 	raw, err := hex.DecodeString(req.PathValue("id"))
 	if err != nil || len(raw) != len(wire.TxID{}) {
 		return malformed("id: %q is not 64 hexadecimal digits", req.PathValue("id"))
@@ -25,7 +25,7 @@ func (a *API) getTransaction(w http.ResponseWriter, req *http.Request, _ access.
 	if err != nil {
 		return err
 	}
-	results, err := a.Gateway.Wait(req.Context(), []wire.TxID{wire.TxID(raw)}, wait)
+	results, err := a.Gateway.WaitAs(req.Context(), nameOf(client, req), []wire.TxID{wire.TxID(raw)}, wait)
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,11 @@ func (a *API) postTransaction(w http.ResponseWriter, req *http.Request, client a
 	if err != nil {
 		return err
 	}
-	return a.writeSubmitted(w, req, ids[0], wait)
+	return a.writeSubmitted(w, req, client, ids[0], wait)
 }
 
 // postSigned submits a proposal that its client has signed.
-func (a *API) postSigned(w http.ResponseWriter, req *http.Request, _ access.Client) error {
+func (a *API) postSigned(w http.ResponseWriter, req *http.Request, client access.Client) error {
 	var body signedSubmission
 	if err := decodeBody(w, req, &body); err != nil {
 		return err
@@ -56,15 +56,15 @@ func (a *API) postSigned(w http.ResponseWriter, req *http.Request, _ access.Clie
 	if err != nil {
 		return err
 	}
-	return a.writeSubmitted(w, req, ids[0], wait)
+	return a.writeSubmitted(w, req, client, ids[0], wait)
 }
 
 // writeSubmitted answers with the outcome, if there is one in time. The transaction is accepted whatever the wait says: an error here
 // must not look like a refusal.
-func (a *API) writeSubmitted(w http.ResponseWriter, req *http.Request, id wire.TxID, wait time.Duration) error {
+func (a *API) writeSubmitted(w http.ResponseWriter, req *http.Request, client access.Client, id wire.TxID, wait time.Duration) error {
 	w.Header().Set("Location", "/v1/transactions/"+hex.EncodeToString(id[:]))
 	if wait > 0 {
-		if results, err := a.Gateway.Wait(req.Context(), []wire.TxID{id}, wait); err == nil && len(results) == 1 {
+		if results, err := a.Gateway.WaitAs(req.Context(), nameOf(client, req), []wire.TxID{id}, wait); err == nil && len(results) == 1 {
 			return a.writeJSON(w, http.StatusOK, TransactionOf(results[0]))
 		}
 	}
