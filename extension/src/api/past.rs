@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 
 use crate::api::{checkpoint, half, history, rows, session, verify};
 use crate::pg::cursor::{Cursor, Sees};
@@ -23,7 +22,7 @@ fn audit(call: &mut Call) -> Answer {
     rows::forget();
     let audited = session::unrecorded(|| {
         checkpoint::lock_bases(); // no repair changes the same blocks meanwhile
-        Spi::connect(|client| {
+        spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             let (from, to) = next_range(client, changes_max)?;
             let found = if from < to {

@@ -40,6 +40,7 @@ pub mod maintainer;
 mod major;
 pub mod memory;
 pub mod own_lock;
+mod own_path;
 pub mod planned_access;
 pub mod planning;
 pub mod pool;
