@@ -123,6 +123,11 @@ installcheck: pgtree
 	regress/socket/run $(PGTREE)
 	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
+## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (regress/traps)
+.PHONY: trapcheck
+trapcheck: pgtree
+	TRAPS=1 regress/run $(PGTREE)
+
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
 .PHONY: fuzz

@@ -76,7 +76,12 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 	const check = "database"
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, c.Database.DSN)
+	to, err := pgx.ParseConfig(c.Database.DSN)
+	if err != nil {
+		return []Finding{bad(check, reason(err), mendOf(err))}
+	}
+	to.RuntimeParams["search_path"] = "pg_catalog, pg_temp" // whatever role and database have: X11
+	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return []Finding{bad(check, reason(err), mendOf(err))}
 	}
@@ -85,7 +90,6 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 	if err != nil {
 		return []Finding{bad(check, reason(err), "See the server's log.")}
 	}
-	to := conn.Config()
 	findings := judge(f, home.Path(c.Clients.Socket), version)
 	if uid, ok := ownerOf(to.Host, to.Port); ok {
 		findings = append(findings, judgeOwner(uid, c))

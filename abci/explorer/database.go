@@ -23,7 +23,7 @@ var sessionSettings = map[string]string{
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "10s",
-	"search_path":                         "pg_catalog",
+	"search_path":                         "pg_catalog, pg_temp",
 	"jit":                                 "off", // takes longer than any of these queries
 	"TimeZone":                            "UTC",
 	"DateStyle":                           "ISO, YMD",

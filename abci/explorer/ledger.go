@@ -116,9 +116,9 @@ func transactionsOf(ctx context.Context, tx pgx.Tx, number, from int64) ([]trans
 	return list[transaction](ctx, tx, `SELECT `+columns+` FROM chainify.transactions t WHERE t.block = $1 AND t.index >= $2 ORDER BY t.index LIMIT $3`, number, from, pageTransactions)
 }
 
-// bounded is a row as JSON, or NULL when it is too large for a page.
-func bounded(row string) string {
-	return fmt.Sprintf(`CASE WHEN octet_length(%s::text) <= %d THEN to_jsonb(%[1]s) END`, row, rowBytesMax)
+// bounded is JSON made of a row, or NULL when that is too large for a page.
+func bounded(row, json string) string {
+	return fmt.Sprintf(`CASE WHEN octet_length(%s::text) <= %d THEN %s END`, row, rowBytesMax, json)
 }
 
 func headerOf(ctx context.Context, tx pgx.Tx, number int64) (header, error) {
@@ -151,12 +151,38 @@ type ledgerTable struct {
 	History string // quoted; digits when it is gone
 	Key     []string
 	Current bool
+	Names   []string // of the columns in the history, the ledger's own left out
+	Quoted  []string
+	BuiltIn []bool // types of PostgreSQL itself
+}
+
+// row is one of the history h as JSON. to_jsonb looks for a cast of a user's type, which would run with the reader's rights; format prints.
+func (t ledgerTable) row() string {
+	var members []string
+	for i, name := range t.Names {
+		shown := `to_jsonb(h.` + t.Quoted[i] + `)`
+		if !t.BuiltIn[i] {
+			shown = fmt.Sprintf(`CASE WHEN num_nulls(h.%s) = 0 THEN to_jsonb(format('%%s', h.%[1]s)) END`, t.Quoted[i])
+		}
+		members = append(members, `(`+literal(name)+`, `+shown+`)`)
+	}
+	return `(SELECT jsonb_object_agg(n, x) FROM (VALUES ` + strings.Join(members, ", ") + `) j (n, x))`
+}
+
+// literal is a string constant of SQL, whatever standard_conforming_strings says.
+func literal(text string) string {
+	return `E'` + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(text) + `'`
 }
 
 // ledgerTables are all tables, the newest version of each first.
 func ledgerTables(ctx context.Context, tx pgx.Tx) ([]ledgerTable, error) {
 	return list[ledgerTable](ctx, tx, `
-		SELECT h.name, h.history::text, h.key, h.until_block IS NULL FROM chainify.histories h
+		SELECT h.name, h.history::text, h.key, h.until_block IS NULL, a.names, a.quoted, a.built_in
+		FROM chainify.histories h, LATERAL (
+			SELECT array_agg(attname::text ORDER BY attnum) AS names, array_agg(quote_ident(attname) ORDER BY attnum) AS quoted,
+			       array_agg(atttypid < 16384::oid ORDER BY attnum) AS built_in
+			FROM pg_attribute WHERE attrelid = h.history AND attnum > 0 AND NOT attisdropped
+			AND attname <> ALL ('{_block,_tx,_serial,_op,_hash}')) a
 		WHERE h.history::oid IN (SELECT oid FROM pg_class) ORDER BY h.name, h.since_block DESC, h.since_tx DESC LIMIT $1`, tablesMax)
 }
 
@@ -177,8 +203,8 @@ func changesOf(ctx context.Context, tx pgx.Tx, tables []ledgerTable, number int6
 			continue
 		}
 		seen[t.History] = true
-		parts = append(parts, fmt.Sprintf(`SELECT %d, h._serial, h._op::text, %s - '{_block,_tx,_serial,_op,_hash}'::text[] FROM %s h
-			WHERE h._block = $1 AND h._tx = $2`, i, bounded("h"), t.History))
+		parts = append(parts, fmt.Sprintf(`SELECT %d, h._serial, h._op::text, %s FROM %s h
+			WHERE h._block = $1 AND h._tx = $2`, i, bounded("h", t.row()), t.History))
 	}
 	if len(parts) == 0 {
 		return nil, nil
@@ -201,7 +227,7 @@ type rowChange struct {
 // historyOf is the newest of a row's changes, the newest first, at most changesMax and one more.
 func historyOf(ctx context.Context, tx pgx.Tx, name string, key []string) ([]rowChange, error) {
 	return list[rowChange](ctx, tx, `
-		SELECT h.block, h.tx, h.op, `+bounded(`h."row"`)+`, h.block_time, h.transaction, h.organisation, h.role
+		SELECT h.block, h.tx, h.op, `+bounded(`h."row"`, `h."row"`)+`, h.block_time, h.transaction, h.organisation, h.role
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
 		     LATERAL (SELECT * FROM chainify.history(c.oid, VARIADIC $2::text[]) WITH ORDINALITY ORDER BY ordinality DESC LIMIT $3) h
 		WHERE n.nspname || '.' || c.relname = $1 AND c.relkind IN ('r', 'p') ORDER BY h.ordinality DESC`, name, key, changesMax+1)
@@ -236,7 +262,7 @@ type deviatingRow struct {
 // deviatingRows are the first rows of each of these deviations.
 func deviatingRows(ctx context.Context, tx pgx.Tx, ids []int64) ([]deviatingRow, error) {
 	return list[deviatingRow](ctx, tx, `
-		SELECT d.id, d.tbl, `+bounded("d.key")+`, `+bounded("d.expected")+`, `+bounded("d.found")+` FROM (
+		SELECT d.id, d.tbl, `+bounded("d.key", "d.key")+`, `+bounded("d.expected", "d.expected")+`, `+bounded("d.found", "d.found")+` FROM (
 			SELECT id, tbl, key, expected, found, row_number() OVER (PARTITION BY id ORDER BY tbl, key) AS place
 			FROM chainify.deviations WHERE id = ANY ($1) AND tbl IS NOT NULL) d
 		WHERE d.place <= $2 ORDER BY d.id DESC, d.place`, ids, deviationRowsMax)

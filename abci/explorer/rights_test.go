@@ -68,3 +68,18 @@ func TestAStrangerSeesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A value of a user's type is printed: a cast to json that the type's owner made would be called with the reader's rights.
+func TestATypesCastIsNotCalledByTheExplorer(t *testing.T) {
+	w := newWorld(t)
+	run(t, w.dsn, `GRANT CREATE ON SCHEMA public TO bank`)
+	w.deploy(`CREATE TYPE place AS (x int, y int); CREATE TABLE placed (id int PRIMARY KEY, at place)`)
+	run(t, w.dsn, `SET ROLE bank;
+		CREATE FUNCTION public.json_of(place) RETURNS json LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''called as %'', current_user; END';
+		CREATE CAST (place AS json) WITH FUNCTION public.json_of(place)`)
+	w.execute(`INSERT INTO placed VALUES (1, '(3,4)')`)
+	answer, text := w.get("/transactions/" + w.id(len(w.ids)-1, 0))
+	if answer.StatusCode != http.StatusOK || !strings.Contains(text, "(3,4)") {
+		t.Errorf("status %d, want the row with (3,4): %.2000s", answer.StatusCode, text)
+	}
+}

@@ -1,3 +1,6 @@
+-- CREATE EXTENSION looks in the schema it is given, public, as a superuser; somebody may have made operators and functions there (X11).
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- Roles are shared by the whole cluster, so they may be there already from another database.
 DO $$
 DECLARE
@@ -22,4 +25,6 @@ CREATE SCHEMA chainify_checkpoint;
 CREATE SCHEMA chainify_initial;
 GRANT USAGE ON SCHEMA chainify TO PUBLIC;
 GRANT USAGE ON SCHEMA chainify_node TO chainify_node;
-GRANT USAGE ON SCHEMA chainify_ledger, chainify_history, chainify_checkpoint TO chainify_reader;
+GRANT USAGE ON SCHEMA chainify_history, chainify_checkpoint TO chainify_reader;
+-- Nobody but the extension's owner names what is in chainify_ledger: many of its functions are executed in place of PostgreSQL's own, or by
+-- views, so that everybody may execute them.

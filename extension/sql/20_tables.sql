@@ -107,6 +107,7 @@ CREATE TABLE chainify_ledger.ledger_column (
     name     text NOT NULL,
     key_part smallint,                       -- position in the primary key, from 1
     attnum   smallint NOT NULL,              -- of the live table, in this database
+    type     regtype NOT NULL,               -- the same; where it is a domain, history and checkpoint have the type below
     PRIMARY KEY (table_id, ordinal)
 );
 

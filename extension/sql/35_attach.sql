@@ -255,18 +255,13 @@ CREATE FUNCTION chainify_ledger.make_as_of_view(tbl regclass, copy text) RETURNS
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     view text := copy || '_as_of';
-    columns text;
 BEGIN
     PERFORM chainify_ledger.drop_as_of_view(copy);
     IF octet_length(view) > 63 OR to_regclass('chainify_history.' || quote_ident(view)) IS NOT NULL THEN
         RETURN;
     END IF;
-    SELECT string_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
-               (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
-                JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = a.attcollation)), ', ' ORDER BY a.attnum)
-    INTO columns FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
     EXECUTE format('CREATE VIEW chainify_history.%I AS SELECT * FROM chainify_ledger.rows_as_of(%L, chainify_ledger.as_of_block()) AS r (%s)', view,
-        (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl), columns);
+        (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl), chainify_ledger.plain_columns(tbl));
     EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', view);
 END
 $$;
@@ -295,30 +290,62 @@ BEGIN
 END
 $$;
 
+-- The type below a domain, or the type itself, as text. What copies of a column have: to write them evaluates no condition and no default
+-- of a user's, and a domain binds no row that is past. Arrays and rows with domains in them stay as they are: to copy their values evaluates
+-- nothing either, and the values say of what type they are.
+CREATE FUNCTION chainify_ledger.plain_type(type oid, typmod integer) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE below (type, typmod) AS (
+        SELECT type, typmod
+        UNION ALL SELECT t.typbasetype, t.typtypmod FROM below b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd')
+    SELECT format_type(b.type, b.typmod) FROM below b JOIN pg_type t ON t.oid = b.type WHERE t.typtype <> 'd'
+$$;
+
+-- The columns of a table as its copies have them.
+CREATE FUNCTION chainify_ledger.plain_columns(tbl regclass) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT string_agg(format('%I %s%s', attname, chainify_ledger.plain_type(atttypid, atttypmod),
+               (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
+                JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
+    FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('_block', '_tx', '_serial', '_op', '_hash')
+$$;
+
+-- Has a copy store and index values as the table does, so that what fits into its primary key's index fits into this one, which therefore
+-- holds the key alone: a block must never fail on its history after its transactions succeeded.
+CREATE FUNCTION chainify_ledger.store_as(tbl regclass, copy regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    storage text;
+    keys text;
+BEGIN
+    SELECT string_agg(format('ALTER COLUMN %I SET STORAGE %s', attname,
+               CASE attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
+           || CASE WHEN attcompression <> '' THEN format(', ALTER COLUMN %I SET COMPRESSION %s', attname,
+                        CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END) ELSE '' END, ', ')
+    INTO storage FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+    WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped AND (attstorage <> typstorage OR attcompression <> '');
+    IF storage IS NOT NULL THEN
+        EXECUTE format('ALTER TABLE %s %s', copy, storage);
+    END IF;
+    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
+    FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
+    WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
+    EXECUTE format('CREATE INDEX ON %s (%s)', copy, keys);
+END
+$$;
+
 -- The table of a table's changes. One that an earlier attachment left is used again when its columns are the same.
 CREATE FUNCTION chainify_ledger.make_history(tbl regclass, copy text) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    columns text;
-    keys text;
-    storage text;
+    columns text := chainify_ledger.plain_columns(tbl);
     aside text;
     kept regclass;
-    earlier text;
 BEGIN
     PERFORM chainify_ledger.drop_ledger_view(copy);
     kept := to_regclass('chainify_history.' || quote_ident(copy));
-    SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
-               (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
-                JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
-    INTO columns FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped;
     IF kept IS NOT NULL THEN
-        SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
-                   (SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
-                    JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = attcollation)), ', ' ORDER BY attnum)
-        INTO earlier FROM pg_attribute
-        WHERE attrelid = kept AND attnum > 0 AND attname NOT IN ('_block', '_tx', '_serial', '_op', '_hash');
-        IF earlier IS DISTINCT FROM columns
+        IF chainify_ledger.plain_columns(kept) IS DISTINCT FROM columns
            OR NOT EXISTS (SELECT FROM chainify_ledger.ledger_table t WHERE t.history = kept
                           AND t.name = (SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                                         WHERE c.oid = tbl)) THEN
@@ -339,21 +366,7 @@ BEGIN
     END IF;
     EXECUTE format('CREATE TABLE chainify_history.%I (%s, _block bigint NOT NULL, _tx integer NOT NULL, _serial integer NOT NULL,'
                    ' _op "char" NOT NULL, _hash bytea NOT NULL) USING heap', copy, columns);
-    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
-    FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
-    WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
-    -- Values are stored as in the table, so that what fits into its primary key's index fits into this one, which therefore
-    -- holds the key alone: a block must never fail on its history after its transactions succeeded.
-    SELECT string_agg(format('ALTER COLUMN %I SET STORAGE %s', attname,
-               CASE attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
-           || CASE WHEN attcompression <> '' THEN format(', ALTER COLUMN %I SET COMPRESSION %s', attname,
-                        CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END) ELSE '' END, ', ')
-    INTO storage FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
-    WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped AND (attstorage <> typstorage OR attcompression <> '');
-    IF storage IS NOT NULL THEN
-        EXECUTE format('ALTER TABLE chainify_history.%I %s', copy, storage);
-    END IF;
-    EXECUTE format('CREATE INDEX ON chainify_history.%I (%s)', copy, keys);
+    PERFORM chainify_ledger.store_as(tbl, format('chainify_history.%I', copy)::regclass);
     -- Written in the order of blocks, so a few pages say where a range of blocks lies.
     EXECUTE format('CREATE INDEX ON chainify_history.%I USING brin (_block) WITH (pages_per_range = 16)', copy);
     EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', copy);
@@ -367,16 +380,12 @@ CREATE FUNCTION chainify_ledger.make_base(tbl regclass, copy text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     columns text;
-    keys text;
 BEGIN
-    EXECUTE format('CREATE TABLE chainify_checkpoint.%I (LIKE %s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap', copy, tbl);
+    EXECUTE format('CREATE TABLE chainify_checkpoint.%I (%s) USING heap', copy, chainify_ledger.plain_columns(tbl));
     SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO columns
     FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped;
     EXECUTE format('INSERT INTO chainify_checkpoint.%I (%s) SELECT %s FROM %s', copy, columns, columns, tbl);
-    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
-    FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
-    WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
-    EXECUTE format('CREATE INDEX ON chainify_checkpoint.%I (%s)', copy, keys);
+    PERFORM chainify_ledger.store_as(tbl, format('chainify_checkpoint.%I', copy)::regclass);
     EXECUTE format('GRANT SELECT ON chainify_checkpoint.%I TO chainify_reader', copy);
 END
 $$;
@@ -471,8 +480,8 @@ BEGIN
     INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block)
     VALUES (schema || '.' || attach_one.name, tbl, history, 0, '', at_block, at_tx, at_block - 1)
     RETURNING t.id INTO new_id;
-    INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum)
-    SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname, chainify_ledger.key_part(tbl, a.attnum), a.attnum
+    INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum, type)
+    SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname, chainify_ledger.key_part(tbl, a.attnum), a.attnum, a.atttypid
     FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
     PERFORM chainify_ledger.make_triggers(tbl);
     PERFORM chainify_ledger.start_version(new_id, copy);
@@ -555,4 +564,5 @@ $$;
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
     chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.drop_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
+    chainify_ledger.store_as,
     chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view, chainify_ledger.make_as_of_view, chainify_ledger.drop_as_of_view FROM PUBLIC;

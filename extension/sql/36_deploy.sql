@@ -226,7 +226,8 @@ CREATE FUNCTION chainify_ledger.column_changes(version integer)
     RETURNS TABLE (ordinal smallint, was text, name text, key_was smallint, key_part smallint, attnum smallint, lost boolean)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.ordinal, c.name, a.attname::text, c.key_part, chainify_ledger.key_part(t.relation, c.attnum), c.attnum,
-           (a.atttypid, a.atttypmod, a.attcollation) IS DISTINCT FROM (h.atttypid, h.atttypmod, h.attcollation)
+           (a.atttypid, chainify_ledger.plain_type(a.atttypid, a.atttypmod), a.attcollation)
+               IS DISTINCT FROM (c.type::oid, format_type(h.atttypid, h.atttypmod), h.attcollation)
     FROM chainify_ledger.ledger_table t JOIN chainify_ledger.ledger_column c ON c.table_id = t.id
     LEFT JOIN pg_attribute a ON a.attrelid = t.relation AND a.attnum = c.attnum AND NOT a.attisdropped
     LEFT JOIN pg_attribute h ON h.attrelid = t.history AND h.attname = c.name
@@ -235,10 +236,10 @@ $$;
 
 -- Columns of the live table that its version does not know.
 CREATE FUNCTION chainify_ledger.new_columns(version integer)
-    RETURNS TABLE (name text, attnum smallint, key_part smallint, type text, filled boolean)
+    RETURNS TABLE (name text, attnum smallint, key_part smallint, type oid, plain text, filled boolean)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT a.attname::text, a.attnum, chainify_ledger.key_part(t.relation, a.attnum),
-           format_type(a.atttypid, a.atttypmod)
+           a.atttypid, chainify_ledger.plain_type(a.atttypid, a.atttypmod)
            || coalesce((SELECT format(' COLLATE %I.%I', n.nspname, co.collname) FROM pg_collation co
                         JOIN pg_namespace n ON n.oid = co.collnamespace WHERE co.oid = a.attcollation), ''),
            -- Rows that were there may hold something else than NULL.
@@ -317,8 +318,8 @@ BEGIN
         PERFORM chainify_ledger.end_version(version, at_block, at_tx);
         INSERT INTO chainify_ledger.ledger_table AS l (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block, follows)
         VALUES (full_name, t.relation, t.history, 0, '', at_block, at_tx, at_block - 1, version) RETURNING l.id INTO into_version;
-        INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum)
-        SELECT into_version, l.ordinal, l.name, chainify_ledger.key_part(t.relation, l.attnum), l.attnum
+        INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum, type)
+        SELECT into_version, l.ordinal, l.name, chainify_ledger.key_part(t.relation, l.attnum), l.attnum, l.type
         FROM chainify_ledger.ledger_column l WHERE l.table_id = version AND l.ordinal = ANY (kept);
     END IF;
     FOR c IN SELECT k.* FROM chainify_ledger.column_changes(into_version) k WHERE k.name <> k.was LOOP
@@ -328,12 +329,12 @@ BEGIN
         END IF;
     END LOOP;
     FOR c IN SELECT k.* FROM chainify_ledger.new_columns(into_version) k ORDER BY k.attnum LOOP
-        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', t.history::regclass, c.name, c.type);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', t.history::regclass, c.name, c.plain);
         IF NOT rewritten THEN
-            EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', t.checkpoint::regclass, c.name, c.type);
+            EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', t.checkpoint::regclass, c.name, c.plain);
         END IF;
-        INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum)
-        VALUES (into_version, next_ordinal, c.name, c.key_part, c.attnum);
+        INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum, type)
+        VALUES (into_version, next_ordinal, c.name, c.key_part, c.attnum, c.type);
         next_ordinal := next_ordinal + 1;
     END LOOP;
     IF new_key THEN
@@ -345,10 +346,6 @@ BEGIN
     IF rewritten THEN
         PERFORM chainify_ledger.start_version(into_version, copy);
     ELSE
-        FOR c IN SELECT b.attname FROM pg_attribute b JOIN pg_attribute a ON a.attrelid = t.relation AND a.attname = b.attname
-                 WHERE b.attrelid = t.checkpoint AND b.attnotnull AND NOT a.attnotnull AND b.attnum > 0 AND NOT b.attisdropped LOOP
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL', t.checkpoint::regclass, c.attname);
-        END LOOP;
         PERFORM chainify_ledger.make_as_of_view(t.relation, copy);
         UPDATE chainify_ledger.ledger_table l SET schema_hash = chainify_ledger.schema_hash(chainify_ledger.schema_text(t.relation))
         WHERE l.id = version;

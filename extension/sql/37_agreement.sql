@@ -47,17 +47,6 @@ CREATE TABLE chainify_ledger.approved (
 );
 CREATE INDEX approved_statements ON chainify_ledger.approved USING hash (statements);
 
--- As the caller's search_path finds them.
-CREATE FUNCTION chainify_ledger.find_check("table" text, function text)
-    RETURNS TABLE (name text, function oid, owner text, result text, signature text)
-    LANGUAGE sql STABLE AS $$
-    SELECT n.nspname || '.' || c.relname, p.oid, pg_catalog.pg_get_userbyid(p.proowner)::text, pg_catalog.format_type(p.prorettype, NULL), s.signature
-    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-    CROSS JOIN LATERAL (SELECT pg_catalog.format('%s(text, %I.%I, %I.%I)', $2, n.nspname, c.relname, n.nspname, c.relname)) s (signature)
-    LEFT JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) CASE WHEN $2 IS NOT NULL THEN pg_catalog.to_regprocedure(s.signature) END
-    WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass
-$$;
-
 CREATE FUNCTION chainify.set_agreement_check("table" text, function text) RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_set_agreement_check' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION chainify.approve_deploy(statements text, approve boolean DEFAULT true) RETURNS void
@@ -70,7 +59,7 @@ CREATE FUNCTION chainify_node.rehearse(transaction bytea, block_time bigint, OUT
 CREATE FUNCTION chainify_node.has_policies() RETURNS boolean
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN RETURN EXISTS (SELECT FROM chainify_ledger.policy); END $$; -- keeps its plan
 
-REVOKE ALL ON FUNCTION chainify_ledger.find_check, chainify.set_agreement_check, chainify.approve_deploy,
+REVOKE ALL ON FUNCTION chainify.set_agreement_check, chainify.approve_deploy,
     chainify_node.rehearse, chainify_node.has_policies FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.set_agreement_check, chainify.approve_deploy TO chainify_admin;
 GRANT EXECUTE ON FUNCTION chainify_node.rehearse, chainify_node.has_policies TO chainify_node;

@@ -7,6 +7,9 @@
 -- Canonical bytes of rows; for the functions below.
 CREATE FUNCTION chainify_ledger.encoded_row(table_id integer, r record) RETURNS bytea
     AS 'MODULE_PATHNAME', 'chainify_encoded_row' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 10;
+CREATE FUNCTION chainify_ledger.row_as(of anyelement, "row" record) RETURNS anyelement
+    AS 'MODULE_PATHNAME', 'chainify_row_as' LANGUAGE C STABLE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION chainify_ledger.row_as FROM PUBLIC;
 CREATE FUNCTION chainify_ledger.encoded_key(table_id integer, r record) RETURNS bytea
     AS 'MODULE_PATHNAME', 'chainify_encoded_key' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 10;
 REVOKE ALL ON FUNCTION chainify_ledger.encoded_row, chainify_ledger.encoded_key FROM PUBLIC;

@@ -44,14 +44,9 @@ CREATE FUNCTION chainify_ledger.rows_at(relation oid, block bigint) RETURNS text
     AS 'MODULE_PATHNAME', 'chainify_rows_at' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE FUNCTION chainify.as_of(of anyelement, block bigint) RETURNS SETOF anyelement
-    LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER
+    AS 'MODULE_PATHNAME', 'chainify_as_of' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off AS $$
-BEGIN
-    RETURN QUERY EXECUTE format('SELECT (v).* FROM (%s) r',
-        chainify_ledger.rows_at((SELECT t.typrelid FROM pg_type t WHERE t.oid = pg_typeof(of)), block));
-END
-$$;
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off;
 
 -- The same for the views <table>_as_of, which say what columns there are. The name is that in chainify.tables.
 CREATE FUNCTION chainify_ledger.rows_as_of(name text, block bigint) RETURNS SETOF record

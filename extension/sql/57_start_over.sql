@@ -14,7 +14,8 @@ BEGIN
         RETURN;
     END IF;
     IF t.row_count > 0 AND current_setting('chainify.keep_initial_rows')::boolean THEN
-        EXECUTE format('CREATE TABLE chainify_initial.%I USING heap AS SELECT * FROM %s', t.copy, tbl);
+        EXECUTE format('CREATE TABLE chainify_initial.%I (%s) USING heap', t.copy, chainify_ledger.plain_columns(tbl));
+        EXECUTE format('INSERT INTO chainify_initial.%I SELECT * FROM %s', t.copy, tbl);
         copy := format('chainify_initial.%I', t.copy)::regclass;
     END IF;
     INSERT INTO chainify_ledger.initial_table (name, relation, rows, row_count, schema_hash, table_state)

@@ -130,7 +130,7 @@ SELECT * FROM test.rehearse(test.tx('DROP TABLE trades', 'admin', 3));
 SELECT * FROM test.rehearse('\x00');
 SELECT count(*) FROM trades;
 -- A check of its own, as its owner, which sees what the transaction did and cannot write.
-CREATE SCHEMA ours;
+CREATE SCHEMA ours; GRANT USAGE ON SCHEMA ours TO admin;
 CREATE TABLE ours.seen (price int);
 CREATE FUNCTION ours.check(operation text, was trades, now trades) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

@@ -41,7 +41,7 @@ SELECT chainify_node.execute_block(3, 21, 0, (SELECT hash FROM chainify_node.pos
 SELECT chainify_node.execute_block(7, 21, 0, (SELECT hash FROM chainify_node.position()), '');
 SELECT number FROM chainify_node.position();
 
--- what the node calls is the node's alone; what is behind the users' functions has no rights of its own, and only readers come to it by name
+-- what the node calls is the node's alone; what is behind the users' functions has no rights of its own, and nobody comes to it by name
 SELECT p.oid::regprocedure AS function, r AS role FROM pg_proc p, unnest(ARRAY['public', 'chainify_client', 'chainify_reader', 'chainify_admin', 'alice', 'admin', 'stranger']) r WHERE pronamespace = 'chainify_node'::regnamespace AND has_function_privilege(r, p.oid, 'EXECUTE') ORDER BY 1, 2;
 SELECT p.oid::regprocedure AS not_for_the_node FROM pg_proc p WHERE pronamespace = 'chainify_node'::regnamespace AND NOT has_function_privilege('chainify_node', p.oid, 'EXECUTE') ORDER BY 1;
 SELECT n.nspname AS schema, string_agg(r, ' ' ORDER BY r) FILTER (WHERE has_schema_privilege(r, n.oid, 'USAGE')) AS usage, string_agg(r, ' ' ORDER BY r) FILTER (WHERE has_schema_privilege(r, n.oid, 'CREATE')) AS create

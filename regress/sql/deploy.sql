@@ -287,7 +287,7 @@ REVOKE keeper FROM admin;
 DROP ROLE keeper;
 -- Everything goes again; what is left says so.
 SELECT * FROM test.deploy('DROP TABLE child, pairs; DROP FUNCTION local_function(), shop.total(); DROP PROCEDURE shop.reprice(numeric)');
--- The history still has values of these.
+-- The history still has values of types; of a domain it has those of the type below.
 SELECT * FROM test.refused('DROP TYPE pair', 'DROP DOMAIN shop.price', 'DROP TYPE shop.colour');
 SELECT kind, identity FROM chainify.definitions;
 SELECT test.all_well();

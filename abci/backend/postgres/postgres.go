@@ -113,6 +113,7 @@ func New(cfg Config) (*Backend, error) {
 func settle(c *pgconn.Config) {
 	for k, v := range map[string]string{
 		"application_name":                    "chainify node",
+		"search_path":                         "pg_catalog, pg_temp", // whatever role and database have: X11
 		"synchronous_commit":                  "off",
 		"statement_timeout":                   "0",
 		"idle_in_transaction_session_timeout": "0",

@@ -2,10 +2,9 @@
 //!
 //! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads through the digest's block.
 
+use crate::pg::spi::SpiClient;
 use chainify_ledger::audit::{Finding, StoredBlock};
 use chainify_ledger::digest::Digest;
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 
 use crate::api::certificates::Authority;
@@ -13,6 +12,7 @@ use crate::api::{half, verify, verify_table};
 use crate::pg::cursor::Sees;
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::spi;
 
 crate::sql_function!(
     chainify_digest_findings,
@@ -29,7 +29,7 @@ fn digest_findings(call: &mut Call) -> Answer {
             .raise()
     });
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             for finding in compare(&digest, client) {
                 row(&[

@@ -1,8 +1,8 @@
 //! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading them back.
 
+use crate::pg::spi::SpiClient;
 use chainify_ledger::certificate::{check, Certificate, Expected, Validator};
 use chainify_ledger::digest::read_votes;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::Value;
 

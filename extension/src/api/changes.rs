@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
+use pgrx::pg_sys;
 
 use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::{block_buffer, cells, LedgerBlock, Transaction};
 
 use crate::api::history::{self, History};
 use crate::api::{checkpoint, rows, seal, session, verify};
+use crate::pg::block_settings::under_path;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -83,7 +84,7 @@ fn block_parts(call: &mut Call) -> Answer {
     let hash: Vec<u8> = call.required(1, "hash");
     rows::forget();
     call.rows(|part| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let header = verify::block(client, Sees::Statement, number).and_then(|kept| {
                 let header = kept
                     .header(&verify::chain_id(client, Sees::Statement))
@@ -156,7 +157,7 @@ fn stage_changes(call: &mut Call) -> Answer {
     let received: Result<Vec<_>, _> = parts.into_iter().map(change::decode).collect();
     let received = received.map_err(malformed).or_raise();
     session::unrecorded(|| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let tables = history::readable(client, &mut |_, _| ());
             let mut of_table: BTreeMap<usize, Vec<&Travelling>> = BTreeMap::new();
             for change in &received {
@@ -264,12 +265,13 @@ fn insert(
             .collect()
     };
     let sql = format!(
-        "INSERT INTO pg_temp.{} (_block, _tx, _serial, _op, _hash{}) SELECT {number}, u.tx, u.serial, u.op::\"char\", u.hash{}
-        FROM unnest($1::int4[], $2::int4[], $3::text[], $4::bytea[]{}) u (tx, serial, op, hash{})",
+        "INSERT INTO pg_temp.{} (_block, _tx, _serial, _op, _hash{}) SELECT {number}, u.tx, u.serial, u.op::pg_catalog.\"char\", u.hash{}
+        FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.int4[]), pg_catalog.unnest($2::pg_catalog.int4[]), pg_catalog.unnest($3::pg_catalog.text[]),
+            pg_catalog.unnest($4::pg_catalog.bytea[]){}) u (tx, serial, op, hash{})",
         staged_name(table),
         list(&|_, column| format!(", {}", column.quoted)),
         list(&|place, column| format!(", u.c{place}::{}", column.kind)),
-        list(&|place, _| format!(", ${}::text[]", place + 5)),
+        list(&|place, _| format!(", pg_catalog.unnest(${}::pg_catalog.text[])", place + 5)),
         list(&|place, _| format!(", c{place}")),
     );
     let mut arguments = vec![
@@ -294,7 +296,7 @@ fn insert(
         ),
     ];
     arguments.extend(texts.into_iter().map(cell));
-    spi::connected(|| spi::execute(&sql, &arguments));
+    spi::connected(|| under_path(|| spi::as_caller(&sql, &arguments, |_| ())));
 }
 
 /// `chainify_node.restore_block(number, certified_hash, header, transactions)`; contract in spec/sql-api.md.
@@ -308,7 +310,7 @@ fn restore_block(call: &mut Call) -> Answer {
     rows::forget();
     session::unrecorded(|| {
         checkpoint::lock_bases();
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let here = header.chain_id == verify::chain_id(client, Sees::Latest);
             if !here || header.hash()[..] != certified[..] || header.number as i64 != number {
                 not_agreed(number, "The header is another").raise();

@@ -6,8 +6,7 @@
 //!
 //! Invariant R3: the base of a table holds the rows at the end of its `base_block`, after every transaction.
 
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 
 use crate::api::deviations::Cured;
 use crate::api::ledger_tables::{self, LedgerTable};
@@ -127,7 +126,7 @@ fn fold_history(call: &mut Call) -> Answer {
         if !maintain_bases() {
             return None;
         }
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let (from, to) = next_range(client, changes_max)?;
             check(client, from, to);
             Some((to, fold(client, to)))

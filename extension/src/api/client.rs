@@ -10,7 +10,6 @@ use chainify_ledger::node_messages::{
     SubmitRequest, WaitRequest,
 };
 use chainify_ledger::{PARAMETERS_MAX, PROPOSAL_BYTES_MAX};
-use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 
 use crate::api::connection::ask;
@@ -19,8 +18,8 @@ use crate::pg::conflict_memory::waiting;
 use crate::pg::error::{OrRaise, PgError, SqlState};
 use crate::pg::function::{cell, Answer, Call, Cell};
 use crate::pg::role::Role;
-use crate::pg::settings;
 use crate::pg::variadic::{variadic_from, TextValue};
+use crate::pg::{settings, spi};
 
 /// Transactions of one request: those of a bundle (spec/formats.md).
 const STATEMENTS_MAX: usize = 10_000;
@@ -201,11 +200,9 @@ fn qualified_names(tables: Vec<Option<String>>) -> Result<String, PgError> {
         FROM pg_catalog.unnest($1) WITH ORDINALITY AS t (name, place)
         JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.name::pg_catalog.regclass
         JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace";
-    let qualified = Spi::get_one_with_args::<String>(sql, &[DatumWithOid::from(names)]);
-    qualified
-        .ok()
-        .flatten()
-        .ok_or_else(|| PgError::new(b"42P01", "table does not exist"))
+    let mut qualified = None;
+    spi::connected(|| spi::as_caller(sql, &[cell(names)], |row| qualified = row.get(1)));
+    qualified.ok_or_else(|| PgError::new(b"42P01", "table does not exist"))
 }
 
 /// `chainify.rejoin()`: contract in spec/sql-api.md. Raises 55000 when the organisation is not excluded.

@@ -4,7 +4,7 @@
 //! Invariant R12: what is put back is shown first to be what the certified state root says, and shown to be there at the end.
 //! Statements that may run what a user wrote run as the table's, or the object's, owner.
 
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::{json, Value};
 

@@ -1,7 +1,7 @@
 //! Definitions under the ledger (spec/formats.md) as verification and repair read them.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{Hash, DEFINITIONS};
-use pgrx::spi::SpiClient;
 
 use crate::pg::cursor::{Cursor, Sees};
 

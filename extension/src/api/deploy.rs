@@ -150,7 +150,7 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
         .copied()
         .filter(|m| !targets.contains(m))
         .collect();
-    attempt(|| deploy_checks::after(&checked, &targets, &columns))?
+    attempt(|| deploy_checks::after(role, &checked, &targets, &columns))?
 }
 
 fn of_class(objects: &[Address], class: Oid) -> impl Iterator<Item = Oid> + '_ {

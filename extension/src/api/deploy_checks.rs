@@ -14,7 +14,7 @@ use crate::pg::ddl_targets::Address;
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Cell};
 use crate::pg::function_facts::facts;
-use crate::pg::inspect::{inspect, inspect_parsed_function, inspect_sql_function};
+use crate::pg::inspect::{inspect_parsed_function, inspect_shown, inspect_sql_function};
 use crate::pg::level::Level;
 use crate::pg::role::Role;
 use crate::pg::spi::query;
@@ -36,14 +36,21 @@ pub fn columns_of(targets: &[Address]) -> Vec<i16> {
 }
 
 /// After the statement ran: what it made, and what it altered with the columns that this had before. Errors: CH006, CH004.
-pub fn after(made: &[Address], altered: &[Address], columns: &[i16]) -> Result<(), PgError> {
+///
+/// They are read as `role`, whose statement it was: to read a literal of a row or array runs the conditions of domains in it.
+pub fn after(
+    role: Role,
+    made: &[Address],
+    altered: &[Address],
+    columns: &[i16],
+) -> Result<(), PgError> {
     let altered = altered.iter().zip(columns);
     let all = made.iter().map(|m| (m, i16::MAX));
     for (object, had) in all.chain(altered.map(|(a, had)| (a, *had))) {
         match object.class {
-            catalog::RELATIONS => relation(object.object, had)?,
-            catalog::FUNCTIONS => function(object.object)?,
-            catalog::TYPES => domain(object.object)?,
+            catalog::RELATIONS => relation(role, object.object, had)?,
+            catalog::FUNCTIONS => function(role, object.object)?,
+            catalog::TYPES => check_queries(role, OF_DOMAIN, &[cell(object.object)], |_| true)?,
             _ => {}
         }
     }
@@ -141,20 +148,16 @@ const OTHERS: &str = "
 
 /// The same for a domain.
 const OF_DOMAIN: &str = "
-    SELECT 'SELECT ' || t.typdefault FROM pg_catalog.pg_type t WHERE t.oid = $1 AND t.typtype = 'd' AND t.typdefault IS NOT NULL
+    SELECT 'SELECT ' || pg_catalog.pg_get_expr(t.typdefaultbin, 0) FROM pg_catalog.pg_type t WHERE t.oid = $1 AND t.typtype = 'd' AND t.typdefaultbin IS NOT NULL
     UNION ALL
     SELECT pg_catalog.format('SELECT (%s) FROM (SELECT NULL::%s) v (value)', pg_catalog.pg_get_expr(k.conbin, 0),
                              pg_catalog.format_type(t.typbasetype, t.typtypmod)
                              || CASE WHEN t.typcollation <> 0 THEN ' COLLATE ' || t.typcollation::pg_catalog.regcollation ELSE '' END)
     FROM pg_catalog.pg_type t JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid AND k.contype = 'c' WHERE t.oid = $1 AND t.typtype = 'd'";
 
-fn domain(oid: Oid) -> Result<(), PgError> {
-    check_queries(OF_DOMAIN, &[cell(oid)], |_| true)
-}
-
-fn relation(table: Oid, had: i16) -> Result<(), PgError> {
+fn relation(role: Role, table: Oid, had: i16) -> Result<(), PgError> {
     let all = format!("{RELATION} {UNSEEN} UNION ALL {OTHERS}");
-    check_queries(&all, &[cell(table), cell(had)], |_| true)
+    check_queries(role, &all, &[cell(table), cell(had)], |_| true)
 }
 
 /// Of a table that comes under the ledger as it is: collations that no statement on its rows would show. What its checks call, they call when
@@ -165,34 +168,40 @@ pub fn attached(table: Oid) -> Result<(), PgError> {
         object: table,
     }])?;
     let counts = |f: &Finding| f.by_collation;
-    check_queries(&format!("{RELATION} {UNSEEN}"), &[cell(table)], counts)?;
+    let owner = Role::owner_of(table);
+    check_queries(
+        owner,
+        &format!("{RELATION} {UNSEEN}"),
+        &[cell(table)],
+        counts,
+    )?;
     let mut domains: Vec<Oid> = Vec::new();
     let sql = "SELECT DISTINCT a.atttypid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd'
         WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 1";
     query(sql, &[cell(table)], |row| domains.push(row.must(1)));
     let mut domains = domains.into_iter();
-    domains.try_for_each(|domain| check_queries(OF_DOMAIN, &[cell(domain)], counts))
+    domains.try_for_each(|domain| check_queries(owner, OF_DOMAIN, &[cell(domain)], counts))
 }
 
 /// Refuses what `counts` of the findings on the queries that `of` gives.
 fn check_queries(
+    role: Role,
     of: &str,
     arguments: &[Cell],
     counts: fn(&Finding) -> bool,
 ) -> Result<(), PgError> {
     let mut queries: Vec<String> = Vec::new();
-    // Names in the texts are qualified, whatever `search_path` the functions above print them under.
     let sql = format!("SELECT q FROM ({of}) x (q) ORDER BY q");
     query(&sql, arguments, |row| queries.push(row.must(1)));
     for text in queries {
-        for statement in inspect(&text, false)? {
+        for statement in role.run(|| inspect_shown(&text))? {
             refuse(&statement.found?.levels, false, counts)?;
         }
     }
     Ok(())
 }
 
-fn function(oid: Oid) -> Result<(), PgError> {
+fn function(role: Role, oid: Oid) -> Result<(), PgError> {
     let mut found = None;
     // Not of functions whose arguments get their types, or whose names their meaning, when they are called; no transaction can call a trigger's.
     let sql = "SELECT l.lanname::text, p.prosrc, p.prosqlbody IS NOT NULL, p.proconfig IS NULL
@@ -217,13 +226,17 @@ fn function(oid: Oid) -> Result<(), PgError> {
     };
     match found {
         Some((_, _, true, _)) => {
-            for (levels, number) in inspect_parsed_function(oid)?.iter().zip(1..) {
+            for (levels, number) in role.run(|| inspect_parsed_function(oid))?.iter().zip(1..) {
                 refuse_levels(levels, true).map_err(at(format!("statement {number}")))?;
             }
             Ok(())
         }
         Some((language, body, ..)) if language == "sql" => {
-            for (levels, number) in inspect_sql_function(oid, &body)?.into_iter().zip(1..) {
+            for (levels, number) in role
+                .run(|| inspect_sql_function(oid, &body))?
+                .into_iter()
+                .zip(1..)
+            {
                 let checked = levels.and_then(|levels| refuse_levels(&levels, true));
                 checked.map_err(at(format!("statement {number}")))?;
             }
@@ -231,7 +244,7 @@ fn function(oid: Oid) -> Result<(), PgError> {
         }
         Some((_, body, _, plain)) => {
             if plain {
-                for statement in plpgsql_statements(oid)? {
+                for statement in role.run(|| plpgsql_statements(oid))? {
                     let checked = match statement.found {
                         Found::Queries(levels) => refuse_levels(&levels, true),
                         Found::Refused(error) => Err(error),

@@ -1,7 +1,7 @@
 //! What differed from the certified state, and the records of it that `chainify.deviations` shows.
 
+use crate::pg::spi::SpiClient;
 use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::{json, Value};
 
@@ -106,7 +106,7 @@ pub fn record(
 ) {
     let mut tables: Vec<_> = cured.iter().map(|cured| cured.table.as_str()).collect();
     tables.dedup();
-    let since = Spi::connect(|client| scrub::since(client, &tables));
+    let since = spi::connect(|client| scrub::since(client, &tables));
     spi::connected(|| {
         let mut id = None;
         let total: i64 = cured.iter().map(Cured::rows).sum();

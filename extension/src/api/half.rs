@@ -17,9 +17,9 @@ use crate::pg::catalog::display_name;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError, SqlState};
 use crate::pg::function::cell;
+use crate::pg::spi;
+use crate::pg::spi::SpiClient;
 use crate::pg::spi::{connected, execute, query, query_once};
-use pgrx::spi::SpiClient;
-use pgrx::Spi;
 
 /// The block that parts are committed of and that is not there, if any, as `sees` shows it.
 pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
@@ -191,7 +191,7 @@ fn change(kept: &Kept) -> Change<'_> {
 
 /// Forgets what is kept of a half committed block after `number`; its rows in the tables are for the repair to put right.
 pub fn take_back(number: i64) {
-    let half = Spi::connect(|client| self::number(client, Sees::Latest));
+    let half = spi::connect(|client| self::number(client, Sees::Latest));
     if half.is_none() {
         return;
     }

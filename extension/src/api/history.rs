@@ -1,7 +1,7 @@
 //! The history tables as `verify_ledger` reads them, those of detached tables included.
 
+use crate::pg::spi::SpiClient;
 use chainify_ledger::audit::Finding;
-use pgrx::spi::SpiClient;
 
 use crate::api::verify::Report;
 use crate::pg::cursor::{Cursor, Row, Sees};

@@ -1,8 +1,8 @@
 //! Indexes beside their tables. What hashes say of rows was read from the tables; a block finds rows by indexes, so one that misses a row,
 //! or finds it under a key that it has no longer, makes an organisation deviate whose rows are all as agreed.
 
+use crate::pg::spi::SpiClient;
 use pgrx::pg_sys;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::{json, Value};
 

@@ -3,9 +3,9 @@
 //! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
 //! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{table_state, Hash, KeyRanges, LaneHasher, Lanes, State};
 use pgrx::pg_sys;
-use pgrx::spi::SpiClient;
 
 use crate::api::scan::{key_in, rows_in, rows_outside};
 use crate::pg::cursor::{Cursor, Sees};
@@ -195,7 +195,7 @@ impl LedgerTable {
         self.live.as_deref().unwrap_or_default()
     }
 
-    /// Columns `k` (canonical key) and `v` (row of the live table's type): the base overlaid with the last change of each
+    /// Columns `k` (canonical key) and `v` (row of the base's type): the base overlaid with the last change of each
     /// key up to block `number`, which must not be before the base's.
     pub fn expected_rows(&self, number: i64) -> String {
         self.expected_rows_of(number, &|_| "true".into())
@@ -212,7 +212,7 @@ impl LedgerTable {
             UNION ALL SELECT k, v FROM last WHERE op <> 'D'",
             self.last_changes_of(number, which),
             self.id,
-            self.row_of("c"),
+            self.row_of("c", ""),
             self.checkpoint.as_deref().unwrap_or_default(),
             which("c"),
         )
@@ -245,7 +245,7 @@ impl LedgerTable {
             "SELECT chainify_ledger.encoded_key({}, h.*) AS k, h._op AS op, h._block AS b, h._serial AS s, {} AS v
             FROM {} h WHERE {} AND {}",
             self.id,
-            self.row_of("h"),
+            self.row_of("h", ""),
             self.history.as_deref().unwrap_or_default(),
             self.after_base(number),
             which("h"),
@@ -283,27 +283,28 @@ impl LedgerTable {
             UNION ALL SELECT b.k, ''::text, b.v FROM (
                 SELECT chainify_ledger.encoded_key({id}, c.*) AS k, {} AS v FROM {base} c) b
             WHERE NOT EXISTS (SELECT FROM h WHERE h.k = b.k)",
-            self.row_of("h"),
+            self.row_of("h", ""),
             self.base_block,
-            self.row_of("c"),
+            self.row_of("c", ""),
         )
     }
 
-    /// A row of the live table's type from one with the same columns.
-    fn row_of(&self, alias: &str) -> String {
-        format!(
-            "ROW({})::{}",
-            self.listed(&format!("{alias}.")),
-            self.live_name()
-        )
+    /// A row of the base's type from one with the same columns, of table `of`. It has no domains: to make a row of the live table's type
+    /// would evaluate their conditions, with the rights of the extension's owner. Where there is no base, the row as it is.
+    fn row_of(&self, alias: &str, of: &str) -> String {
+        match &self.checkpoint {
+            Some(base) => format!("ROW({})::{base}", self.listed(&format!("{alias}."))),
+            None => format!("{alias}.*::{of}"),
+        }
     }
 
     /// Columns `k` and `v`, as [`LedgerTable::expected_rows`], of the live table.
     pub fn live_rows(&self) -> String {
         format!(
-            "SELECT chainify_ledger.encoded_key({id}, t.*) AS k, t.*::{live} AS v FROM {live} t",
-            id = self.id,
-            live = self.live_name()
+            "SELECT chainify_ledger.encoded_key({}, t.*) AS k, {} AS v FROM {} t",
+            self.id,
+            self.row_of("t", self.live_name()),
+            self.live_name()
         )
     }
 
@@ -314,7 +315,7 @@ impl LedgerTable {
             Some(other) => format!(
                 "SELECT chainify_ledger.encoded_key({}, o.*) AS k, {} AS v FROM {other} o",
                 self.id,
-                self.row_of("o")
+                self.row_of("o", other)
             ),
         }
     }

@@ -9,8 +9,7 @@
 //! definitions, and a repair, take it alone and first.
 use std::time::{Duration, Instant};
 
-use pgrx::spi::SpiClient;
-use pgrx::Spi;
+use crate::pg::spi::{self, SpiClient};
 
 use crate::pg::error::PgError;
 use crate::pg::latch::pause;
@@ -25,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn unlocked<T>(f: impl FnOnce(&SpiClient<'_>) -> T) -> T {
     let mut found = None;
     let undone = subtransaction(|| {
-        found = Some(Spi::connect(f));
+        found = Some(spi::connect(f));
         Err::<(), _>(PgError::new(b"XX000", "undone"))
     });
     match (found, undone) {

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 
 use crate::api::{checkpoint, half, history, rows, session, verify};
 use crate::pg::cursor::{Cursor, Sees};
@@ -25,7 +24,7 @@ fn audit(call: &mut Call) -> Answer {
         if !checkpoint::maintain_bases() {
             return None;
         }
-        Spi::connect(|client| {
+        spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             let (from, to) = next_range(client, changes_max)?;
             let found = if from < to {

@@ -156,6 +156,12 @@ impl Before {
         if (self.0, deploys()) == (Deploys::Free, Deploys::Free) {
             return Ok(());
         }
-        attempt(|| check_majority("deploys take the agreement of others here", block, &agreeing()))
+        attempt(|| {
+            check_majority(
+                "deploys take the agreement of others here",
+                block,
+                &agreeing(),
+            )
+        })
     }
 }

@@ -1,10 +1,10 @@
 //! Readers that need exactly one block.
-use pgrx::Spi;
 
 use crate::api::half;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::function::{Answer, Call};
 use crate::pg::own_lock::{self, OwnLock};
+use crate::pg::spi;
 
 crate::sql_function!(
     chainify_read_block,
@@ -18,7 +18,7 @@ crate::sql_function!(
 /// this call may have been taken while a block was being committed: then it shows a part without its block, and is refused.
 fn read_block(call: &mut Call) -> Answer {
     own_lock::share(OwnLock::Block);
-    let number = Spi::connect(|client| {
+    let number = spi::connect(|client| {
         half::refuse(client, Sees::Latest);
         let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
         let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);

@@ -1,8 +1,8 @@
 //! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
 //! the tables do, it is the checkpoints that were changed, and the tables become their base.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::State;
-use pgrx::spi::SpiClient;
 use serde_json::json;
 
 use crate::api::deviations::Cured;

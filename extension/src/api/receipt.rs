@@ -3,6 +3,7 @@
 //! A receipt is made of what is read again, never of what was said about it, and not given when that does not hold: whoever
 //! has one in hand has one that verifies.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{Change, Op};
 use chainify_ledger::audit::{check_block, StoredBlock, StoredChange, StoredTransaction};
 use chainify_ledger::certificate::Certificate;
@@ -11,8 +12,6 @@ use chainify_ledger::receipt::{
 };
 use chainify_ledger::{Hash, LedgerBlock};
 use pgrx::pg_sys;
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 
 use crate::api::certificates::{self, Authority};
@@ -22,6 +21,7 @@ use crate::api::{half, rows, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{Answer, Call};
+use crate::pg::spi;
 use crate::pg::variadic::variadic_from;
 
 crate::sql_function!(
@@ -43,7 +43,7 @@ const BYTES_MAX: usize = 64 << 20;
 fn of_transaction(call: &mut Call) -> Answer {
     let id: Vec<u8> = call.required(0, "transaction");
     rows::forget();
-    let receipt = Spi::connect(|client| {
+    let receipt = spi::connect(|client| {
         half::refuse(client, Sees::Statement);
         let sql = "SELECT block, index FROM chainify_ledger.transaction WHERE id = $1 ORDER BY block LIMIT 1";
         let mut found = Cursor::open(client, Sees::Statement, sql, &[id.into()]);
@@ -69,7 +69,7 @@ fn of_row(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "ledger_table");
     let key = variadic_from(call, 1);
     rows::forget();
-    let receipt = Spi::connect(|client| {
+    let receipt = spi::connect(|client| {
         half::refuse(client, Sees::Statement);
         let Some(change) = row_history::last_change(client, relation, &key) else {
             PgError::new(b"02000", "no block changed a row with this key")
@@ -86,7 +86,7 @@ fn of_row(call: &mut Call) -> Answer {
 /// `chainify.digest(block)`: the block alone; without an argument the last one that is certified.
 fn digest(call: &mut Call) -> Answer {
     let asked: Option<i64> = call.arg(0);
-    let digest = Spi::connect(|client| {
+    let digest = spi::connect(|client| {
         half::refuse(client, Sees::Statement);
         let number = asked.unwrap_or_else(|| last_certified(client));
         let (_, header, certificate) = certified(client, number);

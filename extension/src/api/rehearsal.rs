@@ -3,6 +3,7 @@
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 use chainify_sqltext::{command, Command};
+use pgrx::pg_sys::Oid;
 
 use super::agreements::{self, gateways, Agreeing, Image};
 use super::effects::{self, Effects};
@@ -16,7 +17,7 @@ use crate::pg::error::{attempt, OrRaise, PgError};
 use crate::pg::function::{cell, row_cell, Answer, Call, Cell};
 use crate::pg::relation::{Scratch, Stored};
 use crate::pg::role::Role;
-use crate::pg::spi::{connected, query};
+use crate::pg::spi::{as_caller, connected, query, Row};
 use crate::pg::subtransaction::subtransaction;
 
 crate::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);
@@ -212,19 +213,15 @@ fn asked(effects: &Effects, policies: &Policies, own: &str) -> Vec<Asked> {
     found
 }
 
-/// Of a table, the call of its check, which gives NULL for yes and the reason for no, and the role it runs as. Partitions' rows are taken
-/// as the table's.
+/// Of a table, the call of its check and the role it runs as. Partitions' rows are taken as the table's. All is qualified: it runs
+/// under the search_path of a block, which the function is written for.
 const CHECK: &str = "
-    SELECT pg_catalog.format(
-            CASE p.prorettype WHEN 'pg_catalog.bool'::pg_catalog.regtype
-            THEN 'SELECT CASE WHEN %1$s THEN NULL::pg_catalog.text ELSE ''the agreement check says no'' END'
-            ELSE 'SELECT nullif(%1$s, '''')' END,
-            pg_catalog.format('%1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname)),
-        pg_catalog.pg_get_userbyid(p.proowner)::pg_catalog.text
+    SELECT format('SELECT %1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname),
+        pg_get_userbyid(p.proowner)::text
     FROM chainify_ledger.agreement_check k
-    JOIN pg_catalog.pg_proc p ON p.oid = k.function JOIN pg_catalog.pg_namespace fn ON fn.oid = p.pronamespace
+    JOIN pg_proc p ON p.oid = k.function JOIN pg_namespace fn ON fn.oid = p.pronamespace
     JOIN chainify_ledger.ledger_table t ON t.name = k.name AND t.detached_at IS NULL
-    JOIN pg_catalog.pg_class c ON c.oid = t.relation JOIN pg_catalog.pg_namespace tn ON tn.oid = c.relnamespace
+    JOIN pg_class c ON c.oid = t.relation JOIN pg_namespace tn ON tn.oid = c.relnamespace
     WHERE k.name = $1";
 
 fn check_of(table: &str) -> Option<(String, String)> {
@@ -251,12 +248,21 @@ fn ask(call: &str, owner: &str, arguments: &[Cell; 3]) -> Option<String> {
         let mut reason = None;
         owner.run(|| {
             session::with(Mode::Outside, || {
-                attempt(|| query(call, arguments, |row| reason = row.get::<String>(1)))
+                attempt(|| as_caller(call, arguments, |row| reason = said(row)))
             })
         })?;
         Ok(reason)
     });
     answer.unwrap_or_else(|error| Some(error.message))
+}
+
+/// Why not: a check returns true or an empty text for yes.
+fn said(row: &Row) -> Option<String> {
+    match row.is::<bool>(1) {
+        true if row.get::<bool>(1) == Some(true) => None,
+        true => Some("the agreement check says no".to_owned()),
+        false => row.get::<String>(1).filter(|reason| !reason.is_empty()),
+    }
 }
 
 fn check_admin() -> Role {
@@ -271,39 +277,45 @@ fn check_admin() -> Role {
     role
 }
 
+/// Table and function as the caller's search_path finds them, and the caller's rights: the table's name, the signature that the
+/// function must have, and the function where there is one. Raises 42P01 when there is no such table.
+fn find_check(table: &str, function: Option<&str>) -> (String, String, Option<Oid>) {
+    let (mut relation, mut names, mut oid) = (None, None, None);
+    let sql = "SELECT $1::pg_catalog.regclass::pg_catalog.oid";
+    as_caller(sql, &[cell(table)], |row| relation = row.get::<Oid>(1));
+    let sql =
+        "SELECT n.nspname || '.' || c.relname, format('%1$I.%2$I, %1$I.%2$I', n.nspname, c.relname)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1";
+    query(sql, &[cell::<Oid>(relation)], |row| {
+        names = Some((row.must::<String>(1), row.must::<String>(2)))
+    });
+    let Some((name, rows)) = names else {
+        PgError::new(b"42P01", "table does not exist").raise()
+    };
+    let signature = format!("{}(text, {rows})", function.unwrap_or_default());
+    if let Some(function) = function {
+        let signature = format!("{function}(pg_catalog.text, {rows})");
+        let sql = "SELECT pg_catalog.to_regprocedure($1)::pg_catalog.oid";
+        as_caller(sql, &[cell(signature)], |row| oid = row.get::<Oid>(1));
+    }
+    (name, signature, oid)
+}
+
 /// `chainify.set_agreement_check(table, function)`: of this database alone.
 fn set_agreement_check(call: &mut Call) -> Answer {
     let table: String = call.required(0, "table");
     let function: Option<String> = call.arg(1);
     let role = check_admin();
     connected(|| {
+        let (name, signature, oid) = find_check(&table, function.as_deref());
         let mut found = None;
-        let sql = "SELECT name, function, owner, result, signature FROM chainify_ledger.find_check($1, $2)";
-        Role::bootstrap().run(|| {
-            query(
-                sql,
-                &[cell(table), cell::<String>(function.clone())],
-                |row| {
-                    found = Some((
-                        row.must::<String>(1),
-                        row.get::<pgrx::pg_sys::Oid>(2),
-                        row.get::<String>(3),
-                        row.get::<String>(4),
-                        row.get::<String>(5),
-                    ));
-                },
-            );
+        let sql = "SELECT pg_get_userbyid(proowner)::text, format_type(prorettype, NULL) FROM pg_proc WHERE oid = $1";
+        query(sql, &[cell::<Oid>(oid)], |row| {
+            found = Some((row.must::<String>(1), row.must::<String>(2)))
         });
-        let Some((name, oid, owner, result, signature)) = found else {
-            PgError::new(b"42P01", "table does not exist").raise()
-        };
         if function.is_some() {
-            let Some((owner, result)) = owner.zip(result) else {
-                PgError::new(
-                    b"42883",
-                    format!("function {} does not exist", signature.unwrap_or_default()),
-                )
-                .raise()
+            let Some((owner, result)) = found else {
+                PgError::new(b"42883", format!("function {signature} does not exist")).raise()
             };
             if !role.is_member_of(&owner) {
                 PgError::new(

@@ -9,10 +9,10 @@
 
 use std::collections::HashSet;
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{state_root, State};
 use chainify_ledger::audit::StoredBlock;
 use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use serde_json::{json, Value};
 
 use crate::api::deviations::{self, Cured, Kind};
@@ -23,6 +23,7 @@ use crate::api::{
     checkpoint, conflict, definition_repair, definitions, half, indexes, rebase, replay, rows,
     scrub, session, start_over, triggers, verify,
 };
+use crate::pg::block_settings::under_path;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -94,7 +95,7 @@ impl Recovery {
         session::unrecorded(|| {
             checkpoint::lock_bases();
             conflict::before_locals(self.deviating, || {
-                Spi::connect(|client| {
+                spi::connect(|client| {
                     check_position(client, self.number).or_raise();
                     start_over::start_over(client, self.deviating, self.found).or_raise();
                 })
@@ -118,7 +119,7 @@ impl Recovery {
             checkpoint::lock_bases();
             // Definitions and indexes take locks that readers are in the way of.
             conflict::before_locals(deviating, || {
-                Spi::connect(|client| {
+                spi::connect(|client| {
                     check_position(client, number).or_raise();
                     half::take_back(number);
                     if number > 0 {
@@ -143,7 +144,7 @@ impl Recovery {
         let mut cured = Vec::new();
         session::unrecorded(|| {
             checkpoint::lock_bases();
-            Spi::connect(|client| {
+            spi::connect(|client| {
                 check_position(client, number).or_raise();
                 half::take_back(number);
                 if number > 0 {
@@ -412,11 +413,18 @@ pub fn repair_rows(
     differences: &str,
     twice: bool,
 ) -> Vec<Cured> {
-    let stage = format!("CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS {differences}");
+    let stage = format!(
+        "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS
+         SELECT d.*, CASE WHEN d.expected IS NOT NULL THEN chainify_ledger.row_as(NULL::{}, d.v) END AS put FROM ({differences}) d",
+        table.live_name()
+    );
     spi::connected(|| spi::execute(&stage, &[]));
     for (part, name) in parts(client) {
-        let places = format!("SELECT place FROM {STAGE} WHERE part = {}", part.to_u32());
-        let taken = format!("DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY({places}))");
+        let part_number = part.to_u32();
+        let taken = format!(
+            "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
+                SELECT place FROM {STAGE} WHERE part OPERATOR(pg_catalog.=) {part_number}))"
+        );
         as_owner(client, part, &name, &taken);
     }
     if twice {
@@ -450,13 +458,13 @@ fn keep_right_ones(client: &SpiClient<'_>, table: &LedgerTable) {
 }
 
 /// Changes a table or partition as its owner, who may read the stage and is bound by no policy meanwhile. A partition may
-/// have another owner than its table.
+/// have another owner than its table. Conditions and expressions of indexes are evaluated as in a block.
 fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
     let owner = Role::owner_of(relation);
     let grant = format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name()));
     spi::connected(|| spi::execute(&grant, &[]));
     let forced = lift_forced_policies(client, relation, name);
-    owner.run(|| spi::connected(|| spi::execute(sql, &[])));
+    owner.run(|| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ()))));
     if forced {
         let sql = format!("ALTER TABLE {name} FORCE ROW LEVEL SECURITY");
         spi::connected(|| spi::execute(&sql, &[]));
@@ -472,10 +480,10 @@ fn insert_expected(table: &LedgerTable) -> String {
         .collect();
     let values: Vec<_> = written
         .iter()
-        .map(|column| format!("(v).{column}"))
+        .map(|column| format!("(put).{column}"))
         .collect();
     format!(
-        "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM (SELECT DISTINCT ON (k) k, v FROM {STAGE} WHERE expected IS NOT NULL ORDER BY k) e",
+        "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM (SELECT DISTINCT ON (k) k, put FROM {STAGE} WHERE expected IS NOT NULL ORDER BY k) e",
         table.live_name(),
         written.join(", "),
         values.join(", "),

@@ -4,10 +4,10 @@
 //! Invariant R5: each block executed again has the LedgerBlockHash that the certified one leads back to; else everything is
 //! undone and the next older checkpoint is tried.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::Hash;
 use chainify_ledger::audit::StoredBlock;
 use chainify_ledger::Transaction;
-use pgrx::spi::SpiClient;
 
 use crate::api::deviations::Cured;
 use crate::api::execute::{self, Request};

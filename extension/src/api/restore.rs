@@ -2,8 +2,7 @@
 //! consented, laid over the rest of the tables. Whom they come from does not matter: together they have to hash to the
 //! certified state (R1), or everything is undone. The tables then become the base of new checkpoints.
 
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 
 use chainify_codec::{key_range, state_root};
 use chainify_ledger::told::{self, ToldTable};
@@ -17,6 +16,7 @@ use crate::api::repair::{
 use crate::api::scan::Scan;
 use crate::api::state::{by_name, range_bits};
 use crate::api::{definitions, rebase, rows, session};
+use crate::pg::block_settings::under_path;
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
@@ -41,7 +41,7 @@ fn staged_name(table: &LedgerTable) -> String {
 }
 
 /// `chainify_node.stage_rows(tbl, rows)`; contract in spec/sql-api.md. Types are read with the rights of the table's owner:
-/// input functions of domains run constraints.
+/// input functions of arrays and rows run the constraints of domains in them.
 fn stage_rows(call: &mut Call) -> Answer {
     let name: String = call.required(0, "tbl");
     let buffer: Vec<u8> = call.required(1, "rows");
@@ -50,7 +50,7 @@ fn stage_rows(call: &mut Call) -> Answer {
         .or_raise();
     rows::forget();
     session::unrecorded(|| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let tables = ledger_tables::all(client, Sees::Latest);
             let Some(table) = tables.iter().find(|table| table.name == name) else {
                 PgError::new(b"42P01", format!("table \"{name}\" is not on the ledger")).raise()
@@ -81,11 +81,11 @@ fn make_stage(client: &SpiClient<'_>, table: &LedgerTable, owner: Role) {
     if there == Some(true) {
         return;
     }
-    let live = table.live_name();
+    let base = table.checkpoint.as_deref().unwrap_or_default();
     let owner = owner.name().replace('"', "\"\"");
     spi::connected(|| {
         spi::execute(
-            &format!("CREATE TEMPORARY TABLE {stage} (LIKE {live}) ON COMMIT DROP"),
+            &format!("CREATE TEMPORARY TABLE {stage} (LIKE {base}) ON COMMIT DROP"),
             &[],
         );
         spi::execute(
@@ -113,7 +113,7 @@ fn types(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<String> {
     let sql = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute
         WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attname::text COLLATE \"C\"";
     let mut types = Vec::new();
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &[table.relation.into()]);
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[table.base.into()]);
     while let Some(row) = rows.next_row() {
         types.push(row.text(1).unwrap_or_default());
     }
@@ -127,15 +127,15 @@ fn insert(table: &LedgerTable, types: &[String], cells: Vec<Vec<Option<String>>>
         numbers.clone().map(part).collect::<Vec<_>>().join(", ")
     };
     let sql = format!(
-        "INSERT INTO pg_temp.{} ({}) SELECT {} FROM unnest({}) u ({})",
+        "INSERT INTO pg_temp.{} ({}) SELECT {} FROM ROWS FROM ({}) u ({})",
         staged_name(table),
         list(&|n| columns[n - 1].quoted.clone()),
         list(&|n| format!("u.c{n}::{}", types[n - 1])),
-        list(&|n| format!("${n}::text[]")),
+        list(&|n| format!("pg_catalog.unnest(${n}::pg_catalog.text[])")),
         list(&|n| format!("c{n}")),
     );
     let arguments: Vec<_> = cells.into_iter().map(cell).collect();
-    spi::connected(|| spi::execute(&sql, &arguments));
+    spi::connected(|| under_path(|| spi::as_caller(&sql, &arguments, |_| ())));
 }
 
 /// `chainify_node.restore(number, certified_hash, deviating_block, found_hash, tables)`; contract in spec/sql-api.md. Cost: three

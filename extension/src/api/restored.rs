@@ -3,14 +3,14 @@
 //! Invariant R10: it is closed until everything that it knows by number was found by name.
 //!
 //! Told by the row of `chainify_ledger.here`, which is in no dump: blocks without it were executed in another database.
-use pgrx::spi::SpiClient;
-use pgrx::Spi;
+use crate::pg::spi::SpiClient;
 
 use super::{session, tables};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::role::Role;
+use crate::pg::spi;
 use crate::pg::spi::{connected, query};
 
 crate::sql_function!(
@@ -53,7 +53,7 @@ pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
 
 /// `chainify_ledger.refuse_restored()`, for functions in SQL.
 fn refuse_restored(call: &mut Call) -> Answer {
-    Spi::connect(|client| refuse(client, Sees::Latest));
+    spi::connect(|client| refuse(client, Sees::Latest));
     call.void()
 }
 
@@ -88,7 +88,7 @@ fn adopt_restored(call: &mut Call) -> Answer {
                 &[],
                 |_| (),
             );
-            if !Spi::connect(|client| is(client, Sees::Latest)) {
+            if !spi::connect(|client| is(client, Sees::Latest)) {
                 PgError::new(b"55000", "there is no restored ledger to adopt")
                     .detail("This database has no block, or executed its blocks itself.")
                     .raise();

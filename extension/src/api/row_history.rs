@@ -3,10 +3,9 @@
 //! Keys are compared by PostgreSQL's own operators, or, where a type is not PostgreSQL's own, by what values print: queries
 //! run with the rights of the extension's owner and call nothing that a user could have defined.
 
+use crate::pg::spi::SpiClient;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 
 use crate::api::history::{self, History};
@@ -15,10 +14,12 @@ use crate::api::{half, rows, verify_table};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::spi;
 use crate::pg::variadic::{variadic_from, TextValue};
 
 crate::sql_function!(chainify_history, pg_finfo_chainify_history, history);
 crate::sql_function!(chainify_rows_at, pg_finfo_chainify_rows_at, rows_at);
+crate::sql_function!(chainify_as_of, pg_finfo_chainify_as_of, as_of);
 
 /// A column of one version of a table, as its history has it.
 struct Column {
@@ -157,7 +158,7 @@ fn history(call: &mut Call) -> Answer {
     let key = variadic_from(call, 1);
     rows::forget();
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             for version in versions(client, relation).iter().rev() {
                 let sql = format!(
@@ -193,21 +194,37 @@ fn history(call: &mut Call) -> Answer {
 fn rows_at(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "relation");
     let number: i64 = call.required(1, "block");
-    rows::forget();
-    let query = Spi::connect(|client| {
-        half::refuse(client, Sees::Statement);
-        let last = verify_table::last_block(client, Sees::Statement).unwrap_or_default();
-        if number > last {
-            let message = format!("there is no block {number} yet: the last one is {last}");
-            PgError::new(b"22023", message).raise();
-        }
-        let tables = ledger_tables::all(client, Sees::Statement);
-        let Some(table) = tables.iter().find(|table| table.relation == relation) else {
-            PgError::new(b"42P01", "table is not on the ledger").raise()
-        };
-        rows_of(client, table, number)
-    });
+    let query = spi::connect(|client| rows_of_block(client, relation, number));
     call.value(query)
+}
+
+/// `chainify.as_of(of, block)`; contract in spec/sql-api.md.
+fn as_of(call: &mut Call) -> Answer {
+    let relation = call.table_of_arg(0);
+    let number: i64 = call.required(1, "block");
+    spi::connect(|client| {
+        let query = format!(
+            "SELECT (v).* FROM ({}) r",
+            rows_of_block(client, relation, number)
+        );
+        call.rows_as_they_are(&mut Cursor::open(client, Sees::Statement, &query, &[]))
+    })
+}
+
+/// The query of a table's rows at the end of a block, with one column.
+fn rows_of_block(client: &SpiClient<'_>, relation: pg_sys::Oid, number: i64) -> String {
+    rows::forget();
+    half::refuse(client, Sees::Statement);
+    let last = verify_table::last_block(client, Sees::Statement).unwrap_or_default();
+    if number > last {
+        let message = format!("there is no block {number} yet: the last one is {last}");
+        PgError::new(b"22023", message).raise();
+    }
+    let tables = ledger_tables::all(client, Sees::Statement);
+    let Some(table) = tables.iter().find(|table| table.relation == relation) else {
+        PgError::new(b"42P01", "table is not on the ledger").raise()
+    };
+    rows_of(client, table, number)
 }
 
 fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {

@@ -11,7 +11,7 @@ use crate::pg::encode::{LedgerColumn, RowEncoder};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::record::Record;
-use crate::pg::relation::Relation;
+use crate::pg::relation::{Lock, Relation};
 use crate::pg::spi;
 
 crate::sql_function!(
@@ -25,6 +25,7 @@ crate::sql_function!(
     encoded_key
 );
 crate::sql_function!(chainify_row_hash, pg_finfo_chainify_row_hash, row_hash);
+crate::sql_function!(chainify_row_as, pg_finfo_chainify_row_as, row_as);
 
 thread_local! {
     /// By ledger table and row type. Emptied by [`forget`].
@@ -59,6 +60,19 @@ fn encoded(
         bytes
     });
     call.value::<Vec<u8>>(bytes)
+}
+
+/// `row_as(of, row)`: the row as one of the table whose row type `of` has, with no condition of a domain evaluated: what is put back was there
+/// before, and may be older than the condition.
+fn row_as(call: &mut Call) -> Answer {
+    let Some(record) = call.record_arg(1) else {
+        return call.value::<i32>(None);
+    };
+    let (from, to) = (
+        record.table(),
+        Relation::open(call.table_of_arg(0), Lock::AccessShare),
+    );
+    call.row_value(record.as_row_of(&to, &from))
 }
 
 /// `chainify.row_hash(row)`: the row hash of spec/formats.md of a row of a ledger table.

@@ -6,11 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{
     key_hash, key_hash_range, Hash, KeyRanges, LaneHasher, RangeDigest, SecretHasher, State, States,
 };
 use pgrx::pg_sys;
-use pgrx::spi::SpiClient;
 
 use crate::api::ledger_tables::LedgerTable;
 use crate::api::rows;

@@ -5,8 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 use pgrx::{pg_sys, JsonB};
 
 use chainify_codec::{LaneHasher, State};
@@ -72,7 +71,7 @@ fn scrub(call: &mut Call) -> Answer {
         rows_per_second: rows_per_second.map(|rate| rate as f64),
     };
     rows::forget();
-    let (number, findings) = Spi::connect(|client| {
+    let (number, findings) = spi::connect(|client| {
         let tables = ledger_tables::all(client, Sees::Statement);
         let Some(table) = tables.iter().find(|table| table.relation == relation) else {
             PgError::new(b"42P01", "table is not on the ledger").raise()
@@ -390,7 +389,7 @@ impl HistoryAfterBases {
 /// be told all the same: recovery brings the base of a table forward past such history, which the scrubber of the past has told anew.
 pub fn record_history(what: &str) {
     own_lock::share(OwnLock::Definitions);
-    Spi::connect(|client| {
+    spi::connect(|client| {
         let ranges = HistoryAfterBases::read(client);
         if ranges.is_false(client, ranges.oldest, ranges.newest)
             && !ranges.is_false(client, ranges.newest, ranges.last)

@@ -4,7 +4,7 @@
 //! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is known to be there: the rows with which
 //! tables were attached, in definitions as they were then.
 
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 
 use crate::api::deviations::Cured;
 use crate::api::ledger_tables::{self, LedgerTable};

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{key_hash, key_hash_range, row_hash, KeyRanges, RangeDigest, RANGE_BITS_MAX};
 use chainify_ledger::cells;
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 
 use crate::api::ledger_tables::{self, Column, LedgerTable};
 use crate::api::verify_table::last_block;
@@ -15,6 +14,7 @@ use crate::api::{half, rows, verify};
 use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::{OrRaise, PgError};
 use crate::pg::function::{cell, Answer, Call};
+use crate::pg::spi;
 
 crate::sql_function!(
     chainify_state_tables,
@@ -42,7 +42,7 @@ fn state_tables(call: &mut Call) -> Answer {
     let hash: Vec<u8> = call.required(1, "hash");
     rows::forget();
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let position = check_block(client, number, &hash).or_raise();
             for table in ledger_tables::all(client, Sees::Statement) {
                 let state = match number == position {
@@ -111,7 +111,7 @@ fn state_ranges(call: &mut Call) -> Answer {
     }
     rows::forget();
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let table = table(client, &name).or_raise();
             let sql = format!(
                 "SELECT k, chainify_ledger.encoded_row({}, v) FROM ({}) r",
@@ -146,7 +146,7 @@ fn state_rows(call: &mut Call) -> Answer {
     let wanted = key_ranges(call.required(2, "bits"), call.required(3, "ranges")).or_raise();
     rows::forget();
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let table = table(client, &name).or_raise();
             let columns = by_name(&table);
             // num_nulls, since IS NOT NULL looks into composite values; format prints without looking for a cast.

@@ -7,10 +7,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::Hash;
 use chainify_ledger::LedgerBlock;
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use pgrx::JsonB;
 
 use crate::api::deviations;
@@ -135,7 +134,7 @@ fn changed_keys(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     rows::forget();
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             for table in ledger_tables::all(client, Sees::Latest) {
                 if let Some(keys) = keys_of(client, &table, number) {
                     row(&[cell(table.id), cell(keys)]);
@@ -185,7 +184,7 @@ fn put_keys_right(call: &mut Call) -> Answer {
     rows::forget();
     let (mut put_right, mut cured) = (Vec::new(), Vec::new());
     session::unrecorded(|| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             let tables = ledger_tables::all(client, Sees::Latest);
             for (id, keys) in ids.into_iter().zip(keys) {
                 let Some(table) = tables.iter().find(|table| table.id == id) else {

@@ -1,6 +1,6 @@
 //! The ledger's triggers on a table: there, and ENABLE ALWAYS, on every relation that holds its rows.
 
-use pgrx::spi::SpiClient;
+use crate::pg::spi::SpiClient;
 
 use crate::api::ledger_tables::LedgerTable;
 use crate::pg::cursor::{Cursor, Sees};

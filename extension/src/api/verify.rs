@@ -4,11 +4,10 @@
 //! Nothing stored is trusted that can be computed (chainify_ledger::audit), and certificates are checked down to the
 //! signatures of the validators.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::row_hash;
 use chainify_ledger::audit::{check_block, Finding, StoredBlock, StoredChange, StoredTransaction};
 use pgrx::pg_sys;
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 
 use crate::api::certificates;
 use crate::api::definitions;
@@ -19,6 +18,7 @@ use crate::api::{indexes, rows, verify_table};
 use crate::pg::cursor::{Cursor, Row, Sees};
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::progress::{Phase, Progress};
+use crate::pg::spi;
 
 crate::sql_function!(
     chainify_verify_ledger,
@@ -43,7 +43,7 @@ fn verify_ledger(call: &mut Call) -> Answer {
                 cell(finding.detail),
             ]);
         };
-        Spi::connect(|client| {
+        spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             let tables = history::all(client, &mut report);
             let mut audit = Audit::new(client, from, to);

@@ -1,9 +1,8 @@
 //! `chainify.verify_table`: one table against the state that organisations agreed on, by a full rescan, and row by row
 //! against checkpoint and history.
 
+use crate::pg::spi::SpiClient;
 use chainify_codec::{state_root, Hash, State};
-use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
 use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
@@ -15,6 +14,7 @@ use crate::pg::cursor::{Cursor, Sees};
 use crate::pg::error::PgError;
 use crate::pg::function::{cell, Answer, Call};
 use crate::pg::progress::{Phase, Progress};
+use crate::pg::spi;
 
 crate::sql_function!(
     chainify_verify_table,
@@ -60,7 +60,7 @@ fn verify_table(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "tbl");
     rows::forget();
     call.rows(|row| {
-        Spi::connect(|client| {
+        spi::connect(|client| {
             half::refuse(client, Sees::Statement);
             let tables = ledger_tables::all(client, Sees::Statement);
             let Some(table) = tables.iter().find(|table| table.relation == relation) else {

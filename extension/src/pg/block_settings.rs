@@ -18,9 +18,12 @@ mod raw {
 /// 1970-01-01 to 2000-01-01 in microseconds.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
+/// Temporary objects last: they hide nothing.
+const SEARCH_PATH: &CStr = c"public, pg_temp";
+
 /// What changes results, wording that can reach a result, or plans.
 const PINNED: &[(&CStr, &CStr)] = &[
-    (c"search_path", c"public, pg_temp"), // temporary objects last: they hide nothing
+    (c"search_path", SEARCH_PATH),
     (c"TimeZone", c"UTC"),
     (c"timezone_abbreviations", c"Default"),
     (c"DateStyle", c"ISO, MDY"),
@@ -108,6 +111,19 @@ pub fn pinned_impatiently<T>(f: impl FnOnce() -> T) -> T {
         unsafe { set(c"lock_timeout", IMPATIENCE) }
         f()
     })
+}
+
+/// Runs `f` under the search_path of a block, which a user's conditions and defaults are written for: to write a user's table, as its owner,
+/// outside of a block. What `f` runs names everything with its schema ([`super::spi::as_caller`]).
+pub fn under_path<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: the nest level opened here is closed here; name and value are static.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        set(c"search_path", SEARCH_PATH);
+        let result = f();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
+    }
 }
 
 /// Long enough for what two writers of one table wait for each other anyway: that it grows by a page.

@@ -6,7 +6,11 @@ use std::marker::PhantomData;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use pgrx::spi::SpiClient;
+
+use super::error::PgError;
+use super::function::reads_as;
+use super::own_path::own_path;
+use super::spi::SpiClient;
 
 const BATCH_ROWS: i64 = 1_000;
 
@@ -51,7 +55,7 @@ impl<'conn> Cursor<'conn> {
             .collect();
         // SAFETY: an SPI connection is open, as the borrowed client shows; the three arrays have one element per
         // argument, and the values outlive the call, which copies them.
-        let portal = unsafe {
+        let portal = own_path(|| unsafe {
             pg_sys::SPI_cursor_open_with_args(
                 std::ptr::null(),
                 sql.as_ptr(),
@@ -62,7 +66,7 @@ impl<'conn> Cursor<'conn> {
                 sees == Sees::Statement,
                 0,
             )
-        };
+        });
         Cursor {
             portal,
             batch: std::ptr::null_mut(),
@@ -99,7 +103,9 @@ impl<'conn> Cursor<'conn> {
             if !self.batch.is_null() {
                 pg_sys::SPI_freetuptable(std::mem::replace(&mut self.batch, std::ptr::null_mut()));
             }
-            pg_sys::SPI_cursor_fetch(self.portal, true, BATCH_ROWS as std::ffi::c_long);
+            own_path(|| {
+                pg_sys::SPI_cursor_fetch(self.portal, true, BATCH_ROWS as std::ffi::c_long)
+            });
             self.batch = pg_sys::SPI_tuptable;
             self.rows = if self.batch.is_null() {
                 0
@@ -161,6 +167,22 @@ impl Row<'_> {
 
     pub fn timestamptz(&self, column: usize) -> Option<TimestampWithTimeZone> {
         self.get(column, pg_sys::TIMESTAMPTZOID)
+    }
+
+    /// A value as it is, of type `wanted` or, where that is a domain, of the type below it. Raises for any other.
+    pub(super) fn datum(&self, column: i32, wanted: pg_sys::Oid) -> Option<pg_sys::Datum> {
+        // SAFETY: as for `get`.
+        unsafe {
+            let found = pg_sys::SPI_gettypeid(self.descriptor, column);
+            if !reads_as(wanted, found) {
+                let message =
+                    format!("column {column} is not of the type that it has in the table");
+                PgError::new(b"XX000", message).raise();
+            }
+            let mut null = false;
+            let datum = pg_sys::SPI_getbinval(self.tuple, self.descriptor, column, &mut null);
+            (!null).then_some(datum)
+        }
     }
 
     fn get<T: FromDatum>(&self, column: usize, expected: pg_sys::Oid) -> Option<T> {

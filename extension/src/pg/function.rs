@@ -53,11 +53,15 @@ impl Cell {
     }
 }
 
-/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names.
+/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names,
+/// and a domain has those of the type below it.
 pub(super) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
     stored == wanted
         || wanted == pg_sys::OIDOID
             && [pg_sys::REGCLASSOID, pg_sys::REGPROCEDUREOID].contains(&stored)
+        // SAFETY: a catalog look-up of the type of a column.
+        || stored.to_u32() >= pg_sys::FirstNormalObjectId
+            && unsafe { pg_sys::getBaseType(stored) } == wanted
 }
 
 /// `None` becomes NULL.
@@ -144,6 +148,11 @@ impl Call<'_> {
         }
     }
 
+    /// For the primitives of this module: a value that is of the declared type.
+    pub(super) fn datum(&self, value: pg_sys::Datum) -> Answer {
+        Answer { value, null: false }
+    }
+
     /// One row of the declared composite type or OUT parameters.
     pub fn record(&self, cells: &[Cell]) -> Answer {
         let mut desc: pg_sys::TupleDesc = std::ptr::null_mut();
@@ -182,6 +191,50 @@ impl Call<'_> {
                     nulls.as_mut_ptr(),
                 );
             });
+        }
+        Answer {
+            value: pg_sys::Datum::from(0),
+            null: true,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The table whose row type argument `index` from 0 is declared with in this call, InvalidOid for another type.
+    pub fn table_of_arg(&self, index: i32) -> pg_sys::Oid {
+        // SAFETY: fcinfo is valid; catalog look-ups. A call without an expression has no type.
+        unsafe {
+            let of = pg_sys::get_fn_expr_argtype((*self.fcinfo).flinfo, index);
+            match of {
+                pg_sys::InvalidOid => of,
+                of => pg_sys::get_typ_typrelid(of),
+            }
+        }
+    }
+
+    /// Many rows of the declared row type, from those of a query with its columns, in its order. Values are taken as they are: of a
+    /// column with a domain the query has the type below it, and nothing is evaluated.
+    pub fn rows_as_they_are(&mut self, rows: &mut super::cursor::Cursor<'_>) -> Answer {
+        // SAFETY: as for `rows`.
+        unsafe {
+            pg_sys::InitMaterializedSRF(self.fcinfo, 0);
+            let info = (*self.fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            let (desc, store) = ((*info).setDesc, (*info).setResult);
+            let attributes = (*desc).attrs.as_slice((*desc).natts as usize);
+            while let Some(row) = rows.next_row() {
+                let mut values = vec![pg_sys::Datum::from(0); attributes.len()];
+                let mut nulls = vec![true; attributes.len()];
+                let there = attributes
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, a)| !a.attisdropped);
+                for ((at, attribute), column) in there.zip(1..) {
+                    if let Some(value) = row.datum(column, attribute.atttypid) {
+                        (values[at], nulls[at]) = (value, false);
+                    }
+                }
+                pg_sys::tuplestore_putvalues(store, desc, values.as_mut_ptr(), nulls.as_mut_ptr());
+            }
         }
         Answer {
             value: pg_sys::Datum::from(0),

@@ -11,6 +11,7 @@ use super::analysis::{describe, elements};
 use super::complete::complete;
 use super::error::{catch_c, PgError};
 use super::level::Level;
+use super::own_path::own_path;
 use super::planning::describe_call;
 use super::spi::c_string;
 use super::statement::{check_allowed, own_text, raw};
@@ -95,6 +96,11 @@ pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
         }
         Ok(inspected)
     }
+}
+
+/// The same of a text that our own SQL made of the catalog: what is qualified in it, and what is not, is so for our own path.
+pub fn inspect_shown(sql: &str) -> Result<Vec<Inspected>, PgError> {
+    own_path(|| inspect(sql, false))
 }
 
 /// The call that a statement consists of. What cannot be shown as one is none.

@@ -42,6 +42,7 @@ mod major;
 pub mod memory;
 mod nesting;
 pub mod own_lock;
+mod own_path;
 pub mod planned_access;
 pub mod planning;
 pub mod pool;

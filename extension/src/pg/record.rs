@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use super::error::PgError;
-use super::function::Call;
+use super::function::{reads_as, Answer, Call};
 use super::relation::{Lock, Relation, Scratch, Tuple};
 
 /// A row argument, in the memory of the call.
@@ -70,5 +70,49 @@ impl Record {
             };
             f(&scratch.deform(&mut tuple, table.descriptor()))
         }
+    }
+
+    /// The same values, by names of columns, as a row of `to`; `from` must be what [`Record::table`] gave. They are taken as they are: a column
+    /// of `to` may have a domain over the type that it has here, and nothing is evaluated. Raises for another type.
+    pub fn as_row_of(&self, to: &Relation, from: &Relation) -> RowValue {
+        let here = from.columns();
+        self.read(from, |row| {
+            // SAFETY: the descriptor is that of the open relation, and the arrays have an element for each of its columns. A value is of the
+            // type that is checked, and copied into the row.
+            unsafe {
+                let count = (*to.descriptor()).natts as usize;
+                let mut values = vec![pg_sys::Datum::from(0); count];
+                let mut nulls = vec![true; count];
+                for column in to.columns() {
+                    let Some(found) = here.iter().find(|c| c.name == column.name) else {
+                        continue;
+                    };
+                    if !reads_as(column.type_oid, found.type_oid) {
+                        let message = format!("column \"{}\" is of another type", column.name);
+                        PgError::new(b"XX000", message).raise();
+                    }
+                    let at = column.number as usize - 1;
+                    if let Some(value) = row.datum(found.number, found.type_oid) {
+                        (values[at], nulls[at]) = (value, false);
+                    }
+                }
+                let tuple = pg_sys::heap_form_tuple(
+                    to.descriptor(),
+                    values.as_mut_ptr(),
+                    nulls.as_mut_ptr(),
+                );
+                RowValue(pg_sys::heap_copy_tuple_as_datum(tuple, to.descriptor()))
+            }
+        })
+    }
+}
+
+/// A row as a value, in the memory of the call.
+pub struct RowValue(pg_sys::Datum);
+
+impl Call<'_> {
+    /// Returns a row of the declared type.
+    pub fn row_value(&self, row: RowValue) -> Answer {
+        self.datum(row.0)
     }
 }

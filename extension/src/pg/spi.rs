@@ -1,7 +1,13 @@
 //! SQL from inside: plans kept across calls, run through the server programming interface.
+//!
+//! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever the caller, its role or a
+//! function has set: [`query`], [`execute`], [`query_once`] and [`super::cursor::Cursor`] see to it, and there is no other way.
+//! What is the client's, its statements and the names that it gives, is read under the client's path, as the client:
+//! [`Plan`] and [`as_caller`].
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use chainify_sched::value::Value;
@@ -11,6 +17,7 @@ use super::access::value_of;
 use super::direct_call;
 use super::error::{catch_c, OrRaise, PgError};
 use super::function::{reads_as, Cell};
+use super::own_path::own_path;
 
 /// The interface PostgreSQL gives without pgrx's boundary, so that a client's own SQLSTATE is kept.
 mod raw {
@@ -39,6 +46,14 @@ pub fn connected<T>(f: impl FnOnce() -> T) -> T {
         pg_sys::SPI_finish();
         result
     }
+}
+
+/// Shows that SPI is connected.
+pub struct SpiClient<'c>(PhantomData<&'c ()>);
+
+/// As [`connected`], for readers by [`super::cursor::Cursor`].
+pub fn connect<T>(f: impl FnOnce(&SpiClient<'_>) -> T) -> T {
+    connected(|| f(&SpiClient(PhantomData)))
 }
 
 /// A plan kept until dropped.
@@ -319,6 +334,13 @@ impl Row<'_> {
         }
     }
 
+    /// Whether a column is of `T`'s type.
+    pub fn is<T: IntoDatum>(&self, column: i32) -> bool {
+        // SAFETY: the descriptor is the table's.
+        let oid = unsafe { pg_sys::SPI_gettypeid(self.table.tupdesc, column) };
+        reads_as(oid, T::type_oid())
+    }
+
     /// A column that is never NULL.
     pub fn must<T: FromDatum + IntoDatum>(&self, column: i32) -> T {
         self.get(column)
@@ -331,31 +353,49 @@ impl Row<'_> {
 pub fn query(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) -> u64 {
     let types: Vec<_> = args.iter().map(Cell::oid).collect();
     let kept = OWN.with_borrow(|own| own.get(sql).copied());
-    let plan = kept.filter(|plan| plan.types == types).unwrap_or_else(|| {
-        let plan: &'static Plan = Box::leak(Box::new(Plan::prepare(sql, &types).or_raise()));
-        OWN.with_borrow_mut(|own| own.insert(sql.to_owned(), plan));
-        plan
-    });
-    rows(plan, args, &mut f)
+    let plan = kept.filter(|plan| plan.types == types);
+    let run = || {
+        let plan = plan.unwrap_or_else(|| {
+            let plan: &'static Plan = Box::leak(Box::new(Plan::prepare(sql, &types).or_raise()));
+            OWN.with_borrow_mut(|own| own.insert(sql.to_owned(), plan));
+            plan
+        });
+        run(plan, args)
+    };
+    rows(own_path(run), &mut f)
 }
 
 /// Runs a statement whose text is made up; its plan is not kept.
 pub fn execute(sql: &str, args: &[Cell]) -> u64 {
-    let types: Vec<_> = args.iter().map(Cell::oid).collect();
-    rows(&Plan::prepare(sql, &types).or_raise(), args, &mut |_| ())
+    rows(own_path(|| once(sql, args)), &mut |_| ())
 }
 
 /// Runs a query whose text is made up; its plan is not kept. `f` sees each row.
 pub fn query_once(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
-    let types: Vec<_> = args.iter().map(Cell::oid).collect();
-    rows(&Plan::prepare(sql, &types).or_raise(), args, &mut f);
+    rows(own_path(|| once(sql, args)), &mut f);
 }
 
-fn rows(plan: &Plan, args: &[Cell], f: &mut dyn FnMut(&Row)) -> u64 {
+/// Runs a query under the search_path that there is, for names that the caller gives and functions of its own: as the
+/// caller or the function's owner, never with more rights. All else in `sql` is qualified, operators and types too.
+pub fn as_caller(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
+    rows(once(sql, args), &mut f);
+}
+
+fn once(sql: &str, args: &[Cell]) -> u64 {
+    let types: Vec<_> = args.iter().map(Cell::oid).collect();
+    run(&Plan::prepare(sql, &types).or_raise(), args)
+}
+
+fn run(plan: &Plan, args: &[Cell]) -> u64 {
     let values: Vec<_> = args.iter().map(Cell::datum).collect();
-    // SAFETY: the cells carry their types, which are the plan's; the tuple table is valid until freed below.
+    // SAFETY: the cells carry their types, which are the plan's.
+    unsafe { plan.execute(&values, std::ptr::null_mut()).or_raise() }
+}
+
+/// Gives the rows of what has just run, of which so many were returned or changed.
+fn rows(processed: u64, f: &mut dyn FnMut(&Row)) -> u64 {
+    // SAFETY: the tuple table is that of the call just ended, and valid until freed below.
     unsafe {
-        let processed = plan.execute(&values, std::ptr::null_mut()).or_raise();
         if let Some(table) = NonNull::new(pg_sys::SPI_tuptable) {
             let table = table.as_ref();
             for i in 0..table.numvals as usize {
