@@ -120,10 +120,12 @@ check-explorer: pgtree
 .PHONY: installcheck
 installcheck: pgtree
 	regress/run $(PGTREE)
+	TRAPS=1 regress/run $(PGTREE) $(TRAPPED)
 	regress/socket/run $(PGTREE)
 	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
-## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (regress/traps)
+## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (regress/traps); a part of it is in installcheck
+TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
 .PHONY: trapcheck
 trapcheck: pgtree
 	TRAPS=1 regress/run $(PGTREE)
