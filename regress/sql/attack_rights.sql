@@ -93,6 +93,7 @@ SELECT test.gained();
 SELECT test.forgive();
 
 -- The caller's search_path: own operators and types of an admin, who has one schema.
+DROP SCHEMA IF EXISTS x CASCADE;
 CREATE SCHEMA x;
 GRANT ALL ON SCHEMA x TO admin, alice;
 SET ROLE admin;

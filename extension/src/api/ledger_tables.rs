@@ -402,12 +402,13 @@ impl LedgerTable {
         )
     }
 
-    /// Rows that are there a second time, as [`LedgerTable::differences`] gives rows that are not to be there.
-    pub fn doubles_in(&self, ranges: &KeyRanges) -> String {
+    /// Rows that are there a second time, as [`LedgerTable::differences_in`] gives rows that are not to be there.
+    pub fn doubles_in(&self, ranges: &KeyRanges, expected: &str) -> String {
         let (id, live) = (self.id, self.live_name());
         let key = format!("chainify_ledger.encoded_key({id}, t.*)");
         format!(
-            "SELECT {} AS key, NULL::jsonb AS expected, {} AS found, f.k, f.part, f.place, NULL::{live} AS v
+            "SELECT {} AS key, NULL::jsonb AS expected, {} AS found, f.k, f.part, f.place,
+                (SELECT e.v FROM ({expected}) e WHERE false) AS v
             FROM (SELECT {key} AS k, t.tableoid::int8 AS part, t.ctid AS place, t.*::{live} AS v,
                     row_number() OVER (PARTITION BY {key}, chainify_ledger.encoded_row({id}, t.*) ORDER BY t.tableoid, t.ctid) AS n
                 FROM {live} t WHERE {}) f

@@ -124,7 +124,7 @@ fn set<S: Setting>(word: &str, at: At) -> Outcome {
     let written = |(name, _): &(&str, S)| format!("SET {} {name}", S::NAME.to_ascii_uppercase());
     let choices: Vec<String> = S::VALUES.iter().map(written).collect();
     let message = format!("\"{word}\" is no policy of {}", S::NAME);
-    Err(PgError::new(b"22023", message).hint(&format!("Write {}.", choices.join(" or "))))
+    Err(PgError::new(b"22023", message).hint(format!("Write {}.", choices.join(" or "))))
 }
 
 fn change(name: &str, value: &str, at: At) {

@@ -264,7 +264,7 @@ pub fn put_rows_right(
         return Ok(Vec::new());
     }
     let differences = table.differences_in(&ranges, rows);
-    let doubles = table.doubles_in(&ranges);
+    let doubles = table.doubles_in(&ranges, rows);
     let differences = format!("({differences}) UNION ALL {doubles}");
     let cured = repair_rows(client, table, &differences, true);
     match told.agrees_in(client, table, &ranges) {
