@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Whatever c organisations are stuck at, and whatever the others say: a block has a bounded number of rounds that end so, 2·2 + 1 for
+// A block, whichever transactions c organisations are stuck at and whatever the others say, has a bounded number of rounds that end so, 2·2 + 1 for
 // each organisation whose transactions are slow and one for the block, and nothing of it runs in the end. A4: what no stuck vote names,
 // and is of no client that one names, is quarantined in none of them, but with the whole block.
 func TestStuckVotesEndABlockInBoundedRounds(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// What an honest node may still hold, or already, is not held against it: signed with a key from before a change or after one that waits, stale, or with a client's signature
+// Nothing is held against a node that an honest one may hold: signed with a key from before a change or after one that waits, stale, or with a client's signature
 // that its gateway should have verified. All else that is refused could never be right.
 func TestWhatCouldNeverBeRight(t *testing.T) {
 	c := ordertest.New(4, 0).Without(1)

@@ -127,7 +127,8 @@ func TestCodesOfRefusalsAndTheirOrder(t *testing.T) {
 	}
 }
 
-// What is refused costs less than an honest bundle of a thousand transactions, several times its bytes or not. Generous, since machines are busy: it was 28 times as much.
+// A refusal costs less than an honest bundle of a thousand transactions, also for several times its bytes.
+// The limit is generous, since machines are busy: the cost was 28 times as much.
 func TestARefusalCostsLessThanAnHonestBundle(t *testing.T) {
 	c := ordertest.New(4, 0)
 	registry := c.Registry(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// What is refused for a suspension is remembered, so that it is never ordered; it counts for the block's bound like what is accepted, or a
+// A transaction refused for a suspension is remembered, so that it is never ordered; it counts for the block's bound like what is accepted, or a
 // suspended client could fill the memory of all.
 func TestWhatASuspendedClientSendsIsBounded(t *testing.T) {
 	c := ordertest.New(4, 3)

@@ -8,7 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// What a reader has seen of a block is there after the server was killed, whatever it kept in memory; with synchronous_commit = off
+// Rows of a block that a reader has seen are there after the server was killed, whatever it kept in memory; with synchronous_commit = off
 // it is executed again.
 func TestWhatWasSeenStaysAfterACrash(t *testing.T) {
 	for _, c := range []struct {

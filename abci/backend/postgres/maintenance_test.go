@@ -213,7 +213,7 @@ func TestMaintenanceGivesWayToABlock(t *testing.T) {
 	at := connected(t, b)
 	hash := executed(t, b, orderedBlock(1, wire.Kind_KIND_DEPLOY, "CREATE TABLE public.t (id bigint PRIMARY KEY, n int)"), at.Hash, limit)
 
-	// Whoever holds the base that is folded into is in the way of folding, not of the block.
+	// A session that holds the base that is folded into is in the way of folding, not of the block.
 	holder, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

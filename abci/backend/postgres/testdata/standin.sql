@@ -100,3 +100,13 @@ ALTER FUNCTION chainify_node.repair(bigint, bytea, bigint, bytea, text) SET plpg
 
 CREATE FUNCTION chainify_node.record_deviation(n bigint, e bytea, f bytea, c text, t interval) RETURNS void LANGUAGE sql AS $$
     INSERT INTO deviation VALUES (n, e, f, c, t) $$;
+
+-- The node's sessions look for nothing in schema public.
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT oid FROM pg_proc WHERE pronamespace IN ('public'::regnamespace, 'chainify_node'::regnamespace) LOOP
+        EXECUTE format('ALTER ROUTINE %s SET search_path = public', f);
+    END LOOP;
+END $$;
