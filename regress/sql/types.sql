@@ -88,7 +88,7 @@ BEGIN
     SET LOCAL chainify.guard = off;
     SET LOCAL client_min_messages = warning;
     DROP TABLE IF EXISTS acc, chainify_history.acc, chainify_checkpoint.acc CASCADE;
-    TRUNCATE chainify_ledger.block, chainify_ledger.transaction, chainify_ledger.checkpoint, chainify_ledger.table_state, chainify_ledger.ledger_column, chainify_ledger.ledger_table;
+    TRUNCATE chainify_ledger.block, chainify_ledger.transaction, chainify_ledger.checkpoint, chainify_ledger.table_state, chainify_ledger.ledger_column, chainify_ledger.schema_part, chainify_ledger.ledger_table;
     PERFORM chainify_ledger.announce_tables();
     SET LOCAL chainify.guard = on;
 END $$;
