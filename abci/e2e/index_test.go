@@ -12,7 +12,7 @@ const damageIndex = `UPDATE pg_index SET indislive = false, indisready = false W
 	UPDATE pg_index SET indislive = true, indisready = true WHERE indexrelid = 'checking_pkey'::regclass;
 	UPDATE pg_class SET relhasindex = true WHERE oid = 'checking'::regclass`
 
-// What an index misses makes one organisation deviate whose rows are all as agreed: it builds the index anew, names it and goes on, whether a
+// A row that its index misses makes one organisation deviate whose rows are all as agreed. It builds the index anew, names it and goes on, whether a
 // block or the scrubber comes by.
 func TestABrokenIndexIsBuiltAnew(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func TestASlowOrganisationExecutesWhatIsAgreedWithoutALimit(t *testing.T) {
 	}
 }
 
-// What an organisation has not executed to its end is no sign that its tables are wrong: the next round begins without a repair.
+// A block that an organisation has not executed to its end is no sign that its tables are wrong: the next round begins without a repair.
 func TestAStuckRoundRepairsNothing(t *testing.T) {
 	for _, said := range []Executed{{Failure: Stuck}, {Hash: wire.Hash{7}}} {
 		core, first := executing(t)

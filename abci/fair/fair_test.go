@@ -33,7 +33,7 @@ func TestAGreedyMemberLeavesRoomForNewcomers(t *testing.T) {
 	}
 }
 
-// Whatever members do, all together never hold more than there is, and what one holds beyond its first request was free beside it.
+// All members together never hold more than there is, whatever they do, and what one holds beyond its first request was free beside it.
 func TestSharesHoldForRandomMembers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

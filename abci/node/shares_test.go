@@ -60,7 +60,7 @@ func TestAGreedyOrganisationLeavesOthersRoomInTheMempool(t *testing.T) {
 	}
 }
 
-// What peers send passes the door: CometBFT's own reactor would take it without looking who sends what could never be right.
+// Messages of peers pass the door: CometBFT's own reactor would take them without noting the peers that send what could never be right.
 func TestTheMempoolHasADoor(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	c, err := config.Load(string(r.home))

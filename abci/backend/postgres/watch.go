@@ -16,7 +16,7 @@ const (
 	lookAtMost  = 100 * time.Millisecond
 )
 
-// What transactions may take and still be quick: each so long, and those of one organisation in a block so much more.
+// Quick transactions take at most so long each, and those of one organisation in a block so much more.
 const (
 	quick    = 5 * time.Millisecond
 	quickSum = 200 * time.Millisecond

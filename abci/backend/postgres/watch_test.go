@@ -36,7 +36,7 @@ func TestABlocksTimeIsBounded(t *testing.T) {
 	if stuck.Index != 0 {
 		t.Fatalf("stuck at %d, want the first of those that take alike", stuck.Index)
 	}
-	// What is agreed runs for as long as it takes.
+	// A block that is agreed runs for as long as it takes.
 	agreed := slowBlock(1, 5)
 	agreed.Budget = wire.Budget{}
 	if _, err := b.Execute(t.Context(), agreed, at.Hash); err != nil {
@@ -109,7 +109,7 @@ func TestOfAQuarantinedOneNothingIsNamed(t *testing.T) {
 	}
 }
 
-// What runs in another process of the block's is seen as well.
+// Transactions that run in another process of the block are seen as well.
 func TestAPartThatDoesNotEndIsNamed(t *testing.T) {
 	r := newPartsRun(t, crashServer(t, nil), "stuck")
 	statements := make([]string, 0, waitingRow+1)
