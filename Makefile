@@ -119,22 +119,22 @@ check-explorer: pgtree
 ## installcheck: pg_regress and isolation tests of the extension
 .PHONY: installcheck
 installcheck: pgtree
-	regress/run $(PGTREE)
-	TRAPS=1 regress/run $(PGTREE) $(TRAPPED)
-	regress/socket/run $(PGTREE)
-	regress/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
+	scripts/regress $(PGTREE)
+	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
+	extension/tests/socket/run $(PGTREE)
+	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
-## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (regress/traps); a part of it is in installcheck
+## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
 .PHONY: trapcheck
 trapcheck: pgtree
-	TRAPS=1 regress/run $(PGTREE)
+	TRAPS=1 scripts/regress $(PGTREE)
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
 .PHONY: fuzz
 fuzz: pgtree
-	regress/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
+	extension/tests/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e

@@ -212,14 +212,14 @@ CREATE TABLE chainify_ledger.audited (
     at       timestamptz                     -- when the last pass ended; NULL: the next is due at once
 );
 
--- Blocks that it found to be kept otherwise than agreed. They come back from another organisation (api/changes.rs).
+-- Blocks that it found to be kept otherwise than agreed. They come back from another organisation (recovery/take_over_block.rs).
 CREATE TABLE chainify_ledger.false_block (
     number   bigint PRIMARY KEY,
     what     text NOT NULL,
     found_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- For executing all blocks again (api/start_over.rs): what a database held when tables and sequences came on the ledger, which no
+-- For executing all blocks again (recovery/start_over.rs): what a database held when tables and sequences came on the ledger, which no
 -- block tells. Tables that DEPLOY transactions made begin empty, and are not here.
 CREATE TABLE chainify_ledger.initial_table (
     name        text PRIMARY KEY,            -- schema.name, unquoted

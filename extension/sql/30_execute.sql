@@ -1,8 +1,8 @@
--- What the node calls (api/execute.rs) and the triggers on ledger tables (api/digest.rs).
+-- What the node calls (leader/execute_block.rs) and the triggers on ledger tables (guard/digest_triggers.rs).
 --
 -- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
 
--- Raises 55000 in a database whose ledger was restored from a dump and is not adopted (api/restored.rs).
+-- Raises 55000 in a database whose ledger was restored from a dump and is not adopted (block/restored.rs).
 CREATE FUNCTION chainify_ledger.refuse_restored() RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_refuse_restored' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION chainify_ledger.refuse_restored FROM PUBLIC;
@@ -107,7 +107,7 @@ CREATE FUNCTION chainify_node.kept_executions() RETURNS bigint
 REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions TO chainify_node;
 
--- The last block, which stays the last one that the calling transaction sees (api/read_block.rs).
+-- The last block, which stays the last one that the calling transaction sees (block/read_block.rs).
 CREATE FUNCTION chainify.read_block() RETURNS bigint
     AS 'MODULE_PATHNAME', 'chainify_read_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;

@@ -15,7 +15,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION chainify_ledger.attach_own FROM PUBLIC;
 
--- Set by DEPLOY transactions (api/policy.rs); without a row the default of chainify.settings.
+-- Set by DEPLOY transactions (rules/agreed_settings.rs); without a row the default of chainify.settings.
 CREATE TABLE chainify_ledger.setting (
     name  text PRIMARY KEY,
     value text NOT NULL
@@ -26,7 +26,7 @@ SELECT d.name, coalesce(s.value, d.value) AS value
 FROM (VALUES ('determinism', 'strict'), ('deploys', 'free')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
 GRANT SELECT ON chainify.settings TO chainify_reader, chainify_client;
 
--- The organisations that may act as a role; without a row, every organisation (api/role_organisations.rs). Set by DEPLOY transactions.
+-- The organisations that may act as a role; without a row, every organisation (transaction/role_organisations.rs). Set by DEPLOY transactions.
 CREATE TABLE chainify_ledger.role_organisation (
     role          text PRIMARY KEY,
     organisations text NOT NULL              -- by name, with ", " between

@@ -1,4 +1,4 @@
--- Sequences of the ledger (api/sequences.rs): a ledger table of the ledger's own keeps what each stands at, so that blocks agree on it, it
+-- Sequences of the ledger (transaction/sequences.rs): a ledger table of the ledger's own keeps what each stands at, so that blocks agree on it, it
 -- is undone with what drew from it, and history, verification and repair know it. The sequences of the database only follow.
 
 CREATE TABLE chainify_ledger.sequence (

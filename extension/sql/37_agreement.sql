@@ -1,4 +1,4 @@
--- Agreement policies (api/policies.rs, api/agreements.rs; spec/agreement.md).
+-- Agreement policies (transaction/agreement_policies.rs, transaction/agreements.rs; spec/agreement.md).
 
 -- A ledger table of the ledger's own. Set by DEPLOY transactions.
 CREATE TABLE chainify_ledger.policy (
@@ -32,7 +32,7 @@ GRANT SELECT ON chainify.policies TO chainify_reader, chainify_client;
 
 REVOKE ALL ON FUNCTION chainify_ledger.governed, chainify_ledger.naming_columns FROM PUBLIC;
 
--- What follows is this organisation's own matter: how it decides when it is asked to agree (api/rehearsal.rs).
+-- What follows is this organisation's own matter: how it decides when it is asked to agree (entry/rehearsal.rs).
 
 CREATE TABLE chainify_ledger.agreement_check (
     name     text PRIMARY KEY,               -- of the table

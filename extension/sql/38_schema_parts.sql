@@ -1,5 +1,5 @@
 -- What makes a ledger table what it is, part by part, so that a definition that was changed behind the ledger can be put back
--- (api/definition_repair.rs). The lines are those of chainify_ledger.schema_text: what is kept is shown to be agreed by their hash.
+-- (recovery/definition_repair.rs). The lines are those of chainify_ledger.schema_text: what is kept is shown to be agreed by their hash.
 
 -- The parts that a statement makes.
 --   place: what is made later may need what is made before

@@ -1,4 +1,4 @@
--- Functions for users (api/client.rs) and what they see of the ledger.
+-- Functions for users (entry/client.rs) and what they see of the ledger.
 --
 -- A parameter's text must mean the same in every organisation, so the settings that output functions look at are those
 -- under which a block reads it. The functions check the caller's role themselves: their message says what to do.

@@ -1,4 +1,4 @@
--- What statements may read and write (api/access.rs): what the schedule of a block follows from, not what they may do.
+-- What statements may read and write (entry/access.rs): what the schedule of a block follows from, not what they may do.
 
 -- Runs nothing: it analyses the statements as the caller, under the settings of a block.
 CREATE FUNCTION chainify.access(sql text)
@@ -14,7 +14,7 @@ CREATE FUNCTION chainify.explain_block(block bigint, format text DEFAULT 'text')
 REVOKE ALL ON FUNCTION chainify.explain_block FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.explain_block TO chainify_reader;
 
--- Declared access (api/declared.rs): where the accesses of a function to a table lie. This database's own matter: it decides what runs
+-- Declared access (parallel/declared_access.rs): where the accesses of a function to a table lie. This database's own matter: it decides what runs
 -- beside what, and what runs is compared with it.
 CREATE TABLE chainify_ledger.declared_access (
     function  regprocedure NOT NULL,

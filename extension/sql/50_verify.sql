@@ -1,4 +1,4 @@
--- Verification and repair (api/verify.rs, api/verify_table.rs, api/repair.rs).
+-- Verification and repair (verify/ledger.rs, verify/table.rs, recovery/repair.rs).
 --
 -- Verification reads every table on the ledger with the rights of the extension's owner, for readers who may see the
 -- history but not the tables. It takes a table or numbers, never SQL, and calls nothing that a user could have defined.
@@ -60,7 +60,7 @@ CREATE FUNCTION chainify_node.record_deviation(deviating_block bigint, expected_
 REVOKE ALL ON FUNCTION chainify_node.store_certificate, chainify_node.repair, chainify_node.record_deviation FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.store_certificate, chainify_node.repair, chainify_node.record_deviation TO chainify_node;
 
--- The keys that a block changed, and the rows of such keys put right (api/touched.rs). By index, whatever
+-- The keys that a block changed, and the rows of such keys put right (recovery/repair_by_key.rs). By index, whatever
 -- the planner knows of their tables: the block shows whether it helped.
 CREATE FUNCTION chainify_ledger.changed_keys(number bigint) RETURNS TABLE (table_id integer, keys jsonb)
     AS 'MODULE_PATHNAME', 'chainify_changed_keys' LANGUAGE C VOLATILE PARALLEL UNSAFE

@@ -1,4 +1,4 @@
--- Receipts and digests (api/receipt.rs, spec/receipt.md), a row through time (api/row_history.rs).
+-- Receipts and digests (verify/receipt.rs, spec/receipt.md), a row through time (verify/row_history.rs).
 --
 -- They read with the rights of the extension's owner, as verification does (50_verify.sql), for readers.
 

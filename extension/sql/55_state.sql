@@ -1,4 +1,4 @@
--- Rows from another organisation: what it is asked (api/state.rs), and taking them over (api/restore.rs).
+-- Rows from another organisation: what it is asked (recovery/tell_rows.rs), and taking them over (recovery/repair_from_peer.rs).
 
 CREATE FUNCTION chainify_ledger.key_range(key bytea, bits integer) RETURNS integer
     AS 'MODULE_PATHNAME', 'chainify_key_range' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE COST 10;

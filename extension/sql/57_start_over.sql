@@ -1,4 +1,4 @@
--- Taking the ledger back to before its first block, so that the node executes all blocks again (api/start_over.rs).
+-- Taking the ledger back to before its first block, so that the node executes all blocks again (recovery/start_over.rs).
 
 -- Keeps the rows with which a table was attached. Of a table attached again those of the first time stay.
 CREATE FUNCTION chainify_ledger.keep_initial(tbl regclass) RETURNS void

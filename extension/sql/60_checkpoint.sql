@@ -1,4 +1,4 @@
--- Checkpoints (api/checkpoint.rs).
+-- Checkpoints (recovery/checkpoint.rs).
 
 -- A checkpoint of the position, between two blocks.
 CREATE FUNCTION chainify_node.checkpoint() RETURNS bigint
@@ -43,12 +43,12 @@ GROUP BY c.block, b.block_time;
 
 GRANT SELECT ON chainify.checkpoints TO chainify_reader, chainify_client;
 
--- Starts the database's maintenance worker (api/maintenance.rs), which ends by itself when there stays another one or no node is connected.
+-- Starts the database's maintenance worker (recovery/maintenance.rs), which ends by itself when there stays another one or no node is connected.
 CREATE FUNCTION chainify_ledger.maintain() RETURNS boolean
     AS 'MODULE_PATHNAME', 'chainify_maintain' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION chainify_ledger.maintain FROM PUBLIC;
 
--- Reads a table and its base as one statement sees them, and records what is wrong (api/scrub.rs). NULL or 0 rows per second: as
+-- Reads a table and its base as one statement sees them, and records what is wrong (recovery/scrub.rs). NULL or 0 rows per second: as
 -- fast as it can. findings is NULL when the table was rewritten meanwhile.
 CREATE FUNCTION chainify_node.scrub(ledger_table regclass, rows_per_second bigint DEFAULT NULL,
                                     OUT block bigint, OUT rows bigint, OUT findings bigint)

@@ -1,4 +1,4 @@
--- Blocks before the base of the checkpoints: reading them (api/past.rs), telling one, and taking one over (api/changes.rs).
+-- Blocks before the base of the checkpoints: reading them (recovery/earlier_blocks.rs), telling one, and taking one over (recovery/take_over_block.rs).
 
 CREATE FUNCTION chainify_node.audit(changes_max bigint DEFAULT 10000, OUT block bigint, OUT findings bigint)
     AS 'MODULE_PATHNAME', 'chainify_audit' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER

@@ -4,8 +4,17 @@
 //! The SQL objects are in `extension/sql`, concatenated in name order into the install script.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod api;
+mod block;
+mod entry;
+mod guard;
+mod leader;
+mod ledger;
+mod parallel;
 mod pg;
+mod recovery;
+mod rules;
+mod transaction;
+mod verify;
 
 pgrx::pg_module_magic!();
 
@@ -13,13 +22,13 @@ pgrx::pg_module_magic!();
 #[allow(non_snake_case)]
 #[no_mangle]
 pub extern "C-unwind" fn _PG_init() {
-    pg::startup::init(|| {
-        pg::settings::define();
-        api::guard::install();
-        api::conflict::install();
-        api::commit::install();
-        api::verifying::install();
-        pg::pool::register(api::executor::serve);
-        api::maintenance::install();
+    pg::base::startup::init(|| {
+        pg::base::settings::define();
+        guard::writes::install();
+        block::lock_conflicts::install();
+        leader::commit::install();
+        verify::progress::install();
+        pg::shared::pool::register(parallel::executor::serve);
+        recovery::maintenance::install();
     });
 }

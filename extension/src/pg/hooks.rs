@@ -5,9 +5,10 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
-use super::asked::{self, Asked};
-use super::ddl_targets::Rights;
-use super::error::enter;
+use crate::pg::base::error::enter;
+use crate::pg::ddl::targets::Rights;
+use crate::pg::describe::relation_use;
+use crate::pg::describe::relation_use::Asked;
 
 /// How a statement uses a relation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub fn watch(watch: &'static Watch) {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
         NEXT_PERMISSIONS.set(pg_sys::ExecutorCheckPerms_hook);
-        pg_sys::ExecutorCheckPerms_hook = Some(asked::hook);
+        pg_sys::ExecutorCheckPerms_hook = Some(relation_use::hook);
         NEXT_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(on_utility);
         NEXT_DDL.set(pg_sys::object_access_hook);
@@ -144,7 +145,7 @@ unsafe fn named(name: *mut pg_sys::RangeVar) -> Option<pg_sys::Oid> {
 
 /// # Safety
 /// `asked` must be of one statement, about to run.
-pub(super) unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
+pub(in crate::pg) unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
     // SAFETY: by the caller's promise.
     unsafe {
         enter(|| {
@@ -175,7 +176,7 @@ unsafe extern "C-unwind" fn on_utility(
         let replaced = enter(|| {
             let mut replaced = std::ptr::null_mut();
             if (*(*statement).utilityStmt).type_ != pg_sys::NodeTag::T_CallStmt {
-                super::kept::forget();
+                crate::pg::run::executor_cache::forget();
             }
             if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
                 let node = (*statement).utilityStmt;
@@ -193,7 +194,7 @@ unsafe extern "C-unwind" fn on_utility(
                     rights: Rights::of(node),
                 });
                 if (*node).type_ == pg_sys::NodeTag::T_CallStmt {
-                    replaced = super::planning::check_call(statement);
+                    replaced = crate::pg::run::planning::check_call(statement);
                 }
             }
             replaced

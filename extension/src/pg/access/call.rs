@@ -7,8 +7,8 @@ use chainify_sched::value::{encode, Class, Value};
 use chainify_sched::KeyId;
 use pgrx::pg_sys;
 
-use super::relation::{counted_as, facts, Key};
-use crate::pg::analysis::elements;
+use crate::pg::access::relation::{counted_as, facts, Key};
+use crate::pg::describe::analysis::elements;
 
 /// A call.
 pub struct Called {

@@ -5,7 +5,7 @@ use chainify_sched::template::{Fit, Limit, Operand, Touched};
 use chainify_sched::value::Class;
 use pgrx::pg_sys;
 
-use super::value::class_of;
+use crate::pg::access::value::class_of;
 
 /// An entry of the range table of a level.
 pub(super) type Entry = (usize, u32);

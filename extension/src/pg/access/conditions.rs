@@ -6,10 +6,10 @@ use chainify_sched::value::{Class, Value};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
-use super::columns::{Entry, Known, Node};
-use super::value::{class_of, value_of};
-use super::{Place, Reader};
-use crate::pg::analysis::{elements, is, NodeAt};
+use crate::pg::access::columns::{Entry, Known, Node};
+use crate::pg::access::value::{class_of, value_of};
+use crate::pg::access::{Place, Reader};
+use crate::pg::describe::analysis::{elements, is, NodeAt};
 
 /// Values of one condition.
 const VALUES_MAX: usize = 256;

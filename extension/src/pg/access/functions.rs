@@ -6,14 +6,14 @@ use std::rc::Rc;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
-use super::uses::Use;
-use super::{Known, Parameters, Place, Reader};
-use crate::pg::analysis::{children, elements, functions, NodeAt};
-use crate::pg::complete::draws;
-use crate::pg::error::{catch_c, OrRaise};
-use crate::pg::function_facts::{function, is_sql};
-use crate::pg::role::Role;
-use crate::pg::statement::raw::raw_parser;
+use crate::pg::access::uses::Use;
+use crate::pg::access::{Known, Parameters, Place, Reader};
+use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::role::Role;
+use crate::pg::describe::analysis::{children, elements, functions, NodeAt};
+use crate::pg::describe::complete_query::draws;
+use crate::pg::describe::function_facts::{function, is_sql};
+use crate::pg::run::statement::raw::raw_parser;
 
 /// Functions inside functions.
 const DEPTH_MAX: usize = 16;
@@ -164,7 +164,8 @@ impl Reader {
         if harmless || self.full() {
             return;
         }
-        let readable = !facts.aggregate && facts.language == crate::pg::level::Language::Checked;
+        let readable = !facts.aggregate
+            && facts.language == crate::pg::describe::query_level::Language::Checked;
         if self.one_query && !built_in(oid) && readable {
             return;
         }

@@ -10,9 +10,9 @@ use chainify_sched::value::Value;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
-use super::analysis::{children, elements, NodeAt};
-use super::error::{catch_c, OrRaise};
-use super::major;
+use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::major;
+use crate::pg::describe::analysis::{children, elements, NodeAt};
 
 pub mod call;
 mod columns;

@@ -13,10 +13,10 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::PLpgSQL_datum_type::*;
 use pgrx::pg_sys::PLpgSQL_stmt_type::*;
 
-use super::functions::{analysed, Call, ParserSetup};
-use super::{Known, Parameters, Place, Reader};
-use crate::pg::analysis::elements;
-use crate::pg::error::{catch_c, OrRaise, PgError};
+use crate::pg::access::functions::{analysed, Call, ParserSetup};
+use crate::pg::access::{Known, Parameters, Place, Reader};
+use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::describe::analysis::elements;
 
 pub mod statements;
 

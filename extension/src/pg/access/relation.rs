@@ -8,9 +8,9 @@ use chainify_sched::value::Class;
 use chainify_sched::KeyId;
 use pgrx::pg_sys;
 
-use super::value::class_of;
-use crate::pg::catalog;
-use crate::pg::relation::{Lock, Relation};
+use crate::pg::access::value::class_of;
+use crate::pg::base::catalog;
+use crate::pg::base::relation::{Lock, Relation};
 
 /// Keys of a relation that are looked at.
 const KEYS_MAX: usize = 12;
@@ -290,14 +290,16 @@ unsafe fn checks(relation: &Relation, facts: &mut Facts) {
         for i in 0..constraints.num_check as usize {
             let check = &*constraints.check.add(i);
             let node = pg_sys::stringToNode(check.ccbin).cast::<pg_sys::Node>();
-            if super::functions::calls_users(node) {
+            if crate::pg::access::functions::calls_users(node) {
                 facts.open = Some("a constraint of it calls a function");
             }
         }
         for i in 0..constraints.num_defval as usize {
             let generated = &*constraints.defval.add(i);
             let node = pg_sys::stringToNode(generated.adbin).cast::<pg_sys::Node>();
-            if facts.generated.contains(&generated.adnum) && super::functions::calls_users(node) {
+            if facts.generated.contains(&generated.adnum)
+                && crate::pg::access::functions::calls_users(node)
+            {
                 facts.open = Some("a generated column of it calls a function");
             }
         }
@@ -443,5 +445,6 @@ c_functions! {
 }
 
 fn of_the_ledger(function: pg_sys::Oid) -> bool {
-    super::functions::schema_of(function).is_some_and(|schema| schema == "chainify_ledger")
+    crate::pg::access::functions::schema_of(function)
+        .is_some_and(|schema| schema == "chainify_ledger")
 }

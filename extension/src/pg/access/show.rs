@@ -6,8 +6,8 @@ use chainify_sched::value::Value;
 use chainify_sched::{KeyId, Target};
 use pgrx::pg_sys;
 
-use super::relation::{facts, Key};
-use crate::pg::catalog::{display_name, schema_name, schema_of};
+use crate::pg::access::relation::{facts, Key};
+use crate::pg::base::catalog::{display_name, schema_name, schema_of};
 
 /// One access of a template.
 pub struct Shown {

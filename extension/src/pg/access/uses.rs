@@ -6,8 +6,8 @@ use chainify_sched::value::Value;
 use chainify_sched::{KeyId, Target};
 use pgrx::pg_sys;
 
-use super::columns::{Columns, Known};
-use super::relation::{counted_as, facts, Action, Facts, ForeignKey, Key};
+use crate::pg::access::columns::{Columns, Known};
+use crate::pg::access::relation::{counted_as, facts, Action, Facts, ForeignKey, Key};
 
 /// Columns assigned, with what is known of their values.
 pub(super) type New = HashMap<i16, Option<Known>>;
@@ -133,7 +133,7 @@ impl Resolver<'_> {
         touched: Touched,
     ) {
         if facts.inherited {
-            let name = crate::pg::catalog::display_name(relation);
+            let name = crate::pg::base::catalog::display_name(relation);
             self.template.widen(format!("\"{name}\" has child tables"));
         }
         let counted = counted_as(relation).to_u32();
@@ -153,7 +153,7 @@ impl Resolver<'_> {
         });
         if write {
             if let Some(why) = facts.open {
-                let name = crate::pg::catalog::display_name(relation);
+                let name = crate::pg::base::catalog::display_name(relation);
                 self.template.widen(format!("it writes \"{name}\": {why}"));
             }
         }

@@ -3,14 +3,14 @@ use std::ptr::{null_mut, NonNull};
 
 use pgrx::pg_sys;
 
-use super::{compiled_for, Body, State};
-use crate::pg::analysis::{describe, elements};
-use crate::pg::complete::complete;
-use crate::pg::error::PgError;
-use crate::pg::level::Level;
-use crate::pg::planning::describe_call;
-use crate::pg::statement::{check_allowed, not_allowed};
-use crate::pg::subtransaction::subtransaction;
+use crate::pg::access::plpgsql::{compiled_for, Body, State};
+use crate::pg::base::error::PgError;
+use crate::pg::base::subtransaction::subtransaction;
+use crate::pg::describe::analysis::{describe, elements};
+use crate::pg::describe::complete_query::complete;
+use crate::pg::describe::query_level::Level;
+use crate::pg::run::planning::describe_call;
+use crate::pg::run::statement::{check_allowed, not_allowed};
 
 /// A statement or expression of a body.
 pub struct Statement {

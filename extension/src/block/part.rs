@@ -1,0 +1,378 @@
+//! A part of a block: runs its transactions, and writes and computes all that can be said of them without the others.
+//!
+//! A block that is executed by its leader alone is one part with all of its transactions.
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, KeyedLeaf, Lanes};
+use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
+use pgrx::pg_sys::Oid;
+
+use crate::leader::execute_block::Request;
+use crate::ledger::tables;
+use crate::ledger::tables::Leaf;
+use crate::parallel::declared_access;
+use crate::pg::base::catalog::relation_named;
+use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::function::{cell, Cell};
+use crate::pg::base::memory::Context;
+use crate::pg::base::relation::Scratch;
+use crate::pg::run::block_settings::{at_time, pinned, pinned_impatiently, show_activity};
+use crate::pg::run::bulk::BulkInsert;
+use crate::pg::run::executor_cache::keeping;
+use crate::pg::run::planned_access;
+use crate::pg::shared::pool;
+use crate::transaction::deploy;
+use crate::transaction::effects;
+use crate::transaction::effects::{Effects, Recorded};
+use crate::transaction::groups;
+use crate::transaction::run;
+use crate::transaction::run::Outcome;
+use crate::transaction::sequences;
+
+/// Whether other parts of the block run at the same time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Company {
+    /// None: whatever is in the way gives way.
+    Alone,
+    /// Others: waiting for a lock may mean waiting for one of them, so the part gives up at once.
+    Beside,
+}
+
+/// Runs the transactions of `request` at `positions`, in that order. Raises an error of the machine with the transaction in its
+/// detail: the node votes stuck at one that keeps failing.
+pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outcome> {
+    planned_access::note(declared_access::exist());
+    let memory = Context::child(c"chainify transaction");
+    let mut outcomes = Vec::with_capacity(positions.len());
+    let all = || {
+        at_time(request.block_time, || {
+            while outcomes.len() < positions.len() {
+                let rest = &positions[outcomes.len()..];
+                check_company(company);
+                match run_group(request, rest, &memory) {
+                    Some(group) => outcomes.extend(group),
+                    None => {
+                        pgrx::check_for_interrupts!();
+                        let outcome = memory.enter(|| run_one(request, rest[0]));
+                        memory.reset();
+                        groups::ran_alone(outcome.is_ok());
+                        outcomes.push(outcome);
+                    }
+                }
+            }
+        })
+    };
+    let all = || keeping(all);
+    match company {
+        Company::Alone => pinned(all),
+        Company::Beside => pinned_impatiently(all),
+    }
+    pool::show_running(None);
+    show_activity(None);
+    outcomes
+}
+
+/// Raises when another part of the block gave up.
+fn check_company(company: Company) {
+    if company == Company::Beside && pool::parts_stopped() {
+        PgError::new(b"40001", "another part of the block gave up").raise();
+    }
+}
+
+/// Runs the transactions that share a subtransaction with the first at `positions`. None: it has one of its own.
+fn run_group(request: &Request, positions: &[usize], memory: &Context) -> Option<Vec<Outcome>> {
+    let count = groups::from(request, positions)?;
+    let each = |at: usize, run: &mut dyn FnMut()| {
+        pgrx::check_for_interrupts!();
+        show(request, at);
+        memory.enter(run);
+        memory.reset();
+    };
+    let outcomes = run::run_together(request, &positions[..count], each)
+        .unwrap_or_else(|(at, error)| raise_at(request, at, error));
+    groups::ran_together(count, outcomes.is_some());
+    outcomes
+}
+
+fn run_one(request: &Request, at: usize) -> Outcome {
+    if is_quarantined(request, at) {
+        return Err(PgError::new(
+            b"CH001",
+            "quarantined: organisations did not agree on its effects, or it did not end in the time of a block",
+        ));
+    }
+    show(request, at);
+    run::run(request, at).unwrap_or_else(|error| raise_at(request, at, error))
+}
+
+/// Whether the node said not to run it.
+pub fn is_quarantined(request: &Request, at: usize) -> bool {
+    request.quarantine_all || request.quarantined.contains(&(request.indices[at] as i32))
+}
+
+fn show(request: &Request, at: usize) {
+    let index = request.indices[at];
+    pool::show_running(Some(index));
+    show_activity(Some(&activity(request.number, index)));
+}
+
+/// How the node learns which transaction runs.
+pub fn activity(number: i64, index: u32) -> String {
+    format!("chainify block {number} tx {index}")
+}
+
+fn raise_at(request: &Request, at: usize, mut error: PgError) -> ! {
+    show_activity(None);
+    let at = activity(request.number, request.indices[at]);
+    error.detail = Some(match error.detail.take() {
+        Some(detail) => format!("{at}\n{detail}"),
+        None => at,
+    });
+    error.raise()
+}
+
+/// What [`finish`] gives.
+pub struct Finished {
+    pub report: PartReport,
+    /// What each transaction did, when the request asks for it; of a part that is the whole block.
+    pub transaction_effects: Option<Vec<Hash>>,
+}
+
+/// Writes history and transactions of a part that has run, and returns what sealing the block needs of it. Cost: per change
+/// two SHA-256, at most two BLAKE3 expansions and one history row.
+pub fn finish(request: &Request, positions: &[usize], outcomes: &[Outcome]) -> Finished {
+    write_transactions(request, positions, outcomes);
+    sequences::follow_ledger();
+    effects::with(|effects| {
+        let changes = effects.changes.iter();
+        let mut changes: Vec<_> = changes
+            .map(|c| change(effects, c, row_hash(effects, c)))
+            .collect();
+        let order = sort_changes(&mut changes);
+        write_history(request.number, effects, &changes, &order);
+        let mut leaves = LeafList::default();
+        for change in order.iter().map(|at| &changes[*at as usize]) {
+            leaves.push(&KeyedLeaf {
+                table: change.table,
+                pk: change.pk,
+                hash: leaf(change),
+            });
+        }
+        let (changes_peak, bytes_peak) = effects.peak();
+        let succeeded = || outcomes.iter().map(Outcome::is_ok).collect::<Vec<_>>();
+        let apart = request.effect_hashes && positions.len() == request.transactions.len();
+        let report = PartReport {
+            outcomes: outcomes.iter().map(to_report).collect(),
+            nets: net_changes(effects, &changes, &order),
+            leaves: Some(leaves),
+            changes_peak,
+            bytes_peak,
+        };
+        Finished {
+            report,
+            transaction_effects: apart.then(|| {
+                let effects = transaction_effects(&changes, &order, &succeeded());
+                deploy::with_states(effects, &succeeded())
+            }),
+        }
+    })
+}
+
+fn to_report(outcome: &Outcome) -> PartOutcome {
+    match outcome {
+        Ok(rows) => PartOutcome {
+            rows: *rows,
+            ..PartOutcome::default()
+        },
+        Err(error) => PartOutcome {
+            rows: 0,
+            sqlstate: error.sqlstate.as_str().to_owned(),
+            message: error.message.clone(),
+        },
+    }
+}
+
+/// What [`finish`] reported of one transaction.
+pub fn from_report(outcome: &PartOutcome) -> Outcome {
+    match outcome.sqlstate.as_str() {
+        "" => Ok(outcome.rows),
+        state => Err(PgError {
+            sqlstate: SqlState::parse(state).unwrap_or(SqlState::new(b"XX000")),
+            message: outcome.message.clone(),
+            detail: None,
+            hint: None,
+        }),
+    }
+}
+
+fn row_hash(effects: &Effects, c: &Recorded) -> Hash {
+    let row = c
+        .after
+        .or(c.before)
+        .expect("a change has a row after or before it");
+    effects.leaves[c.leaf as usize]
+        .table
+        .rows
+        .hash(effects.bytes(row))
+}
+
+fn change<'e>(effects: &'e Effects, c: &Recorded, row_hash: Hash) -> Change<'e> {
+    let table = &effects.leaves[c.leaf as usize].table.name;
+    Change {
+        table,
+        pk: effects.bytes(c.pk),
+        serial: 0,
+        tx: c.tx,
+        op: c.op,
+        row_hash,
+    }
+}
+
+/// Per table: the first row before and the last row after of each key; what lies between cancels out.
+fn net_changes(effects: &Effects, changes: &[Change], order: &[u32]) -> Vec<Net> {
+    let mut nets: BTreeMap<i32, (Lanes, i64)> = BTreeMap::new();
+    // A DEPLOY transaction in between starts a new version of the table, whose state counts from there.
+    let version = |at: &u32| {
+        effects.leaves[effects.changes[*at as usize].leaf as usize]
+            .table
+            .id
+    };
+    let same = |a: &u32, b: &u32| {
+        let (left, right) = (&changes[*a as usize], &changes[*b as usize]);
+        left.pk == right.pk && left.table == right.table && version(a) == version(b)
+    };
+    for key in order.chunk_by(same) {
+        let first = &effects.changes[key[0] as usize];
+        let last = &effects.changes[key[key.len() - 1] as usize];
+        let (before, after) = (
+            first.before.map(|s| effects.bytes(s)),
+            last.after.map(|s| effects.bytes(s)),
+        );
+        if before == after {
+            continue;
+        }
+        let table = &effects.leaves[first.leaf as usize].table;
+        let (lanes, rows) = nets.entry(table.id).or_default();
+        if let Some(row) = before {
+            table.lanes.sub(lanes, row);
+            *rows -= 1;
+        }
+        if let Some(row) = after {
+            table.lanes.add(lanes, row);
+            *rows += 1;
+        }
+    }
+    let net = |(table_id, (lanes, rows)): (i32, (Lanes, i64))| Net {
+        table_id,
+        rows,
+        lanes: lanes.to_bytes().to_vec(),
+    };
+    nets.into_iter().map(net).collect()
+}
+
+/// What a column of a history holds.
+#[derive(Clone, Copy)]
+enum Field {
+    /// Column of this number of the changed row.
+    Column(i16),
+    Block,
+    Tx,
+    Serial,
+    Op,
+    Hash,
+    /// Of a column that the table did not have when the row changed, or has no more.
+    Nothing,
+}
+
+/// The fields of a history for rows of `leaf`, in the order of the history's columns.
+fn fields(leaf: &Leaf, history: &BulkInsert) -> Vec<Field> {
+    // Columns may have been given other names since the leaf was read, by a DEPLOY transaction later in the block.
+    let current = tables::leaf_is_current(leaf);
+    let columns = match current {
+        true => Cow::Borrowed(&leaf.table.columns),
+        false => Cow::Owned(crate::ledger::row_bytes::columns(leaf.table.id)),
+    };
+    let field = |name: String| match name.as_str() {
+        "_block" => Field::Block,
+        "_tx" => Field::Tx,
+        "_serial" => Field::Serial,
+        "_op" => Field::Op,
+        "_hash" => Field::Hash,
+        _ => {
+            let column = columns.iter().find(|c| c.name == name);
+            let number = column.and_then(|c| leaf.encoder.number_of(c.ordinal));
+            number.map_or(Field::Nothing, Field::Column)
+        }
+    };
+    history.columns().map(field).collect()
+}
+
+fn write_history(block: i64, effects: &Effects, changes: &[Change], order: &[u32]) {
+    let mut fields_of: HashMap<u32, Vec<Field>> = HashMap::new();
+    let mut open: Option<(Oid, BulkInsert)> = None;
+    let mut scratch = Scratch::default();
+    for at in order.iter().map(|at| *at as usize) {
+        let (recorded, change) = (&effects.changes[at], &changes[at]);
+        let leaf = &effects.leaves[recorded.leaf as usize];
+        let history = leaf.table.history;
+        if open.as_ref().is_none_or(|(current, _)| *current != history) {
+            close(open.replace((history, BulkInsert::open(history))));
+        }
+        let image = effects
+            .images
+            .get(recorded.image, &leaf.shape, &mut scratch);
+        let (_, bulk) = open.as_mut().expect("opened above");
+        let fields = fields_of
+            .entry(recorded.leaf)
+            .or_insert_with(|| fields(leaf, bulk));
+        bulk.row(|row| {
+            for field in fields.iter() {
+                match field {
+                    Field::Column(number) => row.copy(&image, *number),
+                    Field::Block => row.push(cell(block)),
+                    Field::Tx => row.push(cell(change.tx as i32)),
+                    Field::Serial => row.push(cell(change.serial as i32)),
+                    Field::Op => row.push(cell(change.op as u8 as i8)),
+                    Field::Hash => row.push(cell(&change.row_hash[..])),
+                    Field::Nothing => row.skip(),
+                }
+            }
+        });
+    }
+    close(open);
+}
+
+fn close(open: Option<(Oid, BulkInsert)>) {
+    if let Some((_, bulk)) = open {
+        bulk.finish();
+    }
+}
+
+fn write_transactions(request: &Request, positions: &[usize], outcomes: &[Outcome]) {
+    let table = relation_named("chainify_ledger", "transaction").unwrap_or_else(|| {
+        PgError::new(
+            b"42P01",
+            "relation \"chainify_ledger.transaction\" does not exist",
+        )
+        .raise()
+    });
+    let mut bulk = BulkInsert::open(table);
+    for (at, outcome) in positions.iter().copied().zip(outcomes) {
+        bulk.row(|row| {
+            row.push(cell(request.number));
+            row.push(cell(request.indices[at] as i32));
+            row.push(cell(&request.transactions[at].id[..]));
+            row.push(cell(request.bodies[at]));
+            row.push(cell(outcome.is_ok()));
+            row.push(cell(outcome.as_ref().map_or(0, |rows| *rows as i64)));
+            row.push(error_cell(outcome, |e| e.sqlstate.as_str()));
+            row.push(error_cell(outcome, |e| e.message.as_str()));
+        });
+    }
+    bulk.finish();
+}
+
+fn error_cell<'o>(outcome: &'o Outcome, f: impl Fn(&'o PgError) -> &'o str) -> Cell {
+    cell::<&str>(outcome.as_ref().err().map(f))
+}

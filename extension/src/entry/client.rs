@@ -1,0 +1,498 @@
+//! What users call to have their statements ordered, executed by every organisation, and agreed on
+//! (spec/sql-api.md, "For users"). A submitted transaction is not part of the caller's own: rolling that back does not
+//! take it back.
+
+use std::time::{Duration, Instant};
+
+use chainify_ledger::messages::{Kind, Parameter};
+use chainify_ledger::node_messages::{
+    Outcome, RejoinRequest, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse,
+    SubmitRequest, WaitRequest,
+};
+use chainify_ledger::{PARAMETERS_MAX, PROPOSAL_BYTES_MAX};
+use pgrx::prelude::*;
+
+use crate::entry::connection::ask;
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::pg::base::error::{OrRaise, PgError, SqlState};
+use crate::pg::base::function::{cell, Answer, Call, Cell};
+use crate::pg::base::role::Role;
+use crate::pg::base::variadic::{variadic_from, TextValue};
+use crate::pg::base::{settings, spi};
+use crate::pg::shared::conflict_memory::waiting;
+
+/// Transactions of one request: those of a bundle (spec/formats.md).
+const STATEMENTS_MAX: usize = 10_000;
+const ID_BYTES: usize = 32;
+
+/// A wait is asked for in slices, so that a node that hangs is noticed within a slice and its grace.
+const WAIT_SLICE: Duration = Duration::from_secs(20);
+const ANSWER_GRACE: Duration = Duration::from_secs(5);
+/// Longest wait; whoever wants more asks again.
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
+/// How long a view may take to say that the node does not answer.
+const STATUS_WAIT: Duration = Duration::from_secs(2);
+
+crate::sql_function!(chainify_execute, pg_finfo_chainify_execute, execute);
+crate::sql_function!(chainify_submit, pg_finfo_chainify_submit, submit_one);
+crate::sql_function!(
+    chainify_submit_batch,
+    pg_finfo_chainify_submit_batch,
+    submit_batch
+);
+crate::sql_function!(chainify_wait, pg_finfo_chainify_wait, wait_for);
+crate::sql_function!(chainify_attach, pg_finfo_chainify_attach, attach);
+crate::sql_function!(chainify_detach, pg_finfo_chainify_detach, detach);
+crate::sql_function!(chainify_deploy, pg_finfo_chainify_deploy, deploy);
+crate::sql_function!(
+    chainify_set_policy,
+    pg_finfo_chainify_set_policy,
+    set_policy
+);
+crate::sql_function!(
+    chainify_set_role_organisations,
+    pg_finfo_chainify_set_role_organisations,
+    set_role_organisations
+);
+crate::sql_function!(chainify_rejoin, pg_finfo_chainify_rejoin, rejoin);
+crate::sql_function!(
+    chainify_node_status,
+    pg_finfo_chainify_node_status,
+    node_status
+);
+
+/// `chainify.execute`: submits one transaction and waits for its outcome, at most `chainify.wait_timeout`. A failure of
+/// the transaction itself is a row; what keeps it from having an outcome raises.
+fn execute(call: &mut Call) -> Answer {
+    let outcome = run_one(sql_statement_of(call).or_raise()).or_raise();
+    call.rows(|row| row(&outcome_row(outcome)))
+}
+
+/// `chainify.submit`: returns the transaction id once the node has queued it.
+fn submit_one(call: &mut Call) -> Answer {
+    let statement = sql_statement_of(call).or_raise();
+    call.value(submit(vec![statement], deadline()).or_raise().remove(0))
+}
+
+/// `chainify.submit_batch`: each statement is a transaction of its own; all are queued or none.
+fn submit_batch(call: &mut Call) -> Answer {
+    let statements: Vec<Option<String>> = call.required(0, "statements");
+    if statements.is_empty() {
+        return call.value(Vec::<Vec<u8>>::new());
+    }
+    let statements = statements
+        .into_iter()
+        .map(|sql| sql_statement(sql, Vec::new()))
+        .collect::<Result<_, _>>();
+    call.value(submit(statements.or_raise(), deadline()).or_raise())
+}
+
+/// `chainify.wait`: the row of `execute`, or none when there is no outcome in time.
+fn wait_for(call: &mut Call) -> Answer {
+    let id: Vec<u8> = call.required(0, "id");
+    let timeout: Interval = call.required(1, "timeout");
+    if id.len() != ID_BYTES {
+        PgError::new(
+            b"22023",
+            format!("a transaction id has {ID_BYTES} bytes, not {}", id.len()),
+        )
+        .raise()
+    }
+    let outcome = wait(&id, Instant::now() + length_of(&timeout)).or_raise();
+    call.rows(|row| {
+        if let Some(outcome) = outcome {
+            row(&outcome_row(outcome));
+        }
+    })
+}
+
+/// `chainify.attach`: puts tables on the ledger, together.
+fn attach(call: &mut Call) -> Answer {
+    of_tables(call, "ATTACH TABLE")
+}
+
+/// `chainify.detach`: takes tables off the ledger.
+fn detach(call: &mut Call) -> Answer {
+    of_tables(call, "DETACH TABLE")
+}
+
+fn of_tables(call: &mut Call, verb: &str) -> Answer {
+    let tables: Vec<Option<String>> = call.required(0, "table");
+    let sql = format!("{verb} {}", qualified_names(tables).or_raise());
+    deployed(call, sql)
+}
+
+/// `chainify.deploy`: changes definitions in every organisation; a failure raises.
+fn deploy(call: &mut Call) -> Answer {
+    let statement = sql_statement(call.arg(0), Vec::new()).or_raise();
+    deployed(call, statement.sql)
+}
+
+/// `chainify.set_policy`: who has to agree to changes of a table; a failure raises.
+fn set_policy(call: &mut Call) -> Answer {
+    let table = qualified_names(vec![call.arg(0)]).or_raise();
+    let sql = match call.arg::<String>(1) {
+        Some(policy) => format!("SET AGREEMENT POLICY {table} TO {policy}"),
+        None => format!("DROP AGREEMENT POLICY {table}"),
+    };
+    deployed(call, sql)
+}
+
+/// `chainify.set_role_organisations`: whose clients may act as a role; a failure raises.
+fn set_role_organisations(call: &mut Call) -> Answer {
+    let role = quoted(&call.required::<String>(0, "role"));
+    let sql = match call.arg::<Vec<Option<String>>>(1) {
+        None => format!("DROP ORGANISATIONS OF ROLE {role}"),
+        Some(names) => {
+            let names: Option<Vec<String>> =
+                names.into_iter().map(|name| Some(quoted(&name?))).collect();
+            let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
+                PgError::new(b"22004", "organisation must not be null, and one is needed")
+                    .hint("Write NULL instead of the array to let clients of every organisation act as the role.")
+            });
+            let names = names.or_raise();
+            format!("SET ORGANISATIONS OF ROLE {role} TO {}", names.join(", "))
+        }
+    };
+    deployed(call, sql)
+}
+
+/// A name in double quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn deployed(call: &mut Call, sql: String) -> Answer {
+    let outcome = run_one(Statement {
+        kind: Kind::Deploy as i32,
+        sql,
+        parameters: Vec::new(),
+    })
+    .or_raise();
+    if !outcome.succeeded {
+        deploy_failure(outcome).raise();
+    }
+    call.rows(|row| row(&outcome_row(outcome)))
+}
+
+fn deploy_failure(outcome: Outcome) -> PgError {
+    let sqlstate = SqlState::parse(&outcome.sqlstate).unwrap_or(SqlState::new(b"XX000"));
+    let place = match outcome.block {
+        0 => "was refused by the order".to_owned(),
+        block => format!("failed in block {block}"),
+    };
+    let detail = format!("Transaction {} {place}.", hex(&outcome.id));
+    PgError {
+        sqlstate,
+        message: outcome.message,
+        detail: Some(detail),
+        hint: None,
+    }
+}
+
+/// The tables as the caller's `search_path` finds them, quoted and with their schemas.
+fn qualified_names(tables: Vec<Option<String>>) -> Result<String, PgError> {
+    let names: Option<Vec<String>> = tables.into_iter().collect();
+    let names = names
+        .filter(|names| !names.is_empty())
+        .ok_or_else(|| PgError::new(b"22004", "table must not be null"))?;
+    let sql = "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', n.nspname, c.relname), ', ' ORDER BY t.place)
+        FROM pg_catalog.unnest($1) WITH ORDINALITY AS t (name, place)
+        JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.name::pg_catalog.regclass
+        JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace";
+    let mut qualified = None;
+    spi::connected(|| spi::as_caller(sql, &[cell(names)], |row| qualified = row.get(1)));
+    qualified.ok_or_else(|| PgError::new(b"42P01", "table does not exist"))
+}
+
+/// `chainify.rejoin()`: contract in spec/sql-api.md. Raises 55000 when the organisation is not excluded.
+fn rejoin(call: &mut Call) -> Answer {
+    let body = RequestBody::Rejoin(RejoinRequest {});
+    match ask(
+        &settings::node_socket(),
+        body,
+        Instant::now() + ANSWER_GRACE,
+    )
+    .or_raise()
+    {
+        ResponseBody::Rejoin(_) => call.void(),
+        _ => unexpected_answer("rejoin").raise(),
+    }
+}
+
+/// What `chainify.status` shows of the node: its answer, or why there is none. Raises only when interrupted.
+fn node_status(call: &mut Call) -> Answer {
+    let body = RequestBody::Status(StatusRequest {});
+    let answer = match ask(&settings::node_socket(), body, Instant::now() + STATUS_WAIT) {
+        Ok(ResponseBody::Status(status)) => Ok(status),
+        Ok(_) => Err(unexpected_answer("status")),
+        Err(error) => Err(error),
+    };
+    call.rows(|row| row(&status_row(answer)))
+}
+
+/// The statement of the first argument with the parameters after it.
+fn sql_statement_of(call: &Call) -> Result<Statement, PgError> {
+    sql_statement(call.arg(0), variadic_from(call, 1))
+}
+
+/// Which role a request needs.
+#[derive(Clone, Copy, PartialEq)]
+enum Need {
+    Client,
+    Admin,
+}
+
+/// The current role's name, when every organisation may run transactions as it.
+fn submitting_role(need: Need) -> Result<String, PgError> {
+    let role = Role::current();
+    let name = role.name();
+    let group = if need == Need::Admin {
+        "chainify_admin"
+    } else {
+        "chainify_client"
+    };
+    if role.is_superuser() {
+        return Err(PgError::new(b"42501", format!("role \"{name}\" is a superuser and cannot submit transactions"))
+            .detail("Every organisation runs a transaction as the role that submitted it, and its rights are the consortium's access control.")
+            .hint(format!("Create a role in every organisation, for example CREATE ROLE app LOGIN IN ROLE {group}, and submit as that role.")));
+    }
+    if !role.is_member_of(group) {
+        return Err(PgError::new(
+            b"42501",
+            format!("role \"{name}\" is not a member of {group}"),
+        )
+        .hint(format!(
+            "GRANT {group} TO {name} in every organisation; the role must exist there."
+        )));
+    }
+    Ok(name)
+}
+
+fn sql_statement(sql: Option<String>, values: Vec<TextValue>) -> Result<Statement, PgError> {
+    let sql = sql
+        .filter(|sql| !sql.trim().is_empty())
+        .ok_or_else(|| PgError::new(b"22023", "statement is empty"))?;
+    if values.len() > PARAMETERS_MAX {
+        return Err(PgError::new(
+            b"54000",
+            format!(
+                "{} parameters, at most {PARAMETERS_MAX} are allowed",
+                values.len()
+            ),
+        ));
+    }
+    let bytes = sql.len()
+        + values
+            .iter()
+            .filter_map(|value| value.text.as_ref())
+            .map(String::len)
+            .sum::<usize>();
+    if bytes > PROPOSAL_BYTES_MAX {
+        return Err(PgError::new(b"54000", format!("statement and parameters have {bytes} bytes, at most {PROPOSAL_BYTES_MAX} are allowed")));
+    }
+    let parameters = values
+        .into_iter()
+        .enumerate()
+        .map(parameter)
+        .collect::<Result<_, _>>()?;
+    Ok(Statement {
+        kind: Kind::Sql as i32,
+        sql,
+        parameters,
+    })
+}
+
+fn parameter((index, value): (usize, TextValue)) -> Result<Parameter, PgError> {
+    if value.pseudo_type {
+        return Err(PgError::new(
+            b"22023",
+            format!(
+                "parameter ${} has pseudo-type {}",
+                index + 1,
+                value.type_name
+            ),
+        )
+        .hint("Cast it to a type that every organisation has."));
+    }
+    Ok(Parameter {
+        r#type: value.type_name,
+        null: value.text.is_none(),
+        text: value.text.unwrap_or_default(),
+    })
+}
+
+/// Waiting ends here; `chainify.wait_timeout` of 0 still leaves a node the time to answer.
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_millis(settings::wait_timeout_ms().unsigned_abs().into())
+}
+
+/// Returns the ids, in the order of the statements, of which there is at least one.
+fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
+    if session::mode() != Mode::Outside {
+        return Err(PgError::new(b"CH004", "a ledger transaction cannot submit another")
+            .detail("Every organisation would submit it, and the block would wait for a block after it."));
+    }
+    if statements.len() > STATEMENTS_MAX {
+        return Err(PgError::new(
+            b"54000",
+            format!(
+                "{} statements, at most {STATEMENTS_MAX} are allowed",
+                statements.len()
+            ),
+        ));
+    }
+    let count = statements.len();
+    let deploys = statements
+        .iter()
+        .any(|statement| statement.kind == Kind::Deploy as i32);
+    let need = if deploys { Need::Admin } else { Need::Client };
+    let body = RequestBody::Submit(SubmitRequest {
+        role: submitting_role(need)?,
+        statements,
+    });
+    match ask(&settings::node_socket(), body, until + ANSWER_GRACE).map_err(submission_unknown)? {
+        ResponseBody::Submit(answer) if answer.ids.len() == count => Ok(answer.ids),
+        _ => Err(unexpected_answer("submit")),
+    }
+}
+
+fn run_one(statement: Statement) -> Result<Outcome, PgError> {
+    let until = deadline();
+    let id = submit(vec![statement], until)?.remove(0);
+    wait(&id, until)?.ok_or_else(|| {
+        PgError::new(b"57P03", "no consensus on the transaction in time")
+            .detail(format!(
+                "Transaction {} was submitted and may still be executed.",
+                hex(&id)
+            ))
+            .hint(how_to_wait(&id))
+    })
+}
+
+/// Asks in slices until there is an outcome or the time is over; at least once.
+fn wait(id: &[u8], until: Instant) -> Result<Option<Outcome>, PgError> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let slice = left.min(WAIT_SLICE);
+        let timeout_ms = u32::try_from(slice.as_millis()).expect("a slice is short");
+        let body = RequestBody::Wait(WaitRequest {
+            ids: vec![id.to_vec()],
+            timeout_ms,
+        });
+        let deadline = Instant::now() + slice + ANSWER_GRACE;
+        let answer = waiting(|| ask(&settings::node_socket(), body, deadline));
+        match answer.map_err(|failure| outcome_unknown(failure, id))? {
+            ResponseBody::Wait(answer) => match answer.outcomes.into_iter().next() {
+                Some(outcome) if outcome.id == id => return Ok(Some(outcome)),
+                Some(_) => return Err(unexpected_answer("wait")),
+                None if slice == left => return Ok(None),
+                None => {}
+            },
+            _ => return Err(unexpected_answer("wait")),
+        }
+    }
+}
+
+fn submission_unknown(error: PgError) -> PgError {
+    if error.sqlstate.as_str() != "08006" {
+        return error;
+    }
+    let why = error.detail.clone().unwrap_or_default();
+    error
+        .detail(format!("{why} Whether the transaction was queued is unknown."))
+        .hint("Look for its effects, or in the view chainify.transactions, before submitting it again.")
+}
+
+fn outcome_unknown(error: PgError, id: &[u8]) -> PgError {
+    if !matches!(error.sqlstate.as_str(), "08006" | "08001") {
+        return error;
+    }
+    PgError::new(
+        b"08006",
+        "connection to the chainify node was lost, the outcome of the transaction is unknown",
+    )
+    .detail(format!(
+        "{} Transaction {}.",
+        error.detail.unwrap_or_default(),
+        hex(id)
+    ))
+    .hint(how_to_wait(id))
+}
+
+fn how_to_wait(id: &[u8]) -> String {
+    format!(
+        "Ask for its outcome with SELECT * FROM chainify.wait('{}').",
+        hex(id)
+    )
+}
+
+fn unexpected_answer(asked: &str) -> PgError {
+    PgError::new(
+        b"08P01",
+        format!("chainify node did not answer a {asked} request as it should"),
+    )
+    .hint("Node and extension should be of the same version.")
+}
+
+/// As bytea prints it.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::from("\\x"), |text, byte| {
+        text + &format!("{byte:02x}")
+    })
+}
+
+/// A month counts 30 days; a negative length is none.
+fn length_of(interval: &Interval) -> Duration {
+    let days = i64::from(interval.months()) * 30 + i64::from(interval.days());
+    let micros = days
+        .saturating_mul(86_400_000_000)
+        .saturating_add(interval.micros());
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0)).min(WAIT_MAX)
+}
+
+fn outcome_row(outcome: Outcome) -> [Cell; 7] {
+    let executed = outcome.block != 0; // otherwise the order refused it
+    [
+        cell::<Vec<u8>>(outcome.id),
+        cell::<i64>(executed.then_some(outcome.block as i64)),
+        cell::<i32>(executed.then_some(outcome.index as i32)),
+        cell::<bool>(outcome.succeeded),
+        cell::<i64>(outcome.rows),
+        cell::<String>(non_empty(outcome.sqlstate)),
+        cell::<String>(non_empty(outcome.message)),
+    ]
+}
+
+fn status_row(answer: Result<StatusResponse, PgError>) -> [Cell; 10] {
+    let (status, error) = match answer {
+        Ok(status) => (Some(status), None),
+        Err(error) => (None, Some(one_line(error))),
+    };
+    let get = |field: fn(&StatusResponse) -> i64| status.as_ref().map(field);
+    let error = error.or_else(|| non_empty(status.as_ref()?.reason.clone()));
+    [
+        cell::<String>(status.as_ref().map(|s| s.state.clone())),
+        cell::<String>(status.as_ref().map(|s| s.version.clone())),
+        cell::<i64>(get(|s| s.height)),
+        cell::<i64>(get(|s| s.last_ordered as i64)),
+        cell::<i64>(get(|s| s.last_certified as i64)),
+        cell::<i64>(get(|s| s.last_committed as i64)),
+        cell::<i64>(get(|s| s.peers.into())),
+        cell::<i64>(get(|s| s.organisations.into())),
+        cell::<i64>(get(|s| s.consent.into())),
+        cell::<String>(error),
+    ]
+}
+
+fn one_line(error: PgError) -> String {
+    match error.detail {
+        Some(detail) => format!("{}: {detail}", error.message),
+        None => error.message,
+    }
+}
+
+fn non_empty(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}

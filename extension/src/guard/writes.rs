@@ -1,0 +1,245 @@
+//! Refuses writes and DDL on ledger tables outside a block, and what a ledger transaction may not do inside one.
+use pgrx::pg_sys::Oid;
+
+use crate::block::restored;
+use crate::guard::{definitions, stale_reads};
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::ledger::tables;
+use crate::pg::base::error::PgError;
+use crate::pg::base::relation::{ColumnDef, Lock, Relation};
+use crate::pg::base::{catalog, settings, subtransaction};
+use crate::pg::hooks;
+use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
+use crate::pg::run::executor_cache;
+use crate::pg::run::statement::not_allowed;
+use crate::rules::determinism;
+use crate::transaction::{deploy, effects, sequences};
+
+/// Schemas whose objects only the extension changes.
+const OWN_SCHEMAS: [&str; 4] = [
+    "chainify_ledger",
+    "chainify_history",
+    "chainify_checkpoint",
+    "chainify_initial",
+];
+
+const PG_CLASS: u32 = 1259;
+const PG_CONSTRAINT: u32 = 2606;
+
+static WATCH: Watch = Watch {
+    wanted,
+    relation,
+    utility,
+    ddl,
+    function,
+};
+
+/// Installs hooks and callbacks; once, in the postmaster.
+pub fn install() {
+    hooks::watch(&WATCH);
+    subtransaction::watch(&effects::HOOKS);
+    subtransaction::watch(&sequences::HOOKS);
+    subtransaction::watch(&executor_cache::HOOKS);
+    catalog::watch_relations();
+    executor_cache::install();
+    determinism::install();
+}
+
+/// Raises CH003 unless the guard is off.
+pub fn refuse_write(relation: Oid) {
+    if settings::guard() {
+        if !tables::is_own() {
+            restored::refusal().raise();
+        }
+        let name = tables::owner(relation)
+            .map_or_else(|| catalog::display_name(relation), |t| t.name.clone());
+        on_the_ledger(&name)
+            .hint("Submit the statement with SELECT chainify.execute('...').")
+            .raise();
+    }
+}
+
+fn on_the_ledger(table: &str) -> PgError {
+    PgError::new(b"CH003", format!("table \"{table}\" is on the ledger"))
+}
+
+fn wanted() -> bool {
+    match session::mode() {
+        Mode::Internal => false,
+        Mode::Outside => settings::guard() || settings::refuse_stale_reads(),
+        Mode::Client { .. } | Mode::Deploy => true,
+    }
+}
+
+fn relation(relation: Oid, access: Access) {
+    match session::mode() {
+        Mode::Client { .. } | Mode::Deploy => {
+            if let Some(refused) = refusal(relation, access) {
+                refused.raise();
+            }
+        }
+        Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
+            refuse_write(relation)
+        }
+        Mode::Outside if access == Access::Read => stale_reads::refuse_read(relation),
+        _ => (),
+    }
+}
+
+/// Why a ledger transaction may not use a relation; None when it may. Which catalogs it may read the determinism checker knows.
+pub fn refusal(relation: Oid, access: Access) -> Option<PgError> {
+    let may = tables::owner(relation).is_some()
+        || catalog::is_view(relation)
+        || access == Access::Read && catalog::is_catalog(relation);
+    (!may).then(|| not_on_the_ledger(relation))
+}
+
+fn not_on_the_ledger(relation: Oid) -> PgError {
+    let table = catalog::display_name(relation);
+    PgError::new(b"CH004", format!("table \"{table}\" is not on the ledger"))
+        .detail("A ledger transaction may use ledger tables only: what else a database holds differs between organisations.")
+        .hint(format!("Put the table on the ledger with SELECT chainify.attach('{table}')."))
+}
+
+fn utility(statement: &Utility) {
+    match session::mode() {
+        // A function may try any command; only TRUNCATE and CALL are such of a ledger transaction.
+        Mode::Client { .. } if statement.restarts_sequences => {
+            not_allowed("TRUNCATE ... RESTART IDENTITY").raise()
+        }
+        Mode::Client { .. } if !(statement.is_truncate || statement.is_call) => {
+            not_allowed(statement.command).raise()
+        }
+        // What a function called by a statement of a DEPLOY transaction tries.
+        Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
+            not_allowed(statement.command).raise()
+        }
+        Mode::Outside if !hooks::creating_extension() => {
+            let altered = statement.alters.and_then(tables::owner);
+            refuse_ddl(altered.map(|t| t.name.clone()));
+            if let Some(relation) = statement.alters {
+                refuse_type_change(Oid::from(PG_CLASS), relation);
+            }
+            statement.locks.iter().for_each(|r| refuse_lock(*r));
+            if let Some(rights) = &statement.rights {
+                definitions::refuse_rights(rights);
+            }
+        }
+        _ => (),
+    }
+}
+
+/// Functions that no query names (of CHECK constraints, domains, indexes, aggregates) come by here alone.
+fn function(function: Oid) {
+    if let Mode::Client { .. } | Mode::Deploy = session::mode() {
+        determinism::execution(function);
+    }
+}
+
+/// A lock that keeps writers out would hold up the organisation's blocks for as long as its owner likes. One on a view
+/// reaches the tables below it.
+fn refuse_lock(relation: Oid) {
+    let name = match tables::owner(relation) {
+        Some(table) => table.name.clone(),
+        None if catalog::is_view(relation) && !tables::all().is_empty() => {
+            catalog::display_name(relation)
+        }
+        None => return,
+    };
+    PgError::new(b"CH003", format!("\"{name}\" cannot be locked in this mode"))
+        .detail("It is on the ledger, or a view that may read such tables: blocks must not wait for sessions.")
+        .hint("Use ROW EXCLUSIVE or a weaker mode.")
+        .raise();
+}
+
+/// A type's definition is part of that of every table with values of it.
+fn refuse_type_change(class: Oid, object: Oid) {
+    let Some(changed) = catalog::type_of(class, object) else {
+        return;
+    };
+    for (relation, table) in tables::all() {
+        let columns = Relation::open(relation, Lock::AccessShare).columns();
+        let uses = |c: &ColumnDef| catalog::type_contains(c.type_oid, changed);
+        refuse_ddl(columns.iter().any(uses).then(|| table.name.clone()));
+    }
+}
+
+/// A schema's name is part of its tables' names.
+fn refuse_schema_change(schema: Oid) {
+    let name = catalog::schema_name(schema).unwrap_or_default();
+    refuse_own(OWN_SCHEMAS.contains(&name.as_str()).then_some(name));
+    for (relation, table) in tables::all() {
+        refuse_ddl((catalog::schema_of(relation) == schema).then(|| table.name.clone()));
+    }
+}
+
+fn ddl(event: Ddl) {
+    match session::mode() {
+        Mode::Internal => (),
+        Mode::Deploy if event.change == Change::Truncate => not_allowed("TRUNCATE TABLE").raise(),
+        Mode::Deploy => deploy::note(event),
+        Mode::Client { .. } => match event.change {
+            Change::Truncate if tables::owner(event.object).is_some() => (),
+            Change::Truncate => not_on_the_ledger(event.object).raise(),
+            _ => not_allowed("changing database objects").raise(),
+        },
+        Mode::Outside => outside(event),
+    }
+}
+
+/// DDL of an ordinary session.
+fn outside(event: Ddl) {
+    // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning. Without a ledger, pg_restore makes what it had.
+    if !settings::guard()
+        || hooks::creating_extension()
+        || !tables::is_own()
+        || (event.internal && event.class == Oid::from(PG_CLASS))
+    {
+        return;
+    }
+    if event.change == Change::Truncate {
+        if tables::owner(event.object).is_some() {
+            refuse_write(event.object);
+        }
+        return;
+    }
+    if let Some(parent) = Some(event.auxiliary).filter(|a| *a != Oid::INVALID) {
+        refuse_ddl(tables::owner(parent).map(|t| t.name.clone()));
+    }
+    match (event.change, event.class) {
+        (Change::Alter, catalog::SCHEMAS) => refuse_schema_change(event.object),
+        (Change::Create | Change::Drop, class) if class != Oid::from(PG_CONSTRAINT) => (),
+        (_, class) => refuse_type_change(class, event.object),
+    }
+    if event.class == Oid::from(PG_CLASS) {
+        refuse_ddl(sequences::name_of(event.object));
+    }
+    definitions::refuse_change(event.class, event.object);
+    if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
+        let own = OWN_SCHEMAS.contains(&schema.as_str());
+        refuse_own(own.then(|| match event.change {
+            Change::Create => schema, // what is being made has no name yet that could be looked up
+            _ => format!("{schema}.{}", catalog::display_name(table)),
+        }));
+        refuse_ddl(tables::owner(table).map(|t| t.name.clone()));
+    }
+}
+
+fn refuse_ddl(table: Option<String>) {
+    if let Some(table) = table {
+        on_the_ledger(&table)
+            .detail("Its definition is agreed between the organisations.")
+            .hint("Submit the statement with SELECT chainify.deploy('...'); what that does not take, change in every organisation between chainify.detach('...') and chainify.attach('...').")
+            .raise();
+    }
+}
+
+/// What the extension keeps for itself.
+fn refuse_own(object: Option<String>) {
+    if let Some(object) = object {
+        PgError::new(b"CH003", format!("\"{object}\" belongs to the ledger"))
+            .detail("Only the ledger changes what it keeps.")
+            .raise();
+    }
+}

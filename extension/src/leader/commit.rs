@@ -1,0 +1,93 @@
+//! The commit of a block: readers that asked for one block are out, the parts commit, then the block (spec/parallel.md).
+//!
+//! * P4 The LedgerBlock commits last: whoever sees it sees all effects of its block.
+//! * P5 A part commits beside its own row in `chainify_ledger.part`: whoever sees effects of a block that is not there sees
+//!   of which one they are, and what sealing it needs.
+use std::cell::Cell;
+
+use crate::block::lock_conflicts;
+use crate::parallel::team;
+use crate::pg::base::crash;
+use crate::pg::base::error::{OrRaise, PgError};
+use crate::pg::base::own_lock;
+use crate::pg::base::own_lock::OwnLock;
+use crate::pg::run::commit::{uncancelled, watch, CommitHooks};
+
+static HOOKS: CommitHooks = CommitHooks {
+    before,
+    before_prepare,
+    committed,
+    rolled_back,
+};
+
+/// A block this session has executed and not committed.
+#[derive(Clone, Copy)]
+struct Open {
+    number: i64,
+    /// Parts that workers hold open.
+    parts: usize,
+}
+
+thread_local! {
+    static OPEN: Cell<Option<Open>> = const { Cell::new(None) };
+}
+
+/// Once, while the library is loaded.
+pub fn install() {
+    watch(&HOOKS);
+}
+
+/// Raises 55000 when a block of this transaction is open in parts: the next one would not see their effects.
+pub fn check_nothing_open() {
+    if let Some(open) = OPEN.get().filter(|open| open.parts > 0) {
+        let message = format!("block {} is not committed yet", open.number);
+        PgError::new(b"55000", message)
+            .detail("Its effects are in the transactions of other processes.")
+            .raise();
+    }
+}
+
+/// The block is executed; `parts` of it by workers.
+pub fn executed(number: i64, parts: usize) {
+    OPEN.set(Some(Open { number, parts }));
+}
+
+fn before() {
+    let Some(open) = OPEN.get() else { return };
+    if !own_lock::try_take(OwnLock::Block) {
+        lock_conflicts::before_locals(open.number, || own_lock::take(OwnLock::Block));
+    }
+    crash::point("before_part_commit");
+    uncancelled(|| {
+        // Together, so that they share the waiting for the disk.
+        for part in 1..=open.parts {
+            team::tell_to_commit(part).or_raise();
+        }
+        for part in 1..=open.parts {
+            team::committed(part).or_raise();
+            crash::point(&format!("after_part_commit:{part}"));
+        }
+    });
+    crash::point("before_block_commit");
+}
+
+fn before_prepare() {
+    if OPEN.get().is_some() {
+        PgError::new(
+            b"0A000",
+            "cannot PREPARE a transaction that has executed a block",
+        )
+        .raise();
+    }
+}
+
+fn committed() {
+    if OPEN.take().is_some() {
+        crash::point("after_block_commit");
+    }
+}
+
+fn rolled_back() {
+    OPEN.set(None);
+    team::abandon();
+}

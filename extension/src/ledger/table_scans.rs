@@ -1,0 +1,392 @@
+//! Scans of recovery: what base and history tell of a table, the table beside it, and the ranges of keys in which they differ.
+//!
+//! Base and table are read from their pages, each row encoded and hashed once. The rows told are hashed into lanes, because
+//! they have to be shown to be as certified; the table is compared with them by digests under a key drawn for the purpose,
+//! which cost a tenth of that.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::pg::base::spi::SpiClient;
+use chainify_codec::{
+    key_hash, key_hash_range, Hash, KeyRanges, LaneHasher, RangeDigest, SecretHasher, State, States,
+};
+use pgrx::pg_sys;
+
+use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::row_bytes;
+use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::encode::RowEncoder;
+use crate::pg::base::error::OrRaise;
+use crate::pg::base::random;
+use crate::pg::base::relation::{Lock, Relation, Tuple};
+
+/// Ranges of keys that a scan tells apart: of a million rows, 250 each.
+const SCAN_BITS: u32 = 12;
+
+/// Rows that a table should have: their state, and what tells where the table differs from them.
+pub struct Scan {
+    pub state: State,
+    digests: Digests,
+}
+
+impl Scan {
+    /// What base and history tell of the end of block `number`.
+    pub fn told(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Scan {
+        let mut scan = Scan::empty();
+        let hasher = LaneHasher::new(&table.name);
+        let changed = scan.add_changes(client, table, number, &hasher);
+        read(table, &[table.base], Sees::Latest, &mut |row| {
+            let key = row.key_hash();
+            if !changed.contains(&short(&key)) {
+                scan.add(&hasher, &key, row.bytes());
+            }
+        });
+        scan
+    }
+
+    /// What a query with columns `k` and `v` gives.
+    pub fn of_query(client: &SpiClient<'_>, table: &LedgerTable, rows: &str) -> Scan {
+        let mut scan = Scan::empty();
+        let hasher = LaneHasher::new(&table.name);
+        let sql = format!(
+            "SELECT k, chainify_ledger.encoded_row({}, v) FROM ({rows}) e",
+            table.id
+        );
+        let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let key = row.bytes(1).unwrap_or_default();
+            scan.add(&hasher, &key_hash(&key), &row.bytes(2).unwrap_or_default());
+        }
+        scan
+    }
+
+    fn empty() -> Scan {
+        Scan {
+            state: State::default(),
+            digests: Digests::new(SecretHasher::new(&random::key())),
+        }
+    }
+
+    fn add(&mut self, hasher: &LaneHasher, key: &Hash, row: &[u8]) {
+        self.state.add(hasher, row);
+        self.digests.add(key, row);
+    }
+
+    /// Adds the rows that history lays over the base, and returns the keys that the base no longer tells.
+    fn add_changes(
+        &mut self,
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        number: i64,
+        hasher: &LaneHasher,
+    ) -> HashSet<u128> {
+        let mut changed = HashSet::new();
+        let sql = format!(
+            "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v) FROM ({}) last",
+            table.id,
+            table.last_changes(number)
+        );
+        let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+        while let Some(row) = rows.next_row() {
+            let key = key_hash(&row.bytes(1).unwrap_or_default());
+            changed.insert(short(&key));
+            if row.boolean(2) == Some(true) {
+                self.add(hasher, &key, &row.bytes(3).unwrap_or_default());
+            }
+        }
+        changed
+    }
+
+    /// The ranges in which the table has other rows now.
+    pub fn differing(&self, client: &SpiClient<'_>, table: &LedgerTable) -> KeyRanges {
+        let live = self.of_table(client, table, None);
+        let pairs = self.digests.ranges.iter().zip(&live.ranges).enumerate();
+        let differing = pairs.filter(|(_, (told, live))| told != live);
+        let differing = differing.map(|(range, _)| range as u32).collect();
+        KeyRanges::new(SCAN_BITS, differing).expect("places of the list, in its order")
+    }
+
+    /// Whether the table has these rows in the ranges that [`Scan::differing`] gave.
+    pub fn agrees_in(
+        &self,
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        ranges: &KeyRanges,
+    ) -> bool {
+        let live = self.of_table(client, table, Some(ranges));
+        let mut places = ranges.ranges().iter().map(|range| *range as usize);
+        places.all(|range| self.digests.ranges[range] == live.ranges[range])
+    }
+
+    fn of_table(
+        &self,
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        only: Option<&KeyRanges>,
+    ) -> Digests {
+        let mut digests = Digests::new(self.digests.hasher.clone());
+        let wanted = |key: &Hash| only.is_none_or(|only| only.have(key));
+        let leaves = table.leaves(client, Sees::Latest);
+        read(table, &leaves, Sees::Latest, &mut |row| {
+            let key = row.key_hash();
+            if wanted(&key) {
+                digests.add(&key, row.bytes());
+            }
+        });
+        digests
+    }
+}
+
+/// What base and history tell of the ends of several blocks, ascending and none before the base. Cost: one read of base and history, however
+/// many blocks.
+pub fn states_told(client: &SpiClient<'_>, table: &LedgerTable, blocks: &[i64]) -> Vec<State> {
+    let Some(last) = blocks.last() else {
+        return Vec::new();
+    };
+    let mut states = States::new(&table.name, blocks);
+    let changed = add_changes(&mut states, client, Sees::Latest, table, *last, &mut |_| ());
+    read(table, &[table.base], Sees::Latest, &mut |row| {
+        let until = changed.get(&short(&row.key_hash())).copied();
+        states.add(table.base_block, until, row.bytes());
+    });
+    states.sum()
+}
+
+/// The table beside what base and history tell of it, under the statement's snapshot.
+pub struct Compared {
+    /// The state by a full scan.
+    pub live: State,
+    /// What base and history tell of the ends of the blocks asked for.
+    pub told: Vec<State>,
+}
+
+impl Compared {
+    /// `blocks` are ascending and none is before the base; the last is the one at whose end the table is. `seen` is told of how many rows were
+    /// read.
+    ///
+    /// Cost: one read of table, base and history. Hashing a row into lanes is most of it, so rows that nothing changed since the base are
+    /// hashed into them where they are live, and shown to be the same in the base by digests under a key drawn for the purpose; only where
+    /// they are not, the base is read again.
+    pub fn of(
+        client: &SpiClient<'_>,
+        table: &LedgerTable,
+        blocks: &[i64],
+        seen: &mut dyn FnMut(i64),
+    ) -> Compared {
+        let last = blocks.last().copied().unwrap_or(table.base_block);
+        let secret = SecretHasher::new(&random::key());
+        let (mut live_rows, mut told_rows) = (RangeDigest::default(), RangeDigest::default());
+        let hasher = LaneHasher::new(&table.name);
+        let mut live = State::default();
+        let mut rows = 0;
+        let mut count = |many: i64| {
+            rows += many;
+            if rows % ROWS_BETWEEN_NEWS == 0 {
+                seen(rows);
+            }
+        };
+        let leaves = table.leaves(client, Sees::Statement);
+        read(table, &leaves, Sees::Statement, &mut |row| {
+            let bytes = row.bytes();
+            live.add(&hasher, bytes);
+            live_rows.add(&secret.hash(bytes));
+            count(1);
+        });
+        let mut states = States::new(&table.name, blocks);
+        let changed = add_changes(
+            &mut states,
+            client,
+            Sees::Statement,
+            table,
+            last,
+            &mut |row| {
+                told_rows.add(&secret.hash(row));
+            },
+        );
+        read(table, &[table.base], Sees::Statement, &mut |row| {
+            let until = changed.get(&short(&row.key_hash())).copied();
+            match until {
+                None => told_rows.add(&secret.hash(row.bytes())),
+                Some(_) => states.add(table.base_block, until, row.bytes()),
+            }
+            count(1);
+        });
+        if told_rows == live_rows {
+            // What is live and was not changed since the base is in it from the start.
+            if let Some(changed) = states.sum().last() {
+                states.add_rest(&live, changed);
+            }
+        } else {
+            read(table, &[table.base], Sees::Statement, &mut |row| {
+                if !changed.contains_key(&short(&row.key_hash())) {
+                    states.add(table.base_block, None, row.bytes());
+                }
+            });
+        }
+        let told = states.sum();
+        Compared { live, told }
+    }
+}
+
+/// Rows read from one word about progress to the next.
+const ROWS_BETWEEN_NEWS: i64 = 1_000;
+
+/// Adds what history tells up to block `last`: each row from its change to the next of its key. Gives the keys with the block of their
+/// first change, up to which a row of the base counts, and tells `remaining` the rows that no later change replaces.
+fn add_changes(
+    states: &mut States<'_>,
+    client: &SpiClient<'_>,
+    sees: Sees,
+    table: &LedgerTable,
+    last: i64,
+    remaining: &mut dyn FnMut(&[u8]),
+) -> HashMap<u128, i64> {
+    let mut first_changes = HashMap::new();
+    let sql = format!(
+        "SELECT k, op <> 'D', chainify_ledger.encoded_row({}, v), b, until, first FROM ({}) changes",
+        table.id,
+        table.changes_with_next(last)
+    );
+    let mut rows = Cursor::open(client, sees, &sql, &[]);
+    while let Some(row) = rows.next_row() {
+        let (from, until) = (row.bigint(4).unwrap_or_default(), row.bigint(5));
+        if row.boolean(6) == Some(true) {
+            let key = key_hash(&row.bytes(1).unwrap_or_default());
+            first_changes.insert(short(&key), from);
+        }
+        if row.boolean(2) == Some(true) {
+            let bytes = row.bytes(3).unwrap_or_default();
+            states.add(from, until, &bytes);
+            if until.is_none() {
+                remaining(&bytes);
+            }
+        }
+    }
+    first_changes
+}
+
+/// Those of these canonical keys of which the table has a row, whatever its indexes say. Cost: one read of it, where there are keys.
+pub fn keys_there(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    keys: &HashSet<Vec<u8>>,
+) -> HashSet<Vec<u8>> {
+    let mut there = HashSet::new();
+    if keys.is_empty() {
+        return there;
+    }
+    let leaves = table.leaves(client, Sees::Latest);
+    read(table, &leaves, Sees::Latest, &mut |row| {
+        let key = row.key();
+        if keys.contains(key) {
+            there.insert(key.to_vec());
+        }
+    });
+    there
+}
+
+/// The state by a full scan of the table as this transaction sees it now.
+pub fn live_state(client: &SpiClient<'_>, table: &LedgerTable) -> State {
+    let hasher = LaneHasher::new(&table.name);
+    let mut state = State::default();
+    let leaves = table.leaves(client, Sees::Latest);
+    read(table, &leaves, Sees::Latest, &mut |row| {
+        state.add(&hasher, row.bytes())
+    });
+    state
+}
+
+/// A digest for each range of keys, under one secret key.
+struct Digests {
+    hasher: SecretHasher,
+    ranges: Vec<RangeDigest>,
+}
+
+impl Digests {
+    fn new(hasher: SecretHasher) -> Self {
+        Digests {
+            hasher,
+            ranges: vec![RangeDigest::default(); 1 << SCAN_BITS],
+        }
+    }
+
+    fn add(&mut self, key: &Hash, row: &[u8]) {
+        let range = key_hash_range(key, SCAN_BITS) as usize;
+        self.ranges[range].add(&self.hasher.hash(row));
+    }
+}
+
+/// Enough of a key's hash to tell keys apart. Two that agreed in it would give another state than the certified one.
+fn short(key: &Hash) -> u128 {
+    key.iter()
+        .take(16)
+        .fold(0, |bits, byte| bits << 8 | u128::from(*byte))
+}
+
+/// A row read from its page.
+struct Row<'a> {
+    encoder: &'a RowEncoder,
+    tuple: &'a Tuple<'a>,
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Row<'_> {
+    fn key(&mut self) -> &[u8] {
+        self.buffer.clear();
+        self.encoder.key(self.tuple, self.buffer);
+        self.buffer
+    }
+
+    fn key_hash(&mut self) -> Hash {
+        key_hash(self.key())
+    }
+
+    fn bytes(&mut self) -> &[u8] {
+        self.buffer.clear();
+        self.encoder.row(self.tuple, self.buffer);
+        self.buffer
+    }
+}
+
+/// Every row of these relations that `sees` says.
+fn read(
+    table: &LedgerTable,
+    relations: &[pg_sys::Oid],
+    sees: Sees,
+    f: &mut dyn FnMut(&mut Row<'_>),
+) {
+    let columns = row_bytes::columns(table.id);
+    let mut buffer = Vec::new();
+    for relation in relations {
+        let relation = Relation::open(*relation, Lock::AccessShare);
+        let encoder = RowEncoder::new(&relation, &columns).or_raise();
+        relation.scan_seen(sees, |tuple| {
+            f(&mut Row {
+                encoder: &encoder,
+                tuple,
+                buffer: &mut buffer,
+            })
+        });
+    }
+}
+
+/// A query of those of `rows` (columns `k` and `v`) in these ranges.
+pub fn rows_in(ranges: &KeyRanges, rows: &str) -> String {
+    format!("SELECT k, v FROM ({rows}) r WHERE {}", key_in(ranges, "k"))
+}
+
+/// A query of those outside of them.
+pub fn rows_outside(ranges: &KeyRanges, rows: &str) -> String {
+    let inside = key_in(ranges, "k");
+    format!("SELECT k, v FROM ({rows}) r WHERE NOT {inside}")
+}
+
+/// A condition on a canonical key.
+pub fn key_in(ranges: &KeyRanges, key: &str) -> String {
+    let list: Vec<_> = ranges.ranges().iter().map(u32::to_string).collect();
+    format!(
+        "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
+        ranges.bits(),
+        list.join(",")
+    )
+}

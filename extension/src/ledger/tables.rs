@@ -1,0 +1,216 @@
+//! Which tables are on the ledger, kept per session until one of them changes.
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use chainify_codec::{LaneHasher, RowHasher};
+use pgrx::pg_sys::Oid;
+
+use crate::pg::base::catalog;
+use crate::pg::base::encode::{LedgerColumn, RowEncoder};
+use crate::pg::base::error::OrRaise;
+use crate::pg::base::relation::{Lock, Relation, Shape};
+
+/// A table on the ledger.
+pub struct LedgerTable {
+    pub id: i32,
+    /// `schema.name`, unquoted: what is hashed.
+    pub name: String,
+    pub history: Oid,
+    pub columns: Vec<LedgerColumn>,
+    pub rows: RowHasher,
+    pub lanes: LaneHasher,
+}
+
+/// A relation that holds rows of a ledger table: itself, or one of its partitions.
+pub struct Leaf {
+    pub table: Rc<LedgerTable>,
+    pub relation: Oid,
+    pub encoder: RowEncoder,
+    /// Its columns when rows are recorded; a later transaction of the block may change them.
+    pub shape: Shape,
+}
+
+#[derive(Default)]
+struct Cache {
+    /// The tables themselves by relation; None: not read yet.
+    attached: Option<HashMap<Oid, Rc<LedgerTable>>>,
+    /// Whether the ledger is this database's own, as of the same read.
+    own: bool,
+    /// Any relation asked about, with the ledger table it belongs to.
+    owners: HashMap<Oid, Option<Rc<LedgerTable>>>,
+    leaves: HashMap<Oid, Rc<Leaf>>,
+}
+
+thread_local! {
+    static CACHE: RefCell<Cache> = RefCell::default();
+}
+
+/// The ledger table that `relation` is, or is a partition of.
+pub fn owner(relation: Oid) -> Option<Rc<LedgerTable>> {
+    refresh();
+    if let Some(known) = CACHE.with_borrow(|c| c.owners.get(&relation).cloned()) {
+        return known;
+    }
+    let attached = attached();
+    let mut found = attached.get(&relation).cloned();
+    if found.is_none() && !attached.is_empty() {
+        found = catalog::partition_root(relation).and_then(|root| attached.get(&root).cloned());
+    }
+    CACHE.with_borrow_mut(|c| c.owners.insert(relation, found.clone()));
+    found
+}
+
+/// Every table on the ledger, with its relation.
+pub fn all() -> Vec<(Oid, Rc<LedgerTable>)> {
+    refresh();
+    attached().into_iter().collect()
+}
+
+/// Whether there is a ledger here that grew here: not one before its first block, nor one that was restored and is not adopted.
+pub fn is_own() -> bool {
+    refresh();
+    attached();
+    CACHE.with_borrow(|c| c.own)
+}
+
+/// The ledger table of a relation with what is needed to encode its rows.
+pub fn leaf(relation: Oid) -> Option<Rc<Leaf>> {
+    refresh();
+    if let Some(known) = CACHE.with_borrow(|c| c.leaves.get(&relation).cloned()) {
+        return Some(known);
+    }
+    let table = owner(relation)?;
+    let open = Relation::open(relation, Lock::AccessShare);
+    let encoder = RowEncoder::new(&open, &table.columns).or_raise();
+    let leaf = Rc::new(Leaf {
+        table,
+        relation,
+        encoder,
+        shape: Shape::of(&open),
+    });
+    CACHE.with_borrow_mut(|c| c.leaves.insert(relation, leaf.clone()));
+    Some(leaf)
+}
+
+/// Whether nothing changed in the table's definition since `leaf` was read.
+pub fn leaf_is_current(leaf: &Leaf) -> bool {
+    refresh();
+    CACHE.with_borrow(|c| {
+        let kept = c.leaves.get(&leaf.relation);
+        kept.is_some_and(|kept| std::ptr::eq(Rc::as_ptr(kept), leaf))
+    })
+}
+
+/// Makes every session read the list anew; in this one from the next command on.
+pub fn announce_change() {
+    if let Some(list) = catalog::relation_named("chainify_ledger", "ledger_table") {
+        catalog::announce_change(list);
+    }
+}
+
+fn refresh() {
+    let changes = catalog::take_changes();
+    if changes.is_empty() {
+        return;
+    }
+    CACHE.with_borrow_mut(|cache| {
+        for change in changes {
+            let list =
+                cache.attached.is_some() && change.is_some() && change == catalog_list(cache);
+            match change {
+                Some(relation) if !list => {
+                    cache.owners.remove(&relation);
+                    cache.leaves.remove(&relation);
+                }
+                _ => *cache = Cache::default(),
+            }
+        }
+    });
+}
+
+thread_local! {
+    /// The relation that lists the ledger tables, as of the last read.
+    static LIST: std::cell::Cell<Option<Oid>> = const { std::cell::Cell::new(None) };
+}
+
+fn catalog_list(_: &Cache) -> Option<Oid> {
+    LIST.get()
+}
+
+fn attached() -> HashMap<Oid, Rc<LedgerTable>> {
+    loop {
+        if let Some(known) = CACHE.with_borrow(|c| c.attached.clone()) {
+            return known;
+        }
+        let own = reads_here();
+        let read = if own { read() } else { HashMap::new() };
+        // A change that came while reading: what was read may be of before it.
+        if !catalog::take_changes().is_empty() {
+            CACHE.with_borrow_mut(|c| *c = Cache::default());
+        }
+        CACHE.with_borrow_mut(|c| (c.attached, c.own) = (Some(read), own));
+    }
+}
+
+/// Whether `chainify_ledger.here` has its row.
+fn reads_here() -> bool {
+    let mut own = false;
+    LIST.set(catalog::relation_named("chainify_ledger", "ledger_table"));
+    if let Some(here) = catalog::relation_named("chainify_ledger", "here") {
+        Relation::open(here, Lock::AccessShare).scan(|_| own = true);
+    }
+    own
+}
+
+fn read() -> HashMap<Oid, Rc<LedgerTable>> {
+    let list = LIST.get();
+    let columns = catalog::relation_named("chainify_ledger", "ledger_column");
+    let (Some(list), Some(columns)) = (list, columns) else {
+        return HashMap::new();
+    };
+    let (list, columns) = (
+        Relation::open(list, Lock::AccessShare),
+        Relation::open(columns, Lock::AccessShare),
+    );
+    let mut by_table: HashMap<i32, Vec<LedgerColumn>> = HashMap::new();
+    columns.scan(|row| {
+        if let (Some(table), Some(ordinal), Some(name)) =
+            (row.get::<i32>(1), row.get::<i16>(2), row.get::<String>(3))
+        {
+            let key = row.get::<i16>(4).is_some();
+            by_table.entry(table).or_default().push(LedgerColumn {
+                ordinal: ordinal as u16,
+                name,
+                key,
+            });
+        }
+    });
+    let mut tables = HashMap::new();
+    list.scan(|row| {
+        let fields = (
+            row.get::<i32>(1),
+            row.get::<String>(2),
+            row.get::<Oid>(3),
+            row.get::<Oid>(4),
+        );
+        if let (Some(id), Some(name), Some(relation), Some(history), None) =
+            (fields.0, fields.1, fields.2, fields.3, row.get::<i64>(8))
+        {
+            let (rows, lanes) = (RowHasher::new(&name), LaneHasher::new(&name));
+            let columns = by_table.remove(&id).unwrap_or_default();
+            tables.insert(
+                relation,
+                Rc::new(LedgerTable {
+                    id,
+                    name,
+                    history,
+                    columns,
+                    rows,
+                    lanes,
+                }),
+            );
+        }
+    });
+    tables
+}

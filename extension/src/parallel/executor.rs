@@ -1,0 +1,143 @@
+//! An executor worker: runs parts for the session that started it.
+use chainify_codec::Hash;
+use chainify_ledger::parts::{LeaderSays, Nets, PartReport, PartRequest, WorkerSays};
+use chainify_ledger::Transaction;
+
+use crate::block::lock_conflicts;
+use crate::block::part;
+use crate::block::part::Company;
+use crate::leader::execute_block::Request;
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::parallel::declared_access;
+use crate::pg::base::error::{OrRaise, PgError};
+use crate::pg::base::function::cell;
+use crate::pg::base::own_lock;
+use crate::pg::base::own_lock::OwnLock;
+use crate::pg::base::spi::{connected, query};
+use crate::pg::shared::conflict_memory::retire;
+use crate::pg::shared::pool;
+use crate::pg::shared::pool::Leader;
+use crate::pg::shared::worker_transaction::{begin, commit, roll_back};
+use crate::transaction::effects;
+
+/// Serves until the leader is gone; whatever is open then is rolled back.
+pub fn serve(leader: &mut Leader) {
+    pool::settle_worker();
+    loop {
+        pool::show_query("idle");
+        let Some(message) = leader.receive() else {
+            return;
+        };
+        let answer = match LeaderSays::read(&message).or_raise_malformed() {
+            LeaderSays::Run(request) => {
+                pool::show_query(&format!(
+                    "part {} of block {}",
+                    request.part, request.number
+                ));
+                match begin(|| run(&request)) {
+                    Ok(report) => WorkerSays::ready(&report),
+                    Err(error) => {
+                        retire();
+                        pool::stop_parts();
+                        pool::show_running(None);
+                        WorkerSays::Failed(text(error)).write()
+                    }
+                }
+            }
+            LeaderSays::Commit => {
+                let committed = commit();
+                retire();
+                match committed {
+                    Ok(()) => WorkerSays::Committed.write(),
+                    Err(error) => WorkerSays::Failed(text(error)).write(),
+                }
+            }
+            LeaderSays::Abandon => {
+                roll_back();
+                retire();
+                WorkerSays::Abandoned.write()
+            }
+        };
+        if !leader.send(&answer) {
+            return;
+        }
+    }
+}
+
+trait OrMalformed<T> {
+    fn or_raise_malformed(self) -> T;
+}
+
+impl<T, E: std::fmt::Display> OrMalformed<T> for Result<T, E> {
+    fn or_raise_malformed(self) -> T {
+        self.map_err(|error| PgError::new(b"XX000", format!("malformed part: {error}")))
+            .or_raise()
+    }
+}
+
+fn text(error: PgError) -> String {
+    match error.detail {
+        Some(detail) => format!("{} ({detail})", error.message),
+        None => error.message,
+    }
+}
+
+/// Runs a part in the transaction just begun, which stays open.
+fn run(message: &PartRequest) -> PartReport {
+    own_lock::share(OwnLock::Parts);
+    let request = request(message);
+    let positions: Vec<usize> = (0..request.transactions.len()).collect();
+    effects::start();
+    session::with(Mode::Internal, || {
+        connected(|| {
+            lock_conflicts::enlist(request.number);
+            let declared = declared_access::from_messages(&message.declared);
+            let run = || part::run(&request, &positions, Company::Beside);
+            let outcomes = declared_access::checked(declared, run);
+            let report = part::finish(&request, &positions, &outcomes).report;
+            write_part(message, &report);
+            report
+        })
+    })
+}
+
+fn request(message: &PartRequest) -> Request<'_> {
+    let transactions = message.bodies.iter().map(|body| Transaction::decode(body));
+    Request {
+        chain_id: message.chain_id.clone(),
+        number: message.number,
+        order_height: message.order_height,
+        block_time: message.block_time,
+        previous: Hash::try_from(&message.previous[..]).or_raise_malformed(),
+        transactions: transactions.collect::<Result<_, _>>().or_raise_malformed(),
+        indices: message.members.clone(),
+        bodies: message.bodies.iter().map(Vec::as_slice).collect(),
+        quarantined: message.quarantined.clone(),
+        quarantine_all: message.quarantine_all,
+        effect_hashes: false, // such a block runs in its leader alone
+    }
+}
+
+/// Leaves beside the effects what sealing the block needs of them, should the leader's commit not follow (P5).
+fn write_part(message: &PartRequest, report: &PartReport) {
+    let nets = Nets {
+        nets: report.nets.clone(),
+    };
+    let sql = "INSERT INTO chainify_ledger.part VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (part) DO UPDATE SET (block, order_height, block_time, previous_hash, tx_root, quarantined, quarantine_all, nets)
+            = (excluded.block, excluded.order_height, excluded.block_time, excluded.previous_hash, excluded.tx_root,
+               excluded.quarantined, excluded.quarantine_all, excluded.nets)";
+    let args = [
+        cell(message.part),
+        cell(message.number),
+        cell(message.order_height),
+        cell(message.block_time),
+        cell(&message.previous[..]),
+        cell(&message.tx_root[..]),
+        cell(message.quarantined.clone()),
+        cell(message.quarantine_all),
+        cell(nets.write()),
+    ];
+    query(sql, &args, |_| ());
+}

@@ -1,0 +1,324 @@
+//! Executes a block in parts that run beside each other (spec/parallel.md). This session leads and runs the first part.
+//!
+//! * P1 The order of the block is the semantics: in parts or not, a block has the same LedgerBlock.
+//! * P2 Whatever goes otherwise than foreseen rolls back every part; then the block runs in the leader alone, which is how
+//!   it is defined. So a schedule can cost time and nothing else.
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use chainify_codec::merged_root;
+use chainify_ledger::messages::Kind;
+use chainify_ledger::parts::{PartReport, PartRequest};
+use chainify_sched::cost::fill_up;
+use chainify_sched::plan::{self, Plan};
+use chainify_sched::{graph, AccessSet, Place, Target};
+
+use crate::block::part;
+use crate::block::part::Company;
+use crate::block::seal;
+use crate::block::seal::Ran;
+use crate::leader::execute_block::Request;
+use crate::parallel::block_access;
+use crate::parallel::block_access::Sets;
+use crate::parallel::declared_access;
+use crate::parallel::declared_access::ByTransaction;
+use crate::parallel::team;
+use crate::pg::base::error::PgError;
+use crate::pg::base::settings;
+use crate::pg::base::settings::DebugParts;
+use crate::pg::base::subtransaction::subtransaction;
+use crate::pg::run::block_settings::pinned;
+use crate::pg::run::commit::nothing_written;
+use crate::transaction::effects;
+
+/// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
+const TRANSACTIONS_MIN: usize = 32;
+/// What a part costs more than its transactions, in transactions: telling it, merging and committing it.
+const PART_COST: u64 = 20;
+/// After a block that had to run again, took longer in parts than alone, or was looked at in vain, so many run alone; twice as many after
+/// the next, up to the limit.
+const PAUSE_MAX: u32 = 64;
+
+/// Blocks that run alone because parts did not go well, or there were none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pause {
+    length: u32,
+    left: u32,
+}
+
+impl Pause {
+    fn failed(self) -> Self {
+        let length = (2 * self.length).clamp(1, PAUSE_MAX);
+        Pause {
+            length,
+            left: length,
+        }
+    }
+
+    fn went_well(self) -> Self {
+        Pause {
+            length: self.length / 2,
+            left: 0,
+        }
+    }
+
+    /// The pause after one more block that could run in parts, and whether it may.
+    fn next(self) -> (Self, bool) {
+        let left = self.left.saturating_sub(1);
+        (Pause { left, ..self }, self.left == 0)
+    }
+}
+
+thread_local! {
+    static PAUSE: RefCell<Pause> = RefCell::default();
+    /// The block this session ran last.
+    static LAST: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Runs the block in parts, when that pays; None: nothing was done, or it was undone, and the block runs alone.
+pub fn run(request: &Request) -> Option<Ran> {
+    let started = Instant::now();
+    let parts = parts_of(request)?;
+    match subtransaction(|| beside(request, &parts)) {
+        Ok((ran, own)) => {
+            let paid = started.elapsed() < parts.alone(own) || settings::debug_parts().is_some();
+            PAUSE.with_borrow_mut(|pause| {
+                *pause = if paid {
+                    pause.went_well()
+                } else {
+                    pause.failed()
+                }
+            });
+            Some(ran)
+        }
+        Err(error) => {
+            team::abandon();
+            if is_for_this_session(&error) {
+                error.raise();
+            }
+            team::settle();
+            PAUSE.with_borrow_mut(|pause| *pause = pause.failed());
+            pgrx::log!(
+                "block {} runs again in one process: {}",
+                request.number,
+                error.message
+            );
+            None
+        }
+    }
+}
+
+/// Somebody wants this session's statement to end.
+fn is_for_this_session(error: &PgError) -> bool {
+    error.sqlstate.as_str().starts_with("57")
+}
+
+/// How a block is divided.
+struct Parts {
+    /// By part, as positions in the request.
+    members: Vec<Vec<usize>>,
+    /// What their transactions have to keep to.
+    declared: ByTransaction,
+    /// What the first part is expected to take, and the whole block, in one unit.
+    first: u64,
+    whole: u64,
+}
+
+impl Parts {
+    fn of(plan: &Plan, declared: ByTransaction) -> Self {
+        let positions = |part: &Vec<u32>| part.iter().map(|tx| *tx as usize).collect();
+        Parts {
+            members: plan.parts().iter().map(positions).collect(),
+            declared,
+            first: plan.loads()[0].max(1),
+            whole: plan.loads().iter().copied().fold(0, u64::saturating_add),
+        }
+    }
+
+    /// How long the block would have taken alone, as the first part took `own`.
+    fn alone(&self, own: Duration) -> Duration {
+        own.mul_f64(self.whole as f64 / self.first as f64)
+    }
+}
+
+/// The parts; None when the block runs in the leader alone.
+fn parts_of(request: &Request) -> Option<Parts> {
+    let again = LAST.replace(request.number) == request.number;
+    let workers = settings::executor_workers() as u32;
+    if workers < 2 || !nothing_written() || is_deploy(request) || request.effect_hashes {
+        return None;
+    }
+    let debug = settings::debug_parts();
+    if debug.is_none() && !may_pay(request, again) {
+        return None;
+    }
+    let parts = divided(request, workers, debug);
+    if parts.is_none() {
+        PAUSE.with_borrow_mut(|pause| *pause = pause.failed());
+    }
+    parts
+}
+
+/// The parts that the transactions fall into; None when they fall into none that pay.
+fn divided(request: &Request, workers: u32, debug: Option<DebugParts>) -> Option<Parts> {
+    let transactions = &request.transactions;
+    let equal = |sets: Sets| (vec![1; sets.sets.len()], sets);
+    let (costs, Sets { sets, declared }) = match debug {
+        Some(DebugParts::Position(parts)) => equal(Sets {
+            sets: by_position(request, parts),
+            declared: ByTransaction::new(),
+        }),
+        Some(DebugParts::Access) => equal(pinned(|| block_access::of_block(transactions))),
+        Some(DebugParts::KeptKeys) | None => {
+            let promising = |sets: &[AccessSet], costs: &[u64]| {
+                debug.is_some()
+                    || plan::is_promising(&plan::assign(&graph::build(sets), costs, workers))
+            };
+            let found = pinned(|| block_access::of_promising_block(transactions, promising));
+            let (sets, costs) = found?;
+            (fill_up(&costs), sets)
+        }
+    };
+    let graph = graph::build(&sets);
+    let mut plan = plan::assign(&graph, &costs, workers);
+    if debug.is_none() && !plan::worth_it(&plan, PART_COST * mean(&costs)) {
+        return None;
+    }
+    let workers = workers_for(plan.parts().len() - 1) as u32;
+    if workers as usize + 1 < plan.parts().len() {
+        plan = plan::assign(&graph, &costs, workers + 1);
+    }
+    (plan.parts().len() > 1).then(|| Parts::of(&plan, declared))
+}
+
+fn mean(costs: &[u64]) -> u64 {
+    let sum = costs.iter().copied().fold(0, u64::saturating_add);
+    (sum / costs.len().max(1) as u64).max(1)
+}
+
+/// Whether to look for parts at all. A block that is executed again may be one whose effects differed: the second time nothing
+/// is taken for granted.
+fn may_pay(request: &Request, again: bool) -> bool {
+    !again
+        && request.transactions.len() >= TRANSACTIONS_MIN
+        && PAUSE.with_borrow_mut(|pause| {
+            let (next, over) = pause.next();
+            *pause = next;
+            over
+        })
+}
+
+/// How many workers there are, up to `wanted`; starts those that are missing.
+fn workers_for(wanted: usize) -> usize {
+    if team::size() >= wanted {
+        return wanted;
+    }
+    match subtransaction(|| Ok(team::start(wanted))) {
+        Ok(started) => started,
+        Err(error) if is_for_this_session(&error) => error.raise(),
+        Err(error) => {
+            pgrx::log!("no executor workers: {}", error.message);
+            0
+        }
+    }
+}
+
+/// Whether the block may change definitions.
+pub fn is_deploy(request: &Request) -> bool {
+    request.transactions.iter().any(|t| t.kind() != Kind::Sql)
+}
+
+/// For tests: access sets that make the block fall into `parts` by position.
+fn by_position(request: &Request, parts: u32) -> Vec<AccessSet> {
+    let apart = |tx: u32| {
+        let mut set = AccessSet::new();
+        set.write(Target::Rows(tx % parts), Place::whole());
+        set
+    };
+    (0..request.transactions.len() as u32).map(apart).collect()
+}
+
+/// Runs the first part here and the others in workers; says how long the first one took.
+fn beside(
+    request: &Request,
+    Parts {
+        members: parts,
+        declared,
+        ..
+    }: &Parts,
+) -> Result<(Ran, Duration), PgError> {
+    team::begin();
+    for (part, members) in parts.iter().enumerate().skip(1) {
+        team::run(part, request_of(request, part, members, declared))?;
+    }
+    effects::start();
+    let started = Instant::now();
+    let run = || part::run(request, &parts[0], Company::Beside);
+    let outcomes = declared_access::checked(declared.clone(), run);
+    let own = part::finish(request, &parts[0], &outcomes).report;
+    let took = started.elapsed();
+    let members: Vec<usize> = parts[1..].iter().map(Vec::len).collect();
+    let mut reports = vec![own];
+    reports.extend(team::collect(request.number, &members)?);
+    crate::pg::base::crash::point("parts_ready");
+    Ok((merge(request, parts, reports)?, took))
+}
+
+fn request_of(
+    request: &Request,
+    part: usize,
+    members: &[usize],
+    declared: &ByTransaction,
+) -> PartRequest {
+    let indices: Vec<u32> = members.iter().map(|at| request.indices[*at]).collect();
+    PartRequest {
+        declared: declared_access::messages(declared, &indices),
+        chain_id: request.chain_id.clone(),
+        number: request.number,
+        order_height: request.order_height,
+        block_time: request.block_time,
+        previous: request.previous.to_vec(),
+        tx_root: seal::root_of_ids(request).to_vec(),
+        part: part as i32,
+        members: indices,
+        bodies: members
+            .iter()
+            .map(|at| request.bodies[*at].to_vec())
+            .collect(),
+        quarantined: request.quarantined.clone(),
+        quarantine_all: request.quarantine_all,
+    }
+}
+
+/// What the parts give together; Err when they turn out not to have been independent.
+fn merge(
+    request: &Request,
+    parts: &[Vec<usize>],
+    reports: Vec<PartReport>,
+) -> Result<Ran, PgError> {
+    let unforeseen = |why: &str| PgError::new(b"40001", why);
+    let (changes, bytes) = reports.iter().fold((0, 0), |(changes, bytes), report| {
+        (changes + report.changes_peak, bytes + report.bytes_peak)
+    });
+    if effects::exceeds_block(changes, bytes) {
+        return Err(unforeseen(
+            "together its parts may exceed the bounds of a block",
+        ));
+    }
+    let effects_root = merged_root(reports.iter().map(PartReport::leaves))
+        .ok_or_else(|| unforeseen("two parts changed the same row"))?;
+    let mut outcomes: Vec<_> = vec![Ok(0); request.transactions.len()];
+    for (members, report) in parts.iter().zip(&reports) {
+        for (at, outcome) in members.iter().zip(&report.outcomes) {
+            outcomes[*at] = part::from_report(outcome);
+        }
+    }
+    Ok(Ran {
+        outcomes,
+        effects_root,
+        effects_count: reports.iter().map(|r| r.leaves().count() as u32).sum(),
+        nets: reports.into_iter().flat_map(|r| r.nets).collect(),
+        transaction_effects: None,
+        workers: parts.len() - 1,
+    })
+}

@@ -1,0 +1,247 @@
+//! PostgreSQL errors as Rust values, and Rust failures as PostgreSQL errors.
+//!
+//! pgrx maps a SQLSTATE it does not know to XX000; outcomes and our own codes need the true one, so C calls that run a
+//! client's code go through [`catch_c`], and our C entry points through [`enter`].
+use std::any::Any;
+use std::ffi::{c_char, c_int, CStr};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::CaughtError;
+
+/// Five characters of `[0-9A-Z]`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    pub const fn new(code: &[u8; 5]) -> Self {
+        SqlState(*code)
+    }
+
+    /// `None` when the text is no SQLSTATE of an error.
+    pub fn parse(code: &str) -> Option<Self> {
+        let code: [u8; 5] = code.as_bytes().try_into().ok()?;
+        let valid = code
+            .iter()
+            .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
+            && !code.starts_with(b"00");
+        valid.then_some(SqlState(code))
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("XX000")
+    }
+
+    /// PostgreSQL packs six bits per character (`MAKE_SQLSTATE`).
+    pub(in crate::pg) fn packed(self) -> c_int {
+        self.0.iter().rev().fold(0, |code, c| {
+            (code << 6) | ((c.wrapping_sub(b'0') & 0x3f) as c_int)
+        })
+    }
+
+    pub(in crate::pg) fn unpacked(mut code: c_int) -> Self {
+        let mut state = [0; 5];
+        for c in &mut state {
+            *c = (code & 0x3f) as u8 + b'0';
+            code >>= 6;
+        }
+        SqlState(state)
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error of class ERROR.
+#[derive(Clone, Debug)]
+pub struct PgError {
+    pub sqlstate: SqlState,
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+}
+
+impl PgError {
+    pub fn new(sqlstate: &[u8; 5], message: impl Into<String>) -> Self {
+        PgError {
+            sqlstate: SqlState(*sqlstate),
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
+    }
+
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Ends the current SQL function with this error; destructors on the way run.
+    pub fn raise(self) -> ! {
+        resume_unwind(Box::new(self))
+    }
+}
+
+/// Raises the error of a result.
+pub trait OrRaise<T> {
+    fn or_raise(self) -> T;
+}
+
+impl<T> OrRaise<T> for Result<T, PgError> {
+    fn or_raise(self) -> T {
+        self.unwrap_or_else(|e| e.raise())
+    }
+}
+
+/// Runs Rust code; an error raised in it, by us or by PostgreSQL, becomes a value. A Rust panic (a defect) passes through.
+///
+/// The caller must be inside a subtransaction that it rolls back after an `Err`, as for PL/pgSQL's EXCEPTION.
+pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(as_pg_error)
+}
+
+fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
+    let payload = match payload.downcast::<PgError>() {
+        Ok(error) => return *error,
+        Err(payload) => payload,
+    };
+    match payload.downcast::<CaughtError>() {
+        Ok(caught) => match *caught {
+            CaughtError::PostgresError(e) | CaughtError::ErrorReport(e) => PgError {
+                sqlstate: SqlState::unpacked(e.sql_error_code() as c_int),
+                message: e.message().to_owned(),
+                detail: e.detail().map(str::to_owned),
+                hint: e.hint().map(str::to_owned),
+            },
+            defect @ CaughtError::RustPanic { .. } => defect.rethrow(),
+        },
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds passes through, from a callback as well:
+/// at the border behind it would end the server.
+///
+/// # Safety
+/// `f` must do little but call C functions, and own nothing that needs dropping.
+pub(in crate::pg) unsafe fn catch_c<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
+    let mut result = MaybeUninit::<std::thread::Result<T>>::uninit();
+    // SAFETY: a backend has one thread; the saved values are put back on both ways out, as PG_TRY does.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        let exception_stack = pg_sys::PG_exception_stack;
+        let context_stack = pg_sys::error_context_stack;
+        let jumped = cee_scape::call_with_sigsetjmp(false, |buffer| {
+            pg_sys::PG_exception_stack = std::mem::transmute::<
+                *const cee_scape::SigJmpBufFields,
+                *mut pg_sys::sigjmp_buf,
+            >(buffer);
+            result.write(catch_unwind(AssertUnwindSafe(f)));
+            0
+        });
+        pg_sys::PG_exception_stack = exception_stack;
+        pg_sys::error_context_stack = context_stack;
+        if jumped == 0 {
+            let result = result.assume_init();
+            return Ok(result.unwrap_or_else(|payload| resume_unwind(payload)));
+        }
+        pg_sys::CurrentMemoryContext = context;
+        let data = pg_sys::CopyErrorData();
+        let error = PgError {
+            sqlstate: SqlState::unpacked((*data).sqlerrcode),
+            message: text(&(*data).message).unwrap_or_default(),
+            detail: text(&(*data).detail),
+            hint: text(&(*data).hint),
+        };
+        pg_sys::FreeErrorData(data);
+        pg_sys::FlushErrorState();
+        Err(error)
+    }
+}
+
+/// # Safety
+/// The pointer must be null or a C string.
+unsafe fn text(s: &*mut c_char) -> Option<String> {
+    // SAFETY: by the caller's promise.
+    (!s.is_null()).then(|| unsafe { CStr::from_ptr(*s) }.to_string_lossy().into_owned())
+}
+
+/// Body of every C function that PostgreSQL calls: turns what unwinds into `ereport(ERROR)`.
+///
+/// # Safety
+/// Only as the whole body of an `extern "C-unwind"` function without values to drop.
+pub(crate) unsafe fn enter<R>(f: impl FnOnce() -> R) -> R {
+    let payload = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => return result,
+        Err(payload) => payload,
+    };
+    match payload.downcast::<PgError>() {
+        Ok(error) => report(error),
+        // SAFETY: the same promise; pgrx knows the payloads of its own errors and of panics.
+        Err(payload) => unsafe {
+            pg_sys::panic::pgrx_extern_c_guard(move || resume_unwind(payload))
+        },
+    }
+}
+
+/// elog.h: the level that ends a statement.
+const ERROR: c_int = 21;
+
+extern "C-unwind" {
+    fn errstart(level: c_int, domain: *const c_char) -> bool;
+    fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
+    fn errcode(code: c_int) -> c_int;
+    fn errmsg_internal(format: *const c_char, ...) -> c_int;
+    fn errdetail_internal(format: *const c_char, ...) -> c_int;
+    fn errhint(format: *const c_char, ...) -> c_int;
+}
+
+fn report(error: Box<PgError>) -> ! {
+    // SAFETY: the strings are copied into PostgreSQL's memory and the Rust value is dropped before the jump.
+    unsafe {
+        let code = error.sqlstate.packed();
+        let message = copy(Some(&error.message));
+        let detail = copy(error.detail.as_ref());
+        let hint = copy(error.hint.as_ref());
+        drop(error);
+        if errstart(ERROR, std::ptr::null()) {
+            errcode(code);
+            errmsg_internal(c"%s".as_ptr(), message);
+            if !detail.is_null() {
+                errdetail_internal(c"%s".as_ptr(), detail);
+            }
+            if !hint.is_null() {
+                errhint(c"%s".as_ptr(), hint);
+            }
+            errfinish(c"chainify".as_ptr(), 0, std::ptr::null());
+        }
+    }
+    unreachable!("errfinish returned from an ERROR")
+}
+
+/// # Safety
+/// A memory context must be current; the copy lives as long as that.
+unsafe fn copy(s: Option<&String>) -> *mut c_char {
+    let Some(s) = s else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: palloc gives len + 1 bytes, of which all are written.
+    unsafe {
+        let to = pg_sys::palloc(s.len() + 1).cast::<u8>();
+        for (i, b) in s.bytes().enumerate() {
+            to.add(i).write(if b == 0 { b' ' } else { b });
+        }
+        to.add(s.len()).write(0);
+        to.cast()
+    }
+}

@@ -1,0 +1,272 @@
+//! Calls of our SQL functions: arguments in, one value, one record or many rows out.
+use std::marker::PhantomData;
+
+use pgrx::pg_sys;
+use pgrx::{FromDatum, IntoDatum};
+
+use crate::pg::base::error::PgError;
+use crate::pg::base::relation::{Shape, Tuple};
+
+/// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one of `$function`.
+#[macro_export]
+macro_rules! export_v1 {
+    ($symbol:ident, $finfo:ident, $run:path, $function:path) => {
+        #[no_mangle]
+        pub extern "C" fn $finfo() -> *const pgrx::pg_sys::Pg_finfo_record {
+            const V1: pgrx::pg_sys::Pg_finfo_record =
+                pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
+            &V1
+        }
+
+        #[no_mangle]
+        pub extern "C-unwind" fn $symbol(
+            fcinfo: pgrx::pg_sys::FunctionCallInfo,
+        ) -> pgrx::pg_sys::Datum {
+            $run(fcinfo, $function)
+        }
+    };
+}
+
+/// Exports a safe function `fn(&mut Call) -> Answer` as a C function for `AS 'MODULE_PATHNAME', 'name'`.
+///
+/// `sql_function!(chainify_position, pg_finfo_chainify_position, position);`
+#[macro_export]
+macro_rules! sql_function {
+    ($symbol:ident, $finfo:ident, $function:path) => {
+        $crate::export_v1!($symbol, $finfo, $crate::pg::base::function::run, $function);
+    };
+}
+
+/// A value on its way out, with its type, so that a wrong column is an error and not a wild pointer.
+pub struct Cell {
+    value: Option<pg_sys::Datum>,
+    oid: pg_sys::Oid,
+}
+
+impl Cell {
+    pub(in crate::pg) fn oid(&self) -> pg_sys::Oid {
+        self.oid
+    }
+
+    pub(in crate::pg) fn datum(&self) -> Option<pg_sys::Datum> {
+        self.value
+    }
+}
+
+/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names,
+/// and a domain has those of the type below it.
+pub(in crate::pg) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
+    stored == wanted
+        || wanted == pg_sys::OIDOID
+            && [pg_sys::REGCLASSOID, pg_sys::REGPROCEDUREOID].contains(&stored)
+        // SAFETY: a catalog look-up of the type of a column.
+        || stored.to_u32() >= pg_sys::FirstNormalObjectId
+            && unsafe { pg_sys::getBaseType(stored) } == wanted
+}
+
+/// `None` becomes NULL.
+pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
+    Cell {
+        value: value.into().and_then(IntoDatum::into_datum),
+        oid: T::type_oid(),
+    }
+}
+
+/// A row as a value of its table's row type; `None` becomes NULL of the type that `shape` has.
+pub fn row_cell(row: Option<&Tuple>, shape: &Shape) -> Cell {
+    Cell {
+        value: row.map(Tuple::composite),
+        oid: shape.row_type(),
+    }
+}
+
+/// What a function returns.
+pub struct Answer {
+    value: pg_sys::Datum,
+    null: bool,
+}
+
+/// One call of a SQL function.
+pub struct Call<'a> {
+    fcinfo: pg_sys::FunctionCallInfo,
+    call: PhantomData<&'a ()>,
+}
+
+/// Called by `sql_function!` only: PostgreSQL's function manager supplies `fcinfo`.
+#[doc(hidden)]
+pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_sys::Datum {
+    // SAFETY: the whole body of an exported function; fcinfo is valid for the length of the call.
+    unsafe {
+        crate::pg::base::error::enter(|| {
+            let answer = f(&mut Call {
+                fcinfo,
+                call: PhantomData,
+            });
+            (*fcinfo).isnull = answer.null;
+            answer.value
+        })
+    }
+}
+
+impl Call<'_> {
+    /// Argument `index` from 0, or None when it is NULL. `T` must fit the type declared in the install SQL.
+    pub fn arg<T: FromDatum>(&self, index: usize) -> Option<T> {
+        // SAFETY: index is checked against the call; the declared types are those of the install script.
+        unsafe {
+            if index >= (*self.fcinfo).nargs as usize {
+                return None;
+            }
+            let arg = *(*self.fcinfo).args.as_ptr().add(index);
+            T::from_datum(arg.value, arg.isnull)
+        }
+    }
+
+    /// An argument that must not be NULL; `name` is for the message.
+    pub fn required<T: FromDatum>(&self, index: usize, name: &str) -> T {
+        self.arg(index)
+            .unwrap_or_else(|| PgError::new(b"22004", format!("{name} must not be null")).raise())
+    }
+
+    /// For the primitives of this module; valid for the length of the call.
+    pub(in crate::pg) fn fcinfo(&self) -> pg_sys::FunctionCallInfo {
+        self.fcinfo
+    }
+
+    pub fn void(&self) -> Answer {
+        Answer {
+            value: pg_sys::Datum::from(0),
+            null: false,
+        }
+    }
+
+    /// One value of the declared return type.
+    pub fn value<T: IntoDatum>(&self, value: impl Into<Option<T>>) -> Answer {
+        let datum = value.into().and_then(IntoDatum::into_datum);
+        Answer {
+            null: datum.is_none(),
+            value: datum.unwrap_or(pg_sys::Datum::from(0)),
+        }
+    }
+
+    /// For the primitives of this module: a value that is of the declared type.
+    pub(in crate::pg) fn datum(&self, value: pg_sys::Datum) -> Answer {
+        Answer { value, null: false }
+    }
+
+    /// One row of the declared composite type or OUT parameters.
+    pub fn record(&self, cells: &[Cell]) -> Answer {
+        let mut desc: pg_sys::TupleDesc = std::ptr::null_mut();
+        // SAFETY: fcinfo is valid; the cells are checked against the descriptor before the tuple is formed.
+        unsafe {
+            let class = pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut desc);
+            if class != pg_sys::TypeFuncClass::TYPEFUNC_COMPOSITE {
+                PgError::new(
+                    b"0A000",
+                    "function returning record called in context that cannot accept type record",
+                )
+                .raise();
+            }
+            let desc = pg_sys::BlessTupleDesc(desc);
+            let (mut values, mut nulls) = columns(desc, cells);
+            let tuple = pg_sys::heap_form_tuple(desc, values.as_mut_ptr(), nulls.as_mut_ptr());
+            Answer {
+                value: pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data),
+                null: false,
+            }
+        }
+    }
+
+    /// Many rows: `f` gets a sink and calls it once per row. Rows are kept by PostgreSQL, on disk above `work_mem`.
+    pub fn rows(&mut self, f: impl FnOnce(&mut dyn FnMut(&[Cell]))) -> Answer {
+        // SAFETY: InitMaterializedSRF checks the context and sets result store and descriptor, which live as long as the call.
+        unsafe {
+            pg_sys::InitMaterializedSRF(self.fcinfo, 0);
+            let info = (*self.fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            f(&mut |cells| {
+                let (mut values, mut nulls) = columns((*info).setDesc, cells);
+                pg_sys::tuplestore_putvalues(
+                    (*info).setResult,
+                    (*info).setDesc,
+                    values.as_mut_ptr(),
+                    nulls.as_mut_ptr(),
+                );
+            });
+        }
+        Answer {
+            value: pg_sys::Datum::from(0),
+            null: true,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The table whose row type argument `index` from 0 is declared with in this call, InvalidOid for another type.
+    pub fn table_of_arg(&self, index: i32) -> pg_sys::Oid {
+        // SAFETY: fcinfo is valid; catalog look-ups. A call without an expression has no type.
+        unsafe {
+            let of = pg_sys::get_fn_expr_argtype((*self.fcinfo).flinfo, index);
+            match of {
+                pg_sys::InvalidOid => of,
+                of => pg_sys::get_typ_typrelid(of),
+            }
+        }
+    }
+
+    /// Many rows of the declared row type, from those of a query with its columns, in its order. Values are taken as they are: of a
+    /// column with a domain the query has the type below it, and nothing is evaluated.
+    pub fn rows_as_they_are(&mut self, rows: &mut crate::pg::base::cursor::Cursor<'_>) -> Answer {
+        // SAFETY: as for `rows`.
+        unsafe {
+            pg_sys::InitMaterializedSRF(self.fcinfo, 0);
+            let info = (*self.fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            let (desc, store) = ((*info).setDesc, (*info).setResult);
+            let attributes = (*desc).attrs.as_slice((*desc).natts as usize);
+            while let Some(row) = rows.next_row() {
+                let mut values = vec![pg_sys::Datum::from(0); attributes.len()];
+                let mut nulls = vec![true; attributes.len()];
+                let there = attributes
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, a)| !a.attisdropped);
+                for ((at, attribute), column) in there.zip(1..) {
+                    if let Some(value) = row.datum(column, attribute.atttypid) {
+                        (values[at], nulls[at]) = (value, false);
+                    }
+                }
+                pg_sys::tuplestore_putvalues(store, desc, values.as_mut_ptr(), nulls.as_mut_ptr());
+            }
+        }
+        Answer {
+            value: pg_sys::Datum::from(0),
+            null: true,
+        }
+    }
+}
+
+/// # Safety
+/// `desc` must be a valid descriptor.
+unsafe fn columns(desc: pg_sys::TupleDesc, cells: &[Cell]) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+    // SAFETY: by the caller's promise; attrs has natts entries.
+    let attributes = unsafe { (*desc).attrs.as_slice((*desc).natts as usize) };
+    if attributes.len() != cells.len() {
+        PgError::new(
+            b"XX000",
+            format!("row has {} columns, want {}", cells.len(), attributes.len()),
+        )
+        .raise();
+    }
+    for (attribute, cell) in attributes.iter().zip(cells) {
+        if attribute.atttypid != cell.oid {
+            let (want, have) = (attribute.atttypid.to_u32(), cell.oid.to_u32());
+            PgError::new(
+                b"XX000",
+                format!("column {} has type {have}, want {want}", attribute.attnum),
+            )
+            .raise();
+        }
+    }
+    cells
+        .iter()
+        .map(|c| (c.value.unwrap_or(pg_sys::Datum::from(0)), c.value.is_none()))
+        .unzip()
+}

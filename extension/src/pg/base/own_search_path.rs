@@ -1,0 +1,54 @@
+//! The search path of the ledger's own SQL (invariant X11).
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+/// PostgreSQL's functions without pgrx's boundary: the name and the value are right, so that they raise nothing.
+mod raw {
+    use super::pg_sys;
+    use std::ffi::{c_char, c_int};
+    c_functions! {
+        pub fn NewGUCNestLevel() -> c_int;
+        pub fn AtEOXact_GUC(commit: bool, level: c_int);
+        pub fn set_config_option(
+            name: *const c_char,
+            value: *const c_char,
+            context: pg_sys::GucContext::Type,
+            source: pg_sys::GucSource::Type,
+            action: pg_sys::GucAction::Type,
+            change: bool,
+            level: c_int,
+            reload: bool,
+        ) -> c_int;
+    }
+}
+
+/// Nobody but a superuser makes anything in pg_catalog. pg_temp comes last: else it would come first, and temporary tables and
+/// types would hide what own SQL names; functions and operators are never looked for there.
+const OWN: &CStr = c"pg_catalog, pg_temp";
+
+/// Runs `f` under [`OWN`], and puts the path back that was there. On an error abort processing does that.
+///
+/// Cost: a comparison of two texts where the path is right already, else some microseconds.
+pub(in crate::pg) fn own_path<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: the setting is always a C string; the nest level opened here is closed here.
+    unsafe {
+        if CStr::from_ptr(pg_sys::namespace_search_path) == OWN {
+            return f();
+        }
+        let level = raw::NewGUCNestLevel();
+        raw::set_config_option(
+            c"search_path".as_ptr(),
+            OWN.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+        let result = f();
+        raw::AtEOXact_GUC(true, level);
+        result
+    }
+}

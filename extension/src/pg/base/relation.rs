@@ -1,0 +1,380 @@
+//! Tables held open, their columns, and their rows.
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use pgrx::pg_sys;
+
+use crate::pg::base::cursor::Sees;
+use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::function::reads_as;
+
+/// Which lock to take; kept until the transaction ends.
+#[derive(Clone, Copy)]
+pub enum Lock {
+    AccessShare = 1,
+    RowExclusive = 3,
+    ShareRowExclusive = 6,
+}
+
+/// A table held open; its lock stays until the transaction ends.
+pub struct Relation(NonNull<pg_sys::RelationData>);
+
+/// A column that is not dropped.
+#[derive(Clone, Debug)]
+pub struct ColumnDef {
+    pub number: i16,
+    pub name: String,
+    pub type_oid: pg_sys::Oid,
+}
+
+impl Relation {
+    /// Raises 42P01 when there is no such table.
+    pub fn open(oid: pg_sys::Oid, lock: Lock) -> Self {
+        // SAFETY: table_open raises or returns a relation with its reference held.
+        let relation = unsafe { pg_sys::table_open(oid, lock as pg_sys::LOCKMODE) };
+        Relation(NonNull::new(relation).expect("table_open returns a relation or raises"))
+    }
+
+    /// A relation opened by a call of PostgreSQL's; closed when dropped. None for null.
+    pub(in crate::pg) fn from_open(relation: pg_sys::Relation) -> Option<Self> {
+        NonNull::new(relation).map(Relation)
+    }
+
+    pub fn oid(&self) -> pg_sys::Oid {
+        // SAFETY: held open by self.
+        unsafe { self.0.as_ref() }.rd_id
+    }
+
+    pub(in crate::pg) fn raw(&self) -> pg_sys::Relation {
+        self.0.as_ptr()
+    }
+
+    pub(in crate::pg) fn descriptor(&self) -> pg_sys::TupleDesc {
+        // SAFETY: held open by self.
+        unsafe { self.0.as_ref() }.rd_att
+    }
+
+    /// The columns in order, without dropped ones.
+    pub fn columns(&self) -> Vec<ColumnDef> {
+        // SAFETY: the descriptor belongs to the open relation.
+        let attributes = unsafe {
+            (*self.descriptor())
+                .attrs
+                .as_slice((*self.descriptor()).natts as usize)
+        };
+        let live = attributes.iter().filter(|a| !a.attisdropped);
+        live.map(|a| ColumnDef {
+            number: a.attnum,
+            name: name_text(&a.attname),
+            type_oid: a.atttypid,
+        })
+        .collect()
+    }
+
+    /// Calls `f` with every row visible now, including this transaction's own changes, in physical order. Memory
+    /// allocated by `f` in PostgreSQL is freed after each row. Interruptible.
+    pub fn scan(&self, f: impl FnMut(&Tuple)) {
+        self.scan_seen(Sees::Latest, f);
+    }
+
+    /// The same with the rows that `sees` says.
+    pub fn scan_seen(&self, sees: Sees, mut f: impl FnMut(&Tuple)) {
+        // SAFETY: whoever has a relation open runs in a statement, which has a snapshot. The one used is registered for the
+        // length of the scan; an ERROR on the way cleans all up at abort.
+        unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(match sees {
+                Sees::Statement => pg_sys::GetActiveSnapshot(),
+                Sees::Latest => pg_sys::GetLatestSnapshot(),
+            });
+            self.scan_blocks(snapshot, None, &mut f);
+            pg_sys::UnregisterSnapshot(snapshot);
+        }
+    }
+
+    /// The same with the rows that `snapshot` sees, in `blocks` (the first and how many) alone when given.
+    ///
+    /// # Safety
+    /// `snapshot` must be registered, the blocks within the relation.
+    pub(in crate::pg) unsafe fn scan_blocks(
+        &self,
+        snapshot: pg_sys::Snapshot,
+        blocks: Option<(u32, u32)>,
+        f: &mut dyn FnMut(&Tuple),
+    ) {
+        let mut scratch = Scratch::default();
+        let context = crate::pg::base::memory::Context::child(c"chainify scan");
+        let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
+            | pg_sys::ScanOptions::SO_ALLOW_STRAT
+            | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+        // SAFETY: by the caller's promise; limits are set before the first row. Tuples are of the relation's descriptor.
+        unsafe {
+            let scan = pg_sys::heap_beginscan(
+                self.raw(),
+                snapshot,
+                0,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                flags,
+            );
+            if let Some((first, count)) = blocks {
+                pg_sys::heap_setscanlimits(scan, first, count);
+            }
+            while let Some(tuple) = NonNull::new(pg_sys::heap_getnext(
+                scan,
+                pg_sys::ScanDirection::ForwardScanDirection,
+            )) {
+                pgrx::check_for_interrupts!();
+                let row = scratch.deform(tuple.as_ptr(), self.descriptor());
+                context.enter(|| f(&row));
+                context.reset();
+            }
+            pg_sys::heap_endscan(scan);
+        }
+    }
+}
+
+impl Drop for Relation {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return; // abort processing closes it; a second ERROR here would end the backend
+        }
+        // SAFETY: opened by `open` in this transaction and not closed since.
+        unsafe { pg_sys::table_close(self.raw(), pg_sys::NoLock as pg_sys::LOCKMODE) }
+    }
+}
+
+pub(in crate::pg) fn name_text(name: &pg_sys::NameData) -> String {
+    // SAFETY: a name is a C string within its 64 bytes.
+    unsafe { std::ffi::CStr::from_ptr(name.data.as_ptr()) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Room for one deformed row, reused from row to row.
+#[derive(Default)]
+pub struct Scratch {
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+impl Scratch {
+    /// # Safety
+    /// The tuple must be of the descriptor; both must outlive the result.
+    pub(in crate::pg) unsafe fn deform<'a>(
+        &'a mut self,
+        tuple: pg_sys::HeapTuple,
+        descriptor: pg_sys::TupleDesc,
+    ) -> Tuple<'a> {
+        // SAFETY: by the caller's promise; the vectors have room for natts entries.
+        unsafe {
+            let columns = (*descriptor).natts as usize;
+            self.values.resize(columns, pg_sys::Datum::from(0));
+            self.nulls.resize(columns, true);
+            heap_deform_tuple(
+                tuple,
+                descriptor,
+                self.values.as_mut_ptr(),
+                self.nulls.as_mut_ptr(),
+            );
+        }
+        Tuple {
+            values: &self.values,
+            nulls: &self.nulls,
+            descriptor,
+            tuple,
+            life: PhantomData,
+        }
+    }
+}
+
+/// One row of a table.
+pub struct Tuple<'a> {
+    values: &'a [pg_sys::Datum],
+    nulls: &'a [bool],
+    descriptor: pg_sys::TupleDesc,
+    tuple: pg_sys::HeapTuple,
+    life: PhantomData<&'a ()>,
+}
+
+impl Tuple<'_> {
+    /// Column `number` from 1 as `T`, which must fit the column's type; None when NULL.
+    pub fn get<T: pgrx::FromDatum + pgrx::IntoDatum>(&self, number: i16) -> Option<T> {
+        let value = self.datum(number, T::type_oid())?;
+        // SAFETY: the column has exactly this type.
+        unsafe { T::from_datum(value, false) }
+    }
+
+    /// The row as a value of its table's row type, in the current memory context.
+    pub(in crate::pg) fn composite(&self) -> pg_sys::Datum {
+        // SAFETY: values and nulls have as many entries as the descriptor, which outlives self, has attributes; both are only read.
+        unsafe {
+            let (values, nulls) = (self.values.as_ptr(), self.nulls.as_ptr());
+            let tuple =
+                pg_sys::heap_form_tuple(self.descriptor, values.cast_mut(), nulls.cast_mut());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+
+    /// The value of column `number`, checked to be of type `oid`.
+    pub(in crate::pg) fn datum(&self, number: i16, oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
+        let at = (number as usize).wrapping_sub(1);
+        // SAFETY: the descriptor outlives self and has as many attributes as values.
+        let attributes = unsafe { (*self.descriptor).attrs.as_slice(self.values.len()) };
+        let Some(attribute) = attributes.get(at) else {
+            PgError::new(b"XX000", format!("row has no column {number}")).raise()
+        };
+        if !reads_as(attribute.atttypid, oid) {
+            PgError::new(
+                b"XX000",
+                format!("column {number} is not of the type it had when the ledger read it"),
+            )
+            .raise();
+        }
+        (!self.nulls[at]).then_some(self.values[at])
+    }
+}
+
+// Without pgrx's boundary: heap_deform_tuple raises nothing, and is called for every row.
+c_functions! {
+    fn heap_deform_tuple(
+        tuple: pg_sys::HeapTuple,
+        descriptor: pg_sys::TupleDesc,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    );
+}
+extern "C-unwind" {
+    fn toast_flatten_tuple(
+        tuple: pg_sys::HeapTuple,
+        descriptor: pg_sys::TupleDesc,
+    ) -> pg_sys::HeapTuple;
+}
+
+/// `HEAP_HASEXTERNAL` of htup_details.h.
+const HAS_EXTERNAL: u16 = 0x0004;
+
+/// Longest row that still fits a page with the columns the history adds: MaxHeapTupleSize of htup_details.h less those.
+const ROW_BYTES_MAX: u32 = 8_160 - 96;
+
+/// The columns of a table as they were when it was read; later changes of the table do not show.
+pub struct Shape(NonNull<pg_sys::TupleDescData>);
+
+impl Shape {
+    pub fn of(relation: &Relation) -> Self {
+        // SAFETY: the copy, with defaults that older rows lack, is made in memory that lasts as long as the session.
+        unsafe {
+            let context = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+            let copy = pg_sys::CreateTupleDescCopyConstr(relation.descriptor());
+            pg_sys::MemoryContextSwitchTo(context);
+            Shape(NonNull::new(copy).expect("a copy is made or an error raised"))
+        }
+    }
+}
+
+impl Shape {
+    /// The row type.
+    pub(in crate::pg) fn row_type(&self) -> pg_sys::Oid {
+        // SAFETY: made in `of` and not freed before self.
+        unsafe { self.0.as_ref() }.tdtypeid
+    }
+}
+
+impl Drop for Shape {
+    fn drop(&mut self) {
+        // SAFETY: made in `of`, freed once; nothing refers to it but tuples that borrow self. Freeing raises nothing.
+        unsafe { pg_sys::FreeTupleDesc(self.0.as_ptr()) }
+    }
+}
+
+/// Copies of rows, kept until cleared; eight-byte aligned as PostgreSQL wants.
+#[derive(Default)]
+pub struct TupleStore(Vec<u64>);
+
+/// One row in a [`TupleStore`].
+#[derive(Clone, Copy)]
+pub struct Stored {
+    at: usize,
+    bytes: u32,
+    natts: i16,
+    /// Row type of the table it came from.
+    row_type: pg_sys::Oid,
+}
+
+impl TupleStore {
+    pub fn words(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn truncate(&mut self, words: usize) {
+        self.0.truncate(words);
+    }
+
+    /// Copies a row. Values stored out of line are fetched: their TOAST table may be truncated before the copy is read.
+    /// Raises 54000 for a row that the history has no room for.
+    pub fn push(&mut self, row: &Tuple) -> Stored {
+        // SAFETY: the tuple and its descriptor live as long as `row`; the copy is t_len bytes long in as many words.
+        unsafe {
+            let mut tuple = row.tuple;
+            if (*tuple).t_len > ROW_BYTES_MAX {
+                PgError::new(
+                    b"54000",
+                    format!(
+                        "row of {} bytes is too long for a ledger table, maximum {ROW_BYTES_MAX}",
+                        (*tuple).t_len
+                    ),
+                )
+                .detail("The history keeps each row with five columns more.")
+                .raise();
+            }
+            if (*(*tuple).t_data).t_infomask & HAS_EXTERNAL != 0 {
+                tuple = catch_c(|| toast_flatten_tuple(row.tuple, row.descriptor)).or_raise();
+            }
+            let at = self.0.len();
+            let bytes = (*tuple).t_len;
+            self.0.resize(at + (bytes as usize).div_ceil(8), 0);
+            std::ptr::copy_nonoverlapping(
+                (*tuple).t_data.cast::<u8>(),
+                self.0[at..].as_mut_ptr().cast(),
+                bytes as usize,
+            );
+            Stored {
+                at,
+                bytes,
+                natts: (*row.descriptor).natts as i16,
+                row_type: (*row.descriptor).tdtypeid,
+            }
+        }
+    }
+
+    /// Reads a copy back; `shape` must be that of the table when the row was copied.
+    pub fn get<'a>(
+        &'a self,
+        stored: Stored,
+        shape: &'a Shape,
+        scratch: &'a mut Scratch,
+    ) -> Tuple<'a> {
+        // SAFETY: row type and number of columns are checked; the words hold a tuple that `push` copied.
+        unsafe {
+            let descriptor = shape.0.as_ptr();
+            if (*descriptor).tdtypeid != stored.row_type
+                || (*descriptor).natts as i16 != stored.natts
+            {
+                PgError::new(
+                    b"XX000",
+                    "table changed its columns while its history was written",
+                )
+                .raise();
+            }
+            let mut tuple = pg_sys::HeapTupleData {
+                t_len: stored.bytes,
+                t_data: self.0[stored.at..].as_ptr().cast_mut().cast(),
+                ..Default::default()
+            };
+            let row = scratch.deform(&mut tuple, descriptor);
+            Tuple {
+                tuple: std::ptr::null_mut(),
+                ..row
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Sequences of the database.
+use pgrx::pg_sys;
+
+use crate::pg::base::catalog;
+use crate::pg::base::error::{catch_c, OrRaise, PgError};
+
+/// Functions of pg_proc.dat.
+const NEXTVAL: u32 = 1574;
+const CURRVAL: u32 = 1575;
+const LASTVAL: u32 = 2559;
+const SETVAL: u32 = 1765;
+
+mod raw {
+    use super::pg_sys;
+    c_functions! {
+        pub fn OidFunctionCall0Coll(function: pg_sys::Oid, collation: pg_sys::Oid)
+            -> pg_sys::Datum;
+        pub fn OidFunctionCall1Coll(
+            function: pg_sys::Oid,
+            collation: pg_sys::Oid,
+            arg1: pg_sys::Datum,
+        ) -> pg_sys::Datum;
+        pub fn OidFunctionCall3Coll(
+            function: pg_sys::Oid,
+            collation: pg_sys::Oid,
+            arg1: pg_sys::Datum,
+            arg2: pg_sys::Datum,
+            arg3: pg_sys::Datum,
+        ) -> pg_sys::Datum;
+    }
+}
+
+fn of_sequence(function: u32, sequence: pg_sys::Oid) -> i64 {
+    let none = pg_sys::InvalidOid;
+    // SAFETY: the functions take one regclass and return an int8 by value.
+    unsafe {
+        catch_c(|| raw::OidFunctionCall1Coll(function.into(), none, pg_sys::Datum::from(sequence)))
+            .or_raise()
+            .value() as i64
+    }
+}
+
+/// PostgreSQL's own nextval(); raises what it does.
+pub fn nextval(sequence: pg_sys::Oid) -> i64 {
+    of_sequence(NEXTVAL, sequence)
+}
+
+/// PostgreSQL's own currval(); raises what it does.
+pub fn currval(sequence: pg_sys::Oid) -> i64 {
+    of_sequence(CURRVAL, sequence)
+}
+
+/// PostgreSQL's own lastval(); raises what it does.
+pub fn lastval() -> i64 {
+    // SAFETY: the function takes nothing and returns an int8 by value.
+    unsafe {
+        catch_c(|| raw::OidFunctionCall0Coll(LASTVAL.into(), pg_sys::InvalidOid))
+            .or_raise()
+            .value() as i64
+    }
+}
+
+/// PostgreSQL's own setval(), which ROLLBACK does not undo; raises what it does.
+pub fn setval(sequence: pg_sys::Oid, value: i64, called: bool) {
+    // SAFETY: the function takes a regclass, an int8 and a bool by value.
+    unsafe {
+        catch_c(|| {
+            raw::OidFunctionCall3Coll(
+                SETVAL.into(),
+                pg_sys::InvalidOid,
+                pg_sys::Datum::from(sequence),
+                pg_sys::Datum::from(value),
+                pg_sys::Datum::from(called),
+            )
+        })
+        .or_raise();
+    }
+}
+
+/// Raises 42501 unless the current role may use, or (`change`) set, the sequence.
+pub fn check_right(sequence: pg_sys::Oid, change: bool) {
+    let rights = if change {
+        pg_sys::ACL_UPDATE
+    } else {
+        pg_sys::ACL_USAGE | pg_sys::ACL_UPDATE
+    };
+    // SAFETY: a catalog look-up.
+    let allowed = unsafe {
+        pg_sys::pg_class_aclcheck(sequence, pg_sys::GetUserId(), rights as pg_sys::AclMode)
+    };
+    if allowed != pg_sys::AclResult::ACLCHECK_OK {
+        PgError::new(
+            b"42501",
+            format!(
+                "permission denied for sequence {}",
+                catalog::display_name(sequence)
+            ),
+        )
+        .raise();
+    }
+}

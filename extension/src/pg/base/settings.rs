@@ -1,0 +1,285 @@
+//! The extension's settings (spec/sql-api.md).
+use std::ffi::CString;
+use std::time::Duration;
+
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+/// Read by SQL alone.
+static AS_OF: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
+static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
+static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
+static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
+static KEEP_STATES: GucSetting<bool> = GucSetting::<bool>::new(true);
+static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
+static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
+static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
+static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
+static KEEP_INITIAL_ROWS: GucSetting<bool> = GucSetting::<bool>::new(true);
+static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
+static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
+static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
+static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static SCRUB_RATE: GucSetting<i32> = GucSetting::<i32>::new(50_000);
+static SCRUB_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(600);
+
+/// Defines them; once, while the library is loaded.
+pub fn define() {
+    GucRegistry::define_string_guc(
+        c"chainify.node_socket",
+        c"Path of the Unix socket of this organisation's node.",
+        c"Empty: no node, transactions cannot be submitted from this database.",
+        &NODE_SOCKET,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"chainify.as_of",
+        c"The block, or the time, at whose end the views <table>_as_of show their tables.",
+        c"Empty: the last block.",
+        &AS_OF,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.guard",
+        c"Refuses writes and DDL on ledger tables outside a block.",
+        c"What is written while this is off is not recorded: verification reports it as a deviation.",
+        &GUARD,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.refuse_stale_reads",
+        c"Refuses statements that read ledger tables while this database deviates.",
+        c"Each asks the node how it stands. Superusers are never refused.",
+        &REFUSE_STALE_READS,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.share_plans",
+        c"Plans statements that differ in literals alone once.",
+        c"Off: every text is planned as written. Results are the same.",
+        &SHARE_PLANS,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.keep_states",
+        c"Starts a statement that runs several times in a block once.",
+        c"Off: each execution starts anew. Results are the same.",
+        &KEEP_STATES,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.group_after",
+        c"Transactions that succeed in a row for each further one that shares their subtransaction.",
+        c"0: as many share one as may; -1: each has its own. Results are the same.",
+        &GROUP_AFTER,
+        -1,
+        10_000,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.wait_timeout",
+        c"How long chainify.execute waits for consensus.",
+        c"",
+        &WAIT_TIMEOUT_MS,
+        0,
+        600_000,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.conflict_grace",
+        c"How long a session may hold a lock that a block needs, before its statement or connection is ended.",
+        c"-1: for ever; the block waits.",
+        &CONFLICT_GRACE_MS,
+        -1,
+        600_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.checkpoint_interval",
+        c"Blocks from one checkpoint to the next.",
+        c"0: none but those at changes of what is on the ledger.",
+        &CHECKPOINT_INTERVAL,
+        0,
+        1_000_000_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.checkpoints_kept",
+        c"How many of the newest checkpoints can be restored; history before them is folded into their base.",
+        c"",
+        &CHECKPOINTS_KEPT,
+        1,
+        1_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"chainify.keep_initial_rows",
+        c"Keeps the rows with which tables are attached.",
+        c"Off: saves a copy of them; blocks cannot be executed from the first one again to recover.",
+        &KEEP_INITIAL_ROWS,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.scrub_rate",
+        c"Rows per second that the scrubber reads.",
+        c"0: it does not run; only rows that blocks touch are then looked at.",
+        &SCRUB_RATE,
+        0,
+        1_000_000_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.scrub_interval",
+        c"How long a ledger table is left alone after it was scrubbed.",
+        c"",
+        &SCRUB_INTERVAL_S,
+        1,
+        10_000_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
+    );
+    define_of_parts();
+}
+
+/// Those of execution in parts, and of its tests.
+fn define_of_parts() {
+    GucRegistry::define_int_guc(
+        c"chainify.executor_workers",
+        c"Processes that execute a block, the session that was asked included.",
+        c"Results are the same with any number.",
+        &EXECUTOR_WORKERS,
+        1,
+        crate::pg::shared::pool::WORKERS_MAX as i32 + 1,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    let for_tests = GucFlags::NO_SHOW_ALL;
+    GucRegistry::define_int_guc(
+        c"chainify.debug_parts",
+        c"For tests: divides a block into so many parts by position, whatever its transactions access.",
+        c"0: by what they access, when it pays; -1: by what they access; -2: the same in the keys that an earlier block was divided by.",
+        &DEBUG_PARTS,
+        -2,
+        crate::pg::shared::pool::WORKERS_MAX as i32 + 1,
+        GucContext::Suset,
+        for_tests,
+    );
+    GucRegistry::define_string_guc(
+        c"chainify.crash_point",
+        c"For tests: where to crash the server while a block is executed or committed.",
+        c"",
+        &CRASH_POINT,
+        GucContext::Suset,
+        for_tests,
+    );
+}
+
+/// Path of the node's socket; empty when not configured.
+pub fn node_socket() -> String {
+    NODE_SOCKET
+        .get()
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Whether writes and DDL outside a block are refused.
+pub fn guard() -> bool {
+    GUARD.get()
+}
+
+/// Whether this session does not want to read what may not be as agreed.
+pub fn refuse_stale_reads() -> bool {
+    REFUSE_STALE_READS.get()
+}
+
+/// Whether statements that differ in literals alone share a plan.
+pub fn share_plans() -> bool {
+    SHARE_PLANS.get()
+}
+
+/// Whether the executor's states are kept while a block runs.
+pub fn keep_states() -> bool {
+    KEEP_STATES.get()
+}
+
+/// Successes in a row for each further transaction of a group, 0 to 10,000; None: no groups.
+pub fn group_after() -> Option<usize> {
+    usize::try_from(GROUP_AFTER.get()).ok()
+}
+
+/// Milliseconds, 0 to 600,000.
+pub fn wait_timeout_ms() -> i32 {
+    WAIT_TIMEOUT_MS.get()
+}
+
+/// How long a session may hold a lock that a block needs; `None`: for ever.
+pub fn conflict_grace() -> Option<Duration> {
+    u64::try_from(CONFLICT_GRACE_MS.get())
+        .ok()
+        .map(Duration::from_millis)
+}
+
+/// Blocks from one checkpoint to the next; `None`: no regular ones.
+pub fn checkpoint_interval() -> Option<i64> {
+    Some(i64::from(CHECKPOINT_INTERVAL.get())).filter(|blocks| *blocks > 0)
+}
+
+/// At least 1.
+pub fn checkpoints_kept() -> i64 {
+    i64::from(CHECKPOINTS_KEPT.get())
+}
+
+/// Processes that execute a block, the leader included; at least 1.
+pub fn executor_workers() -> usize {
+    EXECUTOR_WORKERS.get().max(1) as usize
+}
+
+/// How tests want blocks divided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum DebugParts {
+    /// By what transactions access, whether it pays or not.
+    Access,
+    /// The same, in the keys that served an earlier block, as without a test.
+    KeptKeys,
+    /// Into so many parts by position, at least 1.
+    Position(u32),
+}
+
+/// `None`: no test.
+pub fn debug_parts() -> Option<DebugParts> {
+    match DEBUG_PARTS.get() {
+        0 => None,
+        -1 => Some(DebugParts::Access),
+        -2 => Some(DebugParts::KeptKeys),
+        parts => Some(DebugParts::Position(parts as u32)),
+    }
+}
+
+/// Where to crash.
+pub fn crash_point() -> Option<String> {
+    let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
+    (!point.is_empty()).then_some(point)
+}
+
+/// Rows per second; `None`: the scrubber does not run.
+pub fn scrub_rate() -> Option<i64> {
+    Some(i64::from(SCRUB_RATE.get())).filter(|rate| *rate > 0)
+}
+
+/// From one look at a table to the next.
+pub fn scrub_interval() -> Duration {
+    Duration::from_secs(u64::try_from(SCRUB_INTERVAL_S.get()).unwrap_or(1))
+}

@@ -1,0 +1,413 @@
+//! SQL from inside: plans kept across calls, run through the server programming interface.
+//!
+//! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever the caller, its role or a
+//! function has set: [`query`], [`execute`], [`query_once`] and [`crate::pg::base::cursor::Cursor`] see to it, and there is no other way.
+//! What is the client's, its statements and the names that it gives, is read under the client's path, as the client:
+//! [`Plan`] and [`as_caller`].
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use chainify_sched::value::Value;
+use pgrx::{pg_sys, FromDatum, IntoDatum};
+
+use crate::pg::access::value_of;
+use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::function::{reads_as, Cell};
+use crate::pg::base::own_search_path::own_path;
+use crate::pg::run::direct_call;
+
+/// The interface PostgreSQL gives without pgrx's boundary, so that a client's own SQLSTATE is kept.
+mod raw {
+    use super::pg_sys;
+    c_functions! {
+        pub fn SPI_prepare_cursor(
+            sql: *const std::ffi::c_char,
+            n: i32,
+            types: *mut pg_sys::Oid,
+            options: i32,
+        ) -> pg_sys::SPIPlanPtr;
+        pub fn SPI_plan_get_plan_sources(plan: pg_sys::SPIPlanPtr) -> *mut pg_sys::List;
+        pub fn SPI_execute_plan_extended(
+            plan: pg_sys::SPIPlanPtr,
+            options: *const pg_sys::SPIExecuteOptions,
+        ) -> i32;
+    }
+}
+
+/// Runs `f` with SPI connected; everything in this module needs that. When `f` raises, abort processing disconnects.
+pub fn connected<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: balanced connect and finish in one memory context frame.
+    unsafe {
+        pg_sys::SPI_connect();
+        let result = f();
+        pg_sys::SPI_finish();
+        result
+    }
+}
+
+/// Shows that SPI is connected.
+pub struct SpiClient<'c>(PhantomData<&'c ()>);
+
+/// As [`connected`], for readers by [`crate::pg::base::cursor::Cursor`].
+pub fn connect<T>(f: impl FnOnce(&SpiClient<'_>) -> T) -> T {
+    connected(|| f(&SpiClient(PhantomData)))
+}
+
+/// A plan kept until dropped.
+pub struct Plan {
+    plan: NonNull<pg_sys::_SPI_plan>,
+    types: Vec<pg_sys::Oid>,
+    /// When it may be run by [`direct_call`].
+    call: Option<NonNull<pg_sys::CachedPlanSource>>,
+    /// How many statements CALL a procedure that returns a row: PostgreSQL does not count those.
+    returned_by_calls: u64,
+}
+
+impl Plan {
+    /// Analyses and keeps `sql` (one or more statements) with parameters of these types.
+    pub fn prepare(sql: &str, types: &[pg_sys::Oid]) -> Result<Plan, PgError> {
+        let text = c_string(sql)?;
+        let mut types = types.to_vec();
+        // The plan never depends on parameter values: a choice between plans would depend on how often a node ran it.
+        let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
+        // SAFETY: text and types are valid for the call, which copies them.
+        unsafe {
+            let plan = catch_c(|| {
+                raw::SPI_prepare_cursor(
+                    text.as_ptr(),
+                    types.len() as i32,
+                    types.as_mut_ptr(),
+                    options,
+                )
+            })?;
+            let Some(plan) = NonNull::new(plan) else {
+                return Err(PgError::new(b"0A000", "statement cannot be prepared"));
+            };
+            pg_sys::SPI_keepplan(plan.as_ptr());
+            let call = catch_c(|| {
+                let sources =
+                    crate::pg::run::statement::nodes(raw::SPI_plan_get_plan_sources(plan.as_ptr()));
+                let mut sources = sources.map(NonNull::cast::<pg_sys::CachedPlanSource>);
+                let only = sources.next().filter(|_| sources.next().is_none());
+                only.filter(|source| direct_call::is_call(source.as_ref().query_list))
+            })?;
+            let mut made = Plan {
+                plan,
+                types,
+                call,
+                returned_by_calls: 0,
+            };
+            made.returned_by_calls = made
+                .queries()?
+                .into_iter()
+                .map(|list| returned_by_calls(list))
+                .sum();
+            Ok(made)
+        }
+    }
+
+    /// The analysed and rewritten queries of its statements: lists that live as long as the plan, or until it is made anew.
+    pub(in crate::pg) fn queries(&self) -> Result<Vec<*mut pg_sys::List>, PgError> {
+        // SAFETY: the plan is kept by self, and so are its sources.
+        unsafe {
+            let sources = catch_c(|| raw::SPI_plan_get_plan_sources(self.plan.as_ptr()))?;
+            let sources =
+                crate::pg::describe::analysis::elements::<pg_sys::CachedPlanSource>(sources);
+            Ok(sources
+                .iter()
+                .map(|source| source.as_ref().query_list)
+                .collect())
+        }
+    }
+
+    /// The names of the columns that its queries return.
+    pub(in crate::pg) fn columns(&self) -> Result<Vec<String>, PgError> {
+        // SAFETY: the plan is kept by self, and so are its sources; the descriptor of one that returns nothing is null.
+        unsafe {
+            let sources = catch_c(|| raw::SPI_plan_get_plan_sources(self.plan.as_ptr()))?;
+            let sources =
+                crate::pg::describe::analysis::elements::<pg_sys::CachedPlanSource>(sources);
+            let of = |source: &NonNull<pg_sys::CachedPlanSource>| {
+                let descriptor = source.as_ref().resultDesc;
+                let columns = descriptor.as_ref().map_or(0, |d| d.natts);
+                let name = |column| CStr::from_ptr(pg_sys::SPI_fname(descriptor, column));
+                let names = (1..=columns).map(name);
+                names.map(|n| n.to_string_lossy().into_owned()).collect()
+            };
+            let names: Vec<Vec<String>> = sources.iter().map(of).collect();
+            Ok(names.concat())
+        }
+    }
+
+    /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
+    pub(in crate::pg) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
+        // SAFETY: the plan is kept by self, and so are its sources with their analysed queries.
+        unsafe {
+            catch_c(|| {
+                let sources = raw::SPI_plan_get_plan_sources(self.plan.as_ptr());
+                let count = if sources.is_null() {
+                    0
+                } else {
+                    (*sources).length
+                };
+                for i in 0..count as usize {
+                    let source = (*(*sources).elements.add(i)).ptr_value;
+                    let queries = (*source.cast::<pg_sys::CachedPlanSource>()).query_list;
+                    crate::pg::tree::constants::cast_parameters(queries, found);
+                }
+            })
+        }
+    }
+
+    /// Runs it, discards result rows, returns how many rows were returned or changed.
+    pub(in crate::pg) fn run(&self, values: &[Option<pg_sys::Datum>]) -> Result<u64, PgError> {
+        if let Some(source) = self.call {
+            assert_eq!(values.len(), self.types.len(), "one value per parameter");
+            crate::pg::run::planning::outermost();
+            // SAFETY: the source belongs to the plan, which is kept by self; the values are of its types.
+            let ran =
+                unsafe { catch_c(|| direct_call::run(source.as_ptr(), &self.types, values))? };
+            if ran {
+                return Ok(1);
+            }
+        }
+        // SAFETY: the receiver lives as long as the session; the parameters live until the call returns.
+        let rows = unsafe { self.execute(values, crate::pg::run::executor_cache::discarding())? };
+        Ok(rows + self.returned_by_calls)
+    }
+
+    /// Runs a query and gives its rows, `max` at most.
+    pub(in crate::pg) fn values(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+        max: u64,
+    ) -> Result<Vec<Vec<Value>>, PgError> {
+        // SAFETY: the caller's values are of the plan's types; the table of tuples is there until it is freed.
+        unsafe {
+            self.execute_some(values, std::ptr::null_mut(), max)?;
+            let Some(table) = NonNull::new(pg_sys::SPI_tuptable) else {
+                return Ok(Vec::new());
+            };
+            let descriptor = table.as_ref().tupdesc;
+            let row = |i: usize| {
+                let tuple = *table.as_ref().vals.add(i);
+                let value = |column: i32| {
+                    let mut null = false;
+                    let datum = pg_sys::SPI_getbinval(tuple, descriptor, column, &mut null);
+                    let oid = pg_sys::SPI_gettypeid(descriptor, column);
+                    value_of((!null).then_some(datum), oid)
+                };
+                (1..=(*descriptor).natts).map(value).collect()
+            };
+            let rows = (0..table.as_ref().numvals as usize).map(row).collect();
+            pg_sys::SPI_freetuptable(table.as_ptr());
+            Ok(rows)
+        }
+    }
+
+    /// # Safety
+    /// `values` must be of the plan's types; `dest` null or a live receiver.
+    unsafe fn execute(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+        dest: *mut pg_sys::DestReceiver,
+    ) -> Result<u64, PgError> {
+        // SAFETY: by the caller's promise. No number of rows is all of them.
+        unsafe { self.execute_some(values, dest, 0) }
+    }
+
+    /// # Safety
+    /// As for `execute`.
+    unsafe fn execute_some(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+        dest: *mut pg_sys::DestReceiver,
+        tcount: u64,
+    ) -> Result<u64, PgError> {
+        assert_eq!(values.len(), self.types.len(), "one value per parameter");
+        // SAFETY: the list has room for as many parameters as asked for; the plan is kept by self.
+        unsafe {
+            let params = if values.is_empty() {
+                std::ptr::null_mut()
+            } else {
+                pg_sys::makeParamList(values.len() as i32)
+            };
+            for (i, value) in values.iter().enumerate() {
+                let param = (*params).params.as_mut_ptr().add(i);
+                (*param).value = value.unwrap_or(pg_sys::Datum::from(0));
+                (*param).isnull = value.is_none();
+                (*param).pflags = pg_sys::PARAM_FLAG_CONST as u16;
+                (*param).ptype = self.types[i];
+            }
+            let options = pg_sys::SPIExecuteOptions {
+                params,
+                dest,
+                tcount,
+                ..Default::default()
+            };
+            let options = &raw const options;
+            let plan = self.plan.as_ptr();
+            crate::pg::run::planning::outermost();
+            let code = catch_c(|| raw::SPI_execute_plan_extended(plan, options))?;
+            if code < 0 {
+                return Err(PgError::new(
+                    b"0A000",
+                    format!("statement cannot run here (SPI code {code})"),
+                ));
+            }
+            Ok(pg_sys::SPI_processed)
+        }
+    }
+}
+
+/// How many of the queries are calls of procedures that return a row.
+///
+/// # Safety
+/// `queries` must be null or a list of queries.
+unsafe fn returned_by_calls(queries: *mut pg_sys::List) -> u64 {
+    // SAFETY: by the caller's promise; the tag says which structure follows.
+    let returns = |query: NonNull<pg_sys::Node>| unsafe {
+        let utility = query.cast::<pg_sys::Query>().as_ref().utilityStmt;
+        !utility.is_null()
+            && (*utility).type_ == pg_sys::NodeTag::T_CallStmt
+            && !(*utility.cast::<pg_sys::CallStmt>()).outargs.is_null()
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { crate::pg::run::statement::nodes(queries) }
+        .filter(|q| returns(*q))
+        .count() as u64
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return; // a plan is small; a second ERROR would end the backend
+        }
+        // SAFETY: kept by `prepare` and freed once.
+        unsafe {
+            pg_sys::SPI_freeplan(self.plan.as_ptr());
+        }
+    }
+}
+
+pub(in crate::pg) fn c_string(text: &str) -> Result<CString, PgError> {
+    CString::new(text).map_err(|_| {
+        PgError::new(
+            b"22021",
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        )
+    })
+}
+
+thread_local! {
+    /// Plans of our own statements, by their text; as many as the source has.
+    static OWN: RefCell<HashMap<String, &'static Plan>> = RefCell::default();
+}
+
+/// A row of a result.
+pub struct Row<'a> {
+    tuple: pg_sys::HeapTuple,
+    table: &'a pg_sys::SPITupleTable,
+}
+
+impl Row<'_> {
+    /// Column from 1; None when NULL. Raises when the column is not of `T`'s type.
+    pub fn get<T: FromDatum + IntoDatum>(&self, column: i32) -> Option<T> {
+        let mut null = false;
+        // SAFETY: the tuple belongs to the table; the type is compared before the datum is read as `T`.
+        unsafe {
+            let oid = pg_sys::SPI_gettypeid(self.table.tupdesc, column);
+            if !reads_as(oid, T::type_oid()) {
+                PgError::new(
+                    b"XX000",
+                    format!(
+                        "column {column} has type {}, want {}",
+                        oid.to_u32(),
+                        T::type_oid().to_u32()
+                    ),
+                )
+                .raise();
+            }
+            let datum = pg_sys::SPI_getbinval(self.tuple, self.table.tupdesc, column, &mut null);
+            T::from_datum(datum, null)
+        }
+    }
+
+    /// Whether a column is of `T`'s type.
+    pub fn is<T: IntoDatum>(&self, column: i32) -> bool {
+        // SAFETY: the descriptor is the table's.
+        let oid = unsafe { pg_sys::SPI_gettypeid(self.table.tupdesc, column) };
+        reads_as(oid, T::type_oid())
+    }
+
+    /// A column that is never NULL.
+    pub fn must<T: FromDatum + IntoDatum>(&self, column: i32) -> T {
+        self.get(column)
+            .unwrap_or_else(|| PgError::new(b"XX000", format!("column {column} is null")).raise())
+    }
+}
+
+/// Runs one of our own statements, keeping its plan for the session; `f` sees each result row. Returns the rows
+/// returned or changed. Needs [`connected`].
+pub fn query(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) -> u64 {
+    let types: Vec<_> = args.iter().map(Cell::oid).collect();
+    let kept = OWN.with_borrow(|own| own.get(sql).copied());
+    let plan = kept.filter(|plan| plan.types == types);
+    let run = || {
+        let plan = plan.unwrap_or_else(|| {
+            let plan: &'static Plan = Box::leak(Box::new(Plan::prepare(sql, &types).or_raise()));
+            OWN.with_borrow_mut(|own| own.insert(sql.to_owned(), plan));
+            plan
+        });
+        run(plan, args)
+    };
+    rows(own_path(run), &mut f)
+}
+
+/// Runs a statement whose text is made up; its plan is not kept.
+pub fn execute(sql: &str, args: &[Cell]) -> u64 {
+    rows(own_path(|| once(sql, args)), &mut |_| ())
+}
+
+/// Runs a query whose text is made up; its plan is not kept. `f` sees each row.
+pub fn query_once(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
+    rows(own_path(|| once(sql, args)), &mut f);
+}
+
+/// Runs a query under the search_path that there is, for names that the caller gives and functions of its own: as the
+/// caller or the function's owner, never with more rights. All else in `sql` is qualified, operators and types too.
+pub fn as_caller(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
+    rows(once(sql, args), &mut f);
+}
+
+fn once(sql: &str, args: &[Cell]) -> u64 {
+    let types: Vec<_> = args.iter().map(Cell::oid).collect();
+    run(&Plan::prepare(sql, &types).or_raise(), args)
+}
+
+fn run(plan: &Plan, args: &[Cell]) -> u64 {
+    let values: Vec<_> = args.iter().map(Cell::datum).collect();
+    // SAFETY: the cells carry their types, which are the plan's.
+    unsafe { plan.execute(&values, std::ptr::null_mut()).or_raise() }
+}
+
+/// Gives the rows of what has just run, of which so many were returned or changed.
+fn rows(processed: u64, f: &mut dyn FnMut(&Row)) -> u64 {
+    // SAFETY: the tuple table is that of the call just ended, and valid until freed below.
+    unsafe {
+        if let Some(table) = NonNull::new(pg_sys::SPI_tuptable) {
+            let table = table.as_ref();
+            for i in 0..table.numvals as usize {
+                f(&Row {
+                    tuple: *table.vals.add(i),
+                    table,
+                });
+            }
+            pg_sys::SPI_freetuptable(std::ptr::from_ref(table).cast_mut());
+        }
+        processed
+    }
+}

@@ -1,0 +1,89 @@
+//! Calls of our trigger functions.
+use pgrx::pg_sys;
+
+use crate::pg::base::error::PgError;
+use crate::pg::base::relation::{Scratch, Tuple};
+
+/// Exports `fn(&TriggerCall)` as a trigger function.
+#[macro_export]
+macro_rules! trigger_function {
+    ($symbol:ident, $finfo:ident, $function:path) => {
+        $crate::export_v1!($symbol, $finfo, $crate::pg::base::trigger::run, $function);
+    };
+}
+
+/// What the trigger fired for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    Insert,
+    Update,
+    Delete,
+    Truncate,
+}
+
+/// One call of a trigger function.
+pub struct TriggerCall<'a>(&'a pg_sys::TriggerData);
+
+/// Called by `trigger_function!` only. Refuses calls that are not AFTER ROW or, for TRUNCATE, BEFORE STATEMENT.
+#[doc(hidden)]
+pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Datum {
+    // SAFETY: the whole body of an exported function; the context's tag is checked before it is read as TriggerData.
+    unsafe {
+        crate::pg::base::error::enter(|| {
+            let context = (*fcinfo).context;
+            if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
+                PgError::new(b"39P01", "not called by trigger manager").raise();
+            }
+            let call = TriggerCall(&*context.cast());
+            let flags =
+                call.0.tg_event & (pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK);
+            let truncate = call.event() == Event::Truncate;
+            let want = if truncate {
+                pg_sys::TRIGGER_EVENT_BEFORE
+            } else {
+                pg_sys::TRIGGER_EVENT_ROW
+            };
+            if flags != want {
+                PgError::new(b"39P01", "trigger of the ledger fired at the wrong time").raise();
+            }
+            f(&call);
+            (*fcinfo).isnull = false;
+            pg_sys::Datum::from(0)
+        })
+    }
+}
+
+impl TriggerCall<'_> {
+    pub fn event(&self) -> Event {
+        match self.0.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+            pg_sys::TRIGGER_EVENT_INSERT => Event::Insert,
+            pg_sys::TRIGGER_EVENT_DELETE => Event::Delete,
+            pg_sys::TRIGGER_EVENT_UPDATE => Event::Update,
+            _ => Event::Truncate,
+        }
+    }
+
+    /// The table the row is in: a partition, not its root.
+    pub fn relation(&self) -> pg_sys::Oid {
+        // SAFETY: the trigger manager holds the relation open during the call.
+        unsafe { (*self.0.tg_relation).rd_id }
+    }
+
+    /// The row before an update or a delete, the row inserted.
+    pub fn row<'s>(&self, scratch: &'s mut Scratch) -> Tuple<'s> {
+        self.deform(self.0.tg_trigtuple, scratch)
+    }
+
+    /// The row after an update.
+    pub fn new_row<'s>(&self, scratch: &'s mut Scratch) -> Tuple<'s> {
+        self.deform(self.0.tg_newtuple, scratch)
+    }
+
+    fn deform<'s>(&self, tuple: pg_sys::HeapTuple, scratch: &'s mut Scratch) -> Tuple<'s> {
+        if tuple.is_null() {
+            PgError::new(b"39P01", "trigger of the ledger got no row").raise();
+        }
+        // SAFETY: the tuple is of the trigger's relation, and both live as long as the call.
+        unsafe { scratch.deform(tuple, (*self.0.tg_relation).rd_att) }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the catalog says of a function.
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use pgrx::pg_sys;
+
+use crate::pg::base::error::PgError;
+use crate::pg::base::relation::name_text;
+use crate::pg::describe::query_level::{Function, Language};
+
+/// `pg_catalog`, and the oids of what initdb makes.
+const PG_CATALOG: u32 = 11;
+const SQL_LANGUAGE: u32 = 14;
+const PG_PROC: u32 = 1255;
+
+/// Raises 42883 when there is no such function (any more).
+pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
+    // SAFETY: the tuple is a row of pg_proc and is read before it is released; names are C strings.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            PgError::new(
+                b"42883",
+                format!("function {} does not exist", oid.to_u32()),
+            )
+            .raise();
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_proc>();
+        let arguments = std::slice::from_raw_parts(
+            form.proargtypes.values.as_ptr(),
+            form.proargtypes.dim1 as usize,
+        );
+        let mut without_settings = false;
+        pg_sys::SysCacheGetAttr(
+            cache,
+            tuple,
+            pg_sys::Anum_pg_proc_proconfig as i16,
+            &mut without_settings,
+        );
+        let built_in =
+            form.pronamespace.to_u32() == PG_CATALOG && oid.to_u32() < pg_sys::FirstNormalObjectId;
+        let schema = text(pg_sys::get_namespace_name(form.pronamespace));
+        let plain = name_text(&form.proname);
+        let language = text(pg_sys::get_language_name(form.prolang, true));
+        let extension = pg_sys::getExtensionOfObject(PG_PROC.into(), oid);
+        let on_sequence = schema == "chainify_ledger"
+            && matches!(
+                plain.as_str(),
+                "nextval" | "next_identity" | "currval" | "lastval" | "setval"
+            );
+        let plain = if on_sequence {
+            plain.replace("next_identity", "nextval")
+        } else {
+            plain
+        };
+        let facts = Function {
+            on_sequence,
+            name: if built_in || on_sequence {
+                plain
+            } else {
+                format!("{schema}.{plain}")
+            },
+            built_in,
+            language: if matches!(language.as_str(), "sql" | "plpgsql") {
+                Language::Checked
+            } else {
+                Language::Other
+            },
+            volatile: form.provolatile as u8 == pg_sys::PROVOLATILE_VOLATILE,
+            immutable: form.provolatile as u8 == pg_sys::PROVOLATILE_IMMUTABLE,
+            aggregate: form.prokind as u8 == pg_sys::PROKIND_AGGREGATE
+                || form.prokind as u8 == pg_sys::PROKIND_WINDOW,
+            extension: (extension != pg_sys::InvalidOid)
+                .then(|| text(pg_sys::get_extension_name(extension))),
+            takes_float: arguments
+                .iter()
+                .any(|a| *a == pg_sys::FLOAT4OID || *a == pg_sys::FLOAT8OID),
+            takes_xid: arguments.contains(&pg_sys::XIDOID),
+            takes_pattern: arguments.get(1) == Some(&pg_sys::TEXTOID),
+            may_be_merged: form.prolang.to_u32() == SQL_LANGUAGE
+                && form.proretset
+                && form.provolatile as u8 != pg_sys::PROVOLATILE_VOLATILE
+                && !form.prosecdef
+                && without_settings,
+        };
+        pg_sys::ReleaseSysCache(tuple);
+        Rc::new(facts)
+    }
+}
+
+/// A function by its oid; raises 42883 when there is none.
+pub fn facts(oid: pg_sys::Oid) -> Rc<Function> {
+    function(oid)
+}
+
+/// Whether a function is written in SQL.
+pub(in crate::pg) fn is_sql(oid: pg_sys::Oid) -> bool {
+    // SAFETY: as above; an unknown oid has no row.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            return false;
+        }
+        let language = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_proc>()).prolang;
+        pg_sys::ReleaseSysCache(tuple);
+        language.to_u32() == SQL_LANGUAGE
+    }
+}
+
+/// # Safety
+/// `name` must be null or a C string.
+unsafe fn text(name: *const std::ffi::c_char) -> String {
+    if name.is_null() {
+        return String::new();
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { CStr::from_ptr(name) }
+        .to_string_lossy()
+        .into_owned()
+}

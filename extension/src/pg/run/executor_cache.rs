@@ -1,0 +1,558 @@
+//! Executor states kept from one execution of a statement to the next.
+//!
+//! The statements of functions are short: starting and ending the executor takes as long as running them. While a block runs, the
+//! state of a statement whose plan is kept and [known](crate::pg::run::resettable_plans) is not thrown away at its end but put back to what it was at
+//! its beginning. The next execution of the plan sets what belongs to an execution (snapshot, command, parameters, receiver), and has
+//! its rights on tables checked as ever.
+//!
+//! Invariant X10: an execution with a kept state does what one that starts anew does.
+//!
+//! A kept state has a memory context and a resource owner of its own, so that what it holds (open relations, their locks) outlives the
+//! subtransaction that used it. Whatever ends that subtransaction in the middle of an execution ends the state. So does the end of its
+//! plan, which PostgreSQL announces, any change of definitions, every utility statement, and the end of the block.
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{c_int, c_void, CStr};
+use std::mem::size_of;
+use std::ptr::null_mut;
+
+use pgrx::pg_sys;
+
+use crate::pg::base::catalog::generation;
+use crate::pg::base::error::{catch_c, enter, OrRaise};
+use crate::pg::base::settings;
+use crate::pg::base::subtransaction::Hooks;
+use crate::pg::run::executor_state::{
+    end_execution, end_state, make_room, release, start_again, start_first, Kept, Room, Statement,
+};
+use crate::pg::run::resettable_plans::is_known;
+
+/// States kept at a time; a state takes some 30 kB, and as much for each of its scans of an index.
+const KEPT_MAX: usize = 128;
+/// Roles remembered for a plan.
+const ROLES_MAX: usize = 1_024;
+
+/// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR could skip.
+mod raw {
+    use super::{c_int, pg_sys};
+    c_functions! {
+        pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+        pub fn standard_ExecutorRun(
+            query: *mut pg_sys::QueryDesc,
+            direction: pg_sys::ScanDirection::Type,
+            count: u64,
+            once: bool,
+        );
+        pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
+        pub fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
+        pub fn MemoryContextDelete(context: pg_sys::MemoryContext);
+        pub fn GetCurrentTransactionNestLevel() -> c_int;
+        pub fn GetUserId() -> pg_sys::Oid;
+    }
+}
+
+/// What is known of a statement.
+struct Facts {
+    known: bool,
+    /// The last block that it ran in: the second time its state is worth keeping.
+    block: u64,
+    /// It started for these roles, as of a generation of the catalog: they may call its functions.
+    roles: BTreeSet<u32>,
+    generation: u64,
+    /// A kept state of it runs.
+    runs: bool,
+    idle: Option<Box<Kept>>,
+}
+
+/// A block in which states are kept.
+#[derive(Clone, Copy)]
+struct Block {
+    number: u64,
+    memory: pg_sys::MemoryContext,
+    owner: pg_sys::ResourceOwner,
+    level: c_int,
+}
+
+#[derive(Default)]
+#[allow(clippy::vec_box)] // the hooks hold pointers to what is boxed
+struct States {
+    block: Option<Block>,
+    blocks: u64,
+    statements: HashMap<Statement, Facts>,
+    /// The innermost last.
+    running: Vec<Box<Kept>>,
+    /// Of plans that are gone: to be ended where that may be done.
+    stale: Vec<Box<Kept>>,
+    count: usize,
+    /// Executions that began with a kept state, in the life of the session.
+    uses: u64,
+}
+
+thread_local! {
+    static STATES: RefCell<States> = RefCell::default();
+    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
+    static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
+    static NEXT_FINISH: Cell<pg_sys::ExecutorFinish_hook_type> = const { Cell::new(None) };
+    static NEXT_END: Cell<pg_sys::ExecutorEnd_hook_type> = const { Cell::new(None) };
+    /// Modules loaded before watch the executor: they want to see all of it.
+    static WATCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// To be registered while the library is loaded.
+pub static HOOKS: Hooks = Hooks {
+    begin: || (),
+    release: || (),
+    undo,
+    end: || {
+        STATES.with_borrow_mut(|states| {
+            states.running.clear();
+            states.stale.clear();
+            for facts in states.statements.values_mut() {
+                (facts.idle, facts.runs) = (None, false);
+            }
+            (states.block, states.count) = (None, 0);
+        });
+    },
+};
+
+/// Installs the hooks; once, while the library is loaded, before other hooks of the executor of our own.
+pub fn install() {
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
+    unsafe {
+        NEXT_START.set(pg_sys::ExecutorStart_hook);
+        NEXT_RUN.set(pg_sys::ExecutorRun_hook);
+        NEXT_FINISH.set(pg_sys::ExecutorFinish_hook);
+        NEXT_END.set(pg_sys::ExecutorEnd_hook);
+        WATCHED.set(
+            NEXT_START.get().is_some()
+                || NEXT_RUN.get().is_some()
+                || NEXT_FINISH.get().is_some()
+                || NEXT_END.get().is_some(),
+        );
+        pg_sys::ExecutorStart_hook = Some(on_start);
+        pg_sys::ExecutorRun_hook = Some(on_run);
+        pg_sys::ExecutorFinish_hook = Some(on_finish);
+        pg_sys::ExecutorEnd_hook = Some(on_end);
+    }
+}
+
+/// Runs `f`, in which states are kept. When it raises, the transaction or subtransaction it is in must be undone.
+pub fn keeping<T>(f: impl FnOnce() -> T) -> T {
+    if WATCHED.get() || !settings::keep_states() || STATES.with_borrow(|s| s.block.is_some()) {
+        return f();
+    }
+    // SAFETY: the context is deleted below or with the transaction; the owner outlives this frame.
+    let (memory, owner, level) = unsafe {
+        let memory = pg_sys::AllocSetContextCreateExtended(
+            pg_sys::TopTransactionContext,
+            c"chainify kept states".as_ptr(),
+            pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+            pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+            pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+        );
+        let level = pg_sys::GetCurrentTransactionNestLevel();
+        (memory, pg_sys::CurrentResourceOwner, level)
+    };
+    STATES.with_borrow_mut(|states| {
+        states.blocks += 1;
+        states.block = Some(Block {
+            number: states.blocks,
+            memory,
+            owner,
+            level,
+        });
+    });
+    let result = f();
+    forget();
+    STATES.with_borrow_mut(|states| states.block = None);
+    // SAFETY: created above; nothing in it is used any more.
+    unsafe { pg_sys::MemoryContextDelete(memory) };
+    result
+}
+
+/// Ends the states that do not run. To be called before what wants relations to be used by nobody.
+pub fn forget() {
+    let idle = STATES.with_borrow_mut(|states| {
+        let mut idle = std::mem::take(&mut states.stale);
+        if states.count > states.running.len() {
+            idle.extend(states.statements.values_mut().filter_map(|f| f.idle.take()));
+        }
+        states.count = states.running.len();
+        idle
+    });
+    for kept in idle {
+        let kept = Box::into_raw(kept);
+        // SAFETY: it does not run, and nobody else has it.
+        unsafe {
+            let ended = catch_c(|| end_state(&*kept));
+            drop(Box::from_raw(kept));
+            ended.or_raise();
+        }
+    }
+}
+
+/// How many executions of this session began with a kept state.
+pub fn uses() -> u64 {
+    STATES.with_borrow(|states| states.uses)
+}
+
+/// A receiver that discards rows, for statements whose state may be kept.
+pub(in crate::pg) fn discarding() -> *mut pg_sys::DestReceiver {
+    thread_local! {
+        // SAFETY: copies a static structure, whose functions do nothing with it.
+        static RECEIVER: *mut pg_sys::DestReceiver =
+            unsafe { Box::leak(Box::new(*pg_sys::None_Receiver)) };
+    }
+    RECEIVER.with(|receiver| *receiver)
+}
+
+enum Choice {
+    /// Of a statement about which something is known.
+    Ordinary(Option<Statement>),
+    Make(Block, Statement),
+    Use(*mut Kept),
+}
+
+unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    // SAFETY: the executor's caller passes a query that has not started.
+    unsafe {
+        match enter(|| choose(query, flags)) {
+            Choice::Use(kept) => start_again(kept, query),
+            Choice::Make(block, statement) => start_kept(block, statement, query, flags),
+            Choice::Ordinary(statement) => {
+                match NEXT_START.get() {
+                    Some(next) => next(query, flags),
+                    None => raw::standard_ExecutorStart(query, flags),
+                }
+                if let Some(statement) = statement {
+                    note_role(statement);
+                }
+            }
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn on_run(
+    query: *mut pg_sys::QueryDesc,
+    direction: pg_sys::ScanDirection::Type,
+    count: u64,
+    once: bool,
+) {
+    // SAFETY: the arguments are passed on; the owner is the kept state's, which runs.
+    unsafe {
+        match (owner_of(query), NEXT_RUN.get()) {
+            (Some(owner), _) => {
+                let outer = pg_sys::CurrentResourceOwner;
+                pg_sys::CurrentResourceOwner = owner;
+                raw::standard_ExecutorRun(query, direction, count, once);
+                pg_sys::CurrentResourceOwner = outer;
+            }
+            (None, Some(next)) => next(query, direction, count, once),
+            (None, None) => raw::standard_ExecutorRun(query, direction, count, once),
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
+    // SAFETY: as for `on_run`.
+    unsafe {
+        match (owner_of(query), NEXT_FINISH.get()) {
+            (Some(owner), _) => {
+                let outer = pg_sys::CurrentResourceOwner;
+                pg_sys::CurrentResourceOwner = owner;
+                raw::standard_ExecutorFinish(query);
+                pg_sys::CurrentResourceOwner = outer;
+            }
+            (None, Some(next)) => next(query),
+            (None, None) => raw::standard_ExecutorFinish(query),
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn on_end(query: *mut pg_sys::QueryDesc) {
+    // SAFETY: as for `on_run`.
+    unsafe {
+        match (running(query), NEXT_END.get()) {
+            (Some(kept), _) => {
+                let again = end_execution(kept, query);
+                if let Some(kept) = put_back(kept, again) {
+                    end_state(&*kept);
+                    drop(Box::from_raw(kept));
+                }
+            }
+            (None, Some(next)) => next(query),
+            (None, None) => raw::standard_ExecutorEnd(query),
+        }
+    }
+}
+
+/// Decides how a statement starts.
+///
+/// # Safety
+/// `query` must be about to start.
+unsafe fn choose(at: *mut pg_sys::QueryDesc, flags: c_int) -> Choice {
+    // SAFETY: by the caller's promise.
+    let query = unsafe { &*at };
+    let Some(block) = STATES.with_borrow(|states| states.block) else {
+        return Choice::Ordinary(None);
+    };
+    if STATES.with_borrow(|states| !states.stale.is_empty()) {
+        end_stale();
+    }
+    // SAFETY: reads what a query that is about to start has.
+    let (fits, statement) = unsafe { (fits(query, flags), query.plannedstmt as Statement) };
+    if !fits || !learn(query.plannedstmt) {
+        return Choice::Ordinary(None);
+    }
+    // SAFETY: reads variables; parameters are null or live.
+    let (role, level, compile) = unsafe {
+        let compile = query.params.as_ref().and_then(|p| p.paramCompile);
+        let level = raw::GetCurrentTransactionNestLevel();
+        (raw::GetUserId().to_u32(), level, compile)
+    };
+    STATES.with_borrow_mut(|states| {
+        let Some(facts) = states.statements.get_mut(&statement) else {
+            return Choice::Ordinary(None);
+        };
+        let again = std::mem::replace(&mut facts.block, block.number) == block.number;
+        let generation = generation();
+        let allowed = facts.generation == generation && facts.roles.contains(&role);
+        if facts.runs || !again || !allowed {
+            return Choice::Ordinary(Some(statement));
+        }
+        let Some(mut kept) = facts.idle.take() else {
+            return match states.count < KEPT_MAX {
+                true => Choice::Make(block, statement),
+                false => Choice::Ordinary(None),
+            };
+        };
+        let same = kept.generation == generation
+            && kept.flags == flags
+            && kept.compile.map(|f| f as usize) == compile.map(|f| f as usize);
+        if !same {
+            states.stale.push(kept);
+            return Choice::Ordinary(None);
+        }
+        facts.runs = true;
+        states.uses += 1;
+        (kept.runs, kept.level) = (at, level);
+        let again = &raw mut *kept;
+        states.running.push(kept);
+        Choice::Use(again)
+    })
+}
+
+/// Whether a query runs as those of functions do: at once, with nothing special about it.
+///
+/// # Safety
+/// `query` must be about to start.
+unsafe fn fits(query: &pg_sys::QueryDesc, flags: c_int) -> bool {
+    // SAFETY: by the caller's promise, it has a receiver or null. A cursor starts with another one and runs with a third.
+    unsafe {
+        let kept_receiver = query.dest == discarding()
+            || (!query.dest.is_null() && (*query.dest).mydest == pg_sys::CommandDest::DestSPI);
+        kept_receiver
+            && flags & !(pg_sys::EXEC_FLAG_SKIP_TRIGGERS as c_int) == 0
+            && query.instrument_options == 0
+            && query.crosscheck_snapshot.is_null()
+            && query.queryEnv.is_null()
+            && !pg_sys::XactReadOnly
+    }
+}
+
+/// Whether the statement's states can be kept; it is looked at once.
+fn learn(statement: *mut pg_sys::PlannedStmt) -> bool {
+    let key = statement as Statement;
+    if let Some(known) = STATES.with_borrow(|s| s.statements.get(&key).map(|f| f.known)) {
+        return known;
+    }
+    // SAFETY: a planned statement is a chunk of a memory context. The callback is allocated in that context, and is called before it goes.
+    unsafe {
+        let context = pg_sys::GetMemoryChunkContext(statement.cast());
+        if CStr::from_ptr((*context).name) != c"CachedPlan" {
+            return false; // of one execution
+        }
+        let known = is_known(&*statement);
+        let callback =
+            pg_sys::MemoryContextAllocZero(context, size_of::<pg_sys::MemoryContextCallback>())
+                .cast::<pg_sys::MemoryContextCallback>();
+        (*callback).func = Some(on_plan_gone);
+        (*callback).arg = statement.cast();
+        pg_sys::MemoryContextRegisterResetCallback(context, callback);
+        let facts = Facts {
+            known,
+            block: 0,
+            roles: BTreeSet::new(),
+            generation: 0,
+            runs: false,
+            idle: None,
+        };
+        STATES.with_borrow_mut(|states| states.statements.insert(key, facts));
+        known
+    }
+}
+
+/// The statement started for the current role: it may call all of its functions.
+fn note_role(statement: Statement) {
+    // SAFETY: reads a variable.
+    let role = unsafe { raw::GetUserId() }.to_u32();
+    STATES.with_borrow_mut(|states| {
+        if let Some(facts) = states.statements.get_mut(&statement) {
+            let generation = generation();
+            if facts.generation != generation || facts.roles.len() >= ROLES_MAX {
+                facts.roles.clear();
+                facts.generation = generation;
+            }
+            facts.roles.insert(role);
+        }
+    });
+}
+
+/// Called when the memory of a plan goes.
+unsafe extern "C-unwind" fn on_plan_gone(statement: *mut c_void) {
+    STATES.with_borrow_mut(|states| {
+        let facts = states.statements.remove(&(statement as Statement));
+        states.stale.extend(facts.and_then(|facts| facts.idle));
+        for kept in &mut states.running {
+            if kept.statement == statement as Statement {
+                kept.statement = 0;
+            }
+        }
+    });
+}
+
+fn end_stale() {
+    let stale = STATES.with_borrow_mut(|states| {
+        states.count -= states.stale.len();
+        std::mem::take(&mut states.stale)
+    });
+    for kept in stale {
+        // SAFETY: nobody else has it.
+        unsafe { catch_c(|| end_state(&kept)).or_raise() }
+    }
+}
+
+/// Starts a statement with a state that will be kept.
+///
+/// # Safety
+/// Only as the end of the hook: what is raised goes through.
+unsafe fn start_kept(
+    block: Block,
+    statement: Statement,
+    query: *mut pg_sys::QueryDesc,
+    flags: c_int,
+) {
+    // SAFETY: what is made is known to `undo` before anything is raised that would leave it behind.
+    unsafe {
+        let room = make_room(block.memory, block.owner);
+        start_first(run_new(room, statement, query, flags), query);
+    }
+}
+
+/// Adds a new state to those that run.
+fn run_new(
+    room: Room,
+    statement: Statement,
+    query: *mut pg_sys::QueryDesc,
+    flags: c_int,
+) -> *mut Kept {
+    // SAFETY: the query's parameters are null or live; reads a variable.
+    let (compile, level) = unsafe {
+        let compile = (*query).params.as_ref().and_then(|p| p.paramCompile);
+        (compile, raw::GetCurrentTransactionNestLevel())
+    };
+    let mut kept = Box::new(Kept {
+        statement,
+        memory: room.memory,
+        owner: room.owner,
+        query: room.query,
+        flags,
+        compile,
+        generation: generation(),
+        uses: 0,
+        runs: query,
+        level,
+    });
+    let at = &raw mut *kept;
+    STATES.with_borrow_mut(|states| {
+        if let Some(facts) = states.statements.get_mut(&statement) {
+            facts.runs = true;
+        }
+        states.count += 1;
+        states.running.push(kept);
+    });
+    at
+}
+
+/// The kept state that an execution uses.
+fn running(query: *mut pg_sys::QueryDesc) -> Option<*mut Kept> {
+    STATES.with_borrow_mut(|states| {
+        let kept = states.running.iter_mut().rev().find(|k| k.runs == query)?;
+        Some(&raw mut **kept)
+    })
+}
+
+fn owner_of(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::ResourceOwner> {
+    STATES.with_borrow(|states| {
+        let kept = states.running.iter().rev().find(|k| k.runs == query)?;
+        Some(kept.owner)
+    })
+}
+
+/// The state runs no more. Returns it when it is to be ended.
+fn put_back(kept: *mut Kept, again: bool) -> Option<*mut Kept> {
+    STATES.with_borrow_mut(|states| {
+        let at = states
+            .running
+            .iter_mut()
+            .rposition(|k| std::ptr::eq(&raw mut **k, kept))?;
+        let mut kept = states.running.remove(at);
+        kept.runs = null_mut();
+        if let Some(facts) = states.statements.get_mut(&kept.statement) {
+            facts.runs = false;
+            facts.known &= again || kept.uses > 1;
+            if again && kept.generation == generation() {
+                facts.idle = Some(kept);
+                return None;
+            }
+        }
+        states.count -= 1;
+        Some(Box::into_raw(kept))
+    })
+}
+
+/// A subtransaction is being undone: what runs in it does not come to its end.
+fn undo() {
+    // SAFETY: reads a variable.
+    let level = unsafe { raw::GetCurrentTransactionNestLevel() };
+    let block = STATES.with_borrow(|states| states.block);
+    match block {
+        // The block itself is undone, and with it the owners of all states.
+        Some(block) if level <= block.level => {
+            (HOOKS.end)();
+            // SAFETY: nothing uses what is in it: abort processing releases resources by their owners alone.
+            unsafe { raw::MemoryContextDelete(block.memory) };
+        }
+        Some(_) => cut_off(level),
+        None => (),
+    }
+}
+
+fn cut_off(level: c_int) {
+    let cut = STATES.with_borrow_mut(|states| {
+        let from = states.running.partition_point(|kept| kept.level < level);
+        let cut = states.running.split_off(from);
+        for kept in &cut {
+            if let Some(facts) = states.statements.get_mut(&kept.statement) {
+                facts.runs = false;
+            }
+        }
+        states.count -= cut.len();
+        cut
+    });
+    for kept in cut.iter().rev() {
+        // SAFETY: called by abort processing, which does the same with the owner of the subtransaction; its memory context is
+        // not of the state.
+        unsafe { release(kept, false) }
+    }
+}

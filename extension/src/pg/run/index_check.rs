@@ -1,0 +1,428 @@
+//! Whether an index finds the rows of its table: what a scan of the index gives, beside what a scan of the table does.
+//!
+//! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns, under the values that it has, in the order
+//! that the columns' types say now. Indexes that no scan reads from end to end (hash, GIN, BRIN) cannot be compared so.
+use std::ptr::null_mut;
+
+use chainify_codec::{RangeDigest, SecretHasher};
+use pgrx::pg_sys;
+
+use crate::pg::base::cursor::Sees;
+use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::memory::Context;
+use crate::pg::base::random;
+use crate::pg::base::slices::Opened;
+
+/// Functions that pgrx leaves out of its bindings.
+mod raw {
+    use super::pg_sys;
+    extern "C-unwind" {
+        pub fn datum_image_eq(
+            one: pg_sys::Datum,
+            other: pg_sys::Datum,
+            by_value: bool,
+            length: i32,
+        ) -> bool;
+    }
+}
+
+/// What an index has otherwise than its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// Rows that it should find.
+    pub rows: u64,
+    /// Rows that it finds.
+    pub found: u64,
+    /// Of these, under other values than they have.
+    pub wrong: u64,
+    /// Of these, out of order.
+    pub disordered: u64,
+}
+
+/// How an index is beside its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compared {
+    Agrees,
+    Differs(Difference),
+    /// Its kind is not read from end to end, or it was made after the snapshot.
+    Not,
+}
+
+/// Compares an index with its table; `pace` is told of each row read, of either. None: one of them is gone. To be called as the table's owner:
+/// conditions of indexes and comparisons of types may be a user's. Cost: one scan of both. Locks both against changes of their definition.
+pub fn compare(
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    sees: Sees,
+    pace: &mut dyn FnMut(),
+) -> Option<Compared> {
+    let opened = Opened::try_open(table)?;
+    let index = Index::try_open(index)?;
+    let hasher = SecretHasher::new(&random::key());
+    // SAFETY: a SQL function runs under a snapshot. That used is registered meanwhile; an ERROR on the way cleans up at abort.
+    unsafe {
+        let snapshot = pg_sys::RegisterSnapshot(match sees {
+            Sees::Statement => pg_sys::GetActiveSnapshot(),
+            Sees::Latest => pg_sys::GetLatestSnapshot(),
+        });
+        let compared = match index.is_read_whole() && index.is_of_old() {
+            false => Compared::Not,
+            true => {
+                let scans = Scans {
+                    table: opened.relation().raw(),
+                    index: index.0,
+                    info: pg_sys::BuildIndexInfo(index.0),
+                    snapshot,
+                    hasher,
+                    memory: Context::child(c"chainify index check"),
+                };
+                scans.compare(pace)
+            }
+        };
+        pg_sys::UnregisterSnapshot(snapshot);
+        Some(compared)
+    }
+}
+
+/// An index held open and locked.
+struct Index(pg_sys::Relation);
+
+impl Index {
+    fn try_open(index: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: returns null or a relation held open, which is closed by drop.
+        let open = unsafe {
+            pg_sys::try_relation_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE)
+        };
+        (!open.is_null()).then_some(Index(open))
+    }
+
+    /// Whether a scan without a condition gives all of its entries, row by row.
+    fn is_read_whole(&self) -> bool {
+        // SAFETY: held open by self; an index has a routine.
+        unsafe {
+            let routine = (*self.0).rd_indam;
+            !routine.is_null() && (*routine).amgettuple.is_some() && (*routine).amoptionalkey
+        }
+    }
+
+    /// Whether it has entries of all row versions that snapshots of now see, as the planner asks before it uses one.
+    fn is_of_old(&self) -> bool {
+        const FROZEN: u16 = (pg_sys::HEAP_XMIN_COMMITTED | pg_sys::HEAP_XMIN_INVALID) as u16;
+        // SAFETY: held open by self; an index has a row of pg_index.
+        unsafe {
+            if !(*(*self.0).rd_index).indcheckxmin {
+                return true;
+            }
+            let header = (*(*self.0).rd_indextuple).t_data;
+            (*header).t_infomask & FROZEN == FROZEN
+                || pg_sys::TransactionIdPrecedes(
+                    (*header).t_choice.t_heap.t_xmin,
+                    pg_sys::TransactionXmin,
+                )
+        }
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return; // abort processing closes and unlocks it
+        }
+        // SAFETY: opened by `try_open`, closed once.
+        unsafe { pg_sys::relation_close(self.0, pg_sys::AccessShareLock as pg_sys::LOCKMODE) }
+    }
+}
+
+/// Everything two scans need; all of it lives until the comparison has ended.
+struct Scans {
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    snapshot: pg_sys::Snapshot,
+    hasher: SecretHasher,
+    /// Of one row.
+    memory: Context,
+}
+
+impl Scans {
+    /// # Safety
+    /// Table and index are open, the snapshot is registered.
+    unsafe fn compare(&self, pace: &mut dyn FnMut()) -> Compared {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let rows = self.of_table(pace);
+            let mut keys = Keys::of(self.index, self.info);
+            let found = self.of_index(&mut keys, pace);
+            let (wrong, disordered) = keys.map_or((0, 0), |keys| (keys.wrong, keys.disordered));
+            match rows == found && wrong == 0 && disordered == 0 {
+                true => Compared::Agrees,
+                false => Compared::Differs(Difference {
+                    rows: rows.rows,
+                    found: found.rows,
+                    wrong,
+                    disordered,
+                }),
+            }
+        }
+    }
+
+    /// The places of the rows that the index should have.
+    ///
+    /// # Safety
+    /// As for [`Scans::compare`].
+    unsafe fn of_table(&self, pace: &mut dyn FnMut()) -> RangeDigest {
+        let mut digest = RangeDigest::default();
+        let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
+            | pg_sys::ScanOptions::SO_ALLOW_STRAT
+            | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+        // SAFETY: by the caller's promise; the slot is of the table.
+        unsafe {
+            let slot = pg_sys::table_slot_create(self.table, null_mut());
+            let estate = pg_sys::CreateExecutorState();
+            let context = pg_sys::MakePerTupleExprContext(estate);
+            (*context).ecxt_scantuple = slot;
+            let condition = pg_sys::ExecPrepareQual((*self.info).ii_Predicate, estate);
+            let scan =
+                pg_sys::heap_beginscan(self.table, self.snapshot, 0, null_mut(), null_mut(), flags);
+            while pg_sys::heap_getnextslot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot)
+            {
+                pgrx::check_for_interrupts!();
+                if self.holds(condition, context) {
+                    digest.add(&self.place(slot));
+                }
+                pace();
+            }
+            pg_sys::heap_endscan(scan);
+            pg_sys::FreeExecutorState(estate);
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+        }
+        digest
+    }
+
+    /// Whether a partial index has the row; every other has.
+    ///
+    /// # Safety
+    /// The condition, null or prepared, is evaluated in this context, whose slot holds a row.
+    unsafe fn holds(
+        &self,
+        condition: *mut pg_sys::ExprState,
+        context: *mut pg_sys::ExprContext,
+    ) -> bool {
+        // SAFETY: by the caller's promise; a condition that is NULL does not hold.
+        unsafe {
+            let Some(evaluate) = condition.as_ref().and_then(|state| state.evalfunc) else {
+                return true;
+            };
+            let mut null = false;
+            let holds = self
+                .memory
+                .enter(|| catch_c(|| evaluate(condition, context, &mut null)).or_raise());
+            self.memory.reset();
+            pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
+            !null && holds.value() != 0
+        }
+    }
+
+    /// The places of the rows that the index finds.
+    ///
+    /// # Safety
+    /// As for [`Scans::compare`].
+    unsafe fn of_index(&self, keys: &mut Option<Keys>, pace: &mut dyn FnMut()) -> RangeDigest {
+        let mut digest = RangeDigest::default();
+        // SAFETY: by the caller's promise; the slot is of the table.
+        unsafe {
+            let slot = pg_sys::table_slot_create(self.table, null_mut());
+            let scan = pg_sys::index_beginscan(self.table, self.index, self.snapshot, 0, 0);
+            (*scan).xs_want_itup = keys.is_some();
+            pg_sys::index_rescan(scan, null_mut(), 0, null_mut(), 0);
+            while pg_sys::index_getnext_slot(
+                scan,
+                pg_sys::ScanDirection::ForwardScanDirection,
+                slot,
+            ) {
+                pgrx::check_for_interrupts!();
+                digest.add(&self.place(slot));
+                if let Some(keys) = keys {
+                    self.memory.enter(|| keys.see((*scan).xs_itup, slot));
+                    self.memory.reset();
+                }
+                pace();
+            }
+            pg_sys::index_endscan(scan);
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+        }
+        digest
+    }
+
+    /// # Safety
+    /// `slot` must hold a row.
+    unsafe fn place(&self, slot: *mut pg_sys::TupleTableSlot) -> chainify_codec::Hash {
+        // SAFETY: by the caller's promise.
+        let place = unsafe { (*slot).tts_tid };
+        let mut bytes = [0; 6];
+        for (bytes, part) in bytes.chunks_exact_mut(2).zip([
+            place.ip_blkid.bi_hi,
+            place.ip_blkid.bi_lo,
+            place.ip_posid,
+        ]) {
+            bytes.copy_from_slice(&part.to_be_bytes());
+        }
+        self.hasher.hash(&bytes)
+    }
+}
+
+/// The columns of a B-tree's entries, compared with the row that each leads to and with those of the entry before.
+struct Keys {
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+    before: Before,
+    wrong: u64,
+    disordered: u64,
+}
+
+/// The entry before, copied.
+struct Before {
+    entry: Vec<u64>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+/// `INDEX_SIZE_MASK` of itup.h.
+const SIZE_MASK: u16 = 0x1fff;
+/// `BTORDER_PROC` of nbtree.h.
+const ORDER: u16 = 1;
+
+impl Keys {
+    /// # Safety
+    /// The index must stay open, `info` be of it.
+    unsafe fn of(index: pg_sys::Relation, info: *mut pg_sys::IndexInfo) -> Option<Self> {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if (*(*index).rd_rel).relam != pg_sys::BTREE_AM_OID {
+                return None;
+            }
+            let columns = (*info).ii_NumIndexAttrs as usize;
+            let (values, nulls) = (vec![pg_sys::Datum::from(0); columns], vec![true; columns]);
+            let before = Before {
+                entry: Vec::new(),
+                values: values.clone(),
+                nulls: nulls.clone(),
+            };
+            Some(Keys {
+                index,
+                info,
+                values,
+                nulls,
+                before,
+                wrong: 0,
+                disordered: 0,
+            })
+        }
+    }
+
+    /// # Safety
+    /// `entry` is the index's that led to the row in `slot`. What is allocated is freed by the caller.
+    unsafe fn see(&mut self, entry: pg_sys::IndexTuple, slot: *mut pg_sys::TupleTableSlot) {
+        // SAFETY: by the caller's promise; values and nulls have as many places as the index has columns. The copy is as long as its entry.
+        unsafe {
+            let descriptor = (*self.index).rd_att;
+            let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
+            pg_sys::index_deform_tuple(entry, descriptor, values, nulls);
+            if !self.is_of(slot) {
+                self.wrong += 1;
+            }
+            if !self.before.entry.is_empty() {
+                let copy = self.before.entry.as_mut_ptr().cast();
+                let (values, nulls) = (
+                    self.before.values.as_mut_ptr(),
+                    self.before.nulls.as_mut_ptr(),
+                );
+                pg_sys::index_deform_tuple(copy, descriptor, values, nulls);
+                if self.order() > 0 {
+                    self.disordered += 1;
+                }
+            }
+            let bytes = usize::from((*entry).t_info & SIZE_MASK);
+            self.before.entry.clear();
+            self.before.entry.resize(bytes.div_ceil(8), 0);
+            let copy = self.before.entry.as_mut_ptr().cast::<u8>();
+            std::ptr::copy_nonoverlapping(entry.cast::<u8>(), copy, bytes);
+        }
+    }
+
+    /// Whether the entry's columns are the row's, as far as they are columns of the table as it has them.
+    ///
+    /// # Safety
+    /// As for [`Keys::see`].
+    unsafe fn is_of(&self, slot: *mut pg_sys::TupleTableSlot) -> bool {
+        // SAFETY: by the caller's promise; a slot has the columns of its descriptor.
+        unsafe {
+            let of_table = (*(*slot).tts_tupleDescriptor)
+                .attrs
+                .as_slice((*(*slot).tts_tupleDescriptor).natts as usize);
+            let of_index = (*(*self.index).rd_att).attrs.as_slice(self.values.len());
+            let same = |at: usize| {
+                let number = (*self.info).ii_IndexAttrNumbers[at];
+                let Some(column) = (number as usize)
+                    .checked_sub(1)
+                    .filter(|column| *column < of_table.len())
+                else {
+                    return true; // an expression
+                };
+                if of_table[column].atttypid != of_index[at].atttypid {
+                    return true; // kept as another type
+                }
+                if (*slot).tts_nvalid < number {
+                    pg_sys::slot_getsomeattrs_int(slot, i32::from(number));
+                }
+                let null = *(*slot).tts_isnull.add(column);
+                if null || self.nulls[at] {
+                    return null == self.nulls[at];
+                }
+                let (value, entry) = (*(*slot).tts_values.add(column), self.values[at]);
+                let (by_value, length) = (of_index[at].attbyval, i32::from(of_index[at].attlen));
+                catch_c(|| raw::datum_image_eq(value, entry, by_value, length)).or_raise()
+            };
+            (0..self.values.len()).all(same)
+        }
+    }
+
+    /// How the entry before stands to this one: above 0, it should come after it.
+    ///
+    /// # Safety
+    /// As for [`Keys::see`]; both are deformed.
+    unsafe fn order(&self) -> i32 {
+        // SAFETY: by the caller's promise; options, collations and functions are there for each key column.
+        unsafe {
+            for at in 0..(*self.info).ii_NumIndexKeyAttrs as usize {
+                let option = *(*self.index).rd_indoption.add(at) as u32;
+                let nulls_first = option & pg_sys::INDOPTION_NULLS_FIRST != 0;
+                let order = match (self.before.nulls[at], self.nulls[at]) {
+                    (true, true) => 0,
+                    (true, false) => 1 - 2 * i32::from(nulls_first),
+                    (false, true) => 2 * i32::from(nulls_first) - 1,
+                    (false, false) => {
+                        let function = pg_sys::index_getprocinfo(self.index, at as i16 + 1, ORDER);
+                        let order = pg_sys::FunctionCall2Coll(
+                            function,
+                            *(*self.index).rd_indcollation.add(at),
+                            self.before.values[at],
+                            self.values[at],
+                        );
+                        let order = (order.value() as i32).signum();
+                        match option & pg_sys::INDOPTION_DESC {
+                            0 => order,
+                            _ => -order,
+                        }
+                    }
+                };
+                if order != 0 {
+                    return order;
+                }
+            }
+            0
+        }
+    }
+}

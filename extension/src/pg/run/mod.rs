@@ -1,0 +1,13 @@
+//! Planning and running statements, and loading rows.
+pub mod block_settings;
+pub mod bulk;
+pub mod bulk_indexes;
+pub mod commit;
+pub mod direct_call;
+pub mod executor_cache;
+pub mod executor_state;
+pub mod index_check;
+pub mod planned_access;
+pub mod planning;
+pub mod resettable_plans;
+pub mod statement;

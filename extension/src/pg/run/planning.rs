@@ -1,0 +1,236 @@
+//! Every query on its way to the planner, described.
+//!
+//! The planner is where a query is whole: views, defaults, generated columns and policies are in, and every statement of a function,
+//! however its text or tree was stored, comes by before it runs for the first time. Earlier hooks miss the latter, later ones see plans
+//! in which constants are folded, that is functions have run already.
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use pgrx::pg_sys;
+
+use crate::pg::base::error::enter;
+use crate::pg::describe::analysis::describe;
+use crate::pg::describe::complete_query::complete;
+use crate::pg::describe::function_facts::is_sql;
+use crate::pg::describe::query_level::Level;
+use crate::pg::run::planned_access::{check, mark, note_query};
+use crate::pg::tree::nesting::check_calls;
+
+/// Where a query stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A statement that we run.
+    Submitted,
+    /// A statement that the session was sent, or a part of it: what is planned serves it alone.
+    Session,
+    /// Anything else: a statement inside a function, which may keep its plan for later calls.
+    Function,
+}
+
+/// What the extension wants to see. `query` raises to refuse.
+pub struct Watch {
+    /// Asked first, for every query of every session.
+    pub wanted: fn() -> bool,
+    /// For every query about to be planned.
+    pub query: fn(&Level, Origin),
+    /// Whether nobody else changes what it reads, so that rows need not be locked.
+    pub alone: fn() -> bool,
+}
+
+static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+
+thread_local! {
+    static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
+    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
+    static NEXT_FMGR: Cell<pg_sys::needs_fmgr_hook_type> = const { Cell::new(None) };
+    /// The next query is the submitted statement itself; false once it runs.
+    static OUTERMOST: Cell<bool> = const { Cell::new(false) };
+    /// Submitted statements may be planned with the texts of SQL functions in place of their calls.
+    static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
+    /// The query that the planner works on is such a one.
+    static INLINES: Cell<bool> = const { Cell::new(false) };
+}
+
+c_functions! {
+    fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+        options: c_int,
+        params: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+    fn standard_ExecutorStart(description: *mut pg_sys::QueryDesc, flags: c_int);
+}
+
+/// Installs the hooks in front of those there already; once, while the library is loaded.
+pub fn watch(watch: &'static Watch) {
+    if WATCH.set(watch).is_err() {
+        return;
+    }
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
+    unsafe {
+        NEXT_PLANNER.set(pg_sys::planner_hook);
+        pg_sys::planner_hook = Some(on_plan);
+        NEXT_START.set(pg_sys::ExecutorStart_hook);
+        pg_sys::ExecutorStart_hook = Some(on_start);
+        NEXT_FMGR.set(pg_sys::needs_fmgr_hook);
+        pg_sys::needs_fmgr_hook = Some(needs_hook);
+    }
+}
+
+/// Checks the call of a procedure, whose arguments are computed without a plan, and completes it. Null when nobody wants to see queries; else the
+/// statement to run in place of the one given, which belongs to a kept plan.
+///
+/// # Safety
+/// `statement` must hold an analysed CALL.
+pub(in crate::pg) unsafe fn check_call(
+    statement: *mut pg_sys::PlannedStmt,
+) -> *mut pg_sys::PlannedStmt {
+    let origin = origin(std::ptr::null());
+    let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: by the caller's promise; the copy is this function's to change.
+    unsafe {
+        let own = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
+        (watch.query)(&describe_call((*own).utilityStmt.cast()), origin);
+        own
+    }
+}
+
+/// The call of a procedure as a query that computes it, completed.
+///
+/// # Safety
+/// `call` must be an analysed CALL that the caller may change.
+pub(in crate::pg) unsafe fn describe_call(call: *mut pg_sys::CallStmt) -> Level {
+    // SAFETY: by the caller's promise; the nodes made live in the current memory context.
+    unsafe {
+        let target =
+            pg_sys::makeTargetEntry((*call).funcexpr.cast(), 1, std::ptr::null_mut(), false);
+        let from = pg_sys::makeFromExpr(std::ptr::null_mut(), std::ptr::null_mut());
+        let mut query = pg_sys::Query {
+            type_: pg_sys::NodeTag::T_Query,
+            commandType: pg_sys::CmdType::CMD_SELECT,
+            jointree: from,
+            targetList: pg_sys::lappend(std::ptr::null_mut(), target.cast()),
+            ..Default::default()
+        };
+        let query = NonNull::from(&mut query);
+        complete(query.as_ptr().cast());
+        describe(query)
+    }
+}
+
+/// Says that the next query is a statement as submitted.
+pub(in crate::pg) fn outermost() {
+    OUTERMOST.set(true);
+}
+
+/// Says that it is planned and runs: what comes to the planner now is inside of it.
+pub(in crate::pg) fn running() {
+    OUTERMOST.set(false);
+}
+
+/// Runs `f`, whose statements are planned with the texts of the SQL functions that they call, unwatched: no transaction of the ledger, nor
+/// a function that one may call, comes upon these plans.
+pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MAY_INLINE.set(self.0);
+        }
+    }
+    let _restore = Restore(MAY_INLINE.replace(true));
+    f()
+}
+
+/// Where the query comes from that is planned now, from the text that it is a part of.
+fn origin(text: *const c_char) -> Origin {
+    // SAFETY: reads a variable of the process. The pointers are compared, not followed.
+    let sent = unsafe { (&raw const pg_sys::debug_query_string).read() };
+    match OUTERMOST.replace(false) {
+        true => Origin::Submitted,
+        // A plan that is kept has a copy of its text, and so has a function's.
+        false if !text.is_null() && text == sent => Origin::Session,
+        false => Origin::Function,
+    }
+}
+
+/// Makes every kept plan be made anew when it is used next.
+pub fn forget_plans() {
+    // SAFETY: marks plans as invalid; those in use are kept by their users.
+    unsafe { pg_sys::ResetPlanCache() }
+}
+
+unsafe extern "C-unwind" fn on_plan(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's to change.
+    unsafe {
+        let note = enter(|| {
+            let origin = origin(text);
+            INLINES.set(origin == Origin::Submitted && MAY_INLINE.get());
+            let watch = WATCH.get().filter(|w| (w.wanted)());
+            if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
+                complete(query.as_ptr().cast());
+                (watch.query)(&describe(query), origin);
+                let note = (origin == Origin::Function)
+                    .then(|| note_query(query))
+                    .flatten();
+                if (watch.alone)() {
+                    lock_no_rows(query);
+                }
+                return note;
+            }
+            None
+        });
+        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
+        let plan = match NEXT_PLANNER.get() {
+            Some(next) => next(query, text, options, params),
+            None => standard_planner(query, text, options, params),
+        };
+        if let Some(note) = note {
+            enter(|| mark(plan, note));
+        }
+        plan
+    }
+}
+
+/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay. Each lock is written into its row, PostgreSQL keeps
+/// those of all subtransactions there, and a row that a block changes often, or that foreign keys refer to, has as many as there are transactions.
+///
+/// # Safety
+/// The query must be the planner's to change.
+unsafe fn lock_no_rows(mut query: NonNull<pg_sys::Query>) {
+    // SAFETY: by the caller's promise.
+    let query = unsafe { query.as_mut() };
+    (query.rowMarks, query.hasForUpdate) = (std::ptr::null_mut(), false);
+}
+
+unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags: c_int) {
+    OUTERMOST.set(false);
+    // SAFETY: the arguments are passed on as they came.
+    unsafe {
+        enter(|| {
+            check_calls();
+            check(description);
+        });
+        match NEXT_START.get() {
+            Some(next) => next(description, flags),
+            None => standard_ExecutorStart(description, flags),
+        }
+    }
+}
+
+/// Keeps the planner from copying the text of an SQL function into the query that calls it: it would not come by here.
+unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
+    // SAFETY: the next hook gets the argument as it came.
+    unsafe {
+        enter(|| !INLINES.get() && WATCH.get().is_some_and(|w| (w.wanted)()) && is_sql(function))
+            || NEXT_FMGR.get().is_some_and(|next| next(function))
+    }
+}

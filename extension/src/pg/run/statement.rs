@@ -1,0 +1,470 @@
+//! A client's SQL: taken apart, analysed and planned once, run with parameters.
+use std::cell::OnceCell;
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use chainify_sched::cost::Cost;
+use chainify_sched::template::Template;
+use chainify_sched::text::Plain;
+use chainify_sched::value::Value;
+use pgrx::pg_sys;
+
+use crate::pg::access::call::Called;
+use crate::pg::base::error::{attempt, catch_c, PgError};
+use crate::pg::base::major;
+use crate::pg::base::memory::Context;
+use crate::pg::base::spi::{c_string, Plan};
+use crate::pg::tree::nesting::check_statement;
+
+pub(in crate::pg) mod raw {
+    use super::pg_sys;
+    use std::ffi::c_char;
+    c_functions! {
+        pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
+        pub fn parse_analyze_varparams(
+            statement: *mut pg_sys::RawStmt,
+            sql: *const c_char,
+            types: *mut *mut pg_sys::Oid,
+            count: *mut i32,
+            environment: *mut pg_sys::QueryEnvironment,
+        ) -> *mut pg_sys::Query;
+        pub fn OidInputFunctionCall(
+            function: pg_sys::Oid,
+            text: *mut c_char,
+            io_param: pg_sys::Oid,
+            typmod: i32,
+        ) -> pg_sys::Datum;
+    }
+}
+
+/// Statements of one transaction with their parameters' types.
+pub struct Prepared {
+    plans: Vec<Plan>,
+    parameters: Vec<ParameterType>,
+    analysed: OnceCell<Analysed>,
+    /// What running them takes.
+    pub cost: Cost,
+}
+
+/// What statements may read and write.
+struct Analysed {
+    template: Template,
+    /// Which parameters' values decide about it.
+    needed: Vec<bool>,
+}
+
+struct ParameterType {
+    oid: pg_sys::Oid,
+    typmod: i32,
+    input: pg_sys::Oid,
+    io_param: pg_sys::Oid,
+    /// Only functions of PostgreSQL read it.
+    own: bool,
+    /// The client named it, or a literal is of it whatever stands around it.
+    declared: bool,
+    /// How to read its plain spellings without PostgreSQL.
+    plain: Option<Plain>,
+}
+
+impl Prepared {
+    /// Prepares every statement of `sql`. `types` are names as format_type spells them; an empty one is inferred, as for
+    /// a driver that leaves the type open. Statements a ledger transaction may not contain give CH004.
+    pub fn new(sql: &str, types: &[&str]) -> Result<Prepared, PgError> {
+        let text = c_string(sql)?;
+        let declared = types
+            .iter()
+            .map(|name| declared_type(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let statements = parse(sql)?;
+        if statements.is_empty() {
+            return Err(PgError::new(b"42601", "transaction contains no statement"));
+        }
+        let mut oids: Vec<_> = declared.iter().map(|(oid, _)| *oid).collect();
+        for statement in &statements {
+            // SAFETY: from the parser.
+            unsafe {
+                check_allowed(statement.as_ref().stmt)?;
+                infer(*statement, &text, &mut oids)?;
+            }
+        }
+        if let Some(at) = oids.iter().position(|oid| *oid == pg_sys::InvalidOid) {
+            return Err(PgError::new(
+                b"42P18",
+                format!("could not determine data type of parameter ${}", at + 1),
+            ));
+        }
+        let plans = statements
+            .iter()
+            .map(|s| Plan::prepare(own_text(sql, s), &oids))
+            .collect::<Result<_, _>>()?;
+        let parameters = oids
+            .iter()
+            .zip(&declared)
+            .map(|(oid, (named, typmod))| {
+                ParameterType::new(*oid, *typmod, *named != pg_sys::InvalidOid)
+            })
+            .collect();
+        Ok(Prepared {
+            plans,
+            parameters,
+            analysed: OnceCell::new(),
+            cost: Cost::default(),
+        })
+    }
+
+    /// Reads values in text form, one per parameter, None for NULL.
+    pub fn bind<'v>(
+        &self,
+        values: impl Iterator<Item = Option<&'v str>>,
+    ) -> Result<Bound<'_>, PgError> {
+        let values = values
+            .zip(&self.parameters)
+            .map(|(text, p)| p.datum(text))
+            .collect::<Result<_, _>>()?;
+        Ok(Bound {
+            plans: &self.plans,
+            values,
+        })
+    }
+
+    /// Appends the values of one execution for [`Prepared::template`], one for each parameter. Plain spellings are read here, others
+    /// by PostgreSQL's own input functions; a value of another type, such as a domain, whose conditions are a user's, is not
+    /// known, nor is one that nothing depends on. Of the latter those are read all the same whose type is not declared: what
+    /// their type refuses runs as written, which is another statement.
+    ///
+    /// Cost: for a plain value some 10 ns, for others 100.
+    pub fn access_values<'v>(
+        &self,
+        values: impl Iterator<Item = Option<&'v str>>,
+        out: &mut Vec<Value>,
+    ) -> Result<(), PgError> {
+        let needed = &self.analysed()?.needed;
+        for ((text, parameter), needed) in values.zip(&self.parameters).zip(needed) {
+            out.push(match *needed || !parameter.declared {
+                true => parameter.value(text)?,
+                false => Value::Opaque,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether [`Prepared::template`] is known: then only reading a value may fail, and leaves nothing behind.
+    pub fn is_analysed(&self) -> bool {
+        self.analysed.get().is_some()
+    }
+
+    /// What its statements may read and write; kept. The first time costs as much as analysing them, and takes the locks that analysis takes on what
+    /// functions and foreign keys add. Fails as analysing a function does; the caller then undoes the subtransaction it is in.
+    pub fn template(&self) -> Result<&Template, PgError> {
+        Ok(&self.analysed()?.template)
+    }
+
+    fn analysed(&self) -> Result<&Analysed, PgError> {
+        if let Some(analysed) = self.analysed.get() {
+            return Ok(analysed);
+        }
+        let mut queries = Vec::new();
+        for plan in &self.plans {
+            queries.extend(plan.queries()?);
+        }
+        let count = self.parameters.len();
+        let memory = Context::child(c"chainify access");
+        // SAFETY: the queries are kept by the plans, which are made from copies.
+        let template = memory
+            .enter(|| attempt(|| unsafe { crate::pg::access::template(&queries, count) }))
+            .inspect_err(|error| {
+                let mut everything = Template::default();
+                everything.widen(&error.message);
+                self.keep(everything); // it would fail again
+            })?;
+        Ok(self.keep(template))
+    }
+
+    /// The function that it only calls.
+    pub fn called(&self) -> Result<Option<Called>, PgError> {
+        let mut queries = Vec::new();
+        for plan in &self.plans {
+            queries.extend(plan.queries()?);
+        }
+        // SAFETY: the queries are kept by the plans.
+        attempt(|| unsafe { crate::pg::access::call::called(&queries) })
+    }
+
+    /// The names of the columns that it returns.
+    pub fn columns(&self) -> Result<Vec<String>, PgError> {
+        let columns: Result<Vec<_>, _> = self.plans.iter().map(Plan::columns).collect();
+        Ok(columns?.concat())
+    }
+
+    /// The names of its parameters' types.
+    pub fn types(&self) -> Vec<String> {
+        // SAFETY: types that exist; the name is a fresh C string.
+        let name = |p: &ParameterType| unsafe {
+            let name = pg_sys::format_type_be_qualified(p.oid);
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        };
+        self.parameters.iter().map(name).collect()
+    }
+
+    fn keep(&self, template: Template) -> &Analysed {
+        let needed = template.needs(self.parameters.len());
+        self.analysed.get_or_init(|| Analysed { template, needed })
+    }
+
+    /// Which of the parameters from `first` on, counted from 0, mean something else than a literal in their place: an
+    /// interval, whose literal is read with the qualifier of its column, the name of a sequence, and what a cast may refuse.
+    pub fn unlike_literals(&self, first: usize) -> Result<Vec<usize>, PgError> {
+        let mut cast = Vec::new();
+        for plan in &self.plans {
+            plan.cast_parameters(&mut cast)?;
+        }
+        let differs = |at: &usize| {
+            let parameter = &self.parameters[*at];
+            cast.contains(&(*at as i32 + 1))
+                || parameter.is_interval()
+                || parameter.oid == pg_sys::REGCLASSOID
+        };
+        Ok((first..self.parameters.len()).filter(differs).collect())
+    }
+}
+
+/// Statements with their parameters' values, which live in the memory context they were read in.
+pub struct Bound<'p> {
+    plans: &'p [Plan],
+    values: Vec<Option<pg_sys::Datum>>,
+}
+
+impl Bound<'_> {
+    /// Runs a query and gives its rows, `max` at most.
+    pub fn values(self, max: u64) -> Result<Vec<Vec<Value>>, PgError> {
+        match self.plans {
+            [plan] => plan.values(&self.values, max),
+            _ => Err(PgError::new(b"42601", "it is not one query")),
+        }
+    }
+
+    /// Runs the statements in order. Returns the rows returned or changed by all together; rows returned are discarded.
+    pub fn run(self) -> Result<u64, PgError> {
+        self.plans
+            .iter()
+            .try_fold(0, |rows, plan| Ok(rows + plan.run(&self.values)?))
+    }
+}
+
+/// The statements of a text, as parsed and not yet analysed; they live in the current memory context. Errors: those of the parser, 54000.
+pub(in crate::pg) fn parse(sql: &str) -> Result<Vec<NonNull<pg_sys::RawStmt>>, PgError> {
+    let text = c_string(sql)?;
+    // SAFETY: the parser returns a list of RawStmt.
+    unsafe {
+        let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
+        let statements: Vec<NonNull<pg_sys::RawStmt>> = nodes(list).map(NonNull::cast).collect();
+        for statement in &statements {
+            check_statement(statement.as_ref().stmt)?;
+        }
+        Ok(statements)
+    }
+}
+
+/// # Safety
+/// `list` must be null or a list of nodes.
+pub(in crate::pg) unsafe fn nodes(
+    list: *mut pg_sys::List,
+) -> impl Iterator<Item = NonNull<pg_sys::Node>> {
+    // SAFETY: a list has `length` elements.
+    let elements = NonNull::new(list).map_or(&[][..], |l| unsafe {
+        std::slice::from_raw_parts(l.as_ref().elements, l.as_ref().length as usize)
+    });
+    // SAFETY: elements of a node list are pointers.
+    elements
+        .iter()
+        .filter_map(|cell| NonNull::new(unsafe { cell.ptr_value }.cast()))
+}
+
+/// # Safety
+/// `statement` must come from the parser.
+pub(in crate::pg) unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), PgError> {
+    use pg_sys::NodeTag::*;
+    // SAFETY: the tag says which structure follows; command tags are static strings.
+    unsafe {
+        let allowed = match (*statement).type_ {
+            T_SelectStmt => (*statement.cast::<pg_sys::SelectStmt>())
+                .intoClause
+                .is_null(),
+            T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt | T_TruncateStmt
+            | T_CallStmt => true,
+            _ => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        if (*statement).type_ == T_SelectStmt {
+            return Err(not_allowed("SELECT INTO"));
+        }
+        let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(
+            statement,
+        )));
+        Err(not_allowed(&tag.to_string_lossy()))
+    }
+}
+
+/// The refusal of a statement of this kind.
+pub fn not_allowed(command: &str) -> PgError {
+    PgError::new(b"CH004", format!("{command} is not allowed in a ledger transaction"))
+        .hint("A ledger transaction consists of SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CALL on ledger tables.")
+}
+
+/// Fills in the types of parameters that were left open.
+///
+/// # Safety
+/// `statement` must come from the parser, from this `text`.
+unsafe fn infer(
+    statement: NonNull<pg_sys::RawStmt>,
+    text: &CStr,
+    oids: &mut [pg_sys::Oid],
+) -> Result<(), PgError> {
+    if !oids.contains(&pg_sys::InvalidOid) {
+        return Ok(());
+    }
+    // SAFETY: the analyser may move the array when it grows it, so it works on a palloc'd copy. It scribbles on the
+    // parse tree, which only serves this call: the plan is made from the text.
+    unsafe {
+        let bytes = std::mem::size_of_val(oids);
+        let mut types = pg_sys::palloc(bytes).cast::<pg_sys::Oid>();
+        std::ptr::copy_nonoverlapping(oids.as_ptr(), types, oids.len());
+        let mut count = oids.len() as i32;
+        let (types_at, count_at) = (&raw mut types, &raw mut count);
+        catch_c(|| {
+            raw::parse_analyze_varparams(
+                statement.as_ptr(),
+                text.as_ptr(),
+                types_at,
+                count_at,
+                std::ptr::null_mut(),
+            )
+        })?;
+        if count as usize > oids.len() {
+            return Err(PgError::new(
+                b"42P02",
+                format!("there is no parameter ${count}"),
+            ));
+        }
+        for (i, oid) in oids.iter_mut().enumerate() {
+            *oid = *types.add(i);
+        }
+    }
+    Ok(())
+}
+
+pub(in crate::pg) fn own_text<'s>(sql: &'s str, statement: &NonNull<pg_sys::RawStmt>) -> &'s str {
+    // SAFETY: from the parser; it counts bytes of this text, and 0 means to the end.
+    let (at, length) = unsafe {
+        (
+            statement.as_ref().stmt_location.max(0) as usize,
+            statement.as_ref().stmt_len as usize,
+        )
+    };
+    let rest = sql.get(at..).unwrap_or(sql);
+    if length == 0 {
+        rest
+    } else {
+        rest.get(..length).unwrap_or(rest)
+    }
+}
+
+fn declared_type(name: &str) -> Result<(pg_sys::Oid, i32), PgError> {
+    if name.is_empty() {
+        return Ok((pg_sys::InvalidOid, -1));
+    }
+    let text = c_string(name)?;
+    let (mut oid, mut typmod) = (pg_sys::InvalidOid, -1);
+    let (oid_at, typmod_at) = (&raw mut oid, &raw mut typmod);
+    // SAFETY: out parameters are valid for the call.
+    unsafe { catch_c(|| major::parse_type(text.as_ptr(), oid_at, typmod_at))? };
+    Ok((oid, typmod))
+}
+
+/// Types whose input functions read plain spellings as [`Plain`] does.
+fn plain(oid: pg_sys::Oid) -> Option<Plain> {
+    Some(match oid {
+        pg_sys::INT2OID => Plain::Integer(2),
+        pg_sys::INT4OID => Plain::Integer(4),
+        pg_sys::INT8OID => Plain::Integer(8),
+        pg_sys::NUMERICOID => Plain::Decimal,
+        pg_sys::TEXTOID | pg_sys::VARCHAROID => Plain::Text,
+        pg_sys::INT2ARRAYOID => Plain::Integers(2),
+        pg_sys::INT4ARRAYOID => Plain::Integers(4),
+        pg_sys::INT8ARRAYOID => Plain::Integers(8),
+        _ => return None,
+    })
+}
+
+impl ParameterType {
+    fn new(oid: pg_sys::Oid, typmod: i32, declared: bool) -> Self {
+        let (mut input, mut io_param) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+        // SAFETY: out parameters are valid; raises for a type that does not exist.
+        unsafe { pg_sys::getTypeInputInfo(oid, &mut input, &mut io_param) };
+        // SAFETY: catalog look-ups; an array's elements are read by their own type's function.
+        let own = unsafe {
+            let element = pg_sys::get_element_type(oid);
+            let read = if element == pg_sys::InvalidOid {
+                oid
+            } else {
+                element
+            };
+            let (mut function, mut io_param) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+            pg_sys::getTypeInputInfo(read, &mut function, &mut io_param);
+            [pg_sys::TYPTYPE_BASE, pg_sys::TYPTYPE_ENUM]
+                .contains(&(pg_sys::get_typtype(read) as u8))
+                && function.to_u32() < pg_sys::FirstNormalObjectId
+        };
+        ParameterType {
+            oid,
+            typmod,
+            input,
+            io_param,
+            own,
+            declared,
+            plain: plain(oid).filter(|_| own && typmod == -1),
+        }
+    }
+
+    fn value(&self, text: Option<&str>) -> Result<Value, PgError> {
+        if text.is_some() && !self.own {
+            return Ok(Value::Opaque);
+        }
+        if let Some(value) = self.plain.and_then(|plain| plain.read(text?)) {
+            return Ok(value);
+        }
+        // SAFETY: the datum was read by the type's input function.
+        self.datum(text)
+            .map(|datum| unsafe { crate::pg::access::value_of(datum, self.oid) })
+    }
+
+    fn is_interval(&self) -> bool {
+        // SAFETY: catalog look-ups of a type that exists.
+        unsafe {
+            let base = pg_sys::getBaseType(self.oid);
+            [base, pg_sys::get_element_type(base)].contains(&pg_sys::INTERVALOID)
+        }
+    }
+
+    fn datum(&self, text: Option<&str>) -> Result<Option<pg_sys::Datum>, PgError> {
+        let text = text.map(c_string).transpose()?;
+        let Some(text) = text else {
+            return Ok(None);
+        };
+        debug_assert_ne!(self.oid, pg_sys::InvalidOid);
+        // SAFETY: input functions do not keep or change their text; the datum lives in the current memory context.
+        let datum = unsafe {
+            catch_c(|| {
+                raw::OidInputFunctionCall(
+                    self.input,
+                    text.as_ptr().cast_mut(),
+                    self.io_param,
+                    self.typmod,
+                )
+            })?
+        };
+        Ok(Some(datum))
+    }
+}

@@ -1,0 +1,4 @@
+//! Trees of nodes: walkers, literals, depth.
+pub mod constants;
+pub mod nesting;
+pub mod tree_walkers;

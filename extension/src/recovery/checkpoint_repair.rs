@@ -1,0 +1,91 @@
+//! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
+//! the tables do, it is the checkpoints that were changed, and the tables become their base.
+
+use crate::pg::base::spi::SpiClient;
+use chainify_codec::State;
+use serde_json::json;
+
+use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::table_scans::{live_state, Scan};
+use crate::pg::base::error::PgError;
+use crate::pg::base::function::cell;
+use crate::pg::base::spi;
+use crate::recovery::deviations::Cured;
+use crate::recovery::repair::{
+    are_certified, beyond_repair, certified_header, check_definitions, locked, repair_definition,
+    same,
+};
+use crate::recovery::{checkpoint, earlier_blocks, scrub};
+
+/// Takes the tables as the new base of their checkpoints once they are shown to be as certified (R1); CH002 when they are not.
+/// A history that was changed stays so: verification names it. Cost: two scans of each table, one of base and history, a copy of
+/// tables whose base is no longer theirs.
+pub fn rebase(
+    client: &SpiClient<'_>,
+    number: i64,
+    certified: &[u8],
+) -> Result<Vec<Cured>, PgError> {
+    let header = certified_header(client, number, certified)?;
+    let tables = locked(client)?;
+    let live: Vec<_> = tables
+        .iter()
+        .map(|table| live_state(client, table))
+        .collect();
+    if !are_certified(client, &tables, live.iter(), &header) {
+        return Err(beyond_repair(format!(
+            "The tables give another state root than block {number} has."
+        )));
+    }
+    check_definitions(client)?;
+    let mut cured = Vec::new();
+    for (table, live) in tables.iter().zip(&live) {
+        cured.extend(repair_definition(client, table, live)?);
+    }
+    cured.extend(take_bases(client, number, &tables)?);
+    Ok(cured)
+}
+
+/// Makes the tables, shown to be as certified, the base of their checkpoints where these tell other rows, or history after
+/// the base was changed.
+pub fn take_bases(
+    client: &SpiClient<'_>,
+    number: i64,
+    tables: &[LedgerTable],
+) -> Result<Vec<Cured>, PgError> {
+    let false_history = scrub::history_is_false(client);
+    let mut cured = Vec::new();
+    for table in tables {
+        let live = live_state(client, table);
+        let told = Scan::told(client, table, number).state;
+        if false_history || !same(table, &told, &live) {
+            cured.push(take_base(table, number, &told, &live));
+        }
+    }
+    if !cured.is_empty() {
+        checkpoint::make(number);
+        earlier_blocks::read_again_after(0); // nothing has shown the history before to be true
+    }
+    Ok(cured)
+}
+
+fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cured {
+    let base = table.checkpoint.as_deref().unwrap_or_default();
+    let columns = table.listed("");
+    let rows = format!(
+        "INSERT INTO {base} ({columns}) SELECT {columns} FROM {}",
+        table.live_name()
+    );
+    spi::connected(|| {
+        spi::execute(&format!("DELETE FROM {base}"), &[]);
+        spi::execute(&rows, &[]);
+        let sql = "WITH gone AS (DELETE FROM chainify_ledger.checkpoint WHERE table_id = $1)
+            UPDATE chainify_ledger.ledger_table SET base_block = $2 WHERE id = $1";
+        spi::query(sql, &[cell(table.id), cell(number)], |_| ());
+    });
+    let shown = |state: &State| json!({ "checkpoint": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
+    Cured::of_table(table, shown(live), shown(told))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,412 @@
+//! The scrubber: reads a ledger table and its base under one snapshot, slowly, and compares them with what the blocks left.
+//! It finds what nobody touches: changed, missing and added rows, triggers that are gone, a changed definition.
+//!
+//! What it finds is recorded as an open deviation; `chainify_node.position` tells the node, which repairs.
+
+use std::time::{Duration, Instant};
+
+use crate::pg::base::spi::SpiClient;
+use pgrx::{pg_sys, JsonB};
+
+use chainify_codec::{LaneHasher, State};
+
+use crate::block::half_committed;
+use crate::ledger::ledger_tables;
+use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::{definitions, definitions_lock, row_bytes};
+use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::encode::RowEncoder;
+use crate::pg::base::error::PgError;
+use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::latch;
+use crate::pg::base::own_lock;
+use crate::pg::base::own_lock::OwnLock;
+use crate::pg::base::relation::Relation;
+use crate::pg::base::slices::{Slice, Slices};
+use crate::pg::base::spi;
+use crate::recovery::{checkpoint, earlier_blocks};
+use crate::verify::table;
+use crate::verify::table::Finding;
+use crate::verify::{indexes, ledger};
+
+crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
+
+/// Findings recorded of one pass; more are counted.
+const FINDINGS_RECORDED_MAX: usize = 1_000;
+
+/// Rows read so far, and how fast that may be.
+struct Pace {
+    since: Instant,
+    rows: u64,
+    /// Rows and entries read for the sake of indexes.
+    entries: u64,
+    rows_per_second: Option<f64>,
+}
+
+/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about as long.
+const ENTRIES_PER_ROW: u64 = 8;
+/// Entries from one look at the clock to the next.
+const ENTRIES_BETWEEN_LOOKS: u64 = 4_096;
+
+impl Pace {
+    /// How long to wait now so that the rows so far took as long as they should.
+    fn ahead(&self) -> Duration {
+        let rows = self.rows + self.entries / ENTRIES_PER_ROW;
+        let due = self.rows_per_second.map_or(0.0, |rate| rows as f64 / rate);
+        Duration::from_secs_f64(due).saturating_sub(self.since.elapsed())
+    }
+
+    /// One entry more.
+    fn entry(&mut self) {
+        self.entries += 1;
+        if self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS) {
+            latch::pause(self.ahead());
+        }
+    }
+}
+
+/// `chainify_node.scrub(ledger_table, rows_per_second)`; contract in spec/sql-api.md. Cost: one read of the table and one
+/// of its base, a BLAKE3 expansion per row; much more when they deviate.
+fn scrub(call: &mut Call) -> Answer {
+    let relation: pg_sys::Oid = call.required(0, "ledger_table");
+    let rows_per_second = call.arg::<i64>(1).filter(|rate| *rate > 0);
+    let mut pace = Pace {
+        since: Instant::now(),
+        rows: 0,
+        entries: 0,
+        rows_per_second: rows_per_second.map(|rate| rate as f64),
+    };
+    row_bytes::forget();
+    let (number, findings) = spi::connect(|client| {
+        let tables = ledger_tables::all(client, Sees::Statement);
+        let Some(table) = tables.iter().find(|table| table.relation == relation) else {
+            PgError::new(b"42P01", "table is not on the ledger").raise()
+        };
+        let number = table::last_block(client, Sees::Statement).unwrap_or_default();
+        // Parts of a block that are committed before the block itself are no deviation.
+        if half_committed::number(client, Sees::Statement).is_some() {
+            return (number, None);
+        }
+        let Some(mut findings) = definition(table.id) else {
+            return (number, None);
+        };
+        let readable = table.unreadable().is_none();
+        if readable && !contents(client, &tables, table, number, &mut pace, &mut findings) {
+            return (number, None);
+        }
+        // Nothing is locked now that a block or a repair may need, so this may wait for them (R11).
+        own_lock::share(OwnLock::Definitions);
+        if !is_attached(client, table) {
+            return (number, None);
+        }
+        record(client, table, number, &pace, &findings);
+        (number, Some(findings.len() as i64))
+    });
+    call.record(&[cell(number), cell(pace.rows as i64), cell::<i64>(findings)])
+}
+
+/// Whether this version of the table is still what the ledger has.
+fn is_attached(client: &SpiClient<'_>, table: &LedgerTable) -> bool {
+    let sql = "SELECT FROM chainify_ledger.ledger_table WHERE id = $1 AND detached_at IS NULL";
+    Cursor::open(client, Sees::Latest, sql, &[table.id.into()])
+        .next_row()
+        .is_some()
+}
+
+/// What is wrong with triggers and definition; None as for [`definitions_lock::seen_twice`].
+fn definition(id: i32) -> Option<Vec<Finding>> {
+    definitions_lock::seen_twice(|client| {
+        let mut findings = table::definition_findings(client, id);
+        let defects = definitions::defects(client, Sees::Latest);
+        findings.extend(defects.into_iter().map(of_definition));
+        findings
+    })
+}
+
+/// A function, policy or other object under the ledger that was changed without it.
+pub fn of_definition(defect: definitions::Defect) -> Finding {
+    let text = |text: Option<String>| text.map(|text| JsonB(serde_json::json!(text)));
+    Finding {
+        what: "definition",
+        key: Some(JsonB(serde_json::json!({ "object": defect.object }))),
+        expected: text(defect.expected),
+        found: text(defect.found),
+    }
+}
+
+/// Compares rows and base; false when the table was rewritten meanwhile and nothing can be said.
+fn contents(
+    client: &SpiClient<'_>,
+    tables: &[LedgerTable],
+    table: &LedgerTable,
+    number: i64,
+    pace: &mut Pace,
+    findings: &mut Vec<Finding>,
+) -> bool {
+    let Some(live) = read(table, &table.leaves(client, Sees::Statement), pace) else {
+        return false;
+    };
+    let known = findings.len();
+    let certified = table::check_states(client, tables, table, &live, number, &mut |finding| {
+        findings.push(finding)
+    });
+    if findings.len() > known && !certified {
+        definitions_lock::unlocked(|client| {
+            table::check_rows(client, table, number, false, &mut |finding| {
+                findings.push(finding)
+            })
+        });
+    }
+    let broken = definitions_lock::unlocked(|client| {
+        let relations = indexes::read_by_index(client, Sees::Statement, table);
+        indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry())
+    });
+    findings.extend(broken.into_iter().map(indexes::Defect::finding));
+    base(client, table, pace, findings)
+}
+
+/// Compares the base with its checkpoint, when it is at one; false as for [`contents`].
+fn base(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    pace: &mut Pace,
+    findings: &mut Vec<Finding>,
+) -> bool {
+    let kept = checkpoint::of_table(client, Sees::Statement, table);
+    let Some(kept) = kept.iter().find(|kept| kept.block == table.base_block) else {
+        return true;
+    };
+    let Some(state) = read(table, &[table.base], pace) else {
+        return false;
+    };
+    findings.extend(table::checkpoint_finding(table, kept, &state));
+    true
+}
+
+/// The state of these relations' rows together; `None` when one was rewritten meanwhile.
+fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Option<State> {
+    let columns = row_bytes::columns(table.id);
+    let hasher = LaneHasher::new(&table.name);
+    let mut state = State::default();
+    let mut bytes = Vec::new();
+    for relation in relations {
+        let encoder = |relation: &Relation| RowEncoder::new(relation, &columns);
+        let (mut slices, encoder) = Slices::of(*relation, encoder)?;
+        let encoder = encoder.ok()?; // a block changed the columns meanwhile
+        loop {
+            let before = state.row_count;
+            let slice = slices.read(&mut |row| {
+                bytes.clear();
+                encoder.row(row, &mut bytes);
+                state.add(&hasher, &bytes);
+            });
+            pace.rows += state.row_count - before;
+            match slice {
+                Slice::Read => latch::pause(pace.ahead()),
+                Slice::End => break,
+                Slice::Replaced => return None,
+            }
+        }
+    }
+    Some(state)
+}
+
+/// Notes that the table was read, and what was found, unless a deviation is open: then recovery is on its way.
+fn record(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    number: i64,
+    pace: &Pace,
+    findings: &[Finding],
+) {
+    let clean_block = findings.is_empty().then_some(number);
+    let sql = "INSERT INTO chainify_ledger.scrubbed AS s (table_id, block, rows, findings, clean_block, clean_at, at, took)
+        VALUES ($1, $2, $3, $4, $5, CASE WHEN $4 = 0 THEN clock_timestamp() END, clock_timestamp(), make_interval(secs => $6))
+        ON CONFLICT (table_id) DO UPDATE SET block = excluded.block, rows = excluded.rows, findings = excluded.findings,
+            clean_block = coalesce(excluded.clean_block, s.clean_block), clean_at = coalesce(excluded.clean_at, s.clean_at), at = excluded.at, took = excluded.took";
+    spi::connected(|| {
+        let arguments = [
+            cell(table.id),
+            cell(number),
+            cell(pace.rows as i64),
+            cell(findings.len() as i64),
+            cell::<i64>(clean_block),
+            cell(pace.since.elapsed().as_secs_f64()),
+        ];
+        spi::query(sql, &arguments, |_| ());
+    });
+    let since = since(client, &[table.name.as_str()]);
+    let row = |finding: &Finding| Row {
+        table: table.name.clone(),
+        key: copy(&finding.key),
+        expected: copy(&finding.expected),
+        found: copy(&finding.found),
+    };
+    let total = findings.len() as i64;
+    if total > 0 {
+        let rows: Vec<_> = findings
+            .iter()
+            .take(FINDINGS_RECORDED_MAX)
+            .map(row)
+            .collect();
+        open(number, since, &rows, total);
+    }
+}
+
+/// Lets the table be the next that is read: where one row was changed behind the ledger, others may have been.
+pub fn soon(table: &LedgerTable) {
+    let sql = "UPDATE chainify_ledger.scrubbed SET at = '-infinity' WHERE table_id = $1";
+    spi::connected(|| spi::query(sql, &[cell(table.id)], |_| ()));
+}
+
+/// What is recorded of one row that differed.
+struct Row {
+    table: String,
+    key: Option<JsonB>,
+    expected: Option<JsonB>,
+    found: Option<JsonB>,
+}
+
+fn copy(json: &Option<JsonB>) -> Option<JsonB> {
+    json.as_ref().map(|json| JsonB(json.0.clone()))
+}
+
+/// The last block at whose end all of these tables were seen to be well.
+pub fn since(client: &SpiClient<'_>, tables: &[&str]) -> Option<i64> {
+    let sql = "SELECT s.clean_block FROM chainify_ledger.ledger_table l
+        LEFT JOIN chainify_ledger.scrubbed s ON s.table_id = l.id
+        WHERE l.detached_at IS NULL AND l.name = $1";
+    let clean = |table: &&str| {
+        Cursor::open(client, Sees::Latest, sql, &[(*table).into()])
+            .next_row()
+            .and_then(|row| row.bigint(1))
+    };
+    // None is less than any block.
+    tables.iter().map(clean).min().flatten()
+}
+
+/// What of these rows was found before: how often at least, each time after a repair and with no clean pass
+/// over the table since; and whether all of it is on record and waits for its time. A day later it is
+/// taken for new.
+const FOUND_BEFORE: &str = "
+    SELECT coalesce(min(k.again), 0), coalesce(bool_and(k.waits), false)
+    FROM (
+        SELECT coalesce(max(d.again + 1), 0) AS again, coalesce(bool_or(d.id IS NOT NULL AND d.cured_by IS NULL), false) AS waits
+        FROM unnest($1::text[], $2::jsonb[]) WITH ORDINALITY u (tbl, key, place)
+        LEFT JOIN (chainify_ledger.deviation_row r JOIN chainify_ledger.deviation d
+                   ON d.id = r.deviation AND d.found_by = 'scrubber' AND d.cured_by IS DISTINCT FROM 'history'
+                      AND d.started_at > clock_timestamp() - interval '1 day')
+            ON r.tbl = u.tbl AND r.key IS NOT DISTINCT FROM u.key AND NOT EXISTS (
+                SELECT FROM chainify_ledger.ledger_table l JOIN chainify_ledger.scrubbed s ON s.table_id = l.id
+                WHERE l.name = r.tbl AND l.detached_at IS NULL AND s.clean_at > d.started_at + d.took)
+        GROUP BY u.place) k";
+
+/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it is made
+/// again after pauses that double from a minute to an hour.
+fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
+    spi::connected(|| {
+        let (mut again, mut on_record) = (0, false);
+        // That a table's state is another says no more than which rows are.
+        let any = rows.iter().any(|row| row.key.is_some());
+        let telling = || rows.iter().filter(|row| row.key.is_some() == any);
+        let tables: Vec<_> = telling().map(|row| row.table.clone()).collect();
+        let keys: Vec<_> = telling().map(|row| copy(&row.key)).collect();
+        spi::query(FOUND_BEFORE, &[cell(tables), cell(keys)], |row| {
+            (again, on_record) = (row.must::<i32>(1), row.must::<bool>(2))
+        });
+        if on_record {
+            return;
+        }
+        let mut id = None;
+        let sql = "INSERT INTO chainify_ledger.deviation (block, since_block, found_by, rows_total, again, due)
+            SELECT $1, $2, 'scrubber', $3, $4,
+                CASE WHEN $4 > 0 THEN clock_timestamp() + least(interval '1 minute' * 2 ^ least($4 - 1, 6), interval '1 hour') END
+            WHERE NOT EXISTS (SELECT FROM chainify_ledger.deviation WHERE cured_by IS NULL AND (due <= clock_timestamp()) IS NOT FALSE)
+            RETURNING id";
+        let arguments = [
+            cell(number),
+            cell::<i64>(since),
+            cell(total),
+            cell::<i32>(again),
+        ];
+        spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
+        let Some(id) = id else {
+            return;
+        };
+        if again > 0 {
+            pgrx::warning!(
+                "the same was found again after its repair ({again} times in a row, table {}); repairs wait longer each time",
+                rows[0].table
+            );
+        }
+        let sql = "INSERT INTO chainify_ledger.deviation_row (deviation, tbl, key, expected, found) VALUES ($1, $2, $3, $4, $5)";
+        for row in rows {
+            let arguments = [
+                cell(id),
+                cell(row.table.clone()),
+                cell::<JsonB>(copy(&row.key)),
+                cell::<JsonB>(copy(&row.expected)),
+                cell::<JsonB>(copy(&row.found)),
+            ];
+            spi::query(sql, &arguments, |_| ());
+        }
+    });
+}
+
+/// Whether folding found history that does not fit its blocks, no repair has been made since, and blocks after the newest base still
+/// have such: an operator may have put it back. Cost: where folding found some, reads those blocks with their history.
+pub fn history_is_false(client: &SpiClient<'_>) -> bool {
+    let sql = "SELECT FROM chainify_ledger.deviation d JOIN chainify_ledger.deviation_row r ON r.deviation = d.id
+        WHERE d.cured_by IS NULL AND r.tbl = 'chainify_history'";
+    let noted = Cursor::open(client, Sees::Latest, sql, &[])
+        .next_row()
+        .is_some();
+    let ranges = HistoryAfterBases::read(client);
+    noted && ranges.is_false(client, ranges.newest, ranges.last)
+}
+
+/// The blocks that folding reads: after the oldest base, that of no table having been brought to the newest, and after the newest.
+struct HistoryAfterBases {
+    oldest: i64,
+    newest: i64,
+    last: i64,
+}
+
+impl HistoryAfterBases {
+    fn read(client: &SpiClient<'_>) -> Self {
+        let sql = "SELECT min(base_block), max(base_block) FROM chainify_ledger.ledger_table WHERE detached_at IS NULL";
+        let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
+        let bases = rows.next_row().map(|row| (row.bigint(1), row.bigint(2)));
+        let (oldest, newest) = bases.unwrap_or_default();
+        HistoryAfterBases {
+            oldest: oldest.unwrap_or_default(),
+            newest: newest.unwrap_or_default(),
+            last: table::last_block(client, Sees::Latest).unwrap_or_default(),
+        }
+    }
+
+    fn is_false(&self, client: &SpiClient<'_>, after: i64, to: i64) -> bool {
+        after < to && ledger::first_finding(client, Sees::Latest, after + 1, to).is_some()
+    }
+}
+
+/// Records that folding did not get further. Where nothing but history that the newest base has left behind is false, the tables can
+/// be told all the same: recovery brings the base of a table forward past such history, which the scrubber of the past has told anew.
+pub fn record_history(what: &str) {
+    own_lock::share(OwnLock::Definitions);
+    spi::connect(|client| {
+        let ranges = HistoryAfterBases::read(client);
+        if ranges.is_false(client, ranges.oldest, ranges.newest)
+            && !ranges.is_false(client, ranges.newest, ranges.last)
+        {
+            return earlier_blocks::read_again_after(ranges.oldest);
+        }
+        let row = Row {
+            table: "chainify_history".into(),
+            key: None,
+            expected: None,
+            found: Some(JsonB(serde_json::json!(what))),
+        };
+        open(ranges.last, None, &[row], 1);
+    });
+}

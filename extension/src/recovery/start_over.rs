@@ -1,0 +1,93 @@
+//! The last step of recovery by oneself: the ledger is taken back to before its first block, and the node executes all blocks of
+//! its block store again as it does in a database that is new.
+//!
+//! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is known to be there: the rows with which
+//! tables were attached, in definitions as they were then.
+
+use crate::pg::base::spi::SpiClient;
+
+use crate::ledger::ledger_tables;
+use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::table_scans::Scan;
+use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::error::PgError;
+use crate::pg::base::function::cell;
+use crate::pg::base::spi;
+use crate::recovery::deviations::Cured;
+use crate::recovery::repair::{beyond_repair, check_definitions, put_rows_right};
+
+/// Takes the ledger back for the sake of block `until`, which came out otherwise; CH002 when its beginning is not to be had.
+/// Cost: two scans of the tables that were attached; what is dropped is not read.
+pub fn start_over(
+    client: &SpiClient<'_>,
+    until: i64,
+    found: Option<Vec<u8>>,
+) -> Result<(), PgError> {
+    check_definitions(client)?;
+    spi::connected(|| {
+        spi::query(
+            "SELECT chainify_ledger.drop_copies(), chainify_ledger.drop_made()",
+            &[],
+            |_| (),
+        )
+    });
+    if let Some(why) = obstacle(client) {
+        return Err(beyond_repair(why));
+    }
+    for table in ledger_tables::all(client, Sees::Latest) {
+        if let Some(initial) = Initial::of(client, &table) {
+            initial.put_back(client, &table)?;
+        }
+    }
+    let sql = "SELECT chainify_ledger.forget_blocks($1, $2)";
+    spi::connected(|| spi::query(sql, &[cell(until), cell::<Vec<u8>>(found)], |_| ()));
+    pgrx::log!("chainify: took the ledger back to before block 1; blocks are executed again");
+    Ok(())
+}
+
+fn obstacle(client: &SpiClient<'_>) -> Option<String> {
+    let sql = "SELECT chainify_ledger.start_over_obstacle()";
+    Cursor::open(client, Sees::Latest, sql, &[])
+        .next_row()
+        .and_then(|row| row.text(1))
+}
+
+/// What a table held when it was attached.
+struct Initial {
+    /// Where the rows are kept; `None`: there were none.
+    rows: Option<String>,
+    schema_hash: Vec<u8>,
+    table_state: Vec<u8>,
+}
+
+impl Initial {
+    fn of(client: &SpiClient<'_>, table: &LedgerTable) -> Option<Self> {
+        let sql = "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), i.schema_hash, i.table_state
+            FROM chainify_ledger.initial_table i
+            LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace) ON c.oid = i.rows WHERE i.name = $1";
+        let mut rows = Cursor::open(client, Sees::Latest, sql, &[table.name.as_str().into()]);
+        let row = rows.next_row()?;
+        Some(Initial {
+            rows: row.text(1),
+            schema_hash: row.bytes(2).unwrap_or_default(),
+            table_state: row.bytes(3).unwrap_or_default(),
+        })
+    }
+
+    fn put_back(&self, client: &SpiClient<'_>, table: &LedgerTable) -> Result<Vec<Cured>, PgError> {
+        let lock = format!(
+            "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
+            table.live_name()
+        );
+        spi::connected(|| spi::execute(&lock, &[]));
+        let rows = table.rows_of(self.rows.as_deref());
+        let told = Scan::of_query(client, table, &rows);
+        if table.state_hash_by(&self.schema_hash, &told.state)[..] != self.table_state[..] {
+            return Err(beyond_repair(format!(
+                "The rows with which table {} was attached are not those kept.",
+                table.name
+            )));
+        }
+        put_rows_right(client, table, &rows, &told)
+    }
+}

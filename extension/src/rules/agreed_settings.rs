@@ -1,0 +1,168 @@
+//! Settings that all organisations have the same, because a DEPLOY transaction sets them: rows of `chainify_ledger.setting`, a ledger table of
+//! the ledger's own, and so part of the state root.
+use std::cell::Cell;
+
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::ledger::tables;
+use crate::pg::base::catalog;
+use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::function::cell;
+use crate::pg::base::relation::{Lock, Relation};
+use crate::pg::base::spi::query;
+use crate::transaction::agreement_policies::check_majority;
+use crate::transaction::agreements::Agreeing;
+use crate::transaction::deploy::At;
+use crate::transaction::run::Outcome;
+
+/// What happens to a statement whose effects follow from the order of rows, which is not the same everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Determinism {
+    /// It is refused.
+    #[default]
+    Strict,
+    /// It runs; where effects differ, the organisations do not agree on them.
+    Detect,
+}
+
+/// The agreement that a DEPLOY transaction takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Deploys {
+    /// That of policies alone: an admin of one organisation changes definitions for all.
+    #[default]
+    Free,
+    /// More than two thirds of the organisations (C6).
+    Agreed,
+}
+
+/// A setting with the words of its values.
+trait Setting: Copy + PartialEq + Default + 'static {
+    /// The key of its row.
+    const NAME: &'static str;
+    /// Its values; the default is the first.
+    const VALUES: &'static [(&'static str, Self)];
+
+    fn parse(word: &str) -> Option<Self> {
+        let found = Self::VALUES.iter().find(|(name, _)| *name == word);
+        found.map(|(_, value)| *value)
+    }
+}
+
+impl Setting for Determinism {
+    const NAME: &'static str = "determinism";
+    const VALUES: &'static [(&'static str, Self)] = &[
+        ("strict", Determinism::Strict),
+        ("detect", Determinism::Detect),
+    ];
+}
+
+impl Setting for Deploys {
+    const NAME: &'static str = "deploys";
+    const VALUES: &'static [(&'static str, Self)] =
+        &[("free", Deploys::Free), ("agreed", Deploys::Agreed)];
+}
+
+#[derive(Clone, Copy, Default)]
+struct Settings {
+    determinism: Determinism,
+    deploys: Deploys,
+}
+
+thread_local! {
+    /// As of a generation of the catalog.
+    static KNOWN: Cell<Option<(u64, Settings)>> = const { Cell::new(None) };
+}
+
+/// The policy of determinism in force at this place of the order.
+pub fn determinism() -> Determinism {
+    known().determinism
+}
+
+/// The agreement that a DEPLOY transaction takes at this place of the order.
+pub fn deploys() -> Deploys {
+    known().deploys
+}
+
+fn known() -> Settings {
+    let generation = catalog::generation();
+    if let Some((_, known)) = KNOWN.get().filter(|(of, _)| *of == generation) {
+        return known;
+    }
+    let mut found = Settings::default();
+    if let Some(settings) = catalog::relation_named("chainify_ledger", "setting") {
+        Relation::open(settings, Lock::AccessShare).scan(|row| {
+            let value = row.get::<String>(2).unwrap_or_default();
+            match row.get::<String>(1).as_deref() {
+                Some(Determinism::NAME) => {
+                    found.determinism = Determinism::parse(&value).unwrap_or_default();
+                }
+                Some(Deploys::NAME) => {
+                    found.deploys = Deploys::parse(&value).unwrap_or_default();
+                }
+                _ => (),
+            }
+        });
+    }
+    KNOWN.set(Some((generation, found)));
+    found
+}
+
+/// Runs `SET DETERMINISM value`.
+pub fn set_determinism(value: &str, at: At) -> Outcome {
+    set::<Determinism>(value, at)
+}
+
+/// Runs `SET DEPLOYS value`.
+pub fn set_deploys(value: &str, at: At) -> Outcome {
+    set::<Deploys>(value, at)
+}
+
+fn set<S: Setting>(word: &str, at: At) -> Outcome {
+    let word = word.to_ascii_lowercase();
+    if S::parse(&word).is_some() {
+        return attempt(|| change(S::NAME, &word, at)).map(|()| 1);
+    }
+    let written = |(name, _): &(&str, S)| format!("SET {} {name}", S::NAME.to_ascii_uppercase());
+    let choices: Vec<String> = S::VALUES.iter().map(written).collect();
+    let message = format!("\"{word}\" is no policy of {}", S::NAME);
+    Err(PgError::new(b"22023", message).hint(format!("Write {}.", choices.join(" or "))))
+}
+
+fn change(name: &str, value: &str, at: At) {
+    let row = [cell(name.to_owned()), cell(value.to_owned())];
+    query(
+        "SELECT chainify_ledger.attach_own('setting', $1, $2)",
+        &[cell(at.block), cell(at.tx as i32)],
+        |_| (),
+    );
+    session::with(Mode::Client { tx: at.tx }, || {
+        let sql = "INSERT INTO chainify_ledger.setting VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        query(sql, &row, |_| ())
+    });
+    tables::announce_change();
+}
+
+/// What held before a DEPLOY transaction, for [`Before::check`] when it has run.
+pub struct Before(Deploys);
+
+/// To be called before a DEPLOY transaction runs.
+pub fn before_deploy() -> Before {
+    Before(deploys())
+}
+
+impl Before {
+    /// Invariant C6: where deploys are *agreed*, and when that is changed, a DEPLOY transaction takes the agreement of more than two
+    /// thirds of the organisations. Else it fails with CH009.
+    pub fn check(self, block: i64, agreeing: impl FnOnce() -> Agreeing) -> Result<(), PgError> {
+        if (self.0, deploys()) == (Deploys::Free, Deploys::Free) {
+            return Ok(());
+        }
+        attempt(|| {
+            check_majority(
+                "deploys take the agreement of others here",
+                block,
+                &agreeing(),
+            )
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Puts tables on the ledger and takes them off: transactions of kind DEPLOY.
+//!
+//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/30_attach.sql).
+use chainify_codec::Lanes;
+use chainify_sqltext::TableName;
+use pgrx::pg_sys::Oid;
+
+use crate::ledger::tables;
+use crate::pg::base::encode::{LedgerColumn, RowEncoder};
+use crate::pg::base::error::{attempt, OrRaise, PgError};
+use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::relation::{Lock, Relation};
+use crate::pg::base::spi::query;
+use crate::transaction::deploy::At;
+use crate::transaction::deploy_checks;
+use crate::transaction::run::Outcome;
+
+crate::sql_function!(
+    chainify_scan_state,
+    pg_finfo_chainify_scan_state,
+    scan_state
+);
+crate::sql_function!(
+    chainify_announce_tables,
+    pg_finfo_chainify_announce_tables,
+    announce
+);
+crate::sql_function!(
+    chainify_schema_hash,
+    pg_finfo_chainify_schema_hash,
+    schema_hash
+);
+crate::sql_function!(chainify_settled, pg_finfo_chainify_settled, settled);
+
+/// The reason is in the detail; an outcome keeps the message alone.
+fn with_reason(mut error: PgError) -> PgError {
+    if let Some(detail) = error.detail.take_if(|_| error.sqlstate.as_str() == "CH005") {
+        error.message = format!("{}: {detail}", error.message);
+    }
+    error
+}
+
+/// Runs `ATTACH TABLE a.b, …`. Errors: CH005, CH006.
+pub fn attach(tables: Vec<TableName>, at: At) -> Outcome {
+    let count = run("attach_tables", tables, at)?;
+    attempt(|| checked(at))??;
+    Ok(count)
+}
+
+/// What the tables attached just now, and their partitions, check and compute unseen.
+fn checked(at: At) -> Result<(), PgError> {
+    let mut relations: Vec<(String, Oid)> = Vec::new();
+    let sql = "SELECT t.name, r.oid FROM chainify_ledger.ledger_table t,
+            LATERAL (SELECT t.relation::oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(t.relation)) r (oid)
+        WHERE t.attached_at = $1 AND t.attached_tx = $2 ORDER BY t.id, r.oid";
+    query(sql, &[cell(at.block), cell(at.tx as i32)], |row| {
+        relations.push((row.must(1), row.must(2)))
+    });
+    for (name, relation) in relations {
+        deploy_checks::attached(relation).map_err(|mut error| {
+            error.message = format!(
+                "table \"{name}\" cannot be put on the ledger: {}",
+                error.message
+            );
+            error
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs `DETACH TABLE a.b, …`.
+pub fn detach(tables: Vec<TableName>, at: At) -> Outcome {
+    run("detach_tables", tables, at)
+}
+
+fn run(function: &str, tables: Vec<TableName>, at: At) -> Outcome {
+    let names = tables.into_iter().map(|of| (of.schema, of.table));
+    let (schemas, names): (Vec<_>, Vec<_>) = names.unzip();
+    let count = names.len() as u64;
+    let args = [
+        cell(schemas),
+        cell(names),
+        cell(at.block),
+        cell(at.tx as i32),
+    ];
+    let sql = format!("SELECT chainify_ledger.{function}($1, $2, $3, $4)");
+    attempt(|| query(&sql, &args, |_| ())).map_err(with_reason)?;
+    Ok(count)
+}
+
+/// `scan_state(relations oid[], name text, columns text[], ordinals smallint[])`: row count and lanes of a full scan of the
+/// relations that hold the table's rows.
+fn scan_state(call: &mut Call) -> Answer {
+    let (relations, name): (Vec<Oid>, String) =
+        (call.required(0, "relations"), call.required(1, "name"));
+    let (names, ordinals): (Vec<String>, Vec<i16>) =
+        (call.required(2, "columns"), call.required(3, "ordinals"));
+    let columns: Vec<_> = names
+        .into_iter()
+        .zip(ordinals)
+        .map(|(name, o)| LedgerColumn {
+            ordinal: o as u16,
+            name,
+            key: false,
+        })
+        .collect();
+    let hasher = chainify_codec::LaneHasher::new(&name);
+    let (mut lanes, mut rows, mut row) = (Lanes::zero(), 0i64, Vec::new());
+    for relation in relations {
+        let relation = Relation::open(relation, Lock::AccessShare);
+        let encoder = RowEncoder::new(&relation, &columns).or_raise();
+        relation.scan(|tuple| {
+            row.clear();
+            encoder.row(tuple, &mut row);
+            hasher.add(&mut lanes, &row);
+            rows += 1;
+        });
+    }
+    call.record(&[cell(rows), cell(&lanes.to_bytes()[..])])
+}
+
+/// `announce_tables()`: the list of ledger tables changed.
+fn announce(call: &mut Call) -> Answer {
+    tables::announce_change();
+    call.void()
+}
+
+/// `settled(text)` of the text of a definition: the same before and after pg_restore.
+fn settled(call: &mut Call) -> Answer {
+    let text: String = call.required(0, "text");
+    call.value(chainify_sqltext::settled(&text))
+}
+
+/// `schema_hash(text)` of a schema text.
+fn schema_hash(call: &mut Call) -> Answer {
+    let text: String = call.required(0, "schema text");
+    call.value(&chainify_codec::schema_hash(&text)[..])
+}

@@ -1,0 +1,292 @@
+//! Transactions of kind DEPLOY: definitions changed through the ledger, in every organisation at the same place in the order.
+//!
+//! A statement runs as the client's role, with that role's rights, under the settings of a block. What it creates, alters or
+//! grants on is under the ledger from then on: its definition enters the state root (spec/formats.md, "Definitions"). What has
+//! to follow in the ledger's own tables (history, checkpoint, triggers, columns) is done by `chainify_ledger.follow`
+//! (extension/sql/36_deploy.sql) with the rights of the extension's owner, which calls nothing that a client wrote.
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use chainify_codec::{deploy_effects, Hash};
+use pgrx::pg_sys::Oid;
+
+use crate::block::seal;
+use crate::guard::definitions;
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::ledger::tables;
+use crate::pg::base::catalog;
+use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::role::Role;
+use crate::pg::base::spi::query;
+use crate::pg::ddl::deploy_statements::{parse_definitions, Definition, Kind};
+use crate::pg::ddl::targets::Address;
+use crate::pg::hooks::{Change, Ddl};
+use crate::rules::determinism;
+use crate::transaction::deploy_checks;
+use crate::transaction::deploy_rules::{refusal, STATEMENTS_MAX};
+use crate::transaction::run::Outcome;
+use crate::transaction::sequences;
+
+crate::sql_function!(
+    chainify_definitions_hash,
+    pg_finfo_chainify_definitions_hash,
+    definitions_hash
+);
+
+thread_local! {
+    /// Objects made by the statement being run.
+    static MADE: RefCell<Vec<Address>> = const { RefCell::new(Vec::new()) };
+    /// Objects dropped by it.
+    static DROPPED: RefCell<Vec<Dropped>> = const { RefCell::new(Vec::new()) };
+    /// The statement itself has begun: further ones come from functions that it calls.
+    static STARTED: Cell<bool> = const { Cell::new(false) };
+    /// The state root that each DEPLOY transaction of the block left, when it last ran.
+    static STATES: RefCell<BTreeMap<u32, Hash>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// An object under the ledger that a statement dropped.
+struct Dropped {
+    object: Address,
+    /// The partitioned table that it held rows of.
+    root: Option<Oid>,
+}
+
+/// Begins a block: no DEPLOY transaction ran.
+pub fn start() {
+    STATES.take();
+}
+
+/// `tx_effects` of a block's transactions, those of DEPLOY transactions with the state they left (spec/formats.md).
+pub fn with_states(mut effects: Vec<Hash>, succeeded: &[bool]) -> Vec<Hash> {
+    STATES.with_borrow(|states| {
+        for (at, own) in effects
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| succeeded[*at])
+        {
+            if let Some(root) = states.get(&(at as u32)) {
+                *own = deploy_effects(own, root);
+            }
+        }
+    });
+    effects
+}
+
+/// Whether the statement to be run had begun already (guard.rs).
+pub fn statement_started() -> bool {
+    STARTED.replace(true)
+}
+
+/// Where in the ledger a DEPLOY transaction stands.
+#[derive(Clone, Copy)]
+pub struct At {
+    pub block: i64,
+    pub tx: u32,
+}
+
+/// Runs what changes definitions, or what is on the ledger; what has to be known of them afterwards follows.
+pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
+    let count = run()?;
+    let root = attempt(seal::current_state_root)?;
+    STATES.with_borrow_mut(|states| states.insert(at.tx, root));
+    sequences::follow_tables(at.block, at.tx);
+    Ok(count)
+}
+
+/// Runs SQL statements that change definitions. Returns their number. The caller's subtransaction undoes all of it when one fails.
+pub fn run(role: Role, sql: &str, at: At) -> Outcome {
+    let definitions = parse_definitions(sql)?;
+    if definitions.is_empty() {
+        return Err(PgError::new(b"42601", "transaction contains no statement"));
+    }
+    if definitions.len() > STATEMENTS_MAX {
+        return Err(PgError::new(
+            b"54000",
+            format!(
+                "{} statements, at most {STATEMENTS_MAX} are allowed in a DEPLOY transaction",
+                definitions.len()
+            ),
+        ));
+    }
+    if let Some(error) = definitions.iter().find_map(refusal) {
+        return Err(error);
+    }
+    determinism::before_transaction();
+    for definition in &definitions {
+        run_one(role, definition, at)?;
+    }
+    attempt(|| query("SELECT chainify_ledger.refresh_definitions()", &[], |_| ()))?;
+    Ok(definitions.len() as u64)
+}
+
+fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
+    let targets = role.run(|| definition.targets())?;
+    let targets: Vec<Address> = targets.into_iter().map(whole).collect();
+    for target in &targets {
+        check_under_ledger(*target)?;
+    }
+    deploy_checks::before(role, definition)?;
+    let columns = deploy_checks::columns_of(&targets);
+    let relations: Vec<Oid> = of_class(&targets, catalog::RELATIONS).collect();
+    let sequences = definition.changes_sequences();
+    if sequences {
+        attempt(|| sequences::before_statement(&relations))?;
+    }
+    MADE.take();
+    DROPPED.take();
+    STARTED.set(false);
+    role.run(|| session::with(Mode::Deploy, || definition.run()))?;
+    let (made, dropped) = (MADE.take(), DROPPED.take());
+    if definition.kind == Kind::Comment {
+        return Ok(()); // decides nothing
+    }
+    let touched: Vec<Address> = made.iter().chain(&targets).copied().collect();
+    attempt(|| deploy_checks::temporary(&touched))??;
+    let gone = dropped.iter().map(|d| d.object);
+    let altered: Vec<Address> = targets.iter().copied().chain(gone).collect();
+    follow(definition, &made, &altered, &emptied(&dropped), at)?;
+    if sequences {
+        attempt(|| sequences::after_statement(&relations, at.tx))?;
+    }
+    let checked: Vec<Address> = made
+        .iter()
+        .copied()
+        .filter(|m| !targets.contains(m))
+        .collect();
+    attempt(|| deploy_checks::after(role, &checked, &targets, &columns))?
+}
+
+fn of_class(objects: &[Address], class: Oid) -> impl Iterator<Item = Oid> + '_ {
+    let of_class = objects.iter().filter(move |a| a.class == class);
+    of_class.map(|a| a.object)
+}
+
+/// Partitioned tables that stay, without the rows of partitions that were dropped.
+fn emptied(dropped: &[Dropped]) -> Vec<Oid> {
+    let gone = |root: &Oid| dropped.iter().any(|d| d.object.object == *root);
+    let roots = dropped.iter().filter_map(|d| d.root);
+    roots.filter(|root| !gone(root)).collect()
+}
+
+/// The object as the ledger knows it: of an index, a constraint, a policy its table; of a domain's constraint the domain.
+fn whole(part: Address) -> Address {
+    let of = |class, object| Address { class, object };
+    let table = catalog::table_of(part.class, part.object);
+    let table = table.map(|(table, _)| of(catalog::RELATIONS, table));
+    let domain =
+        || catalog::type_of(part.class, part.object).map(|domain| of(catalog::TYPES, domain));
+    table.or_else(domain).unwrap_or(part)
+}
+
+fn is_under_ledger(object: Address) -> bool {
+    let relation = object.class == catalog::RELATIONS;
+    relation
+        && (tables::owner(object.object).is_some() || sequences::name_of(object.object).is_some())
+        || definitions::knows(object)
+}
+
+/// Only what every organisation has the same can be changed in every organisation.
+fn check_under_ledger(target: Address) -> Result<(), PgError> {
+    if is_under_ledger(target) {
+        return Ok(());
+    }
+    let mut name = String::new();
+    let sql = "SELECT type || ' ' || identity FROM pg_catalog.pg_identify_object($1, $2, 0)";
+    query(sql, &[cell(target.class), cell(target.object)], |row| {
+        name = row.get::<String>(1).unwrap_or_default()
+    });
+    let error = PgError::new(b"CH004", format!("{name} is not on the ledger"));
+    Err(error
+        .detail("A DEPLOY transaction changes what it or an earlier one made, and tables on the ledger: what else a database holds differs between organisations."))
+}
+
+fn follow(
+    definition: &Definition,
+    made: &[Address],
+    targets: &[Address],
+    emptied: &[Oid],
+    at: At,
+) -> Result<(), PgError> {
+    let classes = |list: &[Address]| list.iter().map(|a| a.class).collect::<Vec<Oid>>();
+    let objects = |list: &[Address]| list.iter().map(|a| a.object).collect::<Vec<Oid>>();
+    let args = [
+        cell(classes(made)),
+        cell(objects(made)),
+        cell(classes(targets)),
+        cell(objects(targets)),
+        cell(emptied.to_vec()),
+        cell(definition.roles.clone()),
+        cell(at.block),
+        cell(at.tx as i32),
+    ];
+    let sql = "SELECT chainify_ledger.follow($1, $2, $3, $4, $5, $6, $7, $8)";
+    attempt(|| query(sql, &args, |_| ())).map(drop)
+}
+
+/// A DDL event of the statement being run (guard.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
+pub fn note(event: Ddl) {
+    let object = Address {
+        class: event.class,
+        object: event.object,
+    };
+    match event.change {
+        _ if event.internal => {}
+        Change::Create => note_made(object),
+        Change::Drop => note_dropped(object, event.column),
+        _ => {}
+    }
+}
+
+fn note_made(made: Address) {
+    // A view replaced by CREATE OR REPLACE has a new rule, and no event of its own.
+    let made = whole(made);
+    MADE.with_borrow_mut(|all| {
+        if !all.contains(&made) {
+            all.push(made);
+        }
+    });
+}
+
+/// What CASCADE reaches beside the objects named must be under the ledger as they are.
+fn note_dropped(part: Address, column: i32) {
+    let object = whole(part);
+    if catalog::follows_its_table(object.class, object.object) {
+        return;
+    }
+    if !is_under_ledger(object) {
+        let named = if part.class == catalog::RULES {
+            object
+        } else {
+            part
+        };
+        let what = catalog::description(named.class, named.object, column);
+        PgError::new(b"CH004", format!("{what} would be dropped as well, which is not on the ledger"))
+            .detail("A DEPLOY transaction drops what every organisation has, and what the history still needs stays.")
+            .hint("What the database has of its own can be dropped there first.")
+            .raise();
+    }
+    if object != part || column != 0 {
+        return; // a part of what stays, or goes by itself
+    }
+    let relation = object.class == catalog::RELATIONS;
+    let root = relation.then(|| catalog::partition_root(object.object));
+    let root = root.flatten();
+    DROPPED.with_borrow_mut(|all| all.push(Dropped { object, root }));
+}
+
+/// `definitions_hash(kinds text[], identities text[], definitions text[])`, see spec/formats.md.
+fn definitions_hash(call: &mut Call) -> Answer {
+    let kinds: Vec<String> = call.required(0, "kinds");
+    let identities: Vec<String> = call.required(1, "identities");
+    let texts: Vec<String> = call.required(2, "definitions");
+    if kinds.len() != texts.len() || identities.len() != texts.len() {
+        PgError::new(b"22023", "arrays are not of one length").raise();
+    }
+    let all = kinds.iter().zip(&identities).zip(&texts);
+    let hash = chainify_codec::definitions(
+        all.map(|((kind, identity), text)| (kind.as_str(), identity.as_str(), text.as_str())),
+    );
+    call.value(&hash[..])
+}

@@ -1,0 +1,296 @@
+//! What can be told at deployment of the statements that an object will run: views, functions, defaults, constraints, indexes,
+//! policies. What cannot (dynamic SQL, statements on what is not there yet) is checked when it runs (invariant X6).
+use chainify_sqltext::called_names;
+use pgrx::pg_sys::Oid;
+
+use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
+use crate::pg::base::catalog;
+use crate::pg::base::error::PgError;
+use crate::pg::base::function::{cell, Cell};
+use crate::pg::base::role::Role;
+use crate::pg::base::spi::query;
+use crate::pg::ddl::deploy_statements::Definition;
+use crate::pg::ddl::inspect::{inspect_parsed_function, inspect_shown, inspect_sql_function};
+use crate::pg::ddl::targets::Address;
+use crate::pg::describe::function_facts::facts;
+use crate::pg::describe::query_level::Level;
+use crate::rules::agreed_settings;
+use crate::rules::agreed_settings::Determinism;
+use crate::rules::determinism::{check, Finding};
+use crate::rules::determinism_functions::finding;
+use crate::transaction::run::is_of_the_machine;
+
+/// Before the statement runs: the conversions of its ALTER COLUMN TYPE. Errors: CH006.
+pub fn before(role: Role, definition: &Definition) -> Result<(), PgError> {
+    refuse_levels(&role.run(|| definition.conversions())?, false)
+}
+
+/// The highest column number of a table, before a statement adds more.
+pub fn columns_of(targets: &[Address]) -> Vec<i16> {
+    let sql = "SELECT max(attnum) FROM pg_catalog.pg_attribute WHERE attrelid = $1";
+    let count = |target: &Address| {
+        let mut last = None;
+        query(sql, &[cell(target.object)], |row| last = row.get::<i16>(1));
+        last.unwrap_or_default()
+    };
+    targets.iter().map(count).collect()
+}
+
+/// After the statement ran: what it made, and what it altered with the columns that this had before. Errors: CH006, CH004.
+///
+/// They are read as `role`, whose statement it was: to read a literal of a row or array runs the conditions of domains in it.
+pub fn after(
+    role: Role,
+    made: &[Address],
+    altered: &[Address],
+    columns: &[i16],
+) -> Result<(), PgError> {
+    let altered = altered.iter().zip(columns);
+    let all = made.iter().map(|m| (m, i16::MAX));
+    for (object, had) in all.chain(altered.map(|(a, had)| (a, *had))) {
+        match object.class {
+            catalog::RELATIONS => relation(role, object.object, had)?,
+            catalog::FUNCTIONS => function(role, object.object)?,
+            catalog::TYPES => check_queries(role, OF_DOMAIN, &[cell(object.object)], |_| true)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Objects of temporary schemas among these, what belongs to them, and what they refer to: the catalogs
+/// tell, whatever a statement called them.
+const TEMPORARY: &str = "
+    WITH RECURSIVE part (class, object) AS (
+        SELECT u.class, u.object FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) u (class, object)
+        UNION
+        SELECT d.classid, d.objid FROM part p JOIN pg_catalog.pg_depend d ON d.refclassid = p.class AND d.refobjid = p.object
+        WHERE d.deptype IN ('a', 'i', 'P', 'S'))
+    SELECT i.type, i.identity
+    FROM (SELECT p.class, p.object FROM part p
+          UNION SELECT d.refclassid, d.refobjid FROM part p JOIN pg_catalog.pg_depend d ON d.classid = p.class AND d.objid = p.object) o,
+         pg_catalog.pg_identify_object(o.class, o.object, 0) i
+    WHERE i.schema LIKE 'pg\\_temp%' OR i.schema LIKE 'pg\\_toast\\_temp%' OR i.type = 'schema' AND i.identity LIKE 'pg\\_temp%'
+    ORDER BY i.type = 'schema', 1, 2 LIMIT 1";
+
+/// Of what a statement made or altered, or of a table that comes under the ledger: refuses what is
+/// temporary, or refers to what is. Errors: CH004.
+pub fn temporary(objects: &[Address]) -> Result<(), PgError> {
+    let classes: Vec<Oid> = objects.iter().map(|o| o.class).collect();
+    let oids: Vec<Oid> = objects.iter().map(|o| o.object).collect();
+    let mut found = None;
+    query(TEMPORARY, &[cell(classes), cell(oids)], |row| {
+        found = Some((row.must::<String>(1), row.must::<String>(2)))
+    });
+    match found {
+        None => Ok(()),
+        Some((kind, name)) => Err(PgError::new(
+            b"CH004",
+            format!("{kind} {name} is temporary, which is not allowed in a DEPLOY transaction"),
+        )
+        .detail("A temporary object is of one session of one database.")
+        .hint("Name a schema that every organisation has, such as public.")),
+    }
+}
+
+/// The relation `$1` that the queries below are about.
+const RELATION: &str = "
+    WITH r AS (SELECT c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
+               FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)";
+
+/// A query for each expression that rows are checked or computed with and no statement on them shows: checks, generated columns,
+/// expressions of unique keys, keys by a collation that takes different texts as equal, bounds of partitions.
+const UNSEEN: &str = "
+    SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(k.conbin, k.conrelid), r.name)
+    FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'c'
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(d.adbin, d.adrelid), r.name)
+    FROM r JOIN pg_catalog.pg_attrdef d ON d.adrelid = r.oid
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum AND a.attgenerated <> ''
+    UNION ALL
+    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
+    FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid AND (i.indisunique OR i.indisexclusion),
+         LATERAL (VALUES (pg_catalog.pg_get_expr(i.indexprs, i.indrelid)), (pg_catalog.pg_get_expr(i.indpred, i.indrelid))) x (e)
+    WHERE e IS NOT NULL
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%1$s) COLLATE %2$s = (%1$s) FROM %3$s', pg_catalog.pg_get_indexdef(i.indexrelid, k.n::int, false),
+                             c.oid::pg_catalog.regcollation, r.name)
+    FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid AND (i.indisunique OR i.indisexclusion),
+         LATERAL pg_catalog.unnest(i.indcollation::oid[]) WITH ORDINALITY k (by, n)
+    JOIN pg_catalog.pg_collation c ON c.oid = k.by AND NOT c.collisdeterministic
+    UNION ALL
+    SELECT pg_catalog.format('SELECT %1$I COLLATE %2$s < %1$I FROM %3$s', a.attname, c.oid::pg_catalog.regcollation, r.name)
+    FROM r JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = r.oid AND p.partstrat = 'r',
+         LATERAL ROWS FROM (pg_catalog.unnest(p.partattrs::int2[]), pg_catalog.unnest(p.partcollation::oid[])) k (n, by)
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = $1 AND a.attnum = k.n
+    JOIN pg_catalog.pg_collation c ON c.oid = k.by
+    UNION ALL
+    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', pg_catalog.pg_get_expr(p.partexprs, p.partrelid), r.name)
+    FROM r JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = r.oid AND p.partexprs IS NOT NULL";
+
+/// A query for each other expression that rows are computed or found with; for a view, itself. A default is computed for one row, but
+/// for all when its column was added (`$2` is the last column there was before).
+const OTHERS: &str = "
+    SELECT 'SELECT * FROM ' || r.name FROM r WHERE r.relkind = 'v'
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s)', pg_catalog.pg_get_expr(d.adbin, d.adrelid)) || CASE WHEN a.attnum > $2 THEN ' FROM ' || r.name ELSE '' END
+    FROM r JOIN pg_catalog.pg_attrdef d ON d.adrelid = r.oid
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum AND a.attgenerated = ''
+    UNION ALL
+    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
+    FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid AND NOT i.indisunique AND NOT i.indisexclusion,
+         LATERAL (VALUES (pg_catalog.pg_get_expr(i.indexprs, i.indrelid)), (pg_catalog.pg_get_expr(i.indpred, i.indrelid))) x (e)
+    WHERE e IS NOT NULL
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s) FROM %s', e, r.name)
+    FROM r JOIN pg_catalog.pg_policy p ON p.polrelid = r.oid,
+         LATERAL (VALUES (pg_catalog.pg_get_expr(p.polqual, p.polrelid)), (pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid))) x (e)
+    WHERE e IS NOT NULL";
+
+/// The same for a domain.
+const OF_DOMAIN: &str = "
+    SELECT 'SELECT ' || pg_catalog.pg_get_expr(t.typdefaultbin, 0) FROM pg_catalog.pg_type t WHERE t.oid = $1 AND t.typtype = 'd' AND t.typdefaultbin IS NOT NULL
+    UNION ALL
+    SELECT pg_catalog.format('SELECT (%s) FROM (SELECT NULL::%s) v (value)', pg_catalog.pg_get_expr(k.conbin, 0),
+                             pg_catalog.format_type(t.typbasetype, t.typtypmod)
+                             || CASE WHEN t.typcollation <> 0 THEN ' COLLATE ' || t.typcollation::pg_catalog.regcollation ELSE '' END)
+    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid AND k.contype = 'c' WHERE t.oid = $1 AND t.typtype = 'd'";
+
+fn relation(role: Role, table: Oid, had: i16) -> Result<(), PgError> {
+    let all = format!("{RELATION} {UNSEEN} UNION ALL {OTHERS}");
+    check_queries(role, &all, &[cell(table), cell(had)], |_| true)
+}
+
+/// Of a table that comes under the ledger as it is: collations that no statement on its rows would show. What its checks call, they call when
+/// a row comes, and it is refused then. Errors: CH006.
+pub fn attached(table: Oid) -> Result<(), PgError> {
+    temporary(&[Address {
+        class: catalog::RELATIONS,
+        object: table,
+    }])?;
+    let counts = |f: &Finding| f.by_collation;
+    let owner = Role::owner_of(table);
+    check_queries(
+        owner,
+        &format!("{RELATION} {UNSEEN}"),
+        &[cell(table)],
+        counts,
+    )?;
+    let mut domains: Vec<Oid> = Vec::new();
+    let sql = "SELECT DISTINCT a.atttypid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd'
+        WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 1";
+    query(sql, &[cell(table)], |row| domains.push(row.must(1)));
+    let mut domains = domains.into_iter();
+    domains.try_for_each(|domain| check_queries(owner, OF_DOMAIN, &[cell(domain)], counts))
+}
+
+/// Refuses what `counts` of the findings on the queries that `of` gives.
+fn check_queries(
+    role: Role,
+    of: &str,
+    arguments: &[Cell],
+    counts: fn(&Finding) -> bool,
+) -> Result<(), PgError> {
+    let mut queries: Vec<String> = Vec::new();
+    let sql = format!("SELECT q FROM ({of}) x (q) ORDER BY q");
+    query(&sql, arguments, |row| queries.push(row.must(1)));
+    for text in queries {
+        for statement in role.run(|| inspect_shown(&text))? {
+            refuse(&statement.found?.levels, false, counts)?;
+        }
+    }
+    Ok(())
+}
+
+fn function(role: Role, oid: Oid) -> Result<(), PgError> {
+    let mut found = None;
+    // Not of functions whose arguments get their types, or whose names their meaning, when they are called; no transaction can call a trigger's.
+    let sql = "SELECT l.lanname::text, p.prosrc, p.prosqlbody IS NOT NULL, p.proconfig IS NULL
+        FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        WHERE p.oid = $1 AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+          AND NOT EXISTS (SELECT FROM pg_catalog.unnest(p.proargtypes::oid[]) a JOIN pg_catalog.pg_type t ON t.oid = a
+                          WHERE t.typtype = 'p')";
+    query(sql, &[cell(oid)], |row| {
+        found = Some((
+            row.must::<String>(1),
+            row.must::<String>(2),
+            row.must::<bool>(3),
+            row.must::<bool>(4),
+        ))
+    });
+    let at = |place: String| {
+        let name = catalog::description(catalog::FUNCTIONS, oid, 0);
+        move |mut error: PgError| {
+            error.message = format!("{name} {place}: {}", error.message);
+            error
+        }
+    };
+    match found {
+        Some((_, _, true, _)) => {
+            for (levels, number) in role.run(|| inspect_parsed_function(oid))?.iter().zip(1..) {
+                refuse_levels(levels, true).map_err(at(format!("statement {number}")))?;
+            }
+            Ok(())
+        }
+        Some((language, body, ..)) if language == "sql" => {
+            for (levels, number) in role
+                .run(|| inspect_sql_function(oid, &body))?
+                .into_iter()
+                .zip(1..)
+            {
+                let checked = levels.and_then(|levels| refuse_levels(&levels, true));
+                checked.map_err(at(format!("statement {number}")))?;
+            }
+            Ok(())
+        }
+        Some((_, body, _, plain)) => {
+            if plain {
+                for statement in role.run(|| plpgsql_statements(oid))? {
+                    let checked = match statement.found {
+                        Found::Queries(levels) => refuse_levels(&levels, true),
+                        Found::Refused(error) => Err(error),
+                        Found::Unknown(error) if is_of_the_machine(error.sqlstate) => {
+                            return Err(error)
+                        }
+                        Found::Unknown(_) => Ok(()), // checked when it runs
+                    };
+                    checked.map_err(at(format!("line {}", statement.line)))?;
+                }
+            }
+            called_by_name(&body)
+        }
+        None => Ok(()), // checked when it runs
+    }
+}
+
+/// What could not be analysed: the built-in functions that the text names and that nothing makes deterministic.
+fn called_by_name(body: &str) -> Result<(), PgError> {
+    for name in called_names(body) {
+        let mut overloads = Vec::new();
+        let sql = "SELECT oid FROM pg_catalog.pg_proc WHERE proname = $1::text::name AND pronamespace = 'pg_catalog'::regnamespace ORDER BY oid";
+        query(sql, &[cell(name)], |row| overloads.push(row.must::<Oid>(1)));
+        let findings: Vec<_> = overloads.iter().map(|oid| finding(&facts(*oid))).collect();
+        if let (Some(Some(first)), true) = (findings.first(), findings.iter().all(Option::is_some))
+        {
+            return Err(first.clone().error());
+        }
+    }
+    Ok(())
+}
+
+fn refuse_levels(levels: &[Level], in_function: bool) -> Result<(), PgError> {
+    refuse(levels, in_function, |_| true)
+}
+
+fn refuse(
+    levels: &[Level],
+    in_function: bool,
+    counts: fn(&Finding) -> bool,
+) -> Result<(), PgError> {
+    let detect = agreed_settings::determinism() == Determinism::Detect;
+    let found = levels
+        .iter()
+        .flat_map(|level| check(level, in_function))
+        .find(|finding| counts(finding) && !(detect && finding.by_order));
+    found.map_or(Ok(()), |finding| Err(finding.error()))
+}

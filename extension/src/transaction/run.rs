@@ -1,0 +1,251 @@
+//! Runs one transaction of a block as its client's role, undone alone when it fails.
+use std::cell::Cell;
+
+use chainify_ledger::messages::Kind;
+use chainify_ledger::Transaction;
+use chainify_sqltext::{command, Command, Malformed};
+
+use crate::entry::analyze::seed_uuid;
+use crate::leader::execute_block::Request;
+use crate::ledger::client_role;
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::parallel::declared_access;
+use crate::pg::base::error::{attempt, PgError, SqlState};
+use crate::pg::base::raised::{watched, Raised};
+use crate::pg::base::role::Role;
+use crate::pg::base::subtransaction::subtransaction;
+use crate::pg::run::block_settings::{seed_random, settings_undone};
+use crate::pg::run::executor_cache;
+use crate::rules::agreed_settings;
+use crate::rules::determinism;
+use crate::transaction::agreement_policies;
+use crate::transaction::agreements;
+use crate::transaction::agreements::Agreeing;
+use crate::transaction::attach;
+use crate::transaction::deploy;
+use crate::transaction::deploy::At;
+use crate::transaction::plans;
+use crate::transaction::role_organisations;
+use crate::transaction::sequences;
+
+/// Rows returned or changed, or why the transaction failed.
+pub type Outcome = Result<u64, PgError>;
+
+/// Runs the transaction of `request` at `at`; its changes are recorded under its index in the block. Err: an error of the machine, which is no outcome.
+pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
+    let (transaction, index) = (&request.transactions[at], request.indices[at]);
+    let as_written = Cell::new(false);
+    let attempt = || {
+        let (outcome, raised) = watched(is_of_the_machine, || {
+            subtransaction(|| {
+                settings_undone(|| dispatch(request, transaction, index, &as_written))
+            })
+        });
+        unless_of_the_machine(outcome, raised)
+    };
+    match attempt()? {
+        Err(_) if as_written.get() => attempt(),
+        outcome => Ok(outcome),
+    }
+}
+
+/// Runs several transactions in one subtransaction, `each` around every one of them. None: one failed, nothing of them is left, and each has to run by
+/// itself. Err: an error of the machine in the transaction at the position named, which is no outcome.
+pub fn run_together(
+    request: &Request,
+    positions: &[usize],
+    each: impl Fn(usize, &mut dyn FnMut()),
+) -> Result<Option<Vec<Outcome>>, (usize, PgError)> {
+    let stopped = Cell::new(None);
+    let one = |at: &usize| {
+        let (transaction, index) = (&request.transactions[*at], request.indices[*at]);
+        let mut result = Ok(0);
+        each(*at, &mut || {
+            let (outcome, raised) = watched(is_of_the_machine, || {
+                let as_written = Cell::new(false);
+                attempt(|| settings_undone(|| dispatch(request, transaction, index, &as_written)))
+                    .and_then(|outcome| outcome)
+            });
+            result = unless_of_the_machine(outcome, raised).unwrap_or_else(|error| {
+                stopped.set(Some((*at, error.clone())));
+                Err(error)
+            });
+        });
+        result
+    };
+    let outcomes = subtransaction(|| positions.iter().map(one).collect::<Result<Vec<_>, _>>());
+    match (stopped.take(), outcomes) {
+        (Some(stopped), _) => Err(stopped),
+        (None, Ok(rows)) => Ok(Some(rows.into_iter().map(Ok).collect())),
+        (None, Err(_)) => Ok(None),
+    }
+}
+
+/// Invariant X4: an error of the machine that a function caught has steered the transaction all the same. One that RAISE made up
+/// is the transaction's own doing, the same in every organisation.
+fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, PgError> {
+    if let Some(error) = raised.first {
+        return Err(error);
+    }
+    match outcome {
+        Err(error) if is_of_the_machine(error.sqlstate) && !raised.by_statement => Err(error),
+        outcome => Ok(outcome.map_err(told_whole)),
+    }
+}
+
+/// An outcome keeps the message alone, so why the ledger refuses goes there, and what to write instead.
+fn told_whole(mut error: PgError) -> PgError {
+    let ours = matches!(
+        error.sqlstate.as_str(),
+        "CH003" | "CH004" | "CH005" | "CH006"
+    );
+    if ours {
+        let parts = [error.detail.take(), error.hint.take()];
+        let why: Vec<String> = parts.into_iter().flatten().collect();
+        if !why.is_empty() {
+            let colon = if error.message.ends_with('.') {
+                ""
+            } else {
+                ":"
+            }; // it has its reason already
+            error.message = format!("{}{colon} {}", error.message, why.join(" "));
+        }
+    }
+    error
+}
+
+fn dispatch(
+    request: &Request,
+    transaction: &Transaction,
+    index: u32,
+    as_written: &Cell<bool>,
+) -> Outcome {
+    let proposal = &transaction.proposal;
+    if proposal.chain_id != request.chain_id {
+        return Err(PgError::new(
+            b"22023",
+            format!("transaction is for chain \"{}\"", proposal.chain_id),
+        ));
+    }
+    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+    match transaction.kind() {
+        Kind::Sql => {
+            let rows = statements(transaction, index, as_written)?;
+            agreements::check(request, transaction, index)?;
+            Ok(rows)
+        }
+        Kind::Deploy => {
+            role_organisations::check(transaction)?;
+            let role = client_role::of_admin(name)?;
+            executor_cache::forget();
+            seed_random(&transaction.id);
+            seed_uuid(&transaction.id);
+            let at = At {
+                block: request.number,
+                tx: index,
+            };
+            let policies = agreement_policies::before_deploy();
+            let organisations = role_organisations::before_deploy();
+            let deploys = agreed_settings::before_deploy();
+            let rows = deploy_text(role, &proposal.sql, at)?;
+            let agreeing = || Agreeing::of(transaction, &request.chain_id, request.number);
+            policies.check(request.number, agreeing)?;
+            organisations.check(request.number, agreeing)?;
+            deploys.check(request.number, agreeing)?;
+            Ok(rows)
+        }
+        _ => Err(PgError::new(
+            b"0A000",
+            "transactions of this kind are reserved",
+        )),
+    }
+}
+
+/// Runs the statements of a SQL transaction.
+fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) -> Outcome {
+    let proposal = &transaction.proposal;
+    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+    role_organisations::check(transaction)?;
+    let role = client_role::of_client(name)?;
+    seed_random(&transaction.id);
+    seed_uuid(&transaction.id);
+    determinism::before_transaction();
+    sequences::before_transaction();
+    let rows = role.run(|| {
+        session::with(Mode::Client { tx: index }, || {
+            declared_access::keeping(index, || plans::run(role, proposal, as_written))
+        })
+    })?;
+    sequences::after_transaction(index);
+    Ok(rows)
+}
+
+/// Runs the statements of a SQL transaction, shows what they did, as changes of transaction 0, and undoes it. Err: they fail.
+pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T, PgError> {
+    let as_written = Cell::new(false);
+    let attempt = || {
+        let mut shown = None;
+        let undone = subtransaction(|| {
+            settings_undone(|| statements(transaction, 0, &as_written))?;
+            shown = Some(show());
+            Err::<(), _>(PgError::new(b"00000", "undone"))
+        });
+        shown.ok_or_else(|| undone.unwrap_err())
+    };
+    let result = match attempt() {
+        Err(_) if as_written.get() => attempt(),
+        result => result,
+    };
+    result.map_err(told_whole)
+}
+
+/// Runs what a DEPLOY transaction says.
+fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
+    match command(sql).transpose().map_err(no_command)? {
+        Some(Command::SetDeterminism(value)) => agreed_settings::set_determinism(value, at),
+        Some(Command::SetDeploys(value)) => agreed_settings::set_deploys(value, at),
+        Some(Command::SetPolicy(table, policy)) => agreement_policies::set(&table, policy, at),
+        Some(Command::DropPolicy(table)) => agreement_policies::unset(&table, at),
+        Some(Command::SetRoleOrganisations(role, organisations)) => {
+            role_organisations::set(&role, organisations, at)
+        }
+        Some(Command::DropRoleOrganisations(role)) => role_organisations::unset(&role, at),
+        Some(Command::Attach(tables)) => deploy::followed(at, || attach::attach(tables, at)),
+        Some(Command::Detach(tables)) => deploy::followed(at, || attach::detach(tables, at)),
+        None => deploy::followed(at, || deploy::run(role, sql, at)),
+    }
+}
+
+fn no_command(malformed: Malformed) -> PgError {
+    let (message, hint) = match malformed {
+        Malformed::Tables => (
+            "neither ATTACH TABLE nor DETACH TABLE with a list of tables",
+            "Write ATTACH TABLE schema.table, … with names quoted as SQL does.",
+        ),
+        Malformed::Policy => (
+            "neither SET AGREEMENT POLICY nor DROP AGREEMENT POLICY of a table",
+            "Write SET AGREEMENT POLICY schema.table TO …, with names quoted as SQL does.",
+        ),
+        Malformed::RoleOrganisations => (
+            "neither SET ORGANISATIONS OF ROLE nor DROP ORGANISATIONS OF ROLE",
+            "Write SET ORGANISATIONS OF ROLE role TO organisation, … with names quoted as SQL does.",
+        ),
+    };
+    PgError::new(b"42601", message).hint(hint)
+}
+
+/// Whether an error says something about this machine, not about the statement: such a one must never
+/// become an outcome, since other organisations may not see it. How deep the stack reaches (54001)
+/// depends on how PostgreSQL was built, and so may what it did not expect itself (XX000).
+pub(crate) fn is_of_the_machine(sqlstate: SqlState) -> bool {
+    is_of_the_moment(sqlstate) || matches!(sqlstate.as_str(), "54001" | "XX000")
+}
+
+/// Whether it may be another one, or none, a moment later.
+pub(crate) fn is_of_the_moment(sqlstate: SqlState) -> bool {
+    let state = sqlstate.as_str();
+    let class = &state[..2];
+    matches!(class, "40" | "53" | "57" | "58" | "F0")
+        || matches!(state, "55P03" | "XX001" | "XX002")
+}

@@ -1,0 +1,489 @@
+//! Sequences of the ledger: what they stand at is a row of `chainify_ledger.sequence`, a ledger table like any other.
+//!
+//! In a block, nextval() and its like work on that row alone. It is read when a transaction draws first and written when the transaction
+//! ends, so a transaction that fails, and a subtransaction, give back what they took; a block that is run again takes the same numbers; and
+//! what a session had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of the database follows at the
+//! block's end, for whoever looks at it.
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+
+use chainify_ledger::sequence::{Sequence, Spent};
+use pgrx::pg_sys::Oid;
+
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::function::{cell, Answer, Call, Cell};
+use crate::pg::base::relation::{Lock, Relation, Scratch};
+use crate::pg::base::role::Role;
+use crate::pg::base::spi::{connected, query, Row};
+use crate::pg::base::subtransaction::{subtransaction, Hooks};
+use crate::pg::base::{catalog, sequence};
+use crate::transaction::effects;
+use crate::transaction::effects::Effects;
+
+crate::sql_function!(chainify_nextval, pg_finfo_chainify_nextval, nextval);
+crate::sql_function!(
+    chainify_next_identity,
+    pg_finfo_chainify_next_identity,
+    next_identity
+);
+crate::sql_function!(chainify_currval, pg_finfo_chainify_currval, currval);
+crate::sql_function!(chainify_lastval, pg_finfo_chainify_lastval, lastval);
+crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
+
+/// The table's name as it is hashed.
+const TABLE: &str = "chainify_ledger.sequence";
+
+/// A sequence in use by the transaction.
+#[derive(Clone)]
+struct Used {
+    name: String,
+    /// As the transaction found it.
+    before: Sequence,
+    now: Sequence,
+    /// What currval() gives.
+    given: Option<i64>,
+    /// Length of `undo` since it was kept there; 0: not yet.
+    kept: usize,
+}
+
+/// One entry of the log of what to put back.
+struct Before {
+    sequence: Oid,
+    used: Option<Used>,
+    last: Option<Oid>,
+}
+
+/// Of the transaction being run.
+#[derive(Default)]
+struct Drawn {
+    used: HashMap<Oid, Used>,
+    /// What lastval() is about.
+    last: Option<Oid>,
+    undo: Vec<Before>,
+    /// Lengths of `undo` when the open subtransactions began.
+    marks: Vec<usize>,
+}
+
+thread_local! {
+    static DRAWN: RefCell<Drawn> = RefCell::default();
+    /// Names of this database's ledger sequences, as of a generation of the catalog.
+    static NAMES: RefCell<(u64, HashMap<Oid, String>)> = RefCell::new((u64::MAX, HashMap::new()));
+}
+
+/// Registered while the library is loaded.
+pub static HOOKS: Hooks = Hooks {
+    begin: || {
+        DRAWN.with_borrow_mut(|d| d.marks.push(d.undo.len()));
+    },
+    release: || {
+        DRAWN.with_borrow_mut(|d| d.marks.pop());
+    },
+    undo: || DRAWN.with_borrow_mut(Drawn::undo),
+    end: || DRAWN.with_borrow_mut(|d| *d = Drawn::default()),
+};
+
+impl Drawn {
+    fn undo(&mut self) {
+        let mark = self.marks.pop().unwrap_or(0);
+        for before in self.undo.drain(mark..).rev() {
+            match before.used {
+                Some(used) => self.used.insert(before.sequence, used),
+                None => self.used.remove(&before.sequence),
+            };
+            self.last = before.last;
+        }
+    }
+
+    /// Changes a sequence; `found` is how it stands when it is not in use yet. What is overwritten is kept once per subtransaction.
+    fn change<T>(
+        &mut self,
+        sequence: Oid,
+        found: Option<Used>,
+        f: impl FnOnce(&mut Used) -> T,
+    ) -> Option<T> {
+        let mark = self.marks.last().copied().unwrap_or(0);
+        let known = self.used.get(&sequence);
+        if known.is_none_or(|used| used.kept <= mark) {
+            self.undo.push(Before {
+                sequence,
+                used: known.cloned(),
+                last: self.last,
+            });
+        }
+        if let Some(found) = found {
+            self.used.insert(sequence, found);
+        }
+        let used = self.used.get_mut(&sequence)?;
+        used.kept = self.undo.len();
+        Some(f(used))
+    }
+}
+
+/// To be called before a client's transaction runs.
+pub fn before_transaction() {
+    DRAWN.with_borrow_mut(|d| {
+        d.used.clear();
+        d.last = None;
+        d.undo.clear();
+        d.marks.iter_mut().for_each(|mark| *mark = 0);
+    });
+}
+
+/// Writes what the transaction took, as changes of transaction `tx`. Cost: one UPDATE by key for each sequence it drew from.
+pub fn after_transaction(tx: u32) {
+    let changed: BTreeMap<String, Sequence> = DRAWN.with_borrow(|d| {
+        let changed = d.used.values().filter(|used| used.now != used.before);
+        changed.map(|used| (used.name.clone(), used.now)).collect()
+    });
+    session::with(Mode::Client { tx }, || {
+        for (name, now) in changed {
+            let sql =
+                "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3 WHERE name = $1";
+            query(
+                sql,
+                &[cell(name), cell(now.last_value), cell(now.called)],
+                |_| (),
+            );
+        }
+    });
+}
+
+/// The name of a sequence on the ledger; None for any other.
+pub fn name_of(relation: Oid) -> Option<String> {
+    let generation = catalog::generation();
+    if NAMES.with_borrow(|(known, _)| *known != generation) {
+        let names = read_names();
+        NAMES.set((generation, names));
+    }
+    NAMES.with_borrow(|(_, names)| names.get(&relation).cloned())
+}
+
+fn read_names() -> HashMap<Oid, String> {
+    let mut names = HashMap::new();
+    if let Some(list) = catalog::relation_named("chainify_ledger", "sequence_here") {
+        Relation::open(list, Lock::AccessShare).scan(|row| {
+            if let (Some(name), Some(relation)) = (row.get::<String>(1), row.get::<Oid>(2)) {
+                names.insert(relation, name);
+            }
+        });
+    }
+    names
+}
+
+fn in_block() -> bool {
+    matches!(session::mode(), Mode::Client { .. })
+}
+
+/// Runs `f` on a sequence of the ledger as it stands in the transaction.
+fn with<T>(relation: Oid, f: impl FnOnce(&mut Used) -> T) -> T {
+    let known = DRAWN.with_borrow(|d| d.used.contains_key(&relation));
+    let found = (!known).then(|| read(relation));
+    DRAWN
+        .with_borrow_mut(|d| d.change(relation, found, f))
+        .expect("in use, or read just now")
+}
+
+/// Why a ledger transaction may not use a sequence; None when it may.
+pub fn refusal(relation: Oid) -> Option<PgError> {
+    name_of(relation)
+        .is_none()
+        .then(|| not_on_the_ledger(relation))
+}
+
+fn not_on_the_ledger(relation: Oid) -> PgError {
+    let name = catalog::display_name(relation);
+    PgError::new(b"CH004", format!("sequence \"{name}\" is not on the ledger"))
+        .detail("What a sequence of one database stands at is not agreed between the organisations.")
+        .hint("Sequences are on the ledger when columns of ledger tables own them or take their values from them.")
+}
+
+fn read(relation: Oid) -> Used {
+    let Some(name) = name_of(relation) else {
+        not_on_the_ledger(relation).raise()
+    };
+    let mut found = None;
+    let sql = "SELECT last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence WHERE name = $1";
+    let table = catalog::relation_named("chainify_ledger", "sequence");
+    let owner = table.map_or_else(Role::current, Role::owner_of);
+    session::with(Mode::Internal, || {
+        owner.run(|| {
+            connected(|| query(sql, &[cell(name.clone())], |row| found = Some(stands(row))))
+        })
+    });
+    let Some(now) = found else {
+        PgError::new(
+            b"XX001",
+            format!("what sequence \"{name}\" stands at is missing"),
+        )
+        .raise()
+    };
+    Used {
+        name,
+        before: now,
+        now,
+        given: None,
+        kept: 0,
+    }
+}
+
+fn stands(row: &Row) -> Sequence {
+    Sequence {
+        last_value: row.must(1),
+        called: row.must(2),
+        increment: row.must(3),
+        minimum: row.must(4),
+        maximum: row.must(5),
+        cycle: row.must(6),
+    }
+}
+
+fn draw(relation: Oid) -> i64 {
+    let drawn = with(relation, |used| {
+        let value = used
+            .now
+            .draw()
+            .map_err(|spent| (used.name.clone(), spent))?;
+        used.given = Some(value);
+        Ok(value)
+    });
+    DRAWN.with_borrow_mut(|d| d.last = Some(relation));
+    drawn.unwrap_or_else(|(name, spent)| {
+        let (bound, value) = match spent {
+            Spent::Maximum(value) => ("maximum", value),
+            Spent::Minimum(value) => ("minimum", value),
+        };
+        let message = format!("nextval: reached {bound} value of sequence \"{name}\" ({value})");
+        PgError::new(b"2200H", message).raise()
+    })
+}
+
+/// `nextval(regclass)`.
+fn nextval(call: &mut Call) -> Answer {
+    let relation: Oid = call.required(0, "sequence");
+    if !in_block() {
+        return call.value(sequence::nextval(relation));
+    }
+    sequence::check_right(relation, false);
+    call.value(draw(relation))
+}
+
+/// What an identity column draws.
+fn next_identity(call: &mut Call) -> Answer {
+    let relation: Oid = call.required(0, "sequence");
+    if !in_block() {
+        return call.value(sequence::nextval(relation));
+    }
+    call.value(draw(relation))
+}
+
+/// `currval(regclass)`: what the transaction drew last from it.
+fn currval(call: &mut Call) -> Answer {
+    let relation: Oid = call.required(0, "sequence");
+    if !in_block() {
+        return call.value(sequence::currval(relation));
+    }
+    sequence::check_right(relation, false);
+    let given = DRAWN.with_borrow(|d| d.used.get(&relation).and_then(|used| used.given));
+    call.value(given.unwrap_or_else(|| {
+        let name = name_of(relation).unwrap_or_else(|| catalog::display_name(relation));
+        PgError::new(
+            b"55000",
+            format!("currval of sequence \"{name}\" is not yet defined in this transaction"),
+        )
+        .raise()
+    }))
+}
+
+/// `lastval()`: what the transaction drew last.
+fn lastval(call: &mut Call) -> Answer {
+    if !in_block() {
+        return call.value(sequence::lastval());
+    }
+    let given = DRAWN.with_borrow(|d| d.used.get(&d.last?).and_then(|used| used.given));
+    call.value(given.unwrap_or_else(|| {
+        PgError::new(b"55000", "lastval is not yet defined in this transaction").raise()
+    }))
+}
+
+/// `setval(regclass, bigint[, boolean])`.
+fn setval(call: &mut Call) -> Answer {
+    let (relation, value): (Oid, i64) = (call.required(0, "sequence"), call.required(1, "value"));
+    let called = call.arg(2).unwrap_or(true);
+    if !in_block() {
+        sequence::setval(relation, value, called);
+        return call.value(value);
+    }
+    sequence::check_right(relation, true);
+    let refused = with(relation, |used| {
+        if !used.now.set(value, called) {
+            return Some((used.name.clone(), used.now));
+        }
+        if called {
+            used.given = Some(value);
+        }
+        None
+    });
+    if let Some((name, now)) = refused {
+        let (minimum, maximum) = (now.minimum, now.maximum);
+        PgError::new(
+            b"22003",
+            format!("setval: value {value} is out of bounds for sequence \"{name}\" ({minimum}..{maximum})"),
+        )
+        .raise();
+    }
+    call.value(value)
+}
+
+/// A sequence that belongs on the ledger.
+struct New {
+    relation: Oid,
+    name: String,
+    stands: Sequence,
+}
+
+/// Before a statement that may change definitions of sequences, which are among `relations` or belong to columns of these: the
+/// database's own become what the ledger says.
+pub fn before_statement(relations: &[Oid]) {
+    query(
+        "SELECT chainify_ledger.show_sequences($1)",
+        &[cell(relations.to_vec())],
+        |_| (),
+    );
+}
+
+/// After it: the ledger takes over what changed, as changes of transaction `tx`. Those that are not on the ledger yet come there at the
+/// transaction's end.
+pub fn after_statement(relations: &[Oid], tx: u32) {
+    let mut changed = Vec::new();
+    let sql = "SELECT last_value, called, increment, minimum, maximum, cycle, name FROM chainify_ledger.sequences_changed($1)";
+    query(sql, &[cell(relations.to_vec())], |row| {
+        changed.push((row.must::<String>(7), stands(row)))
+    });
+    let sql = "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3, increment = $4, minimum = $5, maximum = $6, cycle = $7 WHERE name = $1";
+    session::with(Mode::Client { tx }, || {
+        for (name, now) in &changed {
+            query(sql, &row_of(name, now), |_| ());
+        }
+    });
+}
+
+fn row_of(name: &str, s: &Sequence) -> [Cell; 7] {
+    [
+        cell(name.to_owned()),
+        cell(s.last_value),
+        cell(s.called),
+        cell(s.increment),
+        cell(s.minimum),
+        cell(s.maximum),
+        cell(s.cycle),
+    ]
+}
+
+/// After a DEPLOY: takes off the ledger the sequences that nothing there uses any more, or not by that name, and puts on it those that are
+/// used now, as changes of transaction `tx` in block `number`. Cost: a look at the dependencies of the ledger tables' defaults.
+pub fn follow_tables(number: i64, tx: u32) {
+    let mut old: Vec<(String, Option<Oid>)> = Vec::new();
+    query(
+        "SELECT name, relation FROM chainify_ledger.sequences_old()",
+        &[],
+        |row| old.push((row.must(1), row.get(2))),
+    );
+    old.iter()
+        .for_each(|(name, relation)| release(name, *relation, tx));
+    let mut new = Vec::new();
+    let sql = "SELECT last_value, called, increment, minimum, maximum, cycle, relation, name FROM chainify_ledger.sequences_new()";
+    query(sql, &[], |row| {
+        new.push(New {
+            relation: row.must(7),
+            name: row.must(8),
+            stands: stands(row),
+        });
+    });
+    if new.is_empty() && old.is_empty() {
+        return;
+    }
+    if !new.is_empty() {
+        query(
+            "SELECT chainify_ledger.attach_own('sequence', $1, $2)",
+            &[cell(number), cell(tx as i32)],
+            |_| (),
+        );
+    }
+    new.iter().for_each(|new| adopt(new, tx));
+    crate::ledger::tables::announce_change();
+}
+
+fn adopt(new: &New, tx: u32) {
+    query(
+        "INSERT INTO chainify_ledger.sequence_here (name, relation) VALUES ($1, $2)",
+        &[cell(new.name.clone()), cell(new.relation)],
+        |_| (),
+    );
+    query(
+        "INSERT INTO chainify_ledger.initial_sequence (name, last_value, called) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        &row_of(&new.name, &new.stands)[..3],
+        |_| (),
+    );
+    session::with(Mode::Client { tx }, || {
+        query(
+            "INSERT INTO chainify_ledger.sequence VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            &row_of(&new.name, &new.stands),
+            |_| (),
+        )
+    });
+}
+
+fn release(name: &str, relation: Option<Oid>, tx: u32) {
+    before_statement(&Vec::from_iter(relation));
+    query(
+        "DELETE FROM chainify_ledger.sequence_here WHERE name = $1",
+        &[cell(name.to_owned())],
+        |_| (),
+    );
+    session::with(Mode::Client { tx }, || {
+        query(
+            "DELETE FROM chainify_ledger.sequence WHERE name = $1",
+            &[cell(name.to_owned())],
+            |_| (),
+        )
+    });
+}
+
+/// Makes the sequence of the database stand where the ledger's does. It decides nothing, so one that cannot is left as it is.
+fn show(relation: Oid, value: i64, called: bool) {
+    let _ = subtransaction(|| attempt(|| sequence::setval(relation, value, called)));
+}
+
+/// At the end of a block: the database's sequences follow those that it changed.
+pub fn follow_ledger() {
+    for (name, (value, called)) in effects::with(changed) {
+        let mut here: Option<Oid> = None;
+        query(
+            "SELECT relation FROM chainify_ledger.sequence_here WHERE name = $1",
+            &[cell(name)],
+            |row| here = row.get(1),
+        );
+        if let Some(here) = here {
+            show(here, value, called);
+        }
+    }
+}
+
+/// What the block's last change of each sequence left.
+fn changed(effects: &Effects) -> BTreeMap<String, (i64, bool)> {
+    let mut scratch = Scratch::default();
+    let mut changed = BTreeMap::new();
+    for change in effects.changes.iter().filter(|c| c.after.is_some()) {
+        let leaf = &effects.leaves[change.leaf as usize];
+        if leaf.table.name != TABLE {
+            continue;
+        }
+        let row = effects.images.get(change.image, &leaf.shape, &mut scratch);
+        if let (Some(name), Some(value), Some(called)) = (row.get(1), row.get(2), row.get(3)) {
+            changed.insert(name, (value, called));
+        }
+    }
+    changed
+}

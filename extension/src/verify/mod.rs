@@ -1,0 +1,9 @@
+//! Findings, receipts and digests: what is here, compared with what the organisations agreed on.
+pub mod anchored;
+pub mod certificates;
+pub mod indexes;
+pub mod ledger;
+pub mod progress;
+pub mod receipt;
+pub mod row_history;
+pub mod table;

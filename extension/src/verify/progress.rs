@@ -1,0 +1,38 @@
+//! `chainify_ledger.verifying`: how far verifications in this database are (pg/shared/progress.rs).
+
+use pgrx::pg_sys;
+
+use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::shared::progress;
+use crate::pg::shared::progress::Phase;
+
+crate::sql_function!(chainify_verifying, pg_finfo_chainify_verifying, verifying);
+
+/// Called once, when the library is loaded by the postmaster.
+pub fn install() {
+    progress::request();
+}
+
+fn verifying(call: &mut Call) -> Answer {
+    call.rows(|row| {
+        for seen in progress::seen() {
+            row(&[
+                cell(seen.pid),
+                cell(pg_sys::Oid::from(seen.relation)),
+                cell(name(seen.phase).to_owned()),
+                cell(seen.done),
+                cell(seen.total),
+            ]);
+        }
+    })
+}
+
+fn name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Blocks => "reading blocks",
+        Phase::Definition => "comparing definitions",
+        Phase::Hashing => "hashing rows",
+        Phase::Rows => "comparing rows",
+        Phase::Indexes => "comparing indexes",
+    }
+}
