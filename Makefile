@@ -121,14 +121,16 @@ check-explorer: pgtree
 installcheck: pgtree
 	scripts/regress $(PGTREE)
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 ./explorer'
 	extension/tests/socket/run $(PGTREE)
 	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
-## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
+## trapcheck: the extension's SQL tests, and those of what the node and the explorer send, among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
 .PHONY: trapcheck
 trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
