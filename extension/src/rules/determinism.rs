@@ -1,4 +1,4 @@
-//! Refuses what could have different effects in different organisations (docs/user-guide.md, "What a transaction may do").
+//! Refuses what could have different effects in different organisations (docs/user/statements.md).
 //!
 //! The rules are the same in every organisation and look at nothing but the statement and the definitions it uses, so that a refusal is
 //! an outcome like any other.
