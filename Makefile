@@ -61,7 +61,7 @@ demo: pgtree build-node
 	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
 	@exec build/demo -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank
 
-## check: format, lints, seams between the parts
+## check: format, lints, plain English, seams between the parts
 .PHONY: check
 check: setup
 	@scripts/check
