@@ -22,7 +22,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// changeFile is a proposal or, with a signature, an organisation's approval. The readable fields are for people; what counts is change.
+// changeFile is a proposal or, with a signature, an organisation's approval. Only change counts;
+// the readable fields are for people.
 type changeFile struct {
 	ChainID         string   `json:"chain_id"`
 	Sequence        uint64   `json:"sequence"`

@@ -131,7 +131,8 @@ func (s *submission) statements(cmd *cobra.Command, text string) ([]*wire.Statem
 	return out, nil
 }
 
-// printSigned writes each as a body of POST /v1/transactions/signed on a line of its own, if all of them are well-formed.
+// printSigned writes each as a body of POST /v1/transactions/signed on a line of its own, if all of
+// them are well-formed.
 func printSigned(out io.Writer, signed []*wire.SignedProposal) error {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
