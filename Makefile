@@ -37,7 +37,7 @@ build-node: setup
 pgtree: build-extension
 	@scripts/pgtree $(PGTREE)
 
-## install: what `make build` made into this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
+## install: install the results of `make build` in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
 PREFIX ?= /usr/local
 .PHONY: install
 install:
@@ -45,7 +45,7 @@ install:
 	DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
 	install -D -m 755 $(CHAINIFY) $(DESTDIR)$(PREFIX)/bin/chainify
 
-## dist: a tarball of what `make build` made, documents and chart, to unpack and install without Go and Rust (build/dist)
+## dist: a tarball of the results of `make build`, documents and chart, to unpack and install without Go and Rust (build/dist)
 .PHONY: dist
 dist: build
 	@scripts/dist $(CHAINIFY) $(PG_CONFIG)
@@ -61,7 +61,7 @@ demo: pgtree build-node
 	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
 	@exec build/demo -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank
 
-## check: format, lints, seams between the parts
+## check: format, lints, plain English, seams between the parts
 .PHONY: check
 check: setup
 	@scripts/check
@@ -81,7 +81,7 @@ check-cluster: setup
 check-store: setup
 	@scripts/check-store
 
-## check-majors: compile the extension for PostgreSQL 16 and 17 too, which it is not tested on
+## check-majors: compile the extension for PostgreSQL 16 and 17 too (no tests run there)
 .PHONY: check-majors
 check-majors: setup
 	@scripts/check-majors
@@ -145,7 +145,7 @@ e2e: pgtree build-node build-faults
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
-## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n instead what steady does
+## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
 MINUTES   ?= 5
 RUNS      ?= 0
 LENGTH    ?= 60s
@@ -158,7 +158,7 @@ else
 soak: pgtree build-node build-clock
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
-## tamper: what is changed behind the ledger of one organisation of a real network comes back, by a block and by the scrubber (three minutes)
+## tamper: changes behind the ledger of one organisation of a real network are undone, by a block and by the scrubber (three minutes)
 .PHONY: tamper
 tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
@@ -202,7 +202,7 @@ performance:
 test:
 	@scripts/stages check test-rust build check-deploy test-go check-explorer installcheck e2e
 
-## clean: what was built here, and the demo's networks
+## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
 clean:
 	rm -rf build target .chainify $(STATE)

@@ -1,9 +1,9 @@
-//! Agreement policies: which organisations have to agree to a change of a row (`spec/agreement.md`).
+//! Agreement policies: the organisations that have to agree to a change (`spec/agreement.md`).
 //!
 //! `AND(org(seller), OR(auditor, 2 OF (acme, bolt, cargo)))`
 //!
-//! Invariant C1: whether a policy is satisfied is a function of its text, the row and who agrees; more who agree never
-//! make a satisfied one unsatisfied.
+//! Invariant C1: whether a policy is satisfied is a function of its text, the row and the
+//! organisations that agree. A satisfied policy stays satisfied when more of them agree.
 
 #![forbid(unsafe_code)]
 
@@ -17,12 +17,13 @@ use std::fmt;
 
 /// Bytes of a policy's text, as given and in its one spelling.
 pub const TEXT_BYTES_MAX: usize = 4_096;
-/// How deep `AND`, `OR` and `OF` nest.
+/// Depth to which `AND`, `OR` and `OF` nest.
 pub const DEPTH_MAX: usize = 8;
 /// Organisations and columns that a policy names.
 pub const NAMES_MAX: usize = 256;
 
-/// Who has to agree to a change of a row. Made by [`Policy::parse`], so its bounds hold.
+/// The organisations that have to agree to a change of a row. Made by [`Policy::parse`], so its
+/// bounds hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy(Expression);
 
@@ -36,7 +37,8 @@ enum Expression {
 }
 
 impl Policy {
-    /// Reads a policy. Keywords are taken in either case, names as they stand; the error says where.
+    /// Reads a policy. Keywords are taken in either case, names as they stand. The error gives the
+    /// place.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::policy(text).map(Self)
     }
@@ -57,7 +59,8 @@ impl Policy {
         })
     }
 
-    /// What is missing for a row with these values when these organisations agree; None: nothing.
+    /// The missing agreements for a row with these values when these organisations agree; None: no
+    /// agreement is missing.
     pub fn need(&self, value: &dyn Fn(&str) -> Option<String>, agrees: &dyn Fn(&str) -> bool) -> Option<Need> {
         self.0.need(value, agrees)
     }

@@ -12,7 +12,7 @@ const NAME_BYTES_MAX: usize = 63;
 pub struct ParseError {
     /// Characters in front of the place.
     pub position: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub what: String,
 }
 
