@@ -18,6 +18,7 @@ use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::{connected, query};
 use crate::pg::run::executor_cache;
 use crate::recovery::{checkpoint, repair_by_key};
+use crate::transaction::request::Request;
 use crate::transaction::{deploy, effects};
 
 crate::sql_function!(
@@ -35,24 +36,6 @@ crate::sql_function!(
 /// `chainify_node.kept_executions`: executions of this session that began with a kept state of the executor (X10).
 fn kept_executions(call: &mut Call) -> Answer {
     call.value(executor_cache::uses() as i64)
-}
-
-/// A block to run, checked.
-pub struct Request<'a> {
-    pub chain_id: String,
-    pub number: i64,
-    pub order_height: i64,
-    pub block_time: i64,
-    pub previous: Hash,
-    pub transactions: Vec<Transaction>,
-    /// Their positions in the block: all of them, but for a worker, which is given those of its part.
-    pub indices: Vec<u32>,
-    /// Their bytes as ordered.
-    pub bodies: Vec<&'a [u8]>,
-    pub quarantined: Vec<i32>,
-    pub quarantine_all: bool,
-    /// Asked for where organisations differed about the block: what each transaction did.
-    pub effect_hashes: bool,
 }
 
 fn execute_block(call: &mut Call) -> Answer {

@@ -12,7 +12,6 @@ use chainify_codec::Hash;
 use chainify_ledger::LedgerBlock;
 use pgrx::JsonB;
 
-use crate::leader::execute_block::Request;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::{row_bytes, session, table_scans};
@@ -26,6 +25,7 @@ use crate::recovery::deviations;
 use crate::recovery::repair::repair_rows;
 use crate::recovery::scrub;
 use crate::transaction::effects;
+use crate::transaction::request::Request;
 
 crate::sql_function!(
     chainify_changed_keys,

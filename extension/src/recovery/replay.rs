@@ -10,7 +10,6 @@ use chainify_ledger::audit::StoredBlock;
 use chainify_ledger::Transaction;
 
 use crate::leader::execute_block;
-use crate::leader::execute_block::Request;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::Scan;
@@ -22,6 +21,7 @@ use crate::pg::base::subtransaction::subtransaction;
 use crate::recovery::deviations::Cured;
 use crate::recovery::repair::{beyond_repair, certified_header, check_live, locked, put_right};
 use crate::recovery::{checkpoint, scrub};
+use crate::transaction::request::Request;
 use crate::verify::ledger;
 
 /// A block as it has to come out again.

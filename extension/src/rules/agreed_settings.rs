@@ -2,6 +2,8 @@
 //! the ledger's own, and so part of the state root.
 use std::cell::Cell;
 
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -10,10 +12,7 @@ use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::agreement_policies::check_majority;
-use crate::transaction::agreements::Agreeing;
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
+use crate::rules::agreeing::{check_majority, Agreeing};
 
 /// What happens to a statement whose effects follow from the order of rows, which is not the same everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -5,15 +5,15 @@ use chainify_codec::Lanes;
 use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::tables;
 use crate::pg::base::encode::{LedgerColumn, RowEncoder};
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::deploy::At;
 use crate::transaction::deploy_checks;
-use crate::transaction::run::Outcome;
 
 crate::sql_function!(
     chainify_scan_state,

@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use chainify_codec::{deploy_effects, Hash};
 use pgrx::pg_sys::Oid;
 
-use crate::block::seal;
-use crate::guard::definitions;
+use crate::ledger::known_definitions;
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
+use crate::ledger::running_state;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -26,7 +28,6 @@ use crate::pg::hooks::{Change, Ddl};
 use crate::rules::determinism;
 use crate::transaction::deploy_checks;
 use crate::transaction::deploy_rules::{refusal, STATEMENTS_MAX};
-use crate::transaction::run::Outcome;
 use crate::transaction::sequences;
 
 crate::sql_function!(
@@ -79,17 +80,10 @@ pub fn statement_started() -> bool {
     STARTED.replace(true)
 }
 
-/// Where in the ledger a DEPLOY transaction stands.
-#[derive(Clone, Copy)]
-pub struct At {
-    pub block: i64,
-    pub tx: u32,
-}
-
 /// Runs what changes definitions, or what is on the ledger; what has to be known of them afterwards follows.
 pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
     let count = run()?;
-    let root = attempt(seal::current_state_root)?;
+    let root = attempt(running_state::current_state_root)?;
     STATES.with_borrow_mut(|states| states.insert(at.tx, root));
     sequences::follow_tables(at.block, at.tx);
     Ok(count)
@@ -184,7 +178,7 @@ fn is_under_ledger(object: Address) -> bool {
     let relation = object.class == catalog::RELATIONS;
     relation
         && (tables::owner(object.object).is_some() || sequences::name_of(object.object).is_some())
-        || definitions::knows(object)
+        || known_definitions::knows(object)
 }
 
 /// Only what every organisation has the same can be changed in every organisation.

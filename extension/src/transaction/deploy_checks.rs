@@ -3,6 +3,7 @@
 use chainify_sqltext::called_names;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
 use crate::pg::base::catalog;
 use crate::pg::base::error::PgError;
@@ -18,7 +19,6 @@ use crate::rules::agreed_settings;
 use crate::rules::agreed_settings::Determinism;
 use crate::rules::determinism::{check, Finding};
 use crate::rules::determinism_functions::finding;
-use crate::transaction::run::is_of_the_machine;
 
 /// Before the statement runs: the conversions of its ALTER COLUMN TYPE. Errors: CH006.
 pub fn before(role: Role, definition: &Definition) -> Result<(), PgError> {

@@ -2,12 +2,15 @@
 pub mod agreement_policies;
 pub mod agreements;
 pub mod attach;
+pub mod declared;
 pub mod deploy;
 pub mod deploy_checks;
 pub mod deploy_rules;
 pub mod effects;
 pub mod groups;
 pub mod plans;
+pub mod request;
 pub mod role_organisations;
 pub mod run;
 pub mod sequences;
+pub mod uuids;

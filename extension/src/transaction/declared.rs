@@ -1,0 +1,44 @@
+//! Which transactions of the part that runs in this process have to keep to what is declared for them (spec/scheduling.md).
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use chainify_sched::declared::Declared;
+
+use crate::pg::base::spi::query;
+use crate::pg::run::planned_access;
+
+/// What each transaction may access, by its position in the block.
+pub type ByTransaction = HashMap<u32, Rc<[Declared]>>;
+
+thread_local! {
+    /// Of the part that runs in this process.
+    static RUNNING: RefCell<ByTransaction> = RefCell::default();
+}
+
+/// Whether there are declarations in this database.
+pub fn exist() -> bool {
+    let mut found = false;
+    let sql = "SELECT FROM chainify_ledger.declared_access LIMIT 1";
+    query(sql, &[], |_| found = true);
+    found
+}
+
+/// Runs `f`, in which each transaction has to keep to what is declared for it.
+pub fn checked<T>(declared: ByTransaction, f: impl FnOnce() -> T) -> T {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            RUNNING.take();
+        }
+    }
+    RUNNING.set(declared);
+    let _clear = Clear;
+    f()
+}
+
+/// Runs a transaction of the block, which has to keep to what is declared for it, if it runs beside others.
+pub fn keeping<T>(tx: u32, f: impl FnOnce() -> T) -> T {
+    let declared = RUNNING.with_borrow(|running| running.get(&tx).cloned());
+    planned_access::within(declared, f)
+}
