@@ -4,11 +4,11 @@ use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::Net;
 use chainify_ledger::{tx_root, LedgerBlock, Outcomes};
 
+use crate::ledger::checkpoints;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::running_state::{change_states, root_of, states};
 use crate::pg::base::function::cell;
 use crate::pg::base::spi::query;
-use crate::recovery::checkpoint;
 use crate::transaction::request::Request;
 
 /// A block that has run, in one part or several.
@@ -46,7 +46,7 @@ pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
         previous: request.previous,
     };
     write_block(&block);
-    checkpoint::at_seal(request.number, deploys(request, &ran.outcomes));
+    checkpoints::at_seal(request.number, deploys(request, &ran.outcomes));
     block
 }
 

@@ -8,6 +8,7 @@ use crate::block::seal;
 use crate::block::seal::Ran;
 use crate::block::{half_committed, lock_conflicts, restored};
 use crate::leader::commit;
+use crate::ledger::checkpoints;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::parallel::{leader, team};
@@ -17,7 +18,7 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::{connected, query};
 use crate::pg::run::executor_cache;
-use crate::recovery::{checkpoint, repair_by_key};
+use crate::recovery::repair_by_key;
 use crate::transaction::request::Request;
 use crate::transaction::{deploy, effects};
 
@@ -54,7 +55,7 @@ fn execute_block(call: &mut Call) -> Answer {
             };
             lock_conflicts::before_locals(request.number, || {
                 if leader::is_deploy(&request) || certified.is_some() {
-                    checkpoint::lock_bases();
+                    checkpoints::lock_bases();
                 }
                 let (block, ran) = certified
                     .and_then(|hash| {

@@ -1,4 +1,5 @@
 //! What is on the ledger: its tables, rows, history and definitions, and what this session may do to them.
+pub mod checkpoints;
 pub mod client_role;
 pub mod definitions;
 pub mod definitions_lock;
@@ -11,6 +12,7 @@ pub mod place;
 pub mod row_bytes;
 pub mod running_state;
 pub mod session;
+pub mod stored_blocks;
 pub mod table_scans;
 pub mod tables;
 pub mod triggers;

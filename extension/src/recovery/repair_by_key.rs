@@ -22,7 +22,7 @@ use crate::pg::base::spi;
 use crate::pg::base::spi::connected;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::recovery::deviations;
-use crate::recovery::repair::repair_rows;
+use crate::recovery::row_repair::repair_rows;
 use crate::recovery::scrub;
 use crate::transaction::effects;
 use crate::transaction::request::Request;

@@ -1,6 +1,7 @@
 //! Findings, receipts and digests: what is here, compared with what the organisations agreed on.
 pub mod anchored;
 pub mod certificates;
+pub mod finding;
 pub mod indexes;
 pub mod ledger;
 pub mod progress;
