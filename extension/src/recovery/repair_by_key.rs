@@ -52,7 +52,7 @@ type Key = (i32, Vec<u8>);
 pub fn run<T>(
     request: &Request,
     certified: &[u8],
-    once: impl Fn() -> (LedgerBlock, T),
+    once: &dyn Fn() -> (LedgerBlock, T),
 ) -> Option<(LedgerBlock, T)> {
     let first = attempt(|| {
         let (block, ran) = once();
