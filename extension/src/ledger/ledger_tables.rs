@@ -19,7 +19,7 @@ pub struct LedgerTable {
     /// Quoted names; `None` when the relation is gone.
     pub live: Option<String>,
     pub history: Option<String>,
-    /// The base of the checkpoints (recovery/checkpoint.rs).
+    /// The base of the checkpoints (ledger/checkpoints.rs).
     pub checkpoint: Option<String>,
     pub relation: pg_sys::Oid,
     pub base: pg_sys::Oid,

@@ -1,4 +1,6 @@
-//! What is on the ledger: its tables, rows, history and definitions, and what this session may do to them.
+//! What is on the ledger: tables, rows, history, definitions, stored blocks and checkpoints, and what this session may do to them.
+//!
+//! Knows how these are stored and read. Must not know who changes them, and why: rules, transactions and blocks are above.
 pub mod checkpoints;
 pub mod client_role;
 pub mod definitions;

@@ -1,4 +1,6 @@
-//! The steps by which a database that deviates comes back, and the checkpoints and scans they rest on.
+//! The steps by which a database that deviates comes back, the records of them, and the scrubber that looks for deviations.
+//!
+//! Each step has a file of its own; `repair` chooses between them and stands above. Must not know who asks for a step: the node does.
 pub mod certified;
 pub mod checkpoint_repair;
 pub mod cured;

@@ -1,6 +1,6 @@
 //! Puts tables on the ledger and takes them off: transactions of kind DEPLOY.
 //!
-//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/30_attach.sql).
+//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/35_attach.sql).
 use chainify_codec::Lanes;
 use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;

@@ -75,7 +75,7 @@ pub fn with_states(mut effects: Vec<Hash>, succeeded: &[bool]) -> Vec<Hash> {
     effects
 }
 
-/// Whether the statement to be run had begun already (guard.rs).
+/// Whether the statement to be run had begun already (guard/writes.rs).
 pub fn statement_started() -> bool {
     STARTED.replace(true)
 }
@@ -219,7 +219,7 @@ fn follow(
     attempt(|| query(sql, &args, |_| ())).map(drop)
 }
 
-/// A DDL event of the statement being run (guard.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
+/// A DDL event of the statement being run (guard/writes.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
 pub fn note(event: Ddl) {
     let object = Address {
         class: event.class,

@@ -1,4 +1,6 @@
 //! Findings, receipts and digests: what is here, compared with what the organisations agreed on.
+//!
+//! Knows what was agreed. Must not know how a difference is put right: recovery is above.
 pub mod anchored;
 pub mod certificates;
 pub mod finding;

@@ -31,7 +31,7 @@ crate::sql_function!(
 /// Rows named; a table that differs in more says so in one further finding.
 const ROWS_MAX: usize = 10_000;
 
-/// `chainify.verify_table(tbl)`: one row per finding. Cost: one read of table, base and the history since (scan.rs), a sort of that, and where
+/// `chainify.verify_table(tbl)`: one row per finding. Cost: one read of table, base and the history since (ledger/table_scans.rs), a sort of that, and where
 /// they differ a join of them.
 fn verify_table(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "tbl");
