@@ -23,7 +23,7 @@ use crate::transaction::agreement_policies::Policies;
 use crate::transaction::agreements;
 use crate::transaction::agreements::Image;
 use crate::transaction::effects;
-use crate::transaction::effects::Effects;
+use crate::transaction::recorded::Effects;
 use crate::transaction::run;
 
 crate::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);

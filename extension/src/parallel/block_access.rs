@@ -27,7 +27,7 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::statement::Prepared;
-use crate::transaction::declared::ByTransaction;
+use crate::transaction::block_state::ByTransaction;
 use crate::transaction::plans;
 use crate::transaction::plans::Execution;
 

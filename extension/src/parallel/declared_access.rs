@@ -26,7 +26,7 @@ use crate::pg::base::subtransaction::{read_only, subtransaction};
 use crate::pg::base::time_limit::at_most;
 use crate::pg::run::planning::inlining;
 use crate::pg::run::statement::Prepared;
-use crate::transaction::declared::ByTransaction;
+use crate::transaction::block_state::ByTransaction;
 
 /// The rows of a relation that a transaction may access; before the block is known in which they are told apart.
 pub type Rows = (Oid, Vec<Vec<KeyValue>>);

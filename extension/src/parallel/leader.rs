@@ -27,8 +27,8 @@ use crate::pg::base::settings::DebugParts;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::block_settings::pinned;
 use crate::pg::run::commit::nothing_written;
+use crate::transaction::block_state::ByTransaction;
 use crate::transaction::declared;
-use crate::transaction::declared::ByTransaction;
 use crate::transaction::effects;
 use crate::transaction::request::Request;
 

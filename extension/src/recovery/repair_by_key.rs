@@ -25,6 +25,7 @@ use crate::recovery::deviations;
 use crate::recovery::row_repair::repair_rows;
 use crate::recovery::scrub;
 use crate::transaction::effects;
+use crate::transaction::recorded::Recorded;
 use crate::transaction::request::Request;
 
 crate::sql_function!(
@@ -103,7 +104,7 @@ fn attempt<T, E>(f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
 fn changed() -> BTreeSet<Key> {
     effects::with(|effects| {
         let changes = effects.changes.iter();
-        let key = |change: &effects::Recorded| {
+        let key = |change: &Recorded| {
             let table = effects.leaves[change.leaf as usize].table.id;
             (table, effects.bytes(change.pk).to_vec())
         };

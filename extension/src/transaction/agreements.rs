@@ -15,7 +15,7 @@ use crate::rules::agreeing::Agreeing;
 use crate::transaction::agreement_policies;
 use crate::transaction::agreement_policies::Policies;
 use crate::transaction::effects;
-use crate::transaction::effects::Effects;
+use crate::transaction::recorded::Effects;
 use crate::transaction::request::Request;
 
 /// Fails with CH009 when a change of the transaction that just ran lacks an agreement. To be called before its subtransaction ends.

@@ -1,20 +1,7 @@
 //! Which transactions of the part that runs in this process have to keep to what is declared for them (spec/scheduling.md).
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::rc::Rc;
-
-use chainify_sched::declared::Declared;
-
 use crate::pg::base::spi::query;
 use crate::pg::run::planned_access;
-
-/// What each transaction may access, by its position in the block.
-pub type ByTransaction = HashMap<u32, Rc<[Declared]>>;
-
-thread_local! {
-    /// Of the part that runs in this process.
-    static RUNNING: RefCell<ByTransaction> = RefCell::default();
-}
+use crate::transaction::block_state::{block, ByTransaction};
 
 /// Whether there are declarations in this database.
 pub fn exist() -> bool {
@@ -29,16 +16,16 @@ pub fn checked<T>(declared: ByTransaction, f: impl FnOnce() -> T) -> T {
     struct Clear;
     impl Drop for Clear {
         fn drop(&mut self) {
-            RUNNING.take();
+            block(|block| block.declared.take());
         }
     }
-    RUNNING.set(declared);
+    block(|block| block.declared.replace(declared));
     let _clear = Clear;
     f()
 }
 
 /// Runs a transaction of the block, which has to keep to what is declared for it, if it runs beside others.
 pub fn keeping<T>(tx: u32, f: impl FnOnce() -> T) -> T {
-    let declared = RUNNING.with_borrow(|running| running.get(&tx).cloned());
+    let declared = block(|block| block.declared.borrow().get(&tx).cloned());
     planned_access::within(declared, f)
 }

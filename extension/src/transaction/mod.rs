@@ -4,13 +4,16 @@
 pub mod agreement_policies;
 pub mod agreements;
 pub mod attach;
+pub mod block_state;
 pub mod declared;
 pub mod deploy;
 pub mod deploy_checks;
 pub mod deploy_rules;
+pub mod drawn;
 pub mod effects;
 pub mod groups;
 pub mod plans;
+pub mod recorded;
 pub mod request;
 pub mod role_organisations;
 pub mod run;
