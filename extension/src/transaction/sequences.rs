@@ -4,12 +4,12 @@
 //! ends, so a transaction that fails, and a subtransaction, give back what they took; a block that is run again takes the same numbers; and
 //! what a session had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of the database follows at the
 //! block's end, for whoever looks at it.
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 use chainify_ledger::sequence::{Sequence, Spent};
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::as_of::AsOf;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::pg::base::error::{attempt, PgError};
@@ -38,8 +38,8 @@ crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
 const TABLE: &str = "chainify_ledger.sequence";
 
 thread_local! {
-    /// Names of this database's ledger sequences, as of a generation of the catalog.
-    static NAMES: RefCell<(u64, HashMap<Oid, String>)> = RefCell::new((u64::MAX, HashMap::new()));
+    /// Names of this database's ledger sequences.
+    static NAMES: AsOf<HashMap<Oid, String>> = const { AsOf::nothing() };
 }
 
 fn in_use<T>(f: impl FnOnce(&mut Drawn) -> T) -> T {
@@ -89,12 +89,8 @@ pub fn after_transaction(tx: u32) {
 
 /// The name of a sequence on the ledger; None for any other.
 pub fn name_of(relation: Oid) -> Option<String> {
-    let generation = catalog::generation();
-    if NAMES.with_borrow(|(known, _)| *known != generation) {
-        let names = read_names();
-        NAMES.set((generation, names));
-    }
-    NAMES.with_borrow(|(_, names)| names.get(&relation).cloned())
+    let names = NAMES.with(|names| names.or(read_names));
+    names.get(&relation).cloned()
 }
 
 fn read_names() -> HashMap<Oid, String> {
