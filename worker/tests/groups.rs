@@ -26,6 +26,7 @@ fn run(pace: &mut Pace, after: Option<usize>, block: &[Transaction]) -> Vec<Run>
     let mut runs = Vec::new();
     let mut at = 0;
     while at < block.len() {
+        assert!(runs.len() < 2 * block.len(), "runs the same again and again: {runs:?}");
         let rest = &block[at..];
         let members = pace.members(after, rest.iter().map(|t| t.may_share));
         let succeeded = !rest[..members.unwrap_or(1)].iter().any(|t| t.fails);
