@@ -7,3 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod groups;
+pub mod maintenance;
+pub mod scrubbing;
+pub mod steps;

@@ -8,6 +8,8 @@
 
 use crate::pg::base::spi::SpiClient;
 
+use chainify_worker::steps::{checkpoint_is_due, fold_range, Range};
+
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::states_told;
@@ -27,9 +29,6 @@ crate::sql_function!(
     fold_history
 );
 
-/// Blocks folded in one step, however few changes they made.
-const BLOCKS_MAX: i64 = 1_000;
-
 const MAKE: &str = "
     INSERT INTO chainify_ledger.checkpoint (block, table_id, row_count, schema_hash, table_state)
     SELECT $1, t.id, s.row_count, t.schema_hash,
@@ -39,11 +38,9 @@ const MAKE: &str = "
     ON CONFLICT (block, table_id) DO UPDATE
     SET row_count = excluded.row_count, schema_hash = excluded.schema_hash, table_state = excluded.table_state";
 
-/// Makes a checkpoint of the block being sealed when its turn has come, or when `deployed`: what tables are on the ledger
-/// is not replayed, so recovery has to have a checkpoint behind it. Cost: one SHA-256 over the lanes of each table.
+/// Makes a checkpoint of the block being sealed when one is due. Cost: one SHA-256 over the lanes of each table.
 pub fn at_seal(number: i64, deployed: bool) {
-    let due = settings::checkpoint_interval().is_some_and(|interval| number % interval == 0);
-    if due || deployed {
+    if checkpoint_is_due(number, settings::checkpoint_interval(), deployed) {
         make(number);
     }
 }
@@ -130,40 +127,46 @@ fn fold_history(call: &mut Call) -> Answer {
             return None;
         }
         spi::connect(|client| {
-            let (from, to) = next_range(client, changes_max)?;
-            check(client, from, to);
-            Some((to, fold(client, to)))
+            let range = next_range(client, changes_max)?;
+            check(client, range);
+            Some((range.to, fold(client, range.to)))
         })
     });
     let (block, changes) = folded.unzip();
     call.record(&[cell::<i64>(block), cell(changes.unwrap_or_default() as i64)])
 }
 
-/// The blocks to fold next: after `from`, up to and with `to`.
-fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<(i64, i64)> {
+/// The blocks to fold next, up to the oldest checkpoint kept.
+fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<Range> {
     let sql = "
         WITH target (block) AS (
             SELECT block FROM (SELECT DISTINCT block FROM chainify_ledger.checkpoint ORDER BY block DESC LIMIT $1) c
-            ORDER BY block LIMIT 1),
-        base (block) AS (
-            SELECT min(base_block) FROM chainify_ledger.ledger_table, target
-            WHERE detached_at IS NULL AND base_block < target.block)
-        SELECT base.block, b.number
-        FROM base, target, LATERAL (
-            SELECT number, sum(effects_count) OVER (ORDER BY number) AS changes FROM chainify_ledger.block
-            WHERE number > base.block AND number <= least(target.block, base.block + $3)) b
-        WHERE b.changes <= $2 OR b.number = base.block + 1
-        ORDER BY b.number DESC LIMIT 1";
+            ORDER BY block LIMIT 1)
+        SELECT min(base_block), min(target.block) FROM chainify_ledger.ledger_table, target
+        WHERE detached_at IS NULL AND base_block < target.block";
     let kept = settings::checkpoints_kept();
-    let arguments = [kept.into(), changes_max.into(), BLOCKS_MAX.into()];
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &arguments);
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[kept.into()]);
     let row = rows.next_row()?;
-    row.bigint(1).zip(row.bigint(2))
+    let (base, target) = row.bigint(1).zip(row.bigint(2))?;
+    fold_range(base, target, changes_max, |range| changes(client, range))
+}
+
+/// The blocks of a range that are there, each with how many changes it made.
+pub fn changes(client: &SpiClient<'_>, range: Range) -> Vec<(i64, i64)> {
+    let sql = "SELECT number, effects_count::bigint FROM chainify_ledger.block
+        WHERE number > $1 AND number <= $2 ORDER BY number";
+    let bounds = [range.after.into(), range.to.into()];
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &bounds);
+    let mut blocks = Vec::new();
+    while let Some(row) = rows.next_row() {
+        blocks.extend(row.bigint(1).zip(row.bigint(2)));
+    }
+    blocks
 }
 
 /// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not take it over.
-fn check(client: &SpiClient<'_>, from: i64, to: i64) {
-    if let Some((block, finding)) = ledger::first_finding(client, Sees::Statement, from + 1, to) {
+fn check(client: &SpiClient<'_>, Range { after, to }: Range) {
+    if let Some((block, finding)) = ledger::first_finding(client, Sees::Statement, after + 1, to) {
         PgError::new(b"CH002", format!("history of block {block} was changed"))
             .detail(format!("{}: {}.", finding.what, finding.detail))
             .hint("chainify.verify_ledger() names everything that does not fit its block.")
