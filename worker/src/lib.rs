@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conflicts;
 pub mod groups;
 pub mod maintenance;
 pub mod scrubbing;
