@@ -5,6 +5,8 @@
 //!
 //! Invariant R3: the base of a table holds the rows at the end of its `base_block`, after every transaction.
 
+use chainify_worker::steps::checkpoint_is_due;
+
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::cell;
@@ -22,11 +24,9 @@ const MAKE: &str = "
     ON CONFLICT (block, table_id) DO UPDATE
     SET row_count = excluded.row_count, schema_hash = excluded.schema_hash, table_state = excluded.table_state";
 
-/// Makes a checkpoint of the block being sealed when its turn has come, or when `deployed`: what tables are on the ledger
-/// is not replayed, so recovery has to have a checkpoint behind it. Cost: one SHA-256 over the lanes of each table.
+/// Makes a checkpoint of the block being sealed when one is due. Cost: one SHA-256 over the lanes of each table.
 pub fn at_seal(number: i64, deployed: bool) {
-    let due = settings::checkpoint_interval().is_some_and(|interval| number % interval == 0);
-    if due || deployed {
+    if checkpoint_is_due(number, settings::checkpoint_interval(), deployed) {
         make(number);
     }
 }

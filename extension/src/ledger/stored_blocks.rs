@@ -1,5 +1,6 @@
 //! Blocks and transactions as the ledger keeps them; nothing here says that they are as agreed.
 use chainify_ledger::audit::{StoredBlock, StoredTransaction};
+use chainify_worker::steps::Range;
 
 use crate::pg::base::cursor::{Cursor, Row, Sees};
 use crate::pg::base::spi::SpiClient;
@@ -88,4 +89,17 @@ pub fn transactions(client: &SpiClient<'_>, sees: Sees, number: i64) -> Vec<Stor
         transactions.push(stored_transaction(&row));
     }
     transactions
+}
+
+/// The blocks of a range that are there, each with how many changes it made.
+pub fn changes(client: &SpiClient<'_>, range: Range) -> Vec<(i64, i64)> {
+    let sql = "SELECT number, effects_count::bigint FROM chainify_ledger.block
+        WHERE number > $1 AND number <= $2 ORDER BY number";
+    let bounds = [range.after.into(), range.to.into()];
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &bounds);
+    let mut blocks = Vec::new();
+    while let Some(row) = rows.next_row() {
+        blocks.extend(row.bigint(1).zip(row.bigint(2)));
+    }
+    blocks
 }

@@ -1,11 +1,13 @@
 //! Folding: brings the base of the checkpoints forward to the oldest checkpoint kept, whole blocks at a time, and only history
 //! that still gives its block's effects root gets in.
 
+use chainify_worker::steps::{fold_range, Range};
+
 use crate::pg::base::spi::SpiClient;
 
 use crate::ledger::checkpoints::maintain_bases;
 use crate::ledger::ledger_tables;
-use crate::ledger::{row_bytes, session};
+use crate::ledger::{row_bytes, session, stored_blocks};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
@@ -18,9 +20,6 @@ crate::sql_function!(
     fold_history
 );
 
-/// Blocks folded in one step, however few changes they made.
-const BLOCKS_MAX: i64 = 1_000;
-
 /// `chainify_node.fold_history(changes_max)`; contract in spec/sql-api.md. Cost: reads the history of the blocks folded and
 /// looks up each row changed.
 fn fold_history(call: &mut Call) -> Answer {
@@ -31,40 +30,33 @@ fn fold_history(call: &mut Call) -> Answer {
             return None;
         }
         spi::connect(|client| {
-            let (from, to) = next_range(client, changes_max)?;
-            check(client, from, to);
-            Some((to, fold(client, to)))
+            let range = next_range(client, changes_max)?;
+            check(client, range);
+            Some((range.to, fold(client, range.to)))
         })
     });
     let (block, changes) = folded.unzip();
     call.record(&[cell::<i64>(block), cell(changes.unwrap_or_default() as i64)])
 }
 
-/// The blocks to fold next: after `from`, up to and with `to`.
-fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<(i64, i64)> {
+/// The blocks to fold next, up to the oldest checkpoint kept.
+fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<Range> {
     let sql = "
         WITH target (block) AS (
             SELECT block FROM (SELECT DISTINCT block FROM chainify_ledger.checkpoint ORDER BY block DESC LIMIT $1) c
-            ORDER BY block LIMIT 1),
-        base (block) AS (
-            SELECT min(base_block) FROM chainify_ledger.ledger_table, target
-            WHERE detached_at IS NULL AND base_block < target.block)
-        SELECT base.block, b.number
-        FROM base, target, LATERAL (
-            SELECT number, sum(effects_count) OVER (ORDER BY number) AS changes FROM chainify_ledger.block
-            WHERE number > base.block AND number <= least(target.block, base.block + $3)) b
-        WHERE b.changes <= $2 OR b.number = base.block + 1
-        ORDER BY b.number DESC LIMIT 1";
+            ORDER BY block LIMIT 1)
+        SELECT min(base_block), min(target.block) FROM chainify_ledger.ledger_table, target
+        WHERE detached_at IS NULL AND base_block < target.block";
     let kept = settings::checkpoints_kept();
-    let arguments = [kept.into(), changes_max.into(), BLOCKS_MAX.into()];
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &arguments);
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[kept.into()]);
     let row = rows.next_row()?;
-    row.bigint(1).zip(row.bigint(2))
+    let (base, target) = row.bigint(1).zip(row.bigint(2))?;
+    fold_range(base, target, changes_max, |range| stored_blocks::changes(client, range))
 }
 
 /// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not take it over.
-fn check(client: &SpiClient<'_>, from: i64, to: i64) {
-    if let Some((block, finding)) = ledger::first_finding(client, Sees::Statement, from + 1, to) {
+fn check(client: &SpiClient<'_>, Range { after, to }: Range) {
+    if let Some((block, finding)) = ledger::first_finding(client, Sees::Statement, after + 1, to) {
         PgError::new(b"CH002", format!("history of block {block} was changed"))
             .detail(format!("{}: {}.", finding.what, finding.detail))
             .hint("chainify.verify_ledger() names everything that does not fit its block.")
