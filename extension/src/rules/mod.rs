@@ -1,5 +1,3 @@
 //! What a transaction may say: the determinism rules, and the settings that all organisations share.
 pub mod agreed_settings;
 pub mod determinism;
-pub mod determinism_changes;
-pub mod determinism_functions;

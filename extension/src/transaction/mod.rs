@@ -4,7 +4,6 @@ pub mod agreements;
 pub mod attach;
 pub mod deploy;
 pub mod deploy_checks;
-pub mod deploy_rules;
 pub mod effects;
 pub mod groups;
 pub mod plans;
