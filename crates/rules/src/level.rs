@@ -85,7 +85,7 @@ pub enum Language {
 }
 
 /// A function as the catalog has it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Function {
     /// With its schema unless built in.
     pub name: String,

@@ -6,9 +6,11 @@
 //! * [`level`]: a query as plain values, and which rows and orders follow from it
 //! * [`determinism`]: findings on a query; [`functions`] and [`changes`] hold its rules of functions and of changed rows
 //! * [`plans`]: which queries are checked when PostgreSQL plans them (invariant X6)
+//! * [`catalog`]: what rows of PostgreSQL's catalog say of functions, types and collations
 //! * [`deploy`]: statements of a DEPLOY transaction; [`objects`] the kinds of objects that they may name
 //! * [`settings`]: settings that all organisations share
 
+pub mod catalog;
 pub mod changes;
 pub mod deploy;
 pub mod determinism;
