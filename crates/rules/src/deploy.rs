@@ -1,8 +1,8 @@
 //! Which statements a DEPLOY transaction may contain: a closed list. What is not on it is refused with the reason.
 //!
 //! The rules look at the statement alone, so that a refusal is the same in every organisation.
-use crate::finding::Refusal;
 use crate::objects::ATTRIBUTE;
+use crate::refusal::Refusal;
 
 /// Statements of one DEPLOY transaction.
 pub const STATEMENTS_MAX: usize = 100;
@@ -291,5 +291,31 @@ fn alteration(name: &str) -> (&'static str, &'static str) {
             ("A ledger table has the ledger's own triggers alone, and these stay enabled.", "")
         }
         _ => ("The ledger does not follow it.", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_read_as_far_as_it_says_the_same_when_it_runs() {
+        assert_eq!(body("sql", true, false), Body::Parsed);
+        assert_eq!(body("sql", true, true), Body::Parsed, "names in it have their meaning");
+        assert_eq!(body("sql", false, true), Body::Sql);
+        assert_eq!(body("plpgsql", false, false), Body::Statements);
+        assert_eq!(body("plpgsql", false, true), Body::Names, "under another search_path");
+    }
+
+    #[test]
+    fn what_is_of_one_database_is_named() {
+        for (refusal, message) in [
+            (not_on_ledger("table public.t"), "table public.t is not on the ledger"),
+            (dropped_as_well("view v"), "view v would be dropped as well, which is not on the ledger"),
+            (temporary("view", "v"), "view v is temporary, which is not allowed in a DEPLOY transaction"),
+        ] {
+            assert_eq!((refusal.sqlstate, refusal.message.as_str()), (b"CH004", message));
+            assert!(refusal.detail.is_some());
+        }
     }
 }

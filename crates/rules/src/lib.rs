@@ -19,4 +19,5 @@ pub mod functions;
 pub mod level;
 pub mod objects;
 pub mod plans;
+pub mod refusal;
 pub mod settings;

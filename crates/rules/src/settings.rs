@@ -1,5 +1,5 @@
 //! Settings that all organisations share: their names, values and defaults.
-use crate::finding::Refusal;
+use crate::refusal::Refusal;
 
 /// What happens to a statement whose effects follow from the order of rows, which is not the same everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

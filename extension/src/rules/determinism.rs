@@ -3,10 +3,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 pub use chainify_rules::finding::Finding;
-use chainify_rules::finding::Refusal;
 use chainify_rules::functions::{self, Database};
 use chainify_rules::level::Level;
 use chainify_rules::plans::{planned, Asker, Origin, Planned, Plans};
+use chainify_rules::refusal::Refusal;
 use chainify_rules::settings::Determinism;
 use pgrx::pg_sys::Oid;
 

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use chainify_rules::deploy::{refusal_of_all, Clause, Kind, Statement};
-use chainify_rules::finding::Refusal;
 use chainify_rules::objects::*;
+use chainify_rules::refusal::Refusal;
 
 const PARTS: [Part; 33] = [
     Part::AddColumn,

@@ -31,8 +31,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use chainify_rules::determinism::check;
-use chainify_rules::finding::{Finding, Refusal};
+use chainify_rules::finding::Finding;
 use chainify_rules::functions::{by_collation, execution_finding, finding, named, verdict, Database, Verdict};
+use chainify_rules::refusal::Refusal;
 use chainify_rules::settings::Determinism;
 
 #[derive(Default)]
