@@ -17,12 +17,13 @@ use crate::pg::run::block_settings::{at_time, pinned};
 use crate::pg::shared::conflict_memory::waiting;
 use crate::rules::agreed_settings;
 use crate::rules::agreed_settings::Deploys;
+use crate::rules::agreeing::{gateways, Agreeing};
 use crate::transaction::agreement_policies;
 use crate::transaction::agreement_policies::Policies;
 use crate::transaction::agreements;
-use crate::transaction::agreements::{gateways, Agreeing, Image};
+use crate::transaction::agreements::Image;
 use crate::transaction::effects;
-use crate::transaction::effects::Effects;
+use crate::transaction::recorded::Effects;
 use crate::transaction::run;
 
 crate::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);

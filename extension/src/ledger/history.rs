@@ -4,7 +4,9 @@ use crate::pg::base::spi::SpiClient;
 use chainify_ledger::audit::Finding;
 
 use crate::pg::base::cursor::{Cursor, Row, Sees};
-use crate::verify::ledger::Report;
+
+/// Takes findings: the block, what, and detail.
+pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
 
 /// The history of one version of a ledger table, from the transaction that started it to the one that ended it.
 pub struct History {

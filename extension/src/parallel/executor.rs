@@ -6,7 +6,6 @@ use chainify_ledger::Transaction;
 use crate::block::lock_conflicts;
 use crate::block::part;
 use crate::block::part::Company;
-use crate::leader::execute_block::Request;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::parallel::declared_access;
@@ -19,7 +18,9 @@ use crate::pg::shared::conflict_memory::retire;
 use crate::pg::shared::pool;
 use crate::pg::shared::pool::Leader;
 use crate::pg::shared::worker_transaction::{begin, commit, roll_back};
+use crate::transaction::declared;
 use crate::transaction::effects;
+use crate::transaction::request::Request;
 
 /// Serves until the leader is gone; whatever is open then is rolled back.
 pub fn serve(leader: &mut Leader) {
@@ -94,7 +95,7 @@ fn run(message: &PartRequest) -> PartReport {
             lock_conflicts::enlist(request.number);
             let declared = declared_access::from_messages(&message.declared);
             let run = || part::run(&request, &positions, Company::Beside);
-            let outcomes = declared_access::checked(declared, run);
+            let outcomes = declared::checked(declared, run);
             let report = part::finish(&request, &positions, &outcomes).report;
             write_part(message, &report);
             report

@@ -18,12 +18,13 @@ use crate::pg::base::function::cell;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{
-    are_certified, beyond_repair, certified_header, check_definitions, check_schema, put_rows_right,
+use crate::recovery::certified::{
+    are_certified, beyond_repair, certified_header, check_definitions, check_schema,
 };
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::put_rows_right;
 use crate::recovery::scrub;
-use crate::verify::table::Finding;
+use crate::verify::finding::Finding;
 
 /// One statement that puts something back.
 struct Repair {

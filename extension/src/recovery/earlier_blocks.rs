@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::ledger::checkpoints;
 use crate::pg::base::spi::SpiClient;
 
 use crate::block::half_committed;
@@ -11,7 +12,6 @@ use crate::ledger::{history, row_bytes, session};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::{settings, spi};
-use crate::recovery::checkpoint;
 use crate::verify::ledger;
 
 crate::sql_function!(chainify_audit, pg_finfo_chainify_audit, audit);
@@ -24,7 +24,7 @@ fn audit(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     row_bytes::forget();
     let audited = session::unrecorded(|| {
-        if !checkpoint::maintain_bases() {
+        if !checkpoints::maintain_bases() {
             return None;
         }
         spi::connect(|client| {

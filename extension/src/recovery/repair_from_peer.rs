@@ -18,11 +18,11 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::run::block_settings::under_path;
+use crate::recovery::certified::{beyond_repair, certified_header, check_definitions, locked};
 use crate::recovery::checkpoint_repair;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{
-    beyond_repair, certified_header, check_definitions, locked, put_right_from, Recovery,
-};
+use crate::recovery::cured::Cured;
+use crate::recovery::repair::Recovery;
+use crate::recovery::row_repair::put_right_from;
 use crate::recovery::tell_rows::{by_name, range_bits};
 
 crate::sql_function!(

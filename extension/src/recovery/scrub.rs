@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::ledger::checkpoints;
+use crate::ledger::stored_blocks;
 use crate::pg::base::spi::SpiClient;
 use pgrx::{pg_sys, JsonB};
 
@@ -24,9 +26,9 @@ use crate::pg::base::own_lock::OwnLock;
 use crate::pg::base::relation::Relation;
 use crate::pg::base::slices::{Slice, Slices};
 use crate::pg::base::spi;
-use crate::recovery::{checkpoint, earlier_blocks};
+use crate::recovery::earlier_blocks;
+use crate::verify::finding::Finding;
 use crate::verify::table;
-use crate::verify::table::Finding;
 use crate::verify::{indexes, ledger};
 
 crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
@@ -82,7 +84,7 @@ fn scrub(call: &mut Call) -> Answer {
         let Some(table) = tables.iter().find(|table| table.relation == relation) else {
             PgError::new(b"42P01", "table is not on the ledger").raise()
         };
-        let number = table::last_block(client, Sees::Statement).unwrap_or_default();
+        let number = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
         // Parts of a block that are committed before the block itself are no deviation.
         if half_committed::number(client, Sees::Statement).is_some() {
             return (number, None);
@@ -172,7 +174,7 @@ fn base(
     pace: &mut Pace,
     findings: &mut Vec<Finding>,
 ) -> bool {
-    let kept = checkpoint::of_table(client, Sees::Statement, table);
+    let kept = checkpoints::of_table(client, Sees::Statement, table);
     let Some(kept) = kept.iter().find(|kept| kept.block == table.base_block) else {
         return true;
     };
@@ -381,7 +383,7 @@ impl HistoryAfterBases {
         HistoryAfterBases {
             oldest: oldest.unwrap_or_default(),
             newest: newest.unwrap_or_default(),
-            last: table::last_block(client, Sees::Latest).unwrap_or_default(),
+            last: stored_blocks::last_block(client, Sees::Latest).unwrap_or_default(),
         }
     }
 

@@ -13,8 +13,9 @@ use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{beyond_repair, check_definitions, put_rows_right};
+use crate::recovery::certified::{beyond_repair, check_definitions};
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::put_rows_right;
 
 /// Takes the ledger back for the sake of block `until`, which came out otherwise; CH002 when its beginning is not to be had.
 /// Cost: two scans of the tables that were attached; what is dropped is not read.

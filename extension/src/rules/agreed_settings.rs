@@ -5,6 +5,8 @@ use std::cell::Cell;
 use chainify_rules::settings::takes_agreement;
 pub use chainify_rules::settings::{Deploys, Determinism, Setting};
 
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -13,10 +15,7 @@ use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::agreement_policies::check_majority;
-use crate::transaction::agreements::Agreeing;
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
+use crate::rules::agreeing::{check_majority, Agreeing};
 
 #[derive(Clone, Copy, Default)]
 struct Settings {

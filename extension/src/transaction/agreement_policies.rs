@@ -10,6 +10,8 @@ use chainify_agreement::Policy;
 use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -18,9 +20,7 @@ use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::agreements::{gateways, Agreeing};
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
+use crate::rules::agreeing::{check_majority, gateways, Agreeing};
 
 /// Policies by the name of their table, `schema.name`.
 pub type Policies = BTreeMap<String, Rc<Policy>>;
@@ -217,20 +217,6 @@ fn check_fits(governed: &Governed) {
         PgError::new(
             b"CH004",
             format!("agreement policy of table \"{name}\" names \"{column}\", which is no column of text or an enum"),
-        )
-        .raise();
-    }
-}
-
-/// Raises CH009 unless more than two thirds of the organisations agree, as for the rules of the order. `subject` says why they have to.
-pub(crate) fn check_majority(subject: &str, block: i64, agreeing: &Agreeing) {
-    let all = gateways(block);
-    let agree = all.keys().filter(|name| agreeing.includes(name)).count();
-    let want = 2 * all.len() / 3 + 1;
-    if agree < want {
-        PgError::new(
-            b"CH009",
-            format!("{subject}: {agree} organisations agree to this change, {want} have to"),
         )
         .raise();
     }

@@ -6,6 +6,7 @@ use chainify_rules::functions::named;
 use chainify_sqltext::called_names;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
 use crate::pg::base::catalog;
 use crate::pg::base::error::PgError;
@@ -18,7 +19,6 @@ use crate::pg::ddl::targets::Address;
 use crate::pg::describe::function_facts::facts;
 use crate::pg::describe::query_level::Level;
 use crate::rules::determinism::{refuse, Finding};
-use crate::transaction::run::is_of_the_machine;
 
 /// Before the statement runs: the conversions of its ALTER COLUMN TYPE. Errors: CH006.
 pub fn before(role: Role, definition: &Definition) -> Result<(), PgError> {

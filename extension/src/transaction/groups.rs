@@ -11,9 +11,9 @@ use std::cell::Cell;
 
 use chainify_ledger::messages::Kind;
 
-use crate::block::part::is_quarantined;
-use crate::leader::execute_block::Request;
 use crate::pg::base::settings;
+use crate::transaction::request::is_quarantined;
+use crate::transaction::request::Request;
 
 /// Transactions of a group at most: more save nothing that could be measured.
 const MEMBERS_MAX: usize = 32;

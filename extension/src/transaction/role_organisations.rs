@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 use chainify_ledger::Transaction;
 
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -21,10 +23,7 @@ use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::query;
-use crate::transaction::agreement_policies::check_majority;
-use crate::transaction::agreements::{gateways, Agreeing};
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
+use crate::rules::agreeing::{check_majority, gateways, Agreeing};
 
 /// Organisations, by the role that they may act as.
 type Known = BTreeMap<String, BTreeSet<String>>;

@@ -1,0 +1,97 @@
+//! Folding: brings the base of the checkpoints forward to the oldest checkpoint kept, whole blocks at a time, and only history
+//! that still gives its block's effects root gets in.
+
+use crate::pg::base::spi::SpiClient;
+
+use crate::ledger::checkpoints::maintain_bases;
+use crate::ledger::ledger_tables;
+use crate::ledger::{row_bytes, session};
+use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::error::PgError;
+use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::{settings, spi};
+use crate::verify::ledger;
+
+crate::sql_function!(
+    chainify_fold_history,
+    pg_finfo_chainify_fold_history,
+    fold_history
+);
+
+/// Blocks folded in one step, however few changes they made.
+const BLOCKS_MAX: i64 = 1_000;
+
+/// `chainify_node.fold_history(changes_max)`; contract in spec/sql-api.md. Cost: reads the history of the blocks folded and
+/// looks up each row changed.
+fn fold_history(call: &mut Call) -> Answer {
+    let changes_max: i64 = call.required(0, "changes_max");
+    row_bytes::forget();
+    let folded = session::unrecorded(|| {
+        if !maintain_bases() {
+            return None;
+        }
+        spi::connect(|client| {
+            let (from, to) = next_range(client, changes_max)?;
+            check(client, from, to);
+            Some((to, fold(client, to)))
+        })
+    });
+    let (block, changes) = folded.unzip();
+    call.record(&[cell::<i64>(block), cell(changes.unwrap_or_default() as i64)])
+}
+
+/// The blocks to fold next: after `from`, up to and with `to`.
+fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<(i64, i64)> {
+    let sql = "
+        WITH target (block) AS (
+            SELECT block FROM (SELECT DISTINCT block FROM chainify_ledger.checkpoint ORDER BY block DESC LIMIT $1) c
+            ORDER BY block LIMIT 1),
+        base (block) AS (
+            SELECT min(base_block) FROM chainify_ledger.ledger_table, target
+            WHERE detached_at IS NULL AND base_block < target.block)
+        SELECT base.block, b.number
+        FROM base, target, LATERAL (
+            SELECT number, sum(effects_count) OVER (ORDER BY number) AS changes FROM chainify_ledger.block
+            WHERE number > base.block AND number <= least(target.block, base.block + $3)) b
+        WHERE b.changes <= $2 OR b.number = base.block + 1
+        ORDER BY b.number DESC LIMIT 1";
+    let kept = settings::checkpoints_kept();
+    let arguments = [kept.into(), changes_max.into(), BLOCKS_MAX.into()];
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &arguments);
+    let row = rows.next_row()?;
+    row.bigint(1).zip(row.bigint(2))
+}
+
+/// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not take it over.
+fn check(client: &SpiClient<'_>, from: i64, to: i64) {
+    if let Some((block, finding)) = ledger::first_finding(client, Sees::Statement, from + 1, to) {
+        PgError::new(b"CH002", format!("history of block {block} was changed"))
+            .detail(format!("{}: {}.", finding.what, finding.detail))
+            .hint("chainify.verify_ledger() names everything that does not fit its block.")
+            .raise();
+    }
+}
+
+/// Brings every base before block `to` forward to it; checkpoints that cannot be told any more go.
+fn fold(client: &SpiClient<'_>, to: i64) -> u64 {
+    let tables = ledger_tables::all(client, Sees::Latest);
+    let mut changes = 0;
+    for table in tables.iter().filter(|table| table.base_block < to) {
+        if let Some(why) = table.unreadable() {
+            let message = format!("base of table {} cannot be brought forward", table.name);
+            PgError::new(b"CH002", message)
+                .detail(format!("Table {}: {why}.", table.name))
+                .raise();
+        }
+        spi::connected(|| {
+            changes += spi::execute(&table.folding(to), &[]);
+            spi::execute(&table.summarising(), &[]);
+            let sql = "UPDATE chainify_ledger.ledger_table SET base_block = $2 WHERE id = $1";
+            spi::query(sql, &[cell(table.id), cell(to)], |_| ());
+        });
+    }
+    let sql = "DELETE FROM chainify_ledger.checkpoint c USING chainify_ledger.ledger_table t
+        WHERE t.id = c.table_id AND t.detached_at IS NULL AND c.block < t.base_block";
+    spi::connected(|| spi::query(sql, &[], |_| ()));
+    changes
+}
