@@ -15,7 +15,6 @@ use crate::pg::ddl::inspect::{inspect, Inspected};
 use crate::pg::hooks;
 use crate::pg::run::block_settings::pinned;
 use crate::rules::agreed_settings;
-use crate::rules::agreed_settings::Determinism;
 use crate::rules::determinism::{check, Finding};
 use crate::transaction::sequences;
 
@@ -77,10 +76,10 @@ fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
             )]
         }
         Ok(found) => {
-            let detect = agreed_settings::determinism() == Determinism::Detect;
-            let verdict = |f: &Finding| match detect && f.by_order {
-                true => "may differ",
-                false => "refused",
+            let policy = agreed_settings::determinism();
+            let verdict = |f: &Finding| match f.refused_under(policy) {
+                true => "refused",
+                false => "may differ",
             };
             let findings = found.levels.iter().flat_map(|l| check(l, false));
             let findings = findings.map(|f| (verdict(&f), Some(f)));

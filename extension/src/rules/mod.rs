@@ -4,5 +4,3 @@
 pub mod agreed_settings;
 pub mod agreeing;
 pub mod determinism;
-pub mod determinism_changes;
-pub mod determinism_functions;

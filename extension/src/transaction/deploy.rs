@@ -6,6 +6,7 @@
 //! (extension/sql/36_deploy.sql) with the rights of the extension's owner, which calls nothing that a client wrote.
 
 use chainify_codec::{deploy_effects, Hash};
+use chainify_rules::deploy::{dropped_as_well, not_on_ledger, refusal_of_all, Statement};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::known_definitions;
@@ -26,7 +27,6 @@ use crate::pg::hooks::{Change, Ddl};
 use crate::rules::determinism;
 use crate::transaction::block_state::{block, Dropped};
 use crate::transaction::deploy_checks;
-use crate::transaction::deploy_rules::{refusal, STATEMENTS_MAX};
 use crate::transaction::sequences;
 
 crate::sql_function!(
@@ -74,20 +74,9 @@ pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
 /// Runs SQL statements that change definitions. Returns their number. The caller's subtransaction undoes all of it when one fails.
 pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     let definitions = parse_definitions(sql)?;
-    if definitions.is_empty() {
-        return Err(PgError::new(b"42601", "transaction contains no statement"));
-    }
-    if definitions.len() > STATEMENTS_MAX {
-        return Err(PgError::new(
-            b"54000",
-            format!(
-                "{} statements, at most {STATEMENTS_MAX} are allowed in a DEPLOY transaction",
-                definitions.len()
-            ),
-        ));
-    }
-    if let Some(error) = definitions.iter().find_map(refusal) {
-        return Err(error);
+    let statements: Vec<Statement> = definitions.iter().map(statement).collect();
+    if let Some(refusal) = refusal_of_all(&statements) {
+        return Err(refusal.into());
     }
     determinism::before_transaction();
     for definition in &definitions {
@@ -95,6 +84,14 @@ pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     }
     attempt(|| query("SELECT chainify_ledger.refresh_definitions()", &[], |_| ()))?;
     Ok(definitions.len() as u64)
+}
+
+fn statement<'d>(definition: &'d Definition) -> Statement<'d> {
+    Statement {
+        command: &definition.command,
+        kind: definition.kind,
+        clauses: &definition.clauses,
+    }
 }
 
 fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
@@ -175,9 +172,7 @@ fn check_under_ledger(target: Address) -> Result<(), PgError> {
     query(sql, &[cell(target.class), cell(target.object)], |row| {
         name = row.get::<String>(1).unwrap_or_default()
     });
-    let error = PgError::new(b"CH004", format!("{name} is not on the ledger"));
-    Err(error
-        .detail("A DEPLOY transaction changes what it or an earlier one made, and tables on the ledger: what else a database holds differs between organisations."))
+    Err(not_on_ledger(&name).into())
 }
 
 fn follow(
@@ -241,10 +236,7 @@ fn note_dropped(part: Address, column: i32) {
             part
         };
         let what = catalog::description(named.class, named.object, column);
-        PgError::new(b"CH004", format!("{what} would be dropped as well, which is not on the ledger"))
-            .detail("A DEPLOY transaction drops what every organisation has, and what the history still needs stays.")
-            .hint("What the database has of its own can be dropped there first.")
-            .raise();
+        PgError::from(dropped_as_well(&what)).raise();
     }
     if object != part || column != 0 {
         return; // a part of what stays, or goes by itself

@@ -8,7 +8,6 @@ pub mod block_state;
 pub mod declared;
 pub mod deploy;
 pub mod deploy_checks;
-pub mod deploy_rules;
 pub mod drawn;
 pub mod effects;
 pub mod groups;

@@ -7,7 +7,7 @@
 //! * statements and parts of ALTER TABLE are refused unless listed (`statement::check_allowed`, `ddl_kinds.rs`), but not new clauses of
 //!   CREATE TABLE and its like: `ddl.rs`;
 //! * built-in functions whose results follow from more than their arguments, though they are immutable, and aggregates that depend on the
-//!   order of rows: `rules/determinism_functions.rs`, `rules/determinism.rs`;
+//!   order of rows: `functions.rs` and `determinism.rs` in `crates/rules`;
 //! * what the states of [`kept_nodes`](crate::pg::run::resettable_plans) remember from one execution to the next (a plan with another node is not kept);
 //! * settings that change results or plans: [`PINNED`];
 //! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of columns in `catalog.rs`.

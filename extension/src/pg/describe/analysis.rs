@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::ffi::{c_void, CStr};
 use std::ptr::NonNull;
 
+use chainify_rules::catalog::{is_identical, object_identifier, system_column};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
@@ -295,7 +296,8 @@ impl Reader<'_> {
                 column,
                 constant: columns_of(node, 0).is_empty() && is_constant(node),
                 volatile: catch_c(|| raw::contain_volatile_functions(node)).or_raise(),
-                identical: is_identical(of, typmod) && collation::nondeterministic(by).is_none(),
+                identical: (is_identical(of.to_u32(), typmod) || is_enum(of))
+                    && collation::nondeterministic(by).is_none(),
                 local_collation: collation::order_of(of, typmod, by),
             }
         }
@@ -516,7 +518,7 @@ impl Reader<'_> {
                     }
                 }
                 T_Const | T_Param | T_CoerceViaIO => {
-                    let name = object_identifier(pg_sys::exprType(node.as_ptr()));
+                    let name = object_identifier(pg_sys::exprType(node.as_ptr()).to_u32());
                     if let Some(name) = name {
                         self.refuse(Construct::ObjectIdentifier(name.into()));
                     }
@@ -594,44 +596,6 @@ unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<NonNull<pg_s
             window_functions(child.as_ptr(), found);
         }
     }
-}
-
-fn system_column(number: i16) -> &'static str {
-    match number {
-        -1 => "ctid",
-        -2 => "xmin",
-        -3 => "cmin",
-        -4 => "xmax",
-        -5 => "cmax",
-        _ => "tableoid",
-    }
-}
-
-/// Types whose values are numbers of objects of one database.
-fn object_identifier(oid: pg_sys::Oid) -> Option<&'static str> {
-    Some(match oid.to_u32() {
-        24 => "regproc",
-        2202 => "regprocedure",
-        2203 => "regoper",
-        2204 => "regoperator",
-        2205 => "regclass",
-        2206 => "regtype",
-        4096 => "regrole",
-        4089 => "regnamespace",
-        4191 => "regcollation",
-        _ => return None,
-    })
-}
-
-/// Whether values of the type that compare as equal are the same: not so for 1.0 and 1.00, or 24 hours and one day.
-fn is_identical(oid: pg_sys::Oid, typmod: i32) -> bool {
-    const TYPES: [u32; 11] = [16, 17, 18, 19, 20, 21, 23, 25, 1043, 1082, 1083];
-    const MORE: [u32; 4] = [1114, 1184, 2950, 869];
-    let number = oid.to_u32();
-    TYPES.contains(&number)
-        || MORE.contains(&number)
-        || (number == 1700 && typmod >= 0)
-        || is_enum(oid)
 }
 
 fn is_enum(oid: pg_sys::Oid) -> bool {

@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+pub use chainify_rules::plans::Origin;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
@@ -17,17 +18,6 @@ use crate::pg::describe::function_facts::is_sql;
 use crate::pg::describe::query_level::Level;
 use crate::pg::run::planned_access::{check, mark, note_query};
 use crate::pg::tree::nesting::check_calls;
-
-/// Where a query stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// A statement that we run.
-    Submitted,
-    /// A statement that the session was sent, or a part of it: what is planned serves it alone.
-    Session,
-    /// Anything else: a statement inside a function, which may keep its plan for later calls.
-    Function,
-}
 
 /// What the extension wants to see. `query` raises to refuse.
 pub struct Watch {
