@@ -51,7 +51,9 @@ fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<Range> {
     let mut rows = Cursor::open(client, Sees::Latest, sql, &[kept.into()]);
     let row = rows.next_row()?;
     let (base, target) = row.bigint(1).zip(row.bigint(2))?;
-    fold_range(base, target, changes_max, |range| stored_blocks::changes(client, range))
+    fold_range(base, target, changes_max, |range| {
+        stored_blocks::changes(client, range)
+    })
 }
 
 /// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not take it over.
