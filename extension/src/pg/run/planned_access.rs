@@ -14,7 +14,8 @@ use chainify_sched::value::Value;
 use pgrx::pg_sys;
 
 use crate::pg::access::{show, template_of_query, value_of};
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::PgError;
+use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::describe::analysis::elements;
 use crate::pg::run::planning::forget_plans;
 
@@ -104,8 +105,11 @@ pub(in crate::pg) unsafe fn note_query(query: NonNull<pg_sys::Query>) -> Option<
     if !NOTING.get() {
         return None;
     }
-    // SAFETY: by the caller's promise. What cannot be analysed is everything; it is for the planner to say so.
-    let template = attempt(|| unsafe { template_of_query(query) }).unwrap_or_else(|error| {
+    // What cannot be analysed is everything; it is for the planner to say so. What analysis held when it failed goes with
+    // the subtransaction.
+    // SAFETY: by the caller's promise.
+    let template = subtransaction(|| Ok(unsafe { template_of_query(query) }));
+    let template = template.unwrap_or_else(|error| {
         let mut everything = Template::default();
         everything.widen(error.message);
         everything
