@@ -4,9 +4,9 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, without_raising, OrRaise};
 use crate::pg::base::relation::{Lock, Relation, Scratch};
-use crate::pg::base::spi::c_string;
 
 c_functions! {
     fn getObjectDescription(

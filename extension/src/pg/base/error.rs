@@ -129,8 +129,8 @@ fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
     }
 }
 
-/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds passes through, from a callback as well:
-/// at the border behind it would end the server.
+/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds out of `f` itself passes
+/// through. A callback that C code calls inside of `f` must not unwind: what may is in [`enter`] there.
 ///
 /// # Safety
 /// `f` must do little but call C functions, and own nothing that needs dropping.

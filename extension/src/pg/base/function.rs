@@ -6,6 +6,9 @@ use std::marker::PhantomData;
 use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
 
+pub use crate::pg::base::cell::{cell, Cell};
+
+use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{Shape, Tuple};
 
@@ -39,50 +42,12 @@ macro_rules! sql_function {
     };
 }
 
-/// A value on its way out, with its type, so that a wrong column is an error and not a wild pointer.
-pub struct Cell {
-    value: Option<pg_sys::Datum>,
-    oid: pg_sys::Oid,
-}
-
-impl Cell {
-    pub(in crate::pg) fn oid(&self) -> pg_sys::Oid {
-        self.oid
-    }
-
-    pub(in crate::pg) fn datum(&self) -> Option<pg_sys::Datum> {
-        self.value
-    }
-}
-
-/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names,
-/// and a domain has those of the type below it.
-pub(in crate::pg) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
-    stored == wanted
-        || wanted == pg_sys::OIDOID
-            && [pg_sys::REGCLASSOID, pg_sys::REGPROCEDUREOID].contains(&stored)
-        // SAFETY: a catalog look-up of the type of a column.
-        || stored.to_u32() >= pg_sys::FirstNormalObjectId
-            && unsafe { pg_sys::getBaseType(stored) } == wanted
-}
-
-/// `None` becomes NULL.
-pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
-    Cell {
-        value: value.into().and_then(IntoDatum::into_datum),
-        oid: T::type_oid(),
-    }
-}
-
 /// A row as a value of its table's row type; `None` becomes NULL of the type that `shape` has.
 pub fn row_cell(row: Option<&Tuple>, shape: &Shape) -> Cell {
     if row.is_some_and(|row| row.row_type() != shape.row_type()) {
         PgError::new(b"XX000", "a row is not of the table that it is shown as").raise();
     }
-    Cell {
-        value: row.map(Tuple::composite),
-        oid: shape.row_type(),
-    }
+    Cell::of_type(row.map(Tuple::composite), shape.row_type())
 }
 
 /// As [`reads_as`], also for arrays of such types.
@@ -333,8 +298,8 @@ unsafe fn columns(desc: pg_sys::TupleDesc, cells: &[Cell]) -> (Vec<pg_sys::Datum
         .raise();
     }
     for (attribute, cell) in attributes.iter().zip(cells) {
-        if attribute.atttypid != cell.oid {
-            let (want, have) = (attribute.atttypid.to_u32(), cell.oid.to_u32());
+        if attribute.atttypid != cell.oid() {
+            let (want, have) = (attribute.atttypid.to_u32(), cell.oid().to_u32());
             PgError::new(
                 b"XX000",
                 format!("column {} has type {have}, want {want}", attribute.attnum),
@@ -344,6 +309,7 @@ unsafe fn columns(desc: pg_sys::TupleDesc, cells: &[Cell]) -> (Vec<pg_sys::Datum
     }
     cells
         .iter()
-        .map(|c| (c.value.unwrap_or(pg_sys::Datum::from(0)), c.value.is_none()))
+        .map(Cell::datum)
+        .map(|value| (value.unwrap_or(pg_sys::Datum::from(0)), value.is_none()))
         .unzip()
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgrx::pg_sys;
 
-use crate::pg::base::cursor::Sees;
+use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
-use crate::pg::base::function::reads_as;
+use crate::pg::base::snapshot::Sees;
 
 /// Which lock to take; kept until the transaction ends.
 #[derive(Clone, Copy)]

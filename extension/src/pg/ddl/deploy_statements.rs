@@ -8,14 +8,15 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::PgError;
+use crate::pg::base::lists::nodes;
 use crate::pg::base::major::sets_storage;
-use crate::pg::base::spi::Plan;
 use crate::pg::ddl::inspect::inspect_expression;
 use crate::pg::ddl::kinds::{
     alteration, altered, commented, dropped, granted, moved, owned, renamed, ATTRIBUTE, IDENTITY,
 };
 use crate::pg::describe::query_level::Level;
-use crate::pg::run::statement::{nodes, own_text, parse};
+use crate::pg::run::client_plan::ClientPlan;
+use crate::pg::tree::parse::{own_text, parse};
 
 /// Kinds of statements that may be allowed; everything else is `Other`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +143,7 @@ impl<'s> Definition<'s> {
 
     /// Runs it as the current role. Queries inside it pass the hooks as those of any other statement do.
     pub fn run(&self) -> Result<(), PgError> {
-        Plan::prepare(self.text, &[])?.run(&[])?;
+        ClientPlan::prepare(self.text, &[])?.run(&[])?;
         Ok(())
     }
 

@@ -3,8 +3,8 @@ use std::marker::PhantomData;
 
 use pgrx::pg_sys;
 
+use crate::pg::base::cell::Cell;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
-use crate::pg::base::function::Cell;
 use crate::pg::base::memory::Context;
 use crate::pg::base::relation::{Lock, Relation, StoredTuple, TupleStore};
 use crate::pg::run::bulk_indexes::Indexes;

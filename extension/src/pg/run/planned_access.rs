@@ -15,9 +15,8 @@ use pgrx::pg_sys;
 
 use crate::pg::access::{show, template_of_query, value_of};
 use crate::pg::base::error::PgError;
+use crate::pg::base::lists::elements;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::describe::analysis::elements;
-use crate::pg::run::planning::forget_plans;
 
 /// Notes kept in a session; when there are no more, all plans are made anew before the next block.
 const NOTES_MAX: usize = 4_096;
@@ -83,6 +82,12 @@ pub fn note(wanted: bool) {
         forget_plans();
     }
     NOTING.set(wanted);
+}
+
+/// Makes every kept plan be made anew when it is used next.
+pub fn forget_plans() {
+    // SAFETY: marks plans as invalid; those in use are kept by their users.
+    unsafe { pg_sys::ResetPlanCache() }
 }
 
 /// Runs `f`, whose queries must keep to what is `declared` for it: one that does not raises 40001.

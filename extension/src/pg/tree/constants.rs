@@ -10,7 +10,8 @@ use chainify_sqltext::{Kind, Literal};
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{enter, PgError};
-use crate::pg::run::statement::{nodes, parse};
+use crate::pg::base::lists::nodes;
+use crate::pg::tree::parse::parse;
 use crate::pg::tree::tree_walkers::{
     expression_tree_walker, query_tree_walker, raw_expression_tree_walker,
 };
