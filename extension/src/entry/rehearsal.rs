@@ -204,7 +204,7 @@ fn asked(effects: &Effects, policies: &Policies, own: &str) -> Vec<Asked> {
         let value = |stored: Option<Stored>| {
             let mut scratch = Scratch::default();
             let row = stored.map(|stored| effects.images.get(stored, &leaf.shape, &mut scratch));
-            row_cell(row.as_ref(), &leaf.shape)
+            row_cell(row.as_deref(), &leaf.shape)
         };
         let old = match change.after {
             None => Some(change.image),

@@ -9,6 +9,7 @@ use crate::block::part::Company;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::parallel::declared_access;
+use crate::pg::base::activity::show_query;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::own_lock;
@@ -26,13 +27,13 @@ use crate::transaction::request::Request;
 pub fn serve(leader: &mut Leader) {
     pool::settle_worker();
     loop {
-        pool::show_query("idle");
+        show_query("idle");
         let Some(message) = leader.receive() else {
             return;
         };
         let answer = match LeaderSays::read(&message).or_raise_malformed() {
             LeaderSays::Run(request) => {
-                pool::show_query(&format!(
+                show_query(&format!(
                     "part {} of block {}",
                     request.part, request.number
                 ));

@@ -285,7 +285,7 @@ pub(in crate::pg) unsafe fn unknown_clause(_: &pg_sys::Query) -> Option<&'static
 pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'static str> {
     use pg_sys::MergeMatchKind::MERGE_WHEN_NOT_MATCHED_BY_SOURCE;
     // SAFETY: a list of MergeAction.
-    let mut actions = unsafe { crate::pg::run::statement::nodes(query.mergeActionList) };
+    let mut actions = unsafe { crate::pg::base::lists::nodes(query.mergeActionList) };
     // SAFETY: as above.
     let by_source = actions.any(|action| unsafe {
         action.cast::<pg_sys::MergeAction>().as_ref().matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE

@@ -12,12 +12,13 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::PgError;
+use crate::pg::base::lists::nodes;
 use crate::pg::base::major::sets_storage;
-use crate::pg::base::spi::Plan;
 use crate::pg::ddl::inspect::inspect_expression;
 use crate::pg::ddl::kinds::{object, part};
 use crate::pg::describe::query_level::Level;
-use crate::pg::run::statement::{nodes, own_text, parse};
+use crate::pg::run::client_plan::ClientPlan;
+use crate::pg::tree::parse::{own_text, parse};
 
 /// One statement; the parse tree lives in the memory context in which [`parse_definitions`] was called.
 pub struct Definition<'s> {
@@ -77,7 +78,7 @@ impl<'s> Definition<'s> {
 
     /// Runs it as the current role. Queries inside it pass the hooks as those of any other statement do.
     pub fn run(&self) -> Result<(), PgError> {
-        Plan::prepare(self.text, &[])?.run(&[])?;
+        ClientPlan::prepare(self.text, &[])?.run(&[])?;
         Ok(())
     }
 
@@ -87,8 +88,13 @@ impl<'s> Definition<'s> {
         }
     }
 
-    pub(in crate::pg) fn at<T>(&self) -> &'static T {
-        // SAFETY: called with the structure that the node's tag names; nodes live longer than self, and are not changed.
+    /// The statement as the structure that its tag names.
+    ///
+    /// # Safety
+    /// `T` must be that structure. The memory context that the parser made the statement in must outlive `'t`, and nobody may
+    /// change the statement meanwhile.
+    pub(in crate::pg) unsafe fn at<'t, T>(&self) -> &'t T {
+        // SAFETY: by the caller's promise.
         unsafe { self.statement.cast::<T>().as_ref() }
     }
 
@@ -200,7 +206,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn create_table(&mut self) -> Kind {
-        let s = self.at::<pg_sys::CreateStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::CreateStmt>() };
         // SAFETY: lists of nodes, whose tags say which structure follows.
         unsafe {
             self.persistence(s.relation);
@@ -250,7 +257,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn alter_table(&mut self) -> Kind {
-        let s = self.at::<pg_sys::AlterTableStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::AlterTableStmt>() };
         self.has(Clause::IfExists, s.missing_ok);
         let composite = s.objtype == pg_sys::ObjectType::OBJECT_TYPE;
         self.has(Clause::OtherAlteration(ATTRIBUTE), composite);
@@ -288,7 +296,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn alter_domain(&mut self) -> Kind {
-        let s = self.at::<pg_sys::AlterDomainStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::AlterDomainStmt>() };
         self.has(Clause::IfExists, s.missing_ok);
         // SAFETY: what is added is a constraint.
         let valid = unsafe {
@@ -312,7 +321,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn create_index(&mut self) -> Kind {
-        let s = self.at::<pg_sys::IndexStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::IndexStmt>() };
         self.has(Clause::IfExists, s.if_not_exists);
         self.has(Clause::Concurrently, s.concurrent);
         self.has(Clause::Tablespace, !s.tableSpace.is_null());
@@ -324,7 +334,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn grant(&mut self) -> Kind {
-        let s = self.at::<pg_sys::GrantStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::GrantStmt>() };
         let one_by_one = s.targtype == pg_sys::GrantTargetType::ACL_TARGET_OBJECT;
         self.has(Clause::AllInSchema, !one_by_one);
         self.has(Clause::OtherObject, !granted(object(s.objtype)));

@@ -7,9 +7,9 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::lists::nodes;
 use crate::pg::ddl::deploy_statements::{text, Definition};
 use crate::pg::ddl::kinds::object;
-use crate::pg::run::statement::nodes;
 
 mod raw {
     use super::pg_sys;
