@@ -1,9 +1,9 @@
 //! The history tables as `verify_ledger` reads them, those of detached tables included.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_ledger::audit::Finding;
 
 use crate::pg::base::cursor::{Cursor, Row, Sees};
+use crate::pg::base::spi::SpiClient;
 
 /// Takes findings: the block, what, and detail.
 pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;

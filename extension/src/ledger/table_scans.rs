@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{
     key_hash, key_hash_range, Hash, KeyRanges, LaneHasher, RangeDigest, SecretHasher, State, States,
 };
@@ -19,6 +18,7 @@ use crate::pg::base::encode::RowEncoder;
 use crate::pg::base::error::OrRaise;
 use crate::pg::base::random;
 use crate::pg::base::relation::{Lock, Relation, Tuple};
+use crate::pg::base::spi::SpiClient;
 
 /// Ranges of keys that a scan tells apart: of a million rows, 250 each.
 const SCAN_BITS: u32 = 12;

@@ -1,11 +1,10 @@
 //! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
 //! the tables do, it is the checkpoints that were changed, and the tables become their base.
 
-use crate::ledger::checkpoints;
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::State;
 use serde_json::json;
 
+use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::{live_state, states_told, Scan};
@@ -13,6 +12,7 @@ use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::recovery::certified::{
     are_certified, beyond_repair, certified_header, check_definitions, locked, same,
 };

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use chainify_worker::steps::{audit_range, Past, Range};
 
-use crate::ledger::checkpoints;
-use crate::pg::base::spi::SpiClient;
-
 use crate::block::half_committed;
+use crate::ledger::checkpoints;
 use crate::ledger::{history, row_bytes, session, stored_blocks};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::{settings, spi};
 use crate::verify::ledger;
 

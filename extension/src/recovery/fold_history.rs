@@ -3,14 +3,13 @@
 
 use chainify_worker::steps::{fold_range, Range};
 
-use crate::pg::base::spi::SpiClient;
-
 use crate::ledger::checkpoints::maintain_bases;
 use crate::ledger::ledger_tables;
 use crate::ledger::{row_bytes, session, stored_blocks};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::{settings, spi};
 use crate::verify::ledger;
 

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::Hash;
 use chainify_ledger::LedgerBlock;
 use pgrx::JsonB;
@@ -20,6 +19,7 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
 use crate::pg::base::spi::connected;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::recovery::deviations;
 use crate::recovery::row_repair::repair_rows;

@@ -4,21 +4,21 @@
 //! Invariant R5: each block executed again has the LedgerBlockHash that the certified one leads back to; else everything is
 //! undone and the next older checkpoint is tried.
 
-use crate::ledger::checkpoints;
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::Hash;
 use chainify_ledger::audit::StoredBlock;
 use chainify_ledger::Transaction;
 
 use crate::leader::execute_block;
+use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Scan;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::recovery::certified::{beyond_repair, certified_header, check_live, locked};
 use crate::recovery::cured::Cured;

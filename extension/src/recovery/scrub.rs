@@ -5,17 +5,15 @@
 
 use std::time::Instant;
 
-use crate::ledger::checkpoints;
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
-use pgrx::{pg_sys, JsonB};
-
 use chainify_codec::{LaneHasher, State};
 use chainify_worker::scrubbing::{pause_of_repair, Pace};
+use pgrx::{pg_sys, JsonB};
 
 use crate::block::half_committed;
+use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::stored_blocks;
 use crate::ledger::{definitions, definitions_lock, row_bytes};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::encode::RowEncoder;
@@ -27,6 +25,7 @@ use crate::pg::base::own_lock::OwnLock;
 use crate::pg::base::relation::Relation;
 use crate::pg::base::slices::{Slice, Slices};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::recovery::earlier_blocks;
 use crate::verify::finding::Finding;
 use crate::verify::table;

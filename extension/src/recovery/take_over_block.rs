@@ -6,23 +6,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::checkpoints;
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
-use pgrx::pg_sys;
-
 use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::{block_buffer, cells, LedgerBlock, Transaction};
+use pgrx::pg_sys;
 
 use crate::block::seal;
+use crate::ledger::checkpoints;
 use crate::ledger::history;
 use crate::ledger::history::History;
+use crate::ledger::stored_blocks;
 use crate::ledger::{row_bytes, session};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::run::block_settings::under_path;
 use crate::verify::ledger;
 

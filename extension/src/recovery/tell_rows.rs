@@ -4,8 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{key_hash, key_hash_range, row_hash, KeyRanges, RangeDigest, RANGE_BITS_MAX};
 use chainify_ledger::cells;
 
@@ -13,10 +11,12 @@ use crate::block::half_committed;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::{Column, LedgerTable};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 
 crate::sql_function!(
     chainify_state_tables,

@@ -2,17 +2,17 @@
 //!
 //! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads through the digest's block.
 
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
 use chainify_ledger::audit::{Finding, StoredBlock};
 use chainify_ledger::digest::Digest;
 use pgrx::JsonB;
 
 use crate::block::half_committed;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::verify::certificates::Authority;
 
 crate::sql_function!(

@@ -1,7 +1,6 @@
 //! Indexes beside their tables. What hashes say of rows was read from the tables; a block finds rows by indexes, so one that misses a row,
 //! or finds it under a key that it has no longer, makes an organisation deviate whose rows are all as agreed.
 
-use crate::pg::base::spi::SpiClient;
 use pgrx::pg_sys;
 use pgrx::JsonB;
 use serde_json::{json, Value};
@@ -9,6 +8,7 @@ use serde_json::{json, Value};
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::role::Role;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::index_check;
 use crate::pg::run::index_check::Compared;

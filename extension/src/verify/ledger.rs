@@ -4,7 +4,6 @@
 //! Nothing stored is trusted that can be computed (chainify_ledger::audit), and certificates are checked down to the
 //! signatures of the validators.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::row_hash;
 use chainify_ledger::audit::{check_block, Finding, StoredChange};
 use pgrx::pg_sys;
@@ -21,6 +20,7 @@ use crate::ledger::stored_blocks::{
 use crate::pg::base::cursor::{Cursor, Row, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::shared::progress::{Phase, Progress};
 use crate::verify::{certificates, indexes};
 

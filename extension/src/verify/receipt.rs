@@ -3,8 +3,6 @@
 //! A receipt is made of what is read again, never of what was said about it, and not given when that does not hold: whoever
 //! has one in hand has one that verifies.
 
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{Change, Op};
 use chainify_ledger::audit::{check_block, StoredBlock, StoredChange, StoredTransaction};
 use chainify_ledger::certificate::Certificate;
@@ -19,10 +17,12 @@ use crate::block::half_committed;
 use crate::ledger::history;
 use crate::ledger::history::{History, Kept};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::variadic_from;
 use crate::verify::certificates;
 use crate::verify::certificates::Authority;

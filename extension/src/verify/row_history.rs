@@ -3,8 +3,6 @@
 //! Keys are compared by PostgreSQL's own operators, or, where a type is not PostgreSQL's own, by what values print: queries
 //! run with the rights of the extension's owner and call nothing that a user could have defined.
 
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::JsonB;
@@ -15,10 +13,12 @@ use crate::ledger::history::History;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::{json_object, literal, LedgerTable};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::{variadic_from, TextValue};
 
 crate::sql_function!(chainify_history, pg_finfo_chainify_history, history);

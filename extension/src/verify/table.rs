@@ -1,23 +1,23 @@
 //! `chainify.verify_table`: one table against the state that organisations agreed on, by a full rescan, and row by row
 //! against checkpoint and history.
 
-use crate::ledger::checkpoints;
-use crate::ledger::stored_blocks;
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{state_root, Hash, State};
 use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
 use crate::block::half_committed;
+use crate::ledger::checkpoints;
 use crate::ledger::checkpoints::Checkpoint;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Compared;
 use crate::ledger::{definitions, definitions_lock, row_bytes, triggers};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::shared::progress::{Phase, Progress};
 use crate::verify::finding::Finding;
 use crate::verify::indexes;
