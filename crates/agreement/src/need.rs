@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::write_list;
+use crate::text::write_list;
 
 /// The other organisations that have to agree; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,12 +12,10 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod sizes;
 
-/// Bytes of output.
-pub const BYTES: usize = 2048;
-
-/// Bytes of the longest message that is one chunk: of longer ones the library makes a tree.
-const CHUNK: usize = 1024;
+pub use sizes::BYTES;
+use sizes::CHUNK;
 
 /// Fills `out` with BLAKE3's output for `prefix` followed by `row`. Cost: with AVX-512 0.3 µs, with
 /// AVX2 1.3 µs. That is a compression for each 64 bytes of a message of up to 1024 bytes, and four
