@@ -4,7 +4,6 @@
 //! Invariant R12: what is put back is shown first to be what the certified state root says, and shown to be there at the end.
 //! Statements that may run what a user wrote run as the table's, or the object's, owner.
 
-use crate::pg::base::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::{json, Value};
 
@@ -17,13 +16,15 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{
-    are_certified, beyond_repair, certified_header, check_definitions, check_schema, put_rows_right,
+use crate::recovery::certified::{
+    are_certified, beyond_repair, certified_header, check_definitions, check_schema,
 };
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::put_rows_right;
 use crate::recovery::scrub;
-use crate::verify::table::Finding;
+use crate::verify::finding::Finding;
 
 /// One statement that puts something back.
 struct Repair {
