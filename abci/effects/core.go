@@ -21,7 +21,6 @@ const (
 	ballotsMax         = 32 // own votes: one per execution
 	votesPerOrgMax     = 8  // live votes of one organisation; the order passes on those of its organisations alone
 	rejoinAttempts     = 5
-	backoffDoublingMax = 20
 	progressMS         = 10_000 // between two reports of how far executing all blocks again has come
 )
 
@@ -70,47 +69,6 @@ type opened struct {
 	sinceMS int64
 }
 
-// ladder is how far recovery has come for one block: retry, then repair by each of the steps, then excluded.
-type ladder struct {
-	number     uint64
-	by         int // of Steps: the repair that is needed, or was last
-	unhelped   int // how often nobody helped
-	step       step
-	needRepair bool
-	deviated   bool // found is compared with the certified hash, and differed
-	found      wire.Hash
-	rows       int          // put right by repair
-	helped     backend.Step // the last that put some right
-	why        string       // what the first step says that could not help
-	repairs    int
-	sinceMS    int64
-}
-
-type step uint8
-
-const (
-	untried  step = iota // the block's first execution counts
-	retried              // the next execution is a retry
-	repaired             // the next execution follows a repair
-)
-
-// finding is how far the repair has come of what the scrubber found. While no step helps the database goes on, since each block
-// shows whether it matters; another organisation may be able to help later.
-type finding struct {
-	by       int    // of Steps
-	unhelped int    // how often nobody helped, at by
-	failed   int    // how often no step helped, in a row
-	afterMS  int64  // none is tried before
-	why      string // as of a ladder
-}
-
-// past is how far asking for blocks has come that are not kept as agreed.
-type past struct {
-	failed  int   // in a row
-	afterMS int64 // none is asked for before
-	turnMS  int64 // until then blocks that are executed come first
-}
-
 // Core is the decision about one organisation's database.
 //
 // Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted for: by a
@@ -154,9 +112,8 @@ type Core struct {
 	op        Action
 	opMS      int64
 	cancelled bool
-	// failures counts operations that failed in a row; none starts before resumeMS.
-	failures int
-	resumeMS int64
+	// pauses follow operations that failed.
+	pauses
 
 	ladder ladder
 	// shelved is the execution that is rolled back until consent about it is known.
@@ -304,13 +261,7 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		// The votes for the round before were split, so this database may be the one that deviates, unless it did not say what came of it.
-		c.ladderOf(b.Number)
-		own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1})
-		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1 && (own == nil || own.vote.Kind != wire.VoteStuck), untried, false
-		if own != nil && own.known {
-			c.ladder.found = own.hash
-		}
+		c.ladderOf(b.Number).round(c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}))
 	}
 }
 
@@ -329,8 +280,8 @@ func (c *Core) rejoin() {
 		return
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
-	c.excluded, c.announced, c.rejoins, c.failures, c.resumeMS = "", "", rejoinAttempts, 0, 0
-	c.finding = finding{}
+	c.excluded, c.announced, c.rejoins = "", "", rejoinAttempts
+	c.pauses, c.finding = pauses{}, finding{}
 	c.restartRecovery()
 }
 

@@ -145,9 +145,7 @@ func (c *Core) soon(k wire.Key) bool {
 	switch k.Number {
 	case c.position.Number + 1:
 		b := c.wanted()
-		l := c.ladder
-		recovering := l.number == k.Number && (l.needRepair || l.step != untried)
-		return b != nil && b.Key() == k && !recovering
+		return b != nil && b.Key() == k && !c.ladder.recovers(k.Number)
 	case c.position.Number + 2:
 		if _, committing := c.op.(Commit); committing {
 			return true
@@ -185,7 +183,7 @@ func (c *Core) State() string {
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.recovers(c.position.Number+1):
 		return "recovering"
 	case !c.known:
 		return "database_down"
