@@ -17,11 +17,11 @@ import (
 
 // Bounds of what a core keeps in memory.
 const (
-	blocksAhead        = 4  // decided blocks and certificates kept beyond the database's position
-	ballotsMax         = 32 // own votes: one per execution
-	votesPerOrgMax     = 8  // live votes of one organisation; the order passes on those of its organisations alone
-	rejoinAttempts     = 5
-	progressMS         = 10_000 // between two reports of how far executing all blocks again has come
+	blocksAhead    = 4  // decided blocks and certificates kept beyond the database's position
+	ballotsMax     = 32 // own votes: one per execution
+	votesPerOrgMax = 8  // live votes of one organisation; the order passes on those of its organisations alone
+	rejoinAttempts = 5
+	progressMS     = 10_000 // between two reports of how far executing all blocks again has come
 )
 
 // Config is what a core has to know of its consortium, and its limits.
