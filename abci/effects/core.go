@@ -61,6 +61,9 @@ type ballot struct {
 	known bool
 }
 
+// Key names the execution.
+func (b ballot) Key() wire.Key { return b.vote.Key() }
+
 // opened is a block executed in a transaction that has not ended.
 type opened struct {
 	block   *wire.OrderedBlock
@@ -93,8 +96,8 @@ type Core struct {
 	proposal *wire.OrderedBlock
 	proof    *wire.Certificate
 	// votes are the first live votes of the other organisations (E3), ballots this one's own, oldest first (E5).
-	votes   map[string][]wire.EffectVote
-	ballots []ballot
+	votes   map[string]wire.FirstVotes[wire.EffectVote]
+	ballots wire.FirstVotes[ballot]
 
 	// position is where the database stood last; known is false after anything that may have changed it unseen.
 	position backend.Position
@@ -143,7 +146,7 @@ func NewCore(cfg Config) (*Core, error) {
 		cfg:    cfg,
 		blocks: map[uint64]*wire.OrderedBlock{},
 		certs:  map[uint64]*wire.Certificate{},
-		votes:  map[string][]wire.EffectVote{},
+		votes:  map[string]wire.FirstVotes[wire.EffectVote]{},
 	}, nil
 }
 
@@ -261,7 +264,7 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		c.ladderOf(b.Number).round(c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}))
+		c.ladderOf(b.Number).round(c.ballots.Of(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}))
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *Core) advance() Action {
 		return nil
 	}
 	hash, agreed := c.agreed(b)
-	if own := c.ballotOf(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.vote.Kind == wire.VoteStuck) {
+	if own := c.ballots.Of(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.vote.Kind == wire.VoteStuck) {
 		return nil
 	}
 	l := c.ladderOf(n)

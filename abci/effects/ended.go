@@ -50,7 +50,7 @@ func (c *Core) executed(e Executed) {
 // and nothing is agreed.
 func (c *Core) mayGiveUp(number uint64) (*wire.OrderedBlock, bool) {
 	b := c.wanted()
-	if b == nil || b.Number != number || c.excluded != "" || c.ballotOf(b.Key()) != nil {
+	if b == nil || b.Number != number || c.excluded != "" || c.ballots.Of(b.Key()) != nil {
 		return nil, false
 	}
 	_, agreed := c.agreed(b)
@@ -141,11 +141,12 @@ func (c *Core) prune() {
 		}
 	}
 	for org, votes := range c.votes {
-		if c.votes[org] = keep(votes, func(v wire.EffectVote) bool { return v.Number > n }); len(c.votes[org]) == 0 {
+		votes.Forget(func(v wire.EffectVote) bool { return v.Number <= n })
+		if c.votes[org] = votes; len(votes) == 0 {
 			delete(c.votes, org)
 		}
 	}
-	c.ballots = keep(c.ballots, func(b ballot) bool { return b.vote.Number >= n })
+	c.ballots.Forget(func(b ballot) bool { return b.vote.Number < n })
 }
 
 func keep[T any](list []T, wanted func(T) bool) []T {
