@@ -119,6 +119,7 @@ type Core struct {
 	pauses
 
 	ladder ladder
+	stall  stall
 	// shelved is the execution that is rolled back until consent about it is known.
 	shelved    wire.Key
 	records    []RecordDeviation
@@ -174,6 +175,8 @@ func (c *Core) DeadlineMS() int64 {
 		return c.resumeMS
 	case c.open != nil:
 		return c.open.sinceMS + c.cfg.OpenMaxMS
+	case c.stall.waits(c.position.Number+1, c.nowMS):
+		return c.stall.resumeMS
 	case c.known && c.excluded == "" && c.cfg.LookMS > 0:
 		return c.lookedMS + c.cfg.LookMS
 	}

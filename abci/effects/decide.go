@@ -169,6 +169,9 @@ func (c *Core) advance() Action {
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
+	if c.stall.waits(n, c.nowMS) {
+		return nil
+	}
 	x := Execute{Block: b, Previous: c.position.Hash, Agreed: agreed}
 	if l.step == retried && agreed {
 		x.Certified = hash

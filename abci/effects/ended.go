@@ -28,18 +28,25 @@ func (c *Core) pause(failures int) {
 }
 
 func (c *Core) executed(e Executed) {
+	agreed := c.op.(Execute).Agreed
 	c.op, c.cancelled = nil, false
 	switch e.Failure {
 	case Fine:
 		c.over()
+		c.stall = stall{}
 		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
 		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs again for as long as it takes.
 		c.over()
 		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
-		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
 		c.shelved = e.Key
+		if agreed { // it had all the time there is
+			c.stall.again(e.Key.Number, e.StuckAt, e.Why, c.nowMS, c.cfg.BackoffMinMS, c.cfg.BackoffMaxMS)
+			c.report(Report{What: MachineFails, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt, Reason: c.stall.why})
+			return
+		}
+		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
 	case Cancelled:
 	default:
 		c.went(e.Failure)

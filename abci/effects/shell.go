@@ -68,7 +68,7 @@ type Options struct {
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion, or what recovery is about to do, else who told what is false since the start
+	Reason        string // of an exclusion, what recovery is about to do, why this machine fails, or who told what is false since the start
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -252,6 +252,9 @@ func (s *Shell) Status() Status {
 	defer s.mu.Unlock()
 	c := s.core
 	reason := c.excluded + c.announced
+	if reason == "" && c.stall.at(c.position.Number+1) {
+		reason = c.stall.why
+	}
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
 	}
@@ -433,7 +436,7 @@ func (s *Shell) write(r Report) {
 	add(r.Expected != wire.Hash{}, slog.String("expected", fmt.Sprintf("%x", r.Expected[:8])))
 	add(r.Found != wire.Hash{}, slog.String("found", fmt.Sprintf("%x", r.Found[:8])))
 	add(r.Rows > 0, slog.Int("rows", r.Rows))
-	add(r.What == TransactionStuck, slog.Int("transaction", int(r.Index)))
+	add(r.What == TransactionStuck || r.What == MachineFails, slog.Int("transaction", int(r.Index)))
 	add(r.TookMS > 0, slog.Int64("took_ms", r.TookMS))
 	add(r.Reason != "", slog.String("reason", r.Reason))
 	s.log.LogAttrs(context.Background(), level, string(r.What), attrs...)

@@ -114,7 +114,7 @@ func (a Execute) perform(ctx context.Context, s *Shell) item {
 		}
 		return item{event: e, executed: &x}
 	case errors.As(err, &stuck):
-		e.Failure, e.StuckAt = Stuck, stuck.Index
+		e.Failure, e.StuckAt, e.Why = Stuck, stuck.Index, err.Error()
 	case ctx.Err() != nil:
 		e.Failure = Cancelled
 	default:
