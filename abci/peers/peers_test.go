@@ -336,6 +336,23 @@ func TestAMalformedMessageEndsTheConnection(t *testing.T) {
 	b.until("the connection has ended", func() bool { return b.switches[1].Peers().Size() == 0 })
 }
 
+// A node of a later version may say more; one that is malformed in every version goes.
+func TestAMessageOfALaterVersionIsIgnored(t *testing.T) {
+	b := newBench(t, 2, nil)
+	peer := b.switches[0].Peers().Get(b.switches[1].NodeInfo().ID())
+	for _, later := range [][]byte{{0x78, 1}, {0x0a, 2, 0x78, 1}} { // field 15, of the message and of a request
+		if !peer.Send(p2p.Envelope{ChannelID: Channel, Message: &types.BytesValue{Value: later}}) {
+			t.Fatal("not sent")
+		}
+	}
+	if _, err := b.read(0, 1, 7); err != nil { // behind them
+		t.Fatal(err)
+	}
+	if b.reactors[1].opt.Conduct.Offences() != 0 {
+		t.Error("a later version is held against its node")
+	}
+}
+
 // Nodes are those connected that speak the protocol; one that is gone, and one that tells nothing, is an error.
 func TestNodesThatCanBeAsked(t *testing.T) {
 	b := newBench(t, 4, func(i int, r *Reactor) {

@@ -156,7 +156,7 @@ func (r *Reactor) Receive(e p2p.Envelope) {
 	}
 	m, err := wire.DecodeStateMessage(raw.Value)
 	if err != nil {
-		r.opt.Conduct.Offence(r.Switch, e.Src, "malformed message of another node", err)
+		r.opt.Conduct.Malformed(r.Switch, e.Src, "malformed message of another node", err)
 		return
 	}
 	switch body := m.Body.(type) {
