@@ -101,12 +101,8 @@ func printChange(cmd *cobra.Command, registry *wire.RegistryResponse, change *wi
 	return printJSON(cmd.OutOrStdout(), fileOf(change, raw))
 }
 
-func (t *target) registry(ctx context.Context) (registry *wire.RegistryResponse, err error) {
-	err = t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
-		registry, err = c.Registry(ctx)
-		return err
-	})
-	return registry, err
+func (t *target) registry(ctx context.Context) (*wire.RegistryResponse, error) {
+	return asked(ctx, t, (*gateway.Client).Registry)
 }
 
 // openRegistry makes a registry of a node's answer.
@@ -363,8 +359,7 @@ which gateway key counts.`,
 			return printJSON(cmd.OutOrStdout(), out)
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	require(cmd, "home")
+	homeFlag(cmd, &home)
 	return cmd
 }
 
@@ -467,7 +462,7 @@ type governanceStatus struct {
 
 func newGovernanceStatus() *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "status (--home DIR | --socket PATH)",
 		Short:   "Show how many must agree and approve, and whether a change waits",
@@ -506,6 +501,6 @@ func newGovernanceStatus() *cobra.Command {
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }
