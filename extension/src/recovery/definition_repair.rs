@@ -188,7 +188,9 @@ impl Repair {
 /// own SQL. Functions that it calls may name their helpers without a schema, as in a block: then it runs
 /// again under a block's path. The state root decides whether the definition is the one agreed on (R12).
 fn run(repair: &Repair) -> Result<(), PgError> {
-    let qualified = |sql: &str| spi::connected(|| spi::execute(sql, &[]));
+    let qualified = |sql: &str| {
+        spi::connected(|| spi::execute(sql, &[]));
+    };
     let in_block = |sql: &str| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ())));
     run_as_owner(repair, &qualified)
         .or_else(|error| match error.sqlstate.as_str() {
