@@ -31,9 +31,6 @@ type (
 	Parameters          = order.Parameters
 )
 
-// ParseGenesis reads and checks the app_state of a genesis file.
-func ParseGenesis(appState []byte) (*Genesis, error) { return order.ParseGenesis(appState) }
-
 // Blocks reads the transactions of a decided order block, from CometBFT's block store.
 type Blocks interface {
 	Txs(height int64) ([][]byte, error)

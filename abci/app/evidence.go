@@ -31,34 +31,31 @@ type heard struct {
 	convicted bool // another one was seen
 }
 
+// Key names the execution.
+func (h heard) Key() wire.Key { return h.vote.Key() }
+
 // watch compares the votes that this node sees on executions of now, live and on the chain. It is
 // local and enters no answer to CometBFT.
 type watch struct {
-	heard map[string][]heard // by organisation
-	found []Evidence         // bounded; count goes on
+	heard map[string]wire.FirstVotes[heard] // by organisation
+	found []Evidence                        // bounded; count goes on
 	count uint64
 }
 
 // see takes a vote whose signature holds and returns evidence that is new.
 func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, pending *order.Pending) *Evidence {
 	if w.heard == nil {
-		w.heard = map[string][]heard{}
+		w.heard = map[string]wire.FirstVotes[heard]{}
 	}
 	list := w.heard[organisation]
-	at := slices.IndexFunc(list, func(h heard) bool { return h.vote.Key() == vote.Key() })
-	if at < 0 {
-		if len(list) >= heardMax { // what is pending stays: votes on other proposals do not make anybody forget those on it
-			i := slices.IndexFunc(list, func(h heard) bool { return pending == nil || h.vote.Key() != pending.Key() })
-			list = slices.Delete(list, i, i+1)
-		}
-		w.heard[organisation] = append(list, heard{vote: vote, signed: signed})
+	// What is pending stays: votes on other proposals do not make anybody forget those on it.
+	first := list.Take(heard{vote: vote, signed: signed}, heardMax, func(h heard) bool { return pending != nil && h.Key() == pending.Key() })
+	w.heard[organisation] = list
+	if first == nil || first.vote == vote || first.convicted {
 		return nil
 	}
-	if list[at].vote == vote || list[at].convicted {
-		return nil
-	}
-	list[at].convicted = true
-	e := Evidence{organisation, vote.Key(), list[at].signed, signed}
+	first.convicted = true
+	e := Evidence{organisation, vote.Key(), first.signed, signed}
 	if slices.ContainsFunc(w.found, func(f Evidence) bool { return f.Organisation == organisation && f.Key == e.Key }) {
 		return nil // before a restart
 	}
@@ -80,11 +77,11 @@ func (w *watch) keeps(organisation string) bool {
 // forget drops the votes on executions that are over.
 func (w *watch) forget(state *order.State) {
 	for name, list := range w.heard {
-		w.heard[name] = slices.DeleteFunc(list, func(h heard) bool {
+		list.Forget(func(h heard) bool {
 			p := state.Pending()
-			return h.vote.Number <= state.LastOrdered() && (p == nil || h.vote.Key() != p.Key())
+			return h.vote.Number <= state.LastOrdered() && (p == nil || h.Key() != p.Key())
 		})
-		if len(w.heard[name]) == 0 {
+		if w.heard[name] = list; len(list) == 0 {
 			delete(w.heard, name)
 		}
 	}

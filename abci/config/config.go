@@ -300,42 +300,8 @@ func (c *Config) Check() error {
 	if err := wire.CheckOrganisation(c.Organisation); err != nil {
 		return err
 	}
-	for _, positive := range []struct {
-		key   string
-		value int64
-	}{
-		{"database.stuck_after", int64(c.Database.StuckAfter)},
-		{"clients.connections_max", int64(c.Clients.ConnectionsMax)},
-		{"clients.requests_max", int64(c.Clients.RequestsMax)},
-		{"clients.waits_max", int64(c.Clients.WaitsMax)},
-		{"http.connections_max", int64(c.HTTP.ConnectionsMax)},
-		{"http.requests_max", int64(c.HTTP.RequestsMax)},
-		{"http.strangers_max", int64(c.HTTP.StrangersMax)},
-		{"gateway.pending_max", int64(c.Gateway.PendingMax)},
-		{"gateway.pending_bytes_max", int64(c.Gateway.PendingBytesMax)},
-		{"gateway.bundle_transactions", int64(c.Gateway.BundleTransactions)},
-		{"gateway.bundle_bytes", int64(c.Gateway.BundleBytes)},
-		{"gateway.validity_blocks", int64(min(c.Gateway.ValidityBlocks, 1<<62))},
-		{"gateway.stall_after", int64(c.Gateway.StallAfter)},
-		{"gateway.outcomes_kept", int64(c.Gateway.OutcomesKept)},
-		{"gateway.client_burst", int64(c.Gateway.ClientBurst)},
-		{"effects.vote_timeout", int64(c.Effects.VoteTimeout)},
-		{"effects.open_max", int64(c.Effects.OpenMax)},
-		{"anchor.every", int64(c.Anchor.Every)},
-		{"recovery.repairs_max", int64(c.Recovery.RepairsMax)},
-		{"recovery.help_attempts", int64(c.Recovery.HelpAttempts)},
-		{"recovery.tell_limit", int64(c.Recovery.TellLimit)},
-		{"network.gossip_sleep", int64(c.Network.GossipSleep)},
-		{"network.flush_throttle", int64(c.Network.FlushThrottle)},
-		{"network.send_rate", c.Network.SendRate},
-		{"network.recv_rate", c.Network.RecvRate},
-		{"consensus.timeout_propose", int64(c.Consensus.TimeoutPropose)},
-		{"consensus.timeout_prevote", int64(c.Consensus.TimeoutPrevote)},
-		{"consensus.timeout_precommit", int64(c.Consensus.TimeoutPrecommit)},
-	} {
-		if positive.value <= 0 {
-			return fmt.Errorf("%s: must be positive", positive.key)
-		}
+	if err := c.checkPositive(); err != nil {
+		return err
 	}
 	if !slices.Contains(synchronousCommits, c.Database.SynchronousCommit) {
 		return fmt.Errorf("database.synchronous_commit: must be one of %s", strings.Join(synchronousCommits, ", "))
@@ -380,6 +346,48 @@ func (c *Config) Check() error {
 		return err
 	}
 	return c.HTTP.check()
+}
+
+// checkPositive reports the first limit that is not above 0.
+func (c *Config) checkPositive() error {
+	for _, positive := range []struct {
+		key   string
+		value int64
+	}{
+		{"database.stuck_after", int64(c.Database.StuckAfter)},
+		{"clients.connections_max", int64(c.Clients.ConnectionsMax)},
+		{"clients.requests_max", int64(c.Clients.RequestsMax)},
+		{"clients.waits_max", int64(c.Clients.WaitsMax)},
+		{"http.connections_max", int64(c.HTTP.ConnectionsMax)},
+		{"http.requests_max", int64(c.HTTP.RequestsMax)},
+		{"http.strangers_max", int64(c.HTTP.StrangersMax)},
+		{"gateway.pending_max", int64(c.Gateway.PendingMax)},
+		{"gateway.pending_bytes_max", int64(c.Gateway.PendingBytesMax)},
+		{"gateway.bundle_transactions", int64(c.Gateway.BundleTransactions)},
+		{"gateway.bundle_bytes", int64(c.Gateway.BundleBytes)},
+		{"gateway.validity_blocks", int64(min(c.Gateway.ValidityBlocks, 1<<62))},
+		{"gateway.stall_after", int64(c.Gateway.StallAfter)},
+		{"gateway.outcomes_kept", int64(c.Gateway.OutcomesKept)},
+		{"gateway.client_burst", int64(c.Gateway.ClientBurst)},
+		{"effects.vote_timeout", int64(c.Effects.VoteTimeout)},
+		{"effects.open_max", int64(c.Effects.OpenMax)},
+		{"anchor.every", int64(c.Anchor.Every)},
+		{"recovery.repairs_max", int64(c.Recovery.RepairsMax)},
+		{"recovery.help_attempts", int64(c.Recovery.HelpAttempts)},
+		{"recovery.tell_limit", int64(c.Recovery.TellLimit)},
+		{"network.gossip_sleep", int64(c.Network.GossipSleep)},
+		{"network.flush_throttle", int64(c.Network.FlushThrottle)},
+		{"network.send_rate", c.Network.SendRate},
+		{"network.recv_rate", c.Network.RecvRate},
+		{"consensus.timeout_propose", int64(c.Consensus.TimeoutPropose)},
+		{"consensus.timeout_prevote", int64(c.Consensus.TimeoutPrevote)},
+		{"consensus.timeout_precommit", int64(c.Consensus.TimeoutPrecommit)},
+	} {
+		if positive.value <= 0 {
+			return fmt.Errorf("%s: must be positive", positive.key)
+		}
+	}
+	return nil
 }
 
 func (c *Config) checkAnchor() error {

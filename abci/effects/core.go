@@ -17,12 +17,11 @@ import (
 
 // Bounds of what a core keeps in memory.
 const (
-	blocksAhead        = 4  // decided blocks and certificates kept beyond the database's position
-	ballotsMax         = 32 // own votes: one per execution
-	votesPerOrgMax     = 8  // live votes of one organisation; the order passes on those of its organisations alone
-	rejoinAttempts     = 5
-	backoffDoublingMax = 20
-	progressMS         = 10_000 // between two reports of how far executing all blocks again has come
+	blocksAhead    = 4  // decided blocks and certificates kept beyond the database's position
+	ballotsMax     = 32 // own votes: one per execution
+	votesPerOrgMax = 8  // live votes of one organisation; the order passes on those of its organisations alone
+	rejoinAttempts = 5
+	progressMS     = 10_000 // between two reports of how far executing all blocks again has come
 )
 
 // Config is what a core has to know of its consortium, and its limits.
@@ -62,53 +61,15 @@ type ballot struct {
 	known bool
 }
 
+// Key names the execution.
+func (b ballot) Key() wire.Key { return b.vote.Key() }
+
 // opened is a block executed in a transaction that has not ended.
 type opened struct {
 	block   *wire.OrderedBlock
 	key     wire.Key
 	hash    wire.Hash
 	sinceMS int64
-}
-
-// ladder is how far recovery has come for one block: retry, then repair by each of the steps, then excluded.
-type ladder struct {
-	number     uint64
-	by         int // of Steps: the repair that is needed, or was last
-	unhelped   int // how often nobody helped
-	step       step
-	needRepair bool
-	deviated   bool // found is compared with the certified hash, and differed
-	found      wire.Hash
-	rows       int          // put right by repair
-	helped     backend.Step // the last that put some right
-	why        string       // what the first step says that could not help
-	repairs    int
-	sinceMS    int64
-}
-
-type step uint8
-
-const (
-	untried  step = iota // the block's first execution counts
-	retried              // the next execution is a retry
-	repaired             // the next execution follows a repair
-)
-
-// finding is how far the repair has come of what the scrubber found. While no step helps the database goes on, since each block
-// shows whether it matters; another organisation may be able to help later.
-type finding struct {
-	by       int    // of Steps
-	unhelped int    // how often nobody helped, at by
-	failed   int    // how often no step helped, in a row
-	afterMS  int64  // none is tried before
-	why      string // as of a ladder
-}
-
-// past is how far asking for blocks has come that are not kept as agreed.
-type past struct {
-	failed  int   // in a row
-	afterMS int64 // none is asked for before
-	turnMS  int64 // until then blocks that are executed come first
 }
 
 // Core is the decision about one organisation's database.
@@ -135,8 +96,8 @@ type Core struct {
 	proposal *wire.OrderedBlock
 	proof    *wire.Certificate
 	// votes are the first live votes of the other organisations (E3), ballots this one's own, oldest first (E5).
-	votes   map[string][]wire.EffectVote
-	ballots []ballot
+	votes   map[string]wire.FirstVotes[wire.EffectVote]
+	ballots wire.FirstVotes[ballot]
 
 	// position is where the database stood last; known is false after anything that may have changed it unseen.
 	position backend.Position
@@ -154,11 +115,11 @@ type Core struct {
 	op        Action
 	opMS      int64
 	cancelled bool
-	// failures counts operations that failed in a row; none starts before resumeMS.
-	failures int
-	resumeMS int64
+	// pauses follow operations that failed.
+	pauses
 
 	ladder ladder
+	stall  stall
 	// shelved is the execution that is rolled back until consent about it is known.
 	shelved    wire.Key
 	records    []RecordDeviation
@@ -186,7 +147,7 @@ func NewCore(cfg Config) (*Core, error) {
 		cfg:    cfg,
 		blocks: map[uint64]*wire.OrderedBlock{},
 		certs:  map[uint64]*wire.Certificate{},
-		votes:  map[string][]wire.EffectVote{},
+		votes:  map[string]wire.FirstVotes[wire.EffectVote]{},
 	}, nil
 }
 
@@ -214,6 +175,8 @@ func (c *Core) DeadlineMS() int64 {
 		return c.resumeMS
 	case c.open != nil:
 		return c.open.sinceMS + c.cfg.OpenMaxMS
+	case c.stall.waits(c.position.Number+1, c.nowMS):
+		return c.stall.resumeMS
 	case c.known && c.excluded == "" && c.cfg.LookMS > 0:
 		return c.lookedMS + c.cfg.LookMS
 	}
@@ -304,13 +267,7 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		// The votes for the round before were split, so this database may be the one that deviates, unless it did not say what came of it.
-		c.ladderOf(b.Number)
-		own := c.ballotOf(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1})
-		c.ladder.needRepair, c.ladder.step, c.ladder.deviated = b.Number > 1 && (own == nil || own.vote.Kind != wire.VoteStuck), untried, false
-		if own != nil && own.known {
-			c.ladder.found = own.hash
-		}
+		c.ladderOf(b.Number).round(c.ballots.Of(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}))
 	}
 }
 
@@ -329,8 +286,8 @@ func (c *Core) rejoin() {
 		return
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
-	c.excluded, c.announced, c.rejoins, c.failures, c.resumeMS = "", "", rejoinAttempts, 0, 0
-	c.finding = finding{}
+	c.excluded, c.announced, c.rejoins = "", "", rejoinAttempts
+	c.pauses, c.finding = pauses{}, finding{}
 	c.restartRecovery()
 }
 

@@ -119,24 +119,12 @@ func (c *Core) deviate(b *wire.OrderedBlock, found wire.Hash) {
 	c.deviateFrom(b, hash, found)
 }
 
-// deviateFrom climbs the ladder: retry, repair, repair again, excluded. Before block 1 nothing is on
-// the ledger, so nothing can be repaired.
+// deviateFrom takes the next rung of the ladder.
 func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
-	l := c.ladderOf(b.Number)
-	what := RecoveryEscalates
-	switch l.step {
-	case untried:
-		l.step = retried
-		if !l.deviated {
-			l.deviated, l.found = true, found
-			what = Deviation
-		}
-	case retried, repaired:
-		if b.Number == 1 || l.repairs == c.cfg.RepairsMax {
-			c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
-			return
-		}
-		l.step, l.needRepair, l.by = repaired, true, 0 // what a step changed may let a cheaper one help
+	what, more := c.ladderOf(b.Number).deviates(found, c.cfg.RepairsMax)
+	if !more {
+		c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
+		return
 	}
 	c.report(Report{What: what, Number: b.Number, Round: b.Round, Expected: expected, Found: found})
 }
@@ -151,7 +139,7 @@ func (c *Core) ladderOf(n uint64) *ladder {
 
 // cure repairs what the scrubber found, at the position and without a block that waits for it.
 func (c *Core) cure() Action {
-	if p := c.position; p.Deviates && c.nowMS >= c.finding.afterMS && c.proven {
+	if p := c.position; p.Deviates && c.finding.due(c.nowMS) && c.proven {
 		return Repair{Step: c.cfg.Steps[c.finding.by], Number: p.Number, Certified: p.Hash, Deviating: p.Number}
 	}
 	return nil
@@ -171,7 +159,7 @@ func (c *Core) advance() Action {
 		return nil
 	}
 	hash, agreed := c.agreed(b)
-	if own := c.ballotOf(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.vote.Kind == wire.VoteStuck) {
+	if own := c.ballots.Of(b.Key()); !agreed && (c.shelved == b.Key() || own != nil && own.vote.Kind == wire.VoteStuck) {
 		return nil
 	}
 	l := c.ladderOf(n)
@@ -180,6 +168,9 @@ func (c *Core) advance() Action {
 			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
+	}
+	if c.stall.waits(n, c.nowMS) {
+		return nil
 	}
 	x := Execute{Block: b, Previous: c.position.Hash, Agreed: agreed}
 	if l.step == retried && agreed {
@@ -245,13 +236,12 @@ func (c *Core) overdue() Action {
 	return nil
 }
 
-// restorePast has another organisation tell a block that is not kept as agreed: one that could not be had makes way for the next.
+// restorePast has another organisation tell a block that is not kept as agreed.
 func (c *Core) restorePast() Action {
-	blocks := c.position.FalseBlocks
-	if len(blocks) == 0 || c.open != nil || c.nowMS < c.past.afterMS {
+	if c.open != nil {
 		return nil
 	}
-	if n := blocks[c.past.failed%len(blocks)]; n <= min(c.position.Number, c.certified) {
+	if n, due := c.past.next(c.nowMS, c.position.FalseBlocks, min(c.position.Number, c.certified)); due {
 		return RestoreBlock{Number: n}
 	}
 	return nil

@@ -47,13 +47,14 @@ type (
 
 // How the operations on database and store ended.
 type (
-	// Executed ends Execute. On Stuck, StuckAt is the transaction; on anything else but Fine nothing is open.
+	// Executed ends Execute. On Stuck, StuckAt is the transaction and Why the error; on anything else but Fine nothing is open.
 	Executed struct {
 		Key     wire.Key
 		Hash    wire.Hash
 		Parts   string // for the vote, from effect round 1 on
 		Failure Failure
 		StuckAt uint32
+		Why     string
 	}
 	// Committed ends Commit. After a failure it is not known whether the block is in the database.
 	Committed struct{ Failure Failure }
@@ -211,6 +212,7 @@ const (
 	Recovered         Incident = "deviation cured"
 	RoundAdvanced     Incident = "effect round advanced"
 	TransactionStuck  Incident = "transaction does not end"
+	MachineFails      Incident = "this machine fails at a block that the others agree on; trying again"
 	AnnouncesFull     Incident = "nothing else helps; all blocks are about to be executed again"
 	FullForbidden     Incident = "nothing else helps; executing all blocks again is not allowed"
 	StartsOver        Incident = "nothing else helped; executing all blocks again from the first"

@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,46 +14,44 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// others are two organisations: one that breaks off, and one that tells the truth once it is willing.
+// others are organisations by name, nodes and organisations at once: b, which breaks off or lies, and c, which tells the truth once it is
+// willing. Each round of asking begins with Nodes.
 type others struct {
 	truth   backend.Backend
 	willing atomic.Bool
 	asked   atomic.Int32
 }
 
-func (o *others) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
+func (o *others) Nodes() []string {
 	o.asked.Add(1)
-	from, err := o.truth.Read(ctx, number, hash)
-	if err != nil {
-		return nil
-	}
-	defer from.Close()
-	if more, err := use("b", brokenOff{from}); !more || err != nil {
-		return err
-	}
-	if !o.willing.Load() {
-		return nil
-	}
-	_, err = use("c", from)
-	return err
+	return []string{"b", "c"}
 }
 
-func (o *others) EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Past) (bool, error)) error {
-	o.asked.Add(1)
-	if !o.willing.Load() {
-		return nil
+func (o *others) Read(ctx context.Context, node string, number uint64, hash wire.Hash) (string, backend.Reading, error) {
+	from, err := o.truth.Read(ctx, number, hash)
+	switch {
+	case err != nil:
+	case node == "b":
+		from = brokenOff{from}
+	case !o.willing.Load():
+		err = errUnwilling
 	}
-	from, err := o.truth.ReadPast(ctx)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	if more, err := use("b", lyingPast{from}); !more || err != nil {
-		return err
-	}
-	_, err = use("c", from)
-	return err
+	return node, from, err
 }
+
+func (o *others) ReadPast(ctx context.Context, node string, _ uint64, _ wire.Hash) (string, backend.Past, error) {
+	from, err := o.truth.ReadPast(ctx)
+	switch {
+	case err != nil:
+	case !o.willing.Load():
+		err = errUnwilling
+	case node == "b":
+		from = lyingPast{from}
+	}
+	return node, from, err
+}
+
+var errUnwilling = errors.New("not willing")
 
 // lyingPast tells another block.
 type lyingPast struct{ backend.Past }
@@ -63,14 +62,14 @@ func (lyingPast) Block(_ context.Context, _ uint64, _ wire.Hash, each func([]byt
 
 func TestBlocksKeptOtherwiseThanAgreedComeFromAnotherOrganisation(t *testing.T) {
 	b := newBench(t)
-	reached := &others{truth: b.truth}
+	reached, watch := &others{truth: b.truth}, &named{}
 	b.stop()
-	b.start(Options{Backend: b.memory, Others: reached, Config: Config{LookMS: 1}})
+	b.start(Options{Backend: b.memory, Others: reached, Watch: watch, Config: Config{LookMS: 1}})
 	b.play()
 	b.play()
 	b.committed(2)
 	b.db.FalsifyPast(1, 2)
-	b.until("another is asked", func() bool { return reached.asked.Load() > 0 })
+	b.until("another is asked, and the failure counted", func() bool { return watch.hasFailed("restore block: no help") })
 	b.play() // whom nobody helps goes on
 	b.committed(3)
 	reached.willing.Store(true)
@@ -174,46 +173,44 @@ func (dawdling) Block(ctx context.Context, _ uint64, _ wire.Hash, _ func([]byte)
 	return ctx.Err()
 }
 
-// liars are two organisations: one that lies or dawdles, and one that tells the truth once it is willing.
+// liars are organisations that lie or dawdle, and c, which tells the truth once it is willing; always, of the past.
 type liars struct{ others }
 
-func (o *liars) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
+func (o *liars) Nodes() []string {
 	o.asked.Add(1)
+	return []string{"liar", "dawdler", "c"}
+}
+
+func (o *liars) Read(ctx context.Context, node string, number uint64, hash wire.Hash) (string, backend.Reading, error) {
 	from, err := o.truth.Read(ctx, number, hash)
-	if err != nil {
-		return nil
+	switch {
+	case err != nil:
+	case node == "liar":
+		from = falseTeller{from}
+	case node == "dawdler", !o.willing.Load():
+		err = errUnwilling
 	}
-	defer from.Close()
-	if more, err := use("liar", falseTeller{from}); !more || err != nil {
-		return err
-	}
-	if o.willing.Load() {
-		_, err = use("c", from)
-	}
-	return err
+	return node, from, err
 }
 
-func (o *liars) EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Past) (bool, error)) error {
-	o.asked.Add(1)
+func (o *liars) ReadPast(ctx context.Context, node string, _ uint64, _ wire.Hash) (string, backend.Past, error) {
 	from, err := o.truth.ReadPast(ctx)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+	case node == "liar":
+		from = lyingPast{from}
+	case node == "dawdler":
+		from = dawdling{from}
 	}
-	defer from.Close()
-	for name, past := range map[string]backend.Past{"dawdler": dawdling{from}, "liar": lyingPast{from}} {
-		if more, err := use(name, past); !more || err != nil {
-			return err
-		}
-	}
-	_, err = use("c", from)
-	return err
+	return node, from, err
 }
 
-// named notes who lied.
+// named notes who lied, and which operations failed.
 type named struct {
 	Watch
-	mu   sync.Mutex
-	lied map[string]int
+	mu     sync.Mutex
+	lied   map[string]int
+	failed []string
 }
 
 func (n *named) Lied(organisation string) {
@@ -225,8 +222,21 @@ func (n *named) Lied(organisation string) {
 	n.lied[organisation]++
 }
 
-func (n *named) Ended(string, time.Duration, Failure) {}
-func (n *named) Happened(Report)                      {}
+func (n *named) Ended(operation string, _ time.Duration, f Failure) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if f != Fine {
+		n.failed = append(n.failed, operation+": "+f.String())
+	}
+}
+
+func (n *named) Happened(Report) {}
+
+func (n *named) hasFailed(how string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Contains(n.failed, how)
+}
 
 func (n *named) of(organisation string) int {
 	n.mu.Lock()

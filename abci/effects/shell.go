@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -22,13 +23,14 @@ type Outcomes interface {
 	Refused(results []wire.TxResult)
 }
 
-// Others reaches the databases of the other organisations.
+// Others reaches the databases of the other organisations. What one fails at is an error that costs it its turn.
 type Others interface {
-	// Each asks them one after the other for the tables at the end of a block with this hash, and gives what each tells to use, until
-	// that wants no more. An error is that of use, or of ctx; what organisations fail at is no error.
-	Each(ctx context.Context, number uint64, hash wire.Hash, use func(organisation string, from backend.Reading) (more bool, err error)) error
-	// EachPast is the same for a block as it is kept.
-	EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(organisation string, from backend.Past) (more bool, err error)) error
+	// Nodes are those that can be asked now.
+	Nodes() []string
+	// Read begins what a node tells of the tables at the end of a block with this hash; the organisation is the one that signs it.
+	Read(ctx context.Context, node string, number uint64, hash wire.Hash) (organisation string, from backend.Reading, err error)
+	// ReadPast is the same for a block as it is kept.
+	ReadPast(ctx context.Context, node string, number uint64, hash wire.Hash) (organisation string, from backend.Past, err error)
 }
 
 // Memory keeps an exclusion over restarts: it ends by the operator's word, not by a restart. Reason is never empty.
@@ -66,7 +68,7 @@ type Options struct {
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion, or what recovery is about to do, else who told what is false since the start
+	Reason        string // of an exclusion, what recovery is about to do, why this machine fails, or who told what is false since the start
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -84,8 +86,9 @@ type Shell struct {
 	start  time.Time
 
 	inbox chan struct{} // holds a token while items wait
-	ops   chan operation
+	jobs  chan job
 	ended chan struct{} // closed when the loop has ended
+	turns *turns        // the worker's
 
 	mu    sync.Mutex // guards all below; held for moments only
 	core  *Core
@@ -131,8 +134,8 @@ func New(opt Options) (*Shell, error) {
 	}
 	return &Shell{
 		opt: opt, core: core, log: opt.Logger, start: time.Now(),
-		inbox: make(chan struct{}, 1), ops: make(chan operation, 1), ended: make(chan struct{}),
-		cancel: map[wire.Key]context.CancelFunc{},
+		inbox: make(chan struct{}, 1), jobs: make(chan job, 1), ended: make(chan struct{}),
+		cancel: map[wire.Key]context.CancelFunc{}, turns: newTurns(rand.Uint64()),
 	}, nil
 }
 
@@ -249,6 +252,9 @@ func (s *Shell) Status() Status {
 	defer s.mu.Unlock()
 	c := s.core
 	reason := c.excluded + c.announced
+	if reason == "" && c.stall.at(c.position.Number+1) {
+		reason = c.stall.why
+	}
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
 	}
@@ -374,9 +380,9 @@ func (s *Shell) act(ctx context.Context, a Action) {
 		clear(s.cancel)
 		run, cancel := context.WithCancel(ctx)
 		s.cancel[a.Block.Key()] = cancel
-		s.ops <- operation{action: a, ctx: run, done: cancel}
-	default:
-		s.ops <- operation{action: a, ctx: ctx, done: func() {}}
+		s.jobs <- job{operation: a, ctx: run, done: cancel}
+	case operation:
+		s.jobs <- job{operation: a, ctx: ctx, done: func() {}}
 	}
 }
 
@@ -430,7 +436,7 @@ func (s *Shell) write(r Report) {
 	add(r.Expected != wire.Hash{}, slog.String("expected", fmt.Sprintf("%x", r.Expected[:8])))
 	add(r.Found != wire.Hash{}, slog.String("found", fmt.Sprintf("%x", r.Found[:8])))
 	add(r.Rows > 0, slog.Int("rows", r.Rows))
-	add(r.What == TransactionStuck, slog.Int("transaction", int(r.Index)))
+	add(r.What == TransactionStuck || r.What == MachineFails, slog.Int("transaction", int(r.Index)))
 	add(r.TookMS > 0, slog.Int64("took_ms", r.TookMS))
 	add(r.Reason != "", slog.String("reason", r.Reason))
 	s.log.LogAttrs(context.Background(), level, string(r.What), attrs...)

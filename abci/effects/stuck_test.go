@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -95,5 +96,36 @@ func TestTheOperatorGivesUpATransaction(t *testing.T) {
 	core.Step(10, Decided{Height: 2, Certificate: &wire.Certificate{Number: 1, Hash: wire.Hash{7}}})
 	if actions := core.Step(11, GiveUp{Key: block.Key(), Index: 3}); len(actions) > 0 {
 		t.Fatalf("%+v of a block that is agreed", actions)
+	}
+}
+
+// A block that the others agree on and that this machine cannot execute (54001, XX000) is no deviation: it is reported, and executed again
+// after growing pauses, until it comes to its end. No step of recovery is taken, and the database goes on being looked after.
+func TestABlockAtWhichOnlyThisMachineFailsIsTriedAgain(t *testing.T) {
+	core, block := executing(t)
+	core.Step(10, Executed{Key: block.Key(), Failure: Stuck, StuckAt: 5, Why: "54001"})
+	core.Step(11, Decided{Height: 2, Certificate: &wire.Certificate{Number: 1, Hash: wire.Hash{7}}})
+	now := int64(11)
+	for attempt, pause := range []int64{50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000} {
+		if x, ok := core.op.(Execute); !ok || !x.Agreed {
+			t.Fatalf("attempt %d: under way is %+v", attempt, core.op)
+		}
+		now++
+		out := core.Step(now, Executed{Key: block.Key(), Failure: Stuck, StuckAt: 5, Why: "54001"})
+		if len(out) != 1 || out[0].(Report).What != MachineFails || !strings.Contains(out[0].(Report).Reason, "54001") {
+			t.Fatalf("attempt %d: %+v", attempt, out)
+		}
+		if core.State() != "recovering" || core.DeadlineMS() != now+pause {
+			t.Fatalf("attempt %d: state %s until %d, want %d", attempt, core.State(), core.DeadlineMS(), now+pause)
+		}
+		if core.Step(now+pause-1, Tick{}); core.op != nil {
+			t.Fatalf("attempt %d: %+v is under way in the pause", attempt, core.op)
+		}
+		now += pause
+		core.Step(now, Tick{})
+	}
+	core.Step(now+1, Executed{Key: block.Key(), Hash: wire.Hash{7}})
+	if _, ok := core.op.(Commit); !ok || core.deviations != 0 || core.State() == "recovering" {
+		t.Fatalf("under way is %+v after %d deviations, state %s; want COMMIT after none", core.op, core.deviations, core.State())
 	}
 }

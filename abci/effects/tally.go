@@ -9,46 +9,22 @@ func (c *Core) voteSeen(e VoteSeen) {
 	if e.Organisation == c.cfg.Organisation {
 		return
 	}
-	v, list := e.Vote, c.votes[e.Organisation]
-	if v.Number <= c.position.Number || len(c.votes) >= wire.OrganisationsMax && list == nil {
+	v := e.Vote
+	list, known := c.votes[e.Organisation]
+	if v.Number <= c.position.Number || len(c.votes) >= wire.OrganisationsMax && !known {
 		return
 	}
-	for _, old := range list {
-		if old == v {
-			return
-		}
-		if old.Key() == v.Key() {
-			c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: e.Organisation})
-			return
-		}
+	if before := list.Take(v, votesPerOrgMax, nil); before != nil && *before != v {
+		c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: e.Organisation})
 	}
-	if len(list) >= votesPerOrgMax {
-		list = list[1:]
-	}
-	c.votes[e.Organisation] = append(list, v)
+	c.votes[e.Organisation] = list
 }
 
 // cast keeps this organisation's first word about an execution (E5).
 func (c *Core) cast(b ballot) {
-	if own := c.ballotOf(b.vote.Key()); own != nil {
-		if b.known && own.vote.IsFor(c.cfg.Organisation, b.hash) {
-			own.hash, own.known = b.hash, true
-		}
-		return
+	if own := c.ballots.Take(b, ballotsMax, nil); own != nil && b.known && own.vote.IsFor(c.cfg.Organisation, b.hash) {
+		own.hash, own.known = b.hash, true
 	}
-	if len(c.ballots) >= ballotsMax {
-		c.ballots = c.ballots[1:]
-	}
-	c.ballots = append(c.ballots, b)
-}
-
-func (c *Core) ballotOf(k wire.Key) *ballot {
-	for i := range c.ballots {
-		if c.ballots[i].vote.Key() == k {
-			return &c.ballots[i]
-		}
-	}
-	return nil
 }
 
 // liveVotesCount: only when two sets of c organisations share more than a third of all may live votes decide (E1).
@@ -68,7 +44,7 @@ func (c *Core) agreed(b *wire.OrderedBlock) (wire.Hash, bool) {
 		return p.Hash, true
 	}
 	key := b.Key()
-	if own := c.ballotOf(key); own != nil && own.known && c.agreeing(key, own.hash) >= b.Consent {
+	if own := c.ballots.Of(key); own != nil && own.known && c.agreeing(key, own.hash) >= b.Consent {
 		return own.hash, true
 	}
 	if o := c.open; o != nil && o.key == key && c.agreeing(key, o.hash) >= b.Consent {
@@ -90,7 +66,7 @@ func (c *Core) cannotWin(b *wire.OrderedBlock, hash wire.Hash) bool {
 }
 
 func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
-	if own := c.ballotOf(k); own != nil {
+	if own := c.ballots.Of(k); own != nil {
 		if own.vote.IsFor(c.cfg.Organisation, hash) {
 			same++
 		} else {
@@ -120,7 +96,7 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 	if c.position.AnewUntil > 0 && k.Number <= c.certified {
 		return nil, false // it voted when the block was pending, and no longer knows what
 	}
-	if own := c.ballotOf(k); own != nil {
+	if own := c.ballots.Of(k); own != nil {
 		v := own.vote
 		return &v, false
 	}
@@ -145,9 +121,7 @@ func (c *Core) soon(k wire.Key) bool {
 	switch k.Number {
 	case c.position.Number + 1:
 		b := c.wanted()
-		l := c.ladder
-		recovering := l.number == k.Number && (l.needRepair || l.step != untried)
-		return b != nil && b.Key() == k && !recovering
+		return b != nil && b.Key() == k && !c.ladder.recovers(k.Number)
 	case c.position.Number + 2:
 		if _, committing := c.op.(Commit); committing {
 			return true
@@ -170,7 +144,7 @@ func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 	if k.Number == c.position.Number && k.Number > 0 {
 		return c.position.Hash, true
 	}
-	if own := c.ballotOf(k); own != nil && own.known {
+	if own := c.ballots.Of(k); own != nil && own.known {
 		return own.hash, true
 	}
 	return wire.Hash{}, false
@@ -185,7 +159,7 @@ func (c *Core) State() string {
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.number == c.position.Number+1 && (c.ladder.needRepair || c.ladder.step != untried):
+	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.recovers(c.position.Number+1) || c.stall.at(c.position.Number+1):
 		return "recovering"
 	case !c.known:
 		return "database_down"

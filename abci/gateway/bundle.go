@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -34,12 +35,9 @@ type bundle struct {
 
 // Run broadcasts bundles until ctx ends, and looks up outcomes that the database has. It returns ctx's error.
 func (g *Gateway) Run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.lookUp(ctx)
-	}()
-	defer func() { <-done }()
+	var lookUp sync.WaitGroup
+	lookUp.Go(func() { g.lookUp(ctx) })
+	defer lookUp.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

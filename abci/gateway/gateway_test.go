@@ -146,7 +146,7 @@ func (f *fixture) commit(ids ...wire.TxID) {
 
 func (f *fixture) outcome(id wire.TxID) (wire.TxResult, bool) {
 	f.t.Helper()
-	r, err := f.g.Wait(context.Background(), []wire.TxID{id}, 0)
+	r, err := f.g.WaitAs(context.Background(), "", []wire.TxID{id}, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}

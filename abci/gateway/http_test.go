@@ -263,7 +263,7 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	wantSame(t, "routes", described, served)
 	types := map[string]any{
 		"Submission": submission{}, "SignedSubmission": signedSubmission{}, "Parameter": jsonParameter{}, "Accepted": accepted{}, "Transaction": Transaction{},
-		"Block": block{}, "Certificate": certificate{}, "Vote": vote{}, "Status": Status{}, "Queue": Queue{},
+		"Block": block{}, "Certificate": certificate{}, "Vote": wire.VoteJSON{}, "Status": Status{}, "Queue": Queue{},
 		"Health": health{}, "Failure": failure{},
 	}
 	for name, schema := range doc.Components.Schemas {

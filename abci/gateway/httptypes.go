@@ -108,29 +108,13 @@ func blockOf(b *wire.OrderedBlock) block {
 }
 
 type certificate struct {
-	EffectRound     uint32 `json:"effect_round"`
-	LedgerBlockHash string `json:"ledger_block_hash"`
-	Votes           []vote `json:"votes"`
-}
-
-type vote struct {
-	Organisation string `json:"organisation"`
-	Validator    string `json:"validator"`
-	Height       int64  `json:"height"`
-	Round        int32  `json:"round"`
-	Extension    string `json:"extension"`
-	Signature    string `json:"signature"`
+	EffectRound     uint32          `json:"effect_round"`
+	LedgerBlockHash string          `json:"ledger_block_hash"`
+	Votes           []wire.VoteJSON `json:"votes"`
 }
 
 func certificateOf(c *wire.Certificate) *certificate {
-	out := &certificate{EffectRound: c.Round, LedgerBlockHash: hex.EncodeToString(c.Hash[:]), Votes: make([]vote, len(c.Votes))}
-	for i, v := range c.Votes {
-		out.Votes[i] = vote{
-			Organisation: v.Organisation, Validator: hex.EncodeToString(v.Validator), Height: v.Height, Round: v.Round,
-			Extension: hex.EncodeToString(v.Extension), Signature: hex.EncodeToString(v.Signature),
-		}
-	}
-	return out
+	return &certificate{EffectRound: c.Round, LedgerBlockHash: hex.EncodeToString(c.Hash[:]), Votes: wire.VotesJSON(c.Votes)}
 }
 
 // Status is how a node stands, for machines: GET /v1/status and "chainify status --json".

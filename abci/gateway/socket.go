@@ -194,15 +194,13 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 		if submits(request) {
 			turn, over = turns.next()
 		}
-		requests.Add(1)
-		go func() {
-			defer requests.Done()
+		requests.Go(func() {
 			defer func() { <-slots }()
 			answer := s.handle.answer(ctx, turn, request)
 			give()
 			over() // before it is sent: who does not take in answers holds up nothing else
 			out.send(answer)
-		}()
+		})
 	}
 }
 

@@ -23,17 +23,14 @@ func (w *waiter) settled() bool {
 	return w.missing == 0
 }
 
-// Wait returns the outcomes of the transactions named, in the order asked for, when each has one, or those that
+// WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one, or those that
 // there are at the limit; a limit of 0 answers with what is known now. Ids of other organisations' transactions and
 // of earlier runs are looked up in the database. An id without outcome is left out of the answer.
 //
 // Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is missing only because
 // the database could not be asked, 57P03.
-func (g *Gateway) Wait(ctx context.Context, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
-	return g.WaitAs(ctx, "", ids, limit)
-}
-
-// WaitAs is Wait for a client, whose waits leave others room: a name that it has shown to bear, or its connection.
+//
+// The waits of a client leave others room: client is a name that it has shown to bear, or its connection.
 func (g *Gateway) WaitAs(ctx context.Context, client string, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
 	if len(ids) == 0 {
 		return nil, malformed("ids: at least one is needed")

@@ -64,7 +64,7 @@ type waited struct {
 func (f *fixture) waitLater(limit time.Duration, ids ...wire.TxID) chan waited {
 	done := make(chan waited, 1)
 	go func() {
-		r, err := f.g.Wait(context.Background(), ids, limit)
+		r, err := f.g.WaitAs(context.Background(), "", ids, limit)
 		done <- waited{r, err}
 	}()
 	eventually(f.t, func() bool {
@@ -111,7 +111,7 @@ func TestWaitEndsAtItsLimitWithWhatIsKnown(t *testing.T) {
 	ids := f.submit("bank", 2)
 	f.decide(ids...)
 	f.commit(ids[0])
-	r, err := f.g.Wait(context.Background(), ids, 20*time.Millisecond)
+	r, err := f.g.WaitAs(context.Background(), "", ids, 20*time.Millisecond)
 	if err != nil || len(r) != 1 || r[0].ID != ids[0] {
 		t.Fatalf("answer %+v %v", r, err)
 	}
@@ -154,11 +154,11 @@ func TestWaitAsksForManyOutcomesAtOnce(t *testing.T) {
 	} {
 		f, db := withDatabase(t)
 		db.set(nil, results...)
-		r, err := f.g.Wait(context.Background(), c.ids, 0)
+		r, err := f.g.WaitAs(context.Background(), "", c.ids, 0)
 		if asks := db.queries(); err != nil || len(r) != c.want || !slices.Equal(asks, c.asks) {
 			t.Errorf("%s: %d outcomes of queries of %v ids, want %d of %v: %v", name, len(r), asks, c.want, c.asks, err)
 		}
-		if r, err := f.g.Wait(context.Background(), c.ids[:1], 0); err != nil || len(r) != 1 || len(db.queries()) != len(c.asks) {
+		if r, err := f.g.WaitAs(context.Background(), "", c.ids[:1], 0); err != nil || len(r) != 1 || len(db.queries()) != len(c.asks) {
 			t.Errorf("%s: what is known is asked for again: %+v, %v", name, r, err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestWaitSurvivesADatabaseThatGoesBetweenTwoLists(t *testing.T) {
 			db.set(errors.New("connection refused"))
 		}
 	}
-	_, err := f.g.Wait(context.Background(), ids, 0)
+	_, err := f.g.WaitAs(context.Background(), "", ids, 0)
 	wantState(t, err, StateCannotOrder)
 	if n := len(f.g.known(ids)); n != lookupsAtOnce {
 		t.Fatalf("%d outcomes are known, want %d", n, lookupsAtOnce)
@@ -199,7 +199,7 @@ func TestAWaitCancelledWhileTheDatabaseIsAsked(t *testing.T) {
 	db.set(nil, results...)
 	ctx, cancel := context.WithCancel(context.Background())
 	db.meet = cancel
-	_, err := f.g.Wait(ctx, ids, time.Minute)
+	_, err := f.g.WaitAs(ctx, "", ids, time.Minute)
 	wantState(t, err, StateCannotOrder)
 	if asks := db.queries(); len(asks) != 1 || len(f.g.waiting) != 0 || f.g.waits != 0 {
 		t.Errorf("queries of %v ids, want one; %d ids are waited for", asks, len(f.g.waiting))
@@ -239,7 +239,7 @@ func TestWaitForATransactionOfAnotherOrganisation(t *testing.T) {
 func TestWaitSaysThatTheDatabaseDoesNotAnswer(t *testing.T) {
 	f, db := withDatabase(t)
 	db.set(errors.New("connection refused"))
-	_, err := f.g.Wait(context.Background(), []wire.TxID{{1}}, 0)
+	_, err := f.g.WaitAs(context.Background(), "", []wire.TxID{{1}}, 0)
 	var e *Error
 	if !errors.As(err, &e) || e.SQLState != StateCannotOrder {
 		t.Fatalf("error %v", err)
@@ -294,7 +294,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.WaitsMax = 1 })
 	ids := f.submit("bank", 1)
 	done := f.waitLater(time.Minute, ids[0])
-	_, err := f.g.Wait(context.Background(), ids, 0)
+	_, err := f.g.WaitAs(context.Background(), "", ids, 0)
 	var e *Error
 	if !errors.As(err, &e) || e.SQLState != StateFull {
 		t.Fatalf("error %v", err)
@@ -303,7 +303,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	f.commit(ids...)
 	<-done
 	for _, ids := range [][]wire.TxID{nil, make([]wire.TxID, waitIDsMax+1)} {
-		if _, err := f.g.Wait(context.Background(), ids, 0); err == nil {
+		if _, err := f.g.WaitAs(context.Background(), "", ids, 0); err == nil {
 			t.Errorf("wait for %d ids was accepted", len(ids))
 		}
 	}
@@ -343,7 +343,7 @@ func TestConcurrentClients(t *testing.T) {
 					return
 				}
 				ids <- id[0]
-				r, err := f.g.Wait(context.Background(), id, 10*time.Second)
+				r, err := f.g.WaitAs(context.Background(), "", id, 10*time.Second)
 				if err != nil || len(r) != 1 || !r[0].Succeeded {
 					t.Errorf("outcome %+v %v", r, err)
 					return

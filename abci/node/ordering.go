@@ -35,8 +35,9 @@ type ordering struct {
 	comet   *cometnode.Node
 	bundles *peers.Bundles
 	vouches *peers.Vouches
-	// admits says who may be connected.
+	// admits says who may be connected, peering keeps CometBFT, once started, connected.
 	admits  *admission
+	peering *peering
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running bool
 	heard   chan struct{} // closed when no more votes are heard
@@ -93,6 +94,9 @@ func (o *ordering) open(n *node) error {
 		return fmt.Errorf("CometBFT: a network of type %T, whose peers cannot be filtered", o.comet.Switch())
 	}
 	p2p.SwitchPeerFilters(o.admits.filter)(network)
+	o.peering = &peering{
+		own: o.comet.NodeInfo().ID(), net: network, list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
+	}
 	return nil
 }
 
@@ -204,14 +208,7 @@ func (o *ordering) behind() bool {
 	return o.catchingUp() || peers.Ahead(o.comet.Switch().Peers().Copy(), o.comet.BlockStore().Height())
 }
 
-// peering is what keeps CometBFT, once started, connected.
-func (o *ordering) peering(n *node) *peering {
-	return &peering{
-		own: o.comet.NodeInfo().ID(), net: o.comet.Switch(), list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
-	}
-}
-
-// stop ends CometBFT, bounded: its switch waits for peers' goroutines.
+// stop ends CometBFT, bounded: its switch waits for peers' goroutines, and connections being made end late.
 func (o *ordering) stop(log *slog.Logger) error {
 	if !o.running {
 		return nil
@@ -223,6 +220,8 @@ func (o *ordering) stop(log *slog.Logger) error {
 		err := o.comet.Stop()
 		o.comet.Wait()
 		<-o.heard
+		o.peering.dials.Wait()
+		o.bundles.Join()
 		stopped <- err
 	}()
 	select {

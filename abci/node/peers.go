@@ -36,6 +36,8 @@ type peering struct {
 	list []string // id@host:port
 	// barred tells that a peer is to stay disconnected for a while.
 	barred func(p2p.ID) bool
+	// dials are connections being made: they do not end with ctx, but with CometBFT.
+	dials sync.WaitGroup
 }
 
 // run dials until ctx ends.
@@ -108,7 +110,7 @@ func (r *redial) dialled(err error) {
 // dial connects to a peer, whose name is looked up every time, or waits until ctx ends.
 func (p *peering) dial(ctx context.Context, peer string) error {
 	done := make(chan error, 1)
-	go func() {
+	p.dials.Go(func() {
 		address, err := p2p.NewNetAddressString(peer)
 		if err == nil {
 			err = p.net.DialPeerWithAddress(address)
@@ -117,7 +119,7 @@ func (p *peering) dial(ctx context.Context, peer string) error {
 			err = nil
 		}
 		done <- err
-	}()
+	})
 	select {
 	case err := <-done:
 		return err

@@ -47,11 +47,9 @@ func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, 
 			break
 		}
 	}
-	var first []wire.EffectVote
+	var first wire.FirstVotes[wire.EffectVote]
 	for _, v := range all {
-		if !slices.ContainsFunc(first, func(w wire.EffectVote) bool { return w.Key() == v.Key() }) {
-			first = append(first, v)
-		}
+		first.Take(v, math.MaxInt, nil)
 	}
 	return first[max(0, len(first)-votedMax):], nil
 }

@@ -178,7 +178,7 @@ func (r *Agreements) Receive(e p2p.Envelope) {
 	}
 	m, err := wire.DecodeAgreementMessage(raw.Value)
 	if err != nil {
-		r.opt.Conduct.Offence(r.Switch, e.Src, "malformed message of another node", err)
+		r.opt.Conduct.Malformed(r.Switch, e.Src, "malformed message of another node", err)
 		return
 	}
 	switch body := m.Body.(type) {
@@ -240,7 +240,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	}
 	tx, err := wire.DecodeAsked(ask)
 	if err != nil {
-		r.opt.Conduct.Offence(r.Switch, peer, "malformed transaction in another node's question", err)
+		r.opt.Conduct.Malformed(r.Switch, peer, "malformed transaction in another node's question", err)
 		return
 	}
 	own := r.opt.Key()

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,55 +18,45 @@ import (
 // rowBytesMax bounds one row received: the changes of a block, key and row of which are counted, have no more.
 const rowBytesMax = 256 << 20
 
-// Each implements effects.Others: the nodes connected that speak this protocol, in random order, so that many who ask at once
-// spread, but those that were of no help last.
-func (r *Reactor) Each(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Reading) (bool, error)) error {
-	return r.each(ctx, &wire.StateOpen{Block: number, Hash: hash[:]}, func(from *asking) (bool, error) { return use(from.organisation, from) })
-}
-
-// EachPast implements effects.Others, as Each.
-func (r *Reactor) EachPast(ctx context.Context, number uint64, hash wire.Hash, use func(string, backend.Past) (bool, error)) error {
-	return r.each(ctx, &wire.StateOpen{Block: number, Hash: hash[:], Past: true}, func(from *asking) (bool, error) { return use(from.organisation, from) })
-}
-
-func (r *Reactor) each(ctx context.Context, what *wire.StateOpen, use func(*asking) (bool, error)) error {
+// Nodes implements effects.Others: those connected that speak this protocol.
+func (r *Reactor) Nodes() []string {
 	if r.Switch == nil {
 		return nil
 	}
-	for _, peer := range r.inTurn(r.Switch.Peers().Copy()) {
-		info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
-		if !ok || !slices.Contains(info.Channels, Channel) {
-			continue
-		}
-		from := &asking{reactor: r, peer: peer}
-		if err := from.open(ctx, what); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r.opt.Log.Info("nothing told by another node", "peer", peer.ID(), "block", what.Block, "reason", err)
-			continue
-		}
-		more, err := use(from)
-		from.Close()
-		if more && err == nil {
-			r.unhelped.Add(peer.ID(), r.now())
-		}
-		if err != nil || !more {
-			return err
+	var out []string
+	for _, peer := range r.Switch.Peers().Copy() {
+		if info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo); ok && slices.Contains(info.Channels, Channel) {
+			out = append(out, string(peer.ID()))
 		}
 	}
-	return nil
+	return out
 }
 
-// inTurn is in random order, those of no help last, the latest of them at the end: whoever lies or dawdles is before the others once.
-func (r *Reactor) inTurn(list []p2p.Peer) []p2p.Peer {
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	last := func(peer p2p.Peer) time.Time {
-		at, _ := r.unhelped.Peek(peer.ID())
-		return at
+// Read implements effects.Others.
+func (r *Reactor) Read(ctx context.Context, node string, number uint64, hash wire.Hash) (string, backend.Reading, error) {
+	from, err := r.open(ctx, node, &wire.StateOpen{Block: number, Hash: hash[:]})
+	if err != nil {
+		return "", nil, err
 	}
-	slices.SortStableFunc(list, func(a, b p2p.Peer) int { return last(a).Compare(last(b)) })
-	return list
+	return from.organisation, from, nil
+}
+
+// ReadPast implements effects.Others.
+func (r *Reactor) ReadPast(ctx context.Context, node string, number uint64, hash wire.Hash) (string, backend.Past, error) {
+	from, err := r.open(ctx, node, &wire.StateOpen{Block: number, Hash: hash[:], Past: true})
+	if err != nil {
+		return "", nil, err
+	}
+	return from.organisation, from, nil
+}
+
+func (r *Reactor) open(ctx context.Context, node string, what *wire.StateOpen) (*asking, error) {
+	peer := r.Switch.Peers().Get(p2p.ID(node))
+	if peer == nil {
+		return nil, errors.New("the connection is lost")
+	}
+	from := &asking{reactor: r, peer: peer}
+	return from, from.open(ctx, what)
 }
 
 // asking is a reading of another organisation's database, or of its past.

@@ -50,6 +50,7 @@ type Bundles struct {
 	p2p.BaseReactor
 	opt BundlesOptions
 
+	work  sync.WaitGroup
 	mu    sync.Mutex // guards lines
 	lines map[p2p.Peer]*line
 }
@@ -65,8 +66,15 @@ func NewBundles(opt BundlesOptions) *Bundles {
 
 // OnStart begins to look whether the order stands still.
 func (r *Bundles) OnStart() error {
-	go r.watch()
+	r.work.Go(r.watch)
 	return nil
+}
+
+// Join waits until nothing is sent any more. It comes after Stop, which CometBFT calls; a send under way may take it ten seconds.
+func (r *Bundles) Join() {
+	r.mu.Lock() // from here on no peer is added
+	r.mu.Unlock()
+	r.work.Wait()
 }
 
 // AddPeer implements p2p.Reactor.
@@ -74,11 +82,16 @@ func (r *Bundles) AddPeer(peer p2p.Peer) {
 	l := &line{more: make(chan struct{}, 1)}
 	r.mu.Lock() // what is sent meanwhile comes behind what waits already (A6)
 	defer r.mu.Unlock()
+	select {
+	case <-r.Quit():
+		return
+	default:
+	}
 	for _, bundle := range r.opt.Waiting(passBytesMax) {
 		l.add(bundle)
 	}
 	r.lines[peer] = l
-	go r.serve(peer, l)
+	r.work.Go(func() { r.serve(peer, l) })
 }
 
 // RemovePeer implements p2p.Reactor.

@@ -10,6 +10,8 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cometbft/cometbft/types"
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const (
@@ -73,6 +75,16 @@ func (c *Conduct) Offence(sw p2p.Switcher, peer p2p.Peer, what string, err error
 func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	if c.Behind != nil && c.Behind() {
 		c.Log(slog.LevelWarn, peer.ID(), what+"; this node is behind, and may not know the key", "error", err)
+		return
+	}
+	c.Offence(sw, peer, what, err)
+}
+
+// Malformed is Offence for what cannot be decoded. What a later version's node may rightly send is dropped: during a rolling upgrade both
+// kinds of nodes are needed.
+func (c *Conduct) Malformed(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
+	if wire.MayBeNewer(err) {
+		c.Log(slog.LevelWarn, peer.ID(), what+"; it may be of a later version, and is ignored", "error", err)
 		return
 	}
 	c.Offence(sw, peer, what, err)

@@ -169,6 +169,8 @@ func (b *bench) read(i, j int, number uint64) (*asking, error) {
 	return a, a.open(b.ctx, &wire.StateOpen{Block: number, Hash: bytes.Repeat([]byte{1}, 32)})
 }
 
+func (b *bench) node(i int) string { return string(b.switches[i].NodeInfo().ID()) }
+
 func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 	b := newBench(t, 2, nil)
 	d := b.databases[1]
@@ -209,25 +211,24 @@ func TestBlocksAreToldAsTheyAreThere(t *testing.T) {
 	b := newBench(t, 2, nil)
 	d := b.databases[1]
 	d.rows = [][]byte{[]byte("header"), bytes.Repeat([]byte("long"), wire.StatePageBytesMax), []byte("last")}
-	err := b.reactors[0].EachPast(b.ctx, 7, wire.Hash{2}, func(organisation string, from backend.Past) (bool, error) {
-		for range 2 { // again in one session
-			var parts [][]byte
-			err := from.Block(b.ctx, 7, wire.Hash{2}, func(part []byte) error {
-				parts = append(parts, bytes.Clone(part))
-				return nil
-			})
-			if err != nil || organisation != "o1" || !slices.EqualFunc(parts, d.rows, bytes.Equal) {
-				return false, fmt.Errorf("%s told %d parts: %w", organisation, len(parts), err)
-			}
-		}
-		if from.Block(b.ctx, 8, wire.Hash{2}, func([]byte) error { return nil }) == nil {
-			return false, errors.New("a block that was not opened is told")
-		}
-		return false, nil
-	})
+	organisation, from, err := b.reactors[0].ReadPast(b.ctx, b.node(1), 7, wire.Hash{2})
 	if err != nil {
 		t.Fatal(err)
 	}
+	for range 2 { // again in one session
+		var parts [][]byte
+		err := from.Block(b.ctx, 7, wire.Hash{2}, func(part []byte) error {
+			parts = append(parts, bytes.Clone(part))
+			return nil
+		})
+		if err != nil || organisation != "o1" || !slices.EqualFunc(parts, d.rows, bytes.Equal) {
+			t.Fatalf("%s told %d parts: %v", organisation, len(parts), err)
+		}
+	}
+	if from.Block(b.ctx, 8, wire.Hash{2}, func([]byte) error { return nil }) == nil {
+		t.Fatal("a block that was not opened is told")
+	}
+	from.Close()
 	b.until("the reading is closed", func() bool { return d.open.Load() == 0 })
 }
 
@@ -242,10 +243,11 @@ func TestASessionTellsWhatItWasOpenedFor(t *testing.T) {
 		t.Fatal("a session for rows tells a block")
 	}
 	b.until("the session ends", func() bool { return b.databases[1].open.Load() == 0 })
-	err = b.reactors[0].EachPast(b.ctx, 9, wire.Hash{1}, func(_ string, past backend.Past) (bool, error) {
-		return false, past.(backend.Reading).Rows(b.ctx, "public.a", backend.Ranges{Bits: 5, List: []uint32{24, 31}}, func([]byte) error { return nil })
-	})
-	if err == nil {
+	_, past, err := b.reactors[0].ReadPast(b.ctx, b.node(1), 9, wire.Hash{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := past.(backend.Reading).Rows(b.ctx, "public.a", backend.Ranges{Bits: 5, List: []uint32{24, 31}}, func([]byte) error { return nil }); err == nil {
 		t.Fatal("a session for blocks tells rows")
 	}
 }
@@ -334,27 +336,41 @@ func TestAMalformedMessageEndsTheConnection(t *testing.T) {
 	b.until("the connection has ended", func() bool { return b.switches[1].Peers().Size() == 0 })
 }
 
-func TestEachAsksUntilOneHelps(t *testing.T) {
+// A node of a later version may say more; one that is malformed in every version goes.
+func TestAMessageOfALaterVersionIsIgnored(t *testing.T) {
+	b := newBench(t, 2, nil)
+	peer := b.switches[0].Peers().Get(b.switches[1].NodeInfo().ID())
+	for _, later := range [][]byte{{0x78, 1}, {0x0a, 2, 0x78, 1}} { // field 15, of the message and of a request
+		if !peer.Send(p2p.Envelope{ChannelID: Channel, Message: &types.BytesValue{Value: later}}) {
+			t.Fatal("not sent")
+		}
+	}
+	if _, err := b.read(0, 1, 7); err != nil { // behind them
+		t.Fatal(err)
+	}
+	if b.reactors[1].opt.Conduct.Offences() != 0 {
+		t.Error("a later version is held against its node")
+	}
+}
+
+// Nodes are those connected that speak the protocol; one that is gone, and one that tells nothing, is an error.
+func TestNodesThatCanBeAsked(t *testing.T) {
 	b := newBench(t, 4, func(i int, r *Reactor) {
 		if i == 3 {
 			r.opt.BytesPerSecond = 0
 		}
 	})
-	var asked []string
-	err := b.reactors[0].Each(b.ctx, 7, wire.Hash{1}, func(organisation string, _ backend.Reading) (bool, error) {
-		asked = append(asked, organisation)
-		return len(asked) < 2, nil
-	})
-	if err != nil || len(asked) != 2 || asked[0] == asked[1] {
-		t.Fatalf("asked %v, %v", asked, err)
+	nodes := b.reactors[0].Nodes()
+	if want := []string{b.node(1), b.node(2), b.node(3)}; !slices.Equal(slices.Sorted(slices.Values(nodes)), slices.Sorted(slices.Values(want))) {
+		t.Fatalf("nodes %v, want %v", nodes, want)
 	}
-	asked = nil
-	wrong := errors.New("stop")
-	err = b.reactors[0].Each(b.ctx, 7, wire.Hash{1}, func(organisation string, _ backend.Reading) (bool, error) {
-		asked = append(asked, organisation)
-		return true, wrong
-	})
-	if !errors.Is(err, wrong) || len(asked) > 1 {
-		t.Fatalf("asked %v, %v", asked, err)
+	for i, helps := range map[int]bool{0: false, 1: true, 3: false} {
+		organisation, from, err := b.reactors[0].Read(b.ctx, b.node(i), 7, wire.Hash{1})
+		if (err == nil) != helps || helps && organisation != fmt.Sprintf("o%d", i) {
+			t.Errorf("node %d: %q, %v", i, organisation, err)
+		}
+		if helps {
+			from.Close()
+		}
 	}
 }

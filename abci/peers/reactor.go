@@ -14,7 +14,6 @@ import (
 
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cosmos/gogoproto/types"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -81,7 +80,6 @@ type Reactor struct {
 	sessions map[p2p.ID]*session  // whom we tell
 	turned   map[string]time.Time // organisations that found no place, since when
 	told     map[string]time.Time // organisations that were told, until when
-	unhelped *lru.Cache[p2p.ID, time.Time]
 }
 
 // question is a request on its way.
@@ -104,7 +102,6 @@ func New(opt Options) (*Reactor, error) {
 		opt: opt, now: time.Now, idleLimit: idleLimit, answerLimit: answerLimit, openLimit: openLimit, stallLimit: stallLimit,
 		waiting: map[question]chan *wire.StateResponse{}, sessions: map[p2p.ID]*session{}, turned: map[string]time.Time{}, told: map[string]time.Time{},
 	}
-	r.unhelped, _ = lru.New[p2p.ID, time.Time](conductKept) // an error is that of a size below 1
 	r.BaseReactor = *p2p.NewBaseReactor(Name, r)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
@@ -160,7 +157,7 @@ func (r *Reactor) Receive(e p2p.Envelope) {
 	}
 	m, err := wire.DecodeStateMessage(raw.Value)
 	if err != nil {
-		r.opt.Conduct.Offence(r.Switch, e.Src, "malformed message of another node", err)
+		r.opt.Conduct.Malformed(r.Switch, e.Src, "malformed message of another node", err)
 		return
 	}
 	switch body := m.Body.(type) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oasisprotocol/curve25519-voi/curve"
 	"github.com/oasisprotocol/curve25519-voi/curve/scalar"
+	voi "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 )
 
 // signedBy is a transaction of chain "bank" with any key and signature.
@@ -158,6 +159,32 @@ func TestABatchRefusesEveryChange(t *testing.T) {
 	}
 	if together(claimsOf("bank", swapped)) {
 		t.Error("two signatures with each other's s are right")
+	}
+}
+
+// libraryTogether is together with the batch verifier of the library.
+func libraryTogether(claims []claim) bool {
+	v := voi.NewBatchVerifierWithCapacity(len(claims))
+	for _, c := range claims {
+		v.AddWithOptions(c.key, c.message, c.signature, cofactored)
+	}
+	return v.VerifyBatchOnly(nil)
+}
+
+// BenchmarkBatch compares together with the library's batch verifier: signatures of all by so many keys.
+func BenchmarkBatch(b *testing.B) {
+	for _, size := range []struct{ signatures, keys int }{{2, 2}, {8, 4}, {64, 1}, {64, 4}, {64, 64}, {512, 4}, {512, 128}} {
+		claims := claimsOf("bank", ordinary(b, size.signatures, size.keys))
+		for name, verify := range map[string]func([]claim) bool{"ours": together, "library": libraryTogether} {
+			b.Run(fmt.Sprintf("%d-by-%d/%s", size.signatures, size.keys, name), func(b *testing.B) {
+				for b.Loop() {
+					if !verify(claims) {
+						b.Fatal("wrong")
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(claims))/1000, "µs/signature")
+			})
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,15 @@ const (
 type FieldError struct {
 	Field  string
 	Reason string
+	// Unknown: the format has no field of this number, but a later version's may have.
+	Unknown bool
+}
+
+// MayBeNewer reports whether what was not decoded may be right in a later version of the format: a field is unknown, and what comes before
+// it is right.
+func MayBeNewer(err error) bool {
+	var e *FieldError
+	return errors.As(err, &e) && e.Unknown
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }

@@ -77,7 +77,7 @@ func (s shape) breach(raw []byte) *FieldError {
 		i := slices.IndexFunc(s, func(r repeats) bool { return r.field == field })
 		switch {
 		case i >= 0 && s[i].most > 0 && count > s[i].most:
-			return &FieldError{"." + s[i].name, fmt.Sprintf("%d of them or more, want at most %d", count, s[i].most)}
+			return &FieldError{Field: "." + s[i].name, Reason: fmt.Sprintf("%d of them or more, want at most %d", count, s[i].most)}
 		case field < last, count > 1 && (i < 0 || s[i].most == 0):
 			return &FieldError{Reason: fmt.Sprintf(notItsSpelling, field, at)}
 		case i >= 0 && s[i].in != nil && kind == protowire.BytesType:
@@ -175,7 +175,7 @@ func PeekBundle(raw []byte) (Head, error) {
 		case field == transactionsField:
 			h.Transactions++
 		case field <= last || field > transactionsField:
-			return h, fieldErrorf("bundle", notItsSpelling, field, at)
+			return h, &FieldError{Field: "bundle", Reason: fmt.Sprintf(notItsSpelling, field, at), Unknown: field > transactionsField}
 		}
 		last, at = field, next
 	}

@@ -21,8 +21,9 @@ type fieldSpelling struct {
 
 // misspelled is where a message leaves its one spelling: a field of the message itself, and the byte.
 type misspelled struct {
-	field protowire.Number
-	at    int
+	field   protowire.Number
+	at      int
+	unknown bool // there is no such field
 }
 
 var (
@@ -67,12 +68,13 @@ func (s spelling) check(raw []byte) (wrong misspelled, ok bool) {
 	last, chosen := protowire.Number(0), false
 	for at := 0; at < len(raw); {
 		number, kind, n := protowire.ConsumeTag(raw[at:])
-		here := misspelled{max(number, last), at}
+		here := misspelled{field: max(number, last), at: at}
 		if n < 0 || n != protowire.SizeTag(number) || number < last {
 			return here, false
 		}
 		here.field = number
 		if int(number) >= len(s) || s[number].kind == 0 {
+			here.unknown = true
 			return here, false
 		}
 		field := &s[number]
@@ -86,7 +88,7 @@ func (s spelling) check(raw []byte) (wrong misspelled, ok bool) {
 		}
 		if kind == protowire.BytesType && field.kind == protoreflect.MessageKind {
 			if in, ok := field.in.check(value); !ok {
-				return misspelled{number, at + n + length - len(value) + in.at}, false
+				return misspelled{number, at + n + length - len(value) + in.at, in.unknown}, false
 			}
 		} else if !field.spells(kind, value) {
 			return here, false

@@ -34,7 +34,7 @@ func decodeStrict(name string, raw []byte, bytesMax int, in shape, m proto.Messa
 		return fieldErrorf(name, "not a protobuf message: %s", plainSpaces(err))
 	}
 	if wrong, ok := spellingOf(m.ProtoReflect().Descriptor()).check(raw); !ok {
-		return fieldErrorf(name, "field %d at byte %d is unknown, repeated, out of order or not in its shortest form", wrong.field, wrong.at)
+		return &FieldError{Field: name, Reason: fmt.Sprintf(notItsSpelling, wrong.field, wrong.at), Unknown: wrong.unknown}
 	}
 	return nil
 }

@@ -4,7 +4,10 @@
 // Formats: spec/formats.md; messages: spec/proto.
 package wire
 
-import "time"
+import (
+	"encoding/hex"
+	"time"
+)
 
 // Hash is a SHA-256 digest.
 type Hash [32]byte
@@ -81,6 +84,28 @@ type CertifiedVote struct {
 	Round        int32 // CometBFT's round
 	Extension    []byte
 	Signature    []byte
+}
+
+// VoteJSON is a CertifiedVote in JSON, its bytes in hexadecimal.
+type VoteJSON struct {
+	Organisation string `json:"organisation"`
+	Validator    string `json:"validator"`
+	Height       int64  `json:"height"`
+	Round        int32  `json:"round"`
+	Extension    string `json:"extension"`
+	Signature    string `json:"signature"`
+}
+
+// VotesJSON spells the votes of a certificate for JSON.
+func VotesJSON(votes []CertifiedVote) []VoteJSON {
+	out := make([]VoteJSON, len(votes))
+	for i, v := range votes {
+		out[i] = VoteJSON{
+			v.Organisation, hex.EncodeToString(v.Validator), v.Height, v.Round,
+			hex.EncodeToString(v.Extension), hex.EncodeToString(v.Signature),
+		}
+	}
+	return out
 }
 
 // TxResult is the outcome of one transaction in a committed ledger block, or the order's refusal of it.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/benchtest"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
@@ -16,15 +17,7 @@ import (
 // config is a tiny run against the tree that the environment names.
 func config(t *testing.T) Config {
 	t.Helper()
-	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
-	if tree == "" {
-		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
-	}
-	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	tree, dir := benchtest.Places(t)
 	return Config{
 		Dir: dir, PG: tree, Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, Block: 64, Clients: []int{2},
 		BlockSizes: []int{16, 64}, Sizes: []int{100, 1000}, TPCC: workload.TPCCSize{Warehouses: 2, Items: 100, Customers: 30},

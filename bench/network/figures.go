@@ -11,92 +11,20 @@ import (
 // Chainify was begun; what better settings are worth is said against it.
 const floorReference = 53
 
+// unmeasured are figures of systems that were left out by name.
+func (cfg Config) unmeasured(values []float64) bool { return len(cfg.Only) > 0 && len(values) == 0 }
+
 // figures states what the run says about the network.
 func figures(r *report.Report, cfg Config) error {
-	four, one := r.Find(chainifyFour, 0), r.Find(chainifyOne, 0)
-	lone, crowd := r.Find(chainifySync, 1), r.Find(chainifySync, many)
-	floor, crowdBaseline := r.Find(floorSync, 1), r.Find(baselineSync, many)
-	single, bundled, oneBaseline := r.Find(baselineSingle, 0), r.Find(baselineBundle, 0), r.Find(baselineOne, 0)
-	alone := r.Best(standalone)
+	four, alone := r.Find(chainifyFour, 0), r.Best(standalone)
 	if alone == nil {
 		alone = &report.Series{}
 	}
-	// unmeasured are figures of systems that were left out by name.
-	unmeasured := func(values []float64) bool { return len(cfg.Only) > 0 && len(values) == 0 }
-	const all = "Smallbank, uniform; every organisation has executed, agreed and committed all"
-	for _, f := range []struct {
-		id     string
-		values []float64
-		unit   string
-		how    string
-	}{
-		{"network.four", four.Values(), "tx/s", all + "; chainify.submit_batch of 100 from all four"},
-		{"network.one", one.Values(), "tx/s", all + "; one organisation, two workers"},
-		{"network.four_cpu", four.CPUs(), "us/tx", "processor time of four nodes and four PostgreSQL servers, backends of clients included"},
-		{"network.standalone", alone.Values(), "tx/s", fmt.Sprintf("pgbench -M prepared, synchronous_commit=on, best of the client counts: %g", alone.Point)},
-		{"network.waiting_one_p50", lone.Details("p50_ms"), "ms", "one client, chainify.execute"},
-		{"network.waiting_many", crowd.Values(), "tx/s", fmt.Sprintf("%d clients, chainify.execute", many)},
-		{"network.waiting_many_p50", crowd.Details("p50_ms"), "ms", fmt.Sprintf("%d clients, chainify.execute", many)},
-		{"network.waiting_one_bytes", sums(details(lone), kept), "bytes/tx", "bytes_per_transaction of one client that waits: each transaction in an order block of its own"},
-		{"network.floor_p50", floor.Details("p50_ms"), "ms", "one client, broadcast_tx_commit, CometBFT alone with our nodes' settings"},
-	} {
-		if unmeasured(f.values) {
-			continue
-		}
-		if err := r.AddFigure(f.id, f.values, f.unit, targets[f.id], f.how); err != nil {
-			return err
-		}
-	}
-	reference := make([]float64, len(floor.Values()))
-	for i := range reference {
-		reference[i] = floorReference
-	}
-	byClients, byGateways := r.Find(signed, 0), r.Find(vouched, 0)
-	round, roundCheck, allowed := agreementRound(r, agreed, unasked)
-	soon, _, soonAllowed := agreementRound(r, agreedSoon, unaskedSoon)
-	for _, f := range []struct {
-		id     string
-		values []float64
-		how    string
-	}{
-		{"network.agreement_round", round, "chainify.submit with another organisation's agreement, less the same with nobody asked"},
-		{"network.latency_agreement_round", soon, "the same in mode latency"},
-		{"network.agreement_check", roundCheck, "what that organisation asks its database: the transaction, its check, undone"},
-	} {
-		if unmeasured(f.values) {
-			continue
-		}
-		if err := r.AddFigure(f.id, f.values, "ms", report.Target{}, f.how); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
-		id   string
-		a, b []float64
-		how  string
-	}{
-		{"network.signed_over_vouched", byClients.Values(), byGateways.Values(), "clients sign each transaction / gateways vouch; one transaction a request at the nodes' sockets, signed beforehand"},
-		{"network.pipelined_over_connections", r.Find(pipelined, 0).Values(), byGateways.Values(), "the latter with each client's sixteen requests under way on one connection / on sixteen"},
-		{"network.signed_batch_over_vouched", r.Find(signedBatch, 0).Values(), r.Find(vouchedBatch, 0).Values(), "clients sign eight transactions at once / gateways vouch; 64 a request at the nodes' sockets, signed beforehand"},
-		{"network.agreement_over_check", round, allowed, "that round / a round trip over TCP and the check"},
-		{"network.latency_agreement_over_check", soon, soonAllowed, "that round in mode latency / a round trip over TCP and the check"},
-		{"network.four_over_baseline", four.Values(), single.Values(), "four organisations / baseline with one transaction each"},
-		{"network.four_over_baseline_bundled", four.Values(), bundled.Values(), "four organisations / baseline with 100 in each of its transactions"},
-		{"network.one_over_baseline", one.Values(), oneBaseline.Values(), "one organisation / baseline with one"},
-		{"network.one_over_standalone", one.Values(), alone.Values(), "one organisation / PostgreSQL's best durable throughput"},
-		{"network.waiting_many_over_baseline", crowd.Values(), crowdBaseline.Values(), "32 waiting clients / the same of the baseline"},
-		{"network.waiting_one_over_floor", lone.Details("p50_ms"), floor.Details("p50_ms"), "latency of one client: chainify.execute / CometBFT alone"},
-		{"network.floor_over_reference", floor.Details("p50_ms"), reference, "latency of CometBFT alone / that of the baseline's settings, 53 ms"},
-	} {
-		if unmeasured(f.a) || unmeasured(f.b) {
-			continue
-		}
-		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
-			return err
-		}
+	if err := errors.Join(absoluteFigures(r, cfg, alone), agreementFigures(r, cfg), ratioFigures(r, cfg, alone)); err != nil {
+		return err
 	}
 	if err := errors.Join(
-		tailFigures(r, lone),
+		tailFigures(r, r.Find(chainifySync, 1)),
 		impairedFigures(r, "network.one_dead", deadOne, "the fourth node killed"),
 		impairedFigures(r, "network.one_slow", slowOne, "the fourth database runs a quarter of the time"),
 		tpccFigures(r), readFigures(r), workloadFigures(r),
@@ -115,6 +43,101 @@ func figures(r *report.Report, cfg Config) error {
 	}
 	if cfg.Modes && len(cfg.Only) == 0 {
 		return errors.Join(modeFigures(r, "latency", latencyMode), modeFigures(r, "throughput", throughputMode))
+	}
+	return nil
+}
+
+// absoluteFigures are those with a unit.
+func absoluteFigures(r *report.Report, cfg Config, alone *report.Series) error {
+	four, one := r.Find(chainifyFour, 0), r.Find(chainifyOne, 0)
+	lone, crowd, floor := r.Find(chainifySync, 1), r.Find(chainifySync, many), r.Find(floorSync, 1)
+	const all = "Smallbank, uniform; every organisation has executed, agreed and committed all"
+	for _, f := range []struct {
+		id     string
+		values []float64
+		unit   string
+		how    string
+	}{
+		{"network.four", four.Values(), "tx/s", all + "; chainify.submit_batch of 100 from all four"},
+		{"network.one", one.Values(), "tx/s", all + "; one organisation, two workers"},
+		{"network.four_cpu", four.CPUs(), "us/tx", "processor time of four nodes and four PostgreSQL servers, backends of clients included"},
+		{"network.standalone", alone.Values(), "tx/s", fmt.Sprintf("pgbench -M prepared, synchronous_commit=on, best of the client counts: %g", alone.Point)},
+		{"network.waiting_one_p50", lone.Details("p50_ms"), "ms", "one client, chainify.execute"},
+		{"network.waiting_many", crowd.Values(), "tx/s", fmt.Sprintf("%d clients, chainify.execute", many)},
+		{"network.waiting_many_p50", crowd.Details("p50_ms"), "ms", fmt.Sprintf("%d clients, chainify.execute", many)},
+		{"network.waiting_one_bytes", sums(details(lone), kept), "bytes/tx", "bytes_per_transaction of one client that waits: each transaction in an order block of its own"},
+		{"network.floor_p50", floor.Details("p50_ms"), "ms", "one client, broadcast_tx_commit, CometBFT alone with our nodes' settings"},
+	} {
+		if cfg.unmeasured(f.values) {
+			continue
+		}
+		if err := r.AddFigure(f.id, f.values, f.unit, targets[f.id], f.how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agreementFigures say how long another organisation's agreement takes.
+func agreementFigures(r *report.Report, cfg Config) error {
+	round, roundCheck, _ := agreementRound(r, agreed, unasked)
+	soon, _, _ := agreementRound(r, agreedSoon, unaskedSoon)
+	for _, f := range []struct {
+		id     string
+		values []float64
+		how    string
+	}{
+		{"network.agreement_round", round, "chainify.submit with another organisation's agreement, less the same with nobody asked"},
+		{"network.latency_agreement_round", soon, "the same in mode latency"},
+		{"network.agreement_check", roundCheck, "what that organisation asks its database: the transaction, its check, undone"},
+	} {
+		if cfg.unmeasured(f.values) {
+			continue
+		}
+		if err := r.AddFigure(f.id, f.values, "ms", report.Target{}, f.how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ratioFigures compare two systems each.
+func ratioFigures(r *report.Report, cfg Config, alone *report.Series) error {
+	four, one := r.Find(chainifyFour, 0), r.Find(chainifyOne, 0)
+	lone, crowd := r.Find(chainifySync, 1), r.Find(chainifySync, many)
+	floor, crowdBaseline := r.Find(floorSync, 1), r.Find(baselineSync, many)
+	single, bundled, oneBaseline := r.Find(baselineSingle, 0), r.Find(baselineBundle, 0), r.Find(baselineOne, 0)
+	reference := make([]float64, len(floor.Values()))
+	for i := range reference {
+		reference[i] = floorReference
+	}
+	byClients, byGateways := r.Find(signed, 0), r.Find(vouched, 0)
+	round, _, allowed := agreementRound(r, agreed, unasked)
+	soon, _, soonAllowed := agreementRound(r, agreedSoon, unaskedSoon)
+	for _, f := range []struct {
+		id   string
+		a, b []float64
+		how  string
+	}{
+		{"network.signed_over_vouched", byClients.Values(), byGateways.Values(), "clients sign each transaction / gateways vouch; one transaction a request at the nodes' sockets, signed beforehand"},
+		{"network.pipelined_over_connections", r.Find(pipelined, 0).Values(), byGateways.Values(), "the latter with each client's sixteen requests under way on one connection / on sixteen"},
+		{"network.signed_batch_over_vouched", r.Find(signedBatch, 0).Values(), r.Find(vouchedBatch, 0).Values(), "clients sign eight transactions at once / gateways vouch; 64 a request at the nodes' sockets, signed beforehand"},
+		{"network.agreement_over_check", round, allowed, "that round / a round trip over TCP and the check"},
+		{"network.latency_agreement_over_check", soon, soonAllowed, "that round in mode latency / a round trip over TCP and the check"},
+		{"network.four_over_baseline", four.Values(), single.Values(), "four organisations / baseline with one transaction each"},
+		{"network.four_over_baseline_bundled", four.Values(), bundled.Values(), "four organisations / baseline with 100 in each of its transactions"},
+		{"network.one_over_baseline", one.Values(), oneBaseline.Values(), "one organisation / baseline with one"},
+		{"network.one_over_standalone", one.Values(), alone.Values(), "one organisation / PostgreSQL's best durable throughput"},
+		{"network.waiting_many_over_baseline", crowd.Values(), crowdBaseline.Values(), "32 waiting clients / the same of the baseline"},
+		{"network.waiting_one_over_floor", lone.Details("p50_ms"), floor.Details("p50_ms"), "latency of one client: chainify.execute / CometBFT alone"},
+		{"network.floor_over_reference", floor.Details("p50_ms"), reference, "latency of CometBFT alone / that of the baseline's settings, 53 ms"},
+	} {
+		if cfg.unmeasured(f.a) || cfg.unmeasured(f.b) {
+			continue
+		}
+		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+			return err
+		}
 	}
 	return nil
 }

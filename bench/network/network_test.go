@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/baseline"
+	"github.com/chainify-db/chainify/bench/benchtest"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -23,27 +24,9 @@ func build(t *testing.T, module, pkg, into string) {
 	}
 }
 
-// places gives the tree that the environment names and a directory that the servers' user can reach.
-func places(t *testing.T) (string, string) {
-	t.Helper()
-	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
-	if tree == "" {
-		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
-	}
-	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // the servers' user has to reach it
-		t.Fatal(err)
-	}
-	return tree, dir
-}
-
 // The whole benchmark, tiny, against real databases and nodes.
 func TestTheBenchmarkRuns(t *testing.T) {
-	tree, dir := places(t)
+	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := Config{
 		Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Baseline: filepath.Join(dir, "baseline"), Out: t.TempDir(),
@@ -102,7 +85,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 
 // The baseline has to do the work it is measured for: two of its nodes execute the same transactions, each once.
 func TestTheBaselineExecutes(t *testing.T) {
-	tree, dir := places(t)
+	tree, dir := benchtest.Places(t)
 	ctx := t.Context()
 	net, err := harness.New(ctx, harness.Config{Dir: filepath.Join(dir, "net"), PG: tree, Database: plain, Organisations: []string{"a", "b"}})
 	if err != nil {

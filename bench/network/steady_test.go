@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/bench/benchtest"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
 // A constant rate, for seconds, against real databases and nodes.
 func TestASteadyLoadIsMeasured(t *testing.T) {
-	tree, dir := places(t)
+	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := SteadyConfig{
 		Config: Config{

@@ -1,29 +1,18 @@
 package recovery
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/bench/benchtest"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
 // The whole benchmark, tiny, against a real database and a network.
 func TestTheBenchmarkRuns(t *testing.T) {
-	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
-	if tree == "" {
-		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
-	}
-	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // the servers' user has to reach it
-		t.Fatal(err)
-	}
+	tree, dir := benchtest.Places(t)
 	node := filepath.Join(dir, "chainify")
 	build := exec.Command("go", "build", "-o", node, "./cmd/chainify")
 	build.Dir = filepath.Join("..", "..", "abci")

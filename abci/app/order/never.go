@@ -38,7 +38,7 @@ func (k Keys) Some(organisation string, fits func(ed25519.PublicKey) bool) bool 
 }
 
 // NeverRight tells of a transaction that was refused with a code whether no mempool can have held it, whatever registry its node goes by: it is malformed, for another
-// chain, or not signed with a key that its organisation has, had, or will have. Where a client's signature is wrong, its gateway is to blame and not whoever passes the
+// chain, or not signed with a key that its organisation has, had, or will have. What a later version may understand is not malformed here. Where a client's signature is wrong, its gateway is to blame and not whoever passes the
 // bundle on. Cost: one verification for each of the keys of the organisation.
 func (k Keys) NeverRight(chainID string, raw []byte, code uint32) bool {
 	switch code {
@@ -48,19 +48,22 @@ func (k Keys) NeverRight(chainID string, raw []byte, code uint32) bool {
 	}
 	ordered, err := wire.DecodeOrderedTx(raw)
 	if err != nil {
-		return true
+		return !wire.MayBeNewer(err)
 	}
 	switch body := ordered.Body.(type) {
 	case *wire.OrderedTx_Bundle:
 		head, err := wire.PeekBundle(body.Bundle.Bundle)
-		return err != nil || head.ChainID != chainID ||
+		if err != nil {
+			return !wire.MayBeNewer(err)
+		}
+		return head.ChainID != chainID ||
 			!k.Some(head.Organisation, func(key ed25519.PublicKey) bool { return wire.VerifyBundle(key, chainID, body.Bundle) }) ||
-			code == CodeMalformed
+			code == CodeMalformed && !bundleMayBeNewer(body.Bundle.Bundle)
 	case *wire.OrderedTx_Client:
 		head := wire.PeekClientChange(body.Client.Change)
 		return head.ChainID != chainID ||
 			!k.Some(head.Organisation, func(key ed25519.PublicKey) bool { return wire.VerifyClientChange(key, chainID, body.Client) }) ||
-			code == CodeMalformed
+			code == CodeMalformed && !changeMayBeNewer(body.Client.Change)
 	case *wire.OrderedTx_Governance:
 		// One that leaves no consortium of the registry here may leave one elsewhere.
 		return wire.PeekGovernanceChange(body.Governance.Change).ChainID != chainID ||
@@ -69,4 +72,14 @@ func (k Keys) NeverRight(chainID string, raw []byte, code uint32) bool {
 			})
 	}
 	return true // certificates come from proposers
+}
+
+func bundleMayBeNewer(raw []byte) bool {
+	_, _, err := wire.DecodeBundle(raw)
+	return wire.MayBeNewer(err)
+}
+
+func changeMayBeNewer(raw []byte) bool {
+	_, err := wire.DecodeClientChange(raw)
+	return wire.MayBeNewer(err)
 }

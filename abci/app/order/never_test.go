@@ -3,6 +3,8 @@ package order_test
 import (
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -62,6 +64,11 @@ func TestWhatCouldNeverBeRight(t *testing.T) {
 		"a key that nobody ever had":              {stranger.Bundle(0, c.Proposal(0, 1, 100)), true},
 		"another organisation's key":              {c.SignBundle(1, &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: 1, Transactions: []*wire.ChainedTx{{}}}), true},
 		"malformed behind a right signature":      {c.SignBundle(0, &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: 1, Transactions: []*wire.ChainedTx{{}}}), true},
+		"of a later version":                      {append(c.Bundle(0, c.Proposal(0, 1, 100)), 0x78, 1), false},
+		"a bundle of a later version":             {c.SignBundle(0, later(&wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: 1, Transactions: []*wire.ChainedTx{{}}})), false},
+		"a transaction of a later version":        {c.SignBundle(0, &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: 1, Transactions: []*wire.ChainedTx{later(&wire.ChainedTx{})}}), false},
+		"a client's change of a later version":    {c.Client(0, later(&wire.ClientChange{Sequence: 1, Key: make([]byte, 32), Role: "a"})), false},
+		"a later version that nobody signed":      {stranger.SignBundle(0, &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: 1, Transactions: []*wire.ChainedTx{later(&wire.ChainedTx{})}}), true},
 		"an organisation that never was":          {c.SignBundle(0, &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o9", Sequence: 1, Transactions: []*wire.ChainedTx{{}}}), true},
 		"another chain":                           {otherChain, true},
 		"garbage":                                 {[]byte{1, 2, 3}, true},
@@ -78,4 +85,10 @@ func TestWhatCouldNeverBeRight(t *testing.T) {
 			t.Errorf("%s: %t for code %d (%v), want %t", name, got, code, err, x.never)
 		}
 	}
+}
+
+// later is a message with a field that this version does not know.
+func later[M proto.Message](m M) M {
+	m.ProtoReflect().SetUnknown([]byte{0x78, 1})
+	return m
 }

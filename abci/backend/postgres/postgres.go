@@ -8,7 +8,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,7 +198,7 @@ func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
 
 // StoreCertificate keeps a certificate beside its block, on a connection of its own: an open block stays open.
 func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) error {
-	votes, err := votesJSON(c.Votes)
+	votes, err := json.Marshal(wire.VotesJSON(c.Votes))
 	if err != nil {
 		return fmt.Errorf("store certificate %d: %w", c.Number, err)
 	}
@@ -244,25 +243,6 @@ func (b *Backend) tellRegistry(ctx context.Context, on execer) error {
 	}
 	b.told.Store(history)
 	return nil
-}
-
-func votesJSON(list []wire.CertifiedVote) ([]byte, error) {
-	type vote struct {
-		Organisation string `json:"organisation"`
-		Validator    string `json:"validator"`
-		Height       int64  `json:"height"`
-		Round        int32  `json:"round"`
-		Extension    string `json:"extension"`
-		Signature    string `json:"signature"`
-	}
-	out := make([]vote, len(list))
-	for i, v := range list {
-		out[i] = vote{
-			v.Organisation, hex.EncodeToString(v.Validator), v.Height, v.Round,
-			hex.EncodeToString(v.Extension), hex.EncodeToString(v.Signature),
-		}
-	}
-	return json.Marshal(out)
 }
 
 // RecordDeviation completes the record of a deviation that was cured.

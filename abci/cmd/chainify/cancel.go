@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 
 func newCancel() *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:   "cancel (--home DIR | --socket PATH) (BLOCK INDEX | ID)",
 		Short: "Vote that a transaction of the pending block does not end",
@@ -33,26 +34,23 @@ the others of its block run. The application_name of the node's session in pg_st
 			if err != nil {
 				return err
 			}
-			var done *wire.CancelResponse
-			err = t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) error {
-				done, err = c.Cancel(ctx, which)
-				return err
+			done, err := asked(cmd.Context(), &t, func(c *gateway.Client, ctx context.Context) (*wire.CancelResponse, error) {
+				return c.Cancel(ctx, which)
 			})
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
-					Block uint64 `json:"block"`
-					Index uint32 `json:"index"`
-				}{done.GetBlock(), done.GetIndex()})
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "this organisation votes that transaction %d of block %d does not end\n", done.GetIndex(), done.GetBlock())
-			return nil
+			machines := struct {
+				Block uint64 `json:"block"`
+				Index uint32 `json:"index"`
+			}{done.GetBlock(), done.GetIndex()}
+			return asJSON.print(cmd, machines, func(out io.Writer) {
+				fmt.Fprintf(out, "this organisation votes that transaction %d of block %d does not end\n", done.GetIndex(), done.GetBlock())
+			})
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }
 

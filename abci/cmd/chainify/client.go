@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/hex"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -56,9 +57,8 @@ to agree. A key that is registered already is for the new role from then on.`,
 			return changeClient(cmd.Context(), home, args[0], role)
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	homeFlag(cmd, &home, "role")
 	cmd.Flags().StringVar(&role, "role", "", "the role that the key may sign for (required)")
-	require(cmd, "home", "role")
 	return cmd
 }
 
@@ -74,8 +74,7 @@ func newClientRemove() *cobra.Command {
 			return changeClient(cmd.Context(), home, args[0], "")
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	require(cmd, "home")
+	homeFlag(cmd, &home)
 	return cmd
 }
 
@@ -109,34 +108,29 @@ type clientJSON struct {
 
 func newClientList() *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "list (--home DIR | --socket PATH)",
 		Short:   "Show the keys of this organisation's clients",
 		Example: `  chainify client list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := []clientJSON{}
-			err := t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) error {
-				r, err := c.Clients(ctx)
-				for _, client := range r.GetClients() {
-					list = append(list, clientJSON{hex.EncodeToString(client.Key), client.Role})
-				}
-				return err
-			})
+			r, err := asked(cmd.Context(), &t, (*gateway.Client).Clients)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), list)
+			list := []clientJSON{}
+			for _, client := range r.GetClients() {
+				list = append(list, clientJSON{hex.EncodeToString(client.Key), client.Role})
 			}
-			for _, c := range list {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", c.Key, c.Role)
-			}
-			return nil
+			return asJSON.print(cmd, list, func(out io.Writer) {
+				for _, c := range list {
+					fmt.Fprintf(out, "%s  %s\n", c.Key, c.Role)
+				}
+			})
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 
 func newDoctor() *cobra.Command {
 	var home string
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:   "doctor --home DIR",
 		Short: "Examine node and database, and say how to mend faults",
@@ -30,33 +30,20 @@ The exit code is 1 when there is a fault.
 				return err
 			}
 			findings := doctor.Examine(cmd.Context(), config.Home(home), c, version)
-			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), map[string]any{"findings": findings})
-			} else {
-				err = writeFindings(cmd.OutOrStdout(), findings)
-			}
-			if err == nil && findings[0].Level == doctor.Bad {
-				return &exitError{code: exitFailed}
-			}
-			return err
+			err = asJSON.print(cmd, map[string]any{"findings": findings}, func(out io.Writer) { writeFindings(out, findings) })
+			return failUnless(findings[0].Level != doctor.Bad, err)
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
-	require(cmd, "home")
+	homeFlag(cmd, &home)
+	asJSON.flag(cmd)
 	return cmd
 }
 
-func writeFindings(out io.Writer, findings []doctor.Finding) error {
+func writeFindings(out io.Writer, findings []doctor.Finding) {
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(out, "%-5s %-22s %s\n", f.Level, f.Check, f.Found); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%-5s %-22s %s\n", f.Level, f.Check, f.Found)
 		if f.Mend != "" {
-			if _, err := fmt.Fprintf(out, "%-5s %-22s → %s\n", "", "", f.Mend); err != nil {
-				return err
-			}
+			fmt.Fprintf(out, "%-5s %-22s → %s\n", "", "", f.Mend)
 		}
 	}
-	return nil
 }

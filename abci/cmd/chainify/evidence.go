@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,11 +31,7 @@ node (chainify verify-evidence, audit/audit.py). The exit code is 0 when there i
   chainify evidence --home /var/lib/chainify --json > evidence.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var found *wire.EvidenceResponse
-			err := t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) (err error) {
-				found, err = c.Evidence(ctx)
-				return err
-			})
+			found, err := asked(cmd.Context(), &t, (*gateway.Client).Evidence)
 			if err != nil {
 				return err
 			}

@@ -102,12 +102,8 @@ func printChange(cmd *cobra.Command, registry *wire.RegistryResponse, change *wi
 	return printJSON(cmd.OutOrStdout(), fileOf(change, raw))
 }
 
-func (t *target) registry(ctx context.Context) (registry *wire.RegistryResponse, err error) {
-	err = t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
-		registry, err = c.Registry(ctx)
-		return err
-	})
-	return registry, err
+func (t *target) registry(ctx context.Context) (*wire.RegistryResponse, error) {
+	return asked(ctx, t, (*gateway.Client).Registry)
 }
 
 // openRegistry makes a registry of a node's answer.
@@ -364,8 +360,7 @@ gateway key that counts.`,
 			return printJSON(cmd.OutOrStdout(), out)
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	require(cmd, "home")
+	homeFlag(cmd, &home)
 	return cmd
 }
 
@@ -468,7 +463,7 @@ type governanceStatus struct {
 
 func newGovernanceStatus() *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "status (--home DIR | --socket PATH)",
 		Short:   "Show the numbers that must agree and approve, and the change that waits",
@@ -507,6 +502,6 @@ func newGovernanceStatus() *cobra.Command {
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }

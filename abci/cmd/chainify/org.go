@@ -35,7 +35,7 @@ type validatorJSON struct {
 
 func newOrgList() *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "list (--home DIR | --socket PATH)",
 		Short:   "Show the organisations that take part, and their keys",
@@ -67,7 +67,7 @@ func newOrgList() *cobra.Command {
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }
 
@@ -164,12 +164,11 @@ force; then the files of the old keys can be deleted.`,
 			return p.printFor(cmd, registry, actions...)
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	homeFlag(cmd, &home)
 	numberFlag(cmd, &p.height, "from-height", "order height before which the change is not in force; left out: as soon as it can be")
 	cmd.Flags().BoolVar(&gatewayKey, "gateway", false, "the key that vouches for this organisation's clients and approves changes")
 	cmd.Flags().BoolVar(&validator, "validator", false, "the consensus key of the node, with which it orders and votes on effects")
 	cmd.Flags().BoolVar(&node, "node", false, "the key that names the node among its peers")
-	require(cmd, "home")
 	return cmd
 }
 

@@ -53,10 +53,9 @@ the database is back. SIGHUP acts as "chainify rejoin": it lets an excluded orga
 			})
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	homeFlag(cmd, &home)
 	cmd.Flags().StringVar(&explorer, "explorer", "", "serve the explorer's web page (without a value: "+config.ExplorerListen+"), instead of explorer.listen")
 	cmd.Flags().Lookup("explorer").NoOptDefVal = config.ExplorerListen
-	require(cmd, "home")
 	return cmd
 }
 
@@ -81,21 +80,19 @@ type versions struct {
 }
 
 func newVersion() *cobra.Command {
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this program",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := readVersions()
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), v)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "chainify %s\nCometBFT %s\n%s\n", v.Chainify, v.CometBFT, v.Go)
-			return nil
+			return asJSON.print(cmd, v, func(out io.Writer) {
+				fmt.Fprintf(out, "chainify %s\nCometBFT %s\n%s\n", v.Chainify, v.CometBFT, v.Go)
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }
 

@@ -75,7 +75,7 @@ type submission struct {
 	key        string // file of the client's own key; empty: the gateway vouches
 	parameters []string
 	wait       string
-	asJSON     bool
+	asJSON     forMachines
 }
 
 func newSubmit() *cobra.Command {
@@ -102,7 +102,7 @@ Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE
 	s.statementFlags(cmd)
 	cmd.Flags().StringVar(&s.wait, "wait", "", "wait for the outcome, so long at most (without a value: "+waitDefault+")")
 	cmd.Flags().Lookup("wait").NoOptDefVal = waitDefault
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "for machines")
+	s.asJSON.flag(cmd)
 	return cmd
 }
 
@@ -254,7 +254,7 @@ func outcomeLine(o *wire.Outcome) string {
 
 func newStatus() *cobra.Command {
 	var t target
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:   "status (--home DIR | --socket PATH)",
 		Short: "Show the condition of the node, faults first",
@@ -265,28 +265,19 @@ func newStatus() *cobra.Command {
   chainify status --socket /run/chainify/node.sock --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var s *wire.StatusResponse
-			err := t.ask(cmd.Context(), func(ctx context.Context, c *gateway.Client) (err error) {
-				s, err = c.Status(ctx)
-				return err
-			})
+			s, err := asked(cmd.Context(), &t, (*gateway.Client).Status)
 			if err != nil {
 				return err
 			}
 			wrong := health.Wrong(s)
-			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), statusJSON{gateway.StatusOfNode(s), append([]string{}, wrong...)})
-			} else {
-				_, err = io.WriteString(cmd.OutOrStdout(), statusScreen(s, wrong))
-			}
-			if err == nil && len(wrong) > 0 {
-				return &exitError{code: exitFailed}
-			}
-			return err
+			err = asJSON.print(cmd, statusJSON{gateway.StatusOfNode(s), append([]string{}, wrong...)}, func(out io.Writer) {
+				io.WriteString(out, statusScreen(s, wrong))
+			})
+			return failUnless(len(wrong) == 0, err)
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
+	asJSON.flag(cmd)
 	return cmd
 }
 

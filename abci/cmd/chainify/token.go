@@ -45,10 +45,9 @@ func newTokenAdd() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
+	homeFlag(cmd, &home, "role")
 	cmd.Flags().StringVar(&role, "role", "", "the database role of transactions submitted with the token (required)")
 	cmd.Flags().StringVar(&expires, "expires", "", "end of its validity: in 90d or 12h, or at a time such as 2026-12-31T00:00:00Z; left out: never")
-	require(cmd, "home", "role")
 	return cmd
 }
 
@@ -92,8 +91,7 @@ func newTokenRevoke() *cobra.Command {
 			return access.RevokeToken(path, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	require(cmd, "home")
+	homeFlag(cmd, &home)
 	return cmd
 }
 
@@ -107,7 +105,7 @@ type tokenJSON struct {
 
 func newTokenList() *cobra.Command {
 	var home string
-	var asJSON bool
+	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "list --home DIR",
 		Short:   "Show the names, roles and expiry times of tokens",
@@ -139,9 +137,8 @@ func newTokenList() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&home, "home", "", "the node's directory (required)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "for machines")
-	require(cmd, "home")
+	homeFlag(cmd, &home)
+	asJSON.flag(cmd)
 	return cmd
 }
 

@@ -56,13 +56,6 @@ func (l *Load) failed(err error) {
 	}
 }
 
-// Count is how many were answered so far.
-func (l *Load) Count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.Answers)
-}
-
 // explained says whether an error is one that a client must expect while servers and disks fail.
 func explained(err error) bool {
 	var pg *pgconn.PgError

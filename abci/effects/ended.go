@@ -11,35 +11,42 @@ import (
 // went books how an operation on the database or the store ended and reports whether it did what was asked.
 func (c *Core) went(f Failure) bool {
 	if f == Fine {
-		c.failures = 0
+		c.over()
 		return true
 	}
 	if c.failures == 0 {
 		c.report(Report{What: DatabaseLost, Number: c.position.Number, Reason: f.String()})
 	}
 	c.known, c.open = false, nil
-	c.failures++
-	c.resumeMS = c.nowMS + c.backoffMS()
+	c.pause(c.failures + 1)
 	return false
 }
 
-func (c *Core) backoffMS() int64 {
-	return min(c.cfg.BackoffMinMS<<min(c.failures-1, backoffDoublingMax), c.cfg.BackoffMaxMS)
+// pause lets no operation start for a while, after so many failures in a row.
+func (c *Core) pause(failures int) {
+	c.failed(c.nowMS, failures, c.cfg.BackoffMinMS, c.cfg.BackoffMaxMS)
 }
 
 func (c *Core) executed(e Executed) {
+	agreed := c.op.(Execute).Agreed
 	c.op, c.cancelled = nil, false
 	switch e.Failure {
 	case Fine:
-		c.failures = 0
+		c.over()
+		c.stall = stall{}
 		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
 		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs again for as long as it takes.
-		c.failures = 0
+		c.over()
 		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
-		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
 		c.shelved = e.Key
+		if agreed { // it had all the time there is
+			c.stall.again(e.Key.Number, e.StuckAt, e.Why, c.nowMS, c.cfg.BackoffMinMS, c.cfg.BackoffMaxMS)
+			c.report(Report{What: MachineFails, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt, Reason: c.stall.why})
+			return
+		}
+		c.report(Report{What: TransactionStuck, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt})
 	case Cancelled:
 	default:
 		c.went(e.Failure)
@@ -50,7 +57,7 @@ func (c *Core) executed(e Executed) {
 // and nothing is agreed.
 func (c *Core) mayGiveUp(number uint64) (*wire.OrderedBlock, bool) {
 	b := c.wanted()
-	if b == nil || b.Number != number || c.excluded != "" || c.ballotOf(b.Key()) != nil {
+	if b == nil || b.Number != number || c.excluded != "" || c.ballots.Of(b.Key()) != nil {
 		return nil, false
 	}
 	_, agreed := c.agreed(b)
@@ -87,14 +94,10 @@ func (c *Core) committed(e Committed) {
 		c.went(Unavailable)
 		return
 	}
-	c.failures, c.rejoins = 0, 0
+	c.over()
+	c.rejoins = 0
 	c.position.Number, c.position.Hash = o.key.Number, o.hash
 	c.isCommitted(o)
-}
-
-// curedBy names what cured a deviation, in chainify.deviations.
-var curedBy = map[backend.Step]string{
-	backend.Definitions: "definitions", backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full",
 }
 
 // isCommitted follows a block that the database was seen to hold (E6).
@@ -103,14 +106,10 @@ func (c *Core) isCommitted(o *opened) {
 	c.unsure = nil
 	c.out = append(c.out, Answer{Block: o.block})
 	c.report(Report{What: BlockCommitted, Number: n, Round: o.key.Round, Found: o.hash})
-	if l := c.ladder; l.number == n && (l.rows > 0 || l.deviated && l.found != o.hash) {
-		r := RecordDeviation{Number: n, Expected: o.hash, Found: l.found, CuredBy: "retry", TookMS: c.nowMS - l.sinceMS}
-		if l.rows > 0 {
-			r.CuredBy = curedBy[l.helped]
-		}
+	if r, deviated := c.ladder.cure(n, o.hash, c.nowMS); deviated {
 		c.records = append(c.records, r)
 		c.deviations++
-		c.report(Report{What: Recovered, Number: n, Expected: r.Expected, Found: r.Found, Rows: l.rows, TookMS: r.TookMS, Reason: r.CuredBy})
+		c.report(Report{What: Recovered, Number: n, Expected: r.Expected, Found: r.Found, Rows: c.ladder.rows, TookMS: r.TookMS, Reason: r.CuredBy})
 	}
 	c.ladder, c.shelved = ladder{}, wire.Key{}
 	c.proven = false
@@ -149,11 +148,12 @@ func (c *Core) prune() {
 		}
 	}
 	for org, votes := range c.votes {
-		if c.votes[org] = keep(votes, func(v wire.EffectVote) bool { return v.Number > n }); len(c.votes[org]) == 0 {
+		votes.Forget(func(v wire.EffectVote) bool { return v.Number <= n })
+		if c.votes[org] = votes; len(votes) == 0 {
 			delete(c.votes, org)
 		}
 	}
-	c.ballots = keep(c.ballots, func(b ballot) bool { return b.vote.Number >= n })
+	c.ballots.Forget(func(b ballot) bool { return b.vote.Number < n })
 }
 
 func keep[T any](list []T, wanted func(T) bool) []T {
@@ -173,14 +173,13 @@ func (c *Core) repaired(e Repaired) {
 		c.cured(asked, e)
 		return
 	}
-	if e.Failure == NoHelp && c.patient(&c.ladder.unhelped, asked) {
+	if e.Failure == NoHelp && c.patient(&c.ladder.climb, asked) {
 		return
 	}
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
-		c.failures = 0
-		c.ladder.why = first(c.ladder.why, e.Why)
-		if c.climb(&c.ladder.by, asked) {
-			c.ladder.unhelped = 0
+		c.over()
+		c.ladder.failed(e.Why)
+		if c.goOn(&c.ladder.climb, asked) {
 			c.report(Report{What: RecoveryEscalates, Number: asked.Deviating, Reason: "repair by " + c.cfg.Steps[c.ladder.by].String()})
 			return
 		}
@@ -197,20 +196,15 @@ func (c *Core) repaired(e Repaired) {
 	if !c.went(e.Failure) {
 		return
 	}
-	if nothing(asked, e) && c.climb(&c.ladder.by, asked) {
+	if nothing(asked, e) && c.goOn(&c.ladder.climb, asked) {
 		return
 	}
 	if asked.Step == backend.Full {
 		c.startedOver()
 		return
 	}
-	if e.Rows > 0 {
-		c.ladder.helped = asked.Step
-	}
 	c.position.Deviates, c.finding = false, finding{} // as far as is known: the next look tells
-	c.ladder.needRepair = false
-	c.ladder.rows += e.Rows
-	c.ladder.repairs++
+	c.ladder.repaired(asked.Step, e.Rows)
 	if e.Rows > 0 {
 		c.report(Report{What: RowsRepaired, Number: asked.Number, Rows: e.Rows, TookMS: c.nowMS - c.ladder.sinceMS})
 	}
@@ -219,25 +213,16 @@ func (c *Core) repaired(e Repaired) {
 // nothing: the step has found none of its kind of thing, so that the next one may help.
 func nothing(asked Repair, e Repaired) bool { return asked.Step.InPart() && e.Rows == 0 }
 
-func first(one, other string) string {
-	if one != "" {
-		return one
-	}
-	return other
-}
-
-// climb goes on to the next step that may be taken; false: there is none. Full is announced, so that whoever knows better can step in.
-func (c *Core) climb(by *int, asked Repair) bool {
-	next := *by + 1
-	if next < len(c.cfg.Steps) && c.cfg.Steps[next] == backend.Full && c.forbidden(asked) {
+// goOn takes the next step that may be taken; false: there is none. Full is announced, so that an operator who knows better can step in.
+func (c *Core) goOn(at *climb, asked Repair) bool {
+	full := !c.forbidden(asked)
+	if at.passesFull(c.cfg.Steps, full) {
 		c.report(Report{What: FullForbidden, Number: asked.Number, Reason: fmt.Sprintf("%d blocks, recovery.full_blocks_max is %d", asked.Number, c.cfg.FullBlocksMax)})
-		next++
 	}
-	if next >= len(c.cfg.Steps) {
+	if !at.next(c.cfg.Steps, full) {
 		return false
 	}
-	*by = next
-	if c.cfg.Steps[next] == backend.Full {
+	if c.cfg.Steps[at.by] == backend.Full {
 		c.announced = fmt.Sprintf("the ledger is taken back to before block 1 and %d blocks are executed again, unless the node is stopped within %d s", asked.Number, c.cfg.FullNoticeMS/1000)
 		c.report(Report{What: AnnouncesFull, Number: asked.Number, Reason: c.announced})
 		c.resumeMS = max(c.resumeMS, c.nowMS+c.cfg.FullNoticeMS)
@@ -258,48 +243,38 @@ func (c *Core) startedOver() {
 }
 
 // patient lets a step that needs the other organisations be taken again later, so often as allowed.
-func (c *Core) patient(unhelped *int, asked Repair) bool {
-	if *unhelped++; *unhelped >= c.cfg.HelpAttempts {
+func (c *Core) patient(at *climb, asked Repair) bool {
+	if !at.noHelp(c.cfg.HelpAttempts) {
 		return false
 	}
-	c.failures = *unhelped
-	c.resumeMS = c.nowMS + c.backoffMS()
-	if *unhelped == 1 {
+	c.pause(at.unhelped)
+	if at.unhelped == 1 {
 		c.report(Report{What: NobodyHelps, Number: asked.Deviating})
 	}
 	return true
 }
 
-// How long what no step cured is left alone: an attempt may scan all tables. Doubled from the first to the second.
-const (
-	curePauseMinMS int64 = 60_000
-	curePauseMaxMS int64 = 60 * 60_000
-)
-
 // cured follows a repair that no block waits for. What cannot be repaired now is tried again later.
 func (c *Core) cured(asked Repair, e Repaired) {
 	f := &c.finding
-	if e.Failure == NoHelp && c.patient(&f.unhelped, asked) {
+	if e.Failure == NoHelp && c.patient(&f.climb, asked) {
 		return
 	}
 	f.unhelped = 0
 	if e.Failure == BeyondRepair || e.Failure == NoHelp {
-		c.failures = 0
-		f.why = first(f.why, e.Why)
-		if c.climb(&f.by, asked) {
+		c.over()
+		f.failed(e.Why)
+		if c.goOn(&f.climb, asked) {
 			return
 		}
-		if f.failed == 0 {
+		if why, first := f.uncured(c.nowMS); first {
 			c.deviations++
-			c.report(Report{What: CannotCure, Number: asked.Number, Reason: f.why})
+			c.report(Report{What: CannotCure, Number: asked.Number, Reason: why})
 		}
-		f.why = ""
-		f.by, f.afterMS = 0, c.nowMS+min(curePauseMinMS<<min(f.failed, backoffDoublingMax), curePauseMaxMS)
-		f.failed++
 		return
 	}
 	if c.went(e.Failure) {
-		if nothing(asked, e) && c.climb(&f.by, asked) {
+		if nothing(asked, e) && c.goOn(&f.climb, asked) {
 			return
 		}
 		if asked.Step == backend.Full {
@@ -312,48 +287,39 @@ func (c *Core) cured(asked Repair, e Repaired) {
 	}
 }
 
-// How long nobody is asked for a block after that failed; doubled from the first to the second.
-const (
-	pastPauseMinMS int64 = 1_000
-	pastPauseMaxMS int64 = 10 * 60_000
-)
-
-// What blocks of the past leave to those that are executed: three times what the last one took, and no less than this.
-const (
-	pastShare    int64 = 3
-	pastGapMinMS int64 = 50
-)
-
 // blockRestored follows a block that another organisation told. Nothing waits for one, so what fails is tried again later.
 func (c *Core) blockRestored(e BlockRestored) {
 	asked := c.op.(RestoreBlock)
 	c.op = nil
 	switch e.Failure {
-	case Fine:
-		c.past = past{}
-		c.deviations++
-		c.report(Report{What: BlockTakenOver, Number: asked.Number})
-		c.position.FalseBlocks = keep(c.position.FalseBlocks, func(n uint64) bool { return n != asked.Number })
-		if len(c.position.FalseBlocks) == 0 {
-			c.lookedMS = c.nowMS - c.cfg.LookMS // there may be more
-		}
 	case NoHelp, BeyondRepair:
-		if c.past.failed == 0 {
+		if c.past.untold(c.nowMS) {
 			c.report(Report{What: NobodyTells, Number: asked.Number})
 		}
-		c.past.afterMS = c.nowMS + min(pastPauseMinMS<<min(c.past.failed, backoffDoublingMax), pastPauseMaxMS)
-		c.past.failed++
 	default:
-		c.went(e.Failure)
+		if c.went(e.Failure) {
+			c.tookOver(asked.Number)
+		}
 	}
-	c.past.turnMS = c.nowMS + max(pastShare*(c.nowMS-c.opMS), pastGapMinMS)
+	c.past.leaves(c.nowMS, c.nowMS-c.opMS)
+}
+
+// tookOver follows a block that is kept as agreed again.
+func (c *Core) tookOver(number uint64) {
+	c.past.told()
+	c.deviations++
+	c.report(Report{What: BlockTakenOver, Number: number})
+	c.position.FalseBlocks = keep(c.position.FalseBlocks, func(n uint64) bool { return n != number })
+	if len(c.position.FalseBlocks) == 0 {
+		c.lookedMS = c.nowMS - c.cfg.LookMS // there may be more
+	}
 }
 
 func (c *Core) certificateStored(e CertificateStored) {
 	cert := c.op.(StoreCertificate).Certificate
 	c.op = nil
 	if e.Failure == BeyondRepair {
-		c.failures = 0
+		c.over()
 		c.exclude(cert.Number, cert.Hash, wire.Hash{}, "the database holds other effects than those certified")
 		return
 	}
@@ -402,8 +368,7 @@ func (c *Core) settleUnsure(at backend.Position) {
 func (c *Core) fetched(e Fetched) {
 	c.op = nil
 	if e.Failure != Fine {
-		c.failures++
-		c.resumeMS = c.nowMS + c.backoffMS()
+		c.pause(c.failures + 1)
 		return
 	}
 	if e.Certificate != nil {

@@ -1,0 +1,100 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// ask asks other organisations one after the other, as inquiry and turns decide. open begins what a node tells, use takes it in.
+func ask[From interface{ Close() }](
+	ctx context.Context, s *Shell, q inquiry, number uint64, hash wire.Hash,
+	open func(ctx context.Context, node string, number uint64, hash wire.Hash) (string, From, error),
+	use func(ctx context.Context, organisation string, from From) error,
+) error {
+	for _, node := range s.turns.order(s.opt.Others.Nodes()) {
+		organisation, from, err := open(ctx, node, number, hash)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.log.Info("nothing told by another node", "peer", node, "block", number, "reason", err)
+			continue
+		}
+		err = use(ctx, organisation, from)
+		from.Close()
+		switch q.answered(organisation, err) {
+		case enough:
+			return s.inquired(&q, number)
+		case broken:
+			return err
+		case lied:
+			s.lies(organisation, number, err)
+		case next:
+			s.log.Warn("no help from another organisation", "block", number, "organisation", organisation, "error", err)
+		}
+		s.turns.wasNoHelp(node)
+	}
+	return s.inquired(&q, number)
+}
+
+// inquired ends a round.
+func (s *Shell) inquired(q *inquiry, number uint64) error {
+	liars, err := q.ended()
+	for _, organisation := range liars {
+		s.lies(organisation, number, backend.ErrBeyondRepair)
+	}
+	return err
+}
+
+// restore takes the rows that differ from another organisation.
+func (s *Shell) restore(ctx context.Context, a Repair) (rows []backend.RowDeviation, err error) {
+	if s.opt.Others == nil {
+		return nil, fmt.Errorf("%w: none can be asked", backend.ErrBeyondRepair)
+	}
+	err = ask(ctx, s, inquiry{}, a.Number, a.Certified, s.opt.Others.Read, func(ctx context.Context, organisation string, from backend.Reading) (err error) {
+		if rows, err = s.opt.Backend.Restore(ctx, from, a.Number, a.Certified, a.Deviating, a.Found); err == nil {
+			s.log.Warn("took rows from another organisation", "block", a.Number, "organisation", organisation, "rows", len(rows))
+		}
+		return err
+	})
+	return rows, err
+}
+
+// restoreBlock takes a block from another organisation. None has all the time: one that dawdles leaves some for the next.
+func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
+	if s.opt.Others == nil {
+		return fmt.Errorf("%w: none can be asked", backend.ErrNoHelp)
+	}
+	block, err := s.source.Ordered(a.Number)
+	if err != nil {
+		return err
+	}
+	certificate, err := s.source.Certificate(a.Number)
+	if err != nil {
+		return err
+	}
+	return ask(ctx, s, inquiry{past: true}, a.Number, certificate.Hash, s.opt.Others.ReadPast, func(ctx context.Context, _ string, from backend.Past) error {
+		err := limited(ctx, s.opt.PastEach, func(ctx context.Context) error {
+			return s.opt.Backend.RestoreBlock(ctx, from, block, certificate.Hash)
+		})
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+		}
+		return err
+	})
+}
+
+// lies names an organisation that told what is false.
+func (s *Shell) lies(organisation string, block uint64, err error) {
+	s.log.Error("another organisation told what is false", "organisation", organisation, "block", block, "error", err)
+	s.mu.Lock()
+	s.liar = organisation
+	s.mu.Unlock()
+	if s.opt.Watch != nil {
+		s.opt.Watch.Lied(organisation)
+	}
+}

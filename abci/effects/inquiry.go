@@ -1,0 +1,95 @@
+package effects
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/backend"
+)
+
+// turnsKept bounds the nodes that are known to have been of no help; of more, the one of longest ago is forgotten.
+const turnsKept = 1_000
+
+// turns says in which order nodes of other organisations are asked.
+type turns struct {
+	random *rand.Rand
+	rounds uint64
+	noHelp map[string]uint64 // node to the number of its last useless answer
+}
+
+func newTurns(seed uint64) *turns {
+	return &turns{random: rand.New(rand.NewPCG(seed, 0)), noHelp: map[string]uint64{}}
+}
+
+// order is random, so that many who ask at once spread. Nodes that were of no help come last, the latest of them at the end: one that
+// lies or dawdles is before the others once.
+func (t *turns) order(nodes []string) []string {
+	nodes = slices.Sorted(slices.Values(nodes))
+	t.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	slices.SortStableFunc(nodes, func(a, b string) int { return int(int64(t.noHelp[a]) - int64(t.noHelp[b])) })
+	return nodes
+}
+
+// wasNoHelp puts a node behind all others.
+func (t *turns) wasNoHelp(node string) {
+	t.rounds++
+	t.noHelp[node] = t.rounds
+	if len(t.noHelp) <= turnsKept {
+		return
+	}
+	oldest := node
+	for n, at := range t.noHelp {
+		if at < t.noHelp[oldest] {
+			oldest = n
+		}
+	}
+	delete(t.noHelp, oldest)
+}
+
+// inquiry is one round of asking other organisations, one after the other: whether the next is asked, who told what is false, and what
+// came of it.
+type inquiry struct {
+	// past: a block as it is kept is asked for, not rows. All of it follows from the certified hash, so that what does not fit is false.
+	past    bool
+	helped  bool
+	useless []string // organisations whose word may be at fault, or something here
+}
+
+// verdict is what becomes of a round after an answer.
+type verdict uint8
+
+const (
+	enough verdict = iota // no other organisation is asked
+	next                  // the next one is asked
+	lied                  // the next one is asked, and this one named
+	broken                // the round ends: the failure is this database's
+)
+
+// answered takes how using an organisation's answer ended.
+func (q *inquiry) answered(organisation string, err error) verdict {
+	switch {
+	case err == nil:
+		q.helped = true
+		return enough
+	case errors.Is(err, backend.ErrFalse), q.past && errors.Is(err, backend.ErrBeyondRepair):
+		return lied
+	case errors.Is(err, backend.ErrBeyondRepair):
+		q.useless = append(q.useless, organisation)
+		return next
+	case errors.Is(err, backend.ErrNoHelp):
+		return next
+	}
+	return broken
+}
+
+// ended tells what came of the round, and which organisations lied as it turns out: what another one told of the same block was right.
+func (q *inquiry) ended() (liars []string, err error) {
+	switch {
+	case q.helped:
+		return q.useless, nil
+	case len(q.useless) > 0:
+		return nil, backend.ErrBeyondRepair
+	}
+	return nil, backend.ErrNoHelp
+}

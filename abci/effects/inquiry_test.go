@@ -1,0 +1,75 @@
+package effects
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/backend"
+)
+
+func TestWhoIsAskedNext(t *testing.T) {
+	seed := rand.Uint64()
+	turns := newTurns(seed)
+	nodes := []string{"a", "b", "c", "d"}
+	firsts := map[string]int{}
+	for range 200 {
+		order := turns.order(nodes)
+		firsts[order[0]]++
+		if got := slices.Sorted(slices.Values(order)); !slices.Equal(got, nodes) {
+			t.Fatalf("seed %d: %v", seed, order)
+		}
+	}
+	if got := slices.Sorted(maps.Keys(firsts)); !slices.Equal(got, nodes) {
+		t.Errorf("seed %d: asked first: %v", seed, firsts)
+	}
+	turns.wasNoHelp("c")
+	turns.wasNoHelp("a")
+	turns.wasNoHelp("c")
+	for range 20 {
+		if order := turns.order(nodes); !slices.Equal(order[2:], []string{"a", "c"}) {
+			t.Errorf("seed %d: those of no help are not last: %v", seed, order)
+		}
+	}
+	for i := range turnsKept {
+		turns.wasNoHelp(fmt.Sprint(i))
+	}
+	if _, known := turns.noHelp["c"]; known || len(turns.noHelp) != turnsKept {
+		t.Errorf("%d are known, the oldest too: %t", len(turns.noHelp), known)
+	}
+}
+
+func TestWhatBecomesOfAnInquiry(t *testing.T) {
+	lost := errors.New("connection lost")
+	for _, c := range []struct {
+		name     string
+		past     bool
+		answers  []error
+		verdicts []verdict
+		liars    string
+		ended    error
+	}{
+		{"nobody is there", false, nil, nil, "[]", backend.ErrNoHelp},
+		{"the first helps", false, []error{nil}, []verdict{enough}, "[]", nil},
+		{"the second helps", false, []error{backend.ErrNoHelp, nil}, []verdict{next, enough}, "[]", nil},
+		{"rows of no use", false, []error{backend.ErrBeyondRepair}, []verdict{next}, "[]", backend.ErrBeyondRepair},
+		{"rows of no use, as another shows", false, []error{backend.ErrBeyondRepair, nil}, []verdict{next, enough}, "[o0]", nil},
+		{"a lie is no reason to go further", false, []error{fmt.Errorf("row: %w", backend.ErrFalse)}, []verdict{lied}, "[]", backend.ErrNoHelp},
+		{"a block that does not fit is a lie", true, []error{backend.ErrBeyondRepair, backend.ErrFalse, nil}, []verdict{lied, lied, enough}, "[]", nil},
+		{"the database is lost", false, []error{backend.ErrNoHelp, lost}, []verdict{next, broken}, "[]", backend.ErrNoHelp},
+	} {
+		q := inquiry{past: c.past}
+		for i, answer := range c.answers {
+			if got := q.answered(fmt.Sprintf("o%d", i), answer); got != c.verdicts[i] {
+				t.Errorf("%s: answer %d: %d, want %d", c.name, i, got, c.verdicts[i])
+			}
+		}
+		liars, err := q.ended()
+		if fmt.Sprint(liars) != c.liars || !errors.Is(err, c.ended) {
+			t.Errorf("%s: liars %v, %v", c.name, liars, err)
+		}
+	}
+}

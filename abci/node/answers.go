@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"crypto/ed25519"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// registry is who takes part in the next order block.
+func (n *node) registry() *order.Registry {
+	if n.app != nil {
+		if r := n.app.Registry(); r != nil {
+			return r
+		}
+	}
+	return n.founded
+}
+
+// ordersOnly tells that the organisation is one without a database.
+func (n *node) ordersOnly() bool {
+	_, orderingOnly := n.registry().Knows(n.opt.Config.Organisation)
+	return orderingOnly
+}
+
+// gatewayKeyOf is the gateway key of an organisation that has a database now.
+func (n *node) gatewayKeyOf(organisation string) (ed25519.PublicKey, bool) {
+	return n.registry().GatewayKey(organisation)
+}
+
+// everKey reports whether a gateway key fits that an organisation has, had, or will have.
+func (n *node) everKey(organisation string, fits func(ed25519.PublicKey) bool) bool {
+	return n.app == nil || n.app.Ever(organisation, fits)
+}
+
+// status is the node's answer to StatusRequest.
+func (n *node) status(context.Context) *wire.StatusResponse {
+	s, registry := n.effects.Status(), n.registry()
+	known, orderingOnly := registry.Knows(n.opt.Config.Organisation)
+	out := &wire.StatusResponse{
+		Organisation: n.opt.Config.Organisation, ChainId: n.founded.ChainID(), Version: n.opt.Version,
+		Height: n.height.Load(), LastOrdered: n.app.LastOrdered(), LastCertified: n.app.LastCertified(),
+		LastCommitted: s.LastCommitted, State: s.State, Reason: s.Reason, Peers: n.order.peers(),
+		Organisations: uint32(len(registry.Organisations())), Consent: uint32(registry.Consent()),
+		Outside: !known || !orderingOnly && n.keys.Gateway() == nil,
+	}
+	if order, ok := n.app.Status(); ok {
+		out.Changes, out.ChangeWaits = order.Governance.Changes, order.Governance.Waiting != nil
+	}
+	if n.order.catchingUp() {
+		out.State = "catching_up"
+	}
+	return out
+}
+
+// clientRole is the role that a key of one of the organisation's clients is registered for.
+func (n *node) clientRole(key []byte) (string, bool) {
+	return n.app.Clients().RoleOf(n.opt.Config.Organisation, key)
+}
+
+// suspended is until when nothing of a client of the organisation is ordered.
+func (n *node) suspended(role string, key []byte) time.Time {
+	return n.app.Suspended(&wire.Client{Organisation: n.opt.Config.Organisation, Role: role, Key: key})
+}
+
+// clients is the node's answer to ClientsRequest.
+func (n *node) clients() *wire.ClientsResponse {
+	list, changes := n.app.Clients().Of(n.opt.Config.Organisation)
+	out := &wire.ClientsResponse{Changes: changes}
+	for _, c := range list {
+		out.Clients = append(out.Clients, &wire.ClientsResponse_Client{Key: c.Key, Role: c.Role})
+	}
+	return out
+}
+
+// evidence is the node's answer to EvidenceRequest.
+func (n *node) evidence() *wire.EvidenceResponse {
+	out := &wire.EvidenceResponse{ChainId: n.founded.ChainID(), Count: n.app.EvidenceCount()}
+	for _, e := range n.app.Evidence() {
+		out.Evidence = append(out.Evidence, &wire.Evidence{
+			Organisation: e.Organisation, Block: e.Key.Number, EffectRound: e.Key.Round, First: e.First, Second: e.Second,
+		})
+	}
+	return out
+}
+
+// registryResponse is the node's answer to RegistryRequest.
+func (n *node) registryResponse() (*wire.RegistryResponse, error) {
+	registry := n.registry()
+	record := registry.Record()
+	out := &wire.RegistryResponse{
+		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
+		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
+		BlockTimes: registry.BlockTimes(),
+	}
+	status, ok := n.app.Status()
+	if !ok || status.Governance.Waiting == nil {
+		return out, nil
+	}
+	var err error
+	out.Waiting, err = wire.DecodeGovernanceChange(status.Governance.Waiting)
+	return out, err
+}
+
+// rejoin passes a client's word on to effects; false when the organisation is not excluded.
+func (n *node) rejoin() bool {
+	if n.effects.Status().State != "excluded" {
+		return false
+	}
+	n.effects.Rejoin()
+	return true
+}
+
+// giveUp passes an operator's word on to effects.
+func (n *node) giveUp(block uint64, index uint32, id []byte) (uint64, uint32, bool) {
+	return n.effects.GiveUp(block, index, id)
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/metrics"
+	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake with the application.
+func (n *node) assemble() error {
+	if err := n.loadGenesis(); err != nil {
+		return err
+	}
+	if err := n.openStore(); err != nil {
+		return err
+	}
+	var err error
+	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.registry, n.log); err != nil {
+		return err
+	}
+	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {
+		return err
+	}
+	limits := n.opt.Config.GatewayLimits()
+	limits.BundleTransactions = min(limits.BundleTransactions, n.founded.Parameters().BlockTransactionsMax)
+	n.order = &ordering{}
+	n.metrics = n.newMetrics()
+	gatewayOptions := gateway.Options{
+		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
+		ClientRole: n.clientRole, Suspended: n.suspended, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
+		Log: n.log.With("part", "gateway"),
+	}
+	if n.backend != nil {
+		gatewayOptions.Outcomes = n.backend
+	}
+	if gatewayOptions.Agreements, err = n.assembleAgreements(); err != nil {
+		return err
+	}
+	if n.gateway, err = gateway.New(gatewayOptions); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if err := n.assembleEffects(); err != nil {
+		return err
+	}
+	return n.assembleOrder()
+}
+
+func (n *node) loadGenesis() error {
+	doc, state, err := n.opt.Home.LoadGenesis()
+	if err != nil {
+		return err
+	}
+	validators := make([]order.Validator, len(doc.Validators))
+	for i, v := range doc.Validators {
+		validators[i] = order.Validator{Key: v.PubKey.Bytes(), Power: v.Power}
+	}
+	if n.founded, err = order.NewRegistry(doc.ChainID, state, validators); err != nil {
+		return fmt.Errorf("%s: %w", n.opt.Home.Genesis(), err)
+	}
+	n.doc = genesisDoc{doc: doc, state: state}
+	return nil
+}
+
+// openStore opens the node's store, and finds in it who takes part by now.
+func (n *node) openStore() (err error) {
+	if n.store, err = openOwnStore(n.opt.Home.Data()); err != nil {
+		return fmt.Errorf("open the node's store (does another node run on this home?): %w", err)
+	}
+	stored, err := app.NewStore(n.store).Registry()
+	if stored != nil {
+		n.founded = stored
+	}
+	return err
+}
+
+// assembleDatabase opens the organisation's database, where it has one.
+func (n *node) assembleDatabase() error {
+	known, orderingOnly := n.founded.Knows(n.opt.Config.Organisation)
+	n.backend = n.opt.Backend
+	if orderingOnly && (n.backend != nil || n.opt.Config.Database.DSN != "") {
+		return fmt.Errorf("organisation %q only orders by the registry: database.dsn must be empty", n.opt.Config.Organisation)
+	}
+	if !known {
+		n.log.Warn("the organisation is not in the registry: until it is, this node follows the others and takes no transactions",
+			"organisation", n.opt.Config.Organisation)
+	}
+	if n.backend != nil {
+		return nil
+	}
+	return n.openDatabase(orderingOnly)
+}
+
+func (n *node) openDatabase(orderingOnly bool) error {
+	c := n.opt.Config.Database
+	if c.DSN == "" {
+		if !orderingOnly {
+			n.log.Warn("no database is configured: this node only orders, and unless another node of the organisation votes on effects, the organisation counts as one that is away")
+		}
+		return nil
+	}
+	b, err := postgres.New(postgres.Config{
+		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
+		SynchronousCommit: c.SynchronousCommit,
+		Registry:          func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
+	})
+	if err != nil {
+		return err
+	}
+	n.backend = b
+	return nil
+}
+
+// newMetrics makes the metrics, which ask the parts only when they are served.
+func (n *node) newMetrics() *metrics.Metrics {
+	standing := metrics.Standing{
+		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
+		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
+		Offences:  n.conduct.Offences,
+	}
+	standing.Database, _ = n.backend.(backend.Inspector)
+	return metrics.New(n.founded.Organisations(), standing)
+}
+
+// assembleAgreements makes what asks other organisations to agree, and answers them; nil without a database that can tell.
+func (n *node) assembleAgreements() (*gateway.Agreements, error) {
+	database, ok := n.backend.(backend.Rehearser)
+	if !ok {
+		return nil, nil
+	}
+	nodeKey, err := n.opt.Home.NodeKey()
+	if err != nil {
+		return nil, err
+	}
+	n.asking, err = peers.NewAgreements(peers.AgreementOptions{
+		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
+		GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
+		Decide: func(ctx context.Context, tx []byte) (string, error) { return decide(ctx, database, tx) },
+	})
+	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
+}
+
+// assembleEffects makes the effect consensus and, with a database, its way to the other organisations' databases.
+func (n *node) assembleEffects() error {
+	c := n.opt.Config
+	steps, err := c.RecoverySteps()
+	if err != nil {
+		return err
+	}
+	options := effects.Options{
+		Config: effects.Config{
+			Organisation: c.Organisation,
+			OpenMaxMS:    time.Duration(c.Effects.OpenMax).Milliseconds(), LookMS: lookEvery.Milliseconds(),
+			Steps: steps, FullBlocksMax: uint64(max(c.Recovery.FullBlocksMax, 0)), FullNoticeMS: time.Duration(c.Recovery.FullNotice).Milliseconds(),
+			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
+		},
+		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
+		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
+			n.app.Ran(transactions, took, slow)
+		},
+	}
+	if n.backend != nil {
+		nodeKey, err := n.opt.Home.NodeKey()
+		if err != nil {
+			return err
+		}
+		n.peers, err = peers.New(peers.Options{
+			ChainID: n.founded.ChainID(), Organisation: c.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
+			GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, SessionLimit: time.Duration(c.Recovery.TellLimit), Log: n.log.With("part", "peers"),
+		})
+		if err != nil {
+			return err
+		}
+		options.Others = n.peers
+	}
+	if n.effects, err = effects.New(options); err != nil {
+		return fmt.Errorf("effects: %w", err)
+	}
+	return nil
+}
+
+// assembleOrder shakes hands with CometBFT, and gives the application the block store.
+func (n *node) assembleOrder() error {
+	var err error
+	n.app, err = app.New(app.Options{
+		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
+		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Mempool: n.order, Gather: time.Duration(n.opt.Config.Consensus.Gather), Logger: n.log.With("part", "order"),
+	})
+	if err != nil {
+		return err
+	}
+	n.effects.Attach(n.app)
+	if err := n.order.open(n); err != nil {
+		return err
+	}
+	from, next, pending := n.app.Voting()
+	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), from, next, pending)
+	if err != nil {
+		return err
+	}
+	n.effects.Voted(votes)
+	n.decided(n.order.comet.BlockStore().Height(), nil)
+	return n.app.SetBlocks(n.order)
+}

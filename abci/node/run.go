@@ -1,0 +1,107 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// running owns the goroutines of a node's parts. Each part is waited for.
+type running struct {
+	// parts are all but the effect consensus, which lasts until CometBFT has stopped: CometBFT may still wait for a vote of it.
+	parts, effects       *errgroup.Group
+	inner, lasting       context.Context
+	endParts, endEffects context.CancelFunc
+}
+
+func newRunning(ctx context.Context) *running {
+	r := &running{}
+	lasting, endEffects := context.WithCancel(context.WithoutCancel(ctx))
+	r.effects, r.lasting = errgroup.WithContext(lasting)
+	inner, endParts := context.WithCancel(r.lasting)
+	r.parts, r.inner = errgroup.WithContext(inner)
+	r.endParts, r.endEffects = endParts, endEffects
+	return r
+}
+
+// run starts everything, waits until ctx ends or a part fails, and stops everything.
+func (n *node) run(ctx context.Context, d *doors) error {
+	r := newRunning(ctx)
+	err := n.start(r, d)
+	if err == nil {
+		n.wait(ctx, r)
+	}
+	return errors.Join(err, n.stop(r))
+}
+
+// start starts the effect consensus, the doors, the gateway and, last, CometBFT.
+func (n *node) start(r *running, d *doors) error {
+	r.effects.Go(func() error { return n.effects.Run(r.lasting) })
+	r.parts.Go(func() error { return d.socket.Serve(r.inner) })
+	if d.http != nil {
+		r.parts.Go(func() error { return d.api.Serve(r.inner, d.http) })
+	}
+	if d.metrics != nil {
+		r.parts.Go(func() error { return n.metrics.Serve(r.inner, d.metrics, n.log.With("part", "metrics")) })
+	}
+	if d.explorer != nil {
+		r.parts.Go(func() error { return d.explorer.serve(r.inner) })
+	}
+	r.parts.Go(func() error { return n.gateway.Run(r.inner) })
+	r.parts.Go(func() error {
+		select {
+		case <-r.inner.Done():
+			return nil
+		case why := <-n.failed:
+			return fmt.Errorf("%w: %s", ErrConsensusFailed, why)
+		}
+	})
+	r.parts.Go(func() error { n.rejoinWhenTold(r.inner); return nil })
+	anchored, err := n.anchor()
+	if err == nil {
+		err = n.order.start(n.app.Precommitted)
+	}
+	if err != nil {
+		return err
+	}
+	r.parts.Go(func() error {
+		n.order.admits.watch(r.inner, n.order.comet.Switch(), n.order.vouches.Tell)
+		return nil
+	})
+	r.parts.Go(func() error { n.order.peering.run(r.inner); return nil })
+	if anchored != nil {
+		r.parts.Go(func() error { anchored.Run(r.inner); return nil })
+	}
+	return nil
+}
+
+// wait says that the node runs, and waits. When ctx ends, it refuses new transactions and lets the open block finish.
+func (n *node) wait(ctx context.Context, r *running) {
+	n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.founded.ChainID(),
+		"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "explorer", n.opt.Config.Explorer.Listen, "height", n.height.Load())
+	if n.opt.Ready != nil {
+		n.opt.Ready()
+	}
+	select {
+	case <-ctx.Done():
+		n.log.Info("node stops")
+		n.gateway.Close()
+		n.settle(r.inner)
+	case <-r.inner.Done():
+		n.log.Error("a part of the node failed; the node stops")
+	}
+}
+
+// rejoinWhenTold passes the operator's word on to effects.
+func (n *node) rejoinWhenTold(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.opt.Rejoin:
+			n.effects.Rejoin()
+		}
+	}
+}
