@@ -391,3 +391,15 @@ pub(in crate::pg) fn sets_storage(_: &pg_sys::ColumnDef) -> bool {
 pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
     !column.storage_name.is_null()
 }
+
+/// The number that the next object of a catalog gets. 17 gave the variable another name.
+pub(in crate::pg) fn next_number() -> u32 {
+    // SAFETY: a word in shared memory, set up before any session starts; others may write it at any moment.
+    unsafe {
+        #[cfg(not(feature = "pg17"))]
+        let variables = pg_sys::ShmemVariableCache;
+        #[cfg(feature = "pg17")]
+        let variables = pg_sys::TransamVariables;
+        (&raw const (*variables).nextOid).read_volatile().to_u32()
+    }
+}
