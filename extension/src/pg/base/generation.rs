@@ -140,6 +140,9 @@ pub fn generation() -> u64 {
 fn look() {
     // SAFETY: reads the state of this process.
     let in_transaction = unsafe { pg_sys::IsTransactionState() };
+    // Until nothing was found it is a new one: a look-up may raise, and what was noted is gone then.
+    let old = GENERATION.get();
+    GENERATION.set(old + 1);
     let before = NEXT_NUMBER.get();
     // Read first: what gets a number while this looks is new at the next look.
     NEXT_NUMBER.set(Some(major::next_number()));
@@ -157,8 +160,8 @@ fn look() {
         NOTED.take();
         changed = true;
     }
-    if changed {
-        GENERATION.set(GENERATION.get() + 1);
+    if !changed {
+        GENERATION.set(old);
     }
 }
 
