@@ -32,9 +32,10 @@ build-extension: setup
 build-node: setup
 	cd abci && $(GO) build -o $(CHAINIFY) ./cmd/chainify
 
-## pgtree: a private PostgreSQL with the extension under .chainify/pg; nothing of the system is touched
+## pgtree: a private PostgreSQL with the extension, and its switches for tests, under .chainify/pg; nothing of the system is touched
 .PHONY: pgtree
-pgtree: build-extension
+pgtree: setup
+	$(CARGO) build --release --locked -p chainify --features test-switches
 	@scripts/pgtree $(PGTREE)
 
 ## install: install the results of `make build` in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
@@ -42,7 +43,7 @@ PREFIX ?= /usr/local
 .PHONY: install
 install:
 	@test -x $(CHAINIFY) || { echo 'install: $(CHAINIFY) is missing; run make build first, as an ordinary user' >&2; exit 1; }
-	DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
+	SHIPPED=1 DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
 	install -D -m 755 $(CHAINIFY) $(DESTDIR)$(PREFIX)/bin/chainify
 
 ## dist: a tarball of the results of `make build`, documents and chart, to unpack and install without Go and Rust (build/dist)

@@ -21,6 +21,10 @@ use crate::pg::tree::constants::{slots, Slot};
 
 /// Plans and shapes kept in a session.
 const KEPT_MAX: usize = 2_048;
+/// Bytes of memory that plans take, up to which they are kept.
+const BYTES_MAX: usize = 64 << 20;
+/// Plans kept between two measurements: a plan grows when it first runs.
+const MEASURE_EVERY: usize = 128;
 /// Bytes of the longest text, and of the longest key, kept; with [`KEPT_MAX`], 32 MiB.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
@@ -91,6 +95,10 @@ struct Cache {
     plain: PlainTexts,
     /// Templates and plans, so that shapes whose texts all fail are bounded too.
     count: usize,
+    /// Bytes of plans, as of the last measurement and with those kept since.
+    bytes: usize,
+    /// Plans kept since the last measurement.
+    since_measured: usize,
     clock: u64,
 }
 
@@ -366,9 +374,7 @@ impl Cache {
         if statement.proposal.sql.len().max(key.len()) > TEXT_BYTES_MAX {
             return;
         }
-        if self.count >= KEPT_MAX {
-            self.forget_older_half();
-        }
+        self.make_room(prepared.as_deref());
         let used = self.clock;
         let fresh = || Template {
             generation: catalog::generation(),
@@ -393,6 +399,31 @@ impl Cache {
             let old = template.plans.insert(key, Rc::new(Kept { prepared, used }));
             self.count += usize::from(old.is_none());
         }
+    }
+
+    /// Keeps to the bounds, before one more is kept.
+    fn make_room(&mut self, coming: Option<&Prepared>) {
+        let coming = coming.map_or(0, Prepared::bytes);
+        self.since_measured += 1;
+        if self.since_measured >= MEASURE_EVERY || self.bytes + coming > BYTES_MAX {
+            self.measure();
+        }
+        if self.count >= KEPT_MAX {
+            self.forget_older_half();
+        }
+        while self.bytes + coming > BYTES_MAX && self.count > 0 {
+            self.forget_older_half();
+            self.measure();
+        }
+        self.bytes += coming;
+    }
+
+    fn measure(&mut self) {
+        let roles = self.by_role.values();
+        let templates = roles.flat_map(|r| r.by_shape.values().chain(r.by_text.values()));
+        let kept = templates.flat_map(|t| t.plans.values());
+        self.bytes = kept.map(|kept| kept.prepared.bytes()).sum();
+        self.since_measured = 0;
     }
 
     /// Half at once, so that one pass over the cache serves many transactions that are new.
@@ -422,6 +453,8 @@ impl Cache {
             }
         }
         self.by_role.retain(|_, of_role| templates(of_role) > 0);
+        // What is forgotten must not be kept here; what is not comes back when it is used.
+        self.plain = PlainTexts::default();
         self.count = self
             .by_role
             .values()

@@ -1,11 +1,13 @@
 //! Look-ups in the system catalogs, and news that a relation changed.
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, without_raising, OrRaise};
+use crate::pg::base::generation;
+pub use crate::pg::base::generation::generation;
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 
 c_functions! {
@@ -323,41 +325,13 @@ thread_local! {
 
 /// Starts noting; once, while the library is loaded.
 pub fn watch_relations() {
-    use pg_sys::SysCacheIdentifier::*;
-    // SAFETY: static callbacks, registered once.
-    unsafe {
-        pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0));
-        for cache in [
-            AUTHMEMROLEMEM,
-            AUTHOID,
-            CASTSOURCETARGET,
-            NAMESPACEOID,
-            OPEROID,
-            PROCOID,
-            TYPEOID,
-        ] {
-            let none = pg_sys::Datum::from(0);
-            pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(on_definition), none);
-        }
-    }
-}
-
-thread_local! {
-    static GENERATION: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Changes when a relation, type, function, operator, cast, schema, role or membership may have: what was resolved by name before may
-/// now be something else, or not allowed.
-pub fn generation() -> u64 {
-    GENERATION.get()
-}
-
-unsafe extern "C-unwind" fn on_definition(_: pg_sys::Datum, _: i32, _: u32) {
-    GENERATION.set(GENERATION.get() + 1);
+    generation::watch();
+    // SAFETY: a static callback, registered once.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)) }
 }
 
 unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
-    GENERATION.set(GENERATION.get() + 1);
+    generation::note_relation(relation);
     without_raising("noting a change of a relation", || note_change(relation));
 }
 

@@ -1,14 +1,14 @@
-//! What PostgreSQL 15, 16 and 17 do differently, one function for each difference; those of rights are in `asked.rs`, those of walkers in
+//! What PostgreSQL 15, 16 and 17 do differently, one function for each difference; those of rights are in `relation_use.rs`, those of walkers in
 //! `tree_walkers.rs`. The extension is made, tested and shipped for 15. For the others it is compiled (`make check-majors`) and no more.
 //!
 //! Not everything that a major changes keeps this from compiling. To be looked at for a new one:
 //! * kinds of expressions: [`is_known_node`] refuses what nobody has looked at;
 //! * fields of `Query`, and kinds of range table entries, that hold expressions or conditions: `analysis.rs`, `access/mod.rs`;
-//! * statements and parts of ALTER TABLE are refused unless listed (`statement::check_allowed`, `ddl_kinds.rs`), but not new clauses of
-//!   CREATE TABLE and its like: `ddl.rs`;
+//! * statements and parts of ALTER TABLE are refused unless listed (`parse::check_allowed`, `ddl/kinds.rs`), but not new clauses of
+//!   CREATE TABLE and its like: `ddl/deploy_statements.rs`;
 //! * built-in functions whose results follow from more than their arguments, though they are immutable, and aggregates that depend on the
 //!   order of rows: `functions.rs` and `determinism.rs` in `crates/rules`;
-//! * what the states of [`kept_nodes`](crate::pg::run::resettable_plans) remember from one execution to the next (a plan with another node is not kept);
+//! * what the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from one execution to the next (a plan with another node is not kept);
 //! * settings that change results or plans: [`PINNED`];
 //! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of columns in `catalog.rs`.
 //!
@@ -390,4 +390,16 @@ pub(in crate::pg) fn sets_storage(_: &pg_sys::ColumnDef) -> bool {
 #[cfg(not(feature = "pg15"))]
 pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
     !column.storage_name.is_null()
+}
+
+/// The number that the next object of a catalog gets. 17 gave the variable another name.
+pub(in crate::pg) fn next_number() -> u32 {
+    // SAFETY: a word in shared memory, set up before any session starts; others may write it at any moment.
+    unsafe {
+        #[cfg(not(feature = "pg17"))]
+        let variables = pg_sys::ShmemVariableCache;
+        #[cfg(feature = "pg17")]
+        let variables = pg_sys::TransamVariables;
+        (&raw const (*variables).nextOid).read_volatile().to_u32()
+    }
 }

@@ -9,6 +9,7 @@ pub mod cursor;
 pub mod encode;
 pub mod error;
 pub mod function;
+pub mod generation;
 pub mod latch;
 pub mod lists;
 pub mod major;

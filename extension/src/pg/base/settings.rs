@@ -21,8 +21,6 @@ static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
 static KEEP_INITIAL_ROWS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
 static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
-static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
-static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static SCRUB_RATE: GucSetting<i32> = GucSetting::<i32>::new(50_000);
 static SCRUB_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(600);
 
@@ -157,7 +155,7 @@ pub fn define() {
     define_of_parts();
 }
 
-/// Those of execution in parts, and of its tests.
+/// Those of execution in parts.
 fn define_of_parts() {
     GucRegistry::define_int_guc(
         c"chainify.executor_workers",
@@ -169,25 +167,7 @@ fn define_of_parts() {
         GucContext::Userset,
         GucFlags::default(),
     );
-    let for_tests = GucFlags::NO_SHOW_ALL;
-    GucRegistry::define_int_guc(
-        c"chainify.debug_parts",
-        c"For tests: divides a block into so many parts by position, whatever its transactions access.",
-        c"0: by what they access, when it pays; -1: by what they access; -2: the same in the keys that an earlier block was divided by.",
-        &DEBUG_PARTS,
-        -2,
-        WORKERS_MAX as i32 + 1,
-        GucContext::Suset,
-        for_tests,
-    );
-    GucRegistry::define_string_guc(
-        c"chainify.crash_point",
-        c"For tests: where to crash the server while a block is executed or committed.",
-        c"",
-        &CRASH_POINT,
-        GucContext::Suset,
-        for_tests,
-    );
+    test_switches::define();
 }
 
 /// Path of the node's socket; empty when not configured.
@@ -263,7 +243,7 @@ pub enum DebugParts {
 
 /// `None`: no test.
 pub fn debug_parts() -> Option<DebugParts> {
-    match DEBUG_PARTS.get() {
+    match test_switches::debug_parts() {
         0 => None,
         -1 => Some(DebugParts::Access),
         -2 => Some(DebugParts::KeptKeys),
@@ -272,9 +252,61 @@ pub fn debug_parts() -> Option<DebugParts> {
 }
 
 /// Where to crash.
-pub fn crash_point() -> Option<String> {
-    let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
-    (!point.is_empty()).then_some(point)
+pub use test_switches::crash_point;
+
+/// What tests alone switch. The library that is shipped is built without it.
+#[cfg(feature = "test-switches")]
+mod test_switches {
+    use std::ffi::CString;
+
+    use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+    static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
+    static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+
+    pub fn define() {
+        GucRegistry::define_int_guc(
+            c"chainify.debug_parts",
+            c"For tests: divides a block into so many parts by position, whatever its transactions access.",
+            c"0: by what they access, when it pays; -1: by what they access; -2: the same in the keys that an earlier block was divided by.",
+            &DEBUG_PARTS,
+            -2,
+            super::WORKERS_MAX as i32 + 1,
+            GucContext::Suset,
+            GucFlags::NO_SHOW_ALL,
+        );
+        GucRegistry::define_string_guc(
+            c"chainify.crash_point",
+            c"For tests: where to crash the server while a block is executed or committed.",
+            c"",
+            &CRASH_POINT,
+            GucContext::Suset,
+            GucFlags::NO_SHOW_ALL,
+        );
+    }
+
+    pub fn debug_parts() -> i32 {
+        DEBUG_PARTS.get()
+    }
+
+    pub fn crash_point() -> Option<String> {
+        let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
+        (!point.is_empty()).then_some(point)
+    }
+}
+
+/// Nothing is switched.
+#[cfg(not(feature = "test-switches"))]
+mod test_switches {
+    pub fn define() {}
+
+    pub fn debug_parts() -> i32 {
+        0
+    }
+
+    pub fn crash_point() -> Option<String> {
+        None
+    }
 }
 
 /// Rows per second; `None`: the scrubber does not run.

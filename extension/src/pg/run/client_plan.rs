@@ -69,6 +69,19 @@ impl ClientPlan {
         Ok(names.concat())
     }
 
+    /// Bytes of memory that it takes, with the plan that PostgreSQL keeps for its executions once there was one.
+    pub(in crate::pg) fn bytes(&self) -> Result<usize, PgError> {
+        let sources = self.plan.sources()?;
+        // SAFETY: the contexts are those of the sources, which are kept by the plan, and of plans that they keep.
+        let of = |source: &NonNull<pg_sys::CachedPlanSource>| unsafe {
+            let source = source.as_ref();
+            let plan = source.gplan.as_ref();
+            pg_sys::MemoryContextMemAllocated(source.context, true)
+                + plan.map_or(0, |p| pg_sys::MemoryContextMemAllocated(p.context, true))
+        };
+        Ok(sources.iter().map(of).sum())
+    }
+
     /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
     pub(in crate::pg) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
         for queries in self.queries()? {

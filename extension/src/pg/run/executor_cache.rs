@@ -344,12 +344,12 @@ unsafe fn choose(at: *mut pg_sys::QueryDesc, flags: c_int) -> Choice {
         let level = raw::GetCurrentTransactionNestLevel();
         (raw::GetUserId().to_u32(), level, compile)
     };
+    let generation = generation();
     STATES.with_borrow_mut(|states| {
         let Some(facts) = states.statements.get_mut(&statement) else {
             return Choice::Ordinary(None);
         };
         let again = std::mem::replace(&mut facts.block, block.number) == block.number;
-        let generation = generation();
         let allowed = facts.generation == generation && facts.roles.contains(&role);
         if facts.runs || !again || !allowed {
             return Choice::Ordinary(Some(statement));
@@ -433,9 +433,9 @@ unsafe fn learn(statement: *mut pg_sys::PlannedStmt) -> bool {
 fn note_role(statement: Statement) {
     // SAFETY: reads a variable.
     let role = unsafe { raw::GetUserId() }.to_u32();
+    let generation = generation();
     STATES.with_borrow_mut(|states| {
         if let Some(facts) = states.statements.get_mut(&statement) {
-            let generation = generation();
             if facts.generation != generation || facts.roles.len() >= ROLES_MAX {
                 facts.roles.clear();
                 facts.generation = generation;
@@ -553,6 +553,7 @@ fn owner_of(query: *const pg_sys::QueryDesc) -> Option<pg_sys::ResourceOwner> {
 
 /// The state runs no more. Returns it when it is to be ended. The pointer is compared and not looked at.
 fn put_back(kept: *const Kept, again: bool) -> Option<Held> {
+    let generation = generation(); // may raise, so before anything is taken
     STATES.with_borrow_mut(|states| {
         let mut running = states.running.iter();
         let at = running.rposition(|k| std::ptr::eq(k.pointer(), kept))?;
@@ -561,7 +562,7 @@ fn put_back(kept: *const Kept, again: bool) -> Option<Held> {
         if let Some(facts) = states.statements.get_mut(&kept.statement) {
             facts.runs = false;
             facts.known &= again || kept.uses > 1;
-            if again && kept.generation == generation() {
+            if again && kept.generation == generation {
                 facts.idle = Some(kept);
                 return None;
             }

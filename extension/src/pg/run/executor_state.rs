@@ -1,4 +1,4 @@
-//! One kept state of the executor: how it is made, used for one execution after the other, and ended (see `kept.rs`).
+//! One kept state of the executor: how it is made, used for one execution after the other, and ended (see `executor_cache.rs`).
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};

@@ -183,6 +183,12 @@ impl Prepared {
         attempt(|| unsafe { crate::pg::access::call::called(&queries) })
     }
 
+    /// Bytes of memory that its plans take.
+    pub fn bytes(&self) -> usize {
+        let of = |plan: &ClientPlan| plan.bytes().unwrap_or(0);
+        self.plans.iter().map(of).sum()
+    }
+
     /// The names of the columns that it returns.
     pub fn columns(&self) -> Result<Vec<String>, PgError> {
         let columns: Result<Vec<_>, _> = self.plans.iter().map(ClientPlan::columns).collect();
