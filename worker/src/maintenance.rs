@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::scrubbing::{self, TableRead};
+use crate::Failure;
 
 /// How often it looks for work.
 const LOOK: Duration = Duration::from_secs(1);
@@ -20,17 +21,6 @@ const CHANGES_MAX: i64 = 10_000;
 const GAVE_WAY: [&str; 2] = ["57014", "CH007"];
 /// SQLSTATE of a ledger that is not as it was agreed.
 const NOT_AS_AGREED: &str = "CH002";
-
-/// An error of one piece of work, which is undone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Five characters.
-    pub sqlstate: String,
-    /// One line.
-    pub message: String,
-    /// Sentences.
-    pub detail: Option<String>,
-}
 
 /// How loud a message in the server's log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

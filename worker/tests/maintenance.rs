@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use chainify_worker::maintenance::{run, Audited, Failure, Host, Level, Settings};
+use chainify_worker::maintenance::{run, Audited, Host, Level, Settings};
 use chainify_worker::scrubbing::TableRead;
+use chainify_worker::Failure;
 
 const SECOND: Duration = Duration::from_secs(1);
 

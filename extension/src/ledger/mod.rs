@@ -2,6 +2,7 @@
 pub mod client_role;
 pub mod definitions;
 pub mod definitions_lock;
+pub mod failure;
 pub mod history;
 pub mod ledger_tables;
 pub mod row_bytes;

@@ -3,10 +3,10 @@
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-use chainify_worker::maintenance::{self, Audited, Failure, Level, Settings};
+use chainify_worker::maintenance::{self, Audited, Level, Settings};
 use chainify_worker::scrubbing::TableRead;
+use chainify_worker::Failure;
 
-use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::spi::Row;
 use crate::pg::base::{settings, spi};
@@ -150,13 +150,5 @@ fn one<T: Default>(
 }
 
 fn transaction<T>(activity: &'static CStr, f: impl FnOnce() -> T) -> Result<T, Failure> {
-    maintainer::transaction(activity, f).map_err(failure)
-}
-
-fn failure(error: PgError) -> Failure {
-    Failure {
-        sqlstate: error.sqlstate.as_str().to_owned(),
-        message: error.message,
-        detail: error.detail,
-    }
+    maintainer::transaction(activity, f).map_err(Failure::from)
 }
