@@ -3,7 +3,7 @@
 use chainify_ledger::parts::{LeaderSays, PartReport, PartRequest, WorkerSays};
 use chainify_ledger::WireError;
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// The worker's process and its leader.
 pub trait Host {

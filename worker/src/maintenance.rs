@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::failure::Failure;
 use crate::scrubbing::{self, TableRead};
-use crate::Failure;
 
 /// How often it looks for work.
 const LOOK: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chainify_ledger::parts::{LeaderSays, PartReport, PartRequest, WorkerSays};
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// How often the leader looks which transactions its workers run, while it waits for nothing else.
 const LOOK: Duration = Duration::from_millis(100);
