@@ -1,4 +1,5 @@
-//! An executor worker: runs parts of blocks for the session that started it (`spec/parallel.md`, Messages).
+//! An executor worker: runs parts of blocks for the session that started it (`spec/parallel.md`,
+//! Messages).
 
 use chainify_ledger::parts::{LeaderSays, PartReport, PartRequest, WorkerSays};
 use chainify_ledger::WireError;
@@ -13,7 +14,8 @@ pub trait Host {
     fn receive(&mut self) -> Option<Vec<u8>>;
     /// Sends an answer; false when the leader is gone.
     fn send(&mut self, answer: &[u8]) -> bool;
-    /// Runs a part in a transaction that stays open when it succeeds, and whose locks local sessions give way to.
+    /// Runs a part in a transaction that stays open when it succeeds, and whose locks local
+    /// sessions give way to.
     fn run(&mut self, request: &PartRequest) -> Result<PartReport, Failure>;
     /// Commits what is open.
     fn commit(&mut self) -> Result<(), Failure>;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
 pub const TRANSACTIONS_MIN: usize = 32;
-/// After a block that had to run again, took longer in parts than alone, or was looked at in vain, so many run alone; twice
-/// as many after the next, up to the limit.
+/// After a block that had to run again, took longer in parts than alone, or was looked at in vain,
+/// so many run alone; twice as many after the next, up to the limit.
 pub const PAUSE_MAX: u32 = 64;
 
 /// Blocks that run alone because parts did not go well, or there were none.
@@ -27,8 +27,9 @@ impl Pause {
         *self = Pause { length: self.length / 2, left: 0 };
     }
 
-    /// Whether to look for parts of a block at all; it counts as one of those that run alone. A block that is executed
-    /// `again` may be one whose effects differed: the second time nothing is taken for granted.
+    /// Whether to look for parts of a block at all; it counts as one of those that run alone. A
+    /// block that is executed `again` may be one whose effects differed: the second time nothing is
+    /// taken for granted.
     pub fn may_pay(&mut self, transactions: usize, again: bool) -> bool {
         if again || transactions < TRANSACTIONS_MIN {
             return false;
@@ -39,8 +40,8 @@ impl Pause {
     }
 }
 
-/// Whether a block that `took` so long in parts would have taken longer alone. Its first part ran for `own`, and was
-/// expected to take `first` of the `whole` block.
+/// Whether a block that `took` so long in parts would have taken longer alone. Its first part ran
+/// for `own`, and was expected to take `first` of the `whole` block.
 pub fn paid(took: Duration, own: Duration, first: u64, whole: u64) -> bool {
     took.as_nanos().saturating_mul(first.into()) < own.as_nanos().saturating_mul(whole.into())
 }

@@ -1,6 +1,8 @@
-//! The workers of a session as its leader sees them, and what it says to them (`spec/parallel.md`, Messages).
+//! The workers of a session as its leader sees them, and what it says to them (`spec/parallel.md`,
+//! Messages).
 //!
-//! Invariant P3: whatever ends the leader's transaction ends that of every worker; before another block runs, all have.
+//! Invariant P3: whatever ends the leader's transaction ends that of every worker; before another
+//! block runs, all have.
 
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a worker's transaction is, as far as the leader knows.
+/// The state of a worker's transaction, as far as the leader knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// There is none.
@@ -33,7 +35,8 @@ pub struct Lost;
 pub trait Host {
     /// Time since some start.
     fn now(&self) -> Duration;
-    /// Waits for the time given, or until there is a message. A cancel of the statement raises here.
+    /// Waits for the time given, or until there is a message. A cancel of the statement raises
+    /// here.
     fn wait(&mut self, time: Duration);
     /// How many workers there are.
     fn workers(&self) -> usize;
@@ -135,8 +138,8 @@ pub fn abandon(host: &mut impl Host) {
     }
 }
 
-/// Waits until nothing is open that an earlier block left: parts of this session, and of one that ended. Fails with 55P03
-/// when that takes too long.
+/// Waits until nothing is open that an earlier block left: parts of this session, and of one that
+/// ended. Fails with 55P03 when that takes too long.
 pub fn settle(host: &mut impl Host) -> Result<(), Failure> {
     let until = host.now() + SETTLE_MAX;
     while !answered(host, until) {
@@ -151,7 +154,8 @@ pub fn settle(host: &mut impl Host) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether every worker that was told to roll back has said so; when one cannot, or not in time, all are ended.
+/// Whether every worker that was told to roll back has said so; when one cannot, or not in time,
+/// all are ended.
 fn answered(host: &mut impl Host, until: Duration) -> bool {
     let mut broken = false;
     let mut done = true;

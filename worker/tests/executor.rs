@@ -1,4 +1,5 @@
-//! An executor worker and its leader: one answer for each message, and what is left behind when a part ends.
+//! An executor worker and its leader: one answer for each message, and what is left behind when a
+//! part ends.
 
 mod support;
 
@@ -14,7 +15,7 @@ use support::check;
 #[derive(Default)]
 struct Process {
     messages: VecDeque<Vec<u8>>,
-    /// What parts and commits come to, in turn; well, when nothing is left.
+    /// Failures of the next parts and commits; all others succeed.
     fail: VecDeque<Failure>,
     /// Answers after which the leader is gone.
     patience: usize,
@@ -133,7 +134,8 @@ fn a_message_that_is_none_ends_the_worker() {
     assert_eq!(process.log, ["idle"]);
 }
 
-/// P3: local sessions give way to a process just as long as it has a part open, and each message has one answer.
+/// P3: local sessions give way to a process just as long as it has a part open, and each message
+/// has one answer.
 #[test]
 fn a_process_is_enlisted_while_its_part_is_open() {
     check(1_000, vec((0usize..3, any::<bool>()), 0..20), |story| {

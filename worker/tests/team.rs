@@ -276,7 +276,8 @@ fn parts_of_a_session_that_ended_are_waited_for_ten_seconds() {
     assert_eq!(session.now, 10_005);
 }
 
-/// P3: whatever workers say and whenever, after a block was abandoned and settled none has a part open, or all were ended.
+/// P3: whatever workers say and whenever, after a block was abandoned and settled none has a part
+/// open, or all were ended.
 #[test]
 fn nothing_is_open_before_the_next_block() {
     let answer = prop_oneof![

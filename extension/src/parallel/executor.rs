@@ -1,4 +1,5 @@
-//! An executor worker: `chainify_worker::executor` decides what it answers when, this file runs and commits the parts.
+//! An executor worker: `chainify_worker::executor` decides what it answers when, this file runs and
+//! commits the parts.
 use chainify_codec::Hash;
 use chainify_ledger::parts::{Nets, PartReport, PartRequest};
 use chainify_ledger::Transaction;

@@ -1,4 +1,5 @@
-//! The workers of this session: `chainify_worker::team` decides what the leader says to them and when they are ended.
+//! The workers of this session: `chainify_worker::team` decides what the leader says to them and
+//! when they are ended.
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,8 @@ pub fn size() -> usize {
     TEAM.with_borrow(|team| team.as_ref().map_or(0, |t| t.stages.len()))
 }
 
-/// Starts up to `workers` workers in place of those there are; returns how many the server has room for. Raises when there is no
-/// shared memory for them.
+/// Starts up to `workers` workers in place of those there are; returns how many the server has room
+/// for. Raises when there is no shared memory for them.
 pub fn start(workers: usize) -> usize {
     TEAM.with_borrow_mut(|team| {
         end(team);
@@ -51,8 +52,8 @@ pub fn run(part: usize, request: PartRequest) -> Result<(), PgError> {
     team::start_part(&mut Leader::new(), part, request).map_err(PgError::from)
 }
 
-/// Waits until parts 1 to `parts` are ready; meanwhile this session shows the earliest transaction that still runs.
-/// `members`: how many transactions each has.
+/// Waits until parts 1 to `parts` are ready; meanwhile this session shows the earliest transaction
+/// that still runs. `members`: how many transactions each has.
 pub fn collect(number: i64, members: &[usize]) -> Result<Vec<PartReport>, PgError> {
     let mut leader = Leader::new();
     leader.number = number;
@@ -77,15 +78,16 @@ pub fn abandon() {
     }
 }
 
-/// Waits until nothing is open that an earlier block left: parts of this session, and of one that ended. Raises 55P03 when
-/// that takes too long.
+/// Waits until nothing is open that an earlier block left: parts of this session, and of one that
+/// ended. Raises 55P03 when that takes too long.
 pub fn settle() {
     team::settle(&mut Leader::new())
         .map_err(PgError::from)
         .or_raise();
 }
 
-/// This session. The team is borrowed for single calls, never while one waits without a message to send.
+/// This session. The team is borrowed for single calls, never while one waits without a message to
+/// send.
 struct Leader {
     start: Instant,
     /// The block whose parts are waited for.
