@@ -1,12 +1,13 @@
 //! Which local session gives way to a block, when, how, and what it is told.
 //!
-//! What a block changes is agreed between organisations; a lock that one of them happens to hold is not. So the block goes
-//! first: a session that is in its way for longer than the grace loses its statement, or, when it holds its locks between
-//! statements, its connection, as queries do that conflict with replay on a hot standby.
+//! Organisations agree on the changes of a block. They do not agree on a lock that one database
+//! happens to hold. So the block goes first: a session that is in its way for longer than the grace
+//! loses its statement. A session that holds its locks between statements loses its connection, as
+//! queries do that conflict with replay on a hot standby.
 //!
-//! Ending the sessions that are directly in the way is enough: one that itself waits for others gives up its locks, or its
-//! place in the queue, all the same. PostgreSQL's own rules hold for autovacuum, which makes way unless it prevents
-//! wraparound.
+//! Ending the sessions that are directly in the way is enough: one that itself waits for others
+//! gives up its locks, or its place in the queue, all the same. PostgreSQL's own rules hold for
+//! autovacuum, which makes way unless it prevents wraparound.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +17,8 @@ const LOOKS_PER_GRACE: u32 = 5;
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
-/// A session that still blocks so long after its statement was cancelled is terminated: it went on, or it runs in a
-/// subtransaction and its locks are those of the transaction around it.
+/// A session that still blocks so long after its statement was cancelled is terminated: it went on,
+/// or it runs in a subtransaction and its locks are those of the transaction around it.
 const CANCEL_TAKES_MAX: Duration = Duration::from_secs(1);
 
 /// A process that executes a block, or a part of it.
@@ -29,7 +30,7 @@ pub struct Executor {
     pub block: i64,
 }
 
-/// What a process in the way is doing.
+/// The state of a process in the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<H> {
     /// By which the host knows it.
@@ -53,7 +54,8 @@ pub trait Host {
 
     /// Time since some start.
     fn now(&self) -> Duration;
-    /// Waits to be woken, at most so long, without a limit while no block runs; false when the worker has to stop.
+    /// Waits to be woken, at most so long, without a limit while no block runs; false when the
+    /// worker has to stop.
     fn wait(&mut self, time: Option<Duration>) -> bool;
     /// How long a session may be in the way; None: for ever.
     fn grace(&self) -> Option<Duration>;
@@ -65,9 +67,10 @@ pub trait Host {
     fn forget(&mut self, pid: i32);
     /// The processes that this one waits for, also those before it in the queue of the lock.
     fn blockers(&mut self, pid: i32) -> Vec<i32>;
-    /// What a process is doing; None when it is gone.
+    /// The state of a process; None when it is gone.
     fn session(&mut self, pid: i32) -> Option<Session<Self::Handle>>;
-    /// The table that this process waits for a lock on, or on a row of; None when that is not known.
+    /// The table that this process waits for a lock on, or on a row of; None when that is not
+    /// known.
     fn table_waited_for(&mut self, pid: i32) -> Option<u32>;
     /// Leaves the reason for a session whose transaction is about to be ended.
     fn leave_reason(&mut self, session: &Session<Self::Handle>, executor: Executor, table: Option<u32>);
@@ -87,7 +90,7 @@ struct Claim {
     transaction: u32,
 }
 
-/// What is known of a claim.
+/// How long a claim has lasted, and the answer to it.
 #[derive(Clone, Copy)]
 struct History {
     since: Duration,
@@ -153,8 +156,8 @@ fn look(host: &mut impl Host, running: &[Executor], grace: Duration, before: &Cl
     claims
 }
 
-/// Parts of one block wait for each other: they are not what they seemed, and the worker among them gives up. Mostly a part
-/// has done so itself (`lock_timeout`); a function may have put that off.
+/// Parts of one block wait for each other: they are not what they seemed, and the worker among them
+/// gives up. Mostly a part has done so itself (`lock_timeout`); a function may have put that off.
 fn part(host: &mut impl Host, waiting: i32, holding: i32) {
     let [low, high] = [waiting.min(holding), waiting.max(holding)];
     for pid in [low, high] {
@@ -164,7 +167,7 @@ fn part(host: &mut impl Host, waiting: i32, holding: i32) {
     }
 }
 
-/// What to do now about a session in the way.
+/// Chooses the next action against a session in the way.
 fn decide<H>(history: History, now: Duration, grace: Duration, session: &Session<H>) -> Action {
     let lasted = |since| now.saturating_sub(since);
     match history.cancelled {
@@ -185,7 +188,8 @@ fn resolve<H: Host>(host: &mut H, claim: Claim, history: &mut History, session: 
         return;
     }
     let table = host.table_waited_for(claim.executor.pid);
-    // Meanwhile the lock may have been given up: a session that is no longer in the way is left alone.
+    // Meanwhile the lock may have been given up: a session that is no longer in the way is left
+    // alone.
     if !host.blockers(claim.executor.pid).contains(&claim.pid) {
         return;
     }
@@ -202,8 +206,8 @@ fn resolve<H: Host>(host: &mut H, claim: Claim, history: &mut History, session: 
     }
 }
 
-/// SQLSTATE of what a session is told. It is not of class 40: the lock did not lose a race that a retry could win, and a
-/// retry loop would take it again at once.
+/// SQLSTATE of what a session is told. It is not of class 40: the lock did not lose a race that a
+/// retry could win, and a retry loop would take it again at once.
 pub const SQLSTATE: &[u8; 5] = b"CH007";
 
 /// Why a session's transaction was ended.
@@ -226,7 +230,8 @@ impl Reason {
         }
     }
 
-    /// In the way is the session that holds the lock, and also one that asked for it before the block.
+    /// In the way is the session that holds the lock, and also one that asked for it before the
+    /// block.
     pub fn detail(&self) -> String {
         let block = self.block;
         match &self.table {
@@ -237,7 +242,7 @@ impl Reason {
         }
     }
 
-    /// What to do about it.
+    /// A way to avoid it.
     pub fn hint(&self) -> &'static str {
         match self.waiting {
             true => "Commit before calling chainify.execute or chainify.wait. What was submitted is not taken back: look for it in the view chainify.transactions.",

@@ -1,11 +1,11 @@
 //! How many transactions of a block share a subtransaction.
 //!
-//! A subtransaction costs as much as a small statement (an id, a lock on it, entries in several lists, an end that visits
-//! every setting), and is needed only to undo a transaction that fails. So several run in one; when one of them fails,
-//! all are undone and run again, each in its own.
+//! A subtransaction costs as much as a small statement (an id, a lock on it, entries in several
+//! lists, an end that visits every setting), and is needed only to undo a transaction that fails.
+//! So several run in one; when one of them fails, all are undone and run again, each in its own.
 //!
-//! Running again costs half a group for each failure, so groups grow with the transactions that succeeded since the last
-//! one. A pace decides about speed alone: outcomes are the same with any.
+//! Running again costs half a group for each failure, so groups grow with the transactions that
+//! succeeded since the last one. A pace decides about speed alone: outcomes are the same with any.
 
 /// Transactions of a group at most: more save nothing that could be measured.
 pub const MEMBERS_MAX: usize = 32;
@@ -27,8 +27,8 @@ impl Pace {
 
     /// How many of the next transactions run together; None: the next one runs alone.
     ///
-    /// `after`: successes for each further member, 0 for as many as may; None: no groups. `may_share`: for each of the
-    /// next transactions, whether it may share a subtransaction.
+    /// `after`: successes for each further member, 0 for as many as may; None: no groups.
+    /// `may_share`: for each of the next transactions, whether it may share a subtransaction.
     pub fn members(&self, after: Option<usize>, may_share: impl Iterator<Item = bool>) -> Option<usize> {
         let after = after.filter(|_| self.alone == 0)?;
         let members = self.successes.checked_div(after).map_or(MEMBERS_MAX, |n| (1 + n).min(MEMBERS_MAX));

@@ -1,16 +1,18 @@
-//! What a worker of each database does beside the blocks: it folds history into the base of the checkpoints, reads the
-//! past again, and scrubs every table from time to time. It starts when a node connects and ends when the node is gone.
+//! The work of one worker of each database, beside the blocks: it folds history into the base of the
+//! checkpoints, reads the past again, and scrubs every table from time to time. It starts when a
+//! node connects and ends when the node is gone.
 
 use std::time::Duration;
 
+use crate::failure::Failure;
 use crate::scrubbing::{self, TableRead};
 
 /// How often it looks for work.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a new worker looks whether another one has ended; that one looks for its node once a second, between its
-/// work.
+/// How often a new worker looks whether another one has ended; that one looks for its node once a
+/// second, between its work.
 const LOOKS_FOR_TURN: u32 = 5;
-/// How long it leaves alone what failed, and what gave way to a block.
+/// Pauses of work that failed, and of work that gave way to a block.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 const AFTER_GIVING_WAY: Duration = Duration::from_secs(5);
 /// Changes folded, or read again, in one transaction.
@@ -21,17 +23,6 @@ const GAVE_WAY: [&str; 2] = ["57014", "CH007"];
 /// SQLSTATE of a ledger that is not as it was agreed.
 const NOT_AS_AGREED: &str = "CH002";
 
-/// An error of one piece of work, which is undone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Five characters.
-    pub sqlstate: String,
-    /// One line.
-    pub message: String,
-    /// Sentences.
-    pub detail: Option<String>,
-}
-
 /// How loud a message in the server's log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -41,7 +32,7 @@ pub enum Level {
     Warning,
 }
 
-/// What the operator has set; read again before each piece of work.
+/// The operator's settings; read again before each piece of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Rows per second; None: the scrubber does not run.
@@ -50,7 +41,7 @@ pub struct Settings {
     pub scrub_interval: Duration,
 }
 
-/// What reading the past again came to.
+/// The result of reading the past again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Audited {
     /// The last block read; None: there was nothing to read.
@@ -67,7 +58,7 @@ pub trait Host {
     fn wait(&mut self, time: Duration);
     /// Writes to the server's log.
     fn say(&mut self, level: Level, text: &str);
-    /// What the operator has set.
+    /// The operator's settings.
     fn settings(&self) -> Settings;
     /// Takes this database for this worker; false when another worker has it.
     fn takes_turn(&mut self) -> Result<bool, Failure>;
@@ -75,7 +66,8 @@ pub trait Host {
     fn has_turn(&mut self);
     /// Whether a node is connected, and the extension is still there.
     fn node_is_there(&mut self) -> Result<bool, Failure>;
-    /// Folds history with up to so many changes; the last block folded, None when there is none to fold.
+    /// Folds history with up to so many changes; the last block folded, None when there is none to
+    /// fold.
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure>;
     /// Records that history is not as agreed, so that the node repairs it.
     fn record_history(&mut self, what: &str) -> Result<(), Failure>;
@@ -120,8 +112,8 @@ pub fn run(host: &mut impl Host) {
     }
 }
 
-/// Whether no other worker has this database, now or as soon as one that saw the last node go has ended: a node that
-/// comes back at once must not be left without.
+/// Whether no other worker has this database, now or as soon as one that saw the last node go has
+/// ended: a node that comes back at once must not be left without.
 fn becomes_the_only_one<H: Host>(host: &mut H) -> bool {
     for _ in 0..LOOKS_FOR_TURN {
         if asked(host, |host| host.takes_turn()) {

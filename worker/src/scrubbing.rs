@@ -1,4 +1,4 @@
-//! What the scrubber reads next, how fast, and how long a repair of the same finding waits.
+//! The scrubber's next table, its pace, and the pause before a repair of the same finding.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -12,8 +12,8 @@ pub struct TableRead {
     pub ago: Option<Duration>,
 }
 
-/// The table that was not read for longest, never read ones first, the first of equals; None when each was read within
-/// `interval`.
+/// The table that was not read for longest, never read ones first, the first of equals; None when
+/// each was read within `interval`.
 pub fn next_table(tables: &[TableRead], interval: Duration) -> Option<u32> {
     let due = tables.iter().filter(|table| table.ago.is_none_or(|ago| ago > interval));
     due.min_by_key(|table| (table.ago.is_some(), Reverse(table.ago))).map(|table| table.relation)
@@ -35,7 +35,8 @@ pub struct Pace {
     rows_per_second: Option<u64>,
 }
 
-/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about as long.
+/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about
+/// as long.
 const ENTRIES_PER_ROW: u64 = 8;
 /// Entries from one look at the clock to the next.
 const ENTRIES_BETWEEN_LOOKS: u64 = 4_096;
@@ -63,7 +64,8 @@ impl Pace {
         self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS)
     }
 
-    /// How long to wait now so that the rows so far took as long as they should; `elapsed` since the first one.
+    /// How long to wait now so that the rows so far took as long as they should; `elapsed` since
+    /// the first one.
     pub fn ahead(&self, elapsed: Duration) -> Duration {
         let rows = self.rows + self.entries / ENTRIES_PER_ROW;
         let due = self.rows_per_second.map_or(Duration::ZERO, |rate| time_of(rows, rate));
@@ -75,8 +77,8 @@ impl Pace {
 const PAUSE_MIN: Duration = Duration::from_secs(60);
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long the repair of a finding waits that was found `again` times before, each time after a repair: pauses double.
-/// None: it is repaired at once.
+/// How long the repair of a finding waits that was found `again` times before, each time after a
+/// repair: pauses double. None: it is repaired at once.
 pub fn pause_of_repair(again: i32) -> Option<Duration> {
     let doublings = u32::try_from(again).ok()?.checked_sub(1)?;
     Some(PAUSE_MIN.saturating_mul(1 << doublings.min(6)).min(PAUSE_MAX))

@@ -14,14 +14,14 @@ pub struct Range {
     pub to: i64,
 }
 
-/// Whether block `number` gets a checkpoint: its turn has come, or it `deployed`. Which tables are on the ledger is not
-/// replayed, so recovery has to have a checkpoint behind such a block.
+/// Whether block `number` gets a checkpoint: its turn has come, or it `deployed`. Which tables are
+/// on the ledger is not replayed, so recovery has to have a checkpoint behind such a block.
 pub fn checkpoint_is_due(number: i64, interval: Option<i64>, deployed: bool) -> bool {
     deployed || interval.is_some_and(|interval| number % interval == 0)
 }
 
-/// The blocks to fold next: from the oldest base on, `after`, towards the oldest checkpoint that stays, `target`. None: none
-/// now.
+/// The blocks to fold next: from the oldest base on, `after`, towards the oldest checkpoint that
+/// stays, `target`. None: none now.
 ///
 /// `blocks` gives the blocks of a range, in their order, with how many changes each made.
 pub fn fold_range<B: IntoIterator<Item = (i64, i64)>>(
@@ -44,10 +44,12 @@ pub struct Past {
     pub ago: Option<Duration>,
 }
 
-/// The blocks of the past to read next, up to the newest base: recovery may have brought that of a single table forward,
-/// past history that is false. An empty range is the end of a pass. None: the next pass is not due.
+/// The blocks of the past to read next, up to the newest base: recovery may have brought that of a
+/// single table forward, past history that is false. An empty range is the end of a pass. None: the
+/// next pass is not due.
 ///
-/// `blocks` as for [`fold_range`]. Where it gives none, they are missing: the step reads over them and says so.
+/// `blocks` as for [`fold_range`]. Where it gives none, they are missing: the step reads over them
+/// and says so.
 pub fn audit_range<B: IntoIterator<Item = (i64, i64)>>(
     Past { read, ago }: Past,
     newest_base: i64,
@@ -64,7 +66,8 @@ pub fn audit_range<B: IntoIterator<Item = (i64, i64)>>(
     Some(Range { after: read, to: to.max(read) })
 }
 
-/// The last of the blocks that make up to `changes_max` changes together; the first one after `after` whatever it makes.
+/// The last of the blocks that make up to `changes_max` changes together; the first one after
+/// `after` whatever it makes.
 fn last_of_step(after: i64, changes_max: i64, blocks: impl IntoIterator<Item = (i64, i64)>) -> Option<i64> {
     let together = blocks.into_iter().scan(0i64, |sum, (number, changes)| {
         *sum = sum.saturating_add(changes);

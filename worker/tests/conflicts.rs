@@ -11,7 +11,7 @@ use support::check;
 
 const BLOCK: Executor = Executor { pid: 100, block: 7 };
 
-/// What happened to a session.
+/// A session's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lost {
     Statement,
@@ -279,8 +279,9 @@ fn a_process_that_executes_another_block_is_no_local_session() {
     }
 }
 
-/// Whatever a session does, it loses nothing within its grace unless it waits for an outcome, and a block waits for it no
-/// longer than twice the grace and what a cancel takes, with the looks between.
+/// A session loses nothing within its grace unless it waits for an outcome, and a
+/// block waits for it no longer than twice the grace and what a cancel takes, with the looks
+/// between.
 #[test]
 fn a_block_waits_for_no_session_for_ever() {
     let session = (any::<bool>(), any::<bool>(), 1u64..3_000, any::<bool>());

@@ -1,4 +1,5 @@
-//! Groups: every transaction runs once, groups grow with successes, and the members of a group that failed run alone.
+//! Groups: every transaction runs once, groups grow with successes, and the members of a group that
+//! failed run alone.
 
 mod support;
 
@@ -18,7 +19,7 @@ const GOOD: Transaction = Transaction { may_share: true, fails: false };
 const BAD: Transaction = Transaction { may_share: true, fails: true };
 const DEPLOY: Transaction = Transaction { may_share: false, fails: false };
 
-/// What was run: first position, how many, whether they succeeded.
+/// One run: first position, how many, whether they succeeded.
 type Run = (usize, usize, bool);
 
 /// Runs a block as the extension does.
@@ -108,7 +109,8 @@ fn every_transaction_runs_to_its_end_once() {
                 alone = if undone { members } else { alone.saturating_sub(1) };
             }
             prop_assert_eq!(next, block.len());
-            // A group is shorter than what may share now, so its members end with the block at the latest.
+            // A group is shorter than what may share now, so its members end with the block at the
+            // latest.
             prop_assert_eq!(alone, 0);
         }
         Ok(())

@@ -1,14 +1,17 @@
-//! The maintenance worker in a scripted database: what it does, in which order, and how long it rests.
+//! The maintenance worker in a scripted database: what it does, in which order, and how long it
+//! rests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use chainify_worker::maintenance::{run, Audited, Failure, Host, Level, Settings};
+use chainify_worker::maintenance::{run, Audited, Host, Level, Settings};
 use chainify_worker::scrubbing::TableRead;
+use chainify_worker::Failure;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A database in which work takes no time. Answers that are not scripted are that there is nothing to do.
+/// A database in which work takes no time. Answers that are not scripted are that there is nothing
+/// to do.
 struct Database {
     now: Duration,
     /// When the node goes.
@@ -19,7 +22,7 @@ struct Database {
     audits: VecDeque<Result<Audited, Failure>>,
     tables: Vec<TableRead>,
     scrubs: VecDeque<Result<Option<i64>, Failure>>,
-    /// What happened, with the second in which it did.
+    /// Events, each with its second.
     log: Vec<(u64, String)>,
 }
 

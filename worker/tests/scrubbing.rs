@@ -1,4 +1,5 @@
-//! Which table the scrubber reads next, at what pace, and how long a repair waits that did not end a deviation.
+//! Which table the scrubber reads next, at what pace, and how long a repair waits that did not end
+//! a deviation.
 
 mod support;
 

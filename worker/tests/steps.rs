@@ -41,7 +41,8 @@ fn a_step_ends_before_there_are_too_many_changes() {
     assert_eq!(to(fold_range(0, 5_000, 10, blocks(&[0; 5_000]))), Some(BLOCKS_MAX));
 }
 
-/// Step by step, folding gets to its checkpoint; each step makes at most so many changes, unless it is of one block.
+/// Step by step, folding gets to its checkpoint; each step makes at most so many changes, unless it
+/// is of one block.
 #[test]
 fn folding_gets_there() {
     check(1_000, (vec(0i64..50, 1..60), 0i64..100), |(changes, most)| {

@@ -1,7 +1,8 @@
-//! Keeps local sessions from holding up a block: `chainify_worker::conflicts` decides which of them gives way, when and how.
+//! Keeps local sessions from holding up a block: `chainify_worker::conflicts` decides which of them
+//! gives way, when and how.
 //!
-//! The executor itself only waits, so that a lock never becomes the outcome of a transaction (X4). An executor that waits runs
-//! no code of ours, so a background worker watches.
+//! The executor itself only waits, so that a lock never becomes the outcome of a transaction (X4).
+//! An executor that waits runs no code of ours, so a background worker watches.
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -25,14 +26,15 @@ pub fn install() {
     report::explain_cancels(explain);
 }
 
-/// Runs `f`, the transactions of a block; local sessions in its way give way. Call it with the turn of the block taken:
-/// whoever executes another one is no local session.
+/// Runs `f`, the transactions of a block; local sessions in its way give way. Call it with the turn
+/// of the block taken: whoever executes another one is no local session.
 pub fn before_locals<T>(block: i64, f: impl FnOnce() -> T) -> T {
     let tables = tables::all();
     memory::executing(block, names(&tables), f)
 }
 
-/// The same for a worker, from now on until [`memory::retire`]: its part stays open when it has run.
+/// The same for a worker, from now on until [`memory::retire`]: its part stays open when it has
+/// run.
 pub fn enlist(block: i64) {
     memory::enlist(block, names(&tables::all()));
 }

@@ -6,6 +6,7 @@ pub mod checkpoints;
 pub mod client_role;
 pub mod definitions;
 pub mod definitions_lock;
+pub mod failure;
 pub mod history;
 pub mod key_ranges;
 pub mod known_definitions;

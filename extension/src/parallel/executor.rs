@@ -1,7 +1,9 @@
-//! An executor worker: runs parts for the session that started it.
+//! An executor worker: `chainify_worker::executor` decides what it answers when, this file runs and
+//! commits the parts.
 use chainify_codec::Hash;
-use chainify_ledger::parts::{LeaderSays, Nets, PartReport, PartRequest, WorkerSays};
+use chainify_ledger::parts::{Nets, PartReport, PartRequest};
 use chainify_ledger::Transaction;
+use chainify_worker::{executor, Failure};
 
 use crate::block::lock_conflicts;
 use crate::block::part;
@@ -26,44 +28,46 @@ use crate::transaction::request::Request;
 /// Serves until the leader is gone; whatever is open then is rolled back.
 pub fn serve(leader: &mut Leader) {
     pool::settle_worker();
-    loop {
-        show_query("idle");
-        let Some(message) = leader.receive() else {
-            return;
-        };
-        let answer = match LeaderSays::read(&message).or_raise_malformed() {
-            LeaderSays::Run(request) => {
-                show_query(&format!(
-                    "part {} of block {}",
-                    request.part, request.number
-                ));
-                match begin(|| run(&request)) {
-                    Ok(report) => WorkerSays::ready(&report),
-                    Err(error) => {
-                        retire();
-                        pool::stop_parts();
-                        pool::show_running(None);
-                        WorkerSays::Failed(text(error)).write()
-                    }
-                }
-            }
-            LeaderSays::Commit => {
-                let committed = commit();
-                retire();
-                match committed {
-                    Ok(()) => WorkerSays::Committed.write(),
-                    Err(error) => WorkerSays::Failed(text(error)).write(),
-                }
-            }
-            LeaderSays::Abandon => {
-                roll_back();
-                retire();
-                WorkerSays::Abandoned.write()
-            }
-        };
-        if !leader.send(&answer) {
-            return;
-        }
+    executor::run(&mut Worker { leader }).or_raise_malformed();
+}
+
+/// This process, and its leader.
+struct Worker<'a> {
+    leader: &'a mut Leader,
+}
+
+impl executor::Host for Worker<'_> {
+    fn show(&mut self, activity: &str) {
+        show_query(activity);
+    }
+
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        self.leader.receive()
+    }
+
+    fn send(&mut self, answer: &[u8]) -> bool {
+        self.leader.send(answer)
+    }
+
+    fn run(&mut self, request: &PartRequest) -> Result<PartReport, Failure> {
+        begin(|| run(request)).map_err(Failure::from)
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        commit().map_err(Failure::from)
+    }
+
+    fn roll_back(&mut self) {
+        roll_back();
+    }
+
+    fn retire(&mut self) {
+        retire();
+    }
+
+    fn stop_parts(&mut self) {
+        pool::stop_parts();
+        pool::show_running(None);
     }
 }
 
@@ -75,13 +79,6 @@ impl<T, E: std::fmt::Display> OrMalformed<T> for Result<T, E> {
     fn or_raise_malformed(self) -> T {
         self.map_err(|error| PgError::new(b"XX000", format!("malformed part: {error}")))
             .or_raise()
-    }
-}
-
-fn text(error: PgError) -> String {
-    match error.detail {
-        Some(detail) => format!("{} ({detail})", error.message),
-        None => error.message,
     }
 }
 

@@ -12,6 +12,7 @@ use chainify_ledger::parts::{PartReport, PartRequest};
 use chainify_sched::cost::fill_up;
 use chainify_sched::plan::{self, Plan};
 use chainify_sched::{graph, AccessSet, Place, Target};
+use chainify_worker::parts::{paid, Pause};
 
 use crate::block::part;
 use crate::block::part::Company;
@@ -32,43 +33,8 @@ use crate::transaction::declared;
 use crate::transaction::effects;
 use crate::transaction::request::Request;
 
-/// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
-const TRANSACTIONS_MIN: usize = 32;
 /// What a part costs more than its transactions, in transactions: telling it, merging and committing it.
 const PART_COST: u64 = 20;
-/// After a block that had to run again, took longer in parts than alone, or was looked at in vain, so many run alone; twice as many after
-/// the next, up to the limit.
-const PAUSE_MAX: u32 = 64;
-
-/// Blocks that run alone because parts did not go well, or there were none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pause {
-    length: u32,
-    left: u32,
-}
-
-impl Pause {
-    fn failed(self) -> Self {
-        let length = (2 * self.length).clamp(1, PAUSE_MAX);
-        Pause {
-            length,
-            left: length,
-        }
-    }
-
-    fn went_well(self) -> Self {
-        Pause {
-            length: self.length / 2,
-            left: 0,
-        }
-    }
-
-    /// The pause after one more block that could run in parts, and whether it may.
-    fn next(self) -> (Self, bool) {
-        let left = self.left.saturating_sub(1);
-        (Pause { left, ..self }, self.left == 0)
-    }
-}
 
 thread_local! {
     static PAUSE: RefCell<Pause> = RefCell::default();
@@ -82,13 +48,10 @@ pub fn run(request: &Request) -> Option<Ran> {
     let parts = parts_of(request)?;
     match subtransaction(|| beside(request, &parts)) {
         Ok((ran, own)) => {
-            let paid = started.elapsed() < parts.alone(own) || settings::debug_parts().is_some();
-            PAUSE.with_borrow_mut(|pause| {
-                *pause = if paid {
-                    pause.went_well()
-                } else {
-                    pause.failed()
-                }
+            let paid = paid(started.elapsed(), own, parts.first, parts.whole);
+            PAUSE.with_borrow_mut(|pause| match paid || settings::debug_parts().is_some() {
+                true => pause.went_well(),
+                false => pause.failed(),
             });
             Some(ran)
         }
@@ -98,7 +61,7 @@ pub fn run(request: &Request) -> Option<Ran> {
                 error.raise();
             }
             team::settle();
-            PAUSE.with_borrow_mut(|pause| *pause = pause.failed());
+            PAUSE.with_borrow_mut(Pause::failed);
             pgrx::log!(
                 "block {} runs again in one process: {}",
                 request.number,
@@ -135,11 +98,6 @@ impl Parts {
             whole: plan.loads().iter().copied().fold(0, u64::saturating_add),
         }
     }
-
-    /// How long the block would have taken alone, as the first part took `own`.
-    fn alone(&self, own: Duration) -> Duration {
-        own.mul_f64(self.whole as f64 / self.first as f64)
-    }
 }
 
 /// The parts; None when the block runs in the leader alone.
@@ -155,7 +113,7 @@ fn parts_of(request: &Request) -> Option<Parts> {
     }
     let parts = divided(request, workers, debug);
     if parts.is_none() {
-        PAUSE.with_borrow_mut(|pause| *pause = pause.failed());
+        PAUSE.with_borrow_mut(Pause::failed);
     }
     parts
 }
@@ -197,16 +155,10 @@ fn mean(costs: &[u64]) -> u64 {
     (sum / costs.len().max(1) as u64).max(1)
 }
 
-/// Whether to look for parts at all. A block that is executed again may be one whose effects differed: the second time nothing
-/// is taken for granted.
+/// Whether to look for parts at all.
 fn may_pay(request: &Request, again: bool) -> bool {
-    !again
-        && request.transactions.len() >= TRANSACTIONS_MIN
-        && PAUSE.with_borrow_mut(|pause| {
-            let (next, over) = pause.next();
-            *pause = next;
-            over
-        })
+    let transactions = request.transactions.len();
+    PAUSE.with_borrow_mut(|pause| pause.may_pay(transactions, again))
 }
 
 /// How many workers there are, up to `wanted`; starts those that are missing.

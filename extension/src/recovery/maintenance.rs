@@ -1,12 +1,13 @@
-//! The maintenance worker of a database: `chainify_worker::maintenance` decides what it does when, this file does it.
+//! The maintenance worker of a database: `chainify_worker::maintenance` decides what it does when,
+//! this file does it.
 
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-use chainify_worker::maintenance::{self, Audited, Failure, Level, Settings};
+use chainify_worker::maintenance::{self, Audited, Level, Settings};
 use chainify_worker::scrubbing::TableRead;
+use chainify_worker::Failure;
 
-use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::spi::Row;
 use crate::pg::base::{settings, spi};
@@ -16,7 +17,8 @@ use crate::recovery::scrub;
 
 crate::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
 
-/// The node's advisory lock of the database is (SPACE, NODE), the worker's (SPACE, WORKER): spec/sql-api.md.
+/// The node's advisory lock of the database is (SPACE, NODE), the worker's (SPACE, WORKER):
+/// spec/sql-api.md.
 const SPACE: i32 = 0x6368_6679;
 const NODE: i32 = 1;
 const WORKER: i32 = 2;
@@ -26,7 +28,8 @@ pub fn install() {
     maintainer::install(run);
 }
 
-/// `chainify_ledger.maintain()`: starts this database's worker, which ends after some seconds when there is one.
+/// `chainify_ledger.maintain()`: starts this database's worker, which ends after some seconds when
+/// there is one.
 fn maintain(call: &mut Call) -> Answer {
     call.value(maintainer::start())
 }
@@ -135,7 +138,7 @@ impl maintenance::Host for Database {
     }
 }
 
-/// What the last row of a query says; the default when there is none.
+/// The last row of a query; the default when there is none.
 fn one<T: Default>(
     activity: &'static CStr,
     sql: &str,
@@ -150,13 +153,5 @@ fn one<T: Default>(
 }
 
 fn transaction<T>(activity: &'static CStr, f: impl FnOnce() -> T) -> Result<T, Failure> {
-    maintainer::transaction(activity, f).map_err(failure)
-}
-
-fn failure(error: PgError) -> Failure {
-    Failure {
-        sqlstate: error.sqlstate.as_str().to_owned(),
-        message: error.message,
-        detail: error.detail,
-    }
+    maintainer::transaction(activity, f).map_err(Failure::from)
 }

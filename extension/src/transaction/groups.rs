@@ -1,7 +1,8 @@
-//! Which transactions of a block share a subtransaction: what `chainify_worker::groups` decides, for this session.
+//! Which transactions of a block share a subtransaction: what `chainify_worker::groups` decides,
+//! for this session.
 //!
-//! Outcomes are those of running each in its own: a transaction sees the same rows, time, random numbers and UUIDs with any
-//! company (X1, X2).
+//! Outcomes are those of running each in its own: a transaction sees the same rows, time, random
+//! numbers and UUIDs with any company (X1, X2).
 use std::cell::Cell;
 
 use chainify_ledger::messages::Kind;
@@ -15,13 +16,15 @@ thread_local! {
     static PACE: Cell<Pace> = const { Cell::new(Pace::new()) };
 }
 
-/// How many of the transactions at `positions` run together now, from the first one on; None for a single one.
+/// How many of the transactions at `positions` run together now, from the first one on; None for a
+/// single one.
 pub fn from(request: &Request, positions: &[usize]) -> Option<usize> {
     let may_share = positions.iter().map(|at| may_share(request, *at));
     PACE.get().members(settings::group_after(), may_share)
 }
 
-/// A DEPLOY changes definitions, which its end announces: it stays alone. One that is not run has nothing to undo.
+/// A DEPLOY changes definitions, which its end announces: it stays alone. One that is not run has
+/// nothing to undo.
 fn may_share(request: &Request, at: usize) -> bool {
     request.transactions[at].kind() == Kind::Sql && !is_quarantined(request, at)
 }
