@@ -137,7 +137,10 @@ fn the_root_has_definitions_once_there_are_some() {
     assert_eq!(distinct.len(), roots.len());
 }
 
-fn report(changes: &[(&str, &[u8], u32)], rows: &[u64]) -> PartReport {
+/// A change: table, key, transaction.
+type Keyed<'c> = (&'c str, &'c [u8], u32);
+
+fn report(changes: &[Keyed<'_>], rows: &[u64]) -> PartReport {
     let mut changes: Vec<Change<'_>> = changes.iter().map(|c| change(c)).collect();
     let mut leaves = LeafList::default();
     for at in sort_changes(&mut changes) {
@@ -149,14 +152,14 @@ fn report(changes: &[(&str, &[u8], u32)], rows: &[u64]) -> PartReport {
     PartReport { outcomes, leaves: Some(leaves), nets, ..PartReport::default() }
 }
 
-fn change<'c>((table, pk, tx): &(&'c str, &'c [u8], u32)) -> Change<'c> {
+fn change<'c>((table, pk, tx): &Keyed<'c>) -> Change<'c> {
     Change { table, pk, tx: *tx, op: Op::Update, row_hash: [*tx as u8; 32], serial: 0 }
 }
 
 #[test]
 fn outcomes_come_in_block_order_and_changes_under_one_root() {
-    let (left, right): ([(&str, &[u8], u32); 2], [(&str, &[u8], u32); 1]) =
-        ([("public.a", b"1", 0), ("public.a", b"1", 3)], [("public.a", b"2", 1)]);
+    let left: [Keyed; 2] = [("public.a", b"1", 0), ("public.a", b"1", 3)];
+    let right: [Keyed; 1] = [("public.a", b"2", 1)];
     let members = [vec![0, 3], vec![1, 2]];
     let merged = merge(&members, vec![report(&left, &[10, 13]), report(&right, &[11, 12])]).unwrap();
     assert_eq!(merged.outcomes.iter().map(|o| o.rows).collect::<Vec<_>>(), [10, 11, 12, 13]);
@@ -168,8 +171,8 @@ fn outcomes_come_in_block_order_and_changes_under_one_root() {
 
 #[test]
 fn parts_that_changed_the_same_row_are_not_merged() {
-    let one: [(&str, &[u8], u32); 1] = [("public.a", b"1", 0)];
-    let other: [(&str, &[u8], u32); 1] = [("public.a", b"1", 1)];
+    let one: [Keyed; 1] = [("public.a", b"1", 0)];
+    let other: [Keyed; 1] = [("public.a", b"1", 1)];
     assert_eq!(merge(&[vec![0], vec![1]], vec![report(&one, &[1]), report(&other, &[1])]), None);
 }
 
