@@ -22,6 +22,7 @@ mod outcomes;
 pub mod parts;
 mod read;
 pub mod receipt;
+pub mod seal;
 pub mod sequence;
 pub mod told;
 mod transaction;

@@ -54,3 +54,16 @@ impl Finding {
 
 /// What to write where an order is not total.
 pub const ADD_KEY: &str = "Add ORDER BY over the primary key, or over columns that determine the row.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_an_error_of_its_statement() {
+        let refusal = Finding::new("now()", "Because.", "Write later().").refusal();
+        assert_eq!(refusal.sqlstate, b"CH006");
+        assert_eq!(refusal.message, "now() is not deterministic");
+        assert_eq!((refusal.detail.as_deref(), refusal.hint.as_deref()), (Some("Because."), Some("Write later().")));
+    }
+}

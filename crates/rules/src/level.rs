@@ -458,3 +458,37 @@ impl Level {
         Some(key.into_iter().map(|(number, _)| number).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grouped_by_its_key() -> Level {
+        let mut level = Level::new(Command::Select);
+        let column = Some(Column { source: 1, number: 1 });
+        let id = Term { id: 0, column, constant: false, volatile: false, identical: true, local_collation: None };
+        level.sources.push(Source { number: 1, needs: vec![], one_row: false, keys: vec![vec![1]], ordered: false });
+        level.outputs.push(id.clone());
+        level.group.push(id);
+        level
+    }
+
+    #[test]
+    fn groups_are_a_key_but_not_in_several_sets_or_copies() {
+        let level = grouped_by_its_key();
+        assert_eq!(level.keys(), [vec![1]]);
+        assert_eq!(Level { grouping_sets: true, ..grouped_by_its_key() }.keys(), Vec::<Vec<i16>>::new());
+        assert_eq!(Level { multiplies: true, ..grouped_by_its_key() }.keys(), Vec::<Vec<i16>>::new());
+    }
+
+    #[test]
+    fn a_lateral_source_has_one_row_only_for_a_known_row() {
+        let mut level = Level::new(Command::Select);
+        let key = Column { source: 1, number: 1 };
+        level.sources.push(Source { number: 1, needs: vec![], one_row: false, keys: vec![vec![1]], ordered: false });
+        level.sources.push(Source { number: 2, needs: vec![key], one_row: true, keys: vec![], ordered: false });
+        assert!(level.determined([key].into_iter(), &[]));
+        level.sources[1].needs = vec![Column { source: 3, number: 1 }];
+        assert!(!level.determined([key].into_iter(), &[]));
+    }
+}

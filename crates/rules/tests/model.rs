@@ -2,6 +2,7 @@
 //!
 //! The model knows FROM, WHERE, DISTINCT, GROUP BY, ORDER BY, LIMIT, array_agg() and row_number(). A value is what it compares
 //! by and the digits that it shows: equal values of a *loose* column may show different ones.
+//! Not in the model: DISTINCT ON, which passes when ORDER BY has its columns alone, and so may keep any row of each.
 
 #![expect(clippy::unwrap_used, reason = "a test through and through")]
 

@@ -2,10 +2,11 @@
 //!
 //! A block that is executed by its leader alone is one part with all of its transactions.
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, KeyedLeaf, Lanes};
+use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, KeyedLeaf};
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
+use chainify_ledger::seal::{nets, Step};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::Outcome;
@@ -224,46 +225,21 @@ fn change<'e>(effects: &'e Effects, c: &Recorded, row_hash: Hash) -> Change<'e> 
     }
 }
 
-/// Per table: the first row before and the last row after of each key; what lies between cancels out.
+/// What the part does to the running state of each table.
 fn net_changes(effects: &Effects, changes: &[Change], order: &[u32]) -> Vec<Net> {
-    let mut nets: BTreeMap<i32, (Lanes, i64)> = BTreeMap::new();
-    // A DEPLOY transaction in between starts a new version of the table, whose state counts from there.
-    let version = |at: &u32| {
-        effects.leaves[effects.changes[*at as usize].leaf as usize]
-            .table
-            .id
-    };
-    let same = |a: &u32, b: &u32| {
-        let (left, right) = (&changes[*a as usize], &changes[*b as usize]);
-        left.pk == right.pk && left.table == right.table && version(a) == version(b)
-    };
-    for key in order.chunk_by(same) {
-        let first = &effects.changes[key[0] as usize];
-        let last = &effects.changes[key[key.len() - 1] as usize];
-        let (before, after) = (
-            first.before.map(|s| effects.bytes(s)),
-            last.after.map(|s| effects.bytes(s)),
-        );
-        if before == after {
-            continue;
+    nets(order.iter().map(|at| {
+        let recorded = &effects.changes[*at as usize];
+        let change = &changes[*at as usize];
+        let table = &effects.leaves[recorded.leaf as usize].table;
+        Step {
+            table_id: table.id,
+            table: change.table,
+            pk: change.pk,
+            hasher: &table.lanes,
+            before: recorded.before.map(|s| effects.bytes(s)),
+            after: recorded.after.map(|s| effects.bytes(s)),
         }
-        let table = &effects.leaves[first.leaf as usize].table;
-        let (lanes, rows) = nets.entry(table.id).or_default();
-        if let Some(row) = before {
-            table.lanes.sub(lanes, row);
-            *rows -= 1;
-        }
-        if let Some(row) = after {
-            table.lanes.add(lanes, row);
-            *rows += 1;
-        }
-    }
-    let net = |(table_id, (lanes, rows)): (i32, (Lanes, i64))| Net {
-        table_id,
-        rows,
-        lanes: lanes.to_bytes().to_vec(),
-    };
-    nets.into_iter().map(net).collect()
+    }))
 }
 
 /// What a column of a history holds.

@@ -1,8 +1,7 @@
 //! The end of a block: what its parts report becomes the running state of the tables and a LedgerBlock.
 use chainify_codec::Hash;
-use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::Net;
-use chainify_ledger::{tx_root, LedgerBlock, Outcomes};
+use chainify_ledger::{seal, tx_root, LedgerBlock};
 
 use crate::ledger::checkpoints;
 use crate::ledger::outcome::Outcome;
@@ -29,36 +28,23 @@ pub struct Ran {
 pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
     let mut states = states();
     change_states(&mut states, &ran.nets);
-    let mut bitmap = Outcomes::failed(ran.outcomes.len() as u32);
-    for (i, _) in ran.outcomes.iter().enumerate().filter(|(_, o)| o.is_ok()) {
-        bitmap.succeed(i as u32);
-    }
+    let succeeded: Vec<bool> = ran.outcomes.iter().map(Outcome::is_ok).collect();
     let block = LedgerBlock {
         chain_id: request.chain_id.clone(),
         number: request.number as u64,
         order_height: request.order_height as u64,
         block_time: request.block_time,
         tx_root: root_of_ids(request),
-        outcomes: bitmap,
+        outcomes: seal::outcomes(&succeeded),
         effects_root: ran.effects_root,
         effects_count: ran.effects_count,
         state_root: root_of(&states),
         previous: request.previous,
     };
     write_block(&block);
-    checkpoints::at_seal(request.number, deploys(request, &ran.outcomes));
+    let kinds = request.transactions.iter().map(|t| t.proposal.kind);
+    checkpoints::at_seal(request.number, seal::deploys(kinds, &succeeded));
     block
-}
-
-fn deploys(request: &Request, outcomes: &[Outcome]) -> bool {
-    let succeeded = request
-        .transactions
-        .iter()
-        .zip(outcomes)
-        .filter(|(_, o)| o.is_ok());
-    succeeded
-        .into_iter()
-        .any(|(t, _)| t.proposal.kind == Kind::Deploy as i32)
 }
 
 /// The root over the ids of the block's transactions.

@@ -1,38 +1,15 @@
 //! The running state of each table, which every block changes, and the state root over all of them.
-use std::collections::BTreeMap;
-
-use chainify_codec::{state_root, table_state, Hash, Lanes, DEFINITIONS};
+use chainify_codec::{Hash, Lanes};
 use chainify_ledger::parts::Net;
+use chainify_ledger::seal;
+use chainify_ledger::seal::TableState;
 
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi::query;
 
-/// The sum over all parts, by table.
-fn sum(nets: &[Net]) -> BTreeMap<i32, (Lanes, i64)> {
-    let mut sums: BTreeMap<i32, (Lanes, i64)> = BTreeMap::new();
-    for net in nets {
-        let Some(lanes) = Lanes::from_bytes(&net.lanes) else {
-            PgError::new(b"XX001", "lanes of a part are malformed").raise()
-        };
-        let (sum, rows) = sums.entry(net.table_id).or_default();
-        sum.merge(&lanes);
-        *rows += net.rows;
-    }
-    sums
-}
-
-/// The running state of an attached table.
-pub struct State {
-    table_id: i32,
-    name: String,
-    schema: Hash,
-    rows: i64,
-    lanes: Lanes,
-}
-
 /// What `table_state` holds of the attached tables.
-pub fn states() -> Vec<State> {
+pub fn states() -> Vec<TableState> {
     let mut states = Vec::new();
     query(
         "SELECT t.id, t.name, t.schema_hash, s.row_count, s.lanes FROM chainify_ledger.ledger_table t
@@ -50,7 +27,7 @@ pub fn states() -> Vec<State> {
                 )
                 .raise()
             };
-            states.push(State {
+            states.push(TableState {
                 table_id: row.must(1),
                 name,
                 schema,
@@ -63,17 +40,14 @@ pub fn states() -> Vec<State> {
 }
 
 /// Adds what a block changed, and writes it; a table detached in this block is not there any more.
-pub fn change_states(states: &mut [State], nets: &[Net]) {
-    let nets = sum(nets);
+pub fn change_states(states: &mut [TableState], nets: &[Net]) {
+    let changed = seal::add(states, nets)
+        .unwrap_or_else(|_| PgError::new(b"XX001", "lanes of a part are malformed").raise());
     let (mut ids, mut rows, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for state in states {
-        if let Some((net, more)) = nets.get(&state.table_id) {
-            state.lanes.merge(net);
-            state.rows += more;
-            ids.push(state.table_id);
-            rows.push(state.rows);
-            lanes.push(state.lanes.to_bytes().to_vec());
-        }
+    for state in changed.into_iter().map(|at| &states[at]) {
+        ids.push(state.table_id);
+        rows.push(state.rows);
+        lanes.push(state.lanes.to_bytes().to_vec());
     }
     if ids.is_empty() {
         return;
@@ -88,11 +62,8 @@ pub fn current_state_root() -> Hash {
     root_of(&states())
 }
 
-pub fn root_of(states: &[State]) -> Hash {
-    let hash = |s: &State| table_state(&s.name, &s.schema, s.rows as u64, &s.lanes);
-    let mut roots: Vec<(&str, Hash)> = states.iter().map(|s| (s.name.as_str(), hash(s))).collect();
-    roots.extend(definitions().map(|hash| (DEFINITIONS, hash)));
-    state_root(roots)
+pub fn root_of(states: &[TableState]) -> Hash {
+    seal::root(states, definitions())
 }
 
 /// The hash of the definitions; None before the first DEPLOY of statements.

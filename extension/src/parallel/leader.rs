@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use chainify_codec::merged_root;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{PartReport, PartRequest};
 use chainify_sched::cost::fill_up;
@@ -214,7 +213,7 @@ fn beside(
     let mut reports = vec![own];
     reports.extend(team::collect(request.number, &members)?);
     crate::pg::base::crash::point("parts_ready");
-    Ok((merge(request, parts, reports)?, took))
+    Ok((merge(parts, reports)?, took))
 }
 
 fn request_of(
@@ -244,11 +243,7 @@ fn request_of(
 }
 
 /// What the parts give together; Err when they turn out not to have been independent.
-fn merge(
-    request: &Request,
-    parts: &[Vec<usize>],
-    reports: Vec<PartReport>,
-) -> Result<Ran, PgError> {
+fn merge(parts: &[Vec<usize>], reports: Vec<PartReport>) -> Result<Ran, PgError> {
     let unforeseen = |why: &str| PgError::new(b"40001", why);
     let (changes, bytes) = reports.iter().fold((0, 0), |(changes, bytes), report| {
         (changes + report.changes_peak, bytes + report.bytes_peak)
@@ -258,19 +253,13 @@ fn merge(
             "together its parts may exceed the bounds of a block",
         ));
     }
-    let effects_root = merged_root(reports.iter().map(PartReport::leaves))
+    let merged = chainify_ledger::seal::merge(parts, reports)
         .ok_or_else(|| unforeseen("two parts changed the same row"))?;
-    let mut outcomes: Vec<_> = vec![Ok(0); request.transactions.len()];
-    for (members, report) in parts.iter().zip(&reports) {
-        for (at, outcome) in members.iter().zip(&report.outcomes) {
-            outcomes[*at] = part::from_report(outcome);
-        }
-    }
     Ok(Ran {
-        outcomes,
-        effects_root,
-        effects_count: reports.iter().map(|r| r.leaves().count() as u32).sum(),
-        nets: reports.into_iter().flat_map(|r| r.nets).collect(),
+        outcomes: merged.outcomes.iter().map(part::from_report).collect(),
+        effects_root: merged.effects_root,
+        effects_count: merged.effects_count,
+        nets: merged.nets,
         transaction_effects: None,
         workers: parts.len() - 1,
     })
