@@ -1,10 +1,11 @@
 //! Settings that all organisations have the same, because a DEPLOY transaction sets them: rows of `chainify_ledger.setting`, a ledger table of
 //! the ledger's own, and so part of the state root.
-use std::cell::Cell;
+use std::rc::Rc;
 
 use chainify_rules::settings::takes_agreement;
 pub use chainify_rules::settings::{Deploys, Determinism, Setting};
 
+use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
 use crate::ledger::session;
@@ -24,8 +25,7 @@ struct Settings {
 }
 
 thread_local! {
-    /// As of a generation of the catalog.
-    static KNOWN: Cell<Option<(u64, Settings)>> = const { Cell::new(None) };
+    static KNOWN: AsOf<Settings> = const { AsOf::nothing() };
 }
 
 /// The policy of determinism in force at this place of the order.
@@ -38,11 +38,11 @@ pub fn deploys() -> Deploys {
     known().deploys
 }
 
-fn known() -> Settings {
-    let generation = catalog::generation();
-    if let Some((_, known)) = KNOWN.get().filter(|(of, _)| *of == generation) {
-        return known;
-    }
+fn known() -> Rc<Settings> {
+    KNOWN.with(|known| known.or(read))
+}
+
+fn read() -> Settings {
     let mut found = Settings::default();
     if let Some(settings) = catalog::relation_named("chainify_ledger", "setting") {
         Relation::open(settings, Lock::AccessShare).scan(|row| {
@@ -58,7 +58,6 @@ fn known() -> Settings {
             }
         });
     }
-    KNOWN.set(Some((generation, found)));
     found
 }
 
