@@ -1,6 +1,6 @@
-// Package node assembles one organisation's process: CometBFT, the ordered application, the effect consensus, the
-// database, the gateway and its doors. It decides nothing; it starts things in order, owns their goroutines, and ends
-// them in order.
+// Package node assembles one organisation's process: CometBFT, the ordered application, the effect
+// consensus, the database, the gateway and its doors. It decides nothing. It starts things in
+// order, owns their goroutines, and ends them in order.
 package node
 
 import (

@@ -1,4 +1,4 @@
-// Package chart draws what a report measured, as SVG and PNG.
+// Package chart draws the measurements of a report, as SVG and PNG.
 package chart
 
 import (
