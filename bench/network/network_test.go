@@ -23,7 +23,8 @@ func build(t *testing.T, module, pkg, into string) {
 	}
 }
 
-// places gives the tree that the environment names and a directory that the servers' user can reach.
+// places gives the tree that the environment names and a directory that the servers' user can
+// reach.
 func places(t *testing.T) (string, string) {
 	t.Helper()
 	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
@@ -100,7 +101,8 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	}
 }
 
-// The baseline has to do the work it is measured for: two of its nodes execute the same transactions, each once.
+// The baseline has to do the work it is measured for: two of its nodes execute the same
+// transactions, each once.
 func TestTheBaselineExecutes(t *testing.T) {
 	tree, dir := places(t)
 	ctx := t.Context()
