@@ -1,5 +1,5 @@
-// Command bench measures Chainify beside PostgreSQL and writes what it saw: bench/out/<name>.json, .svg, .png and a
-// table. See bench/README.md.
+// Command bench measures Chainify beside PostgreSQL and writes what it saw:
+// bench/out/<name>.json, .svg, .png and a table. See bench/README.md.
 package main
 
 import (

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a transaction asks for.
+// The purpose of a transaction.
 type Kind int32
 
 const (
@@ -82,7 +82,7 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_chainify_proto_rawDescGZIP(), []int{0}
 }
 
-// Who asks: a role vouched for by its organisation's gateway, or one that signs with a key registered for it.
+// The client that asks: a role vouched for by its organisation's gateway, or one that signs with a key registered for it.
 type Client struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`

@@ -39,7 +39,8 @@ type message struct {
 const StateSQL = `CREATE SCHEMA baseline; CREATE TABLE baseline.state (height bigint NOT NULL, hash bytea NOT NULL, executed bigint NOT NULL);
 	INSERT INTO baseline.state VALUES (0, '', 0)`
 
-// application implements ABCI. CometBFT calls FinalizeBlock and Commit one at a time; what others call reads nothing of it.
+// application implements ABCI. CometBFT calls FinalizeBlock and Commit one at a time; what others
+// call reads nothing of it.
 type application struct {
 	abci.BaseApplication
 	conn   *pgx.Conn // nil: nothing is executed
@@ -74,7 +75,8 @@ func (a *application) FinalizeBlock(ctx context.Context, b *abci.RequestFinalize
 		results[i] = &abci.ExecTxResult{}
 	}
 	if a.conn != nil && len(b.Txs) > 0 {
-		// A block without transactions leaves the hash as it is: CometBFT makes another block whenever it changed.
+		// A block without transactions leaves the hash as it is: CometBFT makes another block
+		// whenever it changed.
 		chained := sha256.Sum256(append(slices.Clone(a.hash), b.Hash...))
 		a.hash = chained[:]
 		if err := a.execute(ctx, b.Txs); err != nil {

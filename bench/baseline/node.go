@@ -64,11 +64,13 @@ func NodeID(home string) (string, error) {
 // Options of a node. Addresses are host:port, peers id@host:port.
 type Options struct {
 	Home, DSN, P2P, RPC, Peers string
-	// Tuned: CometBFT is set as Chainify's nodes set it, for the floor under them; otherwise as settings does.
+	// Tuned: CometBFT is set as Chainify's nodes set it, for the floor under them; otherwise as
+	// settings does.
 	Tuned bool
 }
 
-// pace of gossip: the best that was found for such a design on loopback; CometBFT's default of 100 ms takes it fourteen times as long.
+// pace of gossip: the best that was found for such a design on loopback; CometBFT's default of
+// 100 ms takes it fourteen times as long.
 const pace = 5 * time.Millisecond
 
 // settings of CometBFT where they are not its default.

@@ -10,13 +10,15 @@ import (
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
-// Alone is one executor with a cluster of its own, nothing ordered and nothing agreed, for who compares with it.
+// Alone is one executor with a cluster of its own, nothing ordered and nothing agreed, for who
+// compares with it.
 type Alone struct {
 	network *harness.Network
 	site    *site
 }
 
-// OpenAlone makes the cluster, with one workload's tables on the ledger. The caller ends it with Close, also after an error.
+// OpenAlone makes the cluster, with one workload's tables on the ledger. The caller ends it with
+// Close, also after an error.
 func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, of workload.Schema) (*Alone, error) {
 	network, err := harness.New(ctx, harness.Config{Dir: dir, PG: pg, Database: database, Organisations: []string{"alone"}})
 	if err != nil {
@@ -37,7 +39,8 @@ func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, 
 	return a, err
 }
 
-// Renew begins another session for the blocks to come, as a node that starts does: what its plans are made for is what the tables hold now.
+// Renew begins another session for the blocks to come, as a node that starts does: what its plans
+// are made for is what the tables hold now.
 func (a *Alone) Renew(ctx context.Context) error {
 	c, err := a.site.chain(ctx)
 	if err != nil {
@@ -64,7 +67,8 @@ func (a *Alone) Vacuum(ctx context.Context) error {
 	return nil
 }
 
-// Measure runs blocks of so many transactions for some seconds, one after the other. The caller begins each series of measurements with Renew.
+// Measure runs blocks of so many transactions for some seconds, one after the other. The caller
+// begins each series of measurements with Renew.
 func (a *Alone) Measure(ctx context.Context, seconds, block int, next func(n int) []workload.Statement) (report.Sample, error) {
 	return measureBlocks(a.site, Config{Seconds: seconds}, run{next, block, 1})(ctx, 0)
 }

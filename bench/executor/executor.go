@@ -29,8 +29,8 @@ type Config struct {
 	Repeat, Seconds  int
 	Customers, Block int
 	Clients          []int
-	// BlockSizes and Sizes are the blocks, and the customers of Smallbank, over which the cost of a transaction is to be flat. Every
-	// size is a cluster of its own.
+	// BlockSizes and Sizes are the blocks, and the customers of Smallbank, over which the cost of
+	// a transaction is to be flat. Every size is a cluster of its own.
 	BlockSizes, Sizes []int
 	TPCC              workload.TPCCSize
 	Settle            time.Duration // how long the load of the set-up is waited for at most
@@ -89,7 +89,8 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	return errors.Join(draw(cfg, r), drawScale(cfg, r))
 }
 
-// warmUp runs every block system and one pgbench once, so that caches are filled and plans are made.
+// warmUp runs every block system and one pgbench once, so that caches are filled and plans are
+// made.
 func warmUp(ctx context.Context, systems []system, progress io.Writer) error {
 	for i, s := range systems {
 		if i > 0 && (s.name == pgbenchOn || s.name == pgbenchOff) { // another client count of pgbench

@@ -24,8 +24,9 @@ func config(t *testing.T) Config {
 	}
 }
 
-// Comparing systems means nothing unless they do the same work: after the same blocks the tables are the same, however
-// the transactions were spelled. Few customers, so that transactions meet and amounts run out.
+// Comparing systems means nothing unless they do the same work: after the same blocks the tables
+// are the same, however the transactions were spelled. Few customers, so that transactions meet
+// and amounts run out.
 func TestAllSystemsDoTheSameWork(t *testing.T) {
 	cfg := config(t)
 	cfg.Customers, cfg.Sizes = 10, nil
@@ -63,8 +64,8 @@ func TestAllSystemsDoTheSameWork(t *testing.T) {
 	checkLedger(t, s.ledger)
 }
 
-// checkLedger makes sure that digest, history and state hash were on: otherwise nothing of a ledger was measured. Nobody
-// voted on these blocks, so they have no certificates.
+// checkLedger makes sure that digest, history and state hash were on: otherwise nothing of a
+// ledger was measured. Nobody voted on these blocks, so they have no certificates.
 func checkLedger(t *testing.T, s *site) {
 	t.Helper()
 	var effects, history, findings int
@@ -159,8 +160,9 @@ func TestARunInWhichNothingRanInPartsFails(t *testing.T) {
 	}
 }
 
-// The executor that others are compared with plans for what its tables hold, as a node does that starts: a plan that was made while a table
-// was empty reads all of it for each row, until the session ends or the table's statistics change.
+// The executor that others are compared with plans for what its tables hold, as a node does that
+// starts: a plan that was made while a table was empty reads all of it for each row, until the
+// session ends or the table's statistics change.
 func TestTheLoneExecutorPlansForWhatItsTablesHold(t *testing.T) {
 	cfg := config(t)
 	size := workload.TPCCSize{Warehouses: 2, Items: 100, Customers: 30}

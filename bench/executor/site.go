@@ -23,8 +23,9 @@ const (
 	role     = "bank" // of clients, in both clusters
 )
 
-// Settings are those of both clusters. Neither checkpoints nor autovacuum start within a measurement: whose they are would be chance.
-// Each system is preceded by a VACUUM outside of the measured time.
+// Settings are those of both clusters. Neither checkpoints nor autovacuum start within a
+// measurement: whose they are would be chance. Each system is preceded by a VACUUM outside of the
+// measured time.
 var Settings = map[string]string{
 	"shared_buffers":     "'512MB'",
 	"max_wal_size":       "'16GB'",
@@ -50,7 +51,8 @@ type site struct {
 	blocks       *chain
 }
 
-// open makes the clusters. The one with the ledger gets the tables of all workloads, the one without those of the first.
+// open makes the clusters. The one with the ledger gets the tables of all workloads, the one
+// without those of the first.
 func open(ctx context.Context, cfg Config, r *report.Report, workloads ...workload.Schema) (s *sites, err error) {
 	organisations := []string{"plain", "ledger"}
 	for _, size := range cfg.otherSizes() {
@@ -185,7 +187,8 @@ func (s *site) chain(ctx context.Context) (c *chain, err error) {
 	return s.blocks, err
 }
 
-// newChain names the chain, with the validators that certify its blocks, if any do, and attaches the tables in its first block.
+// newChain names the chain, with the validators that certify its blocks, if any do, and attaches
+// the tables in its first block.
 func newChain(ctx context.Context, s *site, validators []map[string]string) (*chain, error) {
 	conn, err := s.organisation.Cluster.Connect(ctx, database, harness.NodeRole)
 	if err != nil {
@@ -219,8 +222,8 @@ func (c *chain) encode(kind wire.Kind, statements []workload.Statement) ([]byte,
 	return raw, err
 }
 
-// run executes one block and commits it; a transaction that fails is an error. It says how long execution (with the way to
-// the server) and the durable COMMIT took.
+// run executes one block and commits it; a transaction that fails is an error. It says how long
+// execution (with the way to the server) and the durable COMMIT took.
 func (c *chain) run(ctx context.Context, transactions []byte) (execute, commit time.Duration, err error) {
 	started := time.Now()
 	number := c.number + 1

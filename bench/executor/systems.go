@@ -123,7 +123,8 @@ func measureBlocks(on *site, cfg Config, how run) func(context.Context, int) (re
 	}
 }
 
-// countParts adds to a number of blocks this one if a worker executed some of it (spec/parallel.md). It is not counted.
+// countParts adds to a number of blocks this one if a worker executed some of it
+// (spec/parallel.md). It is not counted.
 func (s *site) countParts(ctx context.Context, number int64, sum int) (int, error) {
 	var parts bool
 	if err := s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM chainify_ledger.part WHERE block = $1)", number).Scan(&parts); err != nil {
@@ -149,8 +150,8 @@ func spelled(calls []workload.Call, form workload.Form) []workload.Statement {
 	return out
 }
 
-// blocks runs one block after the other until they took the seconds of a measurement. Making a block is not
-// counted: one gives the time that counts.
+// blocks runs one block after the other until they took the seconds of a measurement. Making a
+// block is not counted: one gives the time that counts.
 func blocks(s *site, seconds, block int, one func() (time.Duration, error)) (report.Sample, error) {
 	var busy time.Duration
 	transactions := 0

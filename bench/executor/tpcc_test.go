@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
-// Blocks of TPC-C pass the determinism checker, keep what the specification asks of the tables, and leave a ledger that verifies.
+// Blocks of TPC-C pass the determinism checker, keep what the specification asks of the tables,
+// and leave a ledger that verifies.
 func TestTPCCKeepsItsConditions(t *testing.T) {
 	cfg := config(t)
 	cfg.Sizes = nil
@@ -55,7 +56,8 @@ func TestTPCCKeepsItsConditions(t *testing.T) {
 	}
 }
 
-// Beside the load there is what OrderStatus reads: an order by every customer, found by number and by name.
+// Beside the load there is what OrderStatus reads: an order by every customer, found by number
+// and by name.
 func TestEveryCustomerHasAnOrderToRead(t *testing.T) {
 	cfg := config(t)
 	cfg.Sizes = nil

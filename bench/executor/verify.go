@@ -28,7 +28,8 @@ const (
 	VerifiedBlocks      = 50
 	ShortVerifiedBlocks = 5
 
-	// checkpointEvery so many blocks: between the base and the last block are up to three times as many.
+	// checkpointEvery so many blocks: between the base and the last block are up to three times
+	// as many.
 	checkpointEvery = 5
 
 	// tick is what processor time is told in.
@@ -44,7 +45,8 @@ var verifyTargets = map[string]report.Target{
 // voters are the organisations that certify blocks.
 var voters = []string{"acme", "bolt", "cargo", "delta"}
 
-// Verify measures how fast the ledger is verified: blocks of Smallbank, certified by four organisations, and its tables.
+// Verify measures how fast the ledger is verified: blocks of Smallbank, certified by four
+// organisations, and its tables.
 func Verify(ctx context.Context, cfg Config, blocks int, r *report.Report) (err error) {
 	schema := workload.SmallbankSchema(cfg.Customers)
 	sites, err := open(ctx, cfg, r, schema)

@@ -19,8 +19,8 @@ const (
 	blocksInParts = "blocks_in_parts"
 )
 
-// tpccBlock is the transactions of a block of TPC-C, each of which is twenty statements: an eighth of a second. Larger ones tie all warehouses
-// of workload.DefaultTPCC together.
+// tpccBlock is the transactions of a block of TPC-C, each of which is twenty statements: an
+// eighth of a second. Larger ones tie all warehouses of workload.DefaultTPCC together.
 const tpccBlock = 256
 
 func tpcc(spread workload.Spread) string { return "tpcc, " + string(spread) }
@@ -66,7 +66,8 @@ func (s *site) declared(measure func(context.Context, int) (report.Sample, error
 	}
 }
 
-// workerFigures states what a second worker brings; `several` is whether this executor takes a number of workers.
+// workerFigures states what a second worker brings; `several` is whether this executor takes a
+// number of workers.
 func workerFigures(r *report.Report, several bool) error {
 	book := r.Find(tpcc(workload.ByTheBook), 1)
 	problems := []error{r.AddFigure("executor.tpcc", book.Values(), "tx/s", report.Target{}, "TPC-C NewOrder and Payment as PL/pgSQL functions, one worker")}

@@ -16,7 +16,8 @@ type Held struct {
 	Files  int64 // open file descriptors
 }
 
-// TreesHeld is what several servers hold, with their children; one that ends meanwhile counts for nothing.
+// TreesHeld is what several servers hold, with their children; one that ends meanwhile counts for
+// nothing.
 func TreesHeld(pids []int) (Held, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -59,7 +60,8 @@ func anonymous(pid int) int64 {
 	return 0
 }
 
-// Size is the length of all files below a directory; those that go away meanwhile count for nothing.
+// Size is the length of all files below a directory; those that go away meanwhile count for
+// nothing.
 func Size(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {

@@ -22,7 +22,7 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// What Facts names of it changes while a benchmark runs.
+// Facts that change while a benchmark runs.
 const (
 	FsyncBefore = "fsync_ms"
 	FsyncAfter  = "fsync_ms_after"
@@ -58,7 +58,8 @@ func Facts(r *report.Report, dir string) error {
 	return nil
 }
 
-// settledBy is how much more than before the set-up the load may be when the first repetition begins.
+// settledBy is how much more than before the set-up the load may be when the first repetition
+// begins.
 const settledBy = 0.5
 
 // Settle waits, no longer than the limit, until what the set-up did to the machine's load is over.
@@ -84,7 +85,8 @@ func settle(ctx context.Context, r *report.Report, limit, every time.Duration, p
 	return nil
 }
 
-// Fsync measures how long it takes to make 8 kB durable: an overwrite and an fdatasync, n times, in milliseconds.
+// Fsync measures how long it takes to make 8 kB durable: an overwrite and an fdatasync, n times,
+// in milliseconds.
 func Fsync(dir string, n int) (report.Spread, error) {
 	const page = 8192
 	f, err := os.Create(filepath.Join(dir, "fsync.probe"))
@@ -214,8 +216,8 @@ func Parent(pid int) (int, error) {
 	return p.parent, err
 }
 
-// TreeCPU is the processor time of a server: of the process, its children, and those of its children that ended.
-// Each living process is rounded down to 10 ms.
+// TreeCPU is the processor time of a server: of the process, its children, and those of its
+// children that ended. Each living process is rounded down to 10 ms.
 func TreeCPU(pid int) (time.Duration, error) {
 	for try := 1; ; try++ {
 		root, err := readProcess(pid)

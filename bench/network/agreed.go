@@ -75,8 +75,9 @@ func deal(repetition, i int, buyer string) string {
 	return fmt.Sprintf("INSERT INTO deals VALUES (%d, 'acme', '%s')", sign*(int64(repetition+1)<<32|int64(i)), buyer)
 }
 
-// submit times chainify.submit at acme of a deal with a buyer: until the transaction is queued, with the buyer's agreement. Each
-// is waited for before the next, off the clock, so that no block is in the way.
+// submit times chainify.submit at acme of a deal with a buyer: until the transaction is queued,
+// with the buyer's agreement. Each is waited for before the next, off the clock, so that no block
+// is in the way.
 func (p *pair) submit(buyer string) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		conn, err := p.asks.Cluster.Connect(ctx, database, role)

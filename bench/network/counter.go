@@ -15,8 +15,8 @@ import (
 // lookEvery is how often the counter asks a database.
 const lookEvery = 5 * time.Millisecond
 
-// counter knows how many transactions of a measurement the baseline's databases have executed, and holds submitters back while too
-// many have not been.
+// counter knows how many transactions of a measurement the baseline's databases have executed,
+// and holds submitters back while too many have not been.
 type counter struct {
 	conns     []*pgx.Conn // the first is the watcher's until it ends
 	before    []int64

@@ -25,7 +25,8 @@ func describeServer(ctx context.Context, r *report.Report, name string, o *harne
 	return server.Describe(ctx, r, name, conn)
 }
 
-// describeOrder records which CometBFT orders, and how the nodes, the baseline and CometBFT alone are set.
+// describeOrder records which CometBFT orders, and how the nodes, the baseline and CometBFT alone
+// are set.
 func describeOrder(r *report.Report, of *ours, theirs, floor *theirs) error {
 	if err := describeNodes(r, of.cfg.Chainify, of.net, of.mode); err != nil {
 		return err
@@ -43,7 +44,8 @@ func describeOrder(r *report.Report, of *ours, theirs, floor *theirs) error {
 	return nil
 }
 
-// describeNodes records the CometBFT that a node was built with, the mode, and what else its file and its CometBFT say in this mode.
+// describeNodes records the CometBFT that a node was built with, the mode, and what else its file
+// and its CometBFT say in this mode.
 func describeNodes(r *report.Report, program string, net *harness.Network, mode config.Mode) error {
 	var err error
 	if r.Versions["cometbft"], err = machine.BuiltWith(program, "github.com/cometbft/cometbft"); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// The parts of what an organisation has on disk. The first three are kept and grow with every transaction; logs are used again.
+// The parts of what an organisation has on disk. The first three are kept and grow with every
+// transaction; logs are used again.
 const (
 	databaseBytes = "database_bytes_per_tx" // tables, ledger, history, checkpoints
 	blockBytes    = "blocks_bytes_per_tx"   // CometBFT's block store: bundles, certificates, votes
@@ -107,7 +108,8 @@ func sums(each []map[string]float64, parts []string) (out []float64) {
 	return out
 }
 
-// diskFigures says what a transaction costs on disk, where, and beside PostgreSQL alone; a transaction's bytes are given for each repetition.
+// diskFigures says what a transaction costs on disk, where, and beside PostgreSQL alone; a
+// transaction's bytes are given for each repetition.
 func diskFigures(r *report.Report, id string, ours, alone []map[string]float64) error {
 	var errs []error
 	for _, f := range []struct {

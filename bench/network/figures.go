@@ -7,8 +7,9 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// floorReference is the latency of CometBFT alone on four nodes with the baseline's settings, in milliseconds, measured before
-// Chainify was begun; what better settings are worth is said against it.
+// floorReference is the latency of CometBFT alone on four nodes with the baseline's settings, in
+// milliseconds, measured before Chainify was begun; what better settings are worth is said
+// against it.
 const floorReference = 53
 
 // unmeasured are figures of systems that were left out by name.
@@ -177,7 +178,8 @@ func impairedTail(r *report.Report, id, system, how string) error {
 		fmt.Sprintf("%s / all well: latency of one client, 99th percentile, of %d answers in all repetitions", how, len(answers)))
 }
 
-// impairedFigures says what three organisations do beside a fourth that is impaired, and nothing where either was not measured.
+// impairedFigures says what three organisations do beside a fourth that is impaired, and nothing
+// where either was not measured.
 func impairedFigures(r *report.Report, id, system, how string) error {
 	for _, f := range []struct {
 		id, what   string
@@ -196,7 +198,8 @@ func impairedFigures(r *report.Report, id, system, how string) error {
 	return impairedTail(r, id, system, how)
 }
 
-// sealFigures says what cryptography between organisations costs: what part of it goes when signatures and encryption do.
+// sealFigures says what cryptography between organisations costs: what part of it goes when
+// signatures and encryption do.
 func sealFigures(r *report.Report, with, without *report.Series) error {
 	const off = "without (signatures are zeros and not checked, connections not encrypted; hashes stay)"
 	cpu, err := report.Ratios(without.CPUs(), with.CPUs())
@@ -230,7 +233,8 @@ func modeFigures(r *report.Report, id, system string) error {
 	return nil
 }
 
-// agreementRound is, for each repetition, how long asking another organisation takes, how long its check does, and the check with a round trip.
+// agreementRound is, for each repetition, how long asking another organisation takes, how long
+// its check does, and the check with a round trip.
 func agreementRound(r *report.Report, asked, alone string) (round, check, allowed []float64) {
 	with, without := r.Find(asked, 1).Details("p50_ms"), r.Find(alone, 1).Details("p50_ms")
 	check, trip := r.Find(checked, 1).Details("p50_ms"), r.Find(echoed, 1).Details("p50_ms")

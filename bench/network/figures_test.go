@@ -22,7 +22,8 @@ func sampled(r *report.Report, system string, point, rate float64, detail map[st
 	r.Add(system, point, "tx/s", s)
 }
 
-// Percentiles of one client are of the answers of all repetitions, and say of how many; a repetition's own are the range.
+// Percentiles of one client are of the answers of all repetitions, and say of how many; a
+// repetition's own are the range.
 func TestTailsAreOfAllRepetitionsTogether(t *testing.T) {
 	r := &report.Report{}
 	for repetition, longest := range []float64{20, 50} {
@@ -65,7 +66,8 @@ func TestOneClientIsMeasuredLonger(t *testing.T) {
 	}
 }
 
-// Each figure sets its own two systems in proportion, and stands for nothing where one of them was left out.
+// Each figure sets its own two systems in proportion, and stands for nothing where one of them
+// was left out.
 func TestFiguresCompareWhatTheySay(t *testing.T) {
 	r := &report.Report{}
 	sampled(r, deadOne, 0, 90, nil)
@@ -110,7 +112,8 @@ func TestFiguresCompareWhatTheySay(t *testing.T) {
 	}
 }
 
-// Four executors on two cores have half a core each; on more cores than executors none has more than one.
+// Four executors on two cores have half a core each; on more cores than executors none has more
+// than one.
 func TestExecutorsShareTheCores(t *testing.T) {
 	for cores, want := range map[int]float64{1: 250, 2: 500, 4: 1000, 16: 1000} {
 		if got := shared([]float64{1000}, 4, cores); len(got) != 1 || got[0] != want {
@@ -195,7 +198,8 @@ type noted struct {
 func (n noted) start(context.Context) error  { *n.did = append(*n.did, "start"); return nil }
 func (n noted) vacuum(context.Context) error { *n.did = append(*n.did, "vacuum"); return nil }
 
-// What has tables is vacuumed before each measurement, after what warms it, and what has transactions of its own is warmed with these.
+// What has tables is vacuumed before each measurement, after what warms it, and what has
+// transactions of its own is warmed with these.
 func TestTablesAreVacuumedBeforeEachMeasurement(t *testing.T) {
 	var did []string
 	up := noted{&idle{"up"}, &did}
@@ -224,7 +228,8 @@ func TestAllThatHasTablesIsTidied(t *testing.T) {
 	}
 }
 
-// What was started is warm when it is measured: its first load, of transactions of its own, does not count.
+// What was started is warm when it is measured: its first load, of transactions of its own, does
+// not count.
 func TestTheFirstLoadDoesNotCount(t *testing.T) {
 	up := &idle{"up"}
 	var loads []string

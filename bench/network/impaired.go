@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// impaired is a network of which the last organisation is dead or slow while the others' clients submit.
+// impaired is a network of which the last organisation is dead or slow while the others' clients
+// submit.
 type impaired struct {
 	*ours
 	// impair begins it once all nodes serve; what it returns ends it.
@@ -66,7 +67,8 @@ const (
 	slowWaits = 150 * time.Millisecond
 )
 
-// slow lets all processes of the organisation's PostgreSQL run and stand still by turns. What they do not use of the cores the others may.
+// slow lets all processes of the organisation's PostgreSQL run and stand still by turns. What
+// they do not use of the cores the others may.
 func slow(last *harness.Organisation) (end func() error, err error) {
 	ended, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- turns(last.Cluster, ended) }()

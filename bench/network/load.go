@@ -26,7 +26,8 @@ type lead struct {
 
 func (l load) rate() float64 { return float64(l.count) / l.took.Seconds() }
 
-// quantile is the latency that a share q of the transactions does not exceed, in milliseconds; 0 when none was timed.
+// quantile is the latency that a share q of the transactions does not exceed, in milliseconds; 0
+// when none was timed.
 func (l load) quantile(q float64) float64 {
 	if len(l.latencies) == 0 {
 		return 0
@@ -108,14 +109,15 @@ func (c clients) wait(ctx context.Context, length time.Duration) (load, error) {
 
 // submitter submits without waiting for each transaction.
 type submitter interface {
-	// submit submits some transactions and returns how many; it waits while too many have no outcome.
+	// submit submits some transactions and returns how many; it waits while too many have no
+	// outcome.
 	submit(ctx context.Context) (int, error)
 	// finish waits until all that were submitted have their outcome.
 	finish(ctx context.Context) error
 }
 
-// flood lets submitters submit for the seconds as fast as each is let, and then waits until all of it is done, in the end
-// everywhere.
+// flood lets submitters submit for the seconds as fast as each is let, and then waits until all
+// of it is done, in the end everywhere.
 func flood(ctx context.Context, submitters []submitter, seconds int, everywhere func(ctx context.Context, count int) error) (load, error) {
 	counts := make([]int, len(submitters))
 	started := time.Now()

@@ -36,7 +36,8 @@ type Config struct {
 	Progress                         io.Writer
 }
 
-// The systems compared. The number in a series' point is that of its clients, where clients wait for each answer.
+// The systems compared. The number in a series' point is that of its clients, where clients wait
+// for each answer.
 const (
 	chainifyFour = "chainify, 4 organisations"
 	chainifyOne  = "chainify, 1 organisation"
@@ -79,7 +80,8 @@ const (
 	echoed            = "TCP, there and back"
 )
 
-// Details of a sample beside the latencies: processor time of all nodes, and of all databases with their clients' backends.
+// Details of a sample beside the latencies: processor time of all nodes, and of all databases
+// with their clients' backends.
 const (
 	nodeCPU     = "node_cpu_us_per_tx"
 	databaseCPU = "database_cpu_us_per_tx"
@@ -95,27 +97,33 @@ type system struct {
 	load  func(ctx context.Context, repetition int) (load, error)
 }
 
-// running is a set of processes of which one set at a time runs: the idle ones of others would take from the cores.
+// running is a set of processes of which one set at a time runs: the idle ones of others would
+// take from the cores.
 type running interface {
 	start(ctx context.Context) error
 	stop() error
-	// nodes and databases are the processes whose processor time counts, with that of their children.
+	// nodes and databases are the processes whose processor time counts, with that of their
+	// children.
 	nodes() []int
 	databases() []int
 }
 
-// tidied has tables, which are vacuumed before each measurement, which is not counted: autovacuum is off.
+// tidied has tables, which are vacuumed before each measurement, which is not counted: autovacuum
+// is off.
 type tidied interface {
 	vacuum(ctx context.Context) error
 }
 
-// ownWarmUp are systems whose transactions are of another kind than those that warmed what they share: each is loaded once before it counts.
+// ownWarmUp are systems whose transactions are of another kind than those that warmed what they
+// share: each is loaded once before it counts.
 var ownWarmUp = []string{tpccFour, mixFour}
 
-// pooled are systems whose one client is answered so seldom that its percentiles are of all repetitions together.
+// pooled are systems whose one client is answered so seldom that its percentiles are of all
+// repetitions together.
 var pooled = []string{chainifySync, deadOne, slowOne}
 
-// follower is what is measured with something that another set showed, after that in each repetition.
+// follower is what is measured with something that another set showed, after that in each
+// repetition.
 type follower interface{ after() running }
 
 // Run measures all systems, interleaved, and adds series, figures and plots.
@@ -164,7 +172,8 @@ func (c Config) wants(systems ...string) bool {
 	})
 }
 
-// repeat measures every system once, in an order of this repetition; those that share their processes one after the other.
+// repeat measures every system once, in an order of this repetition; those that share their
+// processes one after the other.
 func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r *report.Report) error {
 	random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)))
 	done := map[running]bool{}
@@ -200,7 +209,8 @@ func together(ctx context.Context, cfg Config, repetition int, systems []system,
 			continue
 		}
 		if !warm || cfg.WarmUp && slices.Contains(ownWarmUp, s.name) {
-			// With other transactions than any repetition has, or shows to who agrees before it (deal).
+			// With other transactions than any repetition has, or shows to who agrees before it
+			// (deal).
 			if _, err := s.load(ctx, cfg.Repeat+1+repetition); err != nil {
 				return fmt.Errorf("%s, before repetition %d: %w", s.name, repetition, err)
 			}

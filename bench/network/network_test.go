@@ -83,7 +83,8 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	}
 }
 
-// The baseline has to do the work it is measured for: two of its nodes execute the same transactions, each once.
+// The baseline has to do the work it is measured for: two of its nodes execute the same
+// transactions, each once.
 func TestTheBaselineExecutes(t *testing.T) {
 	tree, dir := benchtest.Places(t)
 	ctx := t.Context()

@@ -127,7 +127,8 @@ func (c Config) stream(repetition, client int) *workload.Smallbank {
 	return workload.NewSmallbank(c.Seed, uint64(repetition)<<32|uint64(client), int64(c.Customers))
 }
 
-// wait submits by chainify.execute from some clients, spread over the organisations, each waiting for its outcome.
+// wait submits by chainify.execute from some clients, spread over the organisations, each waiting
+// for its outcome.
 func (m members) wait(cfg Config, clients int) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
@@ -166,7 +167,8 @@ func (m members) flooded(cfg Config, at pace, of stream) func(context.Context, i
 	}
 }
 
-// flood submits by chainify.submit_batch from all members what each client's stream gives; it is done when all members have committed all.
+// flood submits by chainify.submit_batch from all members what each client's stream gives; it is
+// done when all members have committed all.
 func (m members) flood(ctx context.Context, cfg Config, at pace, stream func(client int) (next func() string)) (l load, err error) {
 	var sessions sessions
 	defer func() { err = errors.Join(err, sessions.close(ctx)) }()
@@ -185,7 +187,8 @@ func (m members) flood(ctx context.Context, cfg Config, at pace, stream func(cli
 	return flood(ctx, each, cfg.Seconds, func(ctx context.Context, count int) error { return m.waitFor(ctx, before, count) })
 }
 
-// pace is how many transactions a client submits at a time, and how many times at most without an outcome.
+// pace is how many transactions a client submits at a time, and how many times at most without an
+// outcome.
 type pace struct{ size, most int }
 
 // session is one client that submits bundles.

@@ -11,7 +11,8 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// draw writes <name>: all systems, <name>-organisations: rates over the number of organisations, and <name>-clients: over that of clients that wait.
+// draw writes <name>: all systems, <name>-organisations: rates over the number of organisations,
+// and <name>-clients: over that of clients that wait.
 func draw(cfg Config, r *report.Report) error {
 	bars := chart.Bars{Title: fmt.Sprintf("Transactions per second; Smallbank (%d customers) but for what says otherwise", cfg.Customers)}
 	for _, s := range r.Series {

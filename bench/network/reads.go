@@ -24,11 +24,13 @@ const (
 	writesRate  = writesEach * int(time.Second/writesEvery)
 	writesLead  = 500 * time.Millisecond // by which writing begins before reading: blocks are under way then
 
-	// writtenRate is a sample's detail: how many transactions a second were committed while the clients read.
+	// writtenRate is a sample's detail: how many transactions a second were committed while the
+	// clients read.
 	writtenRate = "written_per_s"
 )
 
-// reading lets clients read OrderStatus as fast as they can from one database while TPC-C is written to it on schedule.
+// reading lets clients read OrderStatus as fast as they can from one database while TPC-C is
+// written to it on schedule.
 type reading struct {
 	at      *harness.Organisation
 	cfg     Config
@@ -114,7 +116,8 @@ func (r reading) read(ctx context.Context, database string, repetition int, w wr
 	return l, err
 }
 
-// readFigures compares reads of an organisation with those of PostgreSQL alone, where both were measured.
+// readFigures compares reads of an organisation with those of PostgreSQL alone, where both were
+// measured.
 func readFigures(r *report.Report) error {
 	ledger, alone := r.Find(readsLedger, readers), r.Find(readsPlain, readers)
 	if ledger == nil || alone == nil {

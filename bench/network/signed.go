@@ -15,15 +15,18 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// preparedEach is how many transactions a second each client has ready, signed or not: signing is the client's own machine's work. The nodes'
-// processor time counts while they are made ready, so there are not many more than are submitted.
+// preparedEach is how many transactions a second each client has ready, signed or not: signing is
+// the client's own machine's work. The nodes' processor time counts while they are made ready, so
+// there are not many more than are submitted.
 const preparedEach = 1_000
 
-// requestsEach is how many requests are under way of what one client of the other systems submits, where each transaction is one: on a
-// connection each, since those who sign are many, or all on one.
+// requestsEach is how many requests are under way of what one client of the other systems
+// submits, where each transaction is one: on a connection each, since those who sign are many, or
+// all on one.
 const requestsEach = 16
 
-// batch is how many transactions one request has of clients that have many ready, and sign some of them at once.
+// batch is how many transactions one request has of clients that have many ready, and sign some
+// of them at once.
 const batch = 64
 
 // signedValidity is for how many heights what is prepared may be ordered.
@@ -49,8 +52,9 @@ func registerClients(ctx context.Context, net *harness.Network) error {
 	})
 }
 
-// bySocket submits at all organisations' sockets, so many transactions a request, signed by clients or vouched for by the gateways, over at
-// most so many connections; it is done when all have committed all.
+// bySocket submits at all organisations' sockets, so many transactions a request, signed by
+// clients or vouched for by the gateways, over at most so many connections; it is done when all
+// have committed all.
 func (o *ours) bySocket(size, connections int, signed bool) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		each := make([]submitter, 0, submitters)

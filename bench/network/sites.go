@@ -26,15 +26,17 @@ const (
 	role     = "bank"  // of clients
 )
 
-// settings of all clusters: what belongs to earlier transactions does not start within a measurement, neither PostgreSQL's checkpoints
-// and autovacuum nor the folding of history, which comes some checkpoints after its blocks (recovery/run measures it).
+// settings of all clusters: what belongs to earlier transactions does not start within a
+// measurement, neither PostgreSQL's checkpoints and autovacuum nor the folding of history, which
+// comes some checkpoints after its blocks (recovery/run measures it).
 var settings = map[string]string{
 	"shared_buffers":               "'256MB'",
 	"max_wal_size":                 "'16GB'",
 	"checkpoint_timeout":           "'1h'",
 	"autovacuum":                   "off",
 	"chainify.checkpoint_interval": "1000000",
-	// Each node runs for seconds at a time, in which the tables would be scrubbed as often as otherwise in hours.
+	// Each node runs for seconds at a time, in which the tables would be scrubbed as often as
+	// otherwise in hours.
 	"chainify.scrub_interval": "'1d'",
 }
 
@@ -48,7 +50,8 @@ func ofOne() map[string]string {
 // keptUp are the settings of clusters that run for long: both happen.
 var keptUp = map[string]string{"shared_buffers": "'256MB'", "max_wal_size": "'512MB'", "checkpoint_timeout": "'5min'"}
 
-// sites are what is measured: a network of four, one of one, and on the same clusters the baseline's.
+// sites are what is measured: a network of four, one of one, and on the same clusters the
+// baseline's.
 type sites struct {
 	four, one, seven      *harness.Network
 	oursFour, oursOne     *ours
@@ -129,7 +132,8 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	return s, s.describe(ctx, r)
 }
 
-// openAlone makes the cluster of PostgreSQL alone, as package executor has it: the library is not loaded.
+// openAlone makes the cluster of PostgreSQL alone, as package executor has it: the library is not
+// loaded.
 func (s *sites) openAlone(ctx context.Context, cfg Config) (err error) {
 	if s.aloneIn, err = harness.New(ctx, harness.Config{Dir: filepath.Join(cfg.Dir, "plain"), PG: cfg.PG, Database: plain, Organisations: []string{"plain"}}); err != nil {
 		return err
@@ -179,7 +183,8 @@ func (s *sites) describe(ctx context.Context, r *report.Report) error {
 	return describeOrder(r, s.oursFour, s.theirsFour, s.floor)
 }
 
-// openNetwork makes clusters with both databases and puts the tables of one on the ledger, more than Smallbank's if told. The nodes are stopped again.
+// openNetwork makes clusters with both databases and puts the tables of one on the ledger, more
+// than Smallbank's if told. The nodes are stopped again.
 func openNetwork(ctx context.Context, cfg Config, name string, settings map[string]string, organisations []string, more ...workload.Schema) (*harness.Network, error) {
 	net, err := harness.New(ctx, harness.Config{
 		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations,
@@ -231,7 +236,8 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 	return net, nil
 }
 
-// scrubbed has the scrubber read every table once, as fast as it can, and waits for it: it begins with tables that were just attached.
+// scrubbed has the scrubber read every table once, as fast as it can, and waits for it: it begins
+// with tables that were just attached.
 func scrubbed(ctx context.Context, o *harness.Organisation) error {
 	const rate = "chainify.scrub_rate"
 	if err := o.SetSystem(ctx, readyLimit, rate, "1000000000"); err != nil {
@@ -250,7 +256,8 @@ const roles = "CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE RO
 // forBaseline makes what the baseline keeps in its database.
 const forBaseline = baseline.StateSQL + "; GRANT USAGE ON SCHEMA baseline TO " + role + "; GRANT SELECT, UPDATE ON baseline.state TO " + role
 
-// fill makes the tables of workloads in one of an organisation's databases, runs what more there is, and leaves the server nothing to do.
+// fill makes the tables of workloads in one of an organisation's databases, runs what more there
+// is, and leaves the server nothing to do.
 func fill(ctx context.Context, o *harness.Organisation, database string, workloads []workload.Schema, more ...string) (err error) {
 	conn, err := o.Cluster.Connect(ctx, database, "postgres")
 	if err != nil {

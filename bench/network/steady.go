@@ -59,8 +59,9 @@ var measures = []struct{ name, unit, id string }{
 	{rateDone, "tx/s", "rate"},
 }
 
-// Steady holds a rate on four organisations and looks, over and over, at latency and at what the servers hold. What grows in the second half is
-// told from what fills up in the first: each figure is the last quarter over the second.
+// Steady holds a rate on four organisations and looks, over and over, at latency and at what the
+// servers hold. What grows in the second half is told from what fills up in the first: each
+// figure is the last quarter over the second.
 func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error) {
 	net, err := openNetwork(ctx, cfg.Config, "steady", keptUp, []string{"acme", "bolt", "cargo", "delta"})
 	defer func() {
@@ -127,7 +128,8 @@ func (s *steady) run(ctx context.Context) (err error) {
 		}
 		calls := s.cfg.stream(1, i)
 		group.Go(func() error {
-			// Latency counts from when a transaction was due: a client that was held up does not hide it.
+			// Latency counts from when a transaction was due: a client that was held up does not
+			// hide it.
 			for due := began.Add(every * time.Duration(i) / steadyClients); due.Before(began.Add(s.cfg.Length)); due = due.Add(every) {
 				if err := until(groupCtx, due); err != nil {
 					return err
@@ -292,7 +294,8 @@ func orderLogs(net *harness.Network) (all int64, err error) {
 	return all, nil
 }
 
-// diskAlone is what PostgreSQL alone writes for one such transaction. The first run is not counted: it writes every page into the log once.
+// diskAlone is what PostgreSQL alone writes for one such transaction. The first run is not
+// counted: it writes every page into the log once.
 func diskAlone(ctx context.Context, cfg SteadyConfig, net *harness.Network) (each map[string]float64, err error) {
 	scripts, err := pgbench.Scripts(cfg.Dir)
 	if err != nil {

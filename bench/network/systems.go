@@ -70,7 +70,8 @@ func (s *sites) systems(cfg Config) []system {
 	return out
 }
 
-// bothWays is a network when nobody waits and when one client does, and what either puts on its disks.
+// bothWays is a network when nobody waits and when one client does, and what either puts on its
+// disks.
 func bothWays(many, one string, up running, o *ours) []system {
 	return []system{{many, 0, up, o.weighed(o.asynchronous())}, {one, 1, up, o.weighed(o.wait(1))}}
 }

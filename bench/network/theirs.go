@@ -149,7 +149,8 @@ func encode(calls []workload.Call) ([]byte, error) {
 	return baseline.Encode(uint64(time.Now().UnixNano()), out)
 }
 
-// commit submits one transaction and waits until it is in a block; false with the reason when the node cannot.
+// commit submits one transaction and waits until it is in a block; false with the reason when the
+// node cannot.
 func (t *theirs) commit(ctx context.Context, client *http.HTTP, calls []workload.Call) (bool, string, error) {
 	raw, err := encode(calls)
 	if err != nil {
@@ -185,7 +186,8 @@ func (t *theirs) wait(clients int) func(context.Context, int) (load, error) {
 	}
 }
 
-// asynchronous submits from all nodes' clients, so many transactions at a time; it is done when all databases have executed all.
+// asynchronous submits from all nodes' clients, so many transactions at a time; it is done when
+// all databases have executed all.
 func (t *theirs) asynchronous(each int) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		c, err := newCounter(ctx, t.owners)

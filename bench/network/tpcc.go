@@ -18,7 +18,8 @@ import (
 // tpccSize is small enough to be loaded into all databases of a network at once.
 var tpccSize = workload.TPCCSize{Warehouses: 10, Items: 2_000, Customers: 30}
 
-// tpccPace leaves as much work without an outcome as there is with Smallbank: a transaction takes five to ten times as long.
+// tpccPace leaves as much work without an outcome as there is with Smallbank: a transaction takes
+// five to ten times as long.
 var tpccPace = pace{40, 4}
 
 // blockSize is a sample's detail: how many transactions a block had.
@@ -29,7 +30,8 @@ func (c Config) tpcc(repetition, client int) *workload.TPCC {
 	return workload.NewTPCC(c.Seed, uint64(repetition)<<32|uint64(client), tpccSize, workload.ByTheBook)
 }
 
-// tpccs compares organisations that run TPC-C with one executor that is given blocks as large as theirs.
+// tpccs compares organisations that run TPC-C with one executor that is given blocks as large as
+// theirs.
 type tpccs struct {
 	four  *ours
 	alone *executor.Alone
@@ -75,7 +77,8 @@ func (t *tpccs) organisations(ctx context.Context, repetition int) (load, error)
 // single is the executor alone.
 type single struct{ *tpccs }
 
-// start has a new session, as the organisations' nodes have, and vacuum the tables that their clusters get: plans are for what these hold.
+// start has a new session, as the organisations' nodes have, and vacuum the tables that their
+// clusters get: plans are for what these hold.
 func (s single) start(ctx context.Context) error  { return s.alone.Renew(ctx) }
 func (s single) vacuum(ctx context.Context) error { return s.alone.Vacuum(ctx) }
 func (s single) stop() error                      { return nil }
@@ -118,7 +121,8 @@ func tpccFigures(r *report.Report) error {
 		"TPC-C NewOrder and Payment, four organisations that agree on all / one executor alone with the same texts in blocks as large, times the part of a core that each of four has")
 }
 
-// shared is what one of several executors does at most when they share some cores: one alone has a core to itself.
+// shared is what one of several executors does at most when they share some cores: one alone has
+// a core to itself.
 func shared(alone []float64, executors, cores int) []float64 {
 	out := make([]float64, len(alone))
 	for i, rate := range alone {

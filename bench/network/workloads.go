@@ -63,7 +63,8 @@ func (c Config) mixWorkloads() []workload.Schema {
 	return []workload.Schema{workload.DefaultMix.Schema()}
 }
 
-// oneByOne runs statements in sessions of PostgreSQL alone, each committed by itself and durably; one that ends in a deadlock is tried again.
+// oneByOne runs statements in sessions of PostgreSQL alone, each committed by itself and durably;
+// one that ends in a deadlock is tried again.
 func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
@@ -115,7 +116,8 @@ func afterLead(ctx context.Context, up running, each clients, seconds int) (l lo
 	return l, err
 }
 
-// workloadFigures compares what conflicts cost an organisation of four with what they cost PostgreSQL alone, where both were measured.
+// workloadFigures compares what conflicts cost an organisation of four with what they cost
+// PostgreSQL alone, where both were measured.
 func workloadFigures(r *report.Report) error {
 	for _, f := range []struct{ id, ours, plain, how string }{
 		{"zipf", zipfFour, zipfPlain, fmt.Sprintf("Smallbank, customers by Zipf's law with %g", zipf)},

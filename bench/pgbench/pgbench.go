@@ -25,7 +25,8 @@ import (
 // threads of pgbench: one for each of the two cores the figures are stated for.
 const threads = 2
 
-// Lead is for how long pgbench runs before what counts: its sessions are new, and each of them first makes the plans of all scripts.
+// Lead is for how long pgbench runs before what counts: its sessions are new, and each of them
+// first makes the plans of all scripts.
 const Lead = 2 * time.Second
 
 // Run is one run: prepared statements, one function call and one commit for each transaction.
@@ -61,7 +62,8 @@ func Scripts(dir string) ([]string, error) {
 	return out, nil
 }
 
-// Write writes scripts, by text with their weights, into a directory and returns how pgbench is told of them.
+// Write writes scripts, by text with their weights, into a directory and returns how pgbench is
+// told of them.
 func Write(dir string, scripts map[string]int) ([]string, error) {
 	var out []string
 	for _, text := range slices.Sorted(maps.Keys(scripts)) {

@@ -17,7 +17,8 @@ tps = 6172.500000 (without initial connection time)
 SQL script 1: balance.sql
  - 100 transactions (16.6% of total, tps = 1000.000000)
 `
-	// 2 s of it were the lead, in which new sessions made a third of the transactions that they make later.
+	// 2 s of it were the lead, in which new sessions made a third of the transactions that they
+	// make later.
 	if r, err := read(strings.Replace(printed, "6172.5", "3086.25", 1), 1600); err != nil || r.Processed != 10745 || r.Led != 1600 || r.Failed != 3 || math.Abs(r.Rate-5372.5) > 0.01 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -39,7 +40,7 @@ SQL script 1: balance.sql
 	}
 }
 
-// What is written is passed on while the command runs, to its end.
+// Output is passed on while the command runs, to its end.
 func TestOutputIsPassedOn(t *testing.T) {
 	var lines []string
 	if err := eachLine(exec.Command("sh", "-c", "echo a; echo b >&2; exit 3"), func(line string) { lines = append(lines, line) }); err == nil {

@@ -90,7 +90,8 @@ func mean(seconds []int64) float64 {
 	return float64(sum) / float64(len(seconds))
 }
 
-// tamper changes a row of the last organisation while clients of the others load all, has one of them touch it, and measures.
+// tamper changes a row of the last organisation while clients of the others load all, has one of
+// them touch it, and measures.
 func tamper(ctx context.Context, cfg Config, net *harness.Network, repetition int) (i incident, err error) {
 	others, odd := net.Organisations[:len(net.Organisations)-1], net.Organisations[len(net.Organisations)-1]
 	var done atomic.Int64
@@ -178,7 +179,8 @@ func change(ctx context.Context, conn *pgx.Conn, row int) (block uint64, err err
 	return block, err
 }
 
-// touch changes the row by the ledger and waits until its organisation is back: it has the block, what was found is cured, the node takes part.
+// touch changes the row by the ledger and waits until its organisation is back: it has the block,
+// what was found is cured, the node takes part.
 func touch(ctx context.Context, other, odd *harness.Organisation, row int) error {
 	conn, err := other.Cluster.Connect(ctx, database, "bank")
 	if err != nil {

@@ -146,7 +146,8 @@ func bySecond(counts []int64) map[string]float64 {
 	return out
 }
 
-// describe records the version and the settings of an organisation's PostgreSQL, and the CometBFT of its node.
+// describe records the version and the settings of an organisation's PostgreSQL, and the CometBFT
+// of its node.
 func describe(ctx context.Context, cfg Config, r *report.Report, o *harness.Organisation) (err error) {
 	if r.Versions["cometbft"], err = machine.BuiltWith(cfg.Chainify, "github.com/cometbft/cometbft"); err != nil {
 		return err

@@ -57,13 +57,14 @@ func (t Target) String() string {
 	return fmt.Sprintf(">= %g", t.Value)
 }
 
-// AddFigure judges the median of the values, or the worst of them, and keeps it. Values that are none (no repetition, not a number) are
-// an error: such a figure must not look like a result.
+// AddFigure judges the median of the values, or the worst of them, and keeps it. Values that are
+// none (no repetition, not a number) are an error: such a figure must not look like a result.
 func (r *Report) AddFigure(id string, values []float64, unit string, target Target, how string) error {
 	return r.add(Figure{ID: id, Value: Median(values), Unit: unit, How: how, Each: values}, target)
 }
 
-// AddPooled keeps a value of what all repetitions saw together, of so many answers; the range is that of the repetitions by themselves.
+// AddPooled keeps a value of what all repetitions saw together, of so many answers; the range is
+// that of the repetitions by themselves.
 func (r *Report) AddPooled(id string, value float64, answers int, each []float64, unit string, target Target, how string) error {
 	return r.add(Figure{ID: id, Value: value, Unit: unit, How: how, Each: each, Answers: answers}, target)
 }

@@ -28,8 +28,8 @@ func Read(dir, name string) (*Report, error) {
 	return r, nil
 }
 
-// Markdown writes a section: what was promised and what came out, what every system did, and what it takes to run it again. plots are the
-// addresses of its plots.
+// Markdown writes a section: what was promised and what came out, what every system did, and what
+// it takes to run it again. plots are the addresses of its plots.
 func (r *Report) Markdown(w io.Writer, plots []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n%s.\n\n", r.Name, sentence(r.About))

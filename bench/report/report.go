@@ -27,7 +27,8 @@ type Report struct {
 	Notes      []string          `json:"notes,omitempty"`
 }
 
-// Series is what one system did, one sample for each repetition. Value is a rate unless Unit says otherwise.
+// Series is what one system did, one sample for each repetition. Value is a rate unless Unit says
+// otherwise.
 type Series struct {
 	System  string   `json:"system"`
 	Point   float64  `json:"point,omitempty"` // of the axis, such as the number of clients
@@ -49,8 +50,8 @@ type Sample struct {
 	Latencies    []float64          `json:"latencies_ms,omitempty"` // ascending, where there are few: figures are of those of all repetitions
 }
 
-// Add appends a sample to the series of a system at a point, making it first when there is none. The series stay
-// sorted: the order in which systems were measured is chance.
+// Add appends a sample to the series of a system at a point, making it first when there is none.
+// The series stay sorted: the order in which systems were measured is chance.
 func (r *Report) Add(system string, point float64, unit string, s Sample) {
 	series := r.Find(system, point)
 	if series == nil {

@@ -32,7 +32,8 @@ func TestMedianAndRange(t *testing.T) {
 	}
 }
 
-// Half of the repetitions ran on a machine half as fast: the ratio is the same in each, that of the medians is not.
+// Half of the repetitions ran on a machine half as fast: the ratio is the same in each, that of
+// the medians is not.
 func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 	got, err := Ratios([]float64{100, 50, 98}, []float64{50, 25, 49})
 	if err != nil || Median(got) != 2 {
@@ -106,7 +107,7 @@ func TestFiguresAreJudgedByTheirMedian(t *testing.T) {
 	}
 }
 
-// What must never be missed is judged by the repetition that missed it, not by the median.
+// A target that must never be missed is judged by the repetition that missed it, not by the median.
 func TestWhatMustAlwaysHoldIsJudgedByTheWorst(t *testing.T) {
 	var r Report
 	for id, values := range map[string][]float64{"kept": {0.95, 1, 1.1}, "broken once": {0.949, 1.03, 1.1}} {
@@ -121,7 +122,8 @@ func TestWhatMustAlwaysHoldIsJudgedByTheWorst(t *testing.T) {
 	}
 }
 
-// A percentile of few answers is taken of all repetitions' together; the range stays that of the repetitions.
+// A percentile of few answers is taken of all repetitions' together; the range stays that of the
+// repetitions.
 func TestPooledFiguresAreOfAllRepetitionsTogether(t *testing.T) {
 	var r Report
 	r.Add("a", 1, "tx/s", Sample{Repetition: 1, Latencies: []float64{1, 2, 90}})

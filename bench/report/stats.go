@@ -37,7 +37,8 @@ func Median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Quantile is the value that a share q of the values, which are ascending, does not exceed; 0 of none.
+// Quantile is the value that a share q of the values, which are ascending, does not exceed; 0 of
+// none.
 func Quantile(ascending []float64, q float64) float64 {
 	if len(ascending) == 0 {
 		return 0
@@ -45,8 +46,8 @@ func Quantile(ascending []float64, q float64) float64 {
 	return ascending[min(len(ascending)-1, int(q*float64(len(ascending))))]
 }
 
-// Ratios divides a by b, repetition by repetition. What slows the machine for a while slows both sides of a
-// repetition, so the median of these is steadier than the ratio of the medians.
+// Ratios divides a by b, repetition by repetition. A busy moment of the machine slows both sides of
+// a repetition, so the median of these is steadier than the ratio of the medians.
 func Ratios(a, b []float64) ([]float64, error) {
 	if len(a) != len(b) {
 		return nil, fmt.Errorf("ratio of %d to %d repetitions", len(a), len(b))

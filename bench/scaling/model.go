@@ -37,7 +37,8 @@ func fit(at []int, values []float64) (Line, error) {
 	return Line{(y - by*x) / count, by}, nil
 }
 
-// Costs are what the model knows of one organisation: processor time in microseconds, and bytes that it keeps.
+// Costs are what the model knows of one organisation: processor time in microseconds, and bytes
+// that it keeps.
 type Costs struct {
 	Database   Line // of a transaction
 	Node       Line // of a transaction that comes with many others
@@ -83,7 +84,8 @@ func (c Costs) Cores(n int, rate, heights float64) float64 {
 	return (rate*(c.Database.Of(n)+c.Node.Of(n)) + heights*c.Height.Of(n)) / 1e6
 }
 
-// Rate is the most transactions a second that fit the cores of each organisation at so many order blocks a second.
+// Rate is the most transactions a second that fit the cores of each organisation at so many order
+// blocks a second.
 func (c Costs) Rate(n int, cores, heights float64) float64 {
 	return math.Max(0, (cores*1e6-heights*c.Height.Of(n))/(c.Database.Of(n)+c.Node.Of(n)))
 }
@@ -100,7 +102,8 @@ func (c Costs) Foretell(n, cores int, heights float64) Measured {
 // The details of a sample that are the bytes kept.
 var keptDetails = []string{"database_bytes_per_tx", "blocks_bytes_per_tx", "state_bytes_per_tx"}
 
-// Of reads what a report of the network benchmark says of one size, with one worker in each database; false when it did not measure it.
+// Of reads what a report of the network benchmark says of one size, with one worker in each
+// database; false when it did not measure it.
 func Of(r *report.Report, organisations int) (Measured, bool) {
 	name := "chainify, " + Name(organisations)
 	if organisations == 1 {

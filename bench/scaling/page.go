@@ -10,7 +10,8 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// fitted are the sizes that the costs are fitted to; of those shown, the others tell whether they are right.
+// fitted are the sizes that the costs are fitted to; of those shown, the others tell whether they
+// are right.
 var (
 	fitted = []int{1, 7}
 	shown  = []int{1, 4, 7}
@@ -36,7 +37,8 @@ var Places = []Place{
 	{"everywhere, 80 ms", func(_, _ int) time.Duration { return 80 * time.Millisecond }, 0.1},
 }
 
-// coresOf is how many cores a report's machine has; it is a number of another type once it was written and read.
+// coresOf is how many cores a report's machine has; it is a number of another type once it was
+// written and read.
 func coresOf(r *report.Report) int {
 	switch n := r.Machine["cores"].(type) {
 	case int:
@@ -47,7 +49,8 @@ func coresOf(r *report.Report) int {
 	return 0
 }
 
-// compare writes what the model says of each size beside what was measured. Costs of the sizes fitted to are met by construction, but not their rates.
+// compare writes what the model says of each size beside what was measured. Costs of the sizes
+// fitted to are met by construction, but not their rates.
 func compare(b *strings.Builder, c Costs, known []Measured, cores int) {
 	b.WriteString("| model / measured | processor time of a transaction | transactions a second | one client, median | bytes kept of a transaction | bytes kept of one alone |\n|---|---|---|---|---|---|\n")
 	for _, m := range known {
@@ -73,7 +76,8 @@ func compare(b *strings.Builder, c Costs, known []Measured, cores int) {
 	}
 }
 
-// Markdown writes what the model makes of a run of the network benchmark; false when the run has not the sizes it needs.
+// Markdown writes what the model makes of a run of the network benchmark; false when the run has
+// not the sizes it needs.
 func Markdown(w io.Writer, r *report.Report) (bool, error) {
 	var run, known []Measured
 	for _, n := range shown {
@@ -119,7 +123,8 @@ func Markdown(w io.Writer, r *report.Report) (bool, error) {
 	for _, p := range Places {
 		fmt.Fprintf(&b, "| %s |", p.Name)
 		for _, n := range []int{4, 7, 16} {
-			// On machines of its own an organisation does its share of the work beside the others, not after them.
+			// On machines of its own an organisation does its share of the work beside the
+			// others, not after them.
 			work := time.Duration(c.HeightMS.Of(n) / float64(n) * float64(time.Millisecond))
 			o := Simulate(n, p, work, simulated, 1)
 			fmt.Fprintf(&b, " %d ms, %d ms |", o.P50.Milliseconds(), o.P99.Milliseconds())

@@ -59,7 +59,8 @@ func TestRateFillsTheCores(t *testing.T) {
 	}
 }
 
-// With equal delays and no jitter a transaction takes its work and three messages one after the other, a fourth when its proposer is another.
+// With equal delays and no jitter a transaction takes its work and three messages one after the
+// other, a fourth when its proposer is another.
 func TestSimulationCountsMessages(t *testing.T) {
 	const delay, work = 10 * time.Millisecond, 9 * time.Millisecond
 	place := Place{Delay: func(int, int) time.Duration { return delay }}

@@ -47,8 +47,8 @@ type Author struct {
 	ChainID, Organisation, Role string
 }
 
-// Transactions encodes statements as chainify_node.execute_block takes them. Nonces count from the given one: the
-// same statement twice is two transactions.
+// Transactions encodes statements as chainify_node.execute_block takes them. Nonces count from
+// the given one: the same statement twice is two transactions.
 func (a Author) Transactions(kind wire.Kind, nonce uint64, statements []Statement) ([]byte, error) {
 	raw := make([][]byte, len(statements))
 	for i, s := range statements {

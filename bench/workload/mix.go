@@ -13,8 +13,9 @@ import (
 //go:embed mix.sql
 var mixSQL string
 
-// Mix is what the custom workload of Fabric++ is given (Sharma et al., "Blurring the Lines between Blockchains and Database Systems", SIGMOD
-// 2019, section 6.2): each transaction reads some accounts and writes some, and both meet more often in a hot set.
+// Mix is what the custom workload of Fabric++ is given (Sharma et al., "Blurring the Lines
+// between Blockchains and Database Systems", SIGMOD 2019, section 6.2): each transaction reads
+// some accounts and writes some, and both meet more often in a hot set.
 type Mix struct {
 	Accounts int     // N
 	Each     int     // RW: accounts that a transaction reads, and as many that it writes

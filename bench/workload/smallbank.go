@@ -1,4 +1,5 @@
-// Package workload makes the transactions that a benchmark runs: the same ones for every system, from a seed.
+// Package workload makes the transactions that a benchmark runs: the same ones for every system,
+// from a seed.
 package workload
 
 import (
@@ -8,7 +9,8 @@ import (
 	"strings"
 )
 
-// SmallbankSQL makes schema smallbank: tables, fill(customers), one function for each transaction, and the block without a ledger.
+// SmallbankSQL makes schema smallbank: tables, fill(customers), one function for each
+// transaction, and the block without a ledger.
 //
 //go:embed smallbank.sql
 var SmallbankSQL string
@@ -26,7 +28,8 @@ type argument byte
 
 var typeOf = map[argument]string{'c': "bigint", 'd': "bigint", 'v': "numeric"}
 
-// kind is one of the six transactions. The statements do what the function does, for systems that are sent SQL.
+// kind is one of the six transactions. The statements do what the function does, for systems that
+// are sent SQL.
 type kind struct {
 	name       string
 	arguments  []argument // $1, $2 … of function and statements
@@ -59,12 +62,14 @@ type Smallbank struct {
 	zipf      *rand.Zipf // of the first customer; nil: uniformly
 }
 
-// NewSmallbank starts a stream. The same seed, stream and customers give the same transactions; customers is at least 2.
+// NewSmallbank starts a stream. The same seed, stream and customers give the same transactions;
+// customers is at least 2.
 func NewSmallbank(seed, stream uint64, customers int64) *Smallbank {
 	return &Smallbank{random: rand.New(rand.NewPCG(seed, stream)), customers: customers}
 }
 
-// NewSkewedSmallbank starts a stream in which customer c comes first with a chance that goes by c to the power of -s, s above 1.
+// NewSkewedSmallbank starts a stream in which customer c comes first with a chance that goes by c
+// to the power of -s, s above 1.
 func NewSkewedSmallbank(seed, stream uint64, customers int64, s float64) *Smallbank {
 	random := rand.New(rand.NewPCG(seed, stream))
 	return &Smallbank{random, customers, rand.NewZipf(random, s, 1, uint64(customers-1))}
@@ -139,7 +144,8 @@ func (k kind) call(spell func(int, argument) string) string {
 	return "SELECT smallbank." + k.name + "(" + strings.Join(arguments, ", ") + ")"
 }
 
-// PgbenchScripts gives one pgbench script for each transaction, by name; they want the variable `customers`.
+// PgbenchScripts gives one pgbench script for each transaction, by name; they want the variable
+// `customers`.
 func PgbenchScripts() map[string]string {
 	out := map[string]string{}
 	for _, k := range kinds {

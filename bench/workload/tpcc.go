@@ -8,25 +8,29 @@ import (
 	"strings"
 )
 
-// TPCCSQL makes schema tpcc: tables, fill, NewOrder and Payment as functions, and what must hold between them.
+// TPCCSQL makes schema tpcc: tables, fill, NewOrder and Payment as functions, and what must hold
+// between them.
 //
 //go:embed tpcc.sql
 var TPCCSQL string
 
-// TPCCSize says how much of TPC-C there is. The specification has 100,000 items, and 3,000 customers in each district.
+// TPCCSize says how much of TPC-C there is. The specification has 100,000 items, and 3,000
+// customers in each district.
 type TPCCSize struct {
 	Warehouses, Items int
 	Customers         int // in each of a warehouse's ten districts
 }
 
-// DefaultTPCC loads within seconds: a tenth of the specification's size, with as many warehouses as terminals are run for.
+// DefaultTPCC loads within seconds: a tenth of the specification's size, with as many warehouses
+// as terminals are run for.
 var DefaultTPCC = TPCCSize{Warehouses: 10, Items: 10_000, Customers: 300}
 
-// names is how many different last names customers of a district have: three customers share one, as in the specification.
+// names is how many different last names customers of a district have: three customers share one,
+// as in the specification.
 func (s TPCCSize) names() int { return max(1, min(1000, s.Customers/3)) }
 
-// What TPCCDeclare tells a ledger, and TPCCUndeclare takes back: which rows of other warehouses NewOrder and Payment come to. Their texts
-// say no more than the warehouse, and the district.
+// What TPCCDeclare tells a ledger, and TPCCUndeclare takes back: which rows of other warehouses
+// NewOrder and Payment come to. Their texts say no more than the warehouse, and the district.
 const (
 	TPCCDeclare = `SELECT chainify.declare_access('tpcc.new_order', 'tpcc.stock', rows => 'tpcc.new_order_stock'),
 		chainify.declare_access('tpcc.payment', 'tpcc.customer', rows => 'tpcc.payment_customer'),
@@ -45,15 +49,17 @@ func (s TPCCSize) Schema() Schema {
 	}
 }
 
-// Ordered is Schema with an order of ten lines by every customer, so that there is something to read, and no plan is made for an empty table. All were
-// entered at one time, the same in every database.
+// Ordered is Schema with an order of ten lines by every customer, so that there is something to
+// read, and no plan is made for an empty table. All were entered at one time, the same in every
+// database.
 func (s TPCCSize) Ordered() Schema {
 	schema := s.Schema()
 	schema.Fill += fmt.Sprintf("; SELECT tpcc.order_all(%d); UPDATE tpcc.orders SET o_entry_d = '2026-01-01 00:00:00+00'", s.Items)
 	return schema
 }
 
-// OrderStatusScripts gives pgbench's scripts of OrderStatus, each with its weight: three in five name the customer (clause 2.6.1.2).
+// OrderStatusScripts gives pgbench's scripts of OrderStatus, each with its weight: three in five
+// name the customer (clause 2.6.1.2).
 func (s TPCCSize) OrderStatusScripts() map[string]int {
 	const from = "\\set w random(1, %d)\n\\set d random(1, %d)\n\\set c random(1, %d)\n"
 	return map[string]int{
@@ -67,8 +73,8 @@ type Spread string
 
 // The spreads of TPC-C.
 const (
-	// ByTheBook: every warehouse alike; one line in a hundred comes from another warehouse, and 15 payments in a hundred are of a
-	// customer of another one (clauses 2.4.1.5 and 2.5.1.2).
+	// ByTheBook: every warehouse alike; one line in a hundred comes from another warehouse, and
+	// 15 payments in a hundred are of a customer of another one (clauses 2.4.1.5 and 2.5.1.2).
 	ByTheBook Spread = "by the book"
 	// AtHome: every warehouse alike, and no transaction leaves its own.
 	AtHome Spread = "at home"
@@ -198,8 +204,8 @@ func (t *TPCC) other(home int) int {
 	return 1 + (home+t.random.IntN(t.size.Warehouses-1))%t.size.Warehouses
 }
 
-// uneven is NURand(A, low, high) of clause 2.1.6. The specification's A is a power of two less one, a twelfth (items) or a third
-// (customers, names) of the range; it follows the size here.
+// uneven is NURand(A, low, high) of clause 2.1.6. The specification's A is a power of two less
+// one, a twelfth (items) or a third (customers, names) of the range; it follows the size here.
 func (t *TPCC) uneven(share, constant, low, high int) int {
 	a := 1
 	for a*2 <= (high-low+1)/share+1 {

@@ -14,7 +14,7 @@ CREATE TABLE chainify_ledger.here (
     since    timestamptz NOT NULL DEFAULT now()
 );
 
--- Who took part in which blocks, as the node told from the order (chainify_node.set_registry). A period begins with from_block and ends
+-- Members by block, as the node told from the order (chainify_node.set_registry). A period begins with from_block and ends
 -- before until_block; NULL: it goes on.
 
 -- c of the ledger blocks from a number on; before, and where there is none, that of chain.
@@ -178,7 +178,7 @@ CREATE TABLE chainify_ledger.deviation_row (
     found     jsonb
 );
 
--- What each executor worker committed last: beside the effects of its part of that block, what sealing the block needs of them
+-- The last commit of each executor worker: beside the effects of its part of that block, what sealing the block needs of them
 -- (spec/parallel.md). A block above the last LedgerBlock is half committed. One row for each worker, changed in place.
 CREATE TABLE chainify_ledger.part (
     part           integer PRIMARY KEY,

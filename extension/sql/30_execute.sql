@@ -1,6 +1,6 @@
--- What the node calls (entry/execute_block.rs) and the triggers on ledger tables (guard/digest_triggers.rs).
+-- Functions for the node (entry/execute_block.rs) and the triggers on ledger tables (guard/digest_triggers.rs).
 --
--- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
+-- The functions run as the extension's owner, under any login of the node; only chainify_node may call them.
 
 -- Raises 55000 in a database whose ledger was restored from a dump and is not adopted (block/restored.rs).
 CREATE FUNCTION chainify_ledger.refuse_restored() RETURNS void

@@ -1,8 +1,8 @@
 -- Foreign keys whose actions would come in an order that is not the same in every organisation.
 
 -- PostgreSQL runs the actions of foreign keys row by row of what is deleted, and on one row in the order of the constraints' object numbers.
--- Neither is the same everywhere. It does not show unless two foreign keys act on one row of the table that has both, by one statement:
--- a row that one of them deletes may have been changed or found in the way by the other one before, and one that both change passes through
+-- Neither is the same everywhere. It shows only when two foreign keys act on one row of the table that has both, by one statement.
+-- A row that one of them deletes may have been changed or found in the way by the other one before. A row that both change passes through
 -- a state that depends on which comes first. NULL when nothing of the kind can happen to `tbl` or to a table that refers to it.
 CREATE FUNCTION chainify_ledger.crossing_actions(tbl regclass) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- Putting tables on the ledger and taking them off. Called by transactions of kind DEPLOY (transaction/attach.rs), as the extension's owner.
 
--- What a table is, in the words of its definition: equal text, equal behaviour. Names of constraints, triggers and indexes are
+-- The definition of a table as text: equal text, equal behaviour. Names of constraints, triggers and indexes are
 -- left out: they may differ between organisations and decide nothing. Pinned here is what PostgreSQL words definitions by; the
 -- settings that output functions look at are pinned by the callers.
 CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
@@ -290,7 +290,7 @@ BEGIN
 END
 $$;
 
--- The type below a domain, or the type itself, as text. What copies of a column have: to write them evaluates no condition and no default
+-- The type below a domain, or the type itself, as text. Copies of a column have it: to write them evaluates no condition and no default
 -- of a user's, and a domain binds no row that is past. Arrays and rows with domains in them stay as they are: to copy their values evaluates
 -- nothing either, and the values say of what type they are.
 CREATE FUNCTION chainify_ledger.plain_type(type oid, typmod integer) RETURNS text
@@ -495,7 +495,7 @@ CREATE FUNCTION chainify_ledger.key_part(tbl regclass, attnum smallint) RETURNS 
     WHERE i.indrelid = tbl AND i.indisprimary AND k.attnum = key_part.attnum AND k.position <= i.indnkeyatts
 $$;
 
--- What a version of a table starts from: its rows now as checkpoint, and their state by a full scan.
+-- The start of a version of a table: its rows now as checkpoint, and their state by a full scan.
 CREATE FUNCTION chainify_ledger.start_version(id integer, copy text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -22,7 +22,7 @@ CREATE FUNCTION chainify_ledger.owner_of(class oid, object oid) RETURNS text
         ELSE (SELECT typowner FROM pg_type WHERE oid = object) END)::text
 $$;
 
--- What an object is, in the words of its definition; no row when there is none, or one of a kind that the ledger does not follow.
+-- The definition of an object as text; no row when there is none, or one of a kind that the ledger does not follow.
 -- Columns, constraints, policies and indexes of a table are in its schema text.
 CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TABLE (kind text, identity text, definition text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -356,7 +356,7 @@ $$;
 REVOKE ALL ON FUNCTION chainify_ledger.refresh_definitions, chainify_ledger.follow, chainify_ledger.attach_new, chainify_ledger.follow_table,
     chainify_ledger.rename_history_column, chainify_ledger.definition_defects FROM PUBLIC;
 
--- What DEPLOY transactions put under the ledger besides rows.
+-- Definitions that DEPLOY transactions put under the ledger.
 CREATE VIEW chainify.definitions AS
 SELECT d.kind, d.identity, d.definition, d.since FROM chainify_ledger.definition d;
 GRANT SELECT ON chainify.definitions TO chainify_reader, chainify_client;

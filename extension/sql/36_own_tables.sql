@@ -1,4 +1,4 @@
--- Ledger tables of the ledger's own: what else all organisations have the same, beside the rows of clients.
+-- Ledger tables of the ledger's own: further things that all organisations have the same, beside clients' rows.
 
 -- The first row puts the table on the ledger, empty, and there it stays: as if before the transaction, whose changes come after.
 CREATE FUNCTION chainify_ledger.attach_own(own text, at_block bigint, at_tx integer) RETURNS void

@@ -1,5 +1,5 @@
--- Sequences of the ledger (transaction/sequences.rs): a ledger table of the ledger's own keeps what each stands at, so that blocks agree on it, it
--- is undone with what drew from it, and history, verification and repair know it. The sequences of the database only follow.
+-- Sequences of the ledger (transaction/sequences.rs): a ledger table of the ledger's own keeps the position of each. Blocks agree on it, it is
+-- undone with the transaction that drew from it, and history, verification and repair know it. The sequences of the database only follow.
 
 CREATE TABLE chainify_ledger.sequence (
     name       text PRIMARY KEY,             -- schema.name, unquoted
@@ -35,7 +35,7 @@ CREATE FUNCTION chainify_ledger.sequences_used() RETURNS SETOF oid
                            AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')))
 $$;
 
--- What the sequences say that are not on the ledger yet and should be, by name.
+-- The definitions of sequences that are not on the ledger yet and should be, by name.
 CREATE FUNCTION chainify_ledger.sequences_new()
     RETURNS TABLE (relation oid, name text, last_value bigint, called boolean, increment bigint, minimum bigint, maximum bigint, cycle boolean)
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -84,7 +84,7 @@ BEGIN
 END
 $$;
 
--- What such a statement made of them, as far as the ledger says otherwise.
+-- Their state after such a statement, as far as it differs from the ledger.
 CREATE FUNCTION chainify_ledger.sequences_changed(relations oid[])
     RETURNS TABLE (name text, last_value bigint, called boolean, increment bigint, minimum bigint, maximum bigint, cycle boolean)
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

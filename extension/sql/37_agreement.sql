@@ -6,7 +6,7 @@ CREATE TABLE chainify_ledger.policy (
     policy text NOT NULL
 );
 
--- What DEPLOY transactions may change only with the agreement of the organisations: policies, and the tables that they are of.
+-- Things that DEPLOY transactions change only with the agreement of the organisations: policies, and the tables that they are of.
 CREATE FUNCTION chainify_ledger.governed() RETURNS TABLE (name text, policy text, relation oid, version integer, schema_hash bytea)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT p.name, p.policy, t.relation, t.id, t.schema_hash
@@ -32,7 +32,7 @@ GRANT SELECT ON chainify.policies TO chainify_reader, chainify_client;
 
 REVOKE ALL ON FUNCTION chainify_ledger.governed, chainify_ledger.naming_columns FROM PUBLIC;
 
--- What follows is this organisation's own matter: how it decides when it is asked to agree (entry/rehearsal.rs).
+-- From here on, this organisation's own matter: how it decides when it is asked to agree (entry/rehearsal.rs).
 
 CREATE TABLE chainify_ledger.agreement_check (
     name     text PRIMARY KEY,               -- of the table

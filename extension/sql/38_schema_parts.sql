@@ -1,5 +1,5 @@
--- What makes a ledger table what it is, part by part, so that a definition that was changed behind the ledger can be put back
--- (recovery/definition_repair.rs). The lines are those of chainify_ledger.schema_text: what is kept is shown to be agreed by their hash.
+-- The definition of a ledger table, part by part, so that a definition that was changed behind the ledger can be put back
+-- (recovery/definition_repair.rs). The lines are those of chainify_ledger.schema_text: their hash shows that the kept ones are agreed.
 
 -- The parts that a statement makes.
 --   place: what is made later may need what is made before
@@ -80,7 +80,7 @@ BEGIN
 END
 $$;
 
--- What makes the tables what the ledger says: first what is not to be there goes, then what is missing comes.
+-- Statements that restore the definitions of tables: first they drop surplus parts, then they add missing ones.
 CREATE FUNCTION chainify_ledger.schema_repairs() RETURNS TABLE (tbl text, relation oid, owner text, place integer, expected text, found text, statement text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH other AS MATERIALIZED (
@@ -134,7 +134,7 @@ CREATE FUNCTION chainify_ledger.rights_in(definition text) RETURNS TABLE (owner 
     FROM (SELECT substring(definition FROM '^owner [^\n]*(?:\ngrant [a-z*, ]+ to [^\n]+)*') AS head) h
 $$;
 
--- What puts an object under the ledger back: statements, and as whom each runs (NULL: as the extension's owner, what runs nothing of a user's).
+-- Statements that put an object under the ledger back, with the role of each (NULL: the extension's owner; such a statement runs nothing of a user's).
 -- None for what no statement is known: somebody has to put that back.
 CREATE FUNCTION chainify_ledger.definition_repairs() RETURNS TABLE (object text, schema text, owner text, statement text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -74,7 +74,7 @@ SELECT b.number,
 FROM chainify_ledger.block b
 LEFT JOIN chainify_ledger.certificate c ON c.number = b.number AND c.hash = b.hash;
 
--- Who took part in which blocks, and with which gateway key.
+-- Members by block, with their gateway keys.
 CREATE VIEW chainify.organisations AS
 SELECT o.name, o.from_block AS since_block, o.until_block, o.ordering_only, o.gateway_key,
        (SELECT coalesce(array_agg(v.public_key ORDER BY v.from_block, v.public_key), '{}') FROM chainify_ledger.validator v
@@ -149,5 +149,5 @@ LEFT JOIN chainify_ledger.chain c ON true
 LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true;
 
 GRANT SELECT ON chainify.ledger, chainify.organisations, chainify.registry_changes, chainify.transactions, chainify.tables, chainify.deviations, chainify.status TO chainify_reader;
--- What shows no row of a ledger table, clients may see.
+-- Clients may see views that show no row of a ledger table.
 GRANT SELECT ON chainify.ledger, chainify.tables, chainify.status TO chainify_client;

@@ -1,4 +1,4 @@
--- What is deterministic (rules/determinism.rs, entry/analyze.rs).
+-- Rules of determinism (rules/determinism.rs, entry/analyze.rs).
 
 -- The next UUID of the transaction: the same in every organisation.
 CREATE FUNCTION chainify.uuid() RETURNS uuid

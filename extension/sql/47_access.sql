@@ -1,4 +1,4 @@
--- What statements may read and write (entry/access.rs): what the schedule of a block follows from, not what they may do.
+-- Rows that statements may read and write (entry/access.rs). The schedule of a block follows from them; they grant nothing.
 
 -- Runs nothing: it analyses the statements as the caller, under the settings of a block.
 CREATE FUNCTION chainify.access(sql text)
@@ -65,7 +65,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION chainify_ledger.key_arguments FROM PUBLIC;
 
--- What the function `rows` must be to say where the accesses of a call lie: a query of the same arguments that returns columns of the table.
+-- Requirements for the function `rows`, which names the rows that a call accesses: a query of the same arguments that returns columns of the table.
 CREATE FUNCTION chainify_ledger.check_rows(of regprocedure, ledger_table regclass, rows regprocedure) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -16,7 +16,7 @@ CREATE FUNCTION chainify.digest(block bigint DEFAULT NULL) RETURNS jsonb
     AS 'MODULE_PATHNAME', 'chainify_digest_of' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET row_security = on;
 
--- What of a digest or receipt the block kept here does not have; a malformed one raises 22023.
+-- The parts of a digest or receipt that the block kept here does not have; a malformed one raises 22023.
 CREATE FUNCTION chainify_ledger.digest_findings(digest jsonb) RETURNS TABLE (block bigint, what text, detail text)
     AS 'MODULE_PATHNAME', 'chainify_digest_findings' LANGUAGE C STABLE PARALLEL UNSAFE;
 

@@ -24,7 +24,7 @@ BEGIN
 END
 $$;
 
--- Why blocks cannot be executed from the first one again; NULL when they can. What DEPLOY transactions made is gone by now.
+-- Why blocks cannot be executed from the first one again; NULL when they can. Objects made by DEPLOY transactions are gone by now.
 CREATE FUNCTION chainify_ledger.start_over_obstacle() RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT o.why FROM (
@@ -78,7 +78,7 @@ BEGIN
 END
 $$;
 
--- Drops what DEPLOY transactions made, one object after the other until all are gone; raises CH002 when something of another's depends on it.
+-- Drops the objects that DEPLOY transactions made, one after the other. Raises CH002 when an object of others depends on one.
 CREATE FUNCTION chainify_ledger.drop_made() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- How the ledger does (spec/sql-api.md): for people, dashboards and the explorer. Numbers of rows and changes that would need a scan are the
 -- statistics collector's estimates.
 
--- Whose votes certified each block. Who is missing voted later, otherwise, or not at all: certificates do not say.
+-- The votes that certified each block. An absent organisation voted later, otherwise, or not at all: certificates do not say.
 CREATE VIEW chainify.votes AS
 SELECT c.number AS block, c.effect_round, v ->> 'organisation' AS organisation, v ->> 'validator' AS validator,
        v ->> 'height' AS order_height, v ->> 'signature' AS signature
@@ -43,7 +43,7 @@ FROM chainify_ledger.ledger_table t
 LEFT JOIN chainify_ledger.table_state s ON s.table_id = t.id
 WHERE t.detached_at IS NULL;
 
--- Who takes part, and in how many of the newest 1,000 certificates.
+-- Members, and the number of the newest 1,000 certificates with the vote of each.
 CREATE VIEW chainify.stat_organisations AS
 WITH recent AS (SELECT c.number FROM chainify_ledger.certificate c ORDER BY c.number DESC LIMIT 1000),
      vote AS (
@@ -61,7 +61,7 @@ SELECT m.name,
        v.last_vote
 FROM member m LEFT JOIN vote v ON v.organisation = m.name;
 
--- What the scrubber read last of each table, and of the blocks before the checkpoints (name NULL).
+-- The last scrub of each table, and of the blocks before the checkpoints (name NULL).
 CREATE VIEW chainify.stat_scrubber AS
 SELECT t.name,
        s.block,

@@ -1,4 +1,4 @@
--- How far verifications are (verify/progress.rs). What runs now in this database, as pg_stat_progress_… of PostgreSQL.
+-- Progress of verifications (verify/progress.rs): those that run now in this database, as pg_stat_progress_… of PostgreSQL.
 CREATE FUNCTION chainify_ledger.verifying() RETURNS TABLE (pid integer, relation oid, phase text, done bigint, total bigint)
     AS 'MODULE_PATHNAME', 'chainify_verifying' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 REVOKE ALL ON FUNCTION chainify_ledger.verifying FROM PUBLIC;

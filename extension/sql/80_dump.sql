@@ -1,4 +1,4 @@
--- What pg_dump takes along of the ledger's own tables, and making a ledger of what was restored from a dump (block/restored.rs).
+-- The part of the ledger's own tables that pg_dump takes along; making a ledger of a restored dump (block/restored.rs).
 --
 -- A dump has the rows of all of them but those about this very database: here, scrubbed, audited. Relations and functions go by name in it. Rows
 -- of functions that are gone stay behind: a number would mean something else where it is restored.

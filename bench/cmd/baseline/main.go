@@ -1,4 +1,5 @@
-// Command baseline is one node of the ledger that Chainify is compared with (package baseline). `bench` starts it.
+// Command baseline is one node of the ledger that Chainify is compared with (package baseline).
+// `bench` starts it.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command page writes docs/performance.md from the reports that the benchmarks left, and puts their plots beside it. What no report is of
-// stays as it was on the page.
+// Command page writes docs/performance.md from the reports that the benchmarks left, and puts
+// their plots beside it. Sections without a report stay as they were.
 package main
 
 import (
@@ -104,7 +104,8 @@ func sectionsOf(page string) (map[string]string, error) {
 	return found, nil
 }
 
-// takePlots takes the plots of a benchmark, <name>.svg and then <name>-*.svg, and returns their addresses.
+// takePlots takes the plots of a benchmark, <name>.svg and then <name>-*.svg, and returns their
+// addresses.
 func takePlots(in, plots, name string) (drawn []string, err error) {
 	more, err := filepath.Glob(filepath.Join(in, name+"-*.svg"))
 	if err != nil {
@@ -122,7 +123,8 @@ func takePlots(in, plots, name string) (drawn []string, err error) {
 	return drawn, nil
 }
 
-// take copies a benchmark's file beside the page and returns its address there; empty when there is none.
+// take copies a benchmark's file beside the page and returns its address there; empty when there
+// is none.
 func take(in, plots, file string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(in, file))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,8 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// Sections that are not of one state of the source and one machine, or of a run in full, are said to be.
+// Sections that are not of one state of the source and one machine, or of a run in full, are said
+// to be.
 func TestSectionsThatCannotBeComparedAreNamed(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "performance.md")
 	put := func(name, commit, cpu, command string) string {
@@ -119,7 +120,7 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	if want := []string{"executor", "network", "recovery", "verify", "steady"}; !slices.Equal(found, want) {
 		t.Errorf("sections %v, want %v", found, want)
 	}
-	// What was measured again takes the place of its section; the others stay.
+	// A new measurement takes the place of its section; the others stay.
 	r.Name, r.Figures = "verify", []report.Figure{{ID: "verify.kept", How: "measured again", Value: 2}}
 	again := t.TempDir()
 	if _, err := r.Write(again); err != nil {

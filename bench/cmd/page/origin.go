@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// origin is what made a section of the page, as the section says itself: it may be from an earlier run.
+// origin is what made a section of the page, as the section says itself: it may be from an
+// earlier run.
 type origin struct {
 	section, commit, processor string
 	short                      bool
@@ -31,7 +32,8 @@ func first(line *regexp.Regexp, text string) string {
 	return ""
 }
 
-// warning says what keeps the sections from being compared with each other, or from being taken as they are; empty when nothing does.
+// warning says what keeps the sections from being compared with each other, or from being taken
+// as they are; empty when nothing does.
 func warning(origins []origin) string {
 	var problems []string
 	for _, of := range []struct {

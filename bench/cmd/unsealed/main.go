@@ -1,8 +1,9 @@
-// Command unsealed prints what "go build" needs to build a node without cryptography between organisations, for one measurement
-// of what that costs: signatures are zeros and nobody checks them, connections are not encrypted. Hashes stay, since ids, roots and the
-// order are made of them, and so does whatever the database does. Such a node must never be run for anything else.
+// Command unsealed prints the flags with which "go build" makes a node without cryptography between
+// organisations, for one measurement of its cost. Signatures are zeros and nobody checks them;
+// connections are not encrypted. Hashes stay, since ids, roots and the order are made of them, and
+// so does the work of the database. Never run such a node for anything else.
 //
-//	go build $(unsealed DIR) ./cmd/chainify    in the module that is to be built; changed copies of modules are kept in DIR
+//	go build $(unsealed DIR) ./cmd/chainify    # in the module to build; DIR keeps changed modules
 package main
 
 import (
@@ -59,8 +60,8 @@ func main() {
 	fmt.Println(flags)
 }
 
-// write makes the changed copies in a directory, anew, and returns the flags of "go build". Of the standard library one file is replaced; files of
-// modules cannot be, so whole modules are.
+// write makes the changed copies in a directory, anew, and returns the flags of "go build". Of
+// the standard library one file is replaced; files of modules cannot be, so whole modules are.
 func write(dir string) (flags string, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", err
