@@ -13,7 +13,7 @@ PGTREE     = $(STATE)/pg
 CHAINIFY  := $(CURDIR)/build/chainify
 CARGO     ?= cargo
 GO        ?= go
-PURE      := -p chainify-agreement -p chainify-codec -p chainify-ledger -p chainify-sched -p chainify-sqltext -p chainify-xof
+PURE      := -p chainify-agreement -p chainify-codec -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-sqltext -p chainify-worker -p chainify-xof
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 # Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
@@ -37,7 +37,7 @@ build-node: setup
 pgtree: build-extension
 	@scripts/pgtree $(PGTREE)
 
-## install: what `make build` made into this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
+## install: install the results of `make build` in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
 PREFIX ?= /usr/local
 .PHONY: install
 install:
@@ -45,7 +45,7 @@ install:
 	DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
 	install -D -m 755 $(CHAINIFY) $(DESTDIR)$(PREFIX)/bin/chainify
 
-## dist: a tarball of what `make build` made, documents and chart, to unpack and install without Go and Rust (build/dist)
+## dist: a tarball of the results of `make build`, documents and chart, to unpack and install without Go and Rust (build/dist)
 .PHONY: dist
 dist: build
 	@scripts/dist $(CHAINIFY) $(PG_CONFIG)
@@ -61,7 +61,7 @@ demo: pgtree build-node
 	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
 	@exec build/demo -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank
 
-## check: format, lints, seams between the parts
+## check: format, lints, plain English, seams between the parts
 .PHONY: check
 check: setup
 	@scripts/check
@@ -81,7 +81,7 @@ check-cluster: setup
 check-store: setup
 	@scripts/check-store
 
-## check-majors: compile the extension for PostgreSQL 16 and 17 too, which it is not tested on
+## check-majors: compile the extension for PostgreSQL 16 and 17 too (no tests run there)
 .PHONY: check-majors
 check-majors: setup
 	@scripts/check-majors
@@ -121,14 +121,16 @@ check-explorer: pgtree
 installcheck: pgtree
 	scripts/regress $(PGTREE)
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 ./explorer'
 	extension/tests/socket/run $(PGTREE)
 	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
-## trapcheck: the extension's SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
+## trapcheck: the extension's SQL tests, and those of what the node and the explorer send, among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
 .PHONY: trapcheck
 trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
@@ -143,7 +145,7 @@ e2e: pgtree build-node build-faults
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
-## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n instead what steady does
+## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
 MINUTES   ?= 5
 RUNS      ?= 0
 LENGTH    ?= 60s
@@ -156,7 +158,7 @@ else
 soak: pgtree build-node build-clock
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
-## tamper: what is changed behind the ledger of one organisation of a real network comes back, by a block and by the scrubber (three minutes)
+## tamper: changes behind the ledger of one organisation of a real network are undone, by a block and by the scrubber (three minutes)
 .PHONY: tamper
 tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
@@ -200,7 +202,7 @@ performance:
 test:
 	@scripts/stages check test-rust build check-deploy test-go check-explorer installcheck e2e
 
-## clean: what was built here, and the demo's networks
+## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
 clean:
 	rm -rf build target .chainify $(STATE)

@@ -114,3 +114,9 @@ RESET chainify.guard;
 RESET client_min_messages;
 SELECT tbl, key, expected FROM test.repair('definitions');
 SELECT test.all_well();
+
+-- A constraint whose function names a table-less helper without its schema: it is put back under the path of blocks.
+SELECT ok, message FROM test.deploy('CREATE FUNCTION public.limit_of_ids() RETURNS int LANGUAGE sql IMMUTABLE AS ''SELECT 1000000''');
+SELECT ok, message FROM test.deploy('CREATE FUNCTION public.few_ids(n int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $f$ BEGIN RETURN n < limit_of_ids(); END $f$');
+SELECT ok, message FROM test.deploy('ALTER TABLE account ADD CONSTRAINT few CHECK (public.few_ids(id))');
+SELECT * FROM test.put_back('ALTER TABLE account DROP CONSTRAINT few');

@@ -1,4 +1,5 @@
-// Package access tells who comes in over HTTP: by a bearer token, or by TLS client credentials. Of tokens only hashes are kept.
+// Package access identifies clients over HTTP by a bearer token or by TLS client credentials. Of
+// tokens it keeps hashes only.
 package access
 
 import (

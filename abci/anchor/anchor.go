@@ -1,5 +1,6 @@
-// Package anchor takes a database's digests to where its administrators cannot reach, on a schedule, and checks the database
-// against what it finds there. It knows the database through Source and the outside through Store.
+// Package anchor exports a database's digests on a schedule to a place out of reach of its
+// administrators, and checks the database against the digests there. It knows the database through
+// Source and the outside through Store.
 package anchor
 
 import (

@@ -1,7 +1,8 @@
-// Package app is the ABCI 2.0 application: it keeps the order-level state for CometBFT and carries effect votes.
-// It never touches a database; what executes blocks is behind the Effects interface.
+// Package app is the ABCI 2.0 application: it keeps the order-level state for CometBFT and carries
+// effect votes. It never touches a database; the Effects interface hides the execution of blocks.
 //
-// Invariant A1: what it returns to CometBFT is a function of the ordered blocks alone, ExtendVote excepted.
+// Invariant A1: its answers to CometBFT are a function of the ordered blocks alone, ExtendVote
+// excepted.
 // Invariant A2: effects travel as vote extensions and effect certificates only.
 // Invariant A3: at most one ledger block is pending; meanwhile ordering continues without bundles.
 //

@@ -1,5 +1,6 @@
-// Package audit checks receipts and digests (spec/receipt.md) with nothing but the genesis: no node, no database, no
-// network. It is pure: what it says is a function of the receipt and of who may sign.
+// Package audit checks receipts and digests (spec/receipt.md) with nothing but the genesis: no
+// node, no database, no network. It is pure: its answer is a function of the receipt and of the
+// keys that may sign.
 package audit
 
 import (

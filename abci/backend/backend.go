@@ -1,5 +1,5 @@
-// Package backend is the seam between effects and an organisation's database. Every engine implements
-// Backend and passes the conformance suite of package backendtest.
+// Package backend is the seam between effects and an organisation's database. Every engine
+// implements Backend and passes the conformance suite of package backendtest.
 package backend
 
 import (

@@ -1,5 +1,5 @@
-// Package config is a node's configuration: one commented file, chainify.toml, in the node's home. CometBFT's own
-// configuration is made from it in memory, so that there is one truth.
+// Package config is a node's configuration: one commented file, chainify.toml, in the node's home.
+// It makes CometBFT's own configuration from that file in memory, so that there is one truth.
 package config
 
 import (

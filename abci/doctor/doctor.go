@@ -1,5 +1,5 @@
-// Package doctor examines an organisation's node and database and says what is wrong and how to mend it. It reads and changes nothing. What is found is judged by pure
-// functions of what was read.
+// Package doctor examines an organisation's node and database, and names faults and their cures. It
+// reads and changes nothing. Pure functions judge the values read.
 package doctor
 
 import (

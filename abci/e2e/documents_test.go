@@ -3,10 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,8 +17,8 @@ import (
 )
 
 const (
-	tutorial = "tutorial-trades.md" // run by TestTutorialTrades
-	setUp    = "operator-guide.md"  // its SQL prepares a database
+	tutorial = "tutorial-trades.md"  // run by TestTutorialTrades
+	setUp    = "operator/install.md" // its SQL prepares a database
 )
 
 // sqlBlock is SQL of a document, with the comment before it that says as which role it runs, and what has to be there:
@@ -26,26 +28,46 @@ type sqlBlock struct{ document, role, before, sql string }
 
 var sqlBlocks = regexp.MustCompile("(?s)(<!--[^>]*?-->\n)?```sql\n(.*?)```")
 
-// documentedSQL gives the blocks of all documents.
+var links = regexp.MustCompile(`\]\(([A-Za-z/-]+\.md)\)`)
+
+// reading lists the documents in the order in which the index links to them, which is the order in which a reader meets their SQL.
+func reading(t *testing.T, docs string) (documents []string) {
+	t.Helper()
+	index, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	must(t, err)
+	for _, link := range links.FindAllStringSubmatch(string(index), -1) {
+		if !slices.Contains(documents, link[1]) {
+			documents = append(documents, link[1])
+		}
+	}
+	must(t, filepath.WalkDir(docs, func(path string, _ fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(docs, path)
+		if filepath.Ext(path) == ".md" && name != "README.md" && !slices.Contains(documents, name) {
+			t.Errorf("docs/README.md has no link to %s", name)
+		}
+		return err
+	}))
+	return documents
+}
+
+// documentedSQL gives the blocks of all documents, README first, and then in the order of the index.
 func documentedSQL(t *testing.T) (blocks []sqlBlock) {
 	t.Helper()
-	root := filepath.Join("..", "..")
-	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	must(t, err)
+	docs := filepath.Join("..", "..", "docs")
 	saysHow := regexp.MustCompile(`(?s)^<!-- as (\w+)(?:, after:(.*))?\s-->\n$`)
-	for _, document := range append([]string{filepath.Join(root, "README.md")}, documents...) {
-		if filepath.Base(document) == tutorial {
+	for _, document := range append([]string{"../README.md"}, reading(t, docs)...) {
+		if document == tutorial {
 			continue
 		}
-		text, err := os.ReadFile(document)
+		text, err := os.ReadFile(filepath.Join(docs, document))
 		must(t, err)
 		for _, found := range sqlBlocks.FindAllStringSubmatch(string(text), -1) {
 			how := saysHow.FindStringSubmatch(found[1])
 			if how == nil {
-				t.Errorf("%s: no comment <!-- as ROLE --> says who runs\n%s", filepath.Base(document), found[2])
+				t.Errorf("%s: no comment <!-- as ROLE --> says who runs\n%s", document, found[2])
 				continue
 			}
-			blocks = append(blocks, sqlBlock{filepath.Base(document), how[1], how[2], found[2]})
+			blocks = append(blocks, sqlBlock{document, how[1], how[2], found[2]})
 		}
 	}
 	return blocks

@@ -18,26 +18,30 @@ func TestABrokenIndexIsBuiltAnew(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
-	net := newNetwork(ctx, t)
+	net := indexedNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 3)
 	caughtUp(ctx, t, net, odd)
-	for i, comesBy := range []func(){
-		func() { deposits(ctx, t, good, 2) },
-		func() { must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')")) },
+	for i, c := range []struct {
+		foundBy string
+		find    func()
+	}{
+		{"block", func() { deposits(ctx, t, good, 2) }},
+		{"scrubber", func() { must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')")) }},
 	} {
 		// A pass that finds all well: what is found again after its repair, with none in between, waits for a minute.
 		if i > 0 {
 			must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')"))
 		}
 		damage(ctx, t, odd, damageIndex)
-		comesBy()
+		c.find()
 		caughtUp(ctx, t, net, odd)
 		cured(ctx, t, odd, "reindex")
-		var key string
-		must(t, odd.Scan(ctx, "SELECT key->>'index' FROM chainify.deviations ORDER BY id DESC, key->>'index' = 'public.checking_pkey' DESC LIMIT 1", &key))
-		if key != "public.checking_pkey" {
-			t.Errorf("what differed is %s", key)
+		var index, foundBy string
+		must(t, odd.Scan(ctx, `SELECT coalesce(key->>'index', ''), found_by FROM chainify.deviations
+			ORDER BY id DESC, key->>'index' = 'public.checking_pkey' DESC LIMIT 1`, &index, &foundBy))
+		if index != "public.checking_pkey" || foundBy != c.foundBy {
+			t.Errorf("the %s found %q, want that the %s finds public.checking_pkey", foundBy, index, c.foundBy)
 		}
 		state(ctx, t, odd, "serving")
 	}

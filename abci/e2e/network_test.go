@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ const (
 	progressLimit = 45 * time.Second
 	catchUpLimit  = 60 * time.Second
 	testLimit     = 4 * time.Minute
+
+	indexedCustomers = 5000
 )
 
 // newNetwork makes four organisations with the bank on the ledger, all serving.
@@ -31,6 +34,25 @@ func newNetwork(ctx context.Context, t *testing.T) *harness.Network {
 
 // networkOf is newNetwork with the organisations and the consent of cfg.
 func networkOf(ctx context.Context, t *testing.T, cfg harness.Config) *harness.Network {
+	t.Helper()
+	return networkWith(ctx, t, cfg, customers)
+}
+
+// indexedNetwork is newNetwork with so many customers that PostgreSQL finds one by the primary key.
+func indexedNetwork(ctx context.Context, t *testing.T) *harness.Network {
+	t.Helper()
+	net := networkWith(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}}, indexedCustomers)
+	for _, o := range net.Organisations {
+		var plan string
+		must(t, o.Scan(ctx, "EXPLAIN (COSTS off, FORMAT json) SELECT balance FROM checking WHERE custid = 1", &plan))
+		if !strings.Contains(plan, "checking_pkey") {
+			t.Fatalf("%s does not use the index: %s", o.Name, plan)
+		}
+	}
+	return net
+}
+
+func networkWith(ctx context.Context, t *testing.T, cfg harness.Config, customers int) *harness.Network {
 	t.Helper()
 	net := emptyNetwork(ctx, t, cfg)
 	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}

@@ -18,7 +18,7 @@ func TestTamperedOrganisationsComeBack(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tamperNetworkLimit)
 	t.Cleanup(cancel)
-	net := newNetwork(ctx, t)
+	net := indexedNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 3)
 	for _, c := range []struct {
@@ -47,6 +47,8 @@ func TestTamperedOrganisationsComeBack(t *testing.T) {
 				// A pass that finds all well: what is found again after its repair, with none in between, waits for a minute.
 				must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')"))
 			}
+			var before int
+			must(t, odd.Scan(ctx, "SELECT coalesce(max(id), 0) FROM chainify.deviations WHERE cured_by <> 'history'", &before))
 			started := time.Now()
 			damage(ctx, t, odd, c.damage)
 			if comesBy == "touch" {
@@ -59,8 +61,17 @@ func TestTamperedOrganisationsComeBack(t *testing.T) {
 			noneOpen(ctx, t, odd)
 			state(ctx, t, odd, "serving")
 			must(t, odd.Exec(ctx, "postgres", "DROP FUNCTION IF EXISTS mine"))
-			var by string
-			must(t, odd.Scan(ctx, "SELECT coalesce((SELECT cured_by FROM chainify.deviations WHERE cured_by <> 'history' ORDER BY id DESC LIMIT 1), 'nothing')", &by))
+			var by, foundBy string
+			var found int
+			must(t, odd.Scan(ctx, "SELECT coalesce(max(id), 0) FROM chainify.deviations WHERE cured_by <> 'history'", &found))
+			if found == before {
+				t.Errorf("%s, %s: nothing was found", c.what, comesBy)
+				continue
+			}
+			must(t, odd.Scan(ctx, "SELECT cured_by, found_by FROM chainify.deviations WHERE cured_by <> 'history' ORDER BY id DESC LIMIT 1", &by, &foundBy))
+			if comesBy == "touch" && foundBy != "block" {
+				t.Errorf("%s: found by the %s, not by the block that touches it", c.what, foundBy)
+			}
 			t.Logf("%s, %s: %s after %s", c.what, comesBy, by, time.Since(started).Round(time.Millisecond))
 		}
 	}

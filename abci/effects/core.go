@@ -1,9 +1,9 @@
-// Package effects decides when an organisation's database commits. Core is pure: events in, actions out, no
-// I/O, no clock, no goroutine; time comes with each event. Shell drives a backend.Backend and the order's
-// store with it, and is what the application talks to.
+// Package effects decides when an organisation's database commits. Core is pure: events in, actions
+// out, no I/O, no clock, no goroutine; time comes with each event. Shell drives a backend.Backend
+// and the order's store with it. The application talks to Shell.
 //
-// The rules are those of spec/effect-consensus.md, "Deciding about the database" (Whatever-LedgerConsensus:
-// Schuhknecht, Sharma, Dittrich, Agrawal, ChainifyDB, CIDR 2021).
+// The rules are those of spec/effect-consensus.md, "Deciding about the database"
+// (Whatever-LedgerConsensus: Schuhknecht, Sharma, Dittrich, Agrawal, ChainifyDB, CIDR 2021).
 package effects
 
 import (

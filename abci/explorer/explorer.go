@@ -1,5 +1,7 @@
-// Package explorer serves pages that show a ledger to people: who takes part and agrees, blocks, transactions, rows through time, deviations.
-// It reads the organisation's database as chainify_reader, in read-only transactions with limits, asks the node how it stands, and changes nothing.
+// Package explorer serves pages that show a ledger to people: organisations and their votes,
+// blocks, transactions, rows through time, deviations. It reads the organisation's database as
+// chainify_reader, in read-only transactions with limits. It asks the node for its condition, and
+// changes nothing.
 package explorer
 
 import (

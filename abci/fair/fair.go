@@ -1,17 +1,20 @@
-// Package fair divides what is bounded between those who use it. A member may use what the others leave, and a newcomer finds room: nobody may come to hold more than is
-// free then. So one member alone has half at most, two a third each, k of them k parts of k+1, and what is free is as much as any of them has (max-min fairness, as of
-// dynamic thresholds in shared buffers).
+// Package fair divides a bounded amount between its members. A member may use the rest that the
+// others leave, and a newcomer finds room: no member may come to hold more than is free then. So
+// one member alone has half at most, two a third each, k of them k parts of k+1. The free rest is
+// as large as any member's part (max-min fairness, as of dynamic thresholds in shared buffers).
 package fair
 
 import "sync"
 
-// Fits reports whether a member that holds so much may have an amount more, where used is what all hold of most. One that holds nothing may have what is free.
+// Fits reports whether a member that holds so much may have an amount more, where all members
+// together hold used of most. A member that holds nothing may have all that is free.
 func Fits(most, used, held, amount int) bool {
 	free := most - used - amount
 	return free >= 0 && (held == 0 || held+amount <= free)
 }
 
-// Shares divide an amount between members, which are forgotten when they hold nothing. It is safe for concurrent use.
+// Shares divide an amount between members, and forget members that hold nothing. It is safe for
+// concurrent use.
 type Shares[M comparable] struct {
 	most int
 
@@ -59,11 +62,12 @@ func (s *Shares[M]) Used() int {
 	return s.used
 }
 
-// Most is what is divided.
+// Most is the amount that is divided.
 func (s *Shares[M]) Most() int { return s.most }
 
-// Round takes from lines in turns, always from the one that got least so far, the one that comes first in order where several got the same: max-min fairness over what
-// size says. take tells whether the first of a line is taken; a line of which one is not gives nothing more, so that its order is kept.
+// Round takes from lines in turns, always from the one that got least so far; of several that got
+// the same, from the first. That is max-min fairness over size. take decides whether the first of
+// a line is taken. A line whose first is refused gives nothing more, so that its order is kept.
 func Round[T any](lines [][]T, size func(T) int, take func(T) bool) {
 	got := make([]int, len(lines))
 	next := make([]int, len(lines))

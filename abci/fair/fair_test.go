@@ -33,7 +33,8 @@ func TestAGreedyMemberLeavesRoomForNewcomers(t *testing.T) {
 	}
 }
 
-// All members together never hold more than there is, whatever they do, and what one holds beyond its first request was free beside it.
+// All members together never hold more than there is, whatever they do. The amount that one holds
+// beyond its first request was free beside it.
 func TestSharesHoldForRandomMembers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -98,7 +99,8 @@ func TestRoundTakesFromWhoGotLeast(t *testing.T) {
 		got = append(got, n)
 		return true
 	})
-	// 4, 1, then 9 does not fit and its line ends; then the second line, up to as much as the first, and the first again.
+	// 4, 1, then 9 does not fit and its line ends; then the second line, up to as much as the
+	// first, and the first again.
 	if want := []int{41, 11, 12, 13, 14, 42}; !slices.Equal(got, want) {
 		t.Errorf("took %v, want %v", got, want)
 	}

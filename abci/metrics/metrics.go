@@ -1,5 +1,6 @@
-// Package metrics tells Prometheus how a node does. It is told what happens by the watches of effects and gateway and by the order, and asks for what stands still when it is
-// asked itself. It decides nothing, and no part depends on it.
+// Package metrics tells Prometheus the condition of a node. The watches of effects and gateway, and
+// the order, tell it events. When it is asked itself, it asks for the values that stand still. It
+// decides nothing, and no part depends on it.
 package metrics
 
 import (

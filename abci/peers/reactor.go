@@ -1,6 +1,7 @@
-// Package peers lets organisations tell each other the rows of a block, and blocks as they are kept, over CometBFT's own
-// connections: for an organisation whose tables, history and checkpoints are lost (spec/state-transfer.md). Who asks is known by its organisation's signature; what is
-// told is checked by the database that takes it over, so nobody has to be believed.
+// Package peers lets organisations tell each other the rows of a block, and blocks as they are
+// kept, over CometBFT's own connections. That is for an organisation whose tables, history and
+// checkpoints are lost (spec/state-transfer.md). An organisation's signature identifies the asking
+// node. The database that takes rows over checks them, so it need not believe anybody.
 package peers
 
 import (

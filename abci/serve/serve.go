@@ -12,7 +12,8 @@ import (
 // shutdownLimit is how long requests may go on when a server ends.
 const shutdownLimit = 3 * time.Second
 
-// Until runs a server by start until ctx ends, then lets requests finish for a moment. It returns ctx's error, or why what it is for could not be served.
+// Until runs a server by start until ctx ends, then lets requests finish for a moment. It returns
+// ctx's error, or the reason why the server failed.
 func Until(ctx context.Context, srv *http.Server, what string, start func() error) error {
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

@@ -1,5 +1,5 @@
-// Package wire holds what organisations and processes exchange: messages, their one spelling, their
-// bounds, their hashes. It is imported by all packages of the module and imports none of them.
+// Package wire holds the messages that organisations and processes exchange: their one spelling,
+// their bounds, their hashes. All packages of the module import it, and it imports none of them.
 //
 // Formats: spec/formats.md; messages: spec/proto.
 package wire

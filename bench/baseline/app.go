@@ -1,8 +1,10 @@
-// Package baseline is what Chainify is compared with: a ledger made of CometBFT and PostgreSQL in the simplest way that is
-// right, after the designs published before ours. The application runs in CometBFT's process, executes the transactions of a
-// block one after the other over one connection, in one database transaction for each block, and agrees on their order alone.
-// It keeps no history, no digests and no signatures of clients. Without a database it does nothing with a transaction, which
-// is the floor that any application on CometBFT stands on.
+// Package baseline is the ledger that Chainify is compared with. It is made of CometBFT and
+// PostgreSQL in the simplest way that is right, after the designs published before ours.
+//
+// The application runs in CometBFT's process. It executes the transactions of a block one after the
+// other over one connection, in one database transaction for each block, and agrees on their order
+// alone. It keeps no history, no digests and no signatures of clients. Without a database it does
+// nothing with a transaction: that is the floor for any application on CometBFT.
 package baseline
 
 import (

@@ -1,4 +1,4 @@
-// Package chart draws what a report measured, as SVG and PNG.
+// Package chart draws the measurements of a report, as SVG and PNG.
 package chart
 
 import (
@@ -38,7 +38,7 @@ type Point struct {
 	Spread report.Spread
 }
 
-// Over is the line of a system over the points at which it was measured. Point 0 is none of an axis.
+// Over is the line of a system over its measured points. Point 0 is none of an axis.
 func Over(r *report.Report, system string) Line {
 	line := Line{Name: system}
 	for _, s := range r.Series {
@@ -65,7 +65,8 @@ func (b errorBars) YError(i int) (float64, float64) {
 	return s.Median - s.Min, s.Max - s.Median
 }
 
-// Write draws dir/<name>.svg and dir/<name>.png. A line without points is left out; where nothing is to be drawn, what was drawn before is removed.
+// Write draws dir/<name>.svg and dir/<name>.png, without lines that have no points. It removes the
+// files of an earlier run when there is nothing to draw.
 func (c Chart) Write(dir, name string) error {
 	files := []string{filepath.Join(dir, name+".svg"), filepath.Join(dir, name+".png")}
 	c.Lines = slices.DeleteFunc(slices.Clone(c.Lines), func(l Line) bool { return len(l.Points) == 0 })

@@ -1,6 +1,7 @@
-// Package executor measures one organisation's block executor beside PostgreSQL alone. Two clusters with the same
-// settings hold the same tables: one without a trace of Chainify, one with the tables on the ledger. There is no
-// network and no order: blocks are made here and run as the node runs them.
+// Package executor measures one organisation's block executor beside PostgreSQL alone. Two clusters
+// with the same settings hold the same tables: one without a trace of Chainify, one with the tables
+// on the ledger. There is no network and no order: blocks are made here and run as the node runs
+// them.
 package executor
 
 import (

@@ -1,4 +1,5 @@
-// Package machine says on what a benchmark ran: processors, load, the disk's fsync, processor time of servers.
+// Package machine describes the machine of a benchmark: processors, load, the disk's fsync,
+// processor time of servers.
 package machine
 
 import (

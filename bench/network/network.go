@@ -1,6 +1,7 @@
-// Package network measures whole ledgers: clients, order, execution in every organisation and agreement, beside the
-// baseline (package baseline), CometBFT alone, and PostgreSQL alone. All run on this one machine and share its cores and
-// its disk, so the ratios of one run count and not the rates.
+// Package network measures whole ledgers: clients, order, execution in every organisation and
+// agreement. It measures beside them the baseline (package baseline), CometBFT alone, and
+// PostgreSQL alone. All run on this one machine and share its cores and its disk, so the ratios of
+// one run count and not the rates.
 package network
 
 import (

@@ -38,7 +38,7 @@ var settings = map[string]string{
 	"chainify.scrub_interval": "'1d'",
 }
 
-// ofOne are those of the organisation that has the machine for itself: a core for each of two workers (docs/operator-guide.md).
+// ofOne are those of the organisation that has the machine for itself: a core for each of two workers (docs/operator/execution.md).
 func ofOne() map[string]string {
 	out := maps.Clone(settings)
 	out["chainify.executor_workers"] = "2"

@@ -1,4 +1,5 @@
-// Package pgbench runs PostgreSQL's own load generator on a benchmark's workload and reads what it printed.
+// Package pgbench runs PostgreSQL's own load generator on a benchmark's workload and reads its
+// output.
 package pgbench
 
 import (

@@ -1,5 +1,6 @@
-// Package recovery measures what checkpoints, the scrubber and recovery cost: on one server alone, by processor time (recovery.sql), and
-// in a network under load, by the clock, since what counts there is how long an organisation is away and what the others notice.
+// Package recovery measures the cost of checkpoints, the scrubber and recovery. On one server alone
+// it measures processor time (recovery.sql). In a network under load it measures by the clock: the
+// time for which an organisation is away, and the loss of the others.
 package recovery
 
 import (

@@ -1,4 +1,5 @@
-// Package report holds what a benchmark measured and what it says: series, figures, tables, files.
+// Package report holds the measurements of a benchmark and their presentation: series, figures,
+// tables, files.
 package report
 
 import (

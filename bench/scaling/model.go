@@ -1,5 +1,7 @@
-// Package scaling is a model of a consortium of which each organisation has a machine of its own: what a transaction costs each of them, how many fit, and how
-// long a client waits. Its constants are fitted to one run of the benchmarks; docs/scaling.md says what it leaves out.
+// Package scaling is a model of a consortium of which each organisation has a machine of its own.
+// It gives the cost of a transaction for each of them, the number that fit, and the wait of a
+// client. Its constants are fitted to one run of the benchmarks; docs/scaling.md says what it
+// leaves out.
 package scaling
 
 import (

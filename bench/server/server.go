@@ -1,4 +1,4 @@
-// Package server records what PostgreSQL servers of a benchmark are: their version and their settings.
+// Package server records version and settings of a benchmark's PostgreSQL servers.
 package server
 
 import (
@@ -9,7 +9,8 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// Describe adds a server's version and, under a name, its settings where they are not PostgreSQL's default, without those that only say where it is and how it writes its log.
+// Describe adds a server's version and, under a name, its settings that differ from PostgreSQL's
+// defaults. It leaves out settings of the server's place and of its log.
 func Describe(ctx context.Context, r *report.Report, name string, conn *pgx.Conn) error {
 	var version string
 	if err := conn.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {

@@ -1,4 +1,4 @@
--- What the node calls (leader/execute_block.rs) and the triggers on ledger tables (guard/digest_triggers.rs).
+-- What the node calls (entry/execute_block.rs) and the triggers on ledger tables (guard/digest_triggers.rs).
 --
 -- The functions run as the extension's owner, whoever the node logs in as; only chainify_node may call them.
 

@@ -1,4 +1,4 @@
--- Checkpoints (recovery/checkpoint.rs).
+-- Checkpoints (ledger/checkpoints.rs, recovery/fold_history.rs).
 
 -- A checkpoint of the position, between two blocks.
 CREATE FUNCTION chainify_node.checkpoint() RETURNS bigint

@@ -1,6 +1,18 @@
 //! The extension `chainify`: what turns a PostgreSQL database into one organisation's copy of the ledger.
 //!
-//! `api` holds the SQL functions and hooks in safe Rust; `pg` holds every `unsafe` block, one file per PostgreSQL primitive.
+//! The files stand in rooms. A room imports only rooms below it, and no files import each other in a circle
+//! (ARCHITECTURE.md, "Rooms"; scripts/check-rooms):
+//!
+//! * `pg`: PostgreSQL's primitives, with every `unsafe` block of the crate;
+//! * `ledger`: what is on the ledger and how it is stored;
+//! * `rules`: what a transaction may say;
+//! * `transaction`: one transaction;
+//! * `block`: one block, from request to seal;
+//! * `parallel`: a block in parts; `verify`: what is here beside what was agreed;
+//! * `leader`: the steps of a block up to its commit;
+//! * `recovery`: how a database that deviates comes back; `guard`: what is refused outside of a block;
+//! * `entry`: SQL functions.
+//!
 //! The SQL objects are in `extension/sql`, concatenated in name order into the install script.
 #![deny(unsafe_op_in_unsafe_fn)]
 

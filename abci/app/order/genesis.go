@@ -1,7 +1,8 @@
-// Package order is the order-level state of the ledger and how an order block changes it: pure, without I/O, clock
-// or goroutine. What it computes is a function of the ordered blocks alone (invariant A1).
+// Package order is the order-level state of the ledger, and its change by an order block: pure,
+// without I/O, clock or goroutine. Its results are a function of the ordered blocks alone (A1).
 //
-// Rules: spec/effect-consensus.md (after Schuhknecht, Sharma, Dittrich, Agrawal: ChainifyDB, CIDR 2021).
+// Rules: spec/effect-consensus.md (after Schuhknecht, Sharma, Dittrich, Agrawal: ChainifyDB, CIDR
+// 2021).
 package order
 
 import (

@@ -1,5 +1,5 @@
-// Package backendtest holds what a backend.Backend must do, as tests that run against every implementation, and
-// a Backend in memory for tests of what drives one.
+// Package backendtest is the conformance suite of backend.Backend: tests that run against every
+// implementation. It has a Backend in memory for tests of the code that drives one.
 package backendtest
 
 import (

@@ -1,8 +1,8 @@
-// Package postgres implements backend.Backend for PostgreSQL with the extension chainify: it calls the functions
-// of schema chainify_node (spec/sql-api.md) and nothing else that writes.
+// Package postgres implements backend.Backend for PostgreSQL with the extension chainify. It writes
+// only through the functions of schema chainify_node (spec/sql-api.md).
 //
-// One connection executes blocks and holds the advisory lock that keeps a second node off the database; a pool
-// of two serves everything that runs beside an open block.
+// One connection executes blocks and holds the advisory lock that keeps a second node off the
+// database. A pool of two serves the work that runs beside an open block.
 package postgres
 
 import (

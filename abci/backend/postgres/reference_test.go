@@ -37,7 +37,7 @@ func TestTheSQLReferenceIsOfTheCatalog(t *testing.T) {
 	defer conn.Close(t.Context())
 	var page strings.Builder
 	page.WriteString("# SQL reference\n<!-- Made from the catalog's comments (extension/sql/90_comments.sql) by TestTheSQLReferenceIsOfTheCatalog: what is changed here is lost. -->\n\n" +
-		"What is installed, in the words that `\\df+` and `\\dv+` of psql show. How to use it: [user guide](user-guide.md); errors, bounds and every column: [spec/sql-api.md](../spec/sql-api.md).\n")
+		"The installed functions, views and settings, in the words that `\\df+` and `\\dv+` of psql show. Their use: [user guide](user/README.md). Errors, bounds and every column: [spec/sql-api.md](../spec/sql-api.md).\n")
 	for _, part := range referenceParts {
 		fmt.Fprintf(&page, "\n## %s\n| %s |\n|%s\n", part.heading, part.columns, strings.Repeat("---|", strings.Count(part.columns, "|")+1))
 		rows, err := conn.Query(t.Context(), part.sql)

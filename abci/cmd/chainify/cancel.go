@@ -20,10 +20,10 @@ func newCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel (--home DIR | --socket PATH) (BLOCK INDEX | ID)",
 		Short: "Vote that a transaction of the pending block does not end",
-		Long: `cancel ends the execution of the pending block in this organisation's database and has it vote that one transaction does not
-end, before the time of a block is over. When as many organisations' operators do so as have to report the same effects, the
-transaction is quarantined everywhere: it fails with CH001, its client is suspended, and the others of its block run. Fewer decide
-nothing. Which transaction of which block runs is the application_name of the node's session in pg_stat_activity.
+		Long: `cancel ends the execution of the pending block in this organisation's database, before the time of a block is over. The
+organisation then votes that one transaction does not end. As many organisations have to vote so as have to report the same
+effects; fewer decide nothing. The transaction is then quarantined everywhere: it fails with CH001, its client is suspended, and
+the others of its block run. The application_name of the node's session in pg_stat_activity names block and transaction.
 
 ` + exitHelp,
 		Example: `  chainify cancel --home /var/lib/chainify 4711 3

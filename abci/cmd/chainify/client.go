@@ -16,9 +16,10 @@ import (
 
 func newClient() *cobra.Command {
 	cmd := group("client", "Keys with which clients sign for themselves, and tokens",
-		`client registers keys of this organisation's clients. A transaction signed with such a key ("chainify submit --key") shows who did it
-to every organisation, whatever becomes of the gateway; it runs as the role that the key is registered for, and no other. A client without
-a key needs none: its organisation's gateway vouches for its role. Clients that come over HTTP show it a token ("chainify client token").`)
+		`client registers keys of this organisation's clients. A transaction signed with such a key ("chainify submit --key") shows its
+author to every organisation, even if the gateway is gone. It runs as the role that the key is registered for, and no other. For a
+client without a key, the organisation's gateway vouches for the role. Clients that come over HTTP show it a token
+("chainify client token").`)
 	cmd.AddCommand(newClientKey(), newClientAdd(), newClientRemove(), newClientList(), newClientSign(), newClientToken())
 	return cmd
 }
@@ -45,8 +46,8 @@ func newClientAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add --home DIR --role ROLE PUBLICKEY",
 		Short: "Register a client's key for a role",
-		Long: `add registers a key for a role of the ledger, signed with this organisation's gateway key; no other organisation has to agree. A key
-that is registered already is for the new role from then on.`,
+		Long: `add registers a key for a role of the ledger. This organisation's gateway key signs the change; no other organisation has
+to agree. A key that is registered already is for the new role from then on.`,
 		Example: `  chainify client add --home /var/lib/chainify --role clerk 5f1c…`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,7 +67,7 @@ func newClientRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove --home DIR PUBLICKEY",
 		Short:   "Take a client's key away",
-		Long:    `remove takes a client's key away: what it signs is ordered no more. What it did stays on the ledger, with the key.`,
+		Long:    `remove takes a client's key away. The order accepts no more transactions signed with it. Earlier ones stay on the ledger, with the key.`,
 		Example: `  chainify client remove --home /var/lib/chainify 5f1c…`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,10 +15,11 @@ func newDoctor() *cobra.Command {
 	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:   "doctor --home DIR",
-		Short: "Examine node and database, and say how to mend what is wrong",
-		Long: `doctor looks at keys, which of them count and who may read them, the genesis, who is let in, places of digests, ports, peers,
-disk, clock, and at the database's version, settings, extension, role and collations, and the explorer's role. It changes nothing. Run it as the node's user, on the node's machine, whether
-the node runs or not. What is bad comes first, then warnings. The exit code is 1 when something is bad.
+		Short: "Examine node and database, and say how to mend faults",
+		Long: `doctor examines the node: keys, the registration and file modes of keys, the genesis, the clients let in, places of digests,
+ports, peers, disk and clock. It examines the database: version, settings, extension, role, collations, and the explorer's role.
+It changes nothing. Run it as the node's user, on the node's machine; the node may run or not. Faults come first, then warnings.
+The exit code is 1 when there is a fault.
 
 ` + exitHelp,
 		Example: `  chainify doctor --home /var/lib/chainify`,

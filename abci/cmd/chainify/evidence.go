@@ -22,9 +22,9 @@ func newEvidence() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evidence (--home DIR | --socket PATH)",
 		Short: "Show which organisations voted twice, differently, for one execution of a block",
-		Long: `evidence asks the node over its socket for votes that contradict each other. Their organisation has signed both: it lies, its keys
-are in use in two places, or it lost what it had voted. With --json it prints what anybody can check without a node
-(chainify verify-evidence, audit/audit.py). The exit code is 0 when there is none, 1 when there is.
+		Long: `evidence asks the node over its socket for votes that contradict each other. Their organisation has signed both: it lies, its
+keys are in use in two places, or it lost its earlier vote. With --json it prints the evidence, which anybody can check without a
+node (chainify verify-evidence, audit/audit.py). The exit code is 0 when there is none, 1 when there is.
 
 ` + exitHelp,
 		Example: `  chainify evidence --home /var/lib/chainify
@@ -84,9 +84,9 @@ func newVerifyEvidence() *cobra.Command {
 	var f genesisFlags
 	cmd := &cobra.Command{
 		Use:   "verify-evidence FILE... --genesis FILE",
-		Short: "Check what chainify evidence --json gave, without node or database",
-		Long: `verify-evidence checks that an organisation signed two different votes for one execution of a block, with keys of the genesis
-or, where they changed since, of the governance record. FILE is one piece of evidence or a list of them; "-" is standard input.
+		Short: "Check the output of chainify evidence --json, without node or database",
+		Long: `verify-evidence checks that an organisation signed two different votes for one execution of a block. The keys are those of the
+genesis or, where they changed since, of the governance record. FILE is one piece of evidence or a list of them; "-" is standard input.
 
 ` + verifyExitHelp,
 		Example: `  chainify verify-evidence evidence.json --genesis genesis.json --governance governance.json`,

@@ -19,8 +19,8 @@ func newInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init --home DIR --organisation NAME",
 		Short: "Make one organisation's home: keys and configuration",
-		Long: `init makes a home with new keys and a commented chainify.toml, and prints the organisation's part of the
-genesis: public keys only, signed with the private ones. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.`,
+		Long: `init makes a home with new keys and a commented chainify.toml. It prints the organisation's part of the genesis: public keys
+only, signed with the private ones. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.`,
 		Example: `  chainify init --home /var/lib/chainify --organisation acme --address acme.example:26656 \
       --dsn 'host=/run/postgresql dbname=acme user=chainify_login' > acme.json`,
 		Args: cobra.NoArgs,
@@ -60,7 +60,7 @@ genesis: public keys only, signed with the private ones. Send it to the others; 
 	return cmd
 }
 
-const modeHelp = "what the timing is for: latency, balanced or throughput"
+const modeHelp = "purpose of the timing: latency, balanced or throughput"
 
 func newGenesis() *cobra.Command {
 	var chainID, at string
@@ -69,9 +69,9 @@ func newGenesis() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "genesis --chain-id ID PART.json...",
 		Short: "Make the common genesis.json of all organisations' parts",
-		Long: `genesis puts the parts that "chainify init" printed together, after checking that each is signed by the keys in it. Every organisation should make it itself, from the
-same parts in the same order and with the same --time, and compare: the bytes are then the same. To standard error it
-prints each node's address for the others' peers.`,
+		Long: `genesis checks that each part is signed by the keys in it, and puts together the parts that "chainify init" printed. Every
+organisation should make it itself, from the same parts in the same order and with the same --time, and compare: the bytes are
+then the same. It prints each node's address to standard error, for the others' peers.`,
 		Example: `  chainify genesis --chain-id trade --time 2026-01-01T00:00:00Z acme.json bolt.json cargo.json > genesis.json`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -152,7 +152,7 @@ the fourth for metrics.`,
 
 // timesFlags are of how long a block may run.
 func timesFlags(cmd *cobra.Command, t *config.Times) {
-	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "how long the SQL transactions of a block may run before organisations vote that one does not end; 0: 10s")
+	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "time for the SQL transactions of a block, after which organisations vote that one does not end; 0: 10s")
 	cmd.Flags().DurationVar(&t.Deploy, "deploy-time-max", 0, "the same for its DEPLOY transactions; 0: 10m")
 }
 

@@ -22,7 +22,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// changeFile is a proposal or, with a signature, an organisation's approval. The readable fields are for people; what counts is change.
+// changeFile is a proposal or, with a signature, an organisation's approval. Only change counts;
+// the readable fields are for people.
 type changeFile struct {
 	ChainID         string   `json:"chain_id"`
 	Sequence        uint64   `json:"sequence"`
@@ -34,11 +35,11 @@ type changeFile struct {
 }
 
 func newGovernance() *cobra.Command {
-	cmd := group("governance", "Change who takes part, and how many must agree",
+	cmd := group("governance", "Change organisations, keys, and the numbers that must agree",
 		`governance changes the registry in a running network: organisations, their keys, how many of them must report the same
-effects, how many must approve such changes. One operator proposes a change and sends the file to the others; each looks at it,
-signs, and sends the approval back; anybody submits the approvals. More than two thirds of the organisations with a
-database must approve, unless a change said otherwise. "chainify org" proposes organisations and keys.`)
+effects, how many must approve such changes. One operator proposes a change and sends the file to the others. Each looks at it,
+signs, and sends the approval back. Anybody submits the approvals. More than two thirds of the organisations with a database must
+approve, unless a change said otherwise. "chainify org" proposes organisations and keys.`)
 	cmd.AddCommand(newPropose(), newWithdraw(), newSign(), newGovernanceSubmit(), newGovernanceStatus(), newGovernanceRecord())
 	return cmd
 }
@@ -207,7 +208,7 @@ func newPropose() *cobra.Command {
 		Use:   "propose (--home DIR | --socket PATH) CHANGES...",
 		Short: "Propose a change, for the others to sign",
 		Long: `propose prints a change of the registry, checked against the registry as it stands. All changes given are made together.
-Nothing happens before enough organisations have signed the file and somebody has submitted the approvals.`,
+It takes effect once enough organisations have signed the file and somebody has submitted the approvals.`,
 		Example: `  chainify governance propose --home /var/lib/chainify --consent 4 > change.json
   chainify governance propose --home /var/lib/chainify --power acme:20 --power bolt:20 > change.json`,
 		Args: cobra.NoArgs,
@@ -265,8 +266,8 @@ func newWithdraw() *cobra.Command {
 		Use:   "withdraw (--home DIR | --socket PATH)",
 		Short: "Propose to withdraw the change that waits, for the others to sign",
 		Long: `withdraw prints a change that withdraws the one that was accepted and waits to come into force. It needs the approvals that any
-change needs, and is signed and submitted like any. It comes too late when the change's validators are announced, two blocks before it is in force: then
-propose the opposite. The approvals of a change that was withdrawn are worth nothing any more.`,
+change needs, and is signed and submitted like any. It comes too late when the change's validators are announced, two blocks
+before it is in force: then propose the opposite. The approvals of a withdrawn change do not count any more.`,
 		Example: `  chainify governance withdraw --home /var/lib/chainify > withdrawal.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -328,8 +329,8 @@ func newSign() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign --home DIR CHANGE.json",
 		Short: "Approve a change with this organisation's gateway key",
-		Long: `sign says on standard error what the change does, and prints this organisation's approval of it. The node must run: it knows
-which gateway key counts.`,
+		Long: `sign describes the change on standard error, and prints this organisation's approval of it. The node must run: it knows the
+gateway key that counts.`,
 		Example: `  chainify governance sign --home /var/lib/chainify change.json > acme.json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -395,7 +396,7 @@ func newGovernanceSubmit() *cobra.Command {
 		Use:   "submit (--home DIR | --socket PATH) APPROVAL.json...",
 		Short: "Hand an approved change to the order",
 		Long: `submit puts the approvals of one change together and hands them to the order. "chainify governance status" shows when it is
-in force. Anybody may submit; what counts are the signatures.`,
+in force. Anybody may submit; only the signatures count.`,
 		Example: `  chainify governance submit --home /var/lib/chainify acme.json bolt.json cargo.json`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -465,7 +466,7 @@ func newGovernanceStatus() *cobra.Command {
 	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "status (--home DIR | --socket PATH)",
-		Short:   "Show how many must agree and approve, and whether a change waits",
+		Short:   "Show the numbers that must agree and approve, and the change that waits",
 		Example: `  chainify governance status --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -123,10 +123,11 @@ report the same effects.
 	return root
 }
 
-// needed is the annotation with a command's required flags: cobra's own check has no exit code of its own.
+// needed is the annotation with a command's required flags: cobra's check has no exit code of its
+// own.
 const needed = "needed"
 
-// require marks flags that a command cannot do without.
+// require marks the flags that a command needs.
 func require(cmd *cobra.Command, flags ...string) {
 	cmd.Annotations = map[string]string{needed: strings.Join(flags, " ")}
 }

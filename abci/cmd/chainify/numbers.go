@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// parseNumber reads decimal digits and nothing else. Other readers take the first digits of 1e9, and 010 for eight.
+// parseNumber reads decimal digits and nothing else. Other readers take the first digits of 1e9,
+// and 010 for eight.
 func parseNumber(text string, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	switch {

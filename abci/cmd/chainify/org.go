@@ -13,8 +13,8 @@ import (
 
 func newOrg() *cobra.Command {
 	cmd := group("org", "Organisations and their keys",
-		`org lists who takes part, and proposes to add or remove an organisation and to replace its keys. A proposal is a file that the
-organisations sign with "chainify governance sign".`)
+		`org lists the organisations, and proposes to add or remove one and to replace its keys. A proposal is a file that the organisations
+sign with "chainify governance sign".`)
 	cmd.AddCommand(newOrgList(), newOrgAdd(), newOrgRemove(), newRotateKey())
 	return cmd
 }
@@ -38,7 +38,7 @@ func newOrgList() *cobra.Command {
 	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "list (--home DIR | --socket PATH)",
-		Short:   "Show who takes part, with which keys",
+		Short:   "Show the organisations that take part, and their keys",
 		Example: `  chainify org list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,9 +76,9 @@ func newOrgAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add (--home DIR | --socket PATH) PART.json",
 		Short: "Propose to add an organisation",
-		Long: `add proposes to add an organisation from the part that "chainify init" printed for it. Its node is let in
-when the change is accepted: with the consortium's genesis.json and the others as peers it follows the chain and executes it in its
-database. It should have caught up before the change is in force (--from-height), for from then on it counts.`,
+		Long: `add proposes to add an organisation from the part that "chainify init" printed for it. Its node is let in when the change is
+accepted. With the consortium's genesis.json and the others as peers, it follows the chain and executes it in its database.
+It should have caught up before the change is in force (--from-height): from then on it counts.`,
 		Example: `  chainify org add --home /var/lib/chainify echo.json > change.json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,8 +105,8 @@ func newOrgRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove (--home DIR | --socket PATH) ORGANISATION",
 		Short: "Propose to remove an organisation",
-		Long: `remove proposes to remove an organisation. What it did stays on the ledger and can be verified: its keys are kept with the
-blocks they hold for. Its nodes are disconnected when the change is in force; take them from your peers then.`,
+		Long: `remove proposes to remove an organisation. Its transactions stay on the ledger and can be verified: the ledger keeps its keys with
+the blocks they hold for. Its nodes are disconnected when the change is in force; take them from your peers then.`,
 		Example: `  chainify org remove --home /var/lib/chainify echo > change.json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,9 +124,10 @@ func newRotateKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-key --home DIR (--gateway | --validator | --node)...",
 		Short: "Make new keys for this organisation and propose them",
-		Long: `With --node, rotate-key makes another key for the node itself and says its new id, for the others' peers. Nobody has to approve that:
-it counts from the node's next start. Otherwise it makes a new gateway key, validator key, or both, in the home, beside those that count, and prints the proposal to use
-them. The node changes over by itself at the block from which the change is in force; then the files of the old keys can be deleted.`,
+		Long: `With --node, rotate-key makes another key for the node itself and prints its new id, for the others' peers. Nobody has to approve
+that: it counts from the node's next start. Otherwise it makes a new gateway key, validator key, or both, in the home, beside
+those that count. It prints the proposal to use them. The node changes over by itself at the block from which the change is in
+force; then the files of the old keys can be deleted.`,
 		Example: `  chainify org rotate-key --home /var/lib/chainify --gateway > change.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

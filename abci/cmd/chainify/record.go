@@ -15,13 +15,13 @@ func newGovernanceRecord() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record APPROVAL.json... --from-block N --genesis FILE",
 		Short: "Add a change that is in force to the record that auditors verify receipts with",
-		Long: `record prints the governance record with one change more: its approvals, and the ledger block from which on it holds. It checks
-what auditors check: that the changes lead from the genesis to here, each approved by enough of those whose it was to approve it.
-From which block on a change holds the order decided and no approval says; ask a database (chainify_reader):
+		Long: `record prints the governance record with one change more: its approvals, and the ledger block from which on it holds. Like an
+auditor, it checks that the changes lead from the genesis to here, and that enough of the entitled organisations approved each.
+The order decided the first block of a change, and no approval names it. Ask a database (chainify_reader):
 
   SELECT max(block) FROM chainify.registry_changes
 
-Of a change that was withdrawn only the withdrawal is added; it needs no --from-block.
+Of a withdrawn change only the withdrawal is added; it needs no --from-block.
 
 Needs no node, no database and no network.
 

@@ -14,9 +14,9 @@ func newRejoin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rejoin (--home DIR | --socket PATH)",
 		Short: "Let an excluded organisation try again",
-		Long: `rejoin tells the node of an excluded organisation that its database was put right: recovery begins anew, and blocks
-missed meanwhile are executed. An organisation is excluded when no step of recovery gave the certified state; it
-stays so over restarts of the node until told to rejoin. In SQL: SELECT chainify.rejoin().
+		Long: `rejoin tells the node of an excluded organisation that its database was put right. Recovery begins anew, and the node executes
+the blocks missed meanwhile. An organisation is excluded when no step of recovery gave the certified state. It stays excluded over
+restarts of the node until it is told to rejoin. In SQL: SELECT chainify.rejoin().
 
 ` + exitHelp,
 		Example: `  chainify rejoin --home /var/lib/chainify`,

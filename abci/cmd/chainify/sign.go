@@ -72,11 +72,12 @@ func newClientSign() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign --key FILE --chain-id ID --organisation NAME --height N [flags] (SQL | -)",
 		Short: "Sign transactions for the HTTP interface",
-		Long: `sign makes a transaction, signs it with the client's key and prints it as POST /v1/transactions/signed takes it; it needs no node.
-Chain and height are what GET /healthz says: the transaction can be ordered for 1,000 blocks from then. Sent again, it is the same one.
+		Long: `sign makes a transaction, signs it with the client's key and prints it as POST /v1/transactions/signed takes it. It needs no
+node. Take chain and height from GET /healthz: the transaction can be ordered for 1,000 blocks from then. The same bytes sent again
+are the same transaction.
 
-With "-" statements are read from standard input, one a line as POST /v1/transactions takes it, and signed together, with one signature for
-eight of them. What is printed, one a line, is submitted in any order, all of it or not.`,
+With "-" it reads statements from standard input, one a line as POST /v1/transactions takes it, and signs them together, with one
+signature for eight of them. Submit the printed lines in any order, all or some.`,
 		Example: `  chainify client sign --key clerk.json --chain-id trade --organisation acme --height 1200 --role clerk "UPDATE …" |
       curl --json @- https://acme.example:26680/v1/transactions/signed
   echo '{"sql": "UPDATE t SET x = $1", "parameters": [{"value": "7"}]}' | chainify client sign … -`,
@@ -130,7 +131,8 @@ func (s *submission) statements(cmd *cobra.Command, text string) ([]*wire.Statem
 	return out, nil
 }
 
-// printSigned writes each as a body of POST /v1/transactions/signed on a line of its own, if all of them are well-formed.
+// printSigned writes each as a body of POST /v1/transactions/signed on a line of its own, if all of
+// them are well-formed.
 func printSigned(out io.Writer, signed []*wire.SignedProposal) error {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)

@@ -24,10 +24,9 @@ func newStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start --home DIR [--explorer[=HOST:PORT]]",
 		Short: "Run the node in the foreground",
-		Long: `start runs the node until SIGINT or SIGTERM: it then refuses new transactions, lets the open block finish for
-a moment, rolls back what is left, and ends. A database that is down does not keep it from starting: it orders, and
-executes what is missing when the database is back. SIGHUP does what "chainify rejoin" does: it lets an excluded
-organisation try again. Logs go to standard error.`,
+		Long: `start runs the node until SIGINT or SIGTERM. It then refuses new transactions, lets the open block finish for a moment, rolls
+back a block that is left, and ends. The node starts while its database is down: it orders, and executes the missing blocks when
+the database is back. SIGHUP acts as "chainify rejoin": it lets an excluded organisation try again. Logs go to standard error.`,
 		Example: `  chainify start --home /var/lib/chainify
   chainify start --home /var/lib/chainify --explorer      # a web page at http://127.0.0.1:26690`,
 		Args: cobra.NoArgs,

@@ -83,8 +83,8 @@ func newSubmit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit (--home DIR | --socket PATH) [flags] SQL",
 		Short: "Submit one transaction",
-		Long: `submit hands a transaction to the node and prints its id; with --wait it waits until the organisation's database
-committed its block, and prints the outcome. SQL "-" is read from standard input.
+		Long: `submit hands a transaction to the node and prints its id. With --wait it waits until the organisation's database committed its
+block, and prints the outcome. SQL "-" is read from standard input.
 
 Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE to have it inferred; TYPE alone is NULL.
 
@@ -108,7 +108,7 @@ Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE
 
 // statementFlags are those that say what is submitted, and as whom.
 func (s *submission) statementFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or who you are)")
+	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or your own name)")
 	cmd.Flags().StringVar(&s.key, "key", "", "file of the client's own key, registered for the role, to sign with (chainify client)")
 	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE")
 	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
@@ -257,7 +257,7 @@ func newStatus() *cobra.Command {
 	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:   "status (--home DIR | --socket PATH)",
-		Short: "Show how the node stands, what is wrong first",
+		Short: "Show the condition of the node, faults first",
 		Long: `status asks the node over its socket. The exit code is 0 when nothing is wrong, 1 when something is.
 
 ` + exitHelp,

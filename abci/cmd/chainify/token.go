@@ -46,8 +46,8 @@ func newTokenAdd() *cobra.Command {
 		},
 	}
 	homeFlag(cmd, &home, "role")
-	cmd.Flags().StringVar(&role, "role", "", "the database role that who has the token submits as (required)")
-	cmd.Flags().StringVar(&expires, "expires", "", "when it counts no more: in 90d or 12h, or at a time such as 2026-12-31T00:00:00Z; left out: never")
+	cmd.Flags().StringVar(&role, "role", "", "the database role of transactions submitted with the token (required)")
+	cmd.Flags().StringVar(&expires, "expires", "", "end of its validity: in 90d or 12h, or at a time such as 2026-12-31T00:00:00Z; left out: never")
 	return cmd
 }
 
@@ -108,7 +108,7 @@ func newTokenList() *cobra.Command {
 	var asJSON forMachines
 	cmd := &cobra.Command{
 		Use:     "list --home DIR",
-		Short:   "Show the names of tokens, their roles and when they expire",
+		Short:   "Show the names, roles and expiry times of tokens",
 		Example: `  chainify client token list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -68,7 +68,7 @@ func TestExpiryOfTokens(t *testing.T) {
 	}
 }
 
-// What is signed is a proposal of the client for that place, and the node takes it.
+// The command signs a proposal of the client for that place, and the node takes it.
 func TestClientSignCommand(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "clerk.json")
 	if code, _, errs := call("", "client", "key", key); code != exitOK {

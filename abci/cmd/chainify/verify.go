@@ -27,8 +27,8 @@ type genesisFlags struct {
 }
 
 func (f *genesisFlags) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from whom you trust (required)")
-	cmd.Flags().StringVar(&f.governance, "governance", "", "the record of governance changes since (chainify governance record), from whom you trust")
+	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from a source that you trust (required)")
+	cmd.Flags().StringVar(&f.governance, "governance", "", "the record of governance changes since (chainify governance record), from a source that you trust")
 	numberFlag(cmd, &f.consent, "consent", "how many organisations must agree, where that alone was changed later; 0: as the genesis says")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "for machines")
 	require(cmd, "genesis")
@@ -133,10 +133,10 @@ func newVerifyReceipt() *cobra.Command {
 	var f genesisFlags
 	cmd := &cobra.Command{
 		Use:   "verify-receipt FILE --genesis FILE",
-		Short: "Check what chainify.receipt() gave, without node or database",
-		Long: `verify-receipt checks that enough organisations of the genesis signed for the block, that the transaction is in it with
-this outcome, and, where the receipt is for a row, that the transaction changed it so. FILE "-" is standard input. Organisations,
-keys and consent that were changed later are in the governance record, which each change's approvals lead to from the genesis.
+		Short: "Check the output of chainify.receipt(), without node or database",
+		Long: `verify-receipt checks that enough organisations of the genesis signed for the block, and that the transaction is in it with this
+outcome. Where the receipt is for a row, it checks that the transaction changed the row so. FILE "-" is standard input. Later
+changes of organisations, keys and consent are in the governance record, which approvals lead to from the genesis.
 
 It cannot know whether a later block changed the row again. ` + verifyExitHelp,
 		Example: `  psql -XAtc "SELECT chainify.receipt('accounts', 42)" > receipt.json
@@ -171,10 +171,10 @@ func newVerifyDigest() *cobra.Command {
 	var f genesisFlags
 	cmd := &cobra.Command{
 		Use:   "verify-digest FILE... --genesis FILE",
-		Short: "Check what chainify.digest() gave and nodes exported, without node or database",
-		Long: `verify-digest checks that enough organisations of the genesis signed for each digest's block, and that several digests do
-not contradict each other: two blocks of one number, or one that does not follow the block before it. Digests may come
-from different organisations. Whether a database still leads to them, chainify.verify(digest) says.
+		Short: "Check digests of chainify.digest() and of nodes, without node or database",
+		Long: `verify-digest checks that enough organisations of the genesis signed for each digest's block. It checks that several digests agree:
+one block of each number, each following the block before it. Digests may come from different organisations. To check a
+database against a digest, run chainify.verify(digest) there.
 
 ` + verifyExitHelp,
 		Example: `  chainify verify-digest /var/lib/chainify/anchors/*.json --genesis genesis.json`,

@@ -46,7 +46,8 @@ func receiptValidators(t *testing.T) []receiptValidator {
 	return readReceipts(t).Receipts[0].Authority.Validators
 }
 
-// receiptFiles writes the vectors' receipts and a genesis with their keys, and returns their directory.
+// receiptFiles writes the vectors' receipts and a genesis with their keys. It returns their
+// directory.
 func receiptFiles(t *testing.T) (dir string, names map[string]string) {
 	t.Helper()
 	v := readReceipts(t)
@@ -126,7 +127,8 @@ func TestVerifyingWithoutNodeOrDatabase(t *testing.T) {
 	}
 }
 
-// A key that was replaced: receipts of later blocks need the record of that change, which the approvals' files give.
+// A key that was replaced: receipts of later blocks need the record of that change. The approvals'
+// files give it.
 func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
 	dir, names := receiptFiles(t)
 	in := func(name string) string { return filepath.Join(dir, name) }

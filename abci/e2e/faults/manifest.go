@@ -1,5 +1,6 @@
-// Package faults runs networks through the faults that a manifest lists, under load, and checks that nothing was lost,
-// executed twice or different between the organisations, and that all go on without an operator.
+// Package faults runs networks under load through the faults that a manifest lists. It checks that
+// nothing was lost, executed twice or different between the organisations, and that all go on
+// without an operator.
 package faults
 
 import (

@@ -1,5 +1,6 @@
-// Package smallbank sets up the Smallbank tables in a network of organisations and loads them with pgbench: six
-// transaction types, submitted as SQL from an ordinary PostgreSQL client, some of which fail a CHECK.
+// Package smallbank sets up the Smallbank tables in a network of organisations and loads them with
+// pgbench: six transaction types, submitted as SQL from an ordinary PostgreSQL client. Some of them
+// fail a CHECK.
 package smallbank
 
 import (

@@ -22,9 +22,9 @@ var sections = []string{"executor", "network", "recovery", "verify", "steady"}
 const head = `# Performance
 <!-- Written by go run ./bench/cmd/page from the reports of the benchmarks; what is changed here is lost. -->
 
-What the benchmarks of [bench/](../bench/README.md) measured last, each in one run with everything it is compared with, interleaved and repeated. Figures are medians of
-the repetitions, ratios are taken within a repetition. All of it shares one small machine: four organisations do four times the work on its cores, so read the ratios, and repeat
-them where it will run. A promise that is missed is said to be.
+This page holds the last measurements of the benchmarks in [bench/](../bench/README.md). Each benchmark is one run of all compared systems, interleaved and repeated. Figures are medians of
+the repetitions; ratios are computed within a repetition. All systems share one small machine. Four organisations do four times the work on its cores, so read the ratios, and repeat
+them on your machines. The tables mark missed promises. For planning, read [sizing](sizing.md).
 
 `
 

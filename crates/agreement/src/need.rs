@@ -1,11 +1,11 @@
-//! What is missing for a policy.
+//! The agreements that a policy still needs.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::write_list;
+use crate::text::write_list;
 
-/// Who else has to agree; never empty.
+/// The other organisations that have to agree; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// This organisation.
@@ -30,8 +30,8 @@ impl Need {
         }
     }
 
-    /// The organisations whose agreement counts: all of them together are enough, unless the row names nobody where
-    /// somebody has to agree.
+    /// The organisations whose agreement counts. All of them together are enough, unless the row
+    /// names nobody where an organisation has to agree.
     pub fn organisations(&self) -> BTreeSet<&str> {
         match self {
             Self::Organisation(name) => BTreeSet::from([name.as_str()]),

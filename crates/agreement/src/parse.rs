@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Expression, DEPTH_MAX, NAMES_MAX, TEXT_BYTES_MAX};
+use crate::expression::{Expression, DEPTH_MAX, NAMES_MAX, TEXT_BYTES_MAX};
 
 /// Bytes of an organisation's or a column's name.
 const NAME_BYTES_MAX: usize = 63;
@@ -12,7 +12,7 @@ const NAME_BYTES_MAX: usize = 63;
 pub struct ParseError {
     /// Characters in front of the place.
     pub position: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub what: String,
 }
 
@@ -40,12 +40,6 @@ pub(crate) fn policy(text: &str) -> Result<Expression, ParseError> {
         true => Err(too_long()),
         false => Ok(expression),
     }
-}
-
-/// Whether a column's name needs no quotes.
-pub(crate) fn is_plain(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 struct Parser<'t> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chainify_agreement::{Need, Policy, DEPTH_MAX, NAMES_MAX, TEXT_BYTES_MAX};
 use proptest::prelude::*;
 
-/// What a policy means, without its text.
+/// The meaning of a policy, without its text.
 #[derive(Clone, Debug)]
 enum Model {
     Organisation(String),

@@ -1,7 +1,8 @@
 //! Canonical bytes of values and rows, and the hashes over them: `spec/formats.md`.
 //!
-//! Everything is a function of its arguments: no clock, no randomness, no thread, no global. What is hashed is
-//! length-prefixed and domain-separated, so that two different inputs never have the same bytes.
+//! Everything is a function of its arguments: no clock, no randomness, no thread, no global. Hashed
+//! bytes are length-prefixed and domain-separated, so that two different inputs never have the same
+//! bytes.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
-//! Transactions, ledger blocks, effect votes and certificates: their bytes, bounds, hashes and checks.
+//! Transactions, ledger blocks, effect votes and certificates: bytes, bounds, hashes and checks.
 //!
-//! Formats: `spec/formats.md`; messages: `spec/proto/chainify.proto`. Everything is a function of its arguments.
+//! Formats: `spec/formats.md`; messages: `spec/proto/chainify.proto`. Everything is a function of
+//! its arguments.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,12 @@
-//! What may run beside what: the dependencies between the transactions of a block, by `spec/scheduling.md`.
+//! The dependencies between the transactions of a block, by `spec/scheduling.md`: they decide which
+//! transactions run beside each other.
 //!
-//! The order of the block is the semantics. From what each transaction may read and write ([`AccessSet`]) follow the
-//! graph of dependencies ([`graph::build`]) and parts that have nothing to do with each other ([`plan::assign`]). None of
-//! it can change a result, only how long it takes.
+//! The order of the block is the semantics. The rows that each transaction may read and write
+//! ([`AccessSet`]) give the graph of dependencies ([`graph::build`]) and parts that have nothing to
+//! do with each other ([`plan::assign`]). None of it can change a result; it only changes the time.
 //!
-//! Everything is a function of its arguments: no PostgreSQL, no clock, no thread, no randomness, no global.
+//! Everything is a function of its arguments: no PostgreSQL, no clock, no thread, no randomness, no
+//! global.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,10 @@
-//! Finds the literals of an SQL text without parsing it, so that statements that differ in them alone share a plan.
+//! Finds the literals of an SQL text without parsing it, so that statements that differ in them
+//! alone share a plan.
 //!
-//! The tokens are those of PostgreSQL 15 with `standard_conforming_strings` on. What is rare or ambiguous (comments,
-//! escape and dollar-quoted strings, strings continued on the next line) is not taken apart at all: such a text is its
-//! own plan. Which literals may become parameters is decided by PostgreSQL's parser, not here.
+//! The tokens are those of PostgreSQL 15 with `standard_conforming_strings` on. Rare or ambiguous
+//! texts are not taken apart at all: those with comments, escape or dollar-quoted strings, or
+//! strings continued on the next line. Such a text has its own plan. PostgreSQL's parser decides
+//! which literals may become parameters, not this crate.
 
 mod command;
 mod settled;

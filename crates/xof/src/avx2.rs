@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::{BYTES, CHUNK};
+use crate::sizes::{BYTES, CHUNK};
 
 /// Bytes of a block of message or output.
 const BLOCK: usize = 64;

@@ -1,23 +1,25 @@
 //! BLAKE3's extendable output for short messages, eight blocks of output at a time.
 //!
-//! A row is hashed into 2048 bytes (`spec/formats.md`, state of a table), 32 compressions that differ in their counter alone. With
-//! AVX-512 the library makes sixteen at a time, in a fifth of the time of what is here; where a processor has AVX2 alone it makes one after the
-//! other, and here eight of them take the time of two. It is apart from the other crates because calling it is `unsafe`: whether the processor
-//! has AVX2 is known when it runs.
+//! A row is hashed into 2048 bytes (`spec/formats.md`, state of a table): 32 compressions that
+//! differ in their counter alone. With AVX-512 the library makes sixteen at a time, in a fifth of
+//! the time of this crate. On a processor with AVX2 alone, the library makes one after the other;
+//! here eight take the time of two.
+//!
+//! The crate is apart from the others because calling it is `unsafe`: only a running program knows
+//! whether its processor has AVX2.
 //!
 //! Source: O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3", 2020, sections 2.2 to 2.6.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod sizes;
 
-/// Bytes of output.
-pub const BYTES: usize = 2048;
+pub use sizes::BYTES;
+use sizes::CHUNK;
 
-/// Bytes of the longest message that is one chunk: of longer ones the library makes a tree.
-const CHUNK: usize = 1024;
-
-/// Fills `out` with BLAKE3's output for `prefix` followed by `row`. Cost: with AVX-512 0.3 µs. With AVX2, a compression for each 64 bytes of a
-/// message of up to 1024 bytes, and four for the output, each of about the time of two of the library's: 1.3 µs.
+/// Fills `out` with BLAKE3's output for `prefix` followed by `row`. Cost: with AVX-512 0.3 µs, with
+/// AVX2 1.3 µs. That is a compression for each 64 bytes of a message of up to 1024 bytes, and four
+/// for the output, each of about the time of two of the library's.
 pub fn fill(prefix: &[u8], row: &[u8], out: &mut [u8; BYTES]) {
     if library_is_wide() || !fill_by_eight(prefix, row, out) {
         blake3::Hasher::new().update(prefix).update(row).finalize_xof().fill(out);
@@ -63,7 +65,7 @@ mod tests {
         out
     }
 
-    /// What each way gives that there is on this machine.
+    /// The output of each way that this machine has.
     fn ours(prefix: &[u8], row: &[u8]) -> Vec<[u8; BYTES]> {
         let (mut out, mut by_eight) = ([0xa5; BYTES], [0xa5; BYTES]);
         fill(prefix, row, &mut out);

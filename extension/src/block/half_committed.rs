@@ -10,7 +10,7 @@ use crate::block::part;
 use crate::block::part::Company;
 use crate::block::restored;
 use crate::block::seal::{root_of_ids, Ran};
-use crate::leader::execute_block::Request;
+use crate::ledger::outcome::Outcome;
 use crate::ledger::row_bytes;
 use crate::ledger::tables;
 use crate::ledger::tables::LedgerTable;
@@ -23,7 +23,7 @@ use crate::pg::base::spi::SpiClient;
 use crate::pg::base::spi::{connected, execute, query, query_once};
 use crate::pg::run::block_settings::pinned;
 use crate::transaction::effects;
-use crate::transaction::run::Outcome;
+use crate::transaction::request::Request;
 
 /// The block that parts are committed of and that is not there, if any, as `sees` shows it.
 pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {

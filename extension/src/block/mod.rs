@@ -1,4 +1,6 @@
-//! One block: parts, sealing, half-committed blocks, and who waits for a block.
+//! One block, from request to seal: its parts, its LedgerBlock, half-committed blocks, and sessions that are in a block's way.
+//!
+//! Knows the transactions. Must not know which process runs a part: a block in one part and one in several are the same here.
 pub mod half_committed;
 pub mod lock_conflicts;
 pub mod part;

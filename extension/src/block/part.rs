@@ -8,10 +8,9 @@ use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, Keye
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
 use pgrx::pg_sys::Oid;
 
-use crate::leader::execute_block::Request;
+use crate::ledger::outcome::Outcome;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
-use crate::parallel::declared_access;
 use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::function::{cell, Cell};
@@ -22,12 +21,13 @@ use crate::pg::run::bulk::BulkInsert;
 use crate::pg::run::executor_cache::keeping;
 use crate::pg::run::planned_access;
 use crate::pg::shared::pool;
+use crate::transaction::declared;
 use crate::transaction::deploy;
 use crate::transaction::effects;
-use crate::transaction::effects::{Effects, Recorded};
 use crate::transaction::groups;
+use crate::transaction::recorded::{Effects, Recorded};
+use crate::transaction::request::{is_quarantined, Request};
 use crate::transaction::run;
-use crate::transaction::run::Outcome;
 use crate::transaction::sequences;
 
 /// Whether other parts of the block run at the same time.
@@ -42,7 +42,7 @@ pub enum Company {
 /// Runs the transactions of `request` at `positions`, in that order. Raises an error of the machine with the transaction in its
 /// detail: the node votes stuck at one that keeps failing.
 pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outcome> {
-    planned_access::note(declared_access::exist());
+    planned_access::note(declared::exist());
     let memory = Context::child(c"chainify transaction");
     let mut outcomes = Vec::with_capacity(positions.len());
     let all = || {
@@ -104,11 +104,6 @@ fn run_one(request: &Request, at: usize) -> Outcome {
     }
     show(request, at);
     run::run(request, at).unwrap_or_else(|error| raise_at(request, at, error))
-}
-
-/// Whether the node said not to run it.
-pub fn is_quarantined(request: &Request, at: usize) -> bool {
-    request.quarantine_all || request.quarantined.contains(&(request.indices[at] as i32))
 }
 
 fn show(request: &Request, at: usize) {

@@ -1,15 +1,11 @@
-//! `chainify.analyze` and `chainify.uuid`.
-use std::cell::Cell;
+//! `chainify.analyze`.
 use std::collections::BTreeMap;
 
-use chainify_codec::{transaction_uuid, Hash};
 use chainify_sched::template::{Access, Template};
 use chainify_sqltext::normalised;
 use pgrx::pg_sys::Oid;
 
 use crate::guard::writes;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::parallel::declared_access::Declarations;
 use crate::pg::access::show::{show, Shown};
 use crate::pg::base::catalog;
@@ -19,38 +15,10 @@ use crate::pg::ddl::inspect::{inspect, Inspected};
 use crate::pg::hooks;
 use crate::pg::run::block_settings::pinned;
 use crate::rules::agreed_settings;
-use crate::rules::agreed_settings::Determinism;
 use crate::rules::determinism::{check, Finding};
 use crate::transaction::sequences;
 
 crate::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
-crate::sql_function!(chainify_uuid, pg_finfo_chainify_uuid, uuid);
-
-thread_local! {
-    /// The transaction being run, and how many UUIDs it took.
-    static DRAWN: Cell<(Hash, u64)> = const { Cell::new(([0; 32], 0)) };
-}
-
-/// Starts the UUIDs of the transaction `id`.
-pub fn seed_uuid(id: &Hash) {
-    DRAWN.set((*id, 0));
-}
-
-/// `chainify.uuid`: the next UUID of the transaction; 55000 outside of a block.
-fn uuid(call: &mut Call) -> Answer {
-    if !matches!(session::mode(), Mode::Client { .. }) {
-        PgError::new(
-            b"55000",
-            "chainify.uuid() can be called in a ledger transaction only",
-        )
-        .detail("Its result follows from the transaction's id.")
-        .hint("Outside of the ledger use gen_random_uuid().")
-        .raise();
-    }
-    let (id, counter) = DRAWN.get();
-    DRAWN.set((id, counter + 1));
-    call.value(pgrx::Uuid::from_bytes(transaction_uuid(&id, counter)))
-}
 
 /// `chainify.analyze`: one row per finding, or one that says "deterministic", for each statement, under the settings of a block.
 fn analyze(call: &mut Call) -> Answer {
@@ -108,10 +76,10 @@ fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
             )]
         }
         Ok(found) => {
-            let detect = agreed_settings::determinism() == Determinism::Detect;
-            let verdict = |f: &Finding| match detect && f.by_order {
-                true => "may differ",
-                false => "refused",
+            let policy = agreed_settings::determinism();
+            let verdict = |f: &Finding| match f.refused_under(policy) {
+                true => "refused",
+                false => "may differ",
             };
             let findings = found.levels.iter().flat_map(|l| check(l, false));
             let findings = findings.map(|f| (verdict(&f), Some(f)));

@@ -17,12 +17,13 @@ use crate::pg::run::block_settings::{at_time, pinned};
 use crate::pg::shared::conflict_memory::waiting;
 use crate::rules::agreed_settings;
 use crate::rules::agreed_settings::Deploys;
+use crate::rules::agreeing::{gateways, Agreeing};
 use crate::transaction::agreement_policies;
 use crate::transaction::agreement_policies::Policies;
 use crate::transaction::agreements;
-use crate::transaction::agreements::{gateways, Agreeing, Image};
+use crate::transaction::agreements::Image;
 use crate::transaction::effects;
-use crate::transaction::effects::Effects;
+use crate::transaction::recorded::Effects;
 use crate::transaction::run;
 
 crate::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);
@@ -203,7 +204,7 @@ fn asked(effects: &Effects, policies: &Policies, own: &str) -> Vec<Asked> {
         let value = |stored: Option<Stored>| {
             let mut scratch = Scratch::default();
             let row = stored.map(|stored| effects.images.get(stored, &leaf.shape, &mut scratch));
-            row_cell(row.as_ref(), &leaf.shape)
+            row_cell(row.as_deref(), &leaf.shape)
         };
         let old = match change.after {
             None => Some(change.image),

@@ -2,57 +2,10 @@
 //! rights of roles that such a transaction named.
 use pgrx::pg_sys::Oid;
 
-use crate::ledger::tables;
+use crate::ledger::known_definitions::{governs, known, Known};
 use crate::pg::base::catalog;
-use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::PgError;
-use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::ddl::targets::{Address, Rights};
-
-/// An object under the ledger.
-struct Known {
-    class: Oid,
-    object: Oid,
-    kind: String,
-    identity: String,
-}
-
-/// Everything under the ledger. Cost: one scan of a table with a row per object; only for statements that change definitions.
-fn known() -> Vec<Known> {
-    let mut known = Vec::new();
-    if !tables::is_own() {
-        return known;
-    }
-    if let Some(list) = relation_named("chainify_ledger", "definition") {
-        Relation::open(list, Lock::AccessShare).scan(|row| {
-            let columns = (row.get(1), row.get(2), row.get(3), row.get(4));
-            if let (Some(class), Some(object), Some(kind), Some(identity)) = columns {
-                known.push(Known {
-                    class,
-                    object,
-                    kind,
-                    identity,
-                });
-            }
-        });
-    }
-    known
-}
-
-/// Whether a DEPLOY transaction made, altered or granted on the object. Cost: that of [`known`].
-pub fn knows(object: Address) -> bool {
-    let same = |k: &Known| (k.class, k.object) == (object.class, object.object);
-    known().iter().any(same)
-}
-
-fn governs(role: &str) -> bool {
-    let mut found = false;
-    if let Some(list) = relation_named("chainify_ledger", "governed_role") {
-        Relation::open(list, Lock::AccessShare)
-            .scan(|row| found |= row.get::<String>(1).as_deref() == Some(role));
-    }
-    found
-}
 
 /// Raises CH003 when the object of a catalog is under the ledger, or belongs to one that is.
 pub fn refuse_change(class: Oid, object: Oid) {

@@ -7,7 +7,7 @@ use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 use crate::pg::base::trigger::{Event, TriggerCall};
-use crate::pg::run::statement::not_allowed;
+use crate::pg::tree::parse::not_allowed;
 use crate::transaction::effects;
 
 crate::trigger_function!(chainify_digest, pg_finfo_chainify_digest, digest);

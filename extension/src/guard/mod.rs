@@ -1,4 +1,6 @@
-//! What is refused outside of a block.
+//! What is refused outside of a block, and what a transaction may not do inside one.
+//!
+//! Knows what is on the ledger and what a session is doing. Must not know recovery.
 pub mod definitions;
 pub mod digest_triggers;
 pub mod stale_reads;

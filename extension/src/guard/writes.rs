@@ -12,7 +12,7 @@ use crate::pg::base::{catalog, settings, subtransaction};
 use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
 use crate::pg::run::executor_cache;
-use crate::pg::run::statement::not_allowed;
+use crate::pg::tree::parse::not_allowed;
 use crate::rules::determinism;
 use crate::transaction::{deploy, effects, sequences};
 

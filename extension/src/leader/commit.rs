@@ -3,8 +3,6 @@
 //! * P4 The LedgerBlock commits last: whoever sees it sees all effects of its block.
 //! * P5 A part commits beside its own row in `chainify_ledger.part`: whoever sees effects of a block that is not there sees
 //!   of which one they are, and what sealing it needs.
-use std::cell::Cell;
-
 use crate::block::lock_conflicts;
 use crate::parallel::team;
 use crate::pg::base::crash;
@@ -12,6 +10,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
 use crate::pg::run::commit::{uncancelled, watch, CommitHooks};
+use crate::transaction::block_state::{block, Open};
 
 static HOOKS: CommitHooks = CommitHooks {
     before,
@@ -20,18 +19,6 @@ static HOOKS: CommitHooks = CommitHooks {
     rolled_back,
 };
 
-/// A block this session has executed and not committed.
-#[derive(Clone, Copy)]
-struct Open {
-    number: i64,
-    /// Parts that workers hold open.
-    parts: usize,
-}
-
-thread_local! {
-    static OPEN: Cell<Option<Open>> = const { Cell::new(None) };
-}
-
 /// Once, while the library is loaded.
 pub fn install() {
     watch(&HOOKS);
@@ -39,7 +26,7 @@ pub fn install() {
 
 /// Raises 55000 when a block of this transaction is open in parts: the next one would not see their effects.
 pub fn check_nothing_open() {
-    if let Some(open) = OPEN.get().filter(|open| open.parts > 0) {
+    if let Some(open) = block(|block| block.open.get()).filter(|open| open.parts > 0) {
         let message = format!("block {} is not committed yet", open.number);
         PgError::new(b"55000", message)
             .detail("Its effects are in the transactions of other processes.")
@@ -49,11 +36,13 @@ pub fn check_nothing_open() {
 
 /// The block is executed; `parts` of it by workers.
 pub fn executed(number: i64, parts: usize) {
-    OPEN.set(Some(Open { number, parts }));
+    block(|block| block.open.set(Some(Open { number, parts })));
 }
 
 fn before() {
-    let Some(open) = OPEN.get() else { return };
+    let Some(open) = block(|block| block.open.get()) else {
+        return;
+    };
     if !own_lock::try_take(OwnLock::Block) {
         lock_conflicts::before_locals(open.number, || own_lock::take(OwnLock::Block));
     }
@@ -72,7 +61,7 @@ fn before() {
 }
 
 fn before_prepare() {
-    if OPEN.get().is_some() {
+    if block(|block| block.open.get()).is_some() {
         PgError::new(
             b"0A000",
             "cannot PREPARE a transaction that has executed a block",
@@ -82,12 +71,12 @@ fn before_prepare() {
 }
 
 fn committed() {
-    if OPEN.take().is_some() {
+    if block(|block| block.open.take()).is_some() {
         crash::point("after_block_commit");
     }
 }
 
 fn rolled_back() {
-    OPEN.set(None);
+    block(|block| block.open.set(None));
     team::abandon();
 }

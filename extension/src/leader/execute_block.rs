@@ -1,4 +1,4 @@
-//! Runs one block of transactions (spec/sql-api.md, `chainify_node.execute_block`).
+//! Runs the next block of transactions, and one that recovery executes again.
 use chainify_codec::{merged_root, Hash};
 use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 
@@ -8,103 +8,57 @@ use crate::block::seal;
 use crate::block::seal::Ran;
 use crate::block::{half_committed, lock_conflicts, restored};
 use crate::leader::commit;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::ledger::checkpoints;
 use crate::parallel::{leader, team};
 use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::{OrRaise, PgError};
-use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation};
-use crate::pg::base::spi::{connected, query};
-use crate::pg::run::executor_cache;
-use crate::recovery::{checkpoint, repair_by_key};
+use crate::pg::base::spi::query;
+use crate::transaction::request::Request;
 use crate::transaction::{deploy, effects};
 
-crate::sql_function!(
-    chainify_execute_block,
-    pg_finfo_chainify_execute_block,
-    execute_block
-);
-
-crate::sql_function!(
-    chainify_kept_executions,
-    pg_finfo_chainify_kept_executions,
-    kept_executions
-);
-
-/// `chainify_node.kept_executions`: executions of this session that began with a kept state of the executor (X10).
-fn kept_executions(call: &mut Call) -> Answer {
-    call.value(executor_cache::uses() as i64)
-}
-
-/// A block to run, checked.
-pub struct Request<'a> {
-    pub chain_id: String,
+/// A block as the node asks for it.
+pub struct Asked<'a> {
     pub number: i64,
     pub order_height: i64,
     pub block_time: i64,
-    pub previous: Hash,
-    pub transactions: Vec<Transaction>,
-    /// Their positions in the block: all of them, but for a worker, which is given those of its part.
-    pub indices: Vec<u32>,
-    /// Their bytes as ordered.
-    pub bodies: Vec<&'a [u8]>,
+    pub previous: Vec<u8>,
+    /// The transactions' bytes as ordered (spec/formats.md, block buffer).
+    pub transactions: &'a [u8],
     pub quarantined: Vec<i32>,
     pub quarantine_all: bool,
-    /// Asked for where organisations differed about the block: what each transaction did.
     pub effect_hashes: bool,
 }
 
-fn execute_block(call: &mut Call) -> Answer {
-    let buffer: Vec<u8> = call.required(4, "transactions");
-    let (block, ran) = session::with(Mode::Internal, || {
-        connected(|| {
-            let standing = Standing::locked();
-            let mut request = check_request(call, &buffer, &standing);
-            if standing.half {
-                request = half_committed::authoritative(request);
-            }
-            let certified: Option<Vec<u8>> = call.arg(8).filter(|_| !standing.half);
-            let run = match standing.half {
-                true => half_committed::complete,
-                false => run,
-            };
-            lock_conflicts::before_locals(request.number, || {
-                if leader::is_deploy(&request) || certified.is_some() {
-                    checkpoint::lock_bases();
-                }
-                let (block, ran) = certified
-                    .and_then(|hash| {
-                        repair_by_key::run(&request, &hash, || sealed(&request, alone))
-                    })
-                    .unwrap_or_else(|| sealed(&request, run));
-                commit::executed(request.number, ran.workers);
-                (block, ran)
-            })
-        })
-    });
-    let rows: Vec<i64> = ran
-        .outcomes
-        .iter()
-        .map(|o| o.as_ref().map_or(0, |rows| *rows as i64))
-        .collect();
-    let errors = || ran.outcomes.iter().map(|o| o.as_ref().err());
-    let sqlstates: Vec<_> = errors()
-        .map(|e| e.map(|e| e.sqlstate.as_str().to_owned()))
-        .collect();
-    let transaction_effects: Option<Vec<Vec<u8>>> = ran
-        .transaction_effects
-        .map(|hashes| hashes.iter().map(|hash| hash.to_vec()).collect());
-    let messages: Vec<_> = errors().map(|e| e.map(|e| e.message.clone())).collect();
-    call.record(&[
-        cell(&block.hash()[..]),
-        cell(block.encode()),
-        cell(block.outcomes.as_bytes()),
-        cell(rows),
-        cell(sqlstates),
-        cell(messages),
-        cell::<Vec<Vec<u8>>>(transaction_effects),
-    ])
+/// A block that was executed.
+pub type Executed = (LedgerBlock, Ran);
+
+/// Executes a block in this process alone, by its second argument and as often as it needs; None when that does not give the certified block.
+pub type Cure<'c> = &'c dyn Fn(&Request, &dyn Fn() -> Executed) -> Option<Executed>;
+
+/// Runs and seals the block that is next, in parts where that pays. With a `cure` the block came out otherwise than certified before. Needs
+/// [`connected`](crate::pg::base::spi::connected), in the mode of the ledger's own work.
+pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
+    let standing = Standing::locked();
+    let mut request = check_request(asked, &standing);
+    if standing.half {
+        request = half_committed::authoritative(request);
+    }
+    let cure = cure.filter(|_| !standing.half);
+    let run = match standing.half {
+        true => half_committed::complete,
+        false => run,
+    };
+    lock_conflicts::before_locals(request.number, || {
+        if leader::is_deploy(&request) || cure.is_some() {
+            checkpoints::lock_bases();
+        }
+        let (block, ran) = cure
+            .and_then(|cure| cure(&request, &|| sealed(&request, alone)))
+            .unwrap_or_else(|| sealed(&request, run));
+        commit::executed(request.number, ran.workers);
+        (block, ran)
+    })
 }
 
 /// Runs and seals a block that follows the last one within a recovery: in this process alone, where what recovery has written
@@ -126,11 +80,8 @@ fn malformed(error: impl std::fmt::Display) -> PgError {
     PgError::new(b"22023", format!("malformed block: {error}"))
 }
 
-fn check_request<'a>(call: &Call, buffer: &'a [u8], standing: &Standing) -> Request<'a> {
-    let (number, previous): (i64, Vec<u8>) = (
-        call.required(0, "number"),
-        call.required(3, "previous_hash"),
-    );
+fn check_request<'a>(asked: Asked<'a>, standing: &Standing) -> Request<'a> {
+    let number = asked.number;
     let (last, last_hash) = (standing.last, standing.last_hash);
     restored::check(last, standing.own);
     if number != last + 1 {
@@ -140,18 +91,20 @@ fn check_request<'a>(call: &Call, buffer: &'a [u8], standing: &Standing) -> Requ
         ))
         .raise();
     }
-    if previous != last_hash {
+    if asked.previous != last_hash {
         out_of_turn(format!(
             "previous hash of block {number} is not that of block {last}"
         ))
         .detail(format!(
             "Previous hash {}, want {}.",
-            hex(&previous),
+            hex(&asked.previous),
             hex(&last_hash)
         ))
         .raise();
     }
-    let bodies = block_buffer::split(buffer).map_err(malformed).or_raise();
+    let bodies = block_buffer::split(asked.transactions)
+        .map_err(malformed)
+        .or_raise();
     if bodies.is_empty() {
         malformed("it has no transaction").raise();
     }
@@ -160,22 +113,21 @@ fn check_request<'a>(call: &Call, buffer: &'a [u8], standing: &Standing) -> Requ
             .map_err(|e| malformed(format!("transaction {i}: {e}")))
             .or_raise()
     });
-    let order_height: i64 = call.required(1, "order_height");
-    if order_height < 0 {
+    if asked.order_height < 0 {
         malformed("order_height is negative").raise();
     }
     Request {
         chain_id: standing.chain_id.clone(),
         number,
-        order_height,
-        block_time: call.required(2, "block_time"),
+        order_height: asked.order_height,
+        block_time: asked.block_time,
         previous: last_hash,
         transactions: transactions.collect(),
         indices: (0..bodies.len() as u32).collect(),
         bodies,
-        quarantined: call.arg(5).unwrap_or_default(),
-        quarantine_all: call.arg(6).unwrap_or_default(),
-        effect_hashes: call.arg(7).unwrap_or_default(),
+        quarantined: asked.quarantined,
+        quarantine_all: asked.quarantine_all,
+        effect_hashes: asked.effect_hashes,
     }
 }
 

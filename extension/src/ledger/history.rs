@@ -1,10 +1,12 @@
 //! The history tables as `verify_ledger` reads them, those of detached tables included.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_ledger::audit::Finding;
 
 use crate::pg::base::cursor::{Cursor, Row, Sees};
-use crate::verify::ledger::Report;
+use crate::pg::base::spi::SpiClient;
+
+/// Takes findings: the block, what, and detail.
+pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
 
 /// The history of one version of a ledger table, from the transaction that started it to the one that ended it.
 pub struct History {

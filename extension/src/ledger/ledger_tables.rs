@@ -3,12 +3,12 @@
 //! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
 //! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{table_state, Hash, KeyRanges, LaneHasher, Lanes, State};
 use pgrx::pg_sys;
 
-use crate::ledger::table_scans::{key_in, rows_in, rows_outside};
+use crate::ledger::key_ranges::{key_in, rows_in, rows_outside};
 use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::spi::SpiClient;
 
 /// A row of `chainify_ledger.ledger_table` with its running state.
 pub struct LedgerTable {
@@ -19,7 +19,7 @@ pub struct LedgerTable {
     /// Quoted names; `None` when the relation is gone.
     pub live: Option<String>,
     pub history: Option<String>,
-    /// The base of the checkpoints (recovery/checkpoint.rs).
+    /// The base of the checkpoints (ledger/checkpoints.rs).
     pub checkpoint: Option<String>,
     pub relation: pg_sys::Oid,
     pub base: pg_sys::Oid,

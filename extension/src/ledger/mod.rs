@@ -1,11 +1,21 @@
-//! What is on the ledger: its tables, rows, history and definitions, and what this session may do to them.
+//! What is on the ledger: tables, rows, history, definitions, stored blocks and checkpoints, and what this session may do to them.
+//!
+//! Knows how these are stored and read. Must not know who changes them, and why: rules, transactions and blocks are above.
+pub mod as_of;
+pub mod checkpoints;
 pub mod client_role;
 pub mod definitions;
 pub mod definitions_lock;
 pub mod history;
+pub mod key_ranges;
+pub mod known_definitions;
 pub mod ledger_tables;
+pub mod outcome;
+pub mod place;
 pub mod row_bytes;
+pub mod running_state;
 pub mod session;
+pub mod stored_blocks;
 pub mod table_scans;
 pub mod tables;
 pub mod triggers;

@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{
     key_hash, key_hash_range, Hash, KeyRanges, LaneHasher, RangeDigest, SecretHasher, State, States,
 };
@@ -19,6 +18,7 @@ use crate::pg::base::encode::RowEncoder;
 use crate::pg::base::error::OrRaise;
 use crate::pg::base::random;
 use crate::pg::base::relation::{Lock, Relation, Tuple};
+use crate::pg::base::spi::SpiClient;
 
 /// Ranges of keys that a scan tells apart: of a million rows, 250 each.
 const SCAN_BITS: u32 = 12;
@@ -368,25 +368,4 @@ fn read(
             })
         });
     }
-}
-
-/// A query of those of `rows` (columns `k` and `v`) in these ranges.
-pub fn rows_in(ranges: &KeyRanges, rows: &str) -> String {
-    format!("SELECT k, v FROM ({rows}) r WHERE {}", key_in(ranges, "k"))
-}
-
-/// A query of those outside of them.
-pub fn rows_outside(ranges: &KeyRanges, rows: &str) -> String {
-    let inside = key_in(ranges, "k");
-    format!("SELECT k, v FROM ({rows}) r WHERE NOT {inside}")
-}
-
-/// A condition on a canonical key.
-pub fn key_in(ranges: &KeyRanges, key: &str) -> String {
-    let list: Vec<_> = ranges.ranges().iter().map(u32::to_string).collect();
-    format!(
-        "(chainify_ledger.key_range({key}, {}) = ANY ('{{{}}}'))",
-        ranges.bits(),
-        list.join(",")
-    )
 }

@@ -33,6 +33,8 @@ pub struct Leaf {
 
 #[derive(Default)]
 struct Cache {
+    /// The relation that lists the ledger tables, as of the same read as these.
+    list: Option<Oid>,
     /// The tables themselves by relation; None: not read yet.
     attached: Option<HashMap<Oid, Rc<LedgerTable>>>,
     /// Whether the ledger is this database's own, as of the same read.
@@ -116,8 +118,7 @@ fn refresh() {
     }
     CACHE.with_borrow_mut(|cache| {
         for change in changes {
-            let list =
-                cache.attached.is_some() && change.is_some() && change == catalog_list(cache);
+            let list = cache.attached.is_some() && change.is_some() && change == cache.list;
             match change {
                 Some(relation) if !list => {
                     cache.owners.remove(&relation);
@@ -129,42 +130,32 @@ fn refresh() {
     });
 }
 
-thread_local! {
-    /// The relation that lists the ledger tables, as of the last read.
-    static LIST: std::cell::Cell<Option<Oid>> = const { std::cell::Cell::new(None) };
-}
-
-fn catalog_list(_: &Cache) -> Option<Oid> {
-    LIST.get()
-}
-
 fn attached() -> HashMap<Oid, Rc<LedgerTable>> {
     loop {
         if let Some(known) = CACHE.with_borrow(|c| c.attached.clone()) {
             return known;
         }
+        let list = catalog::relation_named("chainify_ledger", "ledger_table");
         let own = reads_here();
-        let read = if own { read() } else { HashMap::new() };
+        let read = if own { read(list) } else { HashMap::new() };
         // A change that came while reading: what was read may be of before it.
         if !catalog::take_changes().is_empty() {
             CACHE.with_borrow_mut(|c| *c = Cache::default());
         }
-        CACHE.with_borrow_mut(|c| (c.attached, c.own) = (Some(read), own));
+        CACHE.with_borrow_mut(|c| (c.list, c.attached, c.own) = (list, Some(read), own));
     }
 }
 
 /// Whether `chainify_ledger.here` has its row.
 fn reads_here() -> bool {
     let mut own = false;
-    LIST.set(catalog::relation_named("chainify_ledger", "ledger_table"));
     if let Some(here) = catalog::relation_named("chainify_ledger", "here") {
         Relation::open(here, Lock::AccessShare).scan(|_| own = true);
     }
     own
 }
 
-fn read() -> HashMap<Oid, Rc<LedgerTable>> {
-    let list = LIST.get();
+fn read(list: Option<Oid>) -> HashMap<Oid, Rc<LedgerTable>> {
     let columns = catalog::relation_named("chainify_ledger", "ledger_column");
     let (Some(list), Some(columns)) = (list, columns) else {
         return HashMap::new();

@@ -18,19 +18,18 @@ use chainify_sched::value::Value;
 use chainify_sched::{AccessSet, Changes, Focus};
 
 use crate::ledger::client_role;
+use crate::ledger::outcome::{is_of_the_machine, is_of_the_moment};
 use crate::parallel::declared_access;
-use crate::parallel::declared_access::{
-    Asked, ByTransaction, Declarations, Lookup, Rows, LOOK_UPS_MAX,
-};
+use crate::parallel::declared_access::{Asked, Declarations, Lookup, Rows, LOOK_UPS_MAX};
 use crate::parallel::focus;
 use crate::pg::base::catalog::generation;
 use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::statement::Prepared;
+use crate::transaction::block_state::ByTransaction;
 use crate::transaction::plans;
 use crate::transaction::plans::Execution;
-use crate::transaction::run::{is_of_the_machine, is_of_the_moment};
 
 /// The access sets of a block's transactions, in order; to be called before the first of them runs, under the settings
 /// of a block. Raises for failures of the machine only (X4): what cannot be analysed is everything, and fails when it runs.

@@ -13,6 +13,7 @@ use chainify_sched::template::Touched;
 use chainify_sched::{Changes, Focus, Target, PLACES_MAX};
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::is_of_the_moment;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::pg::access::call::{counted, Called, KeyColumns};
@@ -23,24 +24,15 @@ use crate::pg::base::role::Role;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction::{read_only, subtransaction};
 use crate::pg::base::time_limit::at_most;
-use crate::pg::run::planned_access;
 use crate::pg::run::planning::inlining;
 use crate::pg::run::statement::Prepared;
-use crate::transaction::run::is_of_the_moment;
+use crate::transaction::block_state::ByTransaction;
 
 /// The rows of a relation that a transaction may access; before the block is known in which they are told apart.
 pub type Rows = (Oid, Vec<Vec<KeyValue>>);
 
 /// The time that the look-ups of one block may take together: what they do not come to is as if it was not declared.
 pub const LOOK_UPS_MAX: Duration = Duration::from_secs(1);
-
-/// What each transaction may access, by its position in the block.
-pub type ByTransaction = HashMap<u32, Rc<[Declared]>>;
-
-thread_local! {
-    /// Of the part that runs in this process.
-    static RUNNING: RefCell<ByTransaction> = RefCell::default();
-}
 
 /// What was declared of a function and a table.
 #[derive(PartialEq, Eq)]
@@ -95,14 +87,6 @@ thread_local! {
 
 /// Statements whose look-ups are kept in a session.
 const KEPT_MAX: usize = 256;
-
-/// Whether there are any.
-pub fn exist() -> bool {
-    let mut found = false;
-    let sql = "SELECT FROM chainify_ledger.declared_access LIMIT 1";
-    query(sql, &[], |_| found = true);
-    found
-}
 
 impl Declarations {
     /// What is declared of a call: the table, and where.
@@ -293,25 +277,6 @@ pub fn in_block(rows: &[Rows], changes: &Changes, focus: &Focus) -> Vec<Declared
         }
     };
     rows.iter().map(declared).collect()
-}
-
-/// Runs `f`, in which each transaction has to keep to what is declared for it.
-pub fn checked<T>(declared: ByTransaction, f: impl FnOnce() -> T) -> T {
-    struct Clear;
-    impl Drop for Clear {
-        fn drop(&mut self) {
-            RUNNING.take();
-        }
-    }
-    RUNNING.set(declared);
-    let _clear = Clear;
-    f()
-}
-
-/// Runs a transaction of the block, which has to keep to what is declared for it, if it runs beside others.
-pub fn keeping<T>(tx: u32, f: impl FnOnce() -> T) -> T {
-    let declared = RUNNING.with_borrow(|running| running.get(&tx).cloned());
-    planned_access::within(declared, f)
 }
 
 /// Those of a part's transactions as its process is told.

@@ -6,10 +6,10 @@ use chainify_ledger::Transaction;
 use crate::block::lock_conflicts;
 use crate::block::part;
 use crate::block::part::Company;
-use crate::leader::execute_block::Request;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::parallel::declared_access;
+use crate::pg::base::activity::show_query;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::own_lock;
@@ -19,19 +19,21 @@ use crate::pg::shared::conflict_memory::retire;
 use crate::pg::shared::pool;
 use crate::pg::shared::pool::Leader;
 use crate::pg::shared::worker_transaction::{begin, commit, roll_back};
+use crate::transaction::declared;
 use crate::transaction::effects;
+use crate::transaction::request::Request;
 
 /// Serves until the leader is gone; whatever is open then is rolled back.
 pub fn serve(leader: &mut Leader) {
     pool::settle_worker();
     loop {
-        pool::show_query("idle");
+        show_query("idle");
         let Some(message) = leader.receive() else {
             return;
         };
         let answer = match LeaderSays::read(&message).or_raise_malformed() {
             LeaderSays::Run(request) => {
-                pool::show_query(&format!(
+                show_query(&format!(
                     "part {} of block {}",
                     request.part, request.number
                 ));
@@ -94,7 +96,7 @@ fn run(message: &PartRequest) -> PartReport {
             lock_conflicts::enlist(request.number);
             let declared = declared_access::from_messages(&message.declared);
             let run = || part::run(&request, &positions, Company::Beside);
-            let outcomes = declared_access::checked(declared, run);
+            let outcomes = declared::checked(declared, run);
             let report = part::finish(&request, &positions, &outcomes).report;
             write_part(message, &report);
             report

@@ -17,11 +17,9 @@ use crate::block::part;
 use crate::block::part::Company;
 use crate::block::seal;
 use crate::block::seal::Ran;
-use crate::leader::execute_block::Request;
 use crate::parallel::block_access;
 use crate::parallel::block_access::Sets;
 use crate::parallel::declared_access;
-use crate::parallel::declared_access::ByTransaction;
 use crate::parallel::team;
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings;
@@ -29,7 +27,10 @@ use crate::pg::base::settings::DebugParts;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::block_settings::pinned;
 use crate::pg::run::commit::nothing_written;
+use crate::transaction::block_state::ByTransaction;
+use crate::transaction::declared;
 use crate::transaction::effects;
+use crate::transaction::request::Request;
 
 /// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
 const TRANSACTIONS_MIN: usize = 32;
@@ -254,7 +255,7 @@ fn beside(
     effects::start();
     let started = Instant::now();
     let run = || part::run(request, &parts[0], Company::Beside);
-    let outcomes = declared_access::checked(declared.clone(), run);
+    let outcomes = declared::checked(declared.clone(), run);
     let own = part::finish(request, &parts[0], &outcomes).report;
     let took = started.elapsed();
     let members: Vec<usize> = parts[1..].iter().map(Vec::len).collect();

@@ -8,14 +8,8 @@ use pgrx::pg_sys;
 use crate::pg::base::error::enter;
 use crate::pg::ddl::targets::Rights;
 use crate::pg::describe::relation_use;
+pub use crate::pg::describe::relation_use::Access;
 use crate::pg::describe::relation_use::Asked;
-
-/// How a statement uses a relation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    Read,
-    Write,
-}
 
 /// What happens to a database object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +83,7 @@ pub fn watch(watch: &'static Watch) {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
         NEXT_PERMISSIONS.set(pg_sys::ExecutorCheckPerms_hook);
-        pg_sys::ExecutorCheckPerms_hook = Some(relation_use::hook);
+        relation_use::install(on_permissions);
         NEXT_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(on_utility);
         NEXT_DDL.set(pg_sys::object_access_hook);
@@ -145,7 +139,7 @@ unsafe fn named(name: *mut pg_sys::RangeVar) -> Option<pg_sys::Oid> {
 
 /// # Safety
 /// `asked` must be of one statement, about to run.
-pub(in crate::pg) unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
+unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
     // SAFETY: by the caller's promise.
     unsafe {
         enter(|| {

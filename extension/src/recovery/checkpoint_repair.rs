@@ -1,21 +1,25 @@
 //! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
 //! the tables do, it is the checkpoints that were changed, and the tables become their base.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::State;
 use serde_json::json;
 
+use crate::ledger::checkpoints;
+use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
-use crate::ledger::table_scans::{live_state, Scan};
+use crate::ledger::table_scans::{live_state, states_told, Scan};
+use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{
-    are_certified, beyond_repair, certified_header, check_definitions, locked, repair_definition,
-    same,
+use crate::pg::base::spi::SpiClient;
+use crate::recovery::certified::{
+    are_certified, beyond_repair, certified_header, check_definitions, locked, same,
 };
-use crate::recovery::{checkpoint, earlier_blocks, scrub};
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::repair_definition;
+use crate::recovery::{earlier_blocks, scrub};
+use crate::verify::table;
 
 /// Takes the tables as the new base of their checkpoints once they are shown to be as certified (R1); CH002 when they are not.
 /// A history that was changed stays so: verification names it. Cost: two scans of each table, one of base and history, a copy of
@@ -62,7 +66,7 @@ pub fn take_bases(
         }
     }
     if !cured.is_empty() {
-        checkpoint::make(number);
+        checkpoints::make(number);
         earlier_blocks::read_again_after(0); // nothing has shown the history before to be true
     }
     Ok(cured)
@@ -84,6 +88,28 @@ fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cu
     });
     let shown = |state: &State| json!({ "checkpoint": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
     Cured::of_table(table, shown(live), shown(told))
+}
+
+/// Drops the checkpoints whose rows are no longer those kept with them, and makes a new one of the position, `number`, whose
+/// tables the caller has shown to be as certified. Cost: a scan of base and history, and a sort.
+pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
+    let mut dropped = Vec::new();
+    for table in ledger_tables::all(client, Sees::Latest) {
+        let kept = checkpoints::of_table(client, Sees::Latest, &table);
+        let blocks: Vec<_> = kept.iter().map(|kept| kept.block).collect();
+        for (kept, state) in kept.iter().zip(states_told(client, &table, &blocks)) {
+            let Some(finding) = table::checkpoint_finding(&table, kept, &state) else {
+                continue;
+            };
+            let sql = "DELETE FROM chainify_ledger.checkpoint WHERE block = $1 AND table_id = $2";
+            spi::connected(|| spi::query(sql, &[cell(kept.block), cell(table.id)], |_| ()));
+            dropped.push(Cured::of_finding(&table.name, finding));
+        }
+    }
+    if !dropped.is_empty() {
+        checkpoints::make(number);
+    }
+    dropped
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -4,7 +4,6 @@
 //! Invariant R12: what is put back is shown first to be what the certified state root says, and shown to be there at the end.
 //! Statements that may run what a user wrote run as the table's, or the object's, owner.
 
-use crate::pg::base::spi::SpiClient;
 use pgrx::JsonB;
 use serde_json::{json, Value};
 
@@ -17,13 +16,16 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{
-    are_certified, beyond_repair, certified_header, check_definitions, check_schema, put_rows_right,
+use crate::pg::run::block_settings::under_path;
+use crate::recovery::certified::{
+    are_certified, beyond_repair, certified_header, check_definitions, check_schema,
 };
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::put_rows_right;
 use crate::recovery::scrub;
-use crate::verify::table::Finding;
+use crate::verify::finding::Finding;
 
 /// One statement that puts something back.
 struct Repair {
@@ -182,9 +184,31 @@ impl Repair {
     }
 }
 
-/// Runs it, with the right to make something there while it does.
+/// Runs it, with the right to make something there while it does. The statement is read under the path of
+/// own SQL. Functions that it calls may name their helpers without a schema, as in a block: then it runs
+/// again under a block's path. The state root decides whether the definition is the one agreed on (R12).
 fn run(repair: &Repair) -> Result<(), PgError> {
-    let ran = subtransaction(|| {
+    let qualified = |sql: &str| {
+        spi::connected(|| spi::execute(sql, &[]));
+    };
+    let in_block = |sql: &str| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ())));
+    run_as_owner(repair, &qualified)
+        .or_else(|error| match error.sqlstate.as_str() {
+            // An undefined function, table or other object.
+            "42883" | "42P01" | "42704" => run_as_owner(repair, &in_block),
+            _ => Err(error),
+        })
+        .map_err(|error| match error.sqlstate.as_str() {
+            state if state.starts_with("23") || state.starts_with("57") => error,
+            _ => beyond_repair(format!(
+                "{} cannot be put back: {}.",
+                repair.key, error.message
+            )),
+        })
+}
+
+fn run_as_owner(repair: &Repair, as_owner: &dyn Fn(&str)) -> Result<(), PgError> {
+    subtransaction(|| {
         let execute = |sql: &str| spi::connected(|| spi::execute(sql, &[]));
         let Some(owner) = &repair.owner else {
             execute(&repair.statement);
@@ -197,18 +221,11 @@ fn run(repair: &Repair) -> Result<(), PgError> {
         if granted {
             execute(&format!("GRANT CREATE, USAGE ON SCHEMA {schema} TO {to}"));
         }
-        role.run(|| execute(&repair.statement));
+        role.run(|| as_owner(&repair.statement));
         if granted {
             execute(&format!("REVOKE CREATE ON SCHEMA {schema} FROM {to}"));
         }
         Ok(())
-    });
-    ran.map_err(|error| match error.sqlstate.as_str() {
-        state if state.starts_with("23") || state.starts_with("57") => error,
-        _ => beyond_repair(format!(
-            "{} cannot be put back: {}.",
-            repair.key, error.message
-        )),
     })
 }
 

@@ -3,67 +3,66 @@
 //! has another organisation tell them (recovery/take_over_block.rs).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::pg::base::spi::SpiClient;
+use chainify_worker::steps::{audit_range, Past, Range};
 
 use crate::block::half_committed;
-use crate::ledger::{history, row_bytes, session};
+use crate::ledger::checkpoints;
+use crate::ledger::{history, row_bytes, session, stored_blocks};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::{settings, spi};
-use crate::recovery::checkpoint;
 use crate::verify::ledger;
 
 crate::sql_function!(chainify_audit, pg_finfo_chainify_audit, audit);
-
-/// Blocks read in one step, however few changes they made.
-const BLOCKS_MAX: i64 = 1_000;
 
 /// `chainify_node.audit(changes_max)`; contract in spec/sql-api.md. Cost: reads the blocks with their transactions and history.
 fn audit(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     row_bytes::forget();
     let audited = session::unrecorded(|| {
-        if !checkpoint::maintain_bases() {
+        if !checkpoints::maintain_bases() {
             return None;
         }
         spi::connect(|client| {
             half_committed::refuse(client, Sees::Statement);
-            let (from, to) = next_range(client, changes_max)?;
-            let found = if from < to {
-                false_blocks(client, from + 1, to)
+            let Range { after, to } = next_range(client, changes_max)?;
+            let found = if after < to {
+                false_blocks(client, after + 1, to)
             } else {
                 BTreeMap::new()
             };
-            note(to, &found, from == to);
-            (from < to).then_some((to, found.len() as i64))
+            note(to, &found, after == to);
+            (after < to).then_some((to, found.len() as i64))
         })
     });
     let (block, findings) = audited.unzip();
     call.record(&[cell::<i64>(block), cell(findings.unwrap_or_default())])
 }
 
-/// Up to the newest base: recovery may have brought that of a single table forward, past history that is false.
-///
-/// The blocks to read next: after `from`, up to and with `to`; none between them at the end of a pass. `None` before the next
-/// pass is due.
-fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<(i64, i64)> {
+/// The blocks to read next; None before the next pass is due.
+fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<Range> {
     let sql = "
-        WITH base (block) AS (SELECT max(base_block) FROM chainify_ledger.ledger_table WHERE detached_at IS NULL),
-        done (block, due) AS (
-            SELECT coalesce(max(block), 0), (max(at) + make_interval(secs => $2) < clock_timestamp()) IS NOT FALSE
-            FROM chainify_ledger.audited)
-        SELECT done.block, greatest(done.block, coalesce((
-            SELECT max(b.number) FROM (
-                SELECT number, sum(effects_count) OVER (ORDER BY number) AS changes FROM chainify_ledger.block
-                WHERE number > done.block AND number <= least(base.block, done.block + $3)) b
-            WHERE b.changes <= $1 OR b.number = done.block + 1), least(base.block, done.block + $3)))
-        FROM base, done WHERE base.block IS NOT NULL AND (done.block > 0 OR done.due AND base.block > 0)";
-    let pause = settings::scrub_interval().as_secs_f64();
-    let arguments = [changes_max.into(), pause.into(), BLOCKS_MAX.into()];
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &arguments);
+        SELECT coalesce(max(a.block), 0), (extract(epoch FROM clock_timestamp() - max(a.at)) * 1000000)::bigint,
+            (SELECT max(base_block) FROM chainify_ledger.ledger_table WHERE detached_at IS NULL)
+        FROM chainify_ledger.audited a";
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
     let row = rows.next_row()?;
-    row.bigint(1).zip(row.bigint(2))
+    let (read, newest_base) = row.bigint(1).zip(row.bigint(3))?;
+    let past = Past {
+        read,
+        ago: row.bigint(2).map(micros),
+    };
+    let blocks = |range| stored_blocks::changes(client, range);
+    let interval = settings::scrub_interval();
+    audit_range(past, newest_base, interval, changes_max, blocks)
+}
+
+/// A time that has passed by the database's clock, which may have been set back.
+pub fn micros(passed: i64) -> Duration {
+    Duration::from_micros(u64::try_from(passed).unwrap_or(0))
 }
 
 /// The blocks that are not kept as agreed, each with what is wrong with it first.

@@ -7,12 +7,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::Hash;
 use chainify_ledger::LedgerBlock;
 use pgrx::JsonB;
 
-use crate::leader::execute_block::Request;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::{row_bytes, session, table_scans};
@@ -21,11 +19,14 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
 use crate::pg::base::spi::connected;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::recovery::deviations;
-use crate::recovery::repair::repair_rows;
+use crate::recovery::row_repair::repair_rows;
 use crate::recovery::scrub;
 use crate::transaction::effects;
+use crate::transaction::recorded::Recorded;
+use crate::transaction::request::Request;
 
 crate::sql_function!(
     chainify_changed_keys,
@@ -52,7 +53,7 @@ type Key = (i32, Vec<u8>);
 pub fn run<T>(
     request: &Request,
     certified: &[u8],
-    once: impl Fn() -> (LedgerBlock, T),
+    once: &dyn Fn() -> (LedgerBlock, T),
 ) -> Option<(LedgerBlock, T)> {
     let first = attempt(|| {
         let (block, ran) = once();
@@ -103,7 +104,7 @@ fn attempt<T, E>(f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
 fn changed() -> BTreeSet<Key> {
     effects::with(|effects| {
         let changes = effects.changes.iter();
-        let key = |change: &effects::Recorded| {
+        let key = |change: &Recorded| {
             let table = effects.leaves[change.leaf as usize].table.id;
             (table, effects.bytes(change.pk).to_vec())
         };

@@ -2,8 +2,6 @@
 //! consented, laid over the rest of the tables. Whom they come from does not matter: together they have to hash to the
 //! certified state (R1), or everything is undone. The tables then become the base of new checkpoints.
 
-use crate::pg::base::spi::SpiClient;
-
 use chainify_codec::{key_range, state_root};
 use chainify_ledger::told::{self, ToldTable};
 use chainify_ledger::{block_buffer, cells};
@@ -17,12 +15,13 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::run::block_settings::under_path;
+use crate::recovery::certified::{beyond_repair, certified_header, check_definitions, locked};
 use crate::recovery::checkpoint_repair;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{
-    beyond_repair, certified_header, check_definitions, locked, put_right_from, Recovery,
-};
+use crate::recovery::cured::Cured;
+use crate::recovery::repair::Recovery;
+use crate::recovery::row_repair::put_right_from;
 use crate::recovery::tell_rows::{by_name, range_bits};
 
 crate::sql_function!(

@@ -4,25 +4,27 @@
 //! Invariant R5: each block executed again has the LedgerBlockHash that the certified one leads back to; else everything is
 //! undone and the next older checkpoint is tried.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::Hash;
 use chainify_ledger::audit::StoredBlock;
 use chainify_ledger::Transaction;
 
 use crate::leader::execute_block;
-use crate::leader::execute_block::Request;
+use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Scan;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{beyond_repair, certified_header, check_live, locked, put_right};
-use crate::recovery::{checkpoint, scrub};
-use crate::verify::ledger;
+use crate::recovery::certified::{beyond_repair, certified_header, check_live, locked};
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::put_right;
+use crate::recovery::scrub;
+use crate::transaction::request::Request;
 
 /// A block as it has to come out again.
 struct Wanted {
@@ -120,11 +122,11 @@ fn wanted(
     number: i64,
     certified: &[u8],
 ) -> Result<Vec<Wanted>, PgError> {
-    let chain_id = ledger::chain_id(client, Sees::Latest);
+    let chain_id = stored_blocks::chain_id(client, Sees::Latest);
     let malformed =
         |number| beyond_repair(format!("The header kept of block {number} was changed."));
     let mut hash = Hash::try_from(certified).map_err(|_| malformed(number))?;
-    let mut blocks = ledger::blocks(client, Sees::Latest, from + 1, number);
+    let mut blocks = stored_blocks::blocks(client, Sees::Latest, from + 1, number);
     let mut wanted = Vec::with_capacity(blocks.len());
     for number in (from + 1..=number).rev() {
         let kept = blocks.pop().filter(|kept| kept.number == number);
@@ -147,10 +149,10 @@ fn wanted(
 
 /// Puts rows and running state of a table back to those of a checkpoint, which have to hash to what is kept with it.
 fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), PgError> {
-    let kept = checkpoint::of_table(client, Sees::Latest, table);
+    let kept = checkpoints::of_table(client, Sees::Latest, table);
     let kept = kept.iter().find(|kept| kept.block == from);
     let told = Scan::told(client, table, from);
-    let holds = |kept: &checkpoint::Checkpoint| {
+    let holds = |kept: &checkpoints::Checkpoint| {
         kept.schema_hash == table.schema_hash
             && kept.table_state[..] == table.state_hash(&told.state)[..]
     };
@@ -196,7 +198,7 @@ fn execute_again(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| changed(format!("a transaction is malformed: {error}")))?;
     let request = Request {
-        chain_id: ledger::chain_id(client, Sees::Latest),
+        chain_id: stored_blocks::chain_id(client, Sees::Latest),
         number,
         order_height: wanted.kept.order_height,
         block_time: wanted.kept.block_time,

@@ -3,16 +3,17 @@
 //!
 //! What it finds is recorded as an open deviation; `chainify_node.position` tells the node, which repairs.
 
-use std::time::{Duration, Instant};
-
-use crate::pg::base::spi::SpiClient;
-use pgrx::{pg_sys, JsonB};
+use std::time::Instant;
 
 use chainify_codec::{LaneHasher, State};
+use chainify_worker::scrubbing::{pause_of_repair, Pace};
+use pgrx::{pg_sys, JsonB};
 
 use crate::block::half_committed;
+use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::stored_blocks;
 use crate::ledger::{definitions, definitions_lock, row_bytes};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::encode::RowEncoder;
@@ -24,9 +25,10 @@ use crate::pg::base::own_lock::OwnLock;
 use crate::pg::base::relation::Relation;
 use crate::pg::base::slices::{Slice, Slices};
 use crate::pg::base::spi;
-use crate::recovery::{checkpoint, earlier_blocks};
+use crate::pg::base::spi::SpiClient;
+use crate::recovery::earlier_blocks;
+use crate::verify::finding::Finding;
 use crate::verify::table;
-use crate::verify::table::Finding;
 use crate::verify::{indexes, ledger};
 
 crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
@@ -34,33 +36,22 @@ crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
 /// Findings recorded of one pass; more are counted.
 const FINDINGS_RECORDED_MAX: usize = 1_000;
 
-/// Rows read so far, and how fast that may be.
-struct Pace {
+/// One pass over a table.
+struct Pass {
     since: Instant,
-    rows: u64,
-    /// Rows and entries read for the sake of indexes.
-    entries: u64,
-    rows_per_second: Option<f64>,
+    pace: Pace,
 }
 
-/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about as long.
-const ENTRIES_PER_ROW: u64 = 8;
-/// Entries from one look at the clock to the next.
-const ENTRIES_BETWEEN_LOOKS: u64 = 4_096;
-
-impl Pace {
-    /// How long to wait now so that the rows so far took as long as they should.
-    fn ahead(&self) -> Duration {
-        let rows = self.rows + self.entries / ENTRIES_PER_ROW;
-        let due = self.rows_per_second.map_or(0.0, |rate| rows as f64 / rate);
-        Duration::from_secs_f64(due).saturating_sub(self.since.elapsed())
+impl Pass {
+    /// Waits until the rows so far took as long as they should.
+    fn keep_pace(&self) {
+        latch::pause(self.pace.ahead(self.since.elapsed()));
     }
 
-    /// One entry more.
+    /// One entry of an index more.
     fn entry(&mut self) {
-        self.entries += 1;
-        if self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS) {
-            latch::pause(self.ahead());
+        if self.pace.read_entry() {
+            self.keep_pace();
         }
     }
 }
@@ -69,12 +60,9 @@ impl Pace {
 /// of its base, a BLAKE3 expansion per row; much more when they deviate.
 fn scrub(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "ledger_table");
-    let rows_per_second = call.arg::<i64>(1).filter(|rate| *rate > 0);
-    let mut pace = Pace {
+    let mut pass = Pass {
         since: Instant::now(),
-        rows: 0,
-        entries: 0,
-        rows_per_second: rows_per_second.map(|rate| rate as f64),
+        pace: Pace::new(call.arg(1)),
     };
     row_bytes::forget();
     let (number, findings) = spi::connect(|client| {
@@ -82,7 +70,7 @@ fn scrub(call: &mut Call) -> Answer {
         let Some(table) = tables.iter().find(|table| table.relation == relation) else {
             PgError::new(b"42P01", "table is not on the ledger").raise()
         };
-        let number = table::last_block(client, Sees::Statement).unwrap_or_default();
+        let number = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
         // Parts of a block that are committed before the block itself are no deviation.
         if half_committed::number(client, Sees::Statement).is_some() {
             return (number, None);
@@ -91,7 +79,7 @@ fn scrub(call: &mut Call) -> Answer {
             return (number, None);
         };
         let readable = table.unreadable().is_none();
-        if readable && !contents(client, &tables, table, number, &mut pace, &mut findings) {
+        if readable && !contents(client, &tables, table, number, &mut pass, &mut findings) {
             return (number, None);
         }
         // Nothing is locked now that a block or a repair may need, so this may wait for them (R11).
@@ -99,10 +87,14 @@ fn scrub(call: &mut Call) -> Answer {
         if !is_attached(client, table) {
             return (number, None);
         }
-        record(client, table, number, &pace, &findings);
+        record(client, table, number, &pass, &findings);
         (number, Some(findings.len() as i64))
     });
-    call.record(&[cell(number), cell(pace.rows as i64), cell::<i64>(findings)])
+    call.record(&[
+        cell(number),
+        cell(pass.pace.rows() as i64),
+        cell::<i64>(findings),
+    ])
 }
 
 /// Whether this version of the table is still what the ledger has.
@@ -140,10 +132,10 @@ fn contents(
     tables: &[LedgerTable],
     table: &LedgerTable,
     number: i64,
-    pace: &mut Pace,
+    pass: &mut Pass,
     findings: &mut Vec<Finding>,
 ) -> bool {
-    let Some(live) = read(table, &table.leaves(client, Sees::Statement), pace) else {
+    let Some(live) = read(table, &table.leaves(client, Sees::Statement), pass) else {
         return false;
     };
     let known = findings.len();
@@ -159,24 +151,24 @@ fn contents(
     }
     let broken = definitions_lock::unlocked(|client| {
         let relations = indexes::read_by_index(client, Sees::Statement, table);
-        indexes::defects(client, Sees::Statement, &relations, &mut || pace.entry())
+        indexes::defects(client, Sees::Statement, &relations, &mut || pass.entry())
     });
     findings.extend(broken.into_iter().map(indexes::Defect::finding));
-    base(client, table, pace, findings)
+    base(client, table, pass, findings)
 }
 
 /// Compares the base with its checkpoint, when it is at one; false as for [`contents`].
 fn base(
     client: &SpiClient<'_>,
     table: &LedgerTable,
-    pace: &mut Pace,
+    pass: &mut Pass,
     findings: &mut Vec<Finding>,
 ) -> bool {
-    let kept = checkpoint::of_table(client, Sees::Statement, table);
+    let kept = checkpoints::of_table(client, Sees::Statement, table);
     let Some(kept) = kept.iter().find(|kept| kept.block == table.base_block) else {
         return true;
     };
-    let Some(state) = read(table, &[table.base], pace) else {
+    let Some(state) = read(table, &[table.base], pass) else {
         return false;
     };
     findings.extend(table::checkpoint_finding(table, kept, &state));
@@ -184,7 +176,7 @@ fn base(
 }
 
 /// The state of these relations' rows together; `None` when one was rewritten meanwhile.
-fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Option<State> {
+fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pass: &mut Pass) -> Option<State> {
     let columns = row_bytes::columns(table.id);
     let hasher = LaneHasher::new(&table.name);
     let mut state = State::default();
@@ -200,9 +192,9 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pace: &mut Pace) -> Opti
                 encoder.row(row, &mut bytes);
                 state.add(&hasher, &bytes);
             });
-            pace.rows += state.row_count - before;
+            pass.pace.read(state.row_count - before);
             match slice {
-                Slice::Read => latch::pause(pace.ahead()),
+                Slice::Read => pass.keep_pace(),
                 Slice::End => break,
                 Slice::Replaced => return None,
             }
@@ -216,7 +208,7 @@ fn record(
     client: &SpiClient<'_>,
     table: &LedgerTable,
     number: i64,
-    pace: &Pace,
+    pass: &Pass,
     findings: &[Finding],
 ) {
     let clean_block = findings.is_empty().then_some(number);
@@ -228,10 +220,10 @@ fn record(
         let arguments = [
             cell(table.id),
             cell(number),
-            cell(pace.rows as i64),
+            cell(pass.pace.rows() as i64),
             cell(findings.len() as i64),
             cell::<i64>(clean_block),
-            cell(pace.since.elapsed().as_secs_f64()),
+            cell(pass.since.elapsed().as_secs_f64()),
         ];
         spi::query(sql, &arguments, |_| ());
     });
@@ -301,8 +293,8 @@ const FOUND_BEFORE: &str = "
                 WHERE l.name = r.tbl AND l.detached_at IS NULL AND s.clean_at > d.started_at + d.took)
         GROUP BY u.place) k";
 
-/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it is made
-/// again after pauses that double from a minute to an hour.
+/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it is made again after a
+/// pause.
 fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     spi::connected(|| {
         let (mut again, mut on_record) = (0, false);
@@ -320,7 +312,7 @@ fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
         let mut id = None;
         let sql = "INSERT INTO chainify_ledger.deviation (block, since_block, found_by, rows_total, again, due)
             SELECT $1, $2, 'scrubber', $3, $4,
-                CASE WHEN $4 > 0 THEN clock_timestamp() + least(interval '1 minute' * 2 ^ least($4 - 1, 6), interval '1 hour') END
+                clock_timestamp() + make_interval(secs => $5)
             WHERE NOT EXISTS (SELECT FROM chainify_ledger.deviation WHERE cured_by IS NULL AND (due <= clock_timestamp()) IS NOT FALSE)
             RETURNING id";
         let arguments = [
@@ -328,6 +320,7 @@ fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
             cell::<i64>(since),
             cell(total),
             cell::<i32>(again),
+            cell::<f64>(pause_of_repair(again).map(|pause| pause.as_secs_f64())),
         ];
         spi::query(sql, &arguments, |row| id = row.get::<i64>(1));
         let Some(id) = id else {
@@ -381,7 +374,7 @@ impl HistoryAfterBases {
         HistoryAfterBases {
             oldest: oldest.unwrap_or_default(),
             newest: newest.unwrap_or_default(),
-            last: table::last_block(client, Sees::Latest).unwrap_or_default(),
+            last: stored_blocks::last_block(client, Sees::Latest).unwrap_or_default(),
         }
     }
 

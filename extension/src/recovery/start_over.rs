@@ -4,8 +4,6 @@
 //! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is known to be there: the rows with which
 //! tables were attached, in definitions as they were then.
 
-use crate::pg::base::spi::SpiClient;
-
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::Scan;
@@ -13,8 +11,10 @@ use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
-use crate::recovery::deviations::Cured;
-use crate::recovery::repair::{beyond_repair, check_definitions, put_rows_right};
+use crate::pg::base::spi::SpiClient;
+use crate::recovery::certified::{beyond_repair, check_definitions};
+use crate::recovery::cured::Cured;
+use crate::recovery::row_repair::put_rows_right;
 
 /// Takes the ledger back for the sake of block `until`, which came out otherwise; CH002 when its beginning is not to be had.
 /// Cost: two scans of the tables that were attached; what is dropped is not read.

@@ -6,23 +6,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::pg::base::spi::SpiClient;
-use pgrx::pg_sys;
-
 use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::{block_buffer, cells, LedgerBlock, Transaction};
+use pgrx::pg_sys;
 
 use crate::block::seal;
+use crate::ledger::checkpoints;
 use crate::ledger::history;
 use crate::ledger::history::History;
+use crate::ledger::stored_blocks;
 use crate::ledger::{row_bytes, session};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::run::block_settings::under_path;
-use crate::recovery::checkpoint;
 use crate::verify::ledger;
 
 crate::sql_function!(
@@ -89,9 +89,9 @@ fn block_parts(call: &mut Call) -> Answer {
     row_bytes::forget();
     call.rows(|part| {
         spi::connect(|client| {
-            let header = ledger::block(client, Sees::Statement, number).and_then(|kept| {
+            let header = stored_blocks::block(client, Sees::Statement, number).and_then(|kept| {
                 let header = kept
-                    .header(&ledger::chain_id(client, Sees::Statement))
+                    .header(&stored_blocks::chain_id(client, Sees::Statement))
                     .ok()?;
                 (header.hash()[..] == hash[..]).then_some(header)
             });
@@ -313,9 +313,9 @@ fn restore_block(call: &mut Call) -> Answer {
     let bodies = block_buffer::split(&buffer).map_err(malformed).or_raise();
     row_bytes::forget();
     session::unrecorded(|| {
-        checkpoint::lock_bases();
+        checkpoints::lock_bases();
         spi::connect(|client| {
-            let here = header.chain_id == ledger::chain_id(client, Sees::Latest);
+            let here = header.chain_id == stored_blocks::chain_id(client, Sees::Latest);
             if !here || header.hash()[..] != certified[..] || header.number as i64 != number {
                 not_agreed(number, "The header is another").raise();
             }

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{key_hash, key_hash_range, row_hash, KeyRanges, RangeDigest, RANGE_BITS_MAX};
 use chainify_ledger::cells;
 
@@ -12,12 +11,12 @@ use crate::block::half_committed;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::{Column, LedgerTable};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
-use crate::verify::ledger;
-use crate::verify::table::last_block;
+use crate::pg::base::spi::SpiClient;
 
 crate::sql_function!(
     chainify_state_tables,
@@ -68,8 +67,8 @@ fn state_tables(call: &mut Call) -> Answer {
 /// Returns the position, when the rows at the end of block `number` can be told.
 fn check_block(client: &SpiClient<'_>, number: i64, hash: &[u8]) -> Result<i64, PgError> {
     half_committed::refuse(client, Sees::Statement);
-    let position = last_block(client, Sees::Statement).unwrap_or_default();
-    let kept = ledger::block(client, Sees::Statement, number);
+    let position = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
+    let kept = stored_blocks::block(client, Sees::Statement, number);
     if kept.is_none_or(|kept| kept.hash[..] != *hash) {
         return Err(not_told(format!(
             "Block {number} of that hash is not here; the last block is {position}."
@@ -209,7 +208,7 @@ fn table(client: &SpiClient<'_>, name: &str) -> Result<LedgerTable, PgError> {
 
 /// Columns `k` and `v` of the rows at the end of block `number`, as for checkpoints.
 fn rows_at(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
-    match last_block(client, Sees::Statement) {
+    match stored_blocks::last_block(client, Sees::Statement) {
         Some(position) if position > number => table.expected_rows(number),
         _ => table.live_rows(),
     }

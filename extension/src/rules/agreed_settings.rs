@@ -2,6 +2,11 @@
 //! the ledger's own, and so part of the state root.
 use std::cell::Cell;
 
+use chainify_rules::settings::takes_agreement;
+pub use chainify_rules::settings::{Deploys, Determinism, Setting};
+
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -10,57 +15,7 @@ use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::agreement_policies::check_majority;
-use crate::transaction::agreements::Agreeing;
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
-
-/// What happens to a statement whose effects follow from the order of rows, which is not the same everywhere.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Determinism {
-    /// It is refused.
-    #[default]
-    Strict,
-    /// It runs; where effects differ, the organisations do not agree on them.
-    Detect,
-}
-
-/// The agreement that a DEPLOY transaction takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Deploys {
-    /// That of policies alone: an admin of one organisation changes definitions for all.
-    #[default]
-    Free,
-    /// More than two thirds of the organisations (C6).
-    Agreed,
-}
-
-/// A setting with the words of its values.
-trait Setting: Copy + PartialEq + Default + 'static {
-    /// The key of its row.
-    const NAME: &'static str;
-    /// Its values; the default is the first.
-    const VALUES: &'static [(&'static str, Self)];
-
-    fn parse(word: &str) -> Option<Self> {
-        let found = Self::VALUES.iter().find(|(name, _)| *name == word);
-        found.map(|(_, value)| *value)
-    }
-}
-
-impl Setting for Determinism {
-    const NAME: &'static str = "determinism";
-    const VALUES: &'static [(&'static str, Self)] = &[
-        ("strict", Determinism::Strict),
-        ("detect", Determinism::Detect),
-    ];
-}
-
-impl Setting for Deploys {
-    const NAME: &'static str = "deploys";
-    const VALUES: &'static [(&'static str, Self)] =
-        &[("free", Deploys::Free), ("agreed", Deploys::Agreed)];
-}
+use crate::rules::agreeing::{check_majority, Agreeing};
 
 #[derive(Clone, Copy, Default)]
 struct Settings {
@@ -118,14 +73,8 @@ pub fn set_deploys(value: &str, at: At) -> Outcome {
 }
 
 fn set<S: Setting>(word: &str, at: At) -> Outcome {
-    let word = word.to_ascii_lowercase();
-    if S::parse(&word).is_some() {
-        return attempt(|| change(S::NAME, &word, at)).map(|()| 1);
-    }
-    let written = |(name, _): &(&str, S)| format!("SET {} {name}", S::NAME.to_ascii_uppercase());
-    let choices: Vec<String> = S::VALUES.iter().map(written).collect();
-    let message = format!("\"{word}\" is no policy of {}", S::NAME);
-    Err(PgError::new(b"22023", message).hint(format!("Write {}.", choices.join(" or "))))
+    let word = S::stored(word)?;
+    attempt(|| change(S::NAME, &word, at)).map(|()| 1)
 }
 
 fn change(name: &str, value: &str, at: At) {
@@ -154,7 +103,7 @@ impl Before {
     /// Invariant C6: where deploys are *agreed*, and when that is changed, a DEPLOY transaction takes the agreement of more than two
     /// thirds of the organisations. Else it fails with CH009.
     pub fn check(self, block: i64, agreeing: impl FnOnce() -> Agreeing) -> Result<(), PgError> {
-        if (self.0, deploys()) == (Deploys::Free, Deploys::Free) {
+        if !takes_agreement(self.0, deploys()) {
             return Ok(());
         }
         attempt(|| {

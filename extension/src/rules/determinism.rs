@@ -1,69 +1,45 @@
-//! Refuses what could have different effects in different organisations (docs/user-guide.md, "What a transaction may do").
-//!
-//! The rules are the same in every organisation and look at nothing but the statement and the definitions it uses, so that a refusal is
-//! an outcome like any other.
+//! Asks the determinism rules of `crates/rules` about each query that PostgreSQL plans and each function that it calls.
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+pub use chainify_rules::finding::Finding;
+use chainify_rules::functions::{self, Database};
+use chainify_rules::level::Level;
+use chainify_rules::plans::{planned, Asker, Origin, Planned, Plans};
+use chainify_rules::refusal::Refusal;
+use chainify_rules::settings::Determinism;
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::pg::base::catalog;
+use crate::pg::base::collation;
 use crate::pg::base::error::PgError;
 use crate::pg::describe::function_facts;
-use crate::pg::describe::query_level::{
-    local_collations, Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window,
-};
 use crate::pg::run::planning;
-use crate::pg::run::planning::{Origin, Watch};
+use crate::pg::run::planning::Watch;
 use crate::rules::agreed_settings;
-use crate::rules::agreed_settings::Determinism;
-use crate::rules::determinism_changes as changes;
-use crate::rules::determinism_functions as functions;
-use crate::rules::determinism_functions::Verdict;
 
-/// Why a statement is refused, and what to write instead.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    pub construct: String,
-    pub reason: String,
-    pub rewrite: String,
-    /// What it does depends on the order of rows alone: where that is left to detection, the statement may run.
-    pub by_order: bool,
-    /// What it does depends on a collation.
-    pub by_collation: bool,
+impl From<Refusal> for PgError {
+    fn from(refusal: Refusal) -> Self {
+        PgError {
+            detail: refusal.detail,
+            hint: refusal.hint,
+            ..PgError::new(refusal.sqlstate, refusal.message)
+        }
+    }
 }
 
-impl Finding {
-    pub fn new(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
-        Finding {
-            construct: construct.into(),
-            reason: reason.into(),
-            rewrite: rewrite.into(),
-            by_order: false,
-            by_collation: false,
-        }
+/// The rules' view of this database.
+struct Here;
+
+impl Database for Here {
+    fn local_collation(&self) -> Option<String> {
+        collation::of_database()
     }
 
-    pub fn by_order(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
-        Finding {
-            by_order: true,
-            ..Finding::new(construct, reason, rewrite)
-        }
-    }
-
-    pub fn of_collation(self) -> Self {
-        Finding {
-            by_collation: true,
-            ..self
-        }
-    }
-
-    pub fn error(self) -> PgError {
-        PgError::new(b"CH006", format!("{} is not deterministic", self.construct))
-            .detail(self.reason)
-            .hint(self.rewrite)
+    fn policy(&self) -> Determinism {
+        agreed_settings::determinism()
     }
 }
 
@@ -74,12 +50,9 @@ static WATCH: Watch = Watch {
 };
 
 thread_local! {
-    /// This session has run a client's transaction.
-    static EXECUTES: Cell<bool> = const { Cell::new(false) };
-    /// Under which policy plans were checked.
-    static PLANNED_UNDER: Cell<Determinism> = const { Cell::new(Determinism::Strict) };
-    /// A plan may be kept that a client's transaction could not have made.
-    static UNCHECKED_PLANS: Cell<bool> = const { Cell::new(false) };
+    static PLANS: Cell<Plans> = const { Cell::new(Plans::new()) };
+    /// Functions that may be executed, as of a generation of the catalog.
+    static EXECUTABLE: RefCell<(u64, BTreeSet<u32>)> = const { RefCell::new((0, BTreeSet::new())) };
 }
 
 /// Installs the hooks; once, in the postmaster.
@@ -87,48 +60,35 @@ pub fn install() {
     planning::watch(&WATCH);
 }
 
-/// Invariant X6. To be called before a client's transaction runs. A plan that a function made outside of one was not checked, and would be used
-/// unseen in this session but not in another organisation's.
+/// Invariant X6. To be called before a client's transaction runs.
 pub fn before_transaction() {
     let policy = agreed_settings::determinism();
-    let planned_under = PLANNED_UNDER.replace(policy);
-    if !EXECUTES.replace(true) || UNCHECKED_PLANS.get() || planned_under != policy {
+    if PLANS.get().must_forget(policy) {
         planning::forget_plans();
-        UNCHECKED_PLANS.set(false);
     }
+    PLANS.set(PLANS.get().before_transaction(policy));
 }
 
 fn wanted() -> bool {
-    EXECUTES.get()
+    PLANS.get().executes()
 }
 
 fn query(level: &Level, origin: Origin) {
-    let mode = session::mode();
-    let client = matches!(mode, Mode::Client { .. } | Mode::Deploy);
-    if !client && origin != Origin::Function {
-        return; // the ledger's own, or the session's: no function of a client comes upon their plans
-    }
-    // While definitions change, PostgreSQL itself asks for rows: those that a new foreign key does not allow.
-    let in_function = origin != Origin::Submitted && mode != Mode::Deploy;
-    let detect = agreed_settings::determinism() == Determinism::Detect;
-    let mut refused = check(level, in_function).into_iter();
-    let Some(first) = refused.find(|finding| !(detect && finding.by_order)) else {
-        return;
+    let asker = match session::mode() {
+        Mode::Client { .. } => Asker::Client,
+        Mode::Deploy => Asker::Deploy,
+        _ => Asker::Other,
     };
-    if client {
-        first.error().raise();
+    match planned(level, asker, origin, &Here) {
+        Planned::Fine => {}
+        Planned::Refused(finding) => PgError::from(finding.refusal()).raise(),
+        Planned::Unchecked => PLANS.set(PLANS.get().noted_unchecked()),
     }
-    UNCHECKED_PLANS.set(true);
 }
 
 /// Ledger tables are written by blocks alone, and parts of one have no rows in common: a client's transaction locks none that others would change.
 fn alone() -> bool {
     matches!(session::mode(), Mode::Client { .. })
-}
-
-thread_local! {
-    /// Functions that may be executed, as of a generation of the catalog.
-    static EXECUTABLE: RefCell<(u64, BTreeSet<u32>)> = const { RefCell::new((0, BTreeSet::new())) };
 }
 
 /// Raises CH006 for a function that a client's transaction must not run, wherever the call stands.
@@ -145,366 +105,22 @@ pub fn execution(function: Oid) {
     }
     let facts = function_facts::function(function);
     if let Some(finding) = functions::execution_finding(&facts) {
-        finding.error().raise();
+        PgError::from(finding.refusal()).raise();
     }
     EXECUTABLE.with_borrow_mut(|(_, known)| known.insert(function.to_u32()));
 }
 
 /// Everything in the statement that is refused; `in_function`: its caller takes the rows one by one.
 pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
-    let mut found = Vec::new();
-    check_level(level, &mut found, None);
-    if in_function && level.command == Command::Select {
-        if !level.total_order(&level.sort) {
-            found.push(Finding::by_order(
-                "a query without a total order inside a function",
-                "The function takes its rows in the order in which they are stored, which differs between organisations.",
-                "Add ORDER BY over the primary key, restrict the query to one row, or aggregate.",
-            ));
-        }
-        order_of_machine(level, &mut found);
-    }
-    changes::twice(level, &mut found);
-    let mut unique = Vec::new();
-    for finding in found {
-        if !unique.contains(&finding) {
-            unique.push(finding);
-        }
-    }
-    unique
+    chainify_rules::determinism::check(level, in_function, &Here)
 }
 
-fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>) {
-    for call in &level.calls {
-        found.extend(functions::finding(&call.function));
-        found.extend(functions::by_collation(
-            &call.function,
-            call.local_collation.as_deref(),
-        ));
-    }
-    found.extend(level.constructs.iter().map(construct));
-    draws(level, found);
-    limit(level, place, found);
-    if let Distinct::On(_) = level.distinct {
-        ordered(level, "DISTINCT ON", found);
-    }
-    if place == Some(Place::Array) {
-        ordered(level, "ARRAY(SELECT ...)", found);
-    }
-    for aggregate in &level.aggregates {
-        check_aggregate(level, aggregate, found);
-    }
-    for w in &level.windows {
-        window(level, w, found);
-    }
-    changes::of_level(level, found);
-    for (place, inner) in &level.inner {
-        check_level(inner, found, Some(*place));
-    }
-}
-
-pub(crate) const ADD_KEY: &str =
-    "Add ORDER BY over the primary key, or over columns that determine the row.";
-
-fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
-    let Some(limit) = level.limit else {
-        return;
-    };
-    let only_whether = place == Some(Place::Exists) && !limit.offset;
-    let by_peers = limit.with_ties && !limit.offset;
-    if only_whether {
-        return;
-    }
-    if !by_peers {
-        ordered(level, "LIMIT", found);
-    } else {
-        collations(&level.sort, found);
-    }
-}
-
-/// A clause that picks rows by their order.
-fn ordered(level: &Level, clause: &str, found: &mut Vec<Finding>) {
-    if !level.total_order(&level.sort) {
-        found.push(Finding::by_order(
-            format!("{clause} without a total order"),
-            "Rows that ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
-            ADD_KEY,
-        ));
-    }
-    order_of_machine(level, found);
-}
-
-fn order_of_machine(level: &Level, found: &mut Vec<Finding>) {
-    if !level.one_row() {
-        collations(&level.sort, found);
-    }
-}
-
-fn collations(order: &[Term], found: &mut Vec<Finding>) {
-    found.extend(local_collations(order).map(|name| functions::order_by(name)));
-}
-
-/// Aggregates whose result depends on the order of their input.
-const ORDER_SENSITIVE: &[&str] = &[
-    "array_agg",
-    "string_agg",
-    "json_agg",
-    "jsonb_agg",
-    "json_object_agg",
-    "jsonb_object_agg",
-    "xmlagg",
-    "any_value", // since 16
-];
-
-/// Aggregates that round at each step when they work on floating point.
-const ROUNDING: &[&str] = &[
-    "sum",
-    "avg",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "variance",
-    "var_pop",
-    "var_samp",
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-];
-
-fn rounds(function: &Function) -> bool {
-    function.built_in && function.takes_float && ROUNDING.contains(&function.name.as_str())
-}
-
-fn order_sensitive(function: &Function) -> bool {
-    !function.built_in || ORDER_SENSITIVE.contains(&function.name.as_str())
-}
-
-const ROUNDING_REASON: &str =
-    "Floating-point sums are rounded at each step, so they depend on the order of the rows, which differs between organisations.";
-
-fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding>) {
-    let function = &aggregate.function;
-    found.extend(functions::finding(function));
-    found.extend(functions::by_collation(
-        function,
-        aggregate.local_collation.as_deref(),
-    ));
-    collations(&aggregate.order, found);
-    if !rounds(function) && !order_sensitive(function) {
-        return;
-    }
-    if aggregate.distinct {
-        collations(&aggregate.arguments, found); // they are sorted to tell them apart
-    }
-    if !order_fixed(level, aggregate) {
-        found.push(if rounds(function) {
-            Finding::by_order(
-                format!("{}() of floating-point values", function.name),
-                ROUNDING_REASON,
-                "Cast the values to numeric.",
-            )
-        } else {
-            Finding::by_order(
-                format!("{}() without a total order", function.name),
-                "It takes the rows in the order in which they are stored, which differs between organisations.",
-                "Add ORDER BY over the primary key, or over the aggregated values, inside the call.",
-            )
-        });
-    }
-}
-
-fn order_fixed(level: &Level, aggregate: &Aggregate) -> bool {
-    let sorted =
-        |term: &Term| aggregate.distinct || aggregate.order.iter().any(|o| o.id == term.id);
-    let covered = aggregate
-        .arguments
-        .iter()
-        .all(|t| t.constant || ((t.identical || rounds(&aggregate.function)) && sorted(t)));
-    let by: Vec<Term> = level
-        .group
-        .iter()
-        .chain(&aggregate.order)
-        .cloned()
-        .collect();
-    (covered && !aggregate.arguments.is_empty())
-        || (!level.grouping_sets && level.rows_told_apart(&by))
-        || (level.group.is_empty() && level.sources_ordered())
-}
-
-/// Window functions that tell rows apart which ORDER BY does not.
-const BY_POSITION: &[&str] = &[
-    "row_number",
-    "ntile",
-    "lag",
-    "lead",
-    "first_value",
-    "last_value",
-    "nth_value",
-];
-
-fn window(level: &Level, window: &Window, found: &mut Vec<Finding>) {
-    let by: Vec<Term> = window
-        .partition
-        .iter()
-        .chain(&window.order)
-        .cloned()
-        .collect();
-    let total = if level.group.is_empty() && level.aggregates.is_empty() {
-        level.rows_told_apart(&by) || level.keeps_order()
-    } else {
-        !level.grouping_sets && level.group.iter().all(|g| by.iter().any(|t| t.id == g.id))
-    };
-    for call in &window.functions {
-        collations(&window.order, found);
-        let function = &call.function;
-        found.extend(functions::finding(function));
-        found.extend(functions::by_collation(
-            function,
-            call.local_collation.as_deref(),
-        ));
-        let positional = BY_POSITION.contains(&function.name.as_str())
-            || order_sensitive_in_window(function, window);
-        if positional && !total {
-            found.push(Finding::by_order(
-                format!("{}() over a window without a total order", function.name),
-                "Rows that its ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
-                "Add the primary key to the ORDER BY of the window.",
-            ));
-        } else if rounds(function) && !total {
-            found.push(Finding::by_order(
-                format!("{}() of floating-point values", function.name),
-                ROUNDING_REASON,
-                "Cast the values to numeric.",
-            ));
-        }
-    }
-}
-
-fn order_sensitive_in_window(function: &Function, window: &Window) -> bool {
-    const BY_PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
-    if BY_PEERS.contains(&function.name.as_str()) {
-        return false;
-    }
-    order_sensitive(function) || window.counts_rows
-}
-
-/// Values drawn anew at each call depend on the number and the order of the calls. Both follow from the statement where a call is made once
-/// at most, or once for each row that is returned, in a total order which it does not enter itself.
-fn draws(level: &Level, found: &mut Vec<Finding>) {
-    let one_row = level.one_row();
-    let rows_in_order = !matches!(level.command, Command::Update | Command::Delete)
-        && matches!(level.distinct, Distinct::No)
-        && !level.sort.iter().chain(&level.group).any(|t| t.volatile)
-        && level.ordered();
-    let once = level.sources.iter().all(|s| s.one_row);
-    for call in &level.calls {
-        if !(once || call.in_target && (one_row || rows_in_order)) {
-            found.extend(drawn(&call.function));
-        }
-    }
-    let drawing = level
-        .inner
-        .iter()
-        .filter(|(_, inner)| draws_within(inner))
-        .count();
-    for (place, inner) in &level.inner {
-        let fine = match place {
-            Place::From => level.sources.len() == 1,
-            Place::With => {
-                drawing == 1 && !level.calls.iter().any(|c| functions::draws(&c.function))
-            }
-            _ => once,
-        };
-        if !fine {
-            let mut calls = Vec::new();
-            inner.all_calls(&mut calls);
-            found.extend(calls.into_iter().filter_map(drawn));
-        }
-    }
-}
-
-fn draws_within(level: &Level) -> bool {
-    let mut calls = Vec::new();
-    level.all_calls(&mut calls);
-    calls.into_iter().any(functions::draws)
-}
-
-fn drawn(function: &Function) -> Option<Finding> {
-    let what = match functions::verdict(function) {
-        Verdict::Draws => "It is drawn once per row, in the order in which rows are stored, which differs between organisations.",
-        Verdict::Runs if function.volatile => "It may have effects, and runs once per row, in the order in which rows are stored, which differs between organisations.",
-        _ => return None,
-    };
-    Some(Finding::by_order(
-        format!("{}() for several rows", function.name),
-        what,
-        if function.built_in || function.on_sequence {
-            "Restrict the statement to one row, or compute it in a query with ORDER BY over the primary key."
-        } else {
-            "Restrict the statement to one row, call it from a query with ORDER BY over the primary key, or declare the function STABLE or IMMUTABLE if it is."
-        },
-    ))
-}
-
-fn construct(construct: &Construct) -> Finding {
-    match construct {
-        Construct::SystemColumn(name) => Finding::new(
-            format!("system column \"{name}\""),
-            "It tells where or by which local transaction a row is stored, not what it holds.",
-            "Use the primary key.",
-        ),
-        Construct::SystemCatalog(name) => Finding::new(
-            format!("system catalog \"{name}\""),
-            "What it holds (object numbers, settings, statistics) is of one database.",
-            "Read it before submitting, and pass the value as a parameter.",
-        ),
-        Construct::ObjectIdentifier(name) => Finding::new(
-            format!("a value of type {name}"),
-            "Object numbers are of one database.",
-            "Use the object's name as text.",
-        ),
-        Construct::TableSample => Finding::by_order(
-            "TABLESAMPLE",
-            "It picks rows by where they are stored, which differs between organisations.",
-            "Use a condition on the rows, for example on a hash of the key.",
-        ),
-        Construct::LockNotWaiting(option) => Finding::new(
-            *option,
-            "Which rows are locked at the moment differs between organisations.",
-            "Leave it out: transactions of a block do not run into each other's locks.",
-        ),
-        Construct::Sequence => Finding::new(
-            "a sequence",
-            functions::SEQUENCE_REASON,
-            functions::SEQUENCE_REWRITE,
-        ),
-        Construct::Cursor => Finding::new(
-            "WHERE CURRENT OF",
-            "It names a row by where it is stored.",
-            "Use the primary key.",
-        ),
-        Construct::SessionValue(name) => {
-            Finding::new(*name, functions::SESSION_REASON, functions::PASS_PARAMETER)
-        }
-        Construct::NondeterministicCollation(name) => Finding::new(
-            format!("collation \"{name}\""),
-            "It takes different texts as equal; which of them remains depends on the order in which rows are stored.",
-            "Compare lower(...) of both sides under COLLATE \"C\".",
-        )
-        .of_collation(),
-        Construct::LocalOrder(name) => functions::order_by(name),
-        Construct::Unknown(what) => Finding::new(
-            *what,
-            "It is newer than the checker, which cannot say what it does.",
-            "Write the statement without it.",
-        ),
-    }
+/// Errors: CH006 for the first finding that counts, under the policy agreed.
+pub fn refuse(
+    levels: &[Level],
+    in_function: bool,
+    counts: fn(&Finding) -> bool,
+) -> Result<(), PgError> {
+    let found = chainify_rules::determinism::refused(levels, in_function, &Here, counts);
+    found.map_or(Ok(()), |finding| Err(finding.refusal().into()))
 }

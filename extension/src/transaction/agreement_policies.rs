@@ -2,7 +2,6 @@
 //! the state root. DEPLOY transactions set them.
 //!
 //! Invariant C3: a policy, and the definition of its table, change only with the agreement of more than two thirds of the organisations.
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -10,6 +9,9 @@ use chainify_agreement::Policy;
 use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::as_of::AsOf;
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -18,25 +20,21 @@ use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::agreements::{gateways, Agreeing};
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
+use crate::rules::agreeing::{check_majority, gateways, Agreeing};
 
 /// Policies by the name of their table, `schema.name`.
 pub type Policies = BTreeMap<String, Rc<Policy>>;
 
 thread_local! {
-    /// As of a generation of the catalog.
-    static KNOWN: RefCell<Option<(u64, Rc<Policies>)>> = const { RefCell::new(None) };
+    static KNOWN: AsOf<Policies> = const { AsOf::nothing() };
 }
 
 /// The policies in force at this place of the order.
 pub fn known() -> Rc<Policies> {
-    let generation = catalog::generation();
-    let kept = KNOWN.with_borrow(|known| known.clone().filter(|(of, _)| *of == generation));
-    if let Some((_, known)) = kept {
-        return known;
-    }
+    KNOWN.with(|known| known.or(read))
+}
+
+fn read() -> Policies {
     let mut found = Policies::new();
     if let Some(policies) = catalog::relation_named("chainify_ledger", "policy") {
         Relation::open(policies, Lock::AccessShare).scan(|row| {
@@ -46,8 +44,6 @@ pub fn known() -> Rc<Policies> {
             found.insert(name, policy);
         });
     }
-    let found = Rc::new(found);
-    KNOWN.set(Some((generation, found.clone())));
     found
 }
 
@@ -217,20 +213,6 @@ fn check_fits(governed: &Governed) {
         PgError::new(
             b"CH004",
             format!("agreement policy of table \"{name}\" names \"{column}\", which is no column of text or an enum"),
-        )
-        .raise();
-    }
-}
-
-/// Raises CH009 unless more than two thirds of the organisations agree, as for the rules of the order. `subject` says why they have to.
-pub(crate) fn check_majority(subject: &str, block: i64, agreeing: &Agreeing) {
-    let all = gateways(block);
-    let agree = all.keys().filter(|name| agreeing.includes(name)).count();
-    let want = 2 * all.len() / 3 + 1;
-    if agree < want {
-        PgError::new(
-            b"CH009",
-            format!("{subject}: {agree} organisations agree to this change, {want} have to"),
         )
         .raise();
     }

@@ -7,64 +7,16 @@ use std::rc::Rc;
 
 use chainify_agreement::{Need, Policy};
 use chainify_codec::{decode_row, Value};
-use chainify_ledger::agreement::agrees;
 use chainify_ledger::Transaction;
 
-use crate::leader::execute_block::Request;
 use crate::ledger::tables::LedgerTable;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
-use crate::pg::base::function::cell;
-use crate::pg::base::spi::query;
+use crate::rules::agreeing::Agreeing;
 use crate::transaction::agreement_policies;
 use crate::transaction::agreement_policies::Policies;
 use crate::transaction::effects;
-use crate::transaction::effects::Effects;
-
-/// The organisations that take part at a block, with the public keys of their gateways. Not by a function of SQL, which would be
-/// planned anew for each transaction.
-pub fn gateways(block: i64) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let sql = "SELECT o.name, o.gateway_key FROM chainify_ledger.organisation o
-        WHERE NOT o.ordering_only AND o.from_block <= $1 AND (o.until_block IS NULL OR $1 < o.until_block)";
-    query(sql, &[cell(block)], |row| {
-        found.insert(row.must(1), row.must(2));
-    });
-    found
-}
-
-/// The organisations that agree to a transaction.
-pub struct Agreeing(BTreeSet<String>);
-
-impl Agreeing {
-    /// The organisation that submitted it, and those that signed. Of several agreements of one organisation the first counts. Cost: one
-    /// verification for each organisation that takes part and signed.
-    pub fn of(transaction: &Transaction, chain_id: &str, block: i64) -> Self {
-        let keys = gateways(block);
-        let mut first = BTreeMap::new();
-        for agreement in &transaction.agreements {
-            first.entry(&agreement.organisation).or_insert(agreement);
-        }
-        let signed = first.into_values().filter(|agreement| {
-            keys.get(&agreement.organisation)
-                .is_some_and(|key| agrees(agreement, key, chain_id, &transaction.id))
-        });
-        let mut all: BTreeSet<String> = signed
-            .map(|agreement| agreement.organisation.clone())
-            .collect();
-        all.extend(
-            transaction
-                .proposal
-                .client
-                .iter()
-                .map(|client| client.organisation.clone()),
-        );
-        Self(all)
-    }
-
-    pub fn includes(&self, organisation: &str) -> bool {
-        self.0.contains(organisation)
-    }
-}
+use crate::transaction::recorded::Effects;
+use crate::transaction::request::Request;
 
 /// Fails with CH009 when a change of the transaction that just ran lacks an agreement. To be called before its subtransaction ends.
 pub fn check(request: &Request, transaction: &Transaction, index: u32) -> Result<(), PgError> {

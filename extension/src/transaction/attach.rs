@@ -1,19 +1,19 @@
 //! Puts tables on the ledger and takes them off: transactions of kind DEPLOY.
 //!
-//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/30_attach.sql).
+//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/35_attach.sql).
 use chainify_codec::Lanes;
 use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::tables;
 use crate::pg::base::encode::{LedgerColumn, RowEncoder};
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::deploy::At;
 use crate::transaction::deploy_checks;
-use crate::transaction::run::Outcome;
 
 crate::sql_function!(
     chainify_scan_state,

@@ -4,14 +4,15 @@
 //! grants on is under the ledger from then on: its definition enters the state root (spec/formats.md, "Definitions"). What has
 //! to follow in the ledger's own tables (history, checkpoint, triggers, columns) is done by `chainify_ledger.follow`
 //! (extension/sql/36_deploy.sql) with the rights of the extension's owner, which calls nothing that a client wrote.
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 
 use chainify_codec::{deploy_effects, Hash};
+use chainify_rules::deploy::{dropped_as_well, not_on_ledger, refusal_of_all, Statement};
 use pgrx::pg_sys::Oid;
 
-use crate::block::seal;
-use crate::guard::definitions;
+use crate::ledger::known_definitions;
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
+use crate::ledger::running_state;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -24,9 +25,8 @@ use crate::pg::ddl::deploy_statements::{parse_definitions, Definition, Kind};
 use crate::pg::ddl::targets::Address;
 use crate::pg::hooks::{Change, Ddl};
 use crate::rules::determinism;
+use crate::transaction::block_state::{block, Dropped};
 use crate::transaction::deploy_checks;
-use crate::transaction::deploy_rules::{refusal, STATEMENTS_MAX};
-use crate::transaction::run::Outcome;
 use crate::transaction::sequences;
 
 crate::sql_function!(
@@ -35,32 +35,15 @@ crate::sql_function!(
     definitions_hash
 );
 
-thread_local! {
-    /// Objects made by the statement being run.
-    static MADE: RefCell<Vec<Address>> = const { RefCell::new(Vec::new()) };
-    /// Objects dropped by it.
-    static DROPPED: RefCell<Vec<Dropped>> = const { RefCell::new(Vec::new()) };
-    /// The statement itself has begun: further ones come from functions that it calls.
-    static STARTED: Cell<bool> = const { Cell::new(false) };
-    /// The state root that each DEPLOY transaction of the block left, when it last ran.
-    static STATES: RefCell<BTreeMap<u32, Hash>> = const { RefCell::new(BTreeMap::new()) };
-}
-
-/// An object under the ledger that a statement dropped.
-struct Dropped {
-    object: Address,
-    /// The partitioned table that it held rows of.
-    root: Option<Oid>,
-}
-
 /// Begins a block: no DEPLOY transaction ran.
 pub fn start() {
-    STATES.take();
+    block(|block| block.deploy_roots.take());
 }
 
 /// `tx_effects` of a block's transactions, those of DEPLOY transactions with the state they left (spec/formats.md).
 pub fn with_states(mut effects: Vec<Hash>, succeeded: &[bool]) -> Vec<Hash> {
-    STATES.with_borrow(|states| {
+    block(|block| {
+        let states = block.deploy_roots.borrow();
         for (at, own) in effects
             .iter_mut()
             .enumerate()
@@ -74,23 +57,16 @@ pub fn with_states(mut effects: Vec<Hash>, succeeded: &[bool]) -> Vec<Hash> {
     effects
 }
 
-/// Whether the statement to be run had begun already (guard.rs).
+/// Whether the statement to be run had begun already (guard/writes.rs).
 pub fn statement_started() -> bool {
-    STARTED.replace(true)
-}
-
-/// Where in the ledger a DEPLOY transaction stands.
-#[derive(Clone, Copy)]
-pub struct At {
-    pub block: i64,
-    pub tx: u32,
+    block(|block| block.started.replace(true))
 }
 
 /// Runs what changes definitions, or what is on the ledger; what has to be known of them afterwards follows.
 pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
     let count = run()?;
-    let root = attempt(seal::current_state_root)?;
-    STATES.with_borrow_mut(|states| states.insert(at.tx, root));
+    let root = attempt(running_state::current_state_root)?;
+    block(|block| block.deploy_roots.borrow_mut().insert(at.tx, root));
     sequences::follow_tables(at.block, at.tx);
     Ok(count)
 }
@@ -98,20 +74,9 @@ pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
 /// Runs SQL statements that change definitions. Returns their number. The caller's subtransaction undoes all of it when one fails.
 pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     let definitions = parse_definitions(sql)?;
-    if definitions.is_empty() {
-        return Err(PgError::new(b"42601", "transaction contains no statement"));
-    }
-    if definitions.len() > STATEMENTS_MAX {
-        return Err(PgError::new(
-            b"54000",
-            format!(
-                "{} statements, at most {STATEMENTS_MAX} are allowed in a DEPLOY transaction",
-                definitions.len()
-            ),
-        ));
-    }
-    if let Some(error) = definitions.iter().find_map(refusal) {
-        return Err(error);
+    let statements: Vec<Statement> = definitions.iter().map(statement).collect();
+    if let Some(refusal) = refusal_of_all(&statements) {
+        return Err(refusal.into());
     }
     determinism::before_transaction();
     for definition in &definitions {
@@ -119,6 +84,14 @@ pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     }
     attempt(|| query("SELECT chainify_ledger.refresh_definitions()", &[], |_| ()))?;
     Ok(definitions.len() as u64)
+}
+
+fn statement<'d>(definition: &'d Definition) -> Statement<'d> {
+    Statement {
+        command: &definition.command,
+        kind: definition.kind,
+        clauses: &definition.clauses,
+    }
 }
 
 fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
@@ -134,11 +107,13 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     if sequences {
         attempt(|| sequences::before_statement(&relations))?;
     }
-    MADE.take();
-    DROPPED.take();
-    STARTED.set(false);
+    block(|block| {
+        block.made.take();
+        block.dropped.take();
+        block.started.set(false);
+    });
     role.run(|| session::with(Mode::Deploy, || definition.run()))?;
-    let (made, dropped) = (MADE.take(), DROPPED.take());
+    let (made, dropped) = block(|block| (block.made.take(), block.dropped.take()));
     if definition.kind == Kind::Comment {
         return Ok(()); // decides nothing
     }
@@ -184,7 +159,7 @@ fn is_under_ledger(object: Address) -> bool {
     let relation = object.class == catalog::RELATIONS;
     relation
         && (tables::owner(object.object).is_some() || sequences::name_of(object.object).is_some())
-        || definitions::knows(object)
+        || known_definitions::knows(object)
 }
 
 /// Only what every organisation has the same can be changed in every organisation.
@@ -197,9 +172,7 @@ fn check_under_ledger(target: Address) -> Result<(), PgError> {
     query(sql, &[cell(target.class), cell(target.object)], |row| {
         name = row.get::<String>(1).unwrap_or_default()
     });
-    let error = PgError::new(b"CH004", format!("{name} is not on the ledger"));
-    Err(error
-        .detail("A DEPLOY transaction changes what it or an earlier one made, and tables on the ledger: what else a database holds differs between organisations."))
+    Err(not_on_ledger(&name).into())
 }
 
 fn follow(
@@ -225,7 +198,7 @@ fn follow(
     attempt(|| query(sql, &args, |_| ())).map(drop)
 }
 
-/// A DDL event of the statement being run (guard.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
+/// A DDL event of the statement being run (guard/writes.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
 pub fn note(event: Ddl) {
     let object = Address {
         class: event.class,
@@ -242,7 +215,8 @@ pub fn note(event: Ddl) {
 fn note_made(made: Address) {
     // A view replaced by CREATE OR REPLACE has a new rule, and no event of its own.
     let made = whole(made);
-    MADE.with_borrow_mut(|all| {
+    block(|block| {
+        let mut all = block.made.borrow_mut();
         if !all.contains(&made) {
             all.push(made);
         }
@@ -262,10 +236,7 @@ fn note_dropped(part: Address, column: i32) {
             part
         };
         let what = catalog::description(named.class, named.object, column);
-        PgError::new(b"CH004", format!("{what} would be dropped as well, which is not on the ledger"))
-            .detail("A DEPLOY transaction drops what every organisation has, and what the history still needs stays.")
-            .hint("What the database has of its own can be dropped there first.")
-            .raise();
+        PgError::from(dropped_as_well(&what)).raise();
     }
     if object != part || column != 0 {
         return; // a part of what stays, or goes by itself
@@ -273,7 +244,7 @@ fn note_dropped(part: Address, column: i32) {
     let relation = object.class == catalog::RELATIONS;
     let root = relation.then(|| catalog::partition_root(object.object));
     let root = root.flatten();
-    DROPPED.with_borrow_mut(|all| all.push(Dropped { object, root }));
+    block(|block| block.dropped.borrow_mut().push(Dropped { object, root }));
 }
 
 /// `definitions_hash(kinds text[], identities text[], definitions text[])`, see spec/formats.md.

@@ -1,8 +1,12 @@
 //! What can be told at deployment of the statements that an object will run: views, functions, defaults, constraints, indexes,
 //! policies. What cannot (dynamic SQL, statements on what is not there yet) is checked when it runs (invariant X6).
+use chainify_rules::deploy as rules;
+use chainify_rules::deploy::Body;
+use chainify_rules::functions::named;
 use chainify_sqltext::called_names;
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
 use crate::pg::base::catalog;
 use crate::pg::base::error::PgError;
@@ -14,11 +18,7 @@ use crate::pg::ddl::inspect::{inspect_parsed_function, inspect_shown, inspect_sq
 use crate::pg::ddl::targets::Address;
 use crate::pg::describe::function_facts::facts;
 use crate::pg::describe::query_level::Level;
-use crate::rules::agreed_settings;
-use crate::rules::agreed_settings::Determinism;
-use crate::rules::determinism::{check, Finding};
-use crate::rules::determinism_functions::finding;
-use crate::transaction::run::is_of_the_machine;
+use crate::rules::determinism::{refuse, Finding};
 
 /// Before the statement runs: the conversions of its ALTER COLUMN TYPE. Errors: CH006.
 pub fn before(role: Role, definition: &Definition) -> Result<(), PgError> {
@@ -84,12 +84,7 @@ pub fn temporary(objects: &[Address]) -> Result<(), PgError> {
     });
     match found {
         None => Ok(()),
-        Some((kind, name)) => Err(PgError::new(
-            b"CH004",
-            format!("{kind} {name} is temporary, which is not allowed in a DEPLOY transaction"),
-        )
-        .detail("A temporary object is of one session of one database.")
-        .hint("Name a schema that every organisation has, such as public.")),
+        Some((kind, name)) => Err(rules::temporary(&kind, &name).into()),
     }
 }
 
@@ -225,14 +220,17 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
             error
         }
     };
-    match found {
-        Some((_, _, true, _)) => {
+    let Some((language, body, parsed, plain)) = found else {
+        return Ok(()); // checked when it runs
+    };
+    match rules::body(&language, parsed, !plain) {
+        Body::Parsed => {
             for (levels, number) in role.run(|| inspect_parsed_function(oid))?.iter().zip(1..) {
                 refuse_levels(levels, true).map_err(at(format!("statement {number}")))?;
             }
             Ok(())
         }
-        Some((language, body, ..)) if language == "sql" => {
+        Body::Sql => {
             for (levels, number) in role
                 .run(|| inspect_sql_function(oid, &body))?
                 .into_iter()
@@ -243,23 +241,21 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
             }
             Ok(())
         }
-        Some((_, body, _, plain)) => {
-            if plain {
-                for statement in role.run(|| plpgsql_statements(oid))? {
-                    let checked = match statement.found {
-                        Found::Queries(levels) => refuse_levels(&levels, true),
-                        Found::Refused(error) => Err(error),
-                        Found::Unknown(error) if is_of_the_machine(error.sqlstate) => {
-                            return Err(error)
-                        }
-                        Found::Unknown(_) => Ok(()), // checked when it runs
-                    };
-                    checked.map_err(at(format!("line {}", statement.line)))?;
-                }
+        Body::Statements => {
+            for statement in role.run(|| plpgsql_statements(oid))? {
+                let checked = match statement.found {
+                    Found::Queries(levels) => refuse_levels(&levels, true),
+                    Found::Refused(error) => Err(error),
+                    Found::Unknown(error) if is_of_the_machine(error.sqlstate) => {
+                        return Err(error)
+                    }
+                    Found::Unknown(_) => Ok(()), // checked when it runs
+                };
+                checked.map_err(at(format!("line {}", statement.line)))?;
             }
             called_by_name(&body)
         }
-        None => Ok(()), // checked when it runs
+        Body::Names => called_by_name(&body),
     }
 }
 
@@ -269,10 +265,9 @@ fn called_by_name(body: &str) -> Result<(), PgError> {
         let mut overloads = Vec::new();
         let sql = "SELECT oid FROM pg_catalog.pg_proc WHERE proname = $1::text::name AND pronamespace = 'pg_catalog'::regnamespace ORDER BY oid";
         query(sql, &[cell(name)], |row| overloads.push(row.must::<Oid>(1)));
-        let findings: Vec<_> = overloads.iter().map(|oid| finding(&facts(*oid))).collect();
-        if let (Some(Some(first)), true) = (findings.first(), findings.iter().all(Option::is_some))
-        {
-            return Err(first.clone().error());
+        let overloads: Vec<_> = overloads.into_iter().map(facts).collect();
+        if let Some(finding) = named(&overloads) {
+            return Err(finding.refusal().into());
         }
     }
     Ok(())
@@ -280,17 +275,4 @@ fn called_by_name(body: &str) -> Result<(), PgError> {
 
 fn refuse_levels(levels: &[Level], in_function: bool) -> Result<(), PgError> {
     refuse(levels, in_function, |_| true)
-}
-
-fn refuse(
-    levels: &[Level],
-    in_function: bool,
-    counts: fn(&Finding) -> bool,
-) -> Result<(), PgError> {
-    let detect = agreed_settings::determinism() == Determinism::Detect;
-    let found = levels
-        .iter()
-        .flat_map(|level| check(level, in_function))
-        .find(|finding| counts(finding) && !(detect && finding.by_order));
-    found.map_or(Ok(()), |finding| Err(finding.error()))
 }

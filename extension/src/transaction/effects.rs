@@ -1,79 +1,29 @@
 //! The changes of the block being executed, in the order in which they happened.
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use chainify_codec::Op;
 
 use crate::ledger::tables::Leaf;
-use crate::pg::base::error::PgError;
-use crate::pg::base::relation::{Stored, Tuple, TupleStore};
+use crate::pg::base::relation::Tuple;
 use crate::pg::base::subtransaction::Hooks;
+use crate::transaction::block_state::block;
+use crate::transaction::recorded::{Effects, BYTES_MAX, CHANGES_MAX};
 
-/// Changes of a block, and bytes of their rows' encodings (spec/formats.md): they are kept in memory until its end. Both
-/// count what is the same in every organisation.
-const CHANGES_MAX: usize = 1 << 20;
-const BYTES_MAX: usize = 1 << 28;
-
-/// Bytes in the arena.
-#[derive(Clone, Copy)]
-pub struct Span {
-    at: usize,
-    length: usize,
-}
-
-/// One change of one row.
-pub struct Recorded {
-    pub leaf: u32,
-    pub tx: u32,
-    pub op: Op,
-    pub pk: Span,
-    /// The row's encoding before; None for an insert.
-    pub before: Option<Span>,
-    /// The row's encoding after; None for a delete.
-    pub after: Option<Span>,
-    /// What goes into the history: the row after, or before a delete.
-    pub image: Stored,
-}
-
-/// How much there was when a subtransaction began.
-struct Mark {
-    changes: usize,
-    bytes: usize,
-    words: usize,
-}
-
-/// Invariant L1: the changes are those of the innermost open subtransaction and its ancestors; an aborted one's are gone.
-#[derive(Default)]
-pub struct Effects {
-    pub changes: Vec<Recorded>,
-    pub leaves: Vec<Rc<Leaf>>,
-    pub images: TupleStore,
-    /// In a rehearsal: the rows before updates that kept their key, by the change's place.
-    befores: Vec<(usize, Stored)>,
-    keeps_befores: bool,
-    bytes: Vec<u8>,
-    marks: Vec<Mark>,
-    changes_peak: usize,
-    bytes_peak: usize,
-}
-
-thread_local! {
-    static EFFECTS: RefCell<Effects> = RefCell::default();
+fn recorded<T>(f: impl FnOnce(&mut Effects) -> T) -> T {
+    block(|block| f(&mut block.effects.borrow_mut()))
 }
 
 /// Registered while the library is loaded.
 pub static HOOKS: Hooks = Hooks {
-    begin: || EFFECTS.with_borrow_mut(Effects::mark),
-    release: || {
-        EFFECTS.with_borrow_mut(|e| e.marks.pop());
-    },
-    undo: || EFFECTS.with_borrow_mut(Effects::undo),
-    end: || EFFECTS.with_borrow_mut(Effects::clear),
+    begin: || recorded(Effects::mark),
+    release: || recorded(Effects::keep),
+    undo: || recorded(Effects::undo),
+    end: || recorded(Effects::clear),
 };
 
 /// Records an insert: the row after. Like its relatives, raises 54000 beyond the bounds of a block.
 pub fn inserted(leaf: &Rc<Leaf>, tx: u32, new: &Tuple) {
-    EFFECTS.with_borrow_mut(|e| {
+    recorded(|e| {
         let (pk, after) = (e.key(leaf, new), e.row(leaf, new));
         e.push(leaf, tx, Op::Insert, pk, None, Some(after), new);
     });
@@ -81,7 +31,7 @@ pub fn inserted(leaf: &Rc<Leaf>, tx: u32, new: &Tuple) {
 
 /// Records a delete: the row before.
 pub fn deleted(leaf: &Rc<Leaf>, tx: u32, old: &Tuple) {
-    EFFECTS.with_borrow_mut(|e| {
+    recorded(|e| {
         let (pk, before) = (e.key(leaf, old), e.row(leaf, old));
         e.push(leaf, tx, Op::Delete, pk, Some(before), None, old);
     });
@@ -89,7 +39,7 @@ pub fn deleted(leaf: &Rc<Leaf>, tx: u32, old: &Tuple) {
 
 /// Records an update: one change, or a delete and an insert when the key changed.
 pub fn updated(leaf: &Rc<Leaf>, tx: u32, old: &Tuple, new: &Tuple) {
-    EFFECTS.with_borrow_mut(|e| {
+    recorded(|e| {
         let (pk, before) = (e.key(leaf, old), e.row(leaf, old));
         let (new_pk, after) = (e.key(leaf, new), e.row(leaf, new));
         if e.bytes(pk) == e.bytes(new_pk) {
@@ -107,123 +57,21 @@ pub fn updated(leaf: &Rc<Leaf>, tx: u32, old: &Tuple, new: &Tuple) {
 
 /// Begins a block: nothing recorded yet.
 pub fn start() {
-    EFFECTS.with_borrow_mut(|e| {
-        e.changes.clear();
-        e.leaves.clear();
-        e.images.truncate(0);
-        e.befores.clear();
-        e.bytes.clear();
-        (e.changes_peak, e.bytes_peak) = (0, 0);
-    });
+    recorded(Effects::start);
 }
 
 /// Begins a rehearsal, which keeps the rows before updates as well, until its transaction ends.
 pub fn start_rehearsal() {
     start();
-    EFFECTS.with_borrow_mut(|e| e.keeps_befores = true);
+    recorded(|e| e.keeps_befores = true);
 }
 
 /// Shows what was recorded.
 pub fn with<T>(f: impl FnOnce(&Effects) -> T) -> T {
-    EFFECTS.with_borrow(f)
+    block(|block| f(&block.effects.borrow()))
 }
 
 /// Whether parts that reported such peaks could together have met the bounds of a block.
 pub fn exceeds_block(changes_peak: u64, bytes_peak: u64) -> bool {
     changes_peak >= CHANGES_MAX as u64 || bytes_peak > BYTES_MAX as u64
-}
-
-impl Effects {
-    /// The most changes and bytes there were when one was added, those undone since included.
-    pub fn peak(&self) -> (u64, u64) {
-        (self.changes_peak as u64, self.bytes_peak as u64)
-    }
-
-    /// The row before the update at this place, in a rehearsal.
-    pub fn before(&self, at: usize) -> Option<Stored> {
-        let found = self.befores.binary_search_by_key(&at, |(place, _)| *place);
-        found.ok().map(|i| self.befores[i].1)
-    }
-
-    pub fn bytes(&self, span: Span) -> &[u8] {
-        &self.bytes[span.at..span.at + span.length]
-    }
-
-    fn key(&mut self, leaf: &Leaf, row: &Tuple) -> Span {
-        let at = self.bytes.len();
-        leaf.encoder.key(row, &mut self.bytes);
-        Span {
-            at,
-            length: self.bytes.len() - at,
-        }
-    }
-
-    fn row(&mut self, leaf: &Leaf, row: &Tuple) -> Span {
-        let at = self.bytes.len();
-        leaf.encoder.row(row, &mut self.bytes);
-        Span {
-            at,
-            length: self.bytes.len() - at,
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn push(
-        &mut self,
-        leaf: &Rc<Leaf>,
-        tx: u32,
-        op: Op,
-        pk: Span,
-        before: Option<Span>,
-        after: Option<Span>,
-        image: &Tuple,
-    ) {
-        self.changes_peak = self.changes_peak.max(self.changes.len());
-        self.bytes_peak = self.bytes_peak.max(self.bytes.len());
-        if self.changes.len() >= CHANGES_MAX || self.bytes.len() > BYTES_MAX {
-            PgError::new(b"54000", "transaction changes too much for one block")
-                .detail(format!(
-                    "A block changes at most {CHANGES_MAX} rows, whose encodings take at most {BYTES_MAX} bytes."
-                ))
-                .hint("Submit the change in several parts.")
-                .raise();
-        }
-        // Mostly the same table as the change before: look from the end.
-        let known = self.leaves.iter().rposition(|l| Rc::ptr_eq(l, leaf));
-        let leaf = known.unwrap_or_else(|| {
-            self.leaves.push(leaf.clone());
-            self.leaves.len() - 1
-        }) as u32;
-        let image = self.images.push(image);
-        self.changes.push(Recorded {
-            leaf,
-            tx,
-            op,
-            pk,
-            before,
-            after,
-            image,
-        });
-    }
-
-    fn mark(&mut self) {
-        self.marks.push(Mark {
-            changes: self.changes.len(),
-            bytes: self.bytes.len(),
-            words: self.images.words(),
-        });
-    }
-
-    fn undo(&mut self) {
-        if let Some(mark) = self.marks.pop() {
-            self.changes.truncate(mark.changes);
-            self.befores.retain(|(at, _)| *at < mark.changes);
-            self.bytes.truncate(mark.bytes);
-            self.images.truncate(mark.words);
-        }
-    }
-
-    fn clear(&mut self) {
-        *self = Effects::default();
-    }
 }

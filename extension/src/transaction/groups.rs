@@ -1,50 +1,24 @@
-//! Which transactions of a block share a subtransaction.
+//! Which transactions of a block share a subtransaction: what `chainify_worker::groups` decides, for this session.
 //!
-//! A subtransaction costs as much as a small statement (an id, a lock on it, entries in several lists, an end that visits every
-//! setting), and is needed only to undo a transaction that fails. So several run in one; when one of them fails, all are undone
-//! and run again, each in its own. The outcomes are those of running each in its own: a transaction sees the same rows, time,
-//! random numbers and UUIDs whoever shares its subtransaction (X1, X2).
-//!
-//! Running again costs half a group for each failure, so groups grow with the transactions that succeeded since the last one. What
-//! is kept here decides about speed alone.
+//! Outcomes are those of running each in its own: a transaction sees the same rows, time, random numbers and UUIDs with any
+//! company (X1, X2).
 use std::cell::Cell;
 
 use chainify_ledger::messages::Kind;
+use chainify_worker::groups::Pace;
 
-use crate::block::part::is_quarantined;
-use crate::leader::execute_block::Request;
 use crate::pg::base::settings;
-
-/// Transactions of a group at most: more save nothing that could be measured.
-const MEMBERS_MAX: usize = 32;
-
-/// Of this session.
-#[derive(Clone, Copy)]
-struct Pace {
-    /// Transactions that succeeded since the last failure, counted as far as makes a difference.
-    successes: usize,
-    /// Members of a group that failed, which run alone now.
-    alone: usize,
-}
+use crate::transaction::request::is_quarantined;
+use crate::transaction::request::Request;
 
 thread_local! {
-    static PACE: Cell<Pace> = const { Cell::new(Pace { successes: 0, alone: 0 }) };
+    static PACE: Cell<Pace> = const { Cell::new(Pace::new()) };
 }
 
 /// How many of the transactions at `positions` run together now, from the first one on; None for a single one.
 pub fn from(request: &Request, positions: &[usize]) -> Option<usize> {
-    let pace = PACE.get();
-    let after = settings::group_after().filter(|_| pace.alone == 0)?;
-    let members = pace
-        .successes
-        .checked_div(after)
-        .map_or(MEMBERS_MAX, |n| (1 + n).min(MEMBERS_MAX));
-    let count = positions
-        .iter()
-        .take(members)
-        .take_while(|at| may_share(request, **at))
-        .count();
-    (count > 1).then_some(count)
+    let may_share = positions.iter().map(|at| may_share(request, *at));
+    PACE.get().members(settings::group_after(), may_share)
 }
 
 /// A DEPLOY changes definitions, which its end announces: it stays alone. One that is not run has nothing to undo.
@@ -54,29 +28,11 @@ fn may_share(request: &Request, at: usize) -> bool {
 
 /// A group of so many has run, or was undone.
 pub fn ran_together(members: usize, succeeded: bool) {
-    match succeeded {
-        true => succeed(members, 0),
-        false => PACE.set(Pace {
-            successes: 0,
-            alone: members,
-        }),
-    }
+    let after = settings::group_after();
+    PACE.set(PACE.get().ran_together(members, succeeded, after));
 }
 
 /// A transaction has run by itself.
 pub fn ran_alone(succeeded: bool) {
-    let alone = PACE.get().alone.saturating_sub(1);
-    match succeeded {
-        true => succeed(1, alone),
-        false => PACE.set(Pace {
-            successes: 0,
-            alone,
-        }),
-    }
-}
-
-fn succeed(transactions: usize, alone: usize) {
-    let enough = MEMBERS_MAX * settings::group_after().unwrap_or(0);
-    let successes = (PACE.get().successes + transactions).min(enough);
-    PACE.set(Pace { successes, alone });
+    PACE.set(PACE.get().ran_alone(succeeded, settings::group_after()));
 }

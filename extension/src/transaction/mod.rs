@@ -1,13 +1,20 @@
-//! One transaction of a block: its plans, its run as the client's role, its effects, and the kinds DEPLOY and ATTACH.
+//! One transaction of a block: its plan, its run as the client's role, its effects, and the kinds DEPLOY and ATTACH.
+//!
+//! Knows the request that its block is. Must not know the other transactions of it, nor how many processes run them.
 pub mod agreement_policies;
 pub mod agreements;
 pub mod attach;
+pub mod block_state;
+pub mod declared;
 pub mod deploy;
 pub mod deploy_checks;
-pub mod deploy_rules;
+pub mod drawn;
 pub mod effects;
 pub mod groups;
 pub mod plans;
+pub mod recorded;
+pub mod request;
 pub mod role_organisations;
 pub mod run;
 pub mod sequences;
+pub mod uuids;

@@ -12,12 +12,12 @@ use chainify_ledger::messages::Proposal;
 use chainify_sched::value::Value;
 use chainify_sqltext::{shape, Literal, Shape};
 
+use crate::ledger::outcome::Outcome;
 use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
 use crate::pg::base::{catalog, settings};
 use crate::pg::run::statement::{Bound, Prepared};
 use crate::pg::tree::constants::{slots, Slot};
-use crate::transaction::run::Outcome;
 
 /// Plans and shapes kept in a session.
 const KEPT_MAX: usize = 2_048;

@@ -6,12 +6,14 @@
 //!
 //! Invariant C5: a transaction runs as a role only when the organisation that submitted it may act as that role at its place of the
 //! order. The organisations of a role change only with the agreement of more than two thirds of the organisations.
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use chainify_ledger::Transaction;
 
+use crate::ledger::as_of::AsOf;
+use crate::ledger::outcome::Outcome;
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
@@ -21,10 +23,7 @@ use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::query;
-use crate::transaction::agreement_policies::check_majority;
-use crate::transaction::agreements::{gateways, Agreeing};
-use crate::transaction::deploy::At;
-use crate::transaction::run::Outcome;
+use crate::rules::agreeing::{check_majority, gateways, Agreeing};
 
 /// Organisations, by the role that they may act as.
 type Known = BTreeMap<String, BTreeSet<String>>;
@@ -33,17 +32,15 @@ type Known = BTreeMap<String, BTreeSet<String>>;
 const SEPARATOR: &str = ", ";
 
 thread_local! {
-    /// As of a generation of the catalog.
-    static KNOWN: RefCell<Option<(u64, Rc<Known>)>> = const { RefCell::new(None) };
+    static KNOWN: AsOf<Known> = const { AsOf::nothing() };
 }
 
 /// What holds at this place of the order.
 fn known() -> Rc<Known> {
-    let generation = catalog::generation();
-    let kept = KNOWN.with_borrow(|known| known.clone().filter(|(of, _)| *of == generation));
-    if let Some((_, known)) = kept {
-        return known;
-    }
+    KNOWN.with(|known| known.or(read))
+}
+
+fn read() -> Known {
     let mut found = Known::new();
     if let Some(table) = catalog::relation_named("chainify_ledger", "role_organisation") {
         Relation::open(table, Lock::AccessShare).scan(|row| {
@@ -53,8 +50,6 @@ fn known() -> Rc<Known> {
             found.insert(role.unwrap_or_default(), names);
         });
     }
-    let found = Rc::new(found);
-    KNOWN.set(Some((generation, found.clone())));
     found
 }
 

@@ -5,32 +5,30 @@ use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 use chainify_sqltext::{command, Command, Malformed};
 
-use crate::entry::analyze::seed_uuid;
-use crate::leader::execute_block::Request;
 use crate::ledger::client_role;
+use crate::ledger::outcome::{is_of_the_machine, Outcome};
+use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
-use crate::parallel::declared_access;
-use crate::pg::base::error::{attempt, PgError, SqlState};
+use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::raised::{watched, Raised};
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::block_settings::{seed_random, settings_undone};
 use crate::pg::run::executor_cache;
 use crate::rules::agreed_settings;
+use crate::rules::agreeing::Agreeing;
 use crate::rules::determinism;
 use crate::transaction::agreement_policies;
 use crate::transaction::agreements;
-use crate::transaction::agreements::Agreeing;
 use crate::transaction::attach;
+use crate::transaction::declared;
 use crate::transaction::deploy;
-use crate::transaction::deploy::At;
 use crate::transaction::plans;
+use crate::transaction::request::Request;
 use crate::transaction::role_organisations;
 use crate::transaction::sequences;
-
-/// Rows returned or changed, or why the transaction failed.
-pub type Outcome = Result<u64, PgError>;
+use crate::transaction::uuids::seed_uuid;
 
 /// Runs the transaction of `request` at `at`; its changes are recorded under its index in the block. Err: an error of the machine, which is no outcome.
 pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
@@ -174,7 +172,7 @@ fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) ->
     sequences::before_transaction();
     let rows = role.run(|| {
         session::with(Mode::Client { tx: index }, || {
-            declared_access::keeping(index, || plans::run(role, proposal, as_written))
+            declared::keeping(index, || plans::run(role, proposal, as_written))
         })
     })?;
     sequences::after_transaction(index);
@@ -233,19 +231,4 @@ fn no_command(malformed: Malformed) -> PgError {
         ),
     };
     PgError::new(b"42601", message).hint(hint)
-}
-
-/// Whether an error says something about this machine, not about the statement: such a one must never
-/// become an outcome, since other organisations may not see it. How deep the stack reaches (54001)
-/// depends on how PostgreSQL was built, and so may what it did not expect itself (XX000).
-pub(crate) fn is_of_the_machine(sqlstate: SqlState) -> bool {
-    is_of_the_moment(sqlstate) || matches!(sqlstate.as_str(), "54001" | "XX000")
-}
-
-/// Whether it may be another one, or none, a moment later.
-pub(crate) fn is_of_the_moment(sqlstate: SqlState) -> bool {
-    let state = sqlstate.as_str();
-    let class = &state[..2];
-    matches!(class, "40" | "53" | "57" | "58" | "F0")
-        || matches!(state, "55P03" | "XX001" | "XX002")
 }

@@ -4,12 +4,12 @@
 //! ends, so a transaction that fails, and a subtransaction, give back what they took; a block that is run again takes the same numbers; and
 //! what a session had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of the database follows at the
 //! block's end, for whoever looks at it.
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 use chainify_ledger::sequence::{Sequence, Spent};
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::as_of::AsOf;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::pg::base::error::{attempt, PgError};
@@ -19,8 +19,10 @@ use crate::pg::base::role::Role;
 use crate::pg::base::spi::{connected, query, Row};
 use crate::pg::base::subtransaction::{subtransaction, Hooks};
 use crate::pg::base::{catalog, sequence};
+use crate::transaction::block_state::block;
+use crate::transaction::drawn::{Drawn, Used};
 use crate::transaction::effects;
-use crate::transaction::effects::Effects;
+use crate::transaction::recorded::Effects;
 
 crate::sql_function!(chainify_nextval, pg_finfo_chainify_nextval, nextval);
 crate::sql_function!(
@@ -35,95 +37,30 @@ crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
 /// The table's name as it is hashed.
 const TABLE: &str = "chainify_ledger.sequence";
 
-/// A sequence in use by the transaction.
-#[derive(Clone)]
-struct Used {
-    name: String,
-    /// As the transaction found it.
-    before: Sequence,
-    now: Sequence,
-    /// What currval() gives.
-    given: Option<i64>,
-    /// Length of `undo` since it was kept there; 0: not yet.
-    kept: usize,
-}
-
-/// One entry of the log of what to put back.
-struct Before {
-    sequence: Oid,
-    used: Option<Used>,
-    last: Option<Oid>,
-}
-
-/// Of the transaction being run.
-#[derive(Default)]
-struct Drawn {
-    used: HashMap<Oid, Used>,
-    /// What lastval() is about.
-    last: Option<Oid>,
-    undo: Vec<Before>,
-    /// Lengths of `undo` when the open subtransactions began.
-    marks: Vec<usize>,
-}
-
 thread_local! {
-    static DRAWN: RefCell<Drawn> = RefCell::default();
-    /// Names of this database's ledger sequences, as of a generation of the catalog.
-    static NAMES: RefCell<(u64, HashMap<Oid, String>)> = RefCell::new((u64::MAX, HashMap::new()));
+    /// Names of this database's ledger sequences.
+    static NAMES: AsOf<HashMap<Oid, String>> = const { AsOf::nothing() };
+}
+
+fn in_use<T>(f: impl FnOnce(&mut Drawn) -> T) -> T {
+    block(|block| f(&mut block.sequences.borrow_mut()))
 }
 
 /// Registered while the library is loaded.
 pub static HOOKS: Hooks = Hooks {
     begin: || {
-        DRAWN.with_borrow_mut(|d| d.marks.push(d.undo.len()));
+        in_use(|d| d.marks.push(d.undo.len()));
     },
     release: || {
-        DRAWN.with_borrow_mut(|d| d.marks.pop());
+        in_use(|d| d.marks.pop());
     },
-    undo: || DRAWN.with_borrow_mut(Drawn::undo),
-    end: || DRAWN.with_borrow_mut(|d| *d = Drawn::default()),
+    undo: || in_use(Drawn::undo),
+    end: || in_use(|d| *d = Drawn::default()),
 };
-
-impl Drawn {
-    fn undo(&mut self) {
-        let mark = self.marks.pop().unwrap_or(0);
-        for before in self.undo.drain(mark..).rev() {
-            match before.used {
-                Some(used) => self.used.insert(before.sequence, used),
-                None => self.used.remove(&before.sequence),
-            };
-            self.last = before.last;
-        }
-    }
-
-    /// Changes a sequence; `found` is how it stands when it is not in use yet. What is overwritten is kept once per subtransaction.
-    fn change<T>(
-        &mut self,
-        sequence: Oid,
-        found: Option<Used>,
-        f: impl FnOnce(&mut Used) -> T,
-    ) -> Option<T> {
-        let mark = self.marks.last().copied().unwrap_or(0);
-        let known = self.used.get(&sequence);
-        if known.is_none_or(|used| used.kept <= mark) {
-            self.undo.push(Before {
-                sequence,
-                used: known.cloned(),
-                last: self.last,
-            });
-        }
-        if let Some(found) = found {
-            self.used.insert(sequence, found);
-        }
-        let used = self.used.get_mut(&sequence)?;
-        used.kept = self.undo.len();
-        Some(f(used))
-    }
-}
 
 /// To be called before a client's transaction runs.
 pub fn before_transaction() {
-    DRAWN.with_borrow_mut(|d| {
+    in_use(|d| {
         d.used.clear();
         d.last = None;
         d.undo.clear();
@@ -133,7 +70,7 @@ pub fn before_transaction() {
 
 /// Writes what the transaction took, as changes of transaction `tx`. Cost: one UPDATE by key for each sequence it drew from.
 pub fn after_transaction(tx: u32) {
-    let changed: BTreeMap<String, Sequence> = DRAWN.with_borrow(|d| {
+    let changed: BTreeMap<String, Sequence> = in_use(|d| {
         let changed = d.used.values().filter(|used| used.now != used.before);
         changed.map(|used| (used.name.clone(), used.now)).collect()
     });
@@ -152,12 +89,8 @@ pub fn after_transaction(tx: u32) {
 
 /// The name of a sequence on the ledger; None for any other.
 pub fn name_of(relation: Oid) -> Option<String> {
-    let generation = catalog::generation();
-    if NAMES.with_borrow(|(known, _)| *known != generation) {
-        let names = read_names();
-        NAMES.set((generation, names));
-    }
-    NAMES.with_borrow(|(_, names)| names.get(&relation).cloned())
+    let names = NAMES.with(|names| names.or(read_names));
+    names.get(&relation).cloned()
 }
 
 fn read_names() -> HashMap<Oid, String> {
@@ -178,11 +111,9 @@ fn in_block() -> bool {
 
 /// Runs `f` on a sequence of the ledger as it stands in the transaction.
 fn with<T>(relation: Oid, f: impl FnOnce(&mut Used) -> T) -> T {
-    let known = DRAWN.with_borrow(|d| d.used.contains_key(&relation));
+    let known = in_use(|d| d.used.contains_key(&relation));
     let found = (!known).then(|| read(relation));
-    DRAWN
-        .with_borrow_mut(|d| d.change(relation, found, f))
-        .expect("in use, or read just now")
+    in_use(|d| d.change(relation, found, f)).expect("in use, or read just now")
 }
 
 /// Why a ledger transaction may not use a sequence; None when it may.
@@ -248,7 +179,7 @@ fn draw(relation: Oid) -> i64 {
         used.given = Some(value);
         Ok(value)
     });
-    DRAWN.with_borrow_mut(|d| d.last = Some(relation));
+    in_use(|d| d.last = Some(relation));
     drawn.unwrap_or_else(|(name, spent)| {
         let (bound, value) = match spent {
             Spent::Maximum(value) => ("maximum", value),
@@ -285,7 +216,7 @@ fn currval(call: &mut Call) -> Answer {
         return call.value(sequence::currval(relation));
     }
     sequence::check_right(relation, false);
-    let given = DRAWN.with_borrow(|d| d.used.get(&relation).and_then(|used| used.given));
+    let given = in_use(|d| d.used.get(&relation).and_then(|used| used.given));
     call.value(given.unwrap_or_else(|| {
         let name = name_of(relation).unwrap_or_else(|| catalog::display_name(relation));
         PgError::new(
@@ -301,7 +232,7 @@ fn lastval(call: &mut Call) -> Answer {
     if !in_block() {
         return call.value(sequence::lastval());
     }
-    let given = DRAWN.with_borrow(|d| d.used.get(&d.last?).and_then(|used| used.given));
+    let given = in_use(|d| d.used.get(&d.last?).and_then(|used| used.given));
     call.value(given.unwrap_or_else(|| {
         PgError::new(b"55000", "lastval is not yet defined in this transaction").raise()
     }))

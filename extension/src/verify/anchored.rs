@@ -2,18 +2,18 @@
 //!
 //! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads through the digest's block.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_ledger::audit::{Finding, StoredBlock};
 use chainify_ledger::digest::Digest;
 use pgrx::JsonB;
 
 use crate::block::half_committed;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::verify::certificates::Authority;
-use crate::verify::{ledger, table};
 
 crate::sql_function!(
     chainify_digest_findings,
@@ -62,12 +62,12 @@ fn compare(digest: &Digest, client: &SpiClient<'_>) -> Vec<Finding> {
         }
         Ok(_) => {}
     }
-    match ledger::block(client, Sees::Statement, number) {
+    match stored_blocks::block(client, Sees::Statement, number) {
         Some(kept) => differences(&digest.block, &kept)
             .into_iter()
             .for_each(&mut found),
         None => {
-            let last = table::last_block(client, Sees::Statement).unwrap_or_default();
+            let last = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
             found(format!(
                 "block.number: there is no block {number} here, the last one is {last}"
             ));

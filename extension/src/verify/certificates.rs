@@ -1,16 +1,16 @@
 //! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading them back.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_ledger::certificate::{check, Certificate, Expected, Validator};
 use chainify_ledger::digest::read_votes;
 use pgrx::JsonB;
 use serde_json::Value;
 
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Row, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
-use crate::verify::ledger;
+use crate::pg::base::spi::SpiClient;
 
 crate::sql_function!(
     chainify_store_certificate,
@@ -106,7 +106,7 @@ impl Authority {
         let mut validators = Validators::read(client);
         let consents = Consents::read(client, &mut validators);
         Authority {
-            chain_id: ledger::chain_id(client, Sees::Statement),
+            chain_id: stored_blocks::chain_id(client, Sees::Statement),
             validators,
             consents,
         }

@@ -4,32 +4,31 @@
 //! Nothing stored is trusted that can be computed (chainify_ledger::audit), and certificates are checked down to the
 //! signatures of the validators.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::row_hash;
-use chainify_ledger::audit::{check_block, Finding, StoredBlock, StoredChange, StoredTransaction};
+use chainify_ledger::audit::{check_block, Finding, StoredChange};
 use pgrx::pg_sys;
 
 use crate::block::half_committed;
 use crate::ledger::definitions;
 use crate::ledger::definitions_lock;
 use crate::ledger::history;
-use crate::ledger::history::History;
+use crate::ledger::history::{History, Report};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks::{
+    last_block, stored_block, stored_transaction, BLOCKS, TRANSACTIONS,
+};
 use crate::pg::base::cursor::{Cursor, Row, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::shared::progress::{Phase, Progress};
-use crate::verify::certificates;
-use crate::verify::{indexes, table};
+use crate::verify::{certificates, indexes};
 
 crate::sql_function!(
     chainify_verify_ledger,
     pg_finfo_chainify_verify_ledger,
     verify_ledger
 );
-
-/// Takes findings: the block, what, and detail.
-pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
 
 /// `chainify.verify_ledger(from_block, to_block)`: one row per finding. Cost: one pass over the blocks asked for, sorted
 /// history included, and one signature verification per vote.
@@ -62,7 +61,7 @@ fn verify_ledger(call: &mut Call) -> Answer {
 
 /// Compares the indexes of the ledger's own tables with these.
 fn check_indexes(client: &SpiClient<'_>, report: &mut Report) {
-    let last = table::last_block(client, Sees::Statement).unwrap_or_default();
+    let last = last_block(client, Sees::Statement).unwrap_or_default();
     let own = indexes::of_ledger(client, Sees::Statement);
     for defect in indexes::defects(client, Sees::Statement, &own, &mut || ()) {
         report(last, Finding::new("index", defect.to_string()));
@@ -127,7 +126,7 @@ impl<'c> Audit<'c> {
 
     /// How many blocks are to be read, if all are there.
     fn blocks(&self) -> i64 {
-        let last = table::last_block(self.client, self.sees).unwrap_or_default();
+        let last = last_block(self.client, self.sees).unwrap_or_default();
         (self.to.min(last) - self.from + 1).max(0)
     }
 
@@ -264,82 +263,6 @@ fn orphaned(what: &str, blocks: Vec<i64>, report: &mut Report) {
             Finding::new("no such block", format!("{what} of it kept")),
         );
     }
-}
-
-const BLOCKS: &str = "
-    SELECT number, order_height, block_time, tx_root, tx_count, outcomes, effects_root, effects_count, state_root,
-        previous_hash, hash
-    FROM chainify_ledger.block WHERE number BETWEEN $1 AND $2 ORDER BY number";
-
-fn stored_block(row: &Row<'_>) -> StoredBlock {
-    let bytes = |column| row.bytes(column).unwrap_or_default();
-    StoredBlock {
-        number: row.bigint(1).unwrap_or_default(),
-        order_height: row.bigint(2).unwrap_or_default(),
-        block_time: row.bigint(3).unwrap_or_default(),
-        tx_root: bytes(4),
-        tx_count: row.int(5).unwrap_or_default(),
-        outcomes: bytes(6),
-        effects_root: bytes(7),
-        effects_count: row.int(8).unwrap_or_default(),
-        state_root: bytes(9),
-        previous_hash: bytes(10),
-        hash: bytes(11),
-    }
-}
-
-/// The headers of these blocks as stored, by number.
-pub fn blocks(client: &SpiClient<'_>, sees: Sees, from: i64, to: i64) -> Vec<StoredBlock> {
-    let mut blocks = Vec::new();
-    let mut rows = Cursor::open(client, sees, BLOCKS, &[from.into(), to.into()]);
-    while let Some(row) = rows.next_row() {
-        blocks.push(stored_block(&row));
-    }
-    blocks
-}
-
-/// The header of block `number` as stored.
-pub fn block(client: &SpiClient<'_>, sees: Sees, number: i64) -> Option<StoredBlock> {
-    let arguments = [number.into(), number.into()];
-    Cursor::open(client, sees, BLOCKS, &arguments)
-        .next_row()
-        .map(|row| stored_block(&row))
-}
-
-/// The chain this database belongs to; empty before `chainify_node.init`.
-pub fn chain_id(client: &SpiClient<'_>, sees: Sees) -> String {
-    let mut chain = Cursor::open(
-        client,
-        sees,
-        "SELECT chain_id FROM chainify_ledger.chain",
-        &[],
-    );
-    let chain_id = chain.next_row().and_then(|row| row.text(1));
-    chain_id.unwrap_or_default()
-}
-
-const TRANSACTIONS: &str = "
-    SELECT block, index, id, body, succeeded
-    FROM chainify_ledger.transaction WHERE block BETWEEN $1 AND $2 ORDER BY block, index";
-
-fn stored_transaction(row: &Row<'_>) -> StoredTransaction {
-    StoredTransaction {
-        index: row.int(2).unwrap_or_default(),
-        id: row.bytes(3).unwrap_or_default(),
-        body: row.bytes(4).unwrap_or_default(),
-        succeeded: row.boolean(5).unwrap_or_default(),
-    }
-}
-
-/// The transactions of block `number` as stored, by index.
-pub fn transactions(client: &SpiClient<'_>, sees: Sees, number: i64) -> Vec<StoredTransaction> {
-    let mut transactions = Vec::new();
-    let arguments = [number.into(), number.into()];
-    let mut rows = Cursor::open(client, sees, TRANSACTIONS, &arguments);
-    while let Some(row) = rows.next_row() {
-        transactions.push(stored_transaction(&row));
-    }
-    transactions
 }
 
 /// Rows of history as `check_block` takes them.

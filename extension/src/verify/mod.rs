@@ -1,6 +1,9 @@
 //! Findings, receipts and digests: what is here, compared with what the organisations agreed on.
+//!
+//! Knows what was agreed. Must not know how a difference is put right: recovery is above.
 pub mod anchored;
 pub mod certificates;
+pub mod finding;
 pub mod indexes;
 pub mod ledger;
 pub mod progress;

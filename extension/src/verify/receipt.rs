@@ -3,7 +3,6 @@
 //! A receipt is made of what is read again, never of what was said about it, and not given when that does not hold: whoever
 //! has one in hand has one that verifies.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{Change, Op};
 use chainify_ledger::audit::{check_block, StoredBlock, StoredChange, StoredTransaction};
 use chainify_ledger::certificate::Certificate;
@@ -18,10 +17,12 @@ use crate::block::half_committed;
 use crate::ledger::history;
 use crate::ledger::history::{History, Kept};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::variadic_from;
 use crate::verify::certificates;
 use crate::verify::certificates::Authority;
@@ -133,7 +134,7 @@ fn not_borne_out(number: i64, what: &str, detail: String) -> ! {
 
 /// Block `number` with its header and certificate, which are shown to fit each other.
 fn certified(client: &SpiClient<'_>, number: i64) -> (StoredBlock, LedgerBlock, Certificate) {
-    let Some(block) = ledger::block(client, Sees::Statement, number) else {
+    let Some(block) = stored_blocks::block(client, Sees::Statement, number) else {
         PgError::new(b"02000", format!("there is no block {number}")).raise()
     };
     let Some(stored) = certificates::of_block(client, Sees::Statement, number) else {
@@ -177,7 +178,7 @@ struct Certified<'t> {
 impl<'t> Certified<'t> {
     fn read(client: &SpiClient<'_>, tables: &'t [History], number: i64) -> Self {
         let (block, header, certificate) = certified(client, number);
-        let transactions = ledger::transactions(client, Sees::Statement, number);
+        let transactions = stored_blocks::transactions(client, Sees::Statement, number);
         let kept = history::of_block(client, tables, number);
         let changes = ledger::stored_changes(tables, &kept);
         let findings = check_block(&header.chain_id, &block, None, &transactions, &changes);

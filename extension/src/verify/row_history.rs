@@ -3,7 +3,6 @@
 //! Keys are compared by PostgreSQL's own operators, or, where a type is not PostgreSQL's own, by what values print: queries
 //! run with the rights of the extension's owner and call nothing that a user could have defined.
 
-use crate::pg::base::spi::SpiClient;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::JsonB;
@@ -14,12 +13,13 @@ use crate::ledger::history::History;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::{json_object, literal, LedgerTable};
 use crate::ledger::row_bytes;
+use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::{variadic_from, TextValue};
-use crate::verify::table;
 
 crate::sql_function!(chainify_history, pg_finfo_chainify_history, history);
 crate::sql_function!(chainify_rows_at, pg_finfo_chainify_rows_at, rows_at);
@@ -219,7 +219,7 @@ fn as_of(call: &mut Call) -> Answer {
 fn rows_of_block(client: &SpiClient<'_>, relation: pg_sys::Oid, number: i64) -> String {
     row_bytes::forget();
     half_committed::refuse(client, Sees::Statement);
-    let last = table::last_block(client, Sees::Statement).unwrap_or_default();
+    let last = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
     if number > last {
         let message = format!("there is no block {number} yet: the last one is {last}");
         PgError::new(b"22023", message).raise();

@@ -1,24 +1,26 @@
 //! `chainify.verify_table`: one table against the state that organisations agreed on, by a full rescan, and row by row
 //! against checkpoint and history.
 
-use crate::pg::base::spi::SpiClient;
 use chainify_codec::{state_root, Hash, State};
 use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
 use crate::block::half_committed;
+use crate::ledger::checkpoints;
+use crate::ledger::checkpoints::Checkpoint;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Compared;
 use crate::ledger::{definitions, definitions_lock, row_bytes, triggers};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
 use crate::pg::shared::progress::{Phase, Progress};
-use crate::recovery::checkpoint;
-use crate::recovery::checkpoint::Checkpoint;
-use crate::verify::{indexes, ledger};
+use crate::verify::finding::Finding;
+use crate::verify::indexes;
 
 crate::sql_function!(
     chainify_verify_table,
@@ -29,36 +31,7 @@ crate::sql_function!(
 /// Rows named; a table that differs in more says so in one further finding.
 const ROWS_MAX: usize = 10_000;
 
-/// One defect of a table.
-#[derive(Debug)]
-pub struct Finding {
-    pub what: &'static str,
-    pub key: Option<JsonB>,
-    pub expected: Option<JsonB>,
-    pub found: Option<JsonB>,
-}
-
-impl PartialEq for Finding {
-    fn eq(&self, other: &Self) -> bool {
-        let json = |json: &Option<JsonB>| json.as_ref().map(|json| json.0.clone());
-        let parts = |f: &Self| (f.what, json(&f.key), json(&f.expected), json(&f.found));
-        parts(self) == parts(other)
-    }
-}
-
-impl Finding {
-    /// Of the table as a whole.
-    fn of_table(what: &'static str, expected: Value, found: Value) -> Self {
-        Finding {
-            what,
-            key: None,
-            expected: Some(JsonB(expected)),
-            found: Some(JsonB(found)),
-        }
-    }
-}
-
-/// `chainify.verify_table(tbl)`: one row per finding. Cost: one read of table, base and the history since (scan.rs), a sort of that, and where
+/// `chainify.verify_table(tbl)`: one row per finding. Cost: one read of table, base and the history since (ledger/table_scans.rs), a sort of that, and where
 /// they differ a join of them.
 fn verify_table(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "tbl");
@@ -100,14 +73,14 @@ fn check(
     if table.unreadable().is_some() {
         return;
     }
-    let Some(number) = last_block(client, Sees::Statement) else {
+    let Some(number) = stored_blocks::last_block(client, Sees::Statement) else {
         return report(Finding::of_table(
             "state root",
             json!("a block"),
             Value::Null,
         ));
     };
-    let checkpoints = checkpoint::of_table(client, Sees::Statement, table);
+    let checkpoints = checkpoints::of_table(client, Sees::Statement, table);
     let mut blocks: Vec<_> = checkpoints.iter().map(|kept| kept.block).collect();
     blocks.push(number);
     progress.phase(Phase::Hashing, 2 * table.row_count.max(0));
@@ -206,7 +179,7 @@ pub fn check_states(
     number: i64,
     report: &mut dyn FnMut(Finding),
 ) -> bool {
-    let kept = ledger::block(client, Sees::Statement, number)
+    let kept = stored_blocks::block(client, Sees::Statement, number)
         .map(|block| block.state_root)
         .unwrap_or_default();
     let definitions = definitions::entry(client, Sees::Statement);
@@ -281,14 +254,6 @@ pub fn check_rows(
             found,
         });
     }
-}
-
-/// The position: the last committed block.
-pub fn last_block(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
-    let sql = "SELECT max(number) FROM chainify_ledger.block";
-    Cursor::open(client, sees, sql, &[])
-        .next_row()
-        .and_then(|row| row.bigint(1))
 }
 
 fn hex(bytes: &[u8]) -> String {

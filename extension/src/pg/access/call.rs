@@ -8,7 +8,7 @@ use chainify_sched::KeyId;
 use pgrx::pg_sys;
 
 use crate::pg::access::relation::{counted_as, facts, Key};
-use crate::pg::describe::analysis::elements;
+use crate::pg::base::lists::elements;
 
 /// A call.
 pub struct Called {

@@ -9,7 +9,8 @@ use pgrx::pg_sys::NodeTag::*;
 use crate::pg::access::columns::{Entry, Known, Node};
 use crate::pg::access::value::{class_of, value_of};
 use crate::pg::access::{Place, Reader};
-use crate::pg::describe::analysis::{elements, is, NodeAt};
+use crate::pg::base::lists::elements;
+use crate::pg::tree::node::{is, NodeAt};
 
 /// Values of one condition.
 const VALUES_MAX: usize = 256;

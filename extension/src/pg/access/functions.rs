@@ -1,19 +1,20 @@
 //! Functions called: what they may read and write, from their bodies where these are SQL or PL/pgSQL.
-use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
+use crate::pg::access::calls::built_in;
 use crate::pg::access::uses::Use;
 use crate::pg::access::{Known, Parameters, Place, Reader};
 use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::lists::elements;
 use crate::pg::base::role::Role;
-use crate::pg::describe::analysis::{children, elements, functions, NodeAt};
 use crate::pg::describe::complete_query::draws;
 use crate::pg::describe::function_facts::{function, is_sql};
-use crate::pg::run::statement::raw::raw_parser;
+use crate::pg::tree::node::{functions, NodeAt};
+use crate::pg::tree::parse::raw::raw_parser;
 
 /// Functions inside functions.
 const DEPTH_MAX: usize = 16;
@@ -45,36 +46,6 @@ extern "C-unwind" {
 /// Prepares the parser for names that are no columns.
 pub(super) type ParserSetup =
     unsafe extern "C-unwind" fn(*mut pg_sys::ParseState, *mut std::ffi::c_void);
-
-fn built_in(oid: pg_sys::Oid) -> bool {
-    oid.to_u32() < pg_sys::FirstNormalObjectId
-}
-
-/// Name of the schema of a function.
-pub(super) fn schema_of(oid: pg_sys::Oid) -> Option<String> {
-    // SAFETY: catalog look-ups; null or a fresh C string.
-    unsafe {
-        let name = pg_sys::get_namespace_name(pg_sys::get_func_namespace(oid));
-        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
-    }
-}
-
-/// Whether an expression calls a function that is not built in.
-///
-/// # Safety
-/// `node` must be null or an expression.
-pub(super) unsafe fn calls_users(node: *mut pg_sys::Node) -> bool {
-    let Some(node) = NodeAt::new(node) else {
-        return false;
-    };
-    // SAFETY: by the caller's promise.
-    unsafe {
-        functions(node).into_iter().any(|oid| !built_in(oid))
-            || children(node)
-                .into_iter()
-                .any(|child| calls_users(child.as_ptr()))
-    }
-}
 
 /// A text's statements, analysed with the names that `setup` knows, and rewritten: lists of queries.
 ///

@@ -11,10 +11,12 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::lists::elements;
 use crate::pg::base::major;
-use crate::pg::describe::analysis::{children, elements, NodeAt};
+use crate::pg::tree::node::{children, NodeAt};
 
 pub mod call;
+mod calls;
 mod columns;
 mod conditions;
 mod functions;

@@ -16,7 +16,7 @@ use pgrx::pg_sys::PLpgSQL_stmt_type::*;
 use crate::pg::access::functions::{analysed, Call, ParserSetup};
 use crate::pg::access::{Known, Parameters, Place, Reader};
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
-use crate::pg::describe::analysis::elements;
+use crate::pg::base::lists::elements;
 
 pub mod statements;
 

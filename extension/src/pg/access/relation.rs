@@ -290,7 +290,7 @@ unsafe fn checks(relation: &Relation, facts: &mut Facts) {
         for i in 0..constraints.num_check as usize {
             let check = &*constraints.check.add(i);
             let node = pg_sys::stringToNode(check.ccbin).cast::<pg_sys::Node>();
-            if crate::pg::access::functions::calls_users(node) {
+            if crate::pg::access::calls::calls_users(node) {
                 facts.open = Some("a constraint of it calls a function");
             }
         }
@@ -298,7 +298,7 @@ unsafe fn checks(relation: &Relation, facts: &mut Facts) {
             let generated = &*constraints.defval.add(i);
             let node = pg_sys::stringToNode(generated.adbin).cast::<pg_sys::Node>();
             if facts.generated.contains(&generated.adnum)
-                && crate::pg::access::functions::calls_users(node)
+                && crate::pg::access::calls::calls_users(node)
             {
                 facts.open = Some("a generated column of it calls a function");
             }
@@ -445,6 +445,5 @@ c_functions! {
 }
 
 fn of_the_ledger(function: pg_sys::Oid) -> bool {
-    crate::pg::access::functions::schema_of(function)
-        .is_some_and(|schema| schema == "chainify_ledger")
+    crate::pg::access::calls::schema_of(function).is_some_and(|schema| schema == "chainify_ledger")
 }

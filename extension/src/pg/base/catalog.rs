@@ -4,9 +4,9 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::c_string::c_string;
+use crate::pg::base::error::{catch_c, without_raising, OrRaise};
 use crate::pg::base::relation::{Lock, Relation, Scratch};
-use crate::pg::base::spi::c_string;
 
 c_functions! {
     fn getObjectDescription(
@@ -358,6 +358,10 @@ unsafe extern "C-unwind" fn on_definition(_: pg_sys::Datum, _: i32, _: u32) {
 
 unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
     GENERATION.set(GENERATION.get() + 1);
+    without_raising("noting a change of a relation", || note_change(relation));
+}
+
+fn note_change(relation: pg_sys::Oid) {
     CHANGES.with_borrow_mut(|changes| {
         if relation == pg_sys::InvalidOid || changes.len() >= CHANGES_MAX {
             changes.clear();

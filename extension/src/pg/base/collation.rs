@@ -1,29 +1,20 @@
 //! What the order of texts, and of values that hold some, depends on.
 use std::ffi::CStr;
 
+use chainify_rules::catalog::{local_collation, DEFAULT_COLLATION};
 use pgrx::pg_sys;
-
-const DEFAULT: u32 = 100;
-const C: u32 = 950;
-const POSIX: u32 = 951;
-/// transam.h: collations from here on were made by users, whatever they are called.
-const OF_USERS: u32 = 16_384;
 
 /// Name of the collation when its order depends on the machine's libraries; None for byte order, and for none at all.
 pub(in crate::pg) fn local(collation: pg_sys::Oid) -> Option<String> {
-    let name = match collation.to_u32() {
-        0 | C | POSIX => return None,
-        DEFAULT => crate::pg::base::major::default_collation(),
+    local_collation(collation.to_u32(), || match collation.to_u32() {
+        DEFAULT_COLLATION => crate::pg::base::major::default_collation(),
         _ => name_of(collation),
-    };
-    let by_bytes = ["C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic"];
-    let trusted = collation.to_u32() < OF_USERS && by_bytes.contains(&name.as_str());
-    (!trusted).then_some(name)
+    })
 }
 
 /// As [`local`] of the database's own collation, under which those compare that take none.
 pub fn of_database() -> Option<String> {
-    local(DEFAULT.into())
+    local(DEFAULT_COLLATION.into())
 }
 
 /// As [`local`], of the order of values of a type, which has `collation` where it is one of texts. Of a record that has no

@@ -7,21 +7,13 @@ use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
-use crate::pg::base::function::reads_as;
 use crate::pg::base::own_search_path::own_path;
+pub use crate::pg::base::snapshot::Sees;
 use crate::pg::base::spi::SpiClient;
 
 const BATCH_ROWS: i64 = 1_000;
-
-/// Which snapshot a query sees.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Sees {
-    /// What the calling statement sees: several queries of one call then see the same database.
-    Statement,
-    /// Also what this transaction has written since.
-    Latest,
-}
 
 /// An open query. Rows are fetched in batches, each freed before the next.
 pub struct Cursor<'conn> {

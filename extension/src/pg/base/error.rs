@@ -129,8 +129,8 @@ fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
     }
 }
 
-/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds passes through, from a callback as well:
-/// at the border behind it would end the server.
+/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds out of `f` itself passes
+/// through. A callback that C code calls inside of `f` must not unwind: what may is in [`enter`] there.
 ///
 /// # Safety
 /// `f` must do little but call C functions, and own nothing that needs dropping.
@@ -194,6 +194,47 @@ pub(crate) unsafe fn enter<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Body of a callback of PostgreSQL in which raising is not allowed: what unwinds is logged, and the result is None. What the
+/// callback keeps is then not known to be right, so the session ends at its next look for interrupts.
+pub(in crate::pg) fn without_raising<T>(callback: &str, f: impl FnOnce() -> T) -> Option<T> {
+    let payload = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => return Some(result),
+        Err(payload) => payload,
+    };
+    let said = said(&*payload);
+    // It is logged already, and to drop it might unwind again.
+    std::mem::forget(payload);
+    let text = format!("chainify: {callback} failed, the session ends: {said}");
+    // SAFETY: the text is copied; a report below ERROR returns. The flags are looked at by PostgreSQL.
+    unsafe {
+        pg_sys::ProcDiePending = 1;
+        pg_sys::InterruptPending = 1;
+        if errstart(LOG, std::ptr::null()) {
+            errmsg_internal(c"%s".as_ptr(), copy(Some(&text)));
+            errfinish(c"chainify".as_ptr(), 0, std::ptr::null());
+        }
+    }
+    None
+}
+
+/// What a payload that unwinds says.
+fn said(payload: &(dyn Any + Send)) -> String {
+    if let Some(error) = payload.downcast_ref::<PgError>() {
+        return error.message.clone();
+    }
+    match payload.downcast_ref::<CaughtError>() {
+        Some(CaughtError::PostgresError(e) | CaughtError::ErrorReport(e)) => e.message().to_owned(),
+        Some(CaughtError::RustPanic { ereport, .. }) => ereport.message().to_owned(),
+        None => payload
+            .downcast_ref::<&str>()
+            .map(|text| text.to_string())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic".to_owned()),
+    }
+}
+
+/// elog.h: what the server's log alone is told.
+const LOG: c_int = 15;
 /// elog.h: the level that ends a statement.
 const ERROR: c_int = 21;
 
@@ -226,7 +267,8 @@ fn report(error: Box<PgError>) -> ! {
             errfinish(c"chainify".as_ptr(), 0, std::ptr::null());
         }
     }
-    unreachable!("errfinish returned from an ERROR")
+    // Not a panic: it would cross the C frame behind the caller.
+    std::process::abort()
 }
 
 /// # Safety

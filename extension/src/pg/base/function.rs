@@ -1,9 +1,14 @@
 //! Calls of our SQL functions: arguments in, one value, one record or many rows out.
+use std::cell::OnceCell;
+use std::ffi::CStr;
 use std::marker::PhantomData;
 
 use pgrx::pg_sys;
 use pgrx::{FromDatum, IntoDatum};
 
+pub use crate::pg::base::cell::{cell, Cell};
+
+use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{Shape, Tuple};
 
@@ -37,47 +42,58 @@ macro_rules! sql_function {
     };
 }
 
-/// A value on its way out, with its type, so that a wrong column is an error and not a wild pointer.
-pub struct Cell {
-    value: Option<pg_sys::Datum>,
-    oid: pg_sys::Oid,
-}
-
-impl Cell {
-    pub(in crate::pg) fn oid(&self) -> pg_sys::Oid {
-        self.oid
-    }
-
-    pub(in crate::pg) fn datum(&self) -> Option<pg_sys::Datum> {
-        self.value
-    }
-}
-
-/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names,
-/// and a domain has those of the type below it.
-pub(in crate::pg) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
-    stored == wanted
-        || wanted == pg_sys::OIDOID
-            && [pg_sys::REGCLASSOID, pg_sys::REGPROCEDUREOID].contains(&stored)
-        // SAFETY: a catalog look-up of the type of a column.
-        || stored.to_u32() >= pg_sys::FirstNormalObjectId
-            && unsafe { pg_sys::getBaseType(stored) } == wanted
-}
-
-/// `None` becomes NULL.
-pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
-    Cell {
-        value: value.into().and_then(IntoDatum::into_datum),
-        oid: T::type_oid(),
-    }
-}
-
 /// A row as a value of its table's row type; `None` becomes NULL of the type that `shape` has.
 pub fn row_cell(row: Option<&Tuple>, shape: &Shape) -> Cell {
-    Cell {
-        value: row.map(Tuple::composite),
-        oid: shape.row_type(),
+    if row.is_some_and(|row| row.row_type() != shape.row_type()) {
+        PgError::new(b"XX000", "a row is not of the table that it is shown as").raise();
     }
+    Cell::of_type(row.map(Tuple::composite), shape.row_type())
+}
+
+/// As [`reads_as`], also for arrays of such types.
+fn argument_reads_as(declared: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups, which give zero for a type that is no array.
+    let (elements, wanted_elements) = unsafe {
+        (
+            pg_sys::get_element_type(declared),
+            pg_sys::get_element_type(wanted),
+        )
+    };
+    let arrays = elements != pg_sys::InvalidOid && wanted_elements != pg_sys::InvalidOid;
+    reads_as(declared, wanted) || arrays && reads_as(elements, wanted_elements)
+}
+
+/// The types that a function's arguments are declared with; none for a function that is not in pg_proc.
+fn declared_types(function: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    if function == pg_sys::InvalidOid {
+        return Vec::new();
+    }
+    let (mut types, mut count) = (std::ptr::null_mut(), 0);
+    // SAFETY: a catalog look-up that raises for an unknown function. It sets a fresh array of `count` elements.
+    unsafe {
+        pg_sys::get_func_signature(function, &mut types, &mut count);
+        let declared = (0..count as usize).map(|i| *types.add(i)).collect();
+        pg_sys::pfree(types.cast());
+        declared
+    }
+}
+
+fn function_name(function: pg_sys::Oid) -> String {
+    // SAFETY: a catalog look-up; null or a fresh C string.
+    unsafe {
+        let name = pg_sys::get_func_name(function);
+        match name.is_null() {
+            true => function.to_u32().to_string(),
+            false => CStr::from_ptr(name).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+fn type_name(of: pg_sys::Oid) -> String {
+    // SAFETY: a catalog look-up that knows every number; a fresh C string.
+    unsafe { CStr::from_ptr(pg_sys::format_type_be(of)) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// What a function returns.
@@ -89,6 +105,8 @@ pub struct Answer {
 /// One call of a SQL function.
 pub struct Call<'a> {
     fcinfo: pg_sys::FunctionCallInfo,
+    /// Types of the arguments, as pg_proc has them; read when the first argument is.
+    declared: OnceCell<Vec<pg_sys::Oid>>,
     call: PhantomData<&'a ()>,
 }
 
@@ -100,6 +118,7 @@ pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_s
         crate::pg::base::error::enter(|| {
             let answer = f(&mut Call {
                 fcinfo,
+                declared: OnceCell::new(),
                 call: PhantomData,
             });
             (*fcinfo).isnull = answer.null;
@@ -109,20 +128,43 @@ pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_s
 }
 
 impl Call<'_> {
-    /// Argument `index` from 0, or None when it is NULL. `T` must fit the type declared in the install SQL.
-    pub fn arg<T: FromDatum>(&self, index: usize) -> Option<T> {
-        // SAFETY: index is checked against the call; the declared types are those of the install script.
+    /// Argument `index` from 0, or None when it is NULL. Raises when the function is declared with an argument that
+    /// does not read as `T`.
+    pub fn arg<T: FromDatum + IntoDatum>(&self, index: usize) -> Option<T> {
+        // SAFETY: index is checked against the call, and the declared type against `T`.
         unsafe {
             if index >= (*self.fcinfo).nargs as usize {
                 return None;
             }
+            self.check_type(index, T::type_oid());
             let arg = *(*self.fcinfo).args.as_ptr().add(index);
             T::from_datum(arg.value, arg.isnull)
         }
     }
 
+    /// Raises when argument `index` is not declared with a type whose values read as those of `wanted`.
+    fn check_type(&self, index: usize, wanted: pg_sys::Oid) {
+        // SAFETY: fcinfo is valid; PostgreSQL sets `flinfo` for a function that is called by its oid.
+        let function = unsafe { (*self.fcinfo).flinfo.as_ref() }
+            .map_or(pg_sys::InvalidOid, |info| info.fn_oid);
+        let types = self.declared.get_or_init(|| declared_types(function));
+        let declared = types.get(index).copied().unwrap_or(pg_sys::InvalidOid);
+        if declared != wanted && !argument_reads_as(declared, wanted) {
+            let (declared, wanted) = (type_name(declared), type_name(wanted));
+            PgError::new(
+                b"42P13",
+                format!(
+                    "argument {} of function {} has type {declared}, want {wanted}",
+                    index + 1,
+                    function_name(function)
+                ),
+            )
+            .raise();
+        }
+    }
+
     /// An argument that must not be NULL; `name` is for the message.
-    pub fn required<T: FromDatum>(&self, index: usize, name: &str) -> T {
+    pub fn required<T: FromDatum + IntoDatum>(&self, index: usize, name: &str) -> T {
         self.arg(index)
             .unwrap_or_else(|| PgError::new(b"22004", format!("{name} must not be null")).raise())
     }
@@ -256,8 +298,8 @@ unsafe fn columns(desc: pg_sys::TupleDesc, cells: &[Cell]) -> (Vec<pg_sys::Datum
         .raise();
     }
     for (attribute, cell) in attributes.iter().zip(cells) {
-        if attribute.atttypid != cell.oid {
-            let (want, have) = (attribute.atttypid.to_u32(), cell.oid.to_u32());
+        if attribute.atttypid != cell.oid() {
+            let (want, have) = (attribute.atttypid.to_u32(), cell.oid().to_u32());
             PgError::new(
                 b"XX000",
                 format!("column {} has type {have}, want {want}", attribute.attnum),
@@ -267,6 +309,7 @@ unsafe fn columns(desc: pg_sys::TupleDesc, cells: &[Cell]) -> (Vec<pg_sys::Datum
     }
     cells
         .iter()
-        .map(|c| (c.value.unwrap_or(pg_sys::Datum::from(0)), c.value.is_none()))
+        .map(Cell::datum)
+        .map(|value| (value.unwrap_or(pg_sys::Datum::from(0)), value.is_none()))
         .unzip()
 }

@@ -7,7 +7,7 @@
 //! * statements and parts of ALTER TABLE are refused unless listed (`statement::check_allowed`, `ddl_kinds.rs`), but not new clauses of
 //!   CREATE TABLE and its like: `ddl.rs`;
 //! * built-in functions whose results follow from more than their arguments, though they are immutable, and aggregates that depend on the
-//!   order of rows: `rules/determinism_functions.rs`, `rules/determinism.rs`;
+//!   order of rows: `functions.rs` and `determinism.rs` in `crates/rules`;
 //! * what the states of [`kept_nodes`](crate::pg::run::resettable_plans) remember from one execution to the next (a plan with another node is not kept);
 //! * settings that change results or plans: [`PINNED`];
 //! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of columns in `catalog.rs`.
@@ -285,7 +285,7 @@ pub(in crate::pg) unsafe fn unknown_clause(_: &pg_sys::Query) -> Option<&'static
 pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'static str> {
     use pg_sys::MergeMatchKind::MERGE_WHEN_NOT_MATCHED_BY_SOURCE;
     // SAFETY: a list of MergeAction.
-    let mut actions = unsafe { crate::pg::run::statement::nodes(query.mergeActionList) };
+    let mut actions = unsafe { crate::pg::base::lists::nodes(query.mergeActionList) };
     // SAFETY: as above.
     let by_source = actions.any(|action| unsafe {
         action.cast::<pg_sys::MergeAction>().as_ref().matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE

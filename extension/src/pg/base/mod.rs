@@ -1,5 +1,8 @@
 //! PostgreSQL's primitives: errors, memory, functions, relations, rows, roles, own SQL.
+pub mod activity;
+pub mod c_string;
 pub mod catalog;
+pub mod cell;
 pub mod collation;
 pub mod crash;
 pub mod cursor;
@@ -7,8 +10,10 @@ pub mod encode;
 pub mod error;
 pub mod function;
 pub mod latch;
+pub mod lists;
 pub mod major;
 pub mod memory;
+pub mod outermost;
 pub mod own_lock;
 pub mod own_search_path;
 pub mod raised;
@@ -20,6 +25,7 @@ pub mod role;
 pub mod sequence;
 pub mod settings;
 pub mod slices;
+pub mod snapshot;
 pub mod spi;
 pub mod startup;
 pub mod subtransaction;

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_void, CStr};
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::{without_raising, PgError, SqlState};
 
 /// Which of the errors wanted were raised.
 #[derive(Default)]
@@ -131,7 +131,8 @@ unsafe extern "C-unwind" fn on_report(_: *mut c_void) {
     // SAFETY: called by errfinish, with a report on the stack of errors; nothing here is to be dropped when a copy raises.
     unsafe {
         let state = SqlState::unpacked(geterrcode());
-        if !WATCHING.with_borrow(|w| w.as_ref().is_some_and(|w| (w.wanted)(state))) {
+        let wanted = || WATCHING.with_borrow(|w| w.as_ref().is_some_and(|w| (w.wanted)(state)));
+        if without_raising("watching errors", wanted) != Some(true) {
             return;
         }
         let context = COPIES.with(|c| *c);
@@ -139,7 +140,7 @@ unsafe extern "C-unwind" fn on_report(_: *mut c_void) {
         let report = CopyErrorData();
         pg_sys::MemoryContextSwitchTo(old);
         if (*report).elevel >= ERROR {
-            note(state, &*report);
+            without_raising("noting an error", || note(state, &*report));
         }
         pg_sys::MemoryContextReset(context);
     }

@@ -2,8 +2,9 @@
 
 use pgrx::pg_sys;
 
+use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
-use crate::pg::base::function::{reads_as, Answer, Call};
+use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::relation::{Lock, Relation, Scratch, Tuple};
 
 /// A row argument, in the memory of the call.

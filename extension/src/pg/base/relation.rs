@@ -1,12 +1,13 @@
 //! Tables held open, their columns, and their rows.
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgrx::pg_sys;
 
-use crate::pg::base::cursor::Sees;
+use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
-use crate::pg::base::function::reads_as;
+use crate::pg::base::snapshot::Sees;
 
 /// Which lock to take; kept until the transaction ends.
 #[derive(Clone, Copy)]
@@ -192,6 +193,7 @@ pub struct Tuple<'a> {
     values: &'a [pg_sys::Datum],
     nulls: &'a [bool],
     descriptor: pg_sys::TupleDesc,
+    /// Null for a row that was read back from a [`TupleStore`].
     tuple: pg_sys::HeapTuple,
     life: PhantomData<&'a ()>,
 }
@@ -204,14 +206,30 @@ impl Tuple<'_> {
         unsafe { T::from_datum(value, false) }
     }
 
+    /// Row type of its table.
+    pub(in crate::pg) fn row_type(&self) -> pg_sys::Oid {
+        // SAFETY: the descriptor outlives self.
+        unsafe { (*self.descriptor).tdtypeid }
+    }
+
     /// The row as a value of its table's row type, in the current memory context.
     pub(in crate::pg) fn composite(&self) -> pg_sys::Datum {
+        // SAFETY: the tuple was just made.
+        unsafe { pg_sys::HeapTupleHeaderGetDatum((*self.formed()).t_data) }
+    }
+
+    /// A new tuple with these values, in the current memory context.
+    fn formed(&self) -> pg_sys::HeapTuple {
+        let (values, nulls) = (self.values.as_ptr(), self.nulls.as_ptr());
         // SAFETY: values and nulls have as many entries as the descriptor, which outlives self, has attributes; both are only read.
-        unsafe {
-            let (values, nulls) = (self.values.as_ptr(), self.nulls.as_ptr());
-            let tuple =
-                pg_sys::heap_form_tuple(self.descriptor, values.cast_mut(), nulls.cast_mut());
-            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        unsafe { pg_sys::heap_form_tuple(self.descriptor, values.cast_mut(), nulls.cast_mut()) }
+    }
+
+    /// The tuple that the row was read from, or a new one with its values.
+    fn heap_tuple(&self) -> pg_sys::HeapTuple {
+        match self.tuple.is_null() {
+            true => self.formed(),
+            false => self.tuple,
         }
     }
 
@@ -256,8 +274,66 @@ const HAS_EXTERNAL: u16 = 0x0004;
 /// Longest row that still fits a page with the columns the history adds: MaxHeapTupleSize of htup_details.h less those.
 const ROW_BYTES_MAX: u32 = 8_160 - 96;
 
+/// What of a column decides how its values are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Storage {
+    type_oid: pg_sys::Oid,
+    length: i16,
+    align: std::ffi::c_char,
+    by_value: bool,
+    dropped: bool,
+}
+
+/// Row type of a table, and the storage of its columns: rows of equal layouts are read alike.
+#[derive(PartialEq, Eq)]
+struct Layout {
+    row_type: pg_sys::Oid,
+    columns: Vec<Storage>,
+}
+
+/// # Safety
+/// `descriptor` must be a valid descriptor that outlives the result.
+unsafe fn storage<'d>(descriptor: pg_sys::TupleDesc) -> impl Iterator<Item = Storage> + 'd {
+    // SAFETY: by the caller's promise; attrs has natts entries.
+    let attributes = unsafe { (*descriptor).attrs.as_slice((*descriptor).natts as usize) };
+    attributes.iter().map(|a| Storage {
+        type_oid: a.atttypid,
+        length: a.attlen,
+        align: a.attalign,
+        by_value: a.attbyval,
+        dropped: a.attisdropped,
+    })
+}
+
+impl Layout {
+    /// # Safety
+    /// `descriptor` must be a valid descriptor.
+    unsafe fn of(descriptor: pg_sys::TupleDesc) -> Self {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            Layout {
+                row_type: (*descriptor).tdtypeid,
+                columns: storage(descriptor).collect(),
+            }
+        }
+    }
+
+    /// # Safety
+    /// `descriptor` must be a valid descriptor.
+    unsafe fn is_of(&self, descriptor: pg_sys::TupleDesc) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            self.row_type == (*descriptor).tdtypeid
+                && self.columns.iter().copied().eq(storage(descriptor))
+        }
+    }
+}
+
 /// The columns of a table as they were when it was read; later changes of the table do not show.
-pub struct Shape(NonNull<pg_sys::TupleDescData>);
+pub struct Shape {
+    descriptor: NonNull<pg_sys::TupleDescData>,
+    layout: Layout,
+}
 
 impl Shape {
     pub fn of(relation: &Relation) -> Self {
@@ -266,7 +342,9 @@ impl Shape {
             let context = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
             let copy = pg_sys::CreateTupleDescCopyConstr(relation.descriptor());
             pg_sys::MemoryContextSwitchTo(context);
-            Shape(NonNull::new(copy).expect("a copy is made or an error raised"))
+            let descriptor = NonNull::new(copy).expect("a copy is made or an error raised");
+            let layout = Layout::of(copy);
+            Shape { descriptor, layout }
         }
     }
 }
@@ -274,47 +352,76 @@ impl Shape {
 impl Shape {
     /// The row type.
     pub(in crate::pg) fn row_type(&self) -> pg_sys::Oid {
-        // SAFETY: made in `of` and not freed before self.
-        unsafe { self.0.as_ref() }.tdtypeid
+        self.layout.row_type
     }
 }
 
 impl Drop for Shape {
     fn drop(&mut self) {
         // SAFETY: made in `of`, freed once; nothing refers to it but tuples that borrow self. Freeing raises nothing.
-        unsafe { pg_sys::FreeTupleDesc(self.0.as_ptr()) }
+        unsafe { pg_sys::FreeTupleDesc(self.descriptor.as_ptr()) }
     }
 }
 
-/// Copies of rows, kept until cleared; eight-byte aligned as PostgreSQL wants.
+/// Copies of rows, kept until cleared.
 #[derive(Default)]
-pub struct TupleStore(Vec<u64>);
+pub struct TupleStore {
+    /// The rows' bytes one behind the other; eight-byte aligned as PostgreSQL wants.
+    words: Vec<u64>,
+    rows: Vec<Place>,
+    /// Of all rows that were ever pushed; few.
+    layouts: Vec<Layout>,
+}
+
+/// Where a row is.
+struct Place {
+    /// No two rows of a process have the same.
+    serial: u64,
+    at: usize,
+    bytes: u32,
+    layout: u32,
+}
 
 /// One row in a [`TupleStore`].
 #[derive(Clone, Copy)]
 pub struct Stored {
-    at: usize,
-    bytes: u32,
-    natts: i16,
-    /// Row type of the table it came from.
-    row_type: pg_sys::Oid,
+    row: usize,
+    serial: u64,
+}
+
+/// A row of a [`TupleStore`]: its values live as long as the store and the shape that it is read with.
+pub struct StoredTuple<'s, 'a> {
+    row: Tuple<'a>,
+    store: PhantomData<&'s TupleStore>,
+}
+
+impl<'a> std::ops::Deref for StoredTuple<'_, 'a> {
+    type Target = Tuple<'a>;
+
+    fn deref(&self) -> &Tuple<'a> {
+        &self.row
+    }
 }
 
 impl TupleStore {
     pub fn words(&self) -> usize {
-        self.0.len()
+        self.words.len()
     }
 
+    /// Takes away the rows that were pushed when there were so many words, or more.
     pub fn truncate(&mut self, words: usize) {
-        self.0.truncate(words);
+        let rows = self.rows.partition_point(|row| row.at < words);
+        self.rows.truncate(rows);
+        self.words.truncate(words);
     }
 
     /// Copies a row. Values stored out of line are fetched: their TOAST table may be truncated before the copy is read.
     /// Raises 54000 for a row that the history has no room for.
     pub fn push(&mut self, row: &Tuple) -> Stored {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
         // SAFETY: the tuple and its descriptor live as long as `row`; the copy is t_len bytes long in as many words.
         unsafe {
-            let mut tuple = row.tuple;
+            let mut tuple = row.heap_tuple();
             if (*tuple).t_len > ROW_BYTES_MAX {
                 PgError::new(
                     b"54000",
@@ -327,53 +434,85 @@ impl TupleStore {
                 .raise();
             }
             if (*(*tuple).t_data).t_infomask & HAS_EXTERNAL != 0 {
-                tuple = catch_c(|| toast_flatten_tuple(row.tuple, row.descriptor)).or_raise();
+                tuple = catch_c(|| toast_flatten_tuple(tuple, row.descriptor)).or_raise();
             }
-            let at = self.0.len();
+            let layout = self.layout(row.descriptor);
+            let at = self.words.len();
             let bytes = (*tuple).t_len;
-            self.0.resize(at + (bytes as usize).div_ceil(8), 0);
+            self.words.resize(at + (bytes as usize).div_ceil(8), 0);
             std::ptr::copy_nonoverlapping(
                 (*tuple).t_data.cast::<u8>(),
-                self.0[at..].as_mut_ptr().cast(),
+                self.words[at..].as_mut_ptr().cast(),
                 bytes as usize,
             );
-            Stored {
+            let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+            self.rows.push(Place {
+                serial,
                 at,
                 bytes,
-                natts: (*row.descriptor).natts as i16,
-                row_type: (*row.descriptor).tdtypeid,
+                layout,
+            });
+            Stored {
+                row: self.rows.len() - 1,
+                serial,
             }
         }
     }
 
-    /// Reads a copy back; `shape` must be that of the table when the row was copied.
-    pub fn get<'a>(
-        &'a self,
+    /// The number of a layout.
+    ///
+    /// # Safety
+    /// `descriptor` must be a valid descriptor.
+    unsafe fn layout(&mut self, descriptor: pg_sys::TupleDesc) -> u32 {
+        // Mostly the one of the row before: look from the end.
+        // SAFETY: by the caller's promise.
+        let known = self
+            .layouts
+            .iter()
+            .rposition(|layout| unsafe { layout.is_of(descriptor) });
+        let number = known.unwrap_or_else(|| {
+            // SAFETY: as above.
+            self.layouts.push(unsafe { Layout::of(descriptor) });
+            self.layouts.len() - 1
+        });
+        number as u32
+    }
+
+    /// Reads a copy back. Raises when `shape` is not of the layout that the row was copied with, or the row was taken away.
+    pub fn get<'s, 'a>(
+        &'s self,
         stored: Stored,
-        shape: &'a Shape,
+        shape: &'s Shape,
         scratch: &'a mut Scratch,
-    ) -> Tuple<'a> {
-        // SAFETY: row type and number of columns are checked; the words hold a tuple that `push` copied.
+    ) -> StoredTuple<'s, 'a>
+    where
+        's: 'a,
+    {
+        let place = self.rows.get(stored.row);
+        let Some(place) = place.filter(|place| place.serial == stored.serial) else {
+            PgError::new(b"XX000", "a row to be read back is not kept any more").raise()
+        };
+        if self.layouts[place.layout as usize] != shape.layout {
+            PgError::new(
+                b"XX000",
+                "table changed its columns while its history was written",
+            )
+            .raise();
+        }
+        // SAFETY: the words hold a tuple that `push` copied, of the layout that the descriptor has.
         unsafe {
-            let descriptor = shape.0.as_ptr();
-            if (*descriptor).tdtypeid != stored.row_type
-                || (*descriptor).natts as i16 != stored.natts
-            {
-                PgError::new(
-                    b"XX000",
-                    "table changed its columns while its history was written",
-                )
-                .raise();
-            }
             let mut tuple = pg_sys::HeapTupleData {
-                t_len: stored.bytes,
-                t_data: self.0[stored.at..].as_ptr().cast_mut().cast(),
+                t_len: place.bytes,
+                t_data: self.words[place.at..].as_ptr().cast_mut().cast(),
                 ..Default::default()
             };
-            let row = scratch.deform(&mut tuple, descriptor);
-            Tuple {
-                tuple: std::ptr::null_mut(),
-                ..row
+            let row = scratch.deform(&mut tuple, shape.descriptor.as_ptr());
+            StoredTuple {
+                row: Tuple {
+                    tuple: std::ptr::null_mut(),
+                    ..row
+                },
+                store: PhantomData,
             }
         }
     }

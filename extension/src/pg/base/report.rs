@@ -7,12 +7,11 @@
 //! (log_min_messages above ERROR) keeps PostgreSQL's words.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
-use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::{without_raising, PgError, SqlState};
 
 /// elog.h
 const ERROR: c_int = 21;
@@ -49,9 +48,9 @@ unsafe extern "C-unwind" fn on_report(error: *mut pg_sys::ErrorData) {
             _ => None,
         };
         let explained = cancelled.and_then(|fatal| {
-            EXPLAIN
-                .get()
-                .and_then(|explain| catch_unwind(|| explain(fatal)).ok()?)
+            EXPLAIN.get().and_then(|explain| {
+                without_raising("saying why it is cancelled", || explain(fatal))?
+            })
         });
         if let Some(new) = explained {
             let context = (*error).assoc_context;

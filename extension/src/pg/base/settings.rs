@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
+/// Workers of one leader.
+pub const WORKERS_MAX: usize = 15;
+
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 /// Read by SQL alone.
 static AS_OF: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
@@ -162,7 +165,7 @@ fn define_of_parts() {
         c"Results are the same with any number.",
         &EXECUTOR_WORKERS,
         1,
-        crate::pg::shared::pool::WORKERS_MAX as i32 + 1,
+        WORKERS_MAX as i32 + 1,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -173,7 +176,7 @@ fn define_of_parts() {
         c"0: by what they access, when it pays; -1: by what they access; -2: the same in the keys that an earlier block was divided by.",
         &DEBUG_PARTS,
         -2,
-        crate::pg::shared::pool::WORKERS_MAX as i32 + 1,
+        WORKERS_MAX as i32 + 1,
         GucContext::Suset,
         for_tests,
     );

@@ -2,22 +2,21 @@
 //!
 //! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever the caller, its role or a
 //! function has set: [`query`], [`execute`], [`query_once`] and [`crate::pg::base::cursor::Cursor`] see to it, and there is no other way.
-//! What is the client's, its statements and the names that it gives, is read under the client's path, as the client:
-//! [`Plan`] and [`as_caller`].
+//! What is the client's is read under the client's path, as the client: the names that it gives by [`as_caller`], its statements by
+//! `run/client_plan.rs`.
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use chainify_sched::value::Value;
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
-use crate::pg::access::value_of;
+use crate::pg::base::c_string::c_string;
+use crate::pg::base::cell::{reads_as, Cell};
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
-use crate::pg::base::function::{reads_as, Cell};
+use crate::pg::base::lists::elements;
+use crate::pg::base::outermost;
 use crate::pg::base::own_search_path::own_path;
-use crate::pg::run::direct_call;
 
 /// The interface PostgreSQL gives without pgrx's boundary, so that a client's own SQLSTATE is kept.
 mod raw {
@@ -57,18 +56,14 @@ pub fn connect<T>(f: impl FnOnce(&SpiClient<'_>) -> T) -> T {
 }
 
 /// A plan kept until dropped.
-pub struct Plan {
+pub(in crate::pg) struct Plan {
     plan: NonNull<pg_sys::_SPI_plan>,
     types: Vec<pg_sys::Oid>,
-    /// When it may be run by [`direct_call`].
-    call: Option<NonNull<pg_sys::CachedPlanSource>>,
-    /// How many statements CALL a procedure that returns a row: PostgreSQL does not count those.
-    returned_by_calls: u64,
 }
 
 impl Plan {
     /// Analyses and keeps `sql` (one or more statements) with parameters of these types.
-    pub fn prepare(sql: &str, types: &[pg_sys::Oid]) -> Result<Plan, PgError> {
+    pub(in crate::pg) fn prepare(sql: &str, types: &[pg_sys::Oid]) -> Result<Plan, PgError> {
         let text = c_string(sql)?;
         let mut types = types.to_vec();
         // The plan never depends on parameter values: a choice between plans would depend on how often a node ran it.
@@ -87,141 +82,29 @@ impl Plan {
                 return Err(PgError::new(b"0A000", "statement cannot be prepared"));
             };
             pg_sys::SPI_keepplan(plan.as_ptr());
-            let call = catch_c(|| {
-                let sources =
-                    crate::pg::run::statement::nodes(raw::SPI_plan_get_plan_sources(plan.as_ptr()));
-                let mut sources = sources.map(NonNull::cast::<pg_sys::CachedPlanSource>);
-                let only = sources.next().filter(|_| sources.next().is_none());
-                only.filter(|source| direct_call::is_call(source.as_ref().query_list))
-            })?;
-            let mut made = Plan {
-                plan,
-                types,
-                call,
-                returned_by_calls: 0,
-            };
-            made.returned_by_calls = made
-                .queries()?
-                .into_iter()
-                .map(|list| returned_by_calls(list))
-                .sum();
-            Ok(made)
+            Ok(Plan { plan, types })
         }
     }
 
-    /// The analysed and rewritten queries of its statements: lists that live as long as the plan, or until it is made anew.
-    pub(in crate::pg) fn queries(&self) -> Result<Vec<*mut pg_sys::List>, PgError> {
+    /// The types of its parameters.
+    pub(in crate::pg) fn types(&self) -> &[pg_sys::Oid] {
+        &self.types
+    }
+
+    /// What PostgreSQL keeps of its statements, in order; as long as self.
+    pub(in crate::pg) fn sources(&self) -> Result<Vec<NonNull<pg_sys::CachedPlanSource>>, PgError> {
         // SAFETY: the plan is kept by self, and so are its sources.
         unsafe {
             let sources = catch_c(|| raw::SPI_plan_get_plan_sources(self.plan.as_ptr()))?;
-            let sources =
-                crate::pg::describe::analysis::elements::<pg_sys::CachedPlanSource>(sources);
-            Ok(sources
-                .iter()
-                .map(|source| source.as_ref().query_list)
-                .collect())
+            Ok(elements(sources))
         }
     }
 
-    /// The names of the columns that its queries return.
-    pub(in crate::pg) fn columns(&self) -> Result<Vec<String>, PgError> {
-        // SAFETY: the plan is kept by self, and so are its sources; the descriptor of one that returns nothing is null.
-        unsafe {
-            let sources = catch_c(|| raw::SPI_plan_get_plan_sources(self.plan.as_ptr()))?;
-            let sources =
-                crate::pg::describe::analysis::elements::<pg_sys::CachedPlanSource>(sources);
-            let of = |source: &NonNull<pg_sys::CachedPlanSource>| {
-                let descriptor = source.as_ref().resultDesc;
-                let columns = descriptor.as_ref().map_or(0, |d| d.natts);
-                let name = |column| CStr::from_ptr(pg_sys::SPI_fname(descriptor, column));
-                let names = (1..=columns).map(name);
-                names.map(|n| n.to_string_lossy().into_owned()).collect()
-            };
-            let names: Vec<Vec<String>> = sources.iter().map(of).collect();
-            Ok(names.concat())
-        }
-    }
-
-    /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
-    pub(in crate::pg) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
-        // SAFETY: the plan is kept by self, and so are its sources with their analysed queries.
-        unsafe {
-            catch_c(|| {
-                let sources = raw::SPI_plan_get_plan_sources(self.plan.as_ptr());
-                let count = if sources.is_null() {
-                    0
-                } else {
-                    (*sources).length
-                };
-                for i in 0..count as usize {
-                    let source = (*(*sources).elements.add(i)).ptr_value;
-                    let queries = (*source.cast::<pg_sys::CachedPlanSource>()).query_list;
-                    crate::pg::tree::constants::cast_parameters(queries, found);
-                }
-            })
-        }
-    }
-
-    /// Runs it, discards result rows, returns how many rows were returned or changed.
-    pub(in crate::pg) fn run(&self, values: &[Option<pg_sys::Datum>]) -> Result<u64, PgError> {
-        if let Some(source) = self.call {
-            assert_eq!(values.len(), self.types.len(), "one value per parameter");
-            crate::pg::run::planning::outermost();
-            // SAFETY: the source belongs to the plan, which is kept by self; the values are of its types.
-            let ran =
-                unsafe { catch_c(|| direct_call::run(source.as_ptr(), &self.types, values))? };
-            if ran {
-                return Ok(1);
-            }
-        }
-        // SAFETY: the receiver lives as long as the session; the parameters live until the call returns.
-        let rows = unsafe { self.execute(values, crate::pg::run::executor_cache::discarding())? };
-        Ok(rows + self.returned_by_calls)
-    }
-
-    /// Runs a query and gives its rows, `max` at most.
-    pub(in crate::pg) fn values(
-        &self,
-        values: &[Option<pg_sys::Datum>],
-        max: u64,
-    ) -> Result<Vec<Vec<Value>>, PgError> {
-        // SAFETY: the caller's values are of the plan's types; the table of tuples is there until it is freed.
-        unsafe {
-            self.execute_some(values, std::ptr::null_mut(), max)?;
-            let Some(table) = NonNull::new(pg_sys::SPI_tuptable) else {
-                return Ok(Vec::new());
-            };
-            let descriptor = table.as_ref().tupdesc;
-            let row = |i: usize| {
-                let tuple = *table.as_ref().vals.add(i);
-                let value = |column: i32| {
-                    let mut null = false;
-                    let datum = pg_sys::SPI_getbinval(tuple, descriptor, column, &mut null);
-                    let oid = pg_sys::SPI_gettypeid(descriptor, column);
-                    value_of((!null).then_some(datum), oid)
-                };
-                (1..=(*descriptor).natts).map(value).collect()
-            };
-            let rows = (0..table.as_ref().numvals as usize).map(row).collect();
-            pg_sys::SPI_freetuptable(table.as_ptr());
-            Ok(rows)
-        }
-    }
-
+    /// Runs it and returns how many rows were returned or changed; `tcount`: rows at most, 0 for all of them.
+    ///
     /// # Safety
     /// `values` must be of the plan's types; `dest` null or a live receiver.
-    unsafe fn execute(
-        &self,
-        values: &[Option<pg_sys::Datum>],
-        dest: *mut pg_sys::DestReceiver,
-    ) -> Result<u64, PgError> {
-        // SAFETY: by the caller's promise. No number of rows is all of them.
-        unsafe { self.execute_some(values, dest, 0) }
-    }
-
-    /// # Safety
-    /// As for `execute`.
-    unsafe fn execute_some(
+    pub(in crate::pg) unsafe fn execute(
         &self,
         values: &[Option<pg_sys::Datum>],
         dest: *mut pg_sys::DestReceiver,
@@ -250,7 +133,7 @@ impl Plan {
             };
             let options = &raw const options;
             let plan = self.plan.as_ptr();
-            crate::pg::run::planning::outermost();
+            outermost::outermost();
             let code = catch_c(|| raw::SPI_execute_plan_extended(plan, options))?;
             if code < 0 {
                 return Err(PgError::new(
@@ -263,24 +146,6 @@ impl Plan {
     }
 }
 
-/// How many of the queries are calls of procedures that return a row.
-///
-/// # Safety
-/// `queries` must be null or a list of queries.
-unsafe fn returned_by_calls(queries: *mut pg_sys::List) -> u64 {
-    // SAFETY: by the caller's promise; the tag says which structure follows.
-    let returns = |query: NonNull<pg_sys::Node>| unsafe {
-        let utility = query.cast::<pg_sys::Query>().as_ref().utilityStmt;
-        !utility.is_null()
-            && (*utility).type_ == pg_sys::NodeTag::T_CallStmt
-            && !(*utility.cast::<pg_sys::CallStmt>()).outargs.is_null()
-    };
-    // SAFETY: by the caller's promise.
-    unsafe { crate::pg::run::statement::nodes(queries) }
-        .filter(|q| returns(*q))
-        .count() as u64
-}
-
 impl Drop for Plan {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -291,15 +156,6 @@ impl Drop for Plan {
             pg_sys::SPI_freeplan(self.plan.as_ptr());
         }
     }
-}
-
-pub(in crate::pg) fn c_string(text: &str) -> Result<CString, PgError> {
-    CString::new(text).map_err(|_| {
-        PgError::new(
-            b"22021",
-            "invalid byte sequence for encoding \"UTF8\": 0x00",
-        )
-    })
 }
 
 thread_local! {
@@ -391,7 +247,7 @@ fn once(sql: &str, args: &[Cell]) -> u64 {
 fn run(plan: &Plan, args: &[Cell]) -> u64 {
     let values: Vec<_> = args.iter().map(Cell::datum).collect();
     // SAFETY: the cells carry their types, which are the plan's.
-    unsafe { plan.execute(&values, std::ptr::null_mut()).or_raise() }
+    unsafe { plan.execute(&values, std::ptr::null_mut(), 0).or_raise() }
 }
 
 /// Gives the rows of what has just run, of which so many were returned or changed.

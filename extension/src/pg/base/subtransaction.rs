@@ -3,7 +3,7 @@ use std::cell::RefCell;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt, without_raising, PgError};
 
 /// Runs `f` in a subtransaction; an error raised or returned rolls it back. A Rust panic ends the whole transaction.
 pub fn subtransaction<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
@@ -50,12 +50,17 @@ thread_local! {
     static HOOKS: RefCell<Vec<&'static Hooks>> = RefCell::default();
 }
 
-fn each(f: impl Fn(&Hooks)) {
+/// Calls one hook of each. One that fails does not keep the others from running.
+fn each(of: fn(&Hooks) -> fn()) {
     // SAFETY: a variable of this process.
     if unsafe { pg_sys::proc_exit_inprogress } {
         return;
     }
-    HOOKS.with_borrow(|hooks| hooks.iter().for_each(|h| f(h)));
+    HOOKS.with_borrow(|hooks| {
+        for hook in hooks.iter().map(|hooks| of(hooks)) {
+            without_raising("a hook of the end of a transaction", hook);
+        }
+    });
 }
 
 /// While the library is loaded. The hooks must not raise.
@@ -81,9 +86,9 @@ unsafe extern "C-unwind" fn on_subtransaction(
     _: *mut std::ffi::c_void,
 ) {
     match event {
-        pg_sys::SubXactEvent::SUBXACT_EVENT_START_SUB => each(|h| (h.begin)()),
-        pg_sys::SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => each(|h| (h.release)()),
-        pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => each(|h| (h.undo)()),
+        pg_sys::SubXactEvent::SUBXACT_EVENT_START_SUB => each(|h| h.begin),
+        pg_sys::SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => each(|h| h.release),
+        pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => each(|h| h.undo),
         _ => (),
     }
 }
@@ -97,6 +102,6 @@ unsafe extern "C-unwind" fn on_transaction(
         event,
         XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE
     ) {
-        each(|h| (h.end)());
+        each(|h| h.end);
     }
 }

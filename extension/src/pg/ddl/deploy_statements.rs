@@ -1,88 +1,24 @@
 //! Statements of a DEPLOY transaction: what each of them asks for, as parsed, and which objects it is about.
 //!
-//! Nothing is decided here: `transaction/deploy_rules.rs` says what is allowed.
+//! Nothing is decided here: `crates/rules` says what is allowed.
 use std::ffi::{c_char, CStr};
 use std::ptr::NonNull;
 
+pub use chainify_rules::deploy::{Clause, Kind};
+use chainify_rules::objects::{
+    altered, commented, dropped, granted, moved, owned, renamed, ATTRIBUTE, IDENTITY,
+};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::PgError;
+use crate::pg::base::lists::nodes;
 use crate::pg::base::major::sets_storage;
-use crate::pg::base::spi::Plan;
 use crate::pg::ddl::inspect::inspect_expression;
-use crate::pg::ddl::kinds::{
-    alteration, altered, commented, dropped, granted, moved, owned, renamed, ATTRIBUTE, IDENTITY,
-};
+use crate::pg::ddl::kinds::{object, part};
 use crate::pg::describe::query_level::Level;
-use crate::pg::run::statement::{nodes, own_text, parse};
-
-/// Kinds of statements that may be allowed; everything else is `Other`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    CreateTable,
-    AlterTable,
-    CreateIndex,
-    CreateView,
-    CreateFunction,
-    AlterFunction,
-    CreateSchema,
-    CreatePolicy,
-    AlterPolicy,
-    CreateType,
-    AddEnumValue,
-    AlterDomain,
-    CreateSequence,
-    AlterSequence,
-    Rename,
-    SetSchema,
-    SetOwner,
-    Drop,
-    Grant,
-    Comment,
-    Other,
-}
-
-/// A part of a statement that the rules look at.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Clause {
-    /// IF EXISTS, IF NOT EXISTS.
-    IfExists,
-    /// REVOKE … CASCADE.
-    CascadeRights,
-    Temporary,
-    Unlogged,
-    Tablespace,
-    Inherits,
-    OfType,
-    Like,
-    AccessMethod(String),
-    Concurrently,
-    /// A constraint made of an index that is there already.
-    UsingIndex,
-    /// Of a function; empty when it is not said.
-    Language(String),
-    /// SET … FROM CURRENT of a function.
-    FromCurrent,
-    /// A statement inside CREATE SCHEMA.
-    SchemaElement,
-    /// The kind of object of a DROP, ALTER … RENAME and the like that is not one of ours.
-    OtherObject,
-    /// A part of ALTER TABLE, as it is written.
-    Alteration(&'static str),
-    /// A part of ALTER TABLE that is not allowed; empty when it has no short name.
-    OtherAlteration(&'static str),
-    /// GRANT … ON ALL TABLES IN SCHEMA.
-    AllInSchema,
-    /// GRANTED BY.
-    Grantor,
-    /// CURRENT_ROLE, CURRENT_USER, SESSION_USER.
-    RoleOfSession,
-    /// ALTER TYPE … RENAME VALUE.
-    RenameValue,
-    /// A part of ALTER DOMAIN that looks at the values that there are.
-    ChecksValues,
-}
+use crate::pg::run::client_plan::ClientPlan;
+use crate::pg::tree::parse::{own_text, parse};
 
 /// One statement; the parse tree lives in the memory context in which [`parse_definitions`] was called.
 pub struct Definition<'s> {
@@ -142,7 +78,7 @@ impl<'s> Definition<'s> {
 
     /// Runs it as the current role. Queries inside it pass the hooks as those of any other statement do.
     pub fn run(&self) -> Result<(), PgError> {
-        Plan::prepare(self.text, &[])?.run(&[])?;
+        ClientPlan::prepare(self.text, &[])?.run(&[])?;
         Ok(())
     }
 
@@ -152,8 +88,13 @@ impl<'s> Definition<'s> {
         }
     }
 
-    pub(in crate::pg) fn at<T>(&self) -> &'static T {
-        // SAFETY: called with the structure that the node's tag names; nodes live longer than self, and are not changed.
+    /// The statement as the structure that its tag names.
+    ///
+    /// # Safety
+    /// `T` must be that structure. The memory context that the parser made the statement in must outlive `'t`, and nobody may
+    /// change the statement meanwhile.
+    pub(in crate::pg) unsafe fn at<'t, T>(&self) -> &'t T {
+        // SAFETY: by the caller's promise.
         unsafe { self.statement.cast::<T>().as_ref() }
     }
 
@@ -230,19 +171,19 @@ impl<'s> Definition<'s> {
                     self.has(Clause::IfExists, s.missing_ok);
                     let column_of_table = s.relationType == pg_sys::ObjectType::OBJECT_TABLE;
                     let column = s.renameType == pg_sys::ObjectType::OBJECT_COLUMN;
-                    let known = (column && column_of_table) || renamed(s.renameType);
+                    let known = (column && column_of_table) || renamed(object(s.renameType));
                     self.has(unknown_rename(s.renameType), !known);
                     Kind::Rename
                 }
                 T_AlterObjectSchemaStmt => {
                     let s = self.at::<pg_sys::AlterObjectSchemaStmt>();
                     self.has(Clause::IfExists, s.missing_ok);
-                    self.has(Clause::OtherObject, !moved(s.objectType));
+                    self.has(Clause::OtherObject, !moved(object(s.objectType)));
                     Kind::SetSchema
                 }
                 T_AlterOwnerStmt => {
                     let s = self.at::<pg_sys::AlterOwnerStmt>();
-                    self.has(Clause::OtherObject, !owned(s.objectType));
+                    self.has(Clause::OtherObject, !owned(object(s.objectType)));
                     self.role(s.newowner);
                     Kind::SetOwner
                 }
@@ -250,13 +191,13 @@ impl<'s> Definition<'s> {
                     let s = self.at::<pg_sys::DropStmt>();
                     self.has(Clause::IfExists, s.missing_ok);
                     self.has(Clause::Concurrently, s.concurrent);
-                    self.has(Clause::OtherObject, !dropped(s.removeType));
+                    self.has(Clause::OtherObject, !dropped(object(s.removeType)));
                     Kind::Drop
                 }
                 T_GrantStmt => self.grant(),
                 T_CommentStmt => {
                     let s = self.at::<pg_sys::CommentStmt>();
-                    self.has(Clause::OtherObject, !commented(s.objtype));
+                    self.has(Clause::OtherObject, !commented(object(s.objtype)));
                     Kind::Comment
                 }
                 _ => Kind::Other,
@@ -265,7 +206,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn create_table(&mut self) -> Kind {
-        let s = self.at::<pg_sys::CreateStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::CreateStmt>() };
         // SAFETY: lists of nodes, whose tags say which structure follows.
         unsafe {
             self.persistence(s.relation);
@@ -274,7 +216,7 @@ impl<'s> Definition<'s> {
             let inherits = !s.inhRelations.is_null() && s.partbound.is_null();
             self.has(Clause::Inherits, inherits);
             self.has(Clause::OfType, !s.ofTypename.is_null());
-            if let Some(method) = text(s.accessMethod).filter(|m| m != "heap") {
+            if let Some(method) = text(s.accessMethod) {
                 self.has(Clause::AccessMethod(method), true);
             }
             for element in nodes(s.tableElts) {
@@ -315,21 +257,25 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn alter_table(&mut self) -> Kind {
-        let s = self.at::<pg_sys::AlterTableStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::AlterTableStmt>() };
         self.has(Clause::IfExists, s.missing_ok);
         let composite = s.objtype == pg_sys::ObjectType::OBJECT_TYPE;
         self.has(Clause::OtherAlteration(ATTRIBUTE), composite);
-        self.has(Clause::OtherObject, !(composite || altered(s.objtype)));
+        self.has(
+            Clause::OtherObject,
+            !(composite || altered(object(s.objtype))),
+        );
         // SAFETY: a list of AlterTableCmd.
         unsafe {
             for command in nodes(s.cmds) {
                 let command = command.cast::<pg_sys::AlterTableCmd>().as_ref();
                 self.has(Clause::IfExists, command.missing_ok);
-                let (name, allowed) = alteration(command.subtype, s.objtype);
-                let clause = if allowed {
-                    Clause::Alteration(name)
+                let part = part(command.subtype);
+                let clause = if part.follows(object(s.objtype)) {
+                    Clause::Alteration(part.name())
                 } else {
-                    Clause::OtherAlteration(name)
+                    Clause::OtherAlteration(part.name())
                 };
                 self.has(clause, true);
                 match NonNull::new(command.def) {
@@ -350,7 +296,8 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn alter_domain(&mut self) -> Kind {
-        let s = self.at::<pg_sys::AlterDomainStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::AlterDomainStmt>() };
         self.has(Clause::IfExists, s.missing_ok);
         // SAFETY: what is added is a constraint.
         let valid = unsafe {
@@ -374,25 +321,24 @@ impl<'s> Definition<'s> {
     }
 
     unsafe fn create_index(&mut self) -> Kind {
-        let s = self.at::<pg_sys::IndexStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::IndexStmt>() };
         self.has(Clause::IfExists, s.if_not_exists);
         self.has(Clause::Concurrently, s.concurrent);
         self.has(Clause::Tablespace, !s.tableSpace.is_null());
         // SAFETY: null or a C string.
         if let Some(method) = unsafe { text(s.accessMethod) } {
-            const KNOWN: [&str; 6] = ["btree", "hash", "gin", "gist", "spgist", "brin"];
-            if !KNOWN.contains(&method.as_str()) {
-                self.has(Clause::AccessMethod(method), true);
-            }
+            self.has(Clause::IndexMethod(method), true);
         }
         Kind::CreateIndex
     }
 
     unsafe fn grant(&mut self) -> Kind {
-        let s = self.at::<pg_sys::GrantStmt>();
+        // SAFETY: the caller has seen the tag.
+        let s = unsafe { self.at::<pg_sys::GrantStmt>() };
         let one_by_one = s.targtype == pg_sys::GrantTargetType::ACL_TARGET_OBJECT;
         self.has(Clause::AllInSchema, !one_by_one);
-        self.has(Clause::OtherObject, !granted(s.objtype));
+        self.has(Clause::OtherObject, !granted(object(s.objtype)));
         self.has(Clause::Grantor, !s.grantor.is_null());
         self.has(
             Clause::CascadeRights,

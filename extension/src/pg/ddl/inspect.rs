@@ -7,15 +7,16 @@ use pgrx::pg_sys;
 
 use crate::pg::access::call::{called, called_by, Called};
 use crate::pg::access::template;
+use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, PgError};
+use crate::pg::base::lists::elements;
 use crate::pg::base::own_search_path::own_path;
-use crate::pg::base::spi::c_string;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::describe::analysis::{describe, elements};
+use crate::pg::describe::analysis::describe;
+use crate::pg::describe::call::describe_call;
 use crate::pg::describe::complete_query::complete;
 use crate::pg::describe::query_level::Level;
-use crate::pg::run::planning::describe_call;
-use crate::pg::run::statement::{check_allowed, own_text, raw};
+use crate::pg::tree::parse::{check_allowed, own_text, raw};
 
 c_functions! {
     fn pg_rewrite_query(query: *mut pg_sys::Query) -> *mut pg_sys::List;

@@ -1,127 +1,65 @@
-//! Kinds of objects and of parts of ALTER TABLE that the ledger follows.
+//! PostgreSQL's kinds of objects and parts of ALTER TABLE in the words of the rules, which say what the ledger follows.
+use chainify_rules::objects::{Object, Part};
 use pgrx::pg_sys;
 
-/// Parts of ALTER TABLE that make, change or drop the sequence of an identity column.
-pub(in crate::pg) const IDENTITY: &str = "IDENTITY";
-
-/// Any part of ALTER TYPE of a composite type.
-pub(in crate::pg) const ATTRIBUTE: &str = "ALTER of a type's attributes";
-
-/// Kinds of objects that ALTER TABLE, VIEW and SEQUENCE are about and the ledger follows.
-pub(in crate::pg) fn altered(kind: pg_sys::ObjectType::Type) -> bool {
+pub(in crate::pg) fn object(kind: pg_sys::ObjectType::Type) -> Object {
     use pg_sys::ObjectType::*;
-    matches!(kind, OBJECT_TABLE | OBJECT_VIEW | OBJECT_SEQUENCE)
-}
-
-#[expect(non_upper_case_globals, reason = "PostgreSQL's own names")]
-/// How a part of ALTER TABLE is called, and whether it is one that the ledger follows for this kind of object.
-pub(in crate::pg) fn alteration(
-    part: pg_sys::AlterTableType::Type,
-    of: pg_sys::ObjectType::Type,
-) -> (&'static str, bool) {
-    use pg_sys::AlterTableType::*;
-    use pg_sys::ObjectType::{OBJECT_TABLE, OBJECT_VIEW};
-    let table = of == OBJECT_TABLE;
-    match part {
-        AT_AddColumn => ("ADD COLUMN", table),
-        AT_DropColumn => ("DROP COLUMN", table),
-        AT_AlterColumnType => ("ALTER COLUMN TYPE", table),
-        AT_ColumnDefault => ("SET DEFAULT", table),
-        AT_SetNotNull => ("SET NOT NULL", table),
-        AT_DropNotNull => ("DROP NOT NULL", table),
-        AT_AddConstraint => ("ADD CONSTRAINT", table),
-        AT_DropConstraint => ("DROP CONSTRAINT", table),
-        AT_ValidateConstraint => ("VALIDATE CONSTRAINT", table),
-        AT_ChangeOwner => ("OWNER TO", true),
-        AT_EnableRowSecurity => ("ENABLE ROW LEVEL SECURITY", table),
-        AT_DisableRowSecurity => ("DISABLE ROW LEVEL SECURITY", table),
-        AT_ForceRowSecurity => ("FORCE ROW LEVEL SECURITY", table),
-        AT_NoForceRowSecurity => ("NO FORCE ROW LEVEL SECURITY", table),
-        AT_AddIdentity | AT_SetIdentity | AT_DropIdentity => (IDENTITY, table),
-        AT_DropExpression => ("DROP EXPRESSION", table),
-        AT_SetRelOptions | AT_ResetRelOptions => ("SET (…)", of == OBJECT_VIEW),
-        AT_SetOptions | AT_ResetOptions => ("SET (…)", false),
-        AT_SetLogged | AT_SetUnLogged => ("SET UNLOGGED", false),
-        AT_SetTableSpace => ("SET TABLESPACE", false),
-        AT_SetAccessMethod => ("SET ACCESS METHOD", false),
-        AT_AddInherit | AT_DropInherit => ("INHERIT", false),
-        AT_AttachPartition => ("ATTACH PARTITION", false),
-        AT_DetachPartition | AT_DetachPartitionFinalize => ("DETACH PARTITION", false),
-        AT_AlterConstraint => ("ALTER CONSTRAINT", false),
-        AT_EnableTrig | AT_EnableAlwaysTrig | AT_EnableReplicaTrig | AT_EnableTrigAll
-        | AT_EnableTrigUser => ("ENABLE TRIGGER", false),
-        AT_DisableTrig | AT_DisableTrigAll | AT_DisableTrigUser => ("DISABLE TRIGGER", false),
-        AT_SetStorage => ("SET STORAGE", false),
-        AT_SetCompression => ("SET COMPRESSION", false),
-        AT_SetStatistics => ("SET STATISTICS", false),
-        AT_ClusterOn | AT_DropCluster => ("CLUSTER", false),
-        AT_ReplicaIdentity => ("REPLICA IDENTITY", false),
-        _ => ("", false),
+    match kind {
+        OBJECT_TABLE => Object::Table,
+        OBJECT_VIEW => Object::View,
+        OBJECT_INDEX => Object::Index,
+        OBJECT_COLUMN => Object::Column,
+        OBJECT_TABCONSTRAINT => Object::TableConstraint,
+        OBJECT_POLICY => Object::Policy,
+        OBJECT_SEQUENCE => Object::Sequence,
+        OBJECT_FUNCTION => Object::Function,
+        OBJECT_PROCEDURE => Object::Procedure,
+        OBJECT_ROUTINE => Object::Routine,
+        OBJECT_SCHEMA => Object::Schema,
+        OBJECT_TYPE => Object::Type,
+        OBJECT_DOMAIN => Object::Domain,
+        OBJECT_DOMCONSTRAINT => Object::DomainConstraint,
+        _ => Object::Other,
     }
 }
 
-pub(in crate::pg) fn renamed(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    matches!(
-        kind,
-        OBJECT_TABLE
-            | OBJECT_VIEW
-            | OBJECT_INDEX
-            | OBJECT_TABCONSTRAINT
-            | OBJECT_POLICY
-            | OBJECT_FUNCTION
-            | OBJECT_PROCEDURE
-            | OBJECT_ROUTINE
-            | OBJECT_SEQUENCE
-            | OBJECT_TYPE
-            | OBJECT_DOMAIN
-            | OBJECT_DOMCONSTRAINT
-    )
-}
-
-pub(in crate::pg) fn moved(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    matches!(
-        kind,
-        OBJECT_TABLE
-            | OBJECT_VIEW
-            | OBJECT_FUNCTION
-            | OBJECT_PROCEDURE
-            | OBJECT_ROUTINE
-            | OBJECT_SEQUENCE
-            | OBJECT_TYPE
-            | OBJECT_DOMAIN
-    )
-}
-
-pub(in crate::pg) fn owned(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    matches!(
-        kind,
-        OBJECT_FUNCTION
-            | OBJECT_PROCEDURE
-            | OBJECT_ROUTINE
-            | OBJECT_SCHEMA
-            | OBJECT_TYPE
-            | OBJECT_DOMAIN
-    )
-}
-
-pub(in crate::pg) fn dropped(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    owned(kind)
-        || matches!(
-            kind,
-            OBJECT_TABLE | OBJECT_VIEW | OBJECT_INDEX | OBJECT_POLICY | OBJECT_SEQUENCE
-        )
-}
-
-pub(in crate::pg) fn granted(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    owned(kind) || matches!(kind, OBJECT_TABLE | OBJECT_SEQUENCE)
-}
-
-pub(in crate::pg) fn commented(kind: pg_sys::ObjectType::Type) -> bool {
-    use pg_sys::ObjectType::*;
-    dropped(kind) || matches!(kind, OBJECT_COLUMN | OBJECT_TABCONSTRAINT)
+#[expect(non_upper_case_globals, reason = "PostgreSQL's own names")]
+pub(in crate::pg) fn part(part: pg_sys::AlterTableType::Type) -> Part {
+    use pg_sys::AlterTableType::*;
+    match part {
+        AT_AddColumn => Part::AddColumn,
+        AT_DropColumn => Part::DropColumn,
+        AT_AlterColumnType => Part::ColumnType,
+        AT_ColumnDefault => Part::ColumnDefault,
+        AT_SetNotNull => Part::SetNotNull,
+        AT_DropNotNull => Part::DropNotNull,
+        AT_AddConstraint => Part::AddConstraint,
+        AT_DropConstraint => Part::DropConstraint,
+        AT_ValidateConstraint => Part::ValidateConstraint,
+        AT_ChangeOwner => Part::Owner,
+        AT_EnableRowSecurity => Part::EnableRowSecurity,
+        AT_DisableRowSecurity => Part::DisableRowSecurity,
+        AT_ForceRowSecurity => Part::ForceRowSecurity,
+        AT_NoForceRowSecurity => Part::NoForceRowSecurity,
+        AT_AddIdentity | AT_SetIdentity | AT_DropIdentity => Part::Identity,
+        AT_DropExpression => Part::DropExpression,
+        AT_SetRelOptions | AT_ResetRelOptions => Part::Options,
+        AT_SetOptions | AT_ResetOptions => Part::ColumnOptions,
+        AT_SetLogged | AT_SetUnLogged => Part::Logged,
+        AT_SetTableSpace => Part::Tablespace,
+        AT_SetAccessMethod => Part::AccessMethod,
+        AT_AddInherit | AT_DropInherit => Part::Inherit,
+        AT_AttachPartition => Part::AttachPartition,
+        AT_DetachPartition | AT_DetachPartitionFinalize => Part::DetachPartition,
+        AT_AlterConstraint => Part::AlterConstraint,
+        AT_EnableTrig | AT_EnableAlwaysTrig | AT_EnableReplicaTrig | AT_EnableTrigAll
+        | AT_EnableTrigUser => Part::EnableTrigger,
+        AT_DisableTrig | AT_DisableTrigAll | AT_DisableTrigUser => Part::DisableTrigger,
+        AT_SetStorage => Part::Storage,
+        AT_SetCompression => Part::Compression,
+        AT_SetStatistics => Part::Statistics,
+        AT_ClusterOn | AT_DropCluster => Part::Cluster,
+        AT_ReplicaIdentity => Part::ReplicaIdentity,
+        _ => Part::Other,
+    }
 }

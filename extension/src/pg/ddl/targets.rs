@@ -2,13 +2,14 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use chainify_rules::objects::granted;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::lists::nodes;
 use crate::pg::ddl::deploy_statements::{text, Definition};
-use crate::pg::ddl::kinds::granted;
-use crate::pg::run::statement::nodes;
+use crate::pg::ddl::kinds::object;
 
 mod raw {
     use super::pg_sys;
@@ -190,7 +191,7 @@ impl Rights {
                 };
                 let found: Result<Vec<_>, _> = nodes(grant.objects).map(schema).collect();
                 rights.schemas = found.or_raise().iter().map(|a| a.object).collect();
-            } else if grant.targtype == ACL_TARGET_OBJECT && granted(grant.objtype) {
+            } else if grant.targtype == ACL_TARGET_OBJECT && granted(object(grant.objtype)) {
                 rights.objects = definition.targets().or_raise();
             }
             Some(rights)

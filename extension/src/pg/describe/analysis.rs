@@ -3,35 +3,30 @@
 //! Nodes are visited by PostgreSQL's own walker, one generation at a time: its callback only notes pointers, so that no look-up can
 //! raise inside it. Every pointer here belongs to one query tree, which outlives the description's making.
 use std::collections::HashMap;
-use std::ffi::{c_void, CStr};
+use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use chainify_rules::catalog::{is_identical, object_identifier, system_column};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::lists::elements;
 use crate::pg::base::{collation, major};
 use crate::pg::describe::function_facts::function;
+use crate::pg::describe::input_collations::{
+    bare, input_collations, local_collation, told_apart_by,
+};
 use crate::pg::describe::query_level::*;
-use crate::pg::tree::tree_walkers::expression_tree_walker;
+use crate::pg::tree::node::{children, functions, is, NodeAt};
 
 mod changes;
 mod collations;
 mod sources;
 
-use collations::{input_collations, local_collation, told_apart_by};
-
-pub(in crate::pg) type NodeAt = NonNull<pg_sys::Node>;
-
-pub(in crate::pg) mod raw {
-    use super::{c_void, pg_sys};
-    pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
+mod raw {
+    use super::pg_sys;
     c_functions! {
-        pub fn check_functions_in_node(
-            node: *mut pg_sys::Node,
-            checker: Option<Checker>,
-            context: *mut c_void,
-        ) -> bool;
         pub fn pull_vars_of_level(node: *mut pg_sys::Node, up: i32) -> *mut pg_sys::List;
         pub fn contain_volatile_functions(node: *mut pg_sys::Node) -> bool;
     }
@@ -91,63 +86,6 @@ struct Reader<'a> {
     scope: &'a mut Scope,
 }
 
-/// Elements of a list of pointers.
-///
-/// # Safety
-/// `list` must be null or a list of nodes, alive as long as the result.
-pub(in crate::pg) unsafe fn elements<T>(list: *mut pg_sys::List) -> Vec<NonNull<T>> {
-    // SAFETY: a list has `length` elements, pointers in a list of nodes.
-    unsafe {
-        let Some(list) = list.as_ref() else {
-            return Vec::new();
-        };
-        (0..list.length as usize)
-            .filter_map(|i| NonNull::new((*list.elements.add(i)).ptr_value.cast()))
-            .collect()
-    }
-}
-
-unsafe extern "C-unwind" fn note_node(node: *mut pg_sys::Node, found: *mut c_void) -> bool {
-    // SAFETY: `found` is the vector that `children` passed.
-    unsafe { (*found.cast::<Vec<NodeAt>>()).extend(NonNull::new(node)) };
-    false
-}
-
-unsafe extern "C-unwind" fn note_function(oid: pg_sys::Oid, found: *mut c_void) -> bool {
-    // SAFETY: `found` is the vector that `functions` passed.
-    unsafe { (*found.cast::<Vec<pg_sys::Oid>>()).push(oid) };
-    false
-}
-
-/// # Safety
-/// `node` must be part of a query tree.
-pub(in crate::pg) unsafe fn children(node: NodeAt) -> Vec<NodeAt> {
-    let mut found: Vec<NodeAt> = Vec::new();
-    let at = (&raw mut found).cast();
-    // SAFETY: the callback only pushes to `found`, which lives outside the frame that an error may leave.
-    unsafe { catch_c(|| expression_tree_walker(node.as_ptr(), note_node, at)).or_raise() };
-    found
-}
-
-/// # Safety
-/// `node` must be part of a query tree.
-pub(in crate::pg) unsafe fn functions(node: NodeAt) -> Vec<pg_sys::Oid> {
-    let mut found: Vec<pg_sys::Oid> = Vec::new();
-    let at = (&raw mut found).cast();
-    // SAFETY: as for `children`.
-    unsafe {
-        catch_c(|| raw::check_functions_in_node(node.as_ptr(), Some(note_function), at)).or_raise()
-    };
-    found
-}
-
-/// # Safety
-/// `node` must be part of a query tree.
-pub(in crate::pg) unsafe fn is(node: NodeAt, tag: pg_sys::NodeTag) -> bool {
-    // SAFETY: every node starts with its tag.
-    unsafe { node.as_ref().type_ == tag }
-}
-
 /// Columns of the sources of the level `up` levels above `node`.
 ///
 /// # Safety
@@ -166,17 +104,6 @@ pub(in crate::pg) unsafe fn columns_of(node: *mut pg_sys::Node, up: i32) -> Vec<
                 number: v.as_ref().varattno,
             })
             .collect()
-    }
-}
-
-/// Without relabelling of types, which changes no value.
-unsafe fn bare(mut node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: null or part of a query tree.
-    unsafe {
-        while !node.is_null() && (*node).type_ == T_RelabelType {
-            node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();
-        }
-        node
     }
 }
 
@@ -295,7 +222,8 @@ impl Reader<'_> {
                 column,
                 constant: columns_of(node, 0).is_empty() && is_constant(node),
                 volatile: catch_c(|| raw::contain_volatile_functions(node)).or_raise(),
-                identical: is_identical(of, typmod) && collation::nondeterministic(by).is_none(),
+                identical: (is_identical(of.to_u32(), typmod) || is_enum(of))
+                    && collation::nondeterministic(by).is_none(),
                 local_collation: collation::order_of(of, typmod, by),
             }
         }
@@ -516,7 +444,7 @@ impl Reader<'_> {
                     }
                 }
                 T_Const | T_Param | T_CoerceViaIO => {
-                    let name = object_identifier(pg_sys::exprType(node.as_ptr()));
+                    let name = object_identifier(pg_sys::exprType(node.as_ptr()).to_u32());
                     if let Some(name) = name {
                         self.refuse(Construct::ObjectIdentifier(name.into()));
                     }
@@ -594,44 +522,6 @@ unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<NonNull<pg_s
             window_functions(child.as_ptr(), found);
         }
     }
-}
-
-fn system_column(number: i16) -> &'static str {
-    match number {
-        -1 => "ctid",
-        -2 => "xmin",
-        -3 => "cmin",
-        -4 => "xmax",
-        -5 => "cmax",
-        _ => "tableoid",
-    }
-}
-
-/// Types whose values are numbers of objects of one database.
-fn object_identifier(oid: pg_sys::Oid) -> Option<&'static str> {
-    Some(match oid.to_u32() {
-        24 => "regproc",
-        2202 => "regprocedure",
-        2203 => "regoper",
-        2204 => "regoperator",
-        2205 => "regclass",
-        2206 => "regtype",
-        4096 => "regrole",
-        4089 => "regnamespace",
-        4191 => "regcollation",
-        _ => return None,
-    })
-}
-
-/// Whether values of the type that compare as equal are the same: not so for 1.0 and 1.00, or 24 hours and one day.
-fn is_identical(oid: pg_sys::Oid, typmod: i32) -> bool {
-    const TYPES: [u32; 11] = [16, 17, 18, 19, 20, 21, 23, 25, 1043, 1082, 1083];
-    const MORE: [u32; 4] = [1114, 1184, 2950, 869];
-    let number = oid.to_u32();
-    TYPES.contains(&number)
-        || MORE.contains(&number)
-        || (number == 1700 && typmod >= 0)
-        || is_enum(oid)
 }
 
 fn is_enum(oid: pg_sys::Oid) -> bool {

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::catalog;
-use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::error::{catch_c, enter, OrRaise};
 use crate::pg::tree::tree_walkers::{expression_tree_walker, query_tree_walker};
 
 mod raw {
@@ -97,16 +97,16 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
         let own = &*context.cast::<Own>();
         match (*node).type_ {
             T_Query => return query_tree_walker(node.cast(), visit, context, 0),
-            T_FuncExpr => call(&mut *node.cast(), own),
+            T_FuncExpr => enter(|| call(&mut *node.cast(), own)),
             T_TargetEntry => {
                 let target = &mut *node.cast::<pg_sys::TargetEntry>();
-                target.expr = identity(target.expr.cast(), own).cast();
+                target.expr = enter(|| identity(target.expr.cast(), own)).cast();
             }
             T_List => {
                 let list = &*node.cast::<pg_sys::List>();
                 for i in 0..list.length as usize {
                     let cell = &mut *list.elements.add(i);
-                    cell.ptr_value = identity(cell.ptr_value.cast(), own).cast();
+                    cell.ptr_value = enter(|| identity(cell.ptr_value.cast(), own)).cast();
                 }
             }
             _ => (),

@@ -2,11 +2,12 @@
 use std::ffi::CStr;
 use std::rc::Rc;
 
+use chainify_rules::catalog::Declared;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::name_text;
-use crate::pg::describe::query_level::{Function, Language};
+use crate::pg::describe::query_level::Function;
 
 /// `pg_catalog`, and the oids of what initdb makes.
 const PG_CATALOG: u32 = 11;
@@ -31,6 +32,7 @@ pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
             form.proargtypes.values.as_ptr(),
             form.proargtypes.dim1 as usize,
         );
+        let arguments: Vec<u32> = arguments.iter().map(|a| a.to_u32()).collect();
         let mut without_settings = false;
         pg_sys::SysCacheGetAttr(
             cache,
@@ -38,52 +40,23 @@ pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
             pg_sys::Anum_pg_proc_proconfig as i16,
             &mut without_settings,
         );
-        let built_in =
-            form.pronamespace.to_u32() == PG_CATALOG && oid.to_u32() < pg_sys::FirstNormalObjectId;
-        let schema = text(pg_sys::get_namespace_name(form.pronamespace));
-        let plain = name_text(&form.proname);
-        let language = text(pg_sys::get_language_name(form.prolang, true));
         let extension = pg_sys::getExtensionOfObject(PG_PROC.into(), oid);
-        let on_sequence = schema == "chainify_ledger"
-            && matches!(
-                plain.as_str(),
-                "nextval" | "next_identity" | "currval" | "lastval" | "setval"
-            );
-        let plain = if on_sequence {
-            plain.replace("next_identity", "nextval")
-        } else {
-            plain
-        };
-        let facts = Function {
-            on_sequence,
-            name: if built_in || on_sequence {
-                plain
-            } else {
-                format!("{schema}.{plain}")
-            },
-            built_in,
-            language: if matches!(language.as_str(), "sql" | "plpgsql") {
-                Language::Checked
-            } else {
-                Language::Other
-            },
-            volatile: form.provolatile as u8 == pg_sys::PROVOLATILE_VOLATILE,
-            immutable: form.provolatile as u8 == pg_sys::PROVOLATILE_IMMUTABLE,
-            aggregate: form.prokind as u8 == pg_sys::PROKIND_AGGREGATE
-                || form.prokind as u8 == pg_sys::PROKIND_WINDOW,
+        let facts = Function::from(Declared {
+            schema: &text(pg_sys::get_namespace_name(form.pronamespace)),
+            name: &name_text(&form.proname),
+            built_in: form.pronamespace.to_u32() == PG_CATALOG
+                && oid.to_u32() < pg_sys::FirstNormalObjectId,
+            language: &text(pg_sys::get_language_name(form.prolang, true)),
+            in_sql: form.prolang.to_u32() == SQL_LANGUAGE,
+            volatility: form.provolatile as u8,
+            kind: form.prokind as u8,
+            arguments: &arguments,
+            returns_set: form.proretset,
+            definer: form.prosecdef,
+            settings: !without_settings,
             extension: (extension != pg_sys::InvalidOid)
                 .then(|| text(pg_sys::get_extension_name(extension))),
-            takes_float: arguments
-                .iter()
-                .any(|a| *a == pg_sys::FLOAT4OID || *a == pg_sys::FLOAT8OID),
-            takes_xid: arguments.contains(&pg_sys::XIDOID),
-            takes_pattern: arguments.get(1) == Some(&pg_sys::TEXTOID),
-            may_be_merged: form.prolang.to_u32() == SQL_LANGUAGE
-                && form.proretset
-                && form.provolatile as u8 != pg_sys::PROVOLATILE_VOLATILE
-                && !form.prosecdef
-                && without_settings,
-        };
+        });
         pg_sys::ReleaseSysCache(tuple);
         Rc::new(facts)
     }

@@ -1,8 +1,9 @@
 //! Keys of a table: columns that no two of its rows share.
 use pgrx::pg_sys;
 
+use crate::pg::base::lists::elements;
 use crate::pg::base::relation::{Lock, Relation};
-use crate::pg::describe::analysis::{columns_of, elements};
+use crate::pg::describe::analysis::columns_of;
 
 /// Columns of each unique index that holds for all rows at once and has no NULL in it.
 pub(in crate::pg) fn unique_keys(relation: pg_sys::Oid) -> Vec<Vec<i16>> {

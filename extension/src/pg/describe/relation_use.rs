@@ -2,10 +2,18 @@
 //!
 //! In 15 the range table says both, and a view has an entry of its own beside that of its query. 16 moved what is asked into a list of
 //! its own, which an entry points into, and has the entry of a view's query name the view.
+use std::sync::OnceLock;
+
 use pgrx::pg_sys;
 
-use crate::pg::hooks::{on_permissions, Access};
-use crate::pg::run::statement::nodes;
+use crate::pg::base::lists::nodes;
+
+/// How a statement uses a relation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
 
 /// What the executor wants the rights for.
 #[derive(Clone, Copy)]
@@ -114,16 +122,41 @@ impl Asked {
     }
 }
 
+/// Called for every statement that is about to run; the answer is the hook's.
+type OnPermissions = unsafe fn(Asked, bool) -> bool;
+
+static ON_PERMISSIONS: OnceLock<OnPermissions> = OnceLock::new();
+
+/// Installs our own `ExecutorCheckPerms_hook`, which calls `on_permissions`.
+///
+/// # Safety
+/// Once, while the postmaster loads libraries.
+pub(in crate::pg) unsafe fn install(on_permissions: OnPermissions) {
+    if ON_PERMISSIONS.set(on_permissions).is_ok() {
+        // SAFETY: by the caller's promise.
+        unsafe { pg_sys::ExecutorCheckPerms_hook = Some(hook) }
+    }
+}
+
+/// # Safety
+/// `asked` must be of one statement, about to run.
+unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
+    // SAFETY: by the caller's promise.
+    ON_PERMISSIONS
+        .get()
+        .is_none_or(|on_permissions| unsafe { on_permissions(asked, raise) })
+}
+
 /// Our own `ExecutorCheckPerms_hook`.
 #[cfg(feature = "pg15")]
-pub(in crate::pg) unsafe extern "C-unwind" fn hook(tables: *mut pg_sys::List, raise: bool) -> bool {
+unsafe extern "C-unwind" fn hook(tables: *mut pg_sys::List, raise: bool) -> bool {
     // SAFETY: the executor passes the range table of a statement.
     unsafe { on_permissions(Asked { tables }, raise) }
 }
 
 /// Our own `ExecutorCheckPerms_hook`.
 #[cfg(not(feature = "pg15"))]
-pub(in crate::pg) unsafe extern "C-unwind" fn hook(
+unsafe extern "C-unwind" fn hook(
     tables: *mut pg_sys::List,
     rights: *mut pg_sys::List,
     raise: bool,

@@ -3,7 +3,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use crate::pg::shared::pool::show_query;
+use crate::pg::base::activity::show_query;
 
 /// PostgreSQL's functions without pgrx's boundary, for every transaction: they raise nothing.
 mod raw {

@@ -1,10 +1,12 @@
 //! Many rows into one table, as COPY does: multi-insert into the heap, then the indexes.
+use std::marker::PhantomData;
+
 use pgrx::pg_sys;
 
+use crate::pg::base::cell::Cell;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
-use crate::pg::base::function::Cell;
 use crate::pg::base::memory::Context;
-use crate::pg::base::relation::{Lock, Relation, Tuple};
+use crate::pg::base::relation::{Lock, Relation, StoredTuple, TupleStore};
 use crate::pg::run::bulk_indexes::Indexes;
 
 /// PostgreSQL's functions without pgrx's boundary, which would be crossed for every row.
@@ -29,7 +31,8 @@ mod raw {
 const BATCH: usize = 256;
 
 /// An insertion in progress. Fires no trigger and checks no constraint but unique indexes: for the ledger's own tables.
-pub struct BulkInsert {
+/// Rows are copied from what is borrowed for `'s`.
+pub struct BulkInsert<'s> {
     relation: Relation,
     types: Vec<pg_sys::Oid>,
     slots: Vec<*mut pg_sys::TupleTableSlot>,
@@ -37,16 +40,18 @@ pub struct BulkInsert {
     indexes: Indexes,
     command: pg_sys::CommandId,
     memory: Context,
+    stores: PhantomData<&'s TupleStore>,
 }
 
 /// One row being filled, column by column from 1; what is not set is NULL.
-pub struct NewRow<'a> {
+pub struct NewRow<'a, 's> {
     slot: *mut pg_sys::TupleTableSlot,
     types: &'a [pg_sys::Oid],
     at: usize,
+    stores: PhantomData<&'s TupleStore>,
 }
 
-impl NewRow<'_> {
+impl<'s> NewRow<'_, 's> {
     /// The next column.
     pub fn push(&mut self, cell: Cell) {
         self.put(cell.datum(), cell.oid());
@@ -57,8 +62,8 @@ impl NewRow<'_> {
         self.at += 1;
     }
 
-    /// The next column, from column `number` of a stored row, which must live until the insertion is finished.
-    pub fn copy(&mut self, from: &Tuple, number: i16) {
+    /// The next column, from column `number` of a stored row; its store lives until the insertion is finished.
+    pub fn copy(&mut self, from: &StoredTuple<'s, '_>, number: i16) {
         let oid = self
             .types
             .get(self.at)
@@ -87,7 +92,7 @@ impl NewRow<'_> {
     }
 }
 
-impl BulkInsert {
+impl<'s> BulkInsert<'s> {
     /// The table's columns, in the order in which a row's are set.
     pub fn columns(&self) -> impl Iterator<Item = String> {
         self.relation.columns().into_iter().map(|c| c.name)
@@ -105,11 +110,12 @@ impl BulkInsert {
             // SAFETY: reads a variable of the transaction.
             command: unsafe { pg_sys::GetCurrentCommandId(true) },
             memory: Context::child(c"chainify bulk insert"),
+            stores: PhantomData,
         }
     }
 
     /// Adds a row; `f` sets its columns. Values allocated in `f` are freed after the batch.
-    pub fn row(&mut self, f: impl FnOnce(&mut NewRow)) {
+    pub fn row(&mut self, f: impl FnOnce(&mut NewRow<'_, 's>)) {
         if self.filled == BATCH {
             self.flush();
         }
@@ -125,8 +131,13 @@ impl BulkInsert {
             clear(slot);
             std::ptr::write_bytes((*slot).tts_isnull, 1, self.types.len());
         }
-        let (memory, types) = (&self.memory, &self.types);
-        memory.enter(|| f(&mut NewRow { slot, types, at: 0 }));
+        let mut row = NewRow {
+            slot,
+            types: &self.types,
+            at: 0,
+            stores: PhantomData,
+        };
+        self.memory.enter(|| f(&mut row));
         // SAFETY: all columns are set, to values that live until the flush.
         unsafe { raw::ExecStoreVirtualTuple(slot) };
         self.filled += 1;

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::enter;
+use crate::pg::base::error::{enter, without_raising};
 
 /// Called at the end of every transaction of every session, so they look first whether there is anything to do.
 pub struct CommitHooks {
@@ -29,18 +29,15 @@ pub fn watch(hooks: &'static CommitHooks) {
 
 unsafe extern "C-unwind" fn on_event(event: pg_sys::XactEvent::Type, _: *mut std::ffi::c_void) {
     use pg_sys::XactEvent::*;
-    // SAFETY: the whole body.
-    unsafe {
-        enter(|| {
-            let Some(hooks) = HOOKS.get() else { return };
-            match event {
-                XACT_EVENT_PRE_COMMIT => (hooks.before)(),
-                XACT_EVENT_PRE_PREPARE => (hooks.before_prepare)(),
-                XACT_EVENT_COMMIT => (hooks.committed)(),
-                XACT_EVENT_ABORT => (hooks.rolled_back)(),
-                _ => (),
-            }
-        })
+    let Some(hooks) = HOOKS.get() else { return };
+    match event {
+        // SAFETY: the whole body, in which raising is allowed.
+        XACT_EVENT_PRE_COMMIT => unsafe { enter(hooks.before) },
+        // SAFETY: as above.
+        XACT_EVENT_PRE_PREPARE => unsafe { enter(hooks.before_prepare) },
+        XACT_EVENT_COMMIT => drop(without_raising("a hook of commit", hooks.committed)),
+        XACT_EVENT_ABORT => drop(without_raising("a hook of rollback", hooks.rolled_back)),
+        _ => (),
     }
 }
 

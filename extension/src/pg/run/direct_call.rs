@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 
 use pgrx::pg_sys;
 
+use crate::pg::base::lists::nodes;
 use crate::pg::base::major;
-use crate::pg::run::statement::nodes;
 
 /// PostgreSQL's functions without pgrx's boundary: this runs inside `catch_c`.
 mod raw {
@@ -91,7 +91,7 @@ pub(in crate::pg) unsafe fn run(
         let owner = pg_sys::CurrentResourceOwner;
         let none = std::ptr::null_mut();
         let plan = raw::GetCachedPlan(source, none, owner, std::ptr::null_mut());
-        crate::pg::run::planning::running();
+        crate::pg::base::outermost::running();
         let Some(call) = called(plan).filter(|call| may_call(call.as_ref())) else {
             raw::ReleaseCachedPlan(plan, owner);
             return false;

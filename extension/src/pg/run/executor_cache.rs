@@ -14,12 +14,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{c_int, c_void, CStr};
 use std::mem::size_of;
-use std::ptr::null_mut;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{null_mut, NonNull};
 
 use pgrx::pg_sys;
 
 use crate::pg::base::catalog::generation;
-use crate::pg::base::error::{catch_c, enter, OrRaise};
+use crate::pg::base::error::{catch_c, enter, without_raising, OrRaise};
 use crate::pg::base::settings;
 use crate::pg::base::subtransaction::Hooks;
 use crate::pg::run::executor_state::{
@@ -61,7 +62,44 @@ struct Facts {
     generation: u64,
     /// A kept state of it runs.
     runs: bool,
-    idle: Option<Box<Kept>>,
+    idle: Option<Held>,
+}
+
+/// The owner of a kept state. The hooks have pointers to the state beside it, which a `Box` that moves would not allow.
+struct Held(NonNull<Kept>);
+
+impl Held {
+    fn new(kept: Kept) -> Self {
+        Held(NonNull::from(Box::leak(Box::new(kept))))
+    }
+
+    /// Valid until the owner is dropped. To be used while no reference to the state is.
+    fn pointer(&self) -> *mut Kept {
+        self.0.as_ptr()
+    }
+}
+
+impl Deref for Held {
+    type Target = Kept;
+
+    fn deref(&self) -> &Kept {
+        // SAFETY: it lives until self is dropped. What the hooks do by pointer is over before self is looked at again.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Kept {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` from a box, and dropped once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// A block in which states are kept.
@@ -74,15 +112,14 @@ struct Block {
 }
 
 #[derive(Default)]
-#[allow(clippy::vec_box)] // the hooks hold pointers to what is boxed
 struct States {
     block: Option<Block>,
     blocks: u64,
     statements: HashMap<Statement, Facts>,
     /// The innermost last.
-    running: Vec<Box<Kept>>,
+    running: Vec<Held>,
     /// Of plans that are gone: to be ended where that may be done.
-    stale: Vec<Box<Kept>>,
+    stale: Vec<Held>,
     count: usize,
     /// Executions that began with a kept state, in the life of the session.
     uses: u64,
@@ -181,13 +218,8 @@ pub fn forget() {
         idle
     });
     for kept in idle {
-        let kept = Box::into_raw(kept);
         // SAFETY: it does not run, and nobody else has it.
-        unsafe {
-            let ended = catch_c(|| end_state(&*kept));
-            drop(Box::from_raw(kept));
-            ended.or_raise();
-        }
+        unsafe { catch_c(|| end_state(&kept)).or_raise() }
     }
 }
 
@@ -225,7 +257,7 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
                     None => raw::standard_ExecutorStart(query, flags),
                 }
                 if let Some(statement) = statement {
-                    note_role(statement);
+                    enter(|| note_role(statement));
                 }
             }
         }
@@ -240,7 +272,7 @@ unsafe extern "C-unwind" fn on_run(
 ) {
     // SAFETY: the arguments are passed on; the owner is the kept state's, which runs.
     unsafe {
-        match (owner_of(query), NEXT_RUN.get()) {
+        match (enter(|| owner_of(query)), NEXT_RUN.get()) {
             (Some(owner), _) => {
                 let outer = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = owner;
@@ -256,7 +288,7 @@ unsafe extern "C-unwind" fn on_run(
 unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
     // SAFETY: as for `on_run`.
     unsafe {
-        match (owner_of(query), NEXT_FINISH.get()) {
+        match (enter(|| owner_of(query)), NEXT_FINISH.get()) {
             (Some(owner), _) => {
                 let outer = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = owner;
@@ -272,13 +304,14 @@ unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
 unsafe extern "C-unwind" fn on_end(query: *mut pg_sys::QueryDesc) {
     // SAFETY: as for `on_run`.
     unsafe {
-        match (running(query), NEXT_END.get()) {
+        match (enter(|| running(query)), NEXT_END.get()) {
             (Some(kept), _) => {
                 let again = end_execution(kept, query);
-                if let Some(kept) = put_back(kept, again) {
-                    end_state(&*kept);
-                    drop(Box::from_raw(kept));
-                }
+                enter(|| {
+                    if let Some(kept) = put_back(kept, again) {
+                        catch_c(|| end_state(&kept)).or_raise();
+                    }
+                });
             }
             (None, Some(next)) => next(query),
             (None, None) => raw::standard_ExecutorEnd(query),
@@ -301,7 +334,8 @@ unsafe fn choose(at: *mut pg_sys::QueryDesc, flags: c_int) -> Choice {
     }
     // SAFETY: reads what a query that is about to start has.
     let (fits, statement) = unsafe { (fits(query, flags), query.plannedstmt as Statement) };
-    if !fits || !learn(query.plannedstmt) {
+    // SAFETY: the plan of a query that is about to start.
+    if !fits || !unsafe { learn(query.plannedstmt) } {
         return Choice::Ordinary(None);
     }
     // SAFETY: reads variables; parameters are null or live.
@@ -336,7 +370,7 @@ unsafe fn choose(at: *mut pg_sys::QueryDesc, flags: c_int) -> Choice {
         facts.runs = true;
         states.uses += 1;
         (kept.runs, kept.level) = (at, level);
-        let again = &raw mut *kept;
+        let again = kept.pointer();
         states.running.push(kept);
         Choice::Use(again)
     })
@@ -361,7 +395,10 @@ unsafe fn fits(query: &pg_sys::QueryDesc, flags: c_int) -> bool {
 }
 
 /// Whether the statement's states can be kept; it is looked at once.
-fn learn(statement: *mut pg_sys::PlannedStmt) -> bool {
+///
+/// # Safety
+/// `statement` must be the live plan of a statement.
+unsafe fn learn(statement: *mut pg_sys::PlannedStmt) -> bool {
     let key = statement as Statement;
     if let Some(known) = STATES.with_borrow(|s| s.statements.get(&key).map(|f| f.known)) {
         return known;
@@ -410,11 +447,18 @@ fn note_role(statement: Statement) {
 
 /// Called when the memory of a plan goes.
 unsafe extern "C-unwind" fn on_plan_gone(statement: *mut c_void) {
+    without_raising("forgetting the states of a plan", || {
+        forget_plan(statement as Statement)
+    });
+}
+
+/// Nothing runs with the plan any more, but for states that have a copy of it.
+fn forget_plan(statement: Statement) {
     STATES.with_borrow_mut(|states| {
-        let facts = states.statements.remove(&(statement as Statement));
+        let facts = states.statements.remove(&statement);
         states.stale.extend(facts.and_then(|facts| facts.idle));
         for kept in &mut states.running {
-            if kept.statement == statement as Statement {
+            if kept.statement == statement {
                 kept.statement = 0;
             }
         }
@@ -445,12 +489,16 @@ unsafe fn start_kept(
     // SAFETY: what is made is known to `undo` before anything is raised that would leave it behind.
     unsafe {
         let room = make_room(block.memory, block.owner);
-        start_first(run_new(room, statement, query, flags), query);
+        let kept = enter(|| run_new(room, statement, query, flags));
+        start_first(kept, query);
     }
 }
 
 /// Adds a new state to those that run.
-fn run_new(
+///
+/// # Safety
+/// `query` must be about to start.
+unsafe fn run_new(
     room: Room,
     statement: Statement,
     query: *mut pg_sys::QueryDesc,
@@ -461,7 +509,7 @@ fn run_new(
         let compile = (*query).params.as_ref().and_then(|p| p.paramCompile);
         (compile, raw::GetCurrentTransactionNestLevel())
     };
-    let mut kept = Box::new(Kept {
+    let kept = Held::new(Kept {
         statement,
         memory: room.memory,
         owner: room.owner,
@@ -473,7 +521,7 @@ fn run_new(
         runs: query,
         level,
     });
-    let at = &raw mut *kept;
+    let at = kept.pointer();
     STATES.with_borrow_mut(|states| {
         if let Some(facts) = states.statements.get_mut(&statement) {
             facts.runs = true;
@@ -484,28 +532,30 @@ fn run_new(
     at
 }
 
-/// The kept state that an execution uses.
-fn running(query: *mut pg_sys::QueryDesc) -> Option<*mut Kept> {
-    STATES.with_borrow_mut(|states| {
-        let kept = states.running.iter_mut().rev().find(|k| k.runs == query)?;
-        Some(&raw mut **kept)
-    })
-}
-
-fn owner_of(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::ResourceOwner> {
+/// The kept state that an execution uses; `query` is compared and not looked at.
+fn running(query: *const pg_sys::QueryDesc) -> Option<*mut Kept> {
     STATES.with_borrow(|states| {
-        let kept = states.running.iter().rev().find(|k| k.runs == query)?;
-        Some(kept.owner)
+        let mut running = states.running.iter().rev();
+        running
+            .find(|k| k.runs.cast_const() == query)
+            .map(Held::pointer)
     })
 }
 
-/// The state runs no more. Returns it when it is to be ended.
-fn put_back(kept: *mut Kept, again: bool) -> Option<*mut Kept> {
+fn owner_of(query: *const pg_sys::QueryDesc) -> Option<pg_sys::ResourceOwner> {
+    STATES.with_borrow(|states| {
+        let mut running = states.running.iter().rev();
+        running
+            .find(|k| k.runs.cast_const() == query)
+            .map(|kept| kept.owner)
+    })
+}
+
+/// The state runs no more. Returns it when it is to be ended. The pointer is compared and not looked at.
+fn put_back(kept: *const Kept, again: bool) -> Option<Held> {
     STATES.with_borrow_mut(|states| {
-        let at = states
-            .running
-            .iter_mut()
-            .rposition(|k| std::ptr::eq(&raw mut **k, kept))?;
+        let mut running = states.running.iter();
+        let at = running.rposition(|k| std::ptr::eq(k.pointer(), kept))?;
         let mut kept = states.running.remove(at);
         kept.runs = null_mut();
         if let Some(facts) = states.statements.get_mut(&kept.statement) {
@@ -517,7 +567,7 @@ fn put_back(kept: *mut Kept, again: bool) -> Option<*mut Kept> {
             }
         }
         states.count -= 1;
-        Some(Box::into_raw(kept))
+        Some(kept)
     })
 }
 

@@ -120,7 +120,7 @@ pub(in crate::pg) unsafe fn start_first(kept: *mut Kept, query: *mut pg_sys::Que
         (*own).plannedstmt = raw::copyObjectImpl((*query).plannedstmt.cast()).cast();
         (*own).dest = null_mut();
         raw::standard_ExecutorStart(own, (*kept).flags);
-        crate::pg::run::planning::running();
+        crate::pg::base::outermost::running();
         show_state(own, query);
         pg_sys::CurrentResourceOwner = outer;
         pg_sys::MemoryContextSwitchTo(old);
@@ -134,7 +134,7 @@ pub(in crate::pg) unsafe fn start_first(kept: *mut Kept, query: *mut pg_sys::Que
 unsafe fn lock_tables(tables: *mut pg_sys::List) {
     // SAFETY: by the caller's promise.
     unsafe {
-        for entry in crate::pg::run::statement::nodes(tables) {
+        for entry in crate::pg::base::lists::nodes(tables) {
             let entry = entry.cast::<pg_sys::RangeTblEntry>().as_ref();
             if relation_use::names_relation(entry) {
                 raw::LockRelationOid(entry.relid, entry.rellockmode);
@@ -161,7 +161,7 @@ unsafe fn show_state(own: *mut pg_sys::QueryDesc, query: *mut pg_sys::QueryDesc)
 pub(in crate::pg) unsafe fn start_again(kept: *mut Kept, query: *mut pg_sys::QueryDesc) {
     // SAFETY: by the caller's promise; the state is of the query's statement.
     unsafe {
-        crate::pg::run::planning::running();
+        crate::pg::base::outermost::running();
         let statement = &*(*query).plannedstmt;
         relation_use::check(statement);
         let estate = &mut *(*(*kept).query).estate;
@@ -172,7 +172,7 @@ pub(in crate::pg) unsafe fn start_again(kept: *mut Kept, query: *mut pg_sys::Que
         look_with((*(*kept).query).planstate, estate, (*query).snapshot);
         estate.es_sourceText = (*query).sourceText;
         estate.es_param_list_info = (*query).params;
-        for context in crate::pg::run::statement::nodes(estate.es_exprcontexts) {
+        for context in crate::pg::base::lists::nodes(estate.es_exprcontexts) {
             let context = context.cast::<pg_sys::ExprContext>().as_ptr();
             (*context).ecxt_param_list_info = (*query).params;
         }

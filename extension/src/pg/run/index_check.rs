@@ -7,11 +7,11 @@ use std::ptr::null_mut;
 use chainify_codec::{RangeDigest, SecretHasher};
 use pgrx::pg_sys;
 
-use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::{catch_c, OrRaise};
 use crate::pg::base::memory::Context;
 use crate::pg::base::random;
 use crate::pg::base::slices::Opened;
+use crate::pg::base::snapshot::Sees;
 
 /// Functions that pgrx leaves out of its bindings.
 mod raw {

@@ -2,6 +2,7 @@
 pub mod block_settings;
 pub mod bulk;
 pub mod bulk_indexes;
+pub mod client_plan;
 pub mod commit;
 pub mod direct_call;
 pub mod executor_cache;

@@ -14,9 +14,9 @@ use chainify_sched::value::Value;
 use pgrx::pg_sys;
 
 use crate::pg::access::{show, template_of_query, value_of};
-use crate::pg::base::error::{attempt, PgError};
-use crate::pg::describe::analysis::elements;
-use crate::pg::run::planning::forget_plans;
+use crate::pg::base::error::PgError;
+use crate::pg::base::lists::elements;
+use crate::pg::base::subtransaction::subtransaction;
 
 /// Notes kept in a session; when there are no more, all plans are made anew before the next block.
 const NOTES_MAX: usize = 4_096;
@@ -84,6 +84,12 @@ pub fn note(wanted: bool) {
     NOTING.set(wanted);
 }
 
+/// Makes every kept plan be made anew when it is used next.
+pub fn forget_plans() {
+    // SAFETY: marks plans as invalid; those in use are kept by their users.
+    unsafe { pg_sys::ResetPlanCache() }
+}
+
 /// Runs `f`, whose queries must keep to what is `declared` for it: one that does not raises 40001.
 pub fn within<T>(declared: Option<Rc<[Declared]>>, f: impl FnOnce() -> T) -> T {
     struct Restore(Option<Rc<[Declared]>>);
@@ -104,8 +110,11 @@ pub(in crate::pg) unsafe fn note_query(query: NonNull<pg_sys::Query>) -> Option<
     if !NOTING.get() {
         return None;
     }
-    // SAFETY: by the caller's promise. What cannot be analysed is everything; it is for the planner to say so.
-    let template = attempt(|| unsafe { template_of_query(query) }).unwrap_or_else(|error| {
+    // What cannot be analysed is everything; it is for the planner to say so. What analysis held when it failed goes with
+    // the subtransaction.
+    // SAFETY: by the caller's promise.
+    let template = subtransaction(|| Ok(unsafe { template_of_query(query) }));
+    let template = template.unwrap_or_else(|error| {
         let mut everything = Template::default();
         everything.widen(error.message);
         everything

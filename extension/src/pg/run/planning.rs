@@ -8,26 +8,19 @@ use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+pub use chainify_rules::plans::Origin;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
+use crate::pg::base::outermost;
 use crate::pg::describe::analysis::describe;
+use crate::pg::describe::call::describe_call;
 use crate::pg::describe::complete_query::complete;
 use crate::pg::describe::function_facts::is_sql;
 use crate::pg::describe::query_level::Level;
+pub use crate::pg::run::planned_access::forget_plans;
 use crate::pg::run::planned_access::{check, mark, note_query};
 use crate::pg::tree::nesting::check_calls;
-
-/// Where a query stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// A statement that we run.
-    Submitted,
-    /// A statement that the session was sent, or a part of it: what is planned serves it alone.
-    Session,
-    /// Anything else: a statement inside a function, which may keep its plan for later calls.
-    Function,
-}
 
 /// What the extension wants to see. `query` raises to refuse.
 pub struct Watch {
@@ -45,8 +38,6 @@ thread_local! {
     static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
     static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
     static NEXT_FMGR: Cell<pg_sys::needs_fmgr_hook_type> = const { Cell::new(None) };
-    /// The next query is the submitted statement itself; false once it runs.
-    static OUTERMOST: Cell<bool> = const { Cell::new(false) };
     /// Submitted statements may be planned with the texts of SQL functions in place of their calls.
     static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
     /// The query that the planner works on is such a one.
@@ -99,39 +90,6 @@ pub(in crate::pg) unsafe fn check_call(
     }
 }
 
-/// The call of a procedure as a query that computes it, completed.
-///
-/// # Safety
-/// `call` must be an analysed CALL that the caller may change.
-pub(in crate::pg) unsafe fn describe_call(call: *mut pg_sys::CallStmt) -> Level {
-    // SAFETY: by the caller's promise; the nodes made live in the current memory context.
-    unsafe {
-        let target =
-            pg_sys::makeTargetEntry((*call).funcexpr.cast(), 1, std::ptr::null_mut(), false);
-        let from = pg_sys::makeFromExpr(std::ptr::null_mut(), std::ptr::null_mut());
-        let mut query = pg_sys::Query {
-            type_: pg_sys::NodeTag::T_Query,
-            commandType: pg_sys::CmdType::CMD_SELECT,
-            jointree: from,
-            targetList: pg_sys::lappend(std::ptr::null_mut(), target.cast()),
-            ..Default::default()
-        };
-        let query = NonNull::from(&mut query);
-        complete(query.as_ptr().cast());
-        describe(query)
-    }
-}
-
-/// Says that the next query is a statement as submitted.
-pub(in crate::pg) fn outermost() {
-    OUTERMOST.set(true);
-}
-
-/// Says that it is planned and runs: what comes to the planner now is inside of it.
-pub(in crate::pg) fn running() {
-    OUTERMOST.set(false);
-}
-
 /// Runs `f`, whose statements are planned with the texts of the SQL functions that they call, unwatched: no transaction of the ledger, nor
 /// a function that one may call, comes upon these plans.
 pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
@@ -149,18 +107,12 @@ pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
 fn origin(text: *const c_char) -> Origin {
     // SAFETY: reads a variable of the process. The pointers are compared, not followed.
     let sent = unsafe { (&raw const pg_sys::debug_query_string).read() };
-    match OUTERMOST.replace(false) {
+    match outermost::take() {
         true => Origin::Submitted,
         // A plan that is kept has a copy of its text, and so has a function's.
         false if !text.is_null() && text == sent => Origin::Session,
         false => Origin::Function,
     }
-}
-
-/// Makes every kept plan be made anew when it is used next.
-pub fn forget_plans() {
-    // SAFETY: marks plans as invalid; those in use are kept by their users.
-    unsafe { pg_sys::ResetPlanCache() }
 }
 
 unsafe extern "C-unwind" fn on_plan(
@@ -212,7 +164,7 @@ unsafe fn lock_no_rows(mut query: NonNull<pg_sys::Query>) {
 }
 
 unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags: c_int) {
-    OUTERMOST.set(false);
+    outermost::running();
     // SAFETY: the arguments are passed on as they came.
     unsafe {
         enter(|| {

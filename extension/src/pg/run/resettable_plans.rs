@@ -8,8 +8,8 @@ use std::ptr::{null_mut, NonNull};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 
+use crate::pg::base::lists::nodes;
 use crate::pg::run::planned_access::has_note_at_most;
-use crate::pg::run::statement::nodes;
 use crate::pg::tree::tree_walkers::expression_tree_walker;
 
 mod raw {

@@ -10,24 +10,17 @@ use chainify_sched::value::Value;
 use pgrx::pg_sys;
 
 use crate::pg::access::call::Called;
+use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{attempt, catch_c, PgError};
 use crate::pg::base::major;
 use crate::pg::base::memory::Context;
-use crate::pg::base::spi::{c_string, Plan};
-use crate::pg::tree::nesting::check_statement;
+use crate::pg::run::client_plan::ClientPlan;
+use crate::pg::tree::parse::{self, check_allowed, own_text, parse};
 
-pub(in crate::pg) mod raw {
+mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
-        pub fn parse_analyze_varparams(
-            statement: *mut pg_sys::RawStmt,
-            sql: *const c_char,
-            types: *mut *mut pg_sys::Oid,
-            count: *mut i32,
-            environment: *mut pg_sys::QueryEnvironment,
-        ) -> *mut pg_sys::Query;
         pub fn OidInputFunctionCall(
             function: pg_sys::Oid,
             text: *mut c_char,
@@ -39,7 +32,7 @@ pub(in crate::pg) mod raw {
 
 /// Statements of one transaction with their parameters' types.
 pub struct Prepared {
-    plans: Vec<Plan>,
+    plans: Vec<ClientPlan>,
     parameters: Vec<ParameterType>,
     analysed: OnceCell<Analysed>,
     /// What running them takes.
@@ -95,7 +88,7 @@ impl Prepared {
         }
         let plans = statements
             .iter()
-            .map(|s| Plan::prepare(own_text(sql, s), &oids))
+            .map(|s| ClientPlan::prepare(own_text(sql, s), &oids))
             .collect::<Result<_, _>>()?;
         let parameters = oids
             .iter()
@@ -192,7 +185,7 @@ impl Prepared {
 
     /// The names of the columns that it returns.
     pub fn columns(&self) -> Result<Vec<String>, PgError> {
-        let columns: Result<Vec<_>, _> = self.plans.iter().map(Plan::columns).collect();
+        let columns: Result<Vec<_>, _> = self.plans.iter().map(ClientPlan::columns).collect();
         Ok(columns?.concat())
     }
 
@@ -230,7 +223,7 @@ impl Prepared {
 
 /// Statements with their parameters' values, which live in the memory context they were read in.
 pub struct Bound<'p> {
-    plans: &'p [Plan],
+    plans: &'p [ClientPlan],
     values: Vec<Option<pg_sys::Datum>>,
 }
 
@@ -249,68 +242,6 @@ impl Bound<'_> {
             .iter()
             .try_fold(0, |rows, plan| Ok(rows + plan.run(&self.values)?))
     }
-}
-
-/// The statements of a text, as parsed and not yet analysed; they live in the current memory context. Errors: those of the parser, 54000.
-pub(in crate::pg) fn parse(sql: &str) -> Result<Vec<NonNull<pg_sys::RawStmt>>, PgError> {
-    let text = c_string(sql)?;
-    // SAFETY: the parser returns a list of RawStmt.
-    unsafe {
-        let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
-        let statements: Vec<NonNull<pg_sys::RawStmt>> = nodes(list).map(NonNull::cast).collect();
-        for statement in &statements {
-            check_statement(statement.as_ref().stmt)?;
-        }
-        Ok(statements)
-    }
-}
-
-/// # Safety
-/// `list` must be null or a list of nodes.
-pub(in crate::pg) unsafe fn nodes(
-    list: *mut pg_sys::List,
-) -> impl Iterator<Item = NonNull<pg_sys::Node>> {
-    // SAFETY: a list has `length` elements.
-    let elements = NonNull::new(list).map_or(&[][..], |l| unsafe {
-        std::slice::from_raw_parts(l.as_ref().elements, l.as_ref().length as usize)
-    });
-    // SAFETY: elements of a node list are pointers.
-    elements
-        .iter()
-        .filter_map(|cell| NonNull::new(unsafe { cell.ptr_value }.cast()))
-}
-
-/// # Safety
-/// `statement` must come from the parser.
-pub(in crate::pg) unsafe fn check_allowed(statement: *mut pg_sys::Node) -> Result<(), PgError> {
-    use pg_sys::NodeTag::*;
-    // SAFETY: the tag says which structure follows; command tags are static strings.
-    unsafe {
-        let allowed = match (*statement).type_ {
-            T_SelectStmt => (*statement.cast::<pg_sys::SelectStmt>())
-                .intoClause
-                .is_null(),
-            T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt | T_TruncateStmt
-            | T_CallStmt => true,
-            _ => false,
-        };
-        if allowed {
-            return Ok(());
-        }
-        if (*statement).type_ == T_SelectStmt {
-            return Err(not_allowed("SELECT INTO"));
-        }
-        let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(
-            statement,
-        )));
-        Err(not_allowed(&tag.to_string_lossy()))
-    }
-}
-
-/// The refusal of a statement of this kind.
-pub fn not_allowed(command: &str) -> PgError {
-    PgError::new(b"CH004", format!("{command} is not allowed in a ledger transaction"))
-        .hint("A ledger transaction consists of SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CALL on ledger tables.")
 }
 
 /// Fills in the types of parameters that were left open.
@@ -334,7 +265,7 @@ unsafe fn infer(
         let mut count = oids.len() as i32;
         let (types_at, count_at) = (&raw mut types, &raw mut count);
         catch_c(|| {
-            raw::parse_analyze_varparams(
+            parse::raw::parse_analyze_varparams(
                 statement.as_ptr(),
                 text.as_ptr(),
                 types_at,
@@ -353,22 +284,6 @@ unsafe fn infer(
         }
     }
     Ok(())
-}
-
-pub(in crate::pg) fn own_text<'s>(sql: &'s str, statement: &NonNull<pg_sys::RawStmt>) -> &'s str {
-    // SAFETY: from the parser; it counts bytes of this text, and 0 means to the end.
-    let (at, length) = unsafe {
-        (
-            statement.as_ref().stmt_location.max(0) as usize,
-            statement.as_ref().stmt_len as usize,
-        )
-    };
-    let rest = sql.get(at..).unwrap_or(sql);
-    if length == 0 {
-        rest
-    } else {
-        rest.get(..length).unwrap_or(rest)
-    }
 }
 
 fn declared_type(name: &str) -> Result<(pg_sys::Oid, i32), PgError> {

@@ -10,6 +10,8 @@ use std::ptr::{addr_of_mut, null_mut};
 
 use pgrx::pg_sys;
 
+use crate::pg::base::error::enter;
+
 /// Processes that execute blocks at the same moment in one server. Further ones run unwatched.
 const EXECUTORS_MAX: usize = 64;
 /// Tables an executor tells the names of, because the worker can read no database's catalogs; locks on further ones
@@ -92,11 +94,13 @@ fn size() -> usize {
 unsafe extern "C-unwind" fn on_request() {
     // SAFETY: called where these requests are allowed, and only there.
     unsafe {
-        if let Some(next) = NEXT_REQUEST.get() {
-            next();
-        }
-        pg_sys::RequestAddinShmemSpace(size());
-        pg_sys::RequestNamedLWLockTranche(TRANCHE.as_ptr(), 1);
+        enter(|| {
+            if let Some(next) = NEXT_REQUEST.get() {
+                next();
+            }
+            pg_sys::RequestAddinShmemSpace(size());
+            pg_sys::RequestNamedLWLockTranche(TRANCHE.as_ptr(), 1);
+        })
     }
 }
 
@@ -104,17 +108,19 @@ unsafe extern "C-unwind" fn on_startup() {
     // SAFETY: runs in the postmaster, again after a crash restart, before any other process can look. Zeroes are a
     // valid value of every field, and shared memory is aligned for all of them.
     unsafe {
-        if let Some(next) = NEXT_STARTUP.get() {
-            next();
-        }
-        let mut found = false;
-        let name: *const c_char = TRANCHE.as_ptr();
-        let head = pg_sys::ShmemInitStruct(name, size(), &mut found).cast::<u8>();
-        head.write_bytes(0, size());
-        HEAD.set(head.cast());
-        LOCK.set(addr_of_mut!(
-            (*pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr())).lock
-        ));
+        enter(|| {
+            if let Some(next) = NEXT_STARTUP.get() {
+                next();
+            }
+            let mut found = false;
+            let name: *const c_char = TRANCHE.as_ptr();
+            let head = pg_sys::ShmemInitStruct(name, size(), &mut found).cast::<u8>();
+            head.write_bytes(0, size());
+            HEAD.set(head.cast());
+            LOCK.set(addr_of_mut!(
+                (*pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr())).lock
+            ));
+        })
     }
 }
 
@@ -173,15 +179,16 @@ pub fn executing<'a, T>(
 /// From now on the conflict worker keeps the locks of this process free, until [`retire`].
 pub fn enlist<'a>(block: i64, tables: impl Iterator<Item = (pg_sys::Oid, &'a str)>) {
     let pid = my_pid();
+    // The caller's iterator runs before the lock is taken: it may do anything.
+    let mut names = [(0, Name::new("")); TABLES_MAX];
+    for (to, (oid, name)) in names.iter_mut().zip(tables) {
+        *to = (oid.to_u32(), Name::new(name));
+    }
     let latch = locked(|head, _| {
         let free = head.executors.iter_mut().find(|e| e.pid == 0)?;
         free.pid = pid;
         free.block = block;
-        let known = tables.map(|(oid, name)| (oid.to_u32(), Name::new(name)));
-        let unknown = std::iter::repeat((0, Name::new("")));
-        for (to, from) in free.tables.iter_mut().zip(known.chain(unknown)) {
-            *to = from;
-        }
+        free.tables = names;
         std::mem::take(&mut head.asleep).then_some(head.worker)
     });
     if let Some(latch) = latch.flatten().filter(|l| !l.is_null()) {

@@ -92,13 +92,3 @@ pub fn wait(time: Duration) {
         }
     }
 }
-
-/// Writes an error that nobody else will see to the server's log.
-pub fn warn(what: &str, error: &PgError) {
-    let detail = error.detail.as_deref().unwrap_or_default();
-    pgrx::warning!(
-        "{what}: {} ({}) {detail}",
-        error.message,
-        error.sqlstate.as_str()
-    );
-}

@@ -11,9 +11,8 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{enter, PgError};
+use crate::pg::base::settings::WORKERS_MAX;
 
-/// Workers of one leader.
-pub const WORKERS_MAX: usize = 15;
 /// Bytes of a queue; longer messages pass in pieces.
 const QUEUE_BYTES: usize = 512 * 1024;
 /// Room for the header, so that queues begin aligned.
@@ -395,15 +394,5 @@ pub fn settle_worker() {
                 pg_sys::GucSource::PGC_S_SESSION,
             );
         }
-    }
-}
-
-/// Shows what this session is doing as its query in pg_stat_activity.
-pub fn show_query(text: &str) {
-    let text = std::ffi::CString::new(text).unwrap_or_default();
-    // SAFETY: the text is copied.
-    unsafe {
-        let state = pg_sys::BackendState::STATE_RUNNING;
-        pg_sys::pgstat_report_activity(state, text.as_ptr());
     }
 }

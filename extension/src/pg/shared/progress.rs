@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use pgrx::pg_sys;
 
+use crate::pg::base::error::enter;
+
 /// Verifications that are told of at the same moment in one server; of further ones nothing is.
 const PLACES: usize = 32;
 
@@ -77,10 +79,12 @@ const fn size() -> usize {
 unsafe extern "C-unwind" fn on_request() {
     // SAFETY: called where this request is allowed, and only there.
     unsafe {
-        if let Some(next) = NEXT_REQUEST.get() {
-            next();
-        }
-        pg_sys::RequestAddinShmemSpace(size());
+        enter(|| {
+            if let Some(next) = NEXT_REQUEST.get() {
+                next();
+            }
+            pg_sys::RequestAddinShmemSpace(size());
+        })
     }
 }
 
@@ -88,13 +92,15 @@ unsafe extern "C-unwind" fn on_startup() {
     // SAFETY: runs in the postmaster, again after a crash restart, before any other process can look. Zeroes are a valid value of every
     // field, and shared memory is aligned for all of them.
     unsafe {
-        if let Some(next) = NEXT_STARTUP.get() {
-            next();
-        }
-        let mut found = false;
-        let first = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(), &mut found).cast::<u8>();
-        first.write_bytes(0, size());
-        FIRST.set(first.cast());
+        enter(|| {
+            if let Some(next) = NEXT_STARTUP.get() {
+                next();
+            }
+            let mut found = false;
+            let first = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(), &mut found).cast::<u8>();
+            first.write_bytes(0, size());
+            FIRST.set(first.cast());
+        })
     }
 }
 

@@ -9,8 +9,9 @@ use std::ffi::{c_void, CStr};
 use chainify_sqltext::{Kind, Literal};
 use pgrx::pg_sys;
 
-use crate::pg::base::error::PgError;
-use crate::pg::run::statement::{nodes, parse};
+use crate::pg::base::error::{enter, PgError};
+use crate::pg::base::lists::nodes;
+use crate::pg::tree::parse::parse;
 use crate::pg::tree::tree_walkers::{
     expression_tree_walker, query_tree_walker, raw_expression_tree_walker,
 };
@@ -385,7 +386,7 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
     // SAFETY: the tag says which structure follows.
     unsafe {
         match (*node).type_ {
-            T_A_Const => (*context.cast::<Walk>()).take(&*node.cast(), None),
+            T_A_Const => enter(|| (*context.cast::<Walk>()).take(&*node.cast(), None)),
             T_TypeCast => return visit_cast(&*node.cast(), context),
             T_TypeName | T_InferClause | T_A_Indices | T_RangeTableSample | T_RangeTableFunc
             | T_XmlExpr | T_XmlSerialize | T_WindowDef | T_GroupingSet | T_GroupingFunc => (),
@@ -428,7 +429,7 @@ unsafe fn visit_integers(node: *mut pg_sys::Node, context: *mut c_void) {
     // SAFETY: by the caller's promise.
     unsafe {
         if (*node).type_ == pg_sys::NodeTag::T_A_Const {
-            (*context.cast::<Walk>()).take(&*node.cast(), None);
+            enter(|| (*context.cast::<Walk>()).take(&*node.cast(), None));
         } else {
             let expression = &*node.cast::<pg_sys::A_Expr>();
             visit_integers(expression.lexpr, context);
@@ -539,8 +540,10 @@ unsafe fn visit_cast(cast: &pg_sys::TypeCast, context: *mut c_void) -> bool {
             return visit(cast.arg, context);
         }
         if (*cast.typeName).typmods.is_null() {
-            let walk = &mut *context.cast::<Walk>();
-            walk.take(&*cast.arg.cast(), Some(&type_name(&*cast.typeName)));
+            enter(|| {
+                let to = type_name(&*cast.typeName);
+                (*context.cast::<Walk>()).take(&*cast.arg.cast(), Some(&to));
+            });
         }
     }
     false

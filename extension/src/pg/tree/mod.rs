@@ -1,4 +1,6 @@
 //! Trees of nodes: walkers, literals, depth.
 pub mod constants;
 pub mod nesting;
+pub mod node;
+pub mod parse;
 pub mod tree_walkers;

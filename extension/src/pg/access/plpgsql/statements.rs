@@ -5,12 +5,13 @@ use pgrx::pg_sys;
 
 use crate::pg::access::plpgsql::{compiled_for, Body, State};
 use crate::pg::base::error::PgError;
+use crate::pg::base::lists::elements;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::describe::analysis::{describe, elements};
+use crate::pg::describe::analysis::describe;
+use crate::pg::describe::call::describe_call;
 use crate::pg::describe::complete_query::complete;
 use crate::pg::describe::query_level::Level;
-use crate::pg::run::planning::describe_call;
-use crate::pg::run::statement::{check_allowed, not_allowed};
+use crate::pg::tree::parse::{check_allowed, not_allowed};
 
 /// A statement or expression of a body.
 pub struct Statement {

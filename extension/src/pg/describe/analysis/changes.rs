@@ -5,9 +5,11 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::catalog;
-use crate::pg::describe::analysis::{columns_of, elements, is, is_constant, Reader};
+use crate::pg::base::lists::elements;
+use crate::pg::describe::analysis::{columns_of, is_constant, Reader};
 use crate::pg::describe::query_level::*;
 use crate::pg::describe::relation_keys::{unique_indexes, UniqueIndex};
+use crate::pg::tree::node::is;
 
 /// A column that is assigned to, and whether every row gets the same value.
 struct Assigned {

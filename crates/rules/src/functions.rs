@@ -1,14 +1,21 @@
 //! Which functions a ledger transaction may call.
-use crate::pg::base::collation;
-use crate::pg::describe::query_level::{Function, Language};
-use crate::rules::determinism::Finding;
+use std::rc::Rc;
 
+use crate::finding::Finding;
+use crate::level::{Function, Language};
+use crate::settings::Determinism;
+
+/// What to write for a value of one session, database or server.
 pub const PASS_PARAMETER: &str = "Compute the value before submitting, and pass it as a parameter.";
+/// Why such a value is refused.
 pub const SESSION_REASON: &str = "It tells about one session, database or server.";
+/// Why a sequence is refused in a constraint or domain.
 pub const SEQUENCE_REASON: &str =
     "Called from here it would work on the database's own sequence, which is not part of the agreed state.";
+/// What to write instead.
 pub const SEQUENCE_REWRITE: &str = "Call it in a statement, not in a constraint or domain.";
 
+/// What a transaction may do with a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The result follows from the arguments and from what is pinned.
@@ -17,6 +24,7 @@ pub enum Verdict {
     Draws,
     /// Written in SQL or PL/pgSQL; its statements are checked when they run.
     Runs,
+    /// It may not be called.
     Refused,
 }
 
@@ -243,9 +251,17 @@ fn takes(f: &Function) -> Option<Takes> {
     }
 }
 
+/// What the rules ask of the database, when a statement makes it matter.
+pub trait Database {
+    /// The database's own collation, when order and case under it depend on the machine.
+    fn local_collation(&self) -> Option<String>;
+    /// The policy of determinism in force.
+    fn policy(&self) -> Determinism;
+}
+
 /// Why a call is refused for a collation of the machine; None when it is not. `local` is the one under which its arguments are taken.
-pub fn by_collation(f: &Function, local: Option<&str>) -> Option<Finding> {
-    let (by, rewrite) = match (takes(f)?, local, collation::of_database()) {
+pub fn by_collation(f: &Function, local: Option<&str>, database: &dyn Database) -> Option<Finding> {
+    let (by, rewrite) = match (takes(f)?, local, database.local_collation()) {
         (Takes::Order, Some(name), _) => return Some(order_by(name)),
         (Takes::Classes, Some(name), _) => (format!("collation \"{name}\""), USE_C),
         (Takes::ClassesOfDatabase, _, Some(name)) => {
@@ -269,6 +285,7 @@ fn shown(f: &Function) -> String {
     }
 }
 
+/// The finding on an order by a collation of the machine.
 pub fn order_by(collation: &str) -> Finding {
     Finding::by_order(
         format!("an order by collation \"{collation}\""),
@@ -283,13 +300,8 @@ const CLASSES_REASON: &str =
 const USE_C: &str = "Add COLLATE \"C\" to the expression, or to the texts in it.";
 
 /// They say themselves that a ledger transaction cannot submit another.
-const SUBMITTING: &[&str] = &[
-    "chainify.execute",
-    "chainify.submit",
-    "chainify.submit_batch",
-    "chainify.attach",
-    "chainify.detach",
-];
+const SUBMITTING: &[&str] =
+    &["chainify.execute", "chainify.submit", "chainify.submit_batch", "chainify.attach", "chainify.detach"];
 
 /// Extensions whose immutable functions in C are what they claim.
 const EXTENSIONS: &[&str] = &[
@@ -308,6 +320,7 @@ const EXTENSIONS: &[&str] = &[
     "seg",
 ];
 
+/// What a transaction may do with a function.
 pub fn verdict(f: &Function) -> Verdict {
     if f.on_sequence || f.name == "chainify.uuid" || (f.built_in && f.name == "random") {
         return Verdict::Draws;
@@ -316,18 +329,14 @@ pub fn verdict(f: &Function) -> Verdict {
         return Verdict::Allowed;
     }
     let allowed = if f.built_in {
-        (f.immutable && f.name != OF_THE_MACHINE)
-            || (!f.volatile && !f.takes_xid && stable_allowed(&f.name))
+        (f.immutable && f.name != OF_THE_MACHINE) || (!f.volatile && !f.takes_xid && stable_allowed(&f.name))
     } else if f.language == Language::Checked || f.aggregate {
         if f.may_be_merged {
             return Verdict::Refused;
         }
         return Verdict::Runs;
     } else {
-        f.immutable
-            && f.extension
-                .as_deref()
-                .is_some_and(|e| EXTENSIONS.contains(&e))
+        f.immutable && f.extension.as_deref().is_some_and(|e| EXTENSIONS.contains(&e))
     };
     if allowed {
         Verdict::Allowed
@@ -337,15 +346,10 @@ pub fn verdict(f: &Function) -> Verdict {
 }
 
 fn stable_allowed(name: &str) -> bool {
-    let input_or_output = ["_in", "_out", "recv", "send"]
-        .iter()
-        .any(|end| name.ends_with(end));
+    let input_or_output = ["_in", "_out", "recv", "send"].iter().any(|end| name.ends_with(end));
     let comparison = COMPARISONS.iter().any(|t| {
         let rest = name.strip_prefix(t).and_then(|r| r.strip_prefix('_'));
-        rest.is_some_and(|r| {
-            r.split_once('_')
-                .is_some_and(|(op, other)| op.len() <= 3 && COMPARISONS.contains(&other))
-        })
+        rest.is_some_and(|r| r.split_once('_').is_some_and(|(op, other)| op.len() <= 3 && COMPARISONS.contains(&other)))
     });
     STABLE.contains(&name) || input_or_output || comparison
 }
@@ -362,10 +366,7 @@ pub fn draws(f: &Function) -> bool {
 /// As [`finding`], for a function about to run: aggregates have transition functions of their own, and what is put into a statement
 /// unseen was refused with the statement.
 pub fn execution_finding(f: &Function) -> Option<Finding> {
-    let of_aggregate = f.built_in
-        && ["_transfn", "_finalfn"]
-            .iter()
-            .any(|end| f.name.ends_with(end));
+    let of_aggregate = f.built_in && ["_transfn", "_finalfn"].iter().any(|end| f.name.ends_with(end));
     if of_aggregate || f.may_be_merged {
         return None;
     }
@@ -385,12 +386,16 @@ pub fn finding(f: &Function) -> Option<Finding> {
             "Declare the function VOLATILE, write it in PL/pgSQL, or give it a SET clause, for example SET search_path = public.",
         )
     } else {
-        (
-            "It is not written in SQL or PL/pgSQL, so what it does cannot be checked.",
-            "Write it in SQL or PL/pgSQL.",
-        )
+        ("It is not written in SQL or PL/pgSQL, so what it does cannot be checked.", "Write it in SQL or PL/pgSQL.")
     };
     Some(Finding::new(format!("{}()", f.name), reason, rewrite))
+}
+
+/// What to refuse in a text that could not be analysed and that names a function; `overloads` are those of that name in the catalog's
+/// order. None when one of them may be called.
+pub fn named(overloads: &[Rc<Function>]) -> Option<Finding> {
+    let findings: Option<Vec<Finding>> = overloads.iter().map(|f| finding(f)).collect();
+    findings?.into_iter().next()
 }
 
 fn built_in(f: &Function) -> (&'static str, &'static str) {
@@ -405,35 +410,39 @@ fn built_in(f: &Function) -> (&'static str, &'static str) {
             "It takes its bits from the machine's own source of randomness.",
             "Use chainify.uuid(), which follows from the transaction's id.",
         ),
-        "setseed" => (
-            "random() is seeded with the transaction's id, which is the same in every organisation.",
-            "Leave it out.",
-        ),
+        "setseed" => {
+            ("random() is seeded with the transaction's id, which is the same in every organisation.", "Leave it out.")
+        }
         "nextval" | "currval" | "lastval" | "setval" => (SEQUENCE_REASON, SEQUENCE_REWRITE),
         "ts_stat" | "ts_rewrite" => QUERIES,
         _ if name.contains("_to_xml") => QUERIES,
-        _ if starts(&["pg_sleep"]) => ("How long it takes differs between organisations, and the block waits for it.", "Leave it out."),
+        _ if starts(&["pg_sleep"]) => {
+            ("How long it takes differs between organisations, and the block waits for it.", "Leave it out.")
+        }
         _ if name.contains("advisory") => (
             "Which locks are held at the moment differs between organisations.",
             "Leave it out: transactions of a block take effect one after the other.",
         ),
-        _ if starts(&["lo_"]) || name == "loread" || name == "lowrite" => (
-            "Large objects are not part of the agreed state.",
-            "Store the bytes in a column of type bytea.",
-        ),
-        _ if starts(&["pg_read_", "pg_ls_", "pg_stat_file"]) => ("It reads files of one machine.", "Pass the contents as a parameter."),
+        _ if starts(&["lo_"]) || name == "loread" || name == "lowrite" => {
+            ("Large objects are not part of the agreed state.", "Store the bytes in a column of type bytea.")
+        }
+        _ if starts(&["pg_read_", "pg_ls_", "pg_stat_file"]) => {
+            ("It reads files of one machine.", "Pass the contents as a parameter.")
+        }
         _ if starts(&["txid_"]) || name.contains("xact") || name.contains("snapshot") || f.takes_xid => {
             ("Transaction numbers are of one database.", "Use chainify.uuid(), or a number of your own.")
         }
-        _ if starts(&["pg_get_", "to_reg", "has_", "pg_has_role", "format_type", "pg_typeof"]) || name.ends_with("_description") => {
+        _ if starts(&["pg_get_", "to_reg", "has_", "pg_has_role", "format_type", "pg_typeof"])
+            || name.ends_with("_description") =>
+        {
             ("It looks into the catalogs of one database.", PASS_PARAMETER)
         }
-        _ if f.volatile => ("It is volatile: what it gives, or does, is of one session, database or server.", PASS_PARAMETER),
+        _ if f.volatile => {
+            ("It is volatile: what it gives, or does, is of one session, database or server.", PASS_PARAMETER)
+        }
         _ => (SESSION_REASON, PASS_PARAMETER),
     }
 }
 
-const QUERIES: (&str, &str) = (
-    "It runs a query, given as text or by name, that is not checked.",
-    "Write the query itself.",
-);
+const QUERIES: (&str, &str) =
+    ("It runs a query, given as text or by name, that is not checked.", "Write the query itself.");

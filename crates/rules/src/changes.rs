@@ -1,6 +1,6 @@
 //! Changes whose outcome would depend on which row, or which part of a statement, comes first.
-use crate::pg::describe::query_level::{Change, Command, Kind, Level};
-use crate::rules::determinism::{Finding, ADD_KEY};
+use crate::finding::{Finding, ADD_KEY};
+use crate::level::{Change, Command, Kind, Level};
 
 /// Changes of one table by several parts of a statement, whose order is the plan's.
 pub fn twice(level: &Level, found: &mut Vec<Finding>) {
@@ -9,22 +9,14 @@ pub fn twice(level: &Level, found: &mut Vec<Finding>) {
 
 /// `seen` are the changes met so far, and whether they are of one row at most: then nothing is left to the plan but which of
 /// two changes of the very same row counts, and PostgreSQL runs a part when another asks for its rows.
-fn changed_twice<'l>(
-    level: &'l Level,
-    seen: &mut Vec<(&'l Change, bool)>,
-    found: &mut Vec<Finding>,
-) {
+fn changed_twice<'l>(level: &'l Level, seen: &mut Vec<(&'l Change, bool)>, found: &mut Vec<Finding>) {
     if let Some(change) = &level.change {
         let one_row = level.one_row();
         let beside = |other: &Change, other_one_row: bool| {
             let kinds = [other.kind, change.kind];
-            (one_row && other_one_row)
-                || (kinds.contains(&Kind::Adds) && !kinds.contains(&Kind::Any))
+            (one_row && other_one_row) || (kinds.contains(&Kind::Adds) && !kinds.contains(&Kind::Any))
         };
-        if seen
-            .iter()
-            .any(|(c, one)| c.table == change.table && !beside(c, *one))
-        {
+        if seen.iter().any(|(c, one)| c.table == change.table && !beside(c, *one)) {
             found.push(Finding::by_order(
                 format!("a statement that changes table \"{}\" in two places", change.name),
                 "Its parts run side by side, and which of two changes of a row or key comes first depends on the plan.",
@@ -40,8 +32,7 @@ fn changed_twice<'l>(
 
 /// What an UPDATE or INSERT leaves to the order of the rows.
 pub fn of_level(level: &Level, found: &mut Vec<Finding>) {
-    let in_order =
-        level.command == Command::Insert && level.sources.iter().all(|s| s.one_row || s.ordered);
+    let in_order = level.command == Command::Insert && level.sources.iter().all(|s| s.one_row || s.ordered);
     if level.change.as_ref().is_some_and(|c| c.moves_keys) && !in_order && !level.one_row() {
         found.push(Finding::by_order(
             "a change of a unique key in several rows",

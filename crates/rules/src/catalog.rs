@@ -1,0 +1,207 @@
+//! What follows from rows of PostgreSQL's catalog, by the numbers that initdb gives to its own objects.
+use crate::level::{Function, Language};
+
+/// A row of `pg_proc`.
+#[derive(Debug)]
+pub struct Declared<'d> {
+    /// The name of its schema.
+    pub schema: &'d str,
+    /// Its name.
+    pub name: &'d str,
+    /// It came with PostgreSQL.
+    pub built_in: bool,
+    /// The name of its language.
+    pub language: &'d str,
+    /// Its language is PostgreSQL's SQL.
+    pub in_sql: bool,
+    /// `provolatile`.
+    pub volatility: u8,
+    /// `prokind`.
+    pub kind: u8,
+    /// Oids of the types of its arguments.
+    pub arguments: &'d [u32],
+    /// It returns a set.
+    pub returns_set: bool,
+    /// SECURITY DEFINER.
+    pub definer: bool,
+    /// It has a SET clause.
+    pub settings: bool,
+    /// The extension that it belongs to.
+    pub extension: Option<String>,
+}
+
+const FLOATS: [u32; 2] = [700, 701];
+const XID: u32 = 28;
+const TEXT: u32 = 25;
+
+impl From<Declared<'_>> for Function {
+    fn from(of: Declared<'_>) -> Self {
+        let volatile = of.volatility == b'v';
+        let on_sequence = of.schema == "chainify_ledger"
+            && matches!(of.name, "nextval" | "next_identity" | "currval" | "lastval" | "setval");
+        let name = match of.name {
+            "next_identity" if on_sequence => "nextval".to_owned(),
+            name if of.built_in || on_sequence => name.to_owned(),
+            name => format!("{}.{name}", of.schema),
+        };
+        Function {
+            name,
+            built_in: of.built_in,
+            language: match of.language {
+                "sql" | "plpgsql" => Language::Checked,
+                _ => Language::Other,
+            },
+            volatile,
+            immutable: of.volatility == b'i',
+            aggregate: matches!(of.kind, b'a' | b'w'),
+            extension: of.extension,
+            takes_float: of.arguments.iter().any(|a| FLOATS.contains(a)),
+            takes_xid: of.arguments.contains(&XID),
+            takes_pattern: of.arguments.get(1) == Some(&TEXT),
+            may_be_merged: of.in_sql && of.returns_set && !volatile && !of.definer && !of.settings,
+            on_sequence,
+        }
+    }
+}
+
+/// The name of a system column, which has a negative number.
+pub fn system_column(number: i16) -> &'static str {
+    match number {
+        -1 => "ctid",
+        -2 => "xmin",
+        -3 => "cmin",
+        -4 => "xmax",
+        -5 => "cmax",
+        _ => "tableoid",
+    }
+}
+
+/// The name of a type whose values are numbers of objects of one database.
+pub fn object_identifier(oid: u32) -> Option<&'static str> {
+    Some(match oid {
+        24 => "regproc",
+        2202 => "regprocedure",
+        2203 => "regoper",
+        2204 => "regoperator",
+        2205 => "regclass",
+        2206 => "regtype",
+        4096 => "regrole",
+        4089 => "regnamespace",
+        4191 => "regcollation",
+        _ => return None,
+    })
+}
+
+/// Whether values of a type that compare as equal are the same: not so for 1.0 and 1.00, or 24 hours and one day. Of those that
+/// initdb makes; those of an enumeration are as well.
+pub fn is_identical(oid: u32, typmod: i32) -> bool {
+    const NUMERIC: u32 = 1700;
+    const TYPES: [u32; 15] = [16, 17, 18, 19, 20, 21, 23, 25, 869, 1043, 1082, 1083, 1114, 1184, 2950];
+    TYPES.contains(&oid) || (oid == NUMERIC && typmod >= 0)
+}
+
+/// The collation under which texts compare that have none of their own: the database's.
+pub const DEFAULT_COLLATION: u32 = 100;
+
+/// The name of a collation when its order depends on the machine's libraries; None for byte order, and for none at all.
+pub fn local_collation(oid: u32, name: impl FnOnce() -> String) -> Option<String> {
+    const NONE: u32 = 0;
+    const C: u32 = 950;
+    const POSIX: u32 = 951;
+    // transam.h: collations from here on were made by users, whatever they are called.
+    const OF_USERS: u32 = 16_384;
+    if matches!(oid, NONE | C | POSIX) {
+        return None;
+    }
+    let name = name();
+    let by_bytes = ["C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic"];
+    let trusted = oid < OF_USERS && by_bytes.contains(&name.as_str());
+    (!trusted).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(schema: &'static str, name: &'static str) -> Declared<'static> {
+        Declared {
+            schema,
+            name,
+            built_in: false,
+            language: "sql",
+            in_sql: true,
+            volatility: b's',
+            kind: b'f',
+            arguments: &[],
+            returns_set: true,
+            definer: false,
+            settings: false,
+            extension: None,
+        }
+    }
+
+    #[test]
+    fn a_set_returning_sql_function_may_be_merged_unless_something_keeps_it_apart() {
+        let merged = |d: Declared| Function::from(d).may_be_merged;
+        assert!(merged(declared("s", "f")));
+        assert!(merged(Declared { volatility: b'i', ..declared("s", "f") }));
+        assert!(!merged(Declared { volatility: b'v', ..declared("s", "f") }));
+        assert!(!merged(Declared { returns_set: false, ..declared("s", "f") }));
+        assert!(!merged(Declared { definer: true, ..declared("s", "f") }));
+        assert!(!merged(Declared { settings: true, ..declared("s", "f") }));
+        assert!(!merged(Declared { in_sql: false, language: "plpgsql", ..declared("s", "f") }));
+    }
+
+    #[test]
+    fn names_say_the_schema_but_for_built_in_functions_and_those_on_sequences() {
+        let name = |d: Declared| Function::from(d).name;
+        assert_eq!(name(declared("public", "now")), "public.now");
+        assert_eq!(name(Declared { built_in: true, ..declared("pg_catalog", "now") }), "now");
+        assert_eq!(name(declared("chainify_ledger", "next_identity")), "nextval");
+        assert_eq!(name(declared("public", "nextval")), "public.nextval");
+        assert!(Function::from(declared("chainify_ledger", "setval")).on_sequence);
+        assert!(!Function::from(declared("chainify_ledger", "follow")).on_sequence);
+        assert!(!Function::from(declared("public", "setval")).on_sequence);
+    }
+
+    #[test]
+    fn arguments_languages_and_kinds() {
+        let f = Function::from(Declared { arguments: &[23, 25], kind: b'w', language: "c", ..declared("s", "f") });
+        assert!(f.takes_pattern && f.aggregate && f.language == Language::Other);
+        assert!(!f.takes_float && !f.takes_xid && !f.volatile && !f.immutable);
+        let f = Function::from(Declared { arguments: &[25, 700, 28], volatility: b'v', ..declared("s", "f") });
+        assert!(f.takes_float && f.takes_xid && f.volatile && !f.takes_pattern && !f.aggregate);
+        assert!(Function::from(Declared { arguments: &[701], ..declared("s", "f") }).takes_float);
+        assert_eq!(Function::from(Declared { language: "plpgsql", ..declared("s", "f") }).language, Language::Checked);
+    }
+
+    #[test]
+    fn equal_values_of_some_types_are_different_bytes() {
+        for (name, oid) in [("float8", 701), ("interval", 1186), ("timetz", 1266), ("bpchar", 1042), ("jsonb", 3802)] {
+            assert!(!is_identical(oid, -1), "{name}");
+        }
+        for (name, oid) in [("bool", 16), ("int4", 23), ("text", 25), ("varchar", 1043), ("uuid", 2950), ("inet", 869)]
+        {
+            assert!(is_identical(oid, -1), "{name}");
+        }
+        assert!(is_identical(1700, 655_366), "numeric(10, 2) shows two digits always");
+        assert!(!is_identical(1700, -1), "numeric: 1.0 and 1.00");
+    }
+
+    #[test]
+    fn a_user_cannot_call_a_collation_c() {
+        let local = |oid, name: &str| local_collation(oid, || name.to_owned()).is_some();
+        assert!(!local(950, "C") && !local(0, "") && !local(951, "POSIX"));
+        assert!(!local(DEFAULT_COLLATION, "C.UTF-8"));
+        assert!(local(DEFAULT_COLLATION, "de_DE.utf8"));
+        assert!(local(20_000, "C"), "it may be anything");
+        assert!(local(12_345, "de-x-icu") && !local(12_346, "ucs_basic"));
+    }
+
+    #[test]
+    fn names_by_number() {
+        assert_eq!([-1, -2, -3, -4, -5, -6].map(system_column), ["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"]);
+        assert_eq!(object_identifier(2205), Some("regclass"));
+        assert_eq!(object_identifier(26), None, "a plain oid is a number like others");
+    }
+}

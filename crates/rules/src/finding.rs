@@ -1,0 +1,56 @@
+//! What the determinism rules find in a statement.
+use crate::refusal::Refusal;
+use crate::settings::Determinism;
+
+/// Why a statement is refused, and what to write instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The part of the statement that is refused.
+    pub construct: String,
+    /// Why it is refused.
+    pub reason: String,
+    /// What to write instead.
+    pub rewrite: String,
+    /// What it does depends on the order of rows alone: where that is left to detection, the statement may run.
+    pub by_order: bool,
+    /// What it does depends on a collation.
+    pub by_collation: bool,
+}
+
+impl Finding {
+    /// A finding that no policy lets through.
+    pub fn new(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
+        Finding {
+            construct: construct.into(),
+            reason: reason.into(),
+            rewrite: rewrite.into(),
+            by_order: false,
+            by_collation: false,
+        }
+    }
+
+    /// A finding about the order of rows.
+    pub fn by_order(construct: impl Into<String>, reason: &str, rewrite: &str) -> Self {
+        Finding { by_order: true, ..Finding::new(construct, reason, rewrite) }
+    }
+
+    /// The same, about a collation.
+    pub fn of_collation(self) -> Self {
+        Finding { by_collation: true, ..self }
+    }
+
+    /// Whether the statement is refused under a policy. Otherwise it runs, and different effects are detected.
+    pub fn refused_under(&self, policy: Determinism) -> bool {
+        !(policy == Determinism::Detect && self.by_order)
+    }
+
+    /// The error of the statement.
+    pub fn refusal(self) -> Refusal {
+        Refusal::new(b"CH006", format!("{} is not deterministic", self.construct))
+            .detail(self.reason)
+            .hint(self.rewrite)
+    }
+}
+
+/// What to write where an order is not total.
+pub const ADD_KEY: &str = "Add ORDER BY over the primary key, or over columns that determine the row.";

@@ -1,0 +1,72 @@
+//! `chainify_node.execute_block` (spec/sql-api.md): what the node calls for every block.
+use crate::leader::execute_block::{execute, Asked, Executed};
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::spi::connected;
+use crate::pg::run::executor_cache;
+use crate::recovery::repair_by_key;
+use crate::transaction::request::Request;
+
+crate::sql_function!(
+    chainify_execute_block,
+    pg_finfo_chainify_execute_block,
+    execute_block
+);
+
+crate::sql_function!(
+    chainify_kept_executions,
+    pg_finfo_chainify_kept_executions,
+    kept_executions
+);
+
+/// `chainify_node.kept_executions`: executions of this session that began with a kept state of the executor (X10).
+fn kept_executions(call: &mut Call) -> Answer {
+    call.value(executor_cache::uses() as i64)
+}
+
+fn execute_block(call: &mut Call) -> Answer {
+    let transactions: Vec<u8> = call.required(4, "transactions");
+    let certified: Option<Vec<u8>> = call.arg(8);
+    let asked = Asked {
+        number: call.required(0, "number"),
+        order_height: call.required(1, "order_height"),
+        block_time: call.required(2, "block_time"),
+        previous: call.required(3, "previous_hash"),
+        transactions: &transactions,
+        quarantined: call.arg(5).unwrap_or_default(),
+        quarantine_all: call.arg(6).unwrap_or_default(),
+        effect_hashes: call.arg(7).unwrap_or_default(),
+    };
+    let by_key = |request: &Request, once: &dyn Fn() -> Executed| {
+        repair_by_key::run(request, certified.as_deref()?, once)
+    };
+    let cure = certified.is_some().then_some(&by_key as _);
+    let executed = session::with(Mode::Internal, || connected(|| execute(asked, cure)));
+    answer(call, executed)
+}
+
+fn answer(call: &mut Call, (block, ran): Executed) -> Answer {
+    let rows: Vec<i64> = ran
+        .outcomes
+        .iter()
+        .map(|o| o.as_ref().map_or(0, |rows| *rows as i64))
+        .collect();
+    let errors = || ran.outcomes.iter().map(|o| o.as_ref().err());
+    let sqlstates: Vec<_> = errors()
+        .map(|e| e.map(|e| e.sqlstate.as_str().to_owned()))
+        .collect();
+    let transaction_effects: Option<Vec<Vec<u8>>> = ran
+        .transaction_effects
+        .map(|hashes| hashes.iter().map(|hash| hash.to_vec()).collect());
+    let messages: Vec<_> = errors().map(|e| e.map(|e| e.message.clone())).collect();
+    call.record(&[
+        cell(&block.hash()[..]),
+        cell(block.encode()),
+        cell(block.outcomes.as_bytes()),
+        cell(rows),
+        cell(sqlstates),
+        cell(messages),
+        cell::<Vec<Vec<u8>>>(transaction_effects),
+    ])
+}

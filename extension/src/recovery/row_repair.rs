@@ -1,0 +1,281 @@
+//! The step *rows*: rows that differ from what checkpoint and history tell are put right, and what a table is beside them.
+//!
+//! Rows are written with the rights of the table's owner, because constraints and index expressions may call functions
+//! that the owner wrote; foreign keys do not fire (`session_replication_role`, set for the SQL function), so the order
+//! of rows and tables does not matter.
+use std::collections::HashSet;
+
+use chainify_codec::State;
+use pgrx::prelude::*;
+use serde_json::{json, Value};
+
+use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::table_scans::Scan;
+use crate::ledger::{table_scans, triggers};
+use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::error::PgError;
+use crate::pg::base::function::cell;
+use crate::pg::base::role::Role;
+use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
+use crate::pg::run::block_settings::under_path;
+use crate::recovery::certified::{
+    are_certified, beyond_repair, certified_header, check_definitions, check_schema, locked,
+    not_certified_after, same,
+};
+use crate::recovery::cured::Cured;
+use crate::recovery::scrub;
+
+/// The differing rows of the table being repaired, out of reach of other sessions. Dropped before the next table.
+const STAGE: &str = "pg_temp.chainify_repair";
+
+/// The step *rows*: every table from checkpoint and history.
+pub fn repair_tables(
+    client: &SpiClient<'_>,
+    number: i64,
+    certified: &[u8],
+) -> Result<Vec<Cured>, PgError> {
+    let header = certified_header(client, number, certified)?;
+    let tables = locked(client)?;
+    if scrub::history_is_false(client) {
+        // Later changes of the same rows hide it: rows come out right, and the base could never be brought past it.
+        return Err(beyond_repair(
+            "The history of a block after the base of the checkpoints was changed.".into(),
+        ));
+    }
+    let told: Vec<_> = tables
+        .iter()
+        .map(|table| Scan::told(client, table, number))
+        .collect();
+    let states = told.iter().map(|told| &told.state);
+    if !are_certified(client, &tables, states, &header) {
+        return Err(beyond_repair(format!(
+            "The rows of checkpoint and history give another state root than block {number} has."
+        ))
+        .hint("chainify.verify_ledger() names the blocks whose history was changed."));
+    }
+    check_definitions(client)?;
+    let mut cured = Vec::new();
+    for (table, told) in tables.iter().zip(&told) {
+        cured.extend(put_right(client, table, number, told)?);
+    }
+    Ok(cured)
+}
+
+/// Brings a table to what base and history tell of the end of block `number`, which has to be `state`.
+pub fn put_right(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    number: i64,
+    told: &Scan,
+) -> Result<Vec<Cured>, PgError> {
+    put_right_from(client, table, &table.expected_rows(number), told)
+}
+
+/// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), in which a scan found `told`. Only ranges of keys in
+/// which a scan of the table differs are compared row by row, and scanned again at the end: nobody else writes meanwhile.
+pub fn put_right_from(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    rows: &str,
+    told: &Scan,
+) -> Result<Vec<Cured>, PgError> {
+    let mut cured = repair_definition(client, table, &told.state)?;
+    cured.extend(put_rows_right(client, table, rows, told)?);
+    Ok(cured)
+}
+
+/// The same without a look at what the table is beside its rows.
+pub fn put_rows_right(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    rows: &str,
+    told: &Scan,
+) -> Result<Vec<Cured>, PgError> {
+    let ranges = told.differing(client, table);
+    if ranges.ranges().is_empty() {
+        return Ok(Vec::new());
+    }
+    let differences = table.differences_in(&ranges, rows);
+    let doubles = table.doubles_in(&ranges, rows);
+    let differences = format!("({differences}) UNION ALL {doubles}");
+    let cured = repair_rows(client, table, &differences, true);
+    match told.agrees_in(client, table, &ranges) {
+        true => Ok(cured),
+        false => Err(not_certified_after(table)),
+    }
+}
+
+/// What a table is beside its rows.
+pub fn repair_definition(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    state: &State,
+) -> Result<Vec<Cured>, PgError> {
+    let mut cured = repair_triggers(client, table);
+    check_schema(client, table)?;
+    cured.extend(repair_running_state(table, state));
+    Ok(cured)
+}
+
+fn repair_triggers(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
+    let defects = triggers::defects(client, Sees::Latest, table);
+    if !defects.is_empty() {
+        triggers::restore(table);
+    }
+    defects
+        .into_iter()
+        .map(|defect| Cured::of_table(table, json!(defect.expected), json!(defect.found)))
+        .collect()
+}
+
+fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> {
+    let running = table.running_state();
+    if running
+        .as_ref()
+        .is_some_and(|running| same(table, running, expected))
+    {
+        return None;
+    }
+    let sql = "INSERT INTO chainify_ledger.table_state (table_id, row_count, lanes) VALUES ($1, $2, $3)
+        ON CONFLICT (table_id) DO UPDATE SET row_count = excluded.row_count, lanes = excluded.lanes";
+    let lanes = expected.lanes.to_bytes().to_vec();
+    spi::connected(|| {
+        spi::query(
+            sql,
+            &[cell(table.id), cell(expected.row_count as i64), cell(lanes)],
+            |_| (),
+        )
+    });
+    let shown = |state: &State| json!({ "running_state": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
+    Some(Cured::of_table(
+        table,
+        shown(expected),
+        running.as_ref().map_or(Value::Null, shown),
+    ))
+}
+
+/// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and foreign keys must be off. With `twice` a row
+/// may be there that is right, beside a false one of its key: an index that says no is not relied on, the table is read for it.
+pub fn repair_rows(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    differences: &str,
+    twice: bool,
+) -> Vec<Cured> {
+    let stage = format!(
+        "CREATE TEMPORARY TABLE chainify_repair ON COMMIT DROP AS
+         SELECT d.*, CASE WHEN d.expected IS NOT NULL THEN chainify_ledger.row_as(NULL::{}, d.v) END AS put FROM ({differences}) d",
+        table.live_name()
+    );
+    spi::connected(|| spi::execute(&stage, &[]));
+    for (part, name) in parts(client) {
+        let part_number = part.to_u32();
+        let taken = format!(
+            "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
+                SELECT place FROM {STAGE} WHERE part OPERATOR(pg_catalog.=) {part_number}))"
+        );
+        as_owner(client, part, &name, &taken);
+    }
+    if twice {
+        keep_right_ones(client, table);
+    }
+    as_owner(
+        client,
+        table.relation,
+        table.live_name(),
+        &insert_expected(table),
+    );
+    let cured = Cured::read(client, table, &format!("SELECT * FROM {STAGE} d"));
+    spi::connected(|| spi::execute(&format!("DROP TABLE {STAGE}"), &[]));
+    cured
+}
+
+/// Rows that are still there under a key that is to be put in are right: all that differed are gone.
+fn keep_right_ones(client: &SpiClient<'_>, table: &LedgerTable) {
+    let sql = format!("SELECT k FROM {STAGE} WHERE expected IS NOT NULL");
+    let mut keys = HashSet::new();
+    let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+    while let Some(row) = rows.next_row() {
+        keys.extend(row.bytes(1));
+    }
+    drop(rows);
+    let there = table_scans::keys_there(client, table, &keys);
+    let sql = format!("UPDATE {STAGE} SET expected = NULL, v = NULL WHERE k = $1");
+    for key in there {
+        spi::connected(|| spi::query(&sql, &[cell(key)], |_| ()));
+    }
+}
+
+/// Changes a table or partition as its owner, who may read the stage and is bound by no policy meanwhile. A partition may
+/// have another owner than its table. Conditions and expressions of indexes are evaluated as in a block.
+fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
+    let owner = Role::owner_of(relation);
+    let grant = format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name()));
+    spi::connected(|| spi::execute(&grant, &[]));
+    let forced = lift_forced_policies(client, relation, name);
+    owner.run(|| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ()))));
+    if forced {
+        let sql = format!("ALTER TABLE {name} FORCE ROW LEVEL SECURITY");
+        spi::connected(|| spi::execute(&sql, &[]));
+    }
+}
+
+fn insert_expected(table: &LedgerTable) -> String {
+    let written: Vec<_> = table
+        .columns
+        .iter()
+        .filter(|column| !column.generated)
+        .map(|column| column.quoted.as_str())
+        .collect();
+    let values: Vec<_> = written
+        .iter()
+        .map(|column| format!("(put).{column}"))
+        .collect();
+    format!(
+        "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM (SELECT DISTINCT ON (k) k, put FROM {STAGE} WHERE expected IS NOT NULL ORDER BY k) e",
+        table.live_name(),
+        written.join(", "),
+        values.join(", "),
+    )
+}
+
+/// Policies that bind even the owner would hide rows from the repair; returns whether there were.
+fn lift_forced_policies(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str) -> bool {
+    let sql = "SELECT relforcerowsecurity FROM pg_catalog.pg_class WHERE oid = $1";
+    let forced = Cursor::open(client, Sees::Latest, sql, &[relation.into()])
+        .next_row()
+        .and_then(|row| row.boolean(1))
+        .unwrap_or_default();
+    if forced {
+        let sql = format!("ALTER TABLE {name} NO FORCE ROW LEVEL SECURITY");
+        spi::connected(|| spi::execute(&sql, &[]));
+    }
+    forced
+}
+
+/// The relations that hold rows to be taken away: the table or its partitions, with their quoted names.
+fn parts(client: &SpiClient<'_>) -> Vec<(pg_sys::Oid, String)> {
+    let sql = format!(
+        "SELECT c.oid::int8, format('%I.%I', n.nspname, c.relname)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid IN (SELECT part::oid FROM {STAGE}) ORDER BY 1"
+    );
+    let mut parts = Vec::new();
+    let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
+    while let Some(row) = rows.next_row() {
+        parts.push((
+            pg_sys::Oid::from(row.bigint(1).unwrap_or_default() as u32),
+            row.text(2).unwrap_or_default(),
+        ));
+    }
+    parts
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

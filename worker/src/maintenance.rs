@@ -1,0 +1,235 @@
+//! What a worker of each database does beside the blocks: it folds history into the base of the checkpoints, reads the
+//! past again, and scrubs every table from time to time. It starts when a node connects and ends when the node is gone.
+
+use std::time::Duration;
+
+use crate::scrubbing::{self, TableRead};
+
+/// How often it looks for work.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often a new worker looks whether another one has ended; that one looks for its node once a second, between its
+/// work.
+const LOOKS_FOR_TURN: u32 = 5;
+/// How long it leaves alone what failed, and what gave way to a block.
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+const AFTER_GIVING_WAY: Duration = Duration::from_secs(5);
+/// Changes folded, or read again, in one transaction.
+const CHANGES_MAX: i64 = 10_000;
+
+/// SQLSTATEs of work that gave way: it was cancelled, or it stood in the way of a block.
+const GAVE_WAY: [&str; 2] = ["57014", "CH007"];
+/// SQLSTATE of a ledger that is not as it was agreed.
+const NOT_AS_AGREED: &str = "CH002";
+
+/// An error of one piece of work, which is undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Five characters.
+    pub sqlstate: String,
+    /// One line.
+    pub message: String,
+    /// Sentences.
+    pub detail: Option<String>,
+}
+
+/// How loud a message in the server's log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Nothing is wrong.
+    Log,
+    /// An operator should know.
+    Warning,
+}
+
+/// What the operator has set; read again before each piece of work.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Rows per second; None: the scrubber does not run.
+    pub scrub_rate: Option<i64>,
+    /// From one look at a table to the next.
+    pub scrub_interval: Duration,
+}
+
+/// What reading the past again came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Audited {
+    /// The last block read; None: there was nothing to read.
+    pub block: Option<i64>,
+    /// Blocks that are not as agreed.
+    pub findings: i64,
+}
+
+/// A database, and the server around it. Each piece of work is a transaction of its own.
+pub trait Host {
+    /// Time since some start.
+    fn now(&self) -> Duration;
+    /// Waits for the time given, or shorter. A termination ends the worker here.
+    fn wait(&mut self, time: Duration);
+    /// Writes to the server's log.
+    fn say(&mut self, level: Level, text: &str);
+    /// What the operator has set.
+    fn settings(&self) -> Settings;
+    /// Takes this database for this worker; false when another worker has it.
+    fn takes_turn(&mut self) -> Result<bool, Failure>;
+    /// This is the database's worker from now on.
+    fn has_turn(&mut self);
+    /// Whether a node is connected, and the extension is still there.
+    fn node_is_there(&mut self) -> Result<bool, Failure>;
+    /// Folds history with up to so many changes; the last block folded, None when there is none to fold.
+    fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure>;
+    /// Records that history is not as agreed, so that the node repairs it.
+    fn record_history(&mut self, what: &str) -> Result<(), Failure>;
+    /// Reads blocks with up to so many changes again, of those that no checkpoint needs any more.
+    fn audit(&mut self, changes_max: i64) -> Result<Audited, Failure>;
+    /// The tables on the ledger, in the order of their numbers.
+    fn tables(&mut self) -> Result<Vec<TableRead>, Failure>;
+    /// Scrubs a table; how many deviations it found, None when a block was in the way.
+    fn scrub(&mut self, relation: u32, rows_per_second: i64) -> Result<Option<i64>, Failure>;
+}
+
+/// A kind of work, in the order in which they are looked for.
+#[derive(Clone, Copy)]
+enum Work {
+    Fold,
+    Audit,
+    Scrub,
+}
+
+/// How a piece of work ended.
+enum Done {
+    /// There may be more at once.
+    Some,
+    /// There is no more for now.
+    All,
+    /// A block was in the way.
+    GaveWay,
+}
+
+/// Works until no node is there.
+pub fn run(host: &mut impl Host) {
+    if !becomes_the_only_one(host) {
+        return;
+    }
+    host.has_turn();
+    let mut kinds = [Work::Fold, Work::Audit, Work::Scrub].map(|work| (work, None));
+    while asked(host, |host| host.node_is_there()) {
+        for (work, rests_until) in &mut kinds {
+            do_all(host, *work, rests_until);
+        }
+        host.wait(LOOK);
+    }
+}
+
+/// Whether no other worker has this database, now or as soon as one that saw the last node go has ended: a node that
+/// comes back at once must not be left without.
+fn becomes_the_only_one<H: Host>(host: &mut H) -> bool {
+    for _ in 0..LOOKS_FOR_TURN {
+        if asked(host, |host| host.takes_turn()) {
+            return true;
+        }
+        host.wait(LOOK);
+    }
+    false
+}
+
+/// An answer of the database; false when it has none.
+fn asked<H: Host>(host: &mut H, ask: impl FnOnce(&mut H) -> Result<bool, Failure>) -> bool {
+    ask(host).unwrap_or_else(|failure| {
+        warn(host, "looking for the node", &failure);
+        false
+    })
+}
+
+/// Does all work of one kind that there is, unless it failed, or gave way, a moment ago.
+fn do_all(host: &mut impl Host, work: Work, rests_until: &mut Option<Duration>) {
+    if rests_until.is_some_and(|until| host.now() < until) {
+        return;
+    }
+    *rests_until = None;
+    let pause = loop {
+        match do_one(host, work) {
+            Ok(Done::Some) => host.wait(Duration::ZERO),
+            Ok(Done::All) => return,
+            Ok(Done::GaveWay) => break AFTER_GIVING_WAY,
+            Err(failure) if GAVE_WAY.contains(&failure.sqlstate.as_str()) => {
+                host.say(Level::Log, &format!("{}: {}", work.name(), failure.message));
+                break AFTER_GIVING_WAY;
+            }
+            Err(failure) => {
+                warn(host, work.name(), &failure);
+                break AFTER_FAILURE;
+            }
+        }
+    };
+    *rests_until = Some(host.now() + pause);
+}
+
+impl Work {
+    /// As the server's log has it.
+    fn name(self) -> &'static str {
+        match self {
+            Work::Fold => "folding history",
+            Work::Audit => "reading the past",
+            Work::Scrub => "scrubbing",
+        }
+    }
+}
+
+fn do_one(host: &mut impl Host, work: Work) -> Result<Done, Failure> {
+    match work {
+        Work::Fold => fold(host),
+        Work::Audit => audit(host),
+        Work::Scrub => scrub(host),
+    }
+}
+
+fn fold(host: &mut impl Host) -> Result<Done, Failure> {
+    let folded = host.fold(CHANGES_MAX);
+    if let Err(failure) = &folded {
+        if failure.sqlstate == NOT_AS_AGREED {
+            let detail = failure.detail.as_deref().unwrap_or_default();
+            host.record_history(&format!("{}. {detail}", failure.message))?;
+        }
+    }
+    Ok(folded?.map_or(Done::All, |_| Done::Some))
+}
+
+/// Reads some of the blocks that no checkpoint needs any more, at the scrubber's rate.
+fn audit(host: &mut impl Host) -> Result<Done, Failure> {
+    let Some(rate) = host.settings().scrub_rate else {
+        return Ok(Done::All);
+    };
+    let Audited { block, findings } = host.audit(CHANGES_MAX)?;
+    if findings > 0 {
+        let text = format!("{findings} blocks are not kept as agreed; another organisation has to tell them");
+        host.say(Level::Warning, &text);
+    }
+    if block.is_some() {
+        host.wait(scrubbing::time_of(CHANGES_MAX.unsigned_abs(), rate.unsigned_abs()));
+    }
+    Ok(block.map_or(Done::All, |_| Done::Some))
+}
+
+/// Scrubs the table that was not read for longest, when its turn has come.
+fn scrub(host: &mut impl Host) -> Result<Done, Failure> {
+    let Settings { scrub_rate: Some(rate), scrub_interval } = host.settings() else {
+        return Ok(Done::All);
+    };
+    let Some(relation) = scrubbing::next_table(&host.tables()?, scrub_interval) else {
+        return Ok(Done::All);
+    };
+    let Some(found) = host.scrub(relation, rate)? else {
+        return Ok(Done::GaveWay);
+    };
+    if found > 0 {
+        let text = format!("scrubbing found {found} deviations; chainify.deviations has them");
+        host.say(Level::Warning, &text);
+    }
+    Ok(Done::Some)
+}
+
+/// Writes an error that nobody else will see to the server's log.
+fn warn(host: &mut impl Host, what: &str, failure: &Failure) {
+    let detail = failure.detail.as_deref().unwrap_or_default();
+    host.say(Level::Warning, &format!("{what}: {} ({}) {detail}", failure.message, failure.sqlstate));
+}

@@ -1,0 +1,236 @@
+//! The maintenance worker in a scripted database: what it does, in which order, and how long it rests.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use chainify_worker::maintenance::{run, Audited, Failure, Host, Level, Settings};
+use chainify_worker::scrubbing::TableRead;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A database in which work takes no time. Answers that are not scripted are that there is nothing to do.
+struct Database {
+    now: Duration,
+    /// When the node goes.
+    until: Duration,
+    turns: VecDeque<Result<bool, Failure>>,
+    rate: Option<i64>,
+    folds: VecDeque<Result<Option<i64>, Failure>>,
+    audits: VecDeque<Result<Audited, Failure>>,
+    tables: Vec<TableRead>,
+    scrubs: VecDeque<Result<Option<i64>, Failure>>,
+    /// What happened, with the second in which it did.
+    log: Vec<(u64, String)>,
+}
+
+impl Database {
+    fn new(seconds: u64) -> Self {
+        Database {
+            now: Duration::ZERO,
+            until: SECOND * seconds as u32,
+            turns: VecDeque::new(),
+            rate: Some(5_000),
+            folds: VecDeque::new(),
+            audits: VecDeque::new(),
+            tables: Vec::new(),
+            scrubs: VecDeque::new(),
+            log: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, what: impl Into<String>) {
+        self.log.push((self.now.as_secs(), what.into()));
+    }
+
+    fn run(&mut self) {
+        run(self);
+    }
+
+    /// The seconds in which this happened.
+    fn when(&self, what: &str) -> Vec<u64> {
+        self.log.iter().filter(|(_, said)| said == what).map(|(at, _)| *at).collect()
+    }
+}
+
+impl Host for Database {
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn wait(&mut self, time: Duration) {
+        assert!(self.log.len() < 10_000, "works without an end");
+        self.now += time;
+    }
+
+    fn say(&mut self, level: Level, text: &str) {
+        self.note(format!("{level:?} {text}"));
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { scrub_rate: self.rate, scrub_interval: SECOND * 600 }
+    }
+
+    fn takes_turn(&mut self) -> Result<bool, Failure> {
+        self.note("takes turn");
+        self.turns.pop_front().unwrap_or(Ok(true))
+    }
+
+    fn has_turn(&mut self) {
+        self.note("has turn");
+    }
+
+    fn node_is_there(&mut self) -> Result<bool, Failure> {
+        self.note("node?");
+        Ok(self.now < self.until)
+    }
+
+    fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure> {
+        assert_eq!(changes_max, 10_000);
+        self.note("fold");
+        self.folds.pop_front().unwrap_or(Ok(None))
+    }
+
+    fn record_history(&mut self, what: &str) -> Result<(), Failure> {
+        self.note(format!("records {what}"));
+        Ok(())
+    }
+
+    fn audit(&mut self, changes_max: i64) -> Result<Audited, Failure> {
+        assert_eq!(changes_max, 10_000);
+        self.note("audit");
+        self.audits.pop_front().unwrap_or(Ok(Audited::default()))
+    }
+
+    fn tables(&mut self) -> Result<Vec<TableRead>, Failure> {
+        self.note("tables");
+        Ok(self.tables.clone())
+    }
+
+    fn scrub(&mut self, relation: u32, rows_per_second: i64) -> Result<Option<i64>, Failure> {
+        assert_eq!(Some(rows_per_second), self.rate);
+        self.note(format!("scrub {relation}"));
+        let read = self.tables.iter_mut().find(|table| table.relation == relation);
+        let answer = self.scrubs.pop_front().unwrap_or(Ok(Some(0)));
+        if let (Some(table), Ok(Some(_))) = (read, &answer) {
+            table.ago = Some(Duration::ZERO);
+        }
+        answer
+    }
+}
+
+fn failure(sqlstate: &str) -> Failure {
+    Failure { sqlstate: sqlstate.into(), message: "no luck".into(), detail: Some("It rains.".into()) }
+}
+
+fn never_read(relation: u32) -> TableRead {
+    TableRead { relation, ago: None }
+}
+
+#[test]
+fn a_round_looks_for_each_kind_of_work_once_a_second() {
+    let mut database = Database::new(2);
+    database.run();
+    let happened: Vec<_> = database.log.iter().map(|(at, what)| (*at, what.as_str())).collect();
+    let round = |at| [(at, "node?"), (at, "fold"), (at, "audit"), (at, "tables")];
+    let expected = [&[(0, "takes turn"), (0, "has turn")][..], &round(0), &round(1), &[(2, "node?")]].concat();
+    assert_eq!(happened, expected);
+}
+
+#[test]
+fn a_new_worker_waits_for_the_one_before_it() {
+    let mut database = Database::new(7);
+    database.turns = [Ok(false), Err(failure("57P03")), Ok(false), Ok(true)].into();
+    database.run();
+    assert_eq!(database.when("takes turn"), [0, 1, 2, 3]);
+    assert_eq!(database.when("Warning looking for the node: no luck (57P03) It rains."), [1]);
+    assert_eq!(database.when("has turn"), [3]);
+}
+
+#[test]
+fn a_worker_too_many_ends_after_five_looks() {
+    let mut database = Database::new(60);
+    database.turns = vec![Ok(false); 60].into();
+    database.run();
+    assert_eq!(database.when("takes turn"), [0, 1, 2, 3, 4]);
+    assert_eq!(database.log.len(), 5);
+}
+
+#[test]
+fn work_goes_on_at_once_while_there_is_more() {
+    let mut database = Database::new(1);
+    database.folds = [Ok(Some(7)), Ok(Some(9))].into();
+    database.tables = vec![never_read(3), never_read(4)];
+    database.run();
+    assert_eq!(database.when("fold"), [0, 0, 0]);
+    assert_eq!((database.when("scrub 3"), database.when("scrub 4")), (vec![0], vec![0]));
+}
+
+#[test]
+fn what_failed_rests_for_a_minute_and_nothing_else_does() {
+    let mut database = Database::new(62);
+    database.folds = [Err(failure("XX000")), Err(failure("XX000"))].into();
+    database.run();
+    assert_eq!(database.when("fold"), [0, 60,]);
+    assert_eq!(database.when("Warning folding history: no luck (XX000) It rains."), [0, 60]);
+    assert_eq!(database.when("audit").len(), 62);
+}
+
+#[test]
+fn what_gave_way_rests_for_five_seconds() {
+    for sqlstate in ["57014", "CH007"] {
+        let mut database = Database::new(7);
+        database.audits = [Err(failure(sqlstate))].into();
+        database.tables = vec![never_read(3)];
+        database.scrubs = [Ok(None)].into();
+        database.run();
+        assert_eq!(database.when("audit"), [0, 5, 6]);
+        assert_eq!(database.when("Log reading the past: no luck"), [0]);
+        // A block in the way is no error, and nothing is said.
+        assert_eq!(database.when("scrub 3"), [0, 5]);
+        assert!(!database.log.iter().any(|(_, what)| what.starts_with("Warning")));
+    }
+}
+
+#[test]
+fn history_that_is_not_as_agreed_is_recorded() {
+    let mut database = Database::new(1);
+    database.folds = [Err(failure("CH002"))].into();
+    database.run();
+    assert_eq!(database.when("records no luck. It rains."), [0]);
+    assert_eq!(database.when("Warning folding history: no luck (CH002) It rains."), [0]);
+    let mut database = Database::new(1);
+    database.folds = [Err(failure("CH003"))].into();
+    database.run();
+    assert!(!database.log.iter().any(|(_, what)| what.starts_with("records")));
+}
+
+#[test]
+fn the_past_is_read_at_the_scrubbers_rate() {
+    let mut database = Database::new(3);
+    let read = |block, findings| Ok(Audited { block: Some(block), findings });
+    database.audits = [read(10, 0), read(20, 2)].into();
+    database.run();
+    // 10,000 changes at 5,000 rows a second.
+    assert_eq!(database.when("audit"), [0, 2, 4]);
+    let told = "Warning 2 blocks are not kept as agreed; another organisation has to tell them";
+    assert_eq!(database.when(told), [2]);
+}
+
+#[test]
+fn deviations_are_told() {
+    let mut database = Database::new(1);
+    database.tables = vec![never_read(3)];
+    database.scrubs = [Ok(Some(4))].into();
+    database.run();
+    assert_eq!(database.when("Warning scrubbing found 4 deviations; chainify.deviations has them"), [0]);
+}
+
+#[test]
+fn without_a_rate_history_is_folded_and_nothing_is_read() {
+    let mut database = Database::new(3);
+    database.rate = None;
+    database.tables = vec![never_read(3)];
+    database.run();
+    assert_eq!(database.when("fold"), [0, 1, 2]);
+    assert!(database.when("audit").is_empty() && database.when("tables").is_empty());
+}
