@@ -10,7 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How long operations may take. An execution is bounded by the block's budget, unless consent was given to it (StuckError).
+// How long operations may take. An execution is bounded by the block's budget, unless consent was
+// given to it (StuckError).
 const (
 	positionLimit = 15 * time.Second
 	commitLimit   = 2 * time.Minute
@@ -198,7 +199,8 @@ func (a Repair) perform(ctx context.Context, s *Shell) item {
 
 const deviationsLogged = 20
 
-// holdsAll reports an error when blocks cannot be executed from the first one again: stores lose, if any, the oldest.
+// holdsAll reports an error when blocks cannot be executed from the first one again: stores lose,
+// if any, the oldest.
 func (s *Shell) holdsAll(number uint64) error {
 	for _, n := range []uint64{1, number} {
 		if _, err := s.source.Ordered(n); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 )
 
-// homeFlag is the node's directory, which the command cannot do without, nor without these other flags.
+// homeFlag is the node's directory. The command needs it, and these other flags.
 func homeFlag(cmd *cobra.Command, home *string, others ...string) {
 	cmd.Flags().StringVar(home, "home", "", "the node's directory (required)")
 	require(cmd, append([]string{"home"}, others...)...)
