@@ -9,7 +9,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ask asks other organisations one after the other, as inquiry and turns decide. open begins what a node tells, use takes it in.
+// ask asks other organisations one after the other, as inquiry and turns decide. open begins what a
+// node tells, use takes it in.
 func ask[From interface{ Close() }](
 	ctx context.Context, s *Shell, q inquiry, number uint64, hash wire.Hash,
 	open func(ctx context.Context, node string, number uint64, hash wire.Hash) (string, From, error),
@@ -64,7 +65,8 @@ func (s *Shell) restore(ctx context.Context, a Repair) (rows []backend.RowDeviat
 	return rows, err
 }
 
-// restoreBlock takes a block from another organisation. None has all the time: one that dawdles leaves some for the next.
+// restoreBlock takes a block from another organisation. None has all the time: one that dawdles
+// leaves some for the next.
 func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
 	if s.opt.Others == nil {
 		return fmt.Errorf("%w: none can be asked", backend.ErrNoHelp)

@@ -9,7 +9,8 @@ type climb struct {
 	why      string // the reason of the first step that could not help
 }
 
-// noHelp books a round in which no other organisation helped; false: the attempts at this step are used up.
+// noHelp books a round in which no other organisation helped; false: the attempts at this step are
+// used up.
 func (c *climb) noHelp(attemptsMax int) bool {
 	if c.unhelped+1 >= attemptsMax {
 		return false
@@ -26,7 +27,8 @@ func (c *climb) failed(why string) {
 	}
 }
 
-// next goes on to the next step; false: there is none. Step Full is passed over where it may not begin by itself.
+// next goes on to the next step; false: there is none. Step Full is passed over where it may not
+// begin by itself.
 func (c *climb) next(steps []backend.Step, full bool) bool {
 	next := c.by + 1
 	if passes(steps, next, full) {

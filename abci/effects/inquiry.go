@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// turnsKept bounds the nodes that are known to have been of no help; of more, the one of longest ago is forgotten.
+// turnsKept bounds the nodes that are known to have been of no help; of more, the one of longest
+// ago is forgotten.
 const turnsKept = 1_000
 
 // turns says in which order nodes of other organisations are asked.
@@ -22,8 +23,8 @@ func newTurns(seed uint64) *turns {
 	return &turns{random: rand.New(rand.NewPCG(seed, 0)), noHelp: map[string]uint64{}}
 }
 
-// order is random, so that many who ask at once spread. Nodes that were of no help come last, the latest of them at the end: one that
-// lies or dawdles is before the others once.
+// order is random, so that many who ask at once spread. Nodes that were of no help come last, the
+// latest of them at the end: one that lies or dawdles is before the others once.
 func (t *turns) order(nodes []string) []string {
 	nodes = slices.Sorted(slices.Values(nodes))
 	t.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
@@ -47,10 +48,11 @@ func (t *turns) wasNoHelp(node string) {
 	delete(t.noHelp, oldest)
 }
 
-// inquiry is one round of asking other organisations, one after the other: whether the next is asked, who told what is false, and what
-// came of it.
+// inquiry is one round of asking other organisations, one after the other: whether the next is
+// asked, who told what is false, and what came of it.
 type inquiry struct {
-	// past: a block as it is kept is asked for, not rows. All of it follows from the certified hash, so that what does not fit is false.
+	// past: a block as it is kept is asked for, not rows. All of it follows from the certified
+	// hash, so that what does not fit is false.
 	past    bool
 	helped  bool
 	useless []string // organisations whose word may be at fault, or something here
@@ -83,7 +85,8 @@ func (q *inquiry) answered(organisation string, err error) verdict {
 	return broken
 }
 
-// ended tells what came of the round, and which organisations lied as it turns out: what another one told of the same block was right.
+// ended tells what came of the round, and which organisations lied as it turns out: what another
+// one told of the same block was right.
 func (q *inquiry) ended() (liars []string, err error) {
 	switch {
 	case q.helped:

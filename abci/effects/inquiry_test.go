@@ -11,7 +11,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-func TestWhoIsAskedNext(t *testing.T) {
+func TestWhoWasOfNoHelpIsAskedLast(t *testing.T) {
 	seed := rand.Uint64()
 	turns := newTurns(seed)
 	nodes := []string{"a", "b", "c", "d"}

@@ -5,7 +5,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ladder is how far recovery has come for one block: retry, then repair by each of the steps, then excluded.
+// ladder is how far recovery has come for one block: retry, then repair by each of the steps, then
+// excluded.
 type ladder struct {
 	climb
 	number     uint64
@@ -27,8 +28,9 @@ const (
 	repaired             // the next execution follows a repair
 )
 
-// round begins a further effect round of the block. own is what this organisation said in the round before: the votes were split, so
-// that this database may be the one that deviates, unless its execution did not come to the end.
+// round begins a further effect round of the block. own is the vote of this organisation in the
+// round before. The votes were split, so this database may be the one that deviates, unless its
+// execution did not come to the end.
 func (l *ladder) round(own *ballot) {
 	l.needRepair = l.number > 1 && (own == nil || own.vote.Kind != wire.VoteStuck)
 	l.step, l.deviated = untried, false
@@ -37,8 +39,9 @@ func (l *ladder) round(own *ballot) {
 	}
 }
 
-// deviates follows an execution that came out otherwise than agreed. It climbs: retry, repair, repair again; false: nothing is left to
-// try. Before block 1 nothing is on the ledger, so nothing can be repaired.
+// deviates follows an execution that came out otherwise than agreed. It climbs: retry, repair,
+// repair again; false: nothing is left to try. Before block 1 nothing is on the ledger, so nothing
+// can be repaired.
 func (l *ladder) deviates(found wire.Hash, repairsMax int) (Incident, bool) {
 	if l.step == untried {
 		l.step = retried
@@ -55,7 +58,8 @@ func (l *ladder) deviates(found wire.Hash, repairsMax int) (Incident, bool) {
 	return RecoveryEscalates, true
 }
 
-// repaired follows a step that put rows right, or found all as certified: the block is executed again.
+// repaired follows a step that put rows right, or found all as certified: the block is executed
+// again.
 func (l *ladder) repaired(by backend.Step, rows int) {
 	if rows > 0 {
 		l.helped = by

@@ -6,7 +6,8 @@ const (
 	pastPauseMaxMS int64 = 10 * 60_000
 )
 
-// What blocks of the past leave to those that are executed: three times what the last one took, and no less than this.
+// The time that blocks of the past leave to those that are executed: three times that of the last
+// one, and no less than this.
 const (
 	pastShare    int64 = 3
 	pastGapMinMS int64 = 50
@@ -19,7 +20,8 @@ type past struct {
 	turnMS  int64 // until then blocks that are executed come first
 }
 
-// next is the block to ask for, one that is certified at the position or before: one that could not be had makes way for the next.
+// next is the block to ask for, one that is certified at the position or before: one that could not
+// be had makes way for the next.
 func (p *past) next(nowMS int64, blocks []uint64, certified uint64) (uint64, bool) {
 	if len(blocks) == 0 || nowMS < p.afterMS {
 		return 0, false

@@ -115,7 +115,7 @@ func TestABlockAtWhichOnlyThisMachineFailsIsTriedAgain(t *testing.T) {
 		if len(out) != 1 || out[0].(Report).What != MachineFails || !strings.Contains(out[0].(Report).Reason, "54001") {
 			t.Fatalf("attempt %d: %+v", attempt, out)
 		}
-		if core.State() != "recovering" || core.DeadlineMS() != now+pause {
+		if core.State() != "failing" || core.DeadlineMS() != now+pause {
 			t.Fatalf("attempt %d: state %s until %d, want %d", attempt, core.State(), core.DeadlineMS(), now+pause)
 		}
 		if core.Step(now+pause-1, Tick{}); core.op != nil {
@@ -125,7 +125,7 @@ func TestABlockAtWhichOnlyThisMachineFailsIsTriedAgain(t *testing.T) {
 		core.Step(now, Tick{})
 	}
 	core.Step(now+1, Executed{Key: block.Key(), Hash: wire.Hash{7}})
-	if _, ok := core.op.(Commit); !ok || core.deviations != 0 || core.State() == "recovering" {
+	if _, ok := core.op.(Commit); !ok || core.deviations != 0 || core.State() == "failing" {
 		t.Fatalf("under way is %+v after %d deviations, state %s; want COMMIT after none", core.op, core.deviations, core.State())
 	}
 }

@@ -159,7 +159,9 @@ func (c *Core) State() string {
 		return "ordering_only"
 	case c.excluded != "":
 		return "excluded"
-	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.recovers(c.position.Number+1) || c.stall.at(c.position.Number+1):
+	case c.stall.at(c.position.Number + 1):
+		return "failing"
+	case repairing || c.announced != "" || c.position.AnewUntil > 0 && c.known || c.ladder.recovers(c.position.Number+1):
 		return "recovering"
 	case !c.known:
 		return "database_down"

@@ -10,7 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How long operations may take. An execution is bounded by the block's budget, unless consent was given to it (StuckError).
+// How long operations may take. An execution is bounded by the block's budget, unless consent was
+// given to it (StuckError).
 const (
 	positionLimit = 15 * time.Second
 	commitLimit   = 2 * time.Minute
@@ -23,8 +24,7 @@ const (
 // operation is an Action that the worker performs, one at a time (E4).
 type operation interface {
 	Action
-	name() string  // in logs and metrics
-	about() uint64 // the block; 0: none
+	title() (name string, block uint64) // in logs and metrics; block 0: about none
 	perform(ctx context.Context, s *Shell) item
 }
 
@@ -34,26 +34,16 @@ type outcome interface {
 	failure() Failure
 }
 
-// The operations.
-func (Execute) name() string          { return "execute" }
-func (Commit) name() string           { return "commit" }
-func (Rollback) name() string         { return "roll back" }
-func (Repair) name() string           { return "repair" }
-func (StoreCertificate) name() string { return "store certificate" }
-func (RecordDeviation) name() string  { return "record deviation" }
-func (RestoreBlock) name() string     { return "restore block" }
-func (ReadPosition) name() string     { return "read position" }
-func (FetchOrdered) name() string     { return "fetch ordered block" }
-
-func (a Execute) about() uint64          { return a.Block.Number }
-func (a Commit) about() uint64           { return a.Number }
-func (a Rollback) about() uint64         { return a.Number }
-func (a Repair) about() uint64           { return a.Number }
-func (a StoreCertificate) about() uint64 { return a.Certificate.Number }
-func (a RecordDeviation) about() uint64  { return a.Number }
-func (a RestoreBlock) about() uint64     { return a.Number }
-func (a ReadPosition) about() uint64     { return 0 }
-func (a FetchOrdered) about() uint64     { return a.Number }
+// The operations: what they are called, and the block that they are about.
+func (a Execute) title() (string, uint64)          { return "execute", a.Block.Number }
+func (a Commit) title() (string, uint64)           { return "commit", a.Number }
+func (a Rollback) title() (string, uint64)         { return "roll back", a.Number }
+func (a Repair) title() (string, uint64)           { return "repair", a.Number }
+func (a StoreCertificate) title() (string, uint64) { return "store certificate", a.Certificate.Number }
+func (a RecordDeviation) title() (string, uint64)  { return "record deviation", a.Number }
+func (a RestoreBlock) title() (string, uint64)     { return "restore block", a.Number }
+func (a ReadPosition) title() (string, uint64)     { return "read position", 0 }
+func (a FetchOrdered) title() (string, uint64)     { return "fetch ordered block", a.Number }
 
 func (e Executed) failure() Failure          { return e.Failure }
 func (e Committed) failure() Failure         { return e.Failure }
@@ -82,7 +72,8 @@ func (s *Shell) work(ctx context.Context) {
 			began := time.Now()
 			ended := j.perform(j.ctx, s)
 			if s.opt.Watch != nil {
-				s.opt.Watch.Ended(j.name(), time.Since(began), ended.event.(outcome).failure())
+				name, _ := j.title()
+				s.opt.Watch.Ended(name, time.Since(began), ended.event.(outcome).failure())
 			}
 			s.put(ended)
 			j.done()
@@ -208,7 +199,8 @@ func (a Repair) perform(ctx context.Context, s *Shell) item {
 
 const deviationsLogged = 20
 
-// holdsAll reports an error when blocks cannot be executed from the first one again: stores lose, if any, the oldest.
+// holdsAll reports an error when blocks cannot be executed from the first one again: stores lose,
+// if any, the oldest.
 func (s *Shell) holdsAll(number uint64) error {
 	for _, n := range []uint64{1, number} {
 		if _, err := s.source.Ordered(n); err != nil {
@@ -242,7 +234,8 @@ func (s *Shell) failure(a operation, err error) Failure {
 	case errors.Is(err, context.Canceled):
 		return Cancelled
 	}
-	s.log.Warn("operation on the database failed", "operation", a.name(), "block", a.about(), "error", err)
+	name, block := a.title()
+	s.log.Warn("operation on the database failed", "operation", name, "block", block, "error", err)
 	return f
 }
 

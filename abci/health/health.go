@@ -21,6 +21,8 @@ func Wrong(s *wire.StatusResponse) []string {
 		wrong = append(wrong, "the node is catching up with the other organisations; it takes no transactions yet")
 	case "recovering":
 		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)"+after(s.Reason))
+	case "failing":
+		wrong = append(wrong, "this machine cannot execute a block that the other organisations agree on"+after(s.Reason))
 	case "excluded":
 		wrong = append(wrong, "excluded: the database is beyond repair by itself ("+s.Reason+"); nothing is executed, reads are stale (operator guide; then \"chainify rejoin\")")
 	default:

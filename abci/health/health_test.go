@@ -27,6 +27,7 @@ func TestWhatIsWrongIsToldWorstFirst(t *testing.T) {
 		"the database lags":                    {well(func(s *wire.StatusResponse) { s.LastOrdered = 9 }), []string{"2 blocks behind"}},
 		"lag that the state explains":          {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "catching_up", 99 }), []string{"catching up"}},
 		"no database":                          {well(func(s *wire.StatusResponse) { s.State = "database_down" }), []string{"cannot be reached"}},
+		"a machine that fails":                 {well(func(s *wire.StatusResponse) { s.State, s.Reason = "failing", "54001" }), []string{"agree on: 54001"}},
 		"recovery":                             {well(func(s *wire.StatusResponse) { s.State = "recovering" }), []string{"chainify.deviations"}},
 		"excluded, and why":                    {well(func(s *wire.StatusResponse) { s.State, s.Reason = "excluded", "no checkpoint" }), []string{"(no checkpoint)"}},
 		"a state that this version knows not":  {well(func(s *wire.StatusResponse) { s.State = "dreaming" }), []string{`"dreaming"`}},

@@ -7,8 +7,8 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// decide says why this organisation does not agree to a transaction. Its database may be a block behind the one that the client saw, so
-// that a no is looked at again.
+// decide says why this organisation does not agree to a transaction. Its database may be a block
+// behind the one that the client saw, so that a no is looked at again.
 func decide(ctx context.Context, database backend.Rehearser, tx []byte) (refusal string, err error) {
 	for range agreementLooks {
 		found, err := database.Rehearse(ctx, [][]byte{tx})

@@ -17,7 +17,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake with the application.
+// assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake
+// with the application.
 func (n *node) assemble() error {
 	if err := n.loadGenesis(); err != nil {
 		return err
@@ -132,7 +133,8 @@ func (n *node) newMetrics() *metrics.Metrics {
 	return metrics.New(n.founded.Organisations(), standing)
 }
 
-// assembleAgreements makes what asks other organisations to agree, and answers them; nil without a database that can tell.
+// assembleAgreements makes what asks other organisations to agree, and answers them; nil without a
+// database that can tell.
 func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	database, ok := n.backend.(backend.Rehearser)
 	if !ok {
@@ -150,7 +152,8 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
 }
 
-// assembleEffects makes the effect consensus and, with a database, its way to the other organisations' databases.
+// assembleEffects makes the effect consensus and, with a database, its way to the other
+// organisations' databases.
 func (n *node) assembleEffects() error {
 	c := n.opt.Config
 	steps, err := c.RecoverySteps()

@@ -1,6 +1,7 @@
-// Package node assembles one organisation's process: CometBFT, the ordered application, the effect consensus, the
-// database, the gateway and its doors. It decides nothing. Its life: assemble.go makes the parts, run.go starts them and
-// owns their goroutines, stop.go ends them in order; answers.go tells what the node knows of itself.
+// Package node assembles one organisation's process: CometBFT, the ordered application, the effect
+// consensus, the database, the gateway and its doors. It decides nothing. Its life: assemble.go
+// makes the parts, run.go starts them and owns their goroutines, stop.go ends them in order;
+// answers.go tells what the node knows of itself.
 package node
 
 import (
@@ -34,7 +35,8 @@ type Options struct {
 	Backend backend.Backend
 	// Ready is called once when the node takes requests.
 	Ready func()
-	// Application is put between CometBFT and the node's own application; nil: nothing is. For tests of organisations that lie.
+	// Application is put between CometBFT and the node's own application; nil: nothing is. For
+	// tests of organisations that lie.
 	Application func(abci.Application) abci.Application
 	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
 	Rejoin <-chan os.Signal
@@ -45,13 +47,15 @@ const (
 	lookEvery   = 2 * time.Second // whether the scrubber of an idle database found something
 	settlePoll  = 20 * time.Millisecond
 	stopLimit   = 10 * time.Second // for CometBFT
-	// agreementLimit bounds how long a client waits for other organisations' agreement, and how long this one decides.
+	// agreementLimit bounds how long a client waits for other organisations' agreement, and how
+	// long this one decides.
 	agreementLimit = 5 * time.Second
 	agreementLooks = 3
 	agreementPause = 100 * time.Millisecond
 )
 
-// ErrConsensusFailed says that CometBFT halted this node's consensus: its state contradicts itself or the genesis.
+// ErrConsensusFailed says that CometBFT halted this node's consensus: its state contradicts itself
+// or the genesis.
 var ErrConsensusFailed = errors.New("CometBFT stopped this node's consensus")
 
 // node holds the parts between start and end.
@@ -76,8 +80,8 @@ type node struct {
 	failed chan string // CometBFT's consensus ended by itself
 }
 
-// Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did, with everything
-// closed. A database that is down is no failure: the node orders and waits for it.
+// Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did,
+// with everything closed. A database that is down is no failure: the node orders and waits for it.
 func Run(ctx context.Context, opt Options) (err error) {
 	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()

@@ -10,7 +10,8 @@ import (
 
 // running owns the goroutines of a node's parts. Each part is waited for.
 type running struct {
-	// parts are all but the effect consensus, which lasts until CometBFT has stopped: CometBFT may still wait for a vote of it.
+	// parts are all but the effect consensus, which lasts until CometBFT has stopped: CometBFT may
+	// still wait for a vote of it.
 	parts, effects       *errgroup.Group
 	inner, lasting       context.Context
 	endParts, endEffects context.CancelFunc
@@ -77,7 +78,8 @@ func (n *node) start(r *running, d *doors) error {
 	return nil
 }
 
-// wait says that the node runs, and waits. When ctx ends, it refuses new transactions and lets the open block finish.
+// wait says that the node runs, and waits. When ctx ends, it refuses new transactions and lets the
+// open block finish.
 func (n *node) wait(ctx context.Context, r *running) {
 	n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.founded.ChainID(),
 		"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "explorer", n.opt.Config.Explorer.Listen, "height", n.height.Load())

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stop ends the parts and waits for each: the doors first, then CometBFT, which may still wait for a vote of the effect
-// consensus, and then that, which rolls back what is open.
+// stop ends the parts and waits for each: the doors first, then CometBFT, which may still wait for
+// a vote of the effect consensus, and then that, which rolls back what is open.
 func (n *node) stop(r *running) error {
 	defer r.endEffects()
 	r.endParts()
@@ -16,7 +16,8 @@ func (n *node) stop(r *running) error {
 	return errors.Join(err, clean(r.effects.Wait()))
 }
 
-// settle waits, bounded, until the database has committed what is ordered, so that waiting clients get their answer.
+// settle waits, bounded, until the database has committed what is ordered, so that waiting clients
+// get their answer.
 func (n *node) settle(ctx context.Context) {
 	if n.backend == nil {
 		return

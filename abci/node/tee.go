@@ -13,7 +13,8 @@ func (n *node) decided(height int64, ids []wire.TxID) {
 	n.gateway.Decided(height, ids)
 }
 
-// tee shows the gateway what was decided before effects acts on it, and the metrics what is decided and voted.
+// tee shows the gateway what was decided before effects acts on it, and the metrics what is decided
+// and voted.
 type tee struct {
 	*effects.Shell
 	node *node

@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 )
 
-// homeFlag is the node's directory. The command requires it, and the other flags too.
+// homeFlag is the node's directory. The command needs it, and these other flags.
 func homeFlag(cmd *cobra.Command, home *string, others ...string) {
 	cmd.Flags().StringVar(home, "home", "", "the node's directory (required)")
 	require(cmd, append([]string{"home"}, others...)...)

@@ -121,7 +121,7 @@ pub struct StatusResponse {
     pub last_certified: u64,
     #[prost(uint64, tag = "7")]
     pub last_committed: u64,
-    /// serving, executing, recovering, catching_up or database_down.
+    /// serving, executing, recovering, failing, catching_up or database_down.
     #[prost(string, tag = "8")]
     pub state: String,
     #[prost(uint32, tag = "9")]
