@@ -203,6 +203,51 @@ SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('S
 -- the plans there are, with some of the extension's own
 SELECT count(*) > 1000 AS kept, count(*) < 2048 + 100 AS bounded FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource';
 SELECT ok, rows FROM test.block(test.tx('SELECT 1 WHERE 1 IN (' || (SELECT string_agg(i::text, ',') FROM generate_series(1, 900) i) || repeat(' ', 20000) || ')'));
+-- Nor do plans take much more memory than 64 MiB, as last measured: these take 400 kB each, beside those there are.
+SELECT count(*), bool_and(b.ok) FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT 1 WHERE 1 IN (' || (SELECT string_agg(i::text, ',') FROM generate_series(1, n) i) || ')') FROM generate_series(1501, 1750) n)) b;
+SELECT sum(total_bytes) > 20000000 AS kept, sum(total_bytes) < 100000000 AS bounded FROM pg_backend_memory_contexts WHERE name LIKE 'CachedPlan%';
+
+-- Plans of one shape are forgotten together when definitions may have changed, and one is made anew: their number tells. Temporary tables of other
+-- sessions are no such change: those that are gone when this session looks, those that are there, and those that go then.
+CREATE FUNCTION test.sorted(VARIADIC columns int[]) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM test.block(VARIADIC ARRAY(SELECT test.tx('SELECT id, small, big, price FROM item ORDER BY ' || c) FROM unnest(columns) c));
+    RETURN count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource' AND ident LIKE 'SELECT id, small, big, price FROM item%';
+END
+$$;
+-- Waits until a query says so, up to 30 s.
+CREATE FUNCTION test.until(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    latest timestamptz := clock_timestamp() + interval '30 s';
+    done boolean;
+BEGIN
+    LOOP
+        PERFORM pg_stat_clear_snapshot();
+        EXECUTE query INTO done;
+        IF done OR clock_timestamp() > latest THEN RETURN done; END IF;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END
+$$;
+-- The first temporary table of a session with this number makes a schema, which is a change: here for more numbers than there are sessions below.
+SELECT pg_advisory_lock(6);
+\! for i in 1 2 3 4 5 6; do psql -XAtqd regress -c 'CREATE TEMP TABLE far (id int)' -c 'SELECT pg_advisory_lock_shared(6)' >/dev/null 2>&1 & done
+SELECT test.until($$SELECT count(*) = 6 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted$$);
+SELECT pg_advisory_unlock(6);
+SELECT test.until($$SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'$$);
+SELECT test.sorted(1, 2, 3, 4);
+\! psql -XAtqd regress -c 'CREATE TEMP TABLE far (id serial PRIMARY KEY, v text); CREATE TEMP VIEW farther AS SELECT * FROM far; DROP VIEW farther; DROP TABLE far'
+SELECT test.sorted(1);
+\! psql -XAtqd regress -c 'BEGIN; CREATE TEMP TABLE far (id int) ON COMMIT DROP; COMMIT'
+SELECT test.sorted(2);
+SELECT pg_advisory_lock(7);
+\! psql -XAtqd regress -c 'CREATE TEMP TABLE far (id serial PRIMARY KEY, v text)' -c 'SELECT pg_advisory_lock(7)' >/dev/null 2>&1 &
+SELECT test.until($$SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted$$), test.sorted(3);
+SELECT pg_advisory_unlock(7);
+SELECT test.until($$SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'$$), test.sorted(4);
+-- a table for good is one
+\! psql -XAtqd regress -c 'CREATE TABLE near (id int)'
+SELECT test.sorted(1);
 
 -- statements made up at random; the seed is shown when one differs
 CREATE FUNCTION test.random_statement() RETURNS text LANGUAGE plpgsql AS $$
