@@ -211,7 +211,7 @@ impl Statement {
     }
 }
 
-/// Runs a property, and expects that this many cases said something: about half of what they do on average.
+/// Runs a property, and expects that this many cases said something.
 fn property<S: Strategy>(cases: u32, telling_min: u32, of: S, judge: impl Fn(S::Value) -> Result<bool, TestCaseError>) {
     let telling = Cell::new(0);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
@@ -227,7 +227,7 @@ fn property<S: Strategy>(cases: u32, telling_min: u32, of: S, judge: impl Fn(S::
 /// rule is about, so their columns are not loose here.
 #[test]
 fn what_passes_gives_the_same_rows_in_every_order_of_storage() {
-    property(6000, 75, (statement(), any::<u64>(), any::<u64>()), |(statement, one, other)| {
+    property(12000, 150, (statement(), any::<u64>(), any::<u64>()), |(statement, one, other)| {
         if statement.form != Form::Plain && statement.outputs.iter().any(|c| statement.loose(*c)) {
             return Ok(false);
         }
@@ -247,7 +247,7 @@ fn what_passes_gives_the_same_rows_in_every_order_of_storage() {
 
 #[test]
 fn keys_tell_rows_of_the_result_apart() {
-    property(4000, 150, statement(), |statement| {
+    property(4000, 300, statement(), |statement| {
         let statement = Statement { limit: None, ..statement };
         let keys = statement.level().keys();
         let rows = statement.run(0);
@@ -262,7 +262,7 @@ fn keys_tell_rows_of_the_result_apart() {
 
 #[test]
 fn a_level_of_one_row_has_one_row() {
-    property(4000, 50, statement(), |statement| {
+    property(8000, 100, statement(), |statement| {
         let statement = Statement { limit: None, ..statement };
         let one_row = statement.level().one_row();
         let rows = statement.run(0);
@@ -293,7 +293,7 @@ fn built_in(name: &str) -> Rc<Function> {
 fn aggregates_that_pass_take_rows_in_one_order() {
     let column = 0..COLUMNS;
     let aggregate = (column.clone(), vec(column, 0..3), any::<bool>(), any::<bool>());
-    property(6000, 150, (statement(), aggregate, any::<u64>(), any::<u64>()), |(statement, aggregate, one, other)| {
+    property(6000, 300, (statement(), aggregate, any::<u64>(), any::<u64>()), |(statement, aggregate, one, other)| {
         let (argument, mut order, distinct, grouped) = aggregate;
         if distinct {
             order.retain(|c| *c == argument); // as SQL demands
@@ -339,7 +339,7 @@ fn aggregates_that_pass_take_rows_in_one_order() {
 fn windows_that_pass_number_rows_alike() {
     let column = 0..COLUMNS;
     let window = (vec(column.clone(), 0..2), vec(column, 0..3));
-    property(6000, 150, (statement(), window, any::<u64>(), any::<u64>()), |(statement, window, one, other)| {
+    property(9000, 300, (statement(), window, any::<u64>(), any::<u64>()), |(statement, window, one, other)| {
         let (partition, order) = window;
         let statement = Statement { form: Form::Plain, limit: None, sort: vec![], ..statement };
         let mut level = statement.level();
@@ -379,7 +379,7 @@ fn windows_that_pass_number_rows_alike() {
 fn a_refused_function_is_found_at_any_depth() {
     let places = [Place::From, Place::Lateral, Place::With, Place::Exists, Place::Array, Place::Expression];
     let outer = (statement(), prop::sample::select(places.to_vec()));
-    property(500, 200, (statement(), vec(outer, 0..5), 0..3), |(innermost, outer, how)| {
+    property(500, 400, (statement(), vec(outer, 0..5), 0..3), |(innermost, outer, how)| {
         let mut level = innermost.level();
         let function = Rc::new(Function {
             name: "clock_timestamp".into(),
