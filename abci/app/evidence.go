@@ -48,7 +48,7 @@ func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.Exte
 		w.heard = map[string]wire.FirstVotes[heard]{}
 	}
 	list := w.heard[organisation]
-	// What is pending stays: votes on other proposals do not make anybody forget those on it.
+	// Votes on the pending block stay: votes on other proposals make nobody forget them.
 	first := list.Take(heard{vote: vote, signed: signed}, heardMax, func(h heard) bool { return pending != nil && h.Key() == pending.Key() })
 	w.heard[organisation] = list
 	if first == nil || first.vote == vote || first.convicted {

@@ -125,7 +125,7 @@ func TestATellerThatDawdlesIsGivenUp(t *testing.T) {
 	}
 }
 
-// What an organisation tells is signed; a node that tells in another's name is disconnected.
+// An organisation signs the rows that it tells. A node that tells in another's name is disconnected.
 func TestWhoTellsInAnothersNameIsDisconnected(t *testing.T) {
 	b := newBench(t, 3, func(i int, r *Reactor) {
 		if i == 1 {

@@ -198,7 +198,7 @@ type noted struct {
 func (n noted) start(context.Context) error  { *n.did = append(*n.did, "start"); return nil }
 func (n noted) vacuum(context.Context) error { *n.did = append(*n.did, "vacuum"); return nil }
 
-// What has tables is vacuumed before each measurement, after what warms it, and what has
+// Systems with tables are vacuumed before each measurement, after their warming. Systems with
 // transactions of its own is warmed with these.
 func TestTablesAreVacuumedBeforeEachMeasurement(t *testing.T) {
 	var did []string
@@ -228,7 +228,7 @@ func TestAllThatHasTablesIsTidied(t *testing.T) {
 	}
 }
 
-// What was started is warm when it is measured: its first load, of transactions of its own, does
+// A started system is warm when it is measured: its first load, of transactions of its own, does
 // not count.
 func TestTheFirstLoadDoesNotCount(t *testing.T) {
 	up := &idle{"up"}

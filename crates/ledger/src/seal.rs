@@ -31,7 +31,7 @@ impl Step<'_> {
     }
 }
 
-/// What changes do to the states of their tables. `steps` are sorted by row, those of one row in the order in which they were made.
+/// The effect of changes on the states of their tables. `steps` are sorted by row, those of one row in the order in which they were made.
 ///
 /// The first row before and the last row after of each key count; what lies between cancels out.
 pub fn nets<'s>(steps: impl IntoIterator<Item = Step<'s>>) -> Vec<Net> {

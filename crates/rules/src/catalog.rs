@@ -1,4 +1,4 @@
-//! What follows from rows of PostgreSQL's catalog, by the numbers that initdb gives to its own objects.
+//! Facts that follow from rows of PostgreSQL's catalog, by the numbers that initdb gives to its own objects.
 use crate::level::{Function, Language};
 
 /// A row of `pg_proc`.

@@ -184,7 +184,7 @@ const INDEX_METHODS: [&str; 6] = ["btree", "hash", "gin", "gist", "spgist", "bri
 
 const LOCAL: &str = "What it names is of one database.";
 
-/// What a clause is called, why it is refused and what to write instead; None when it is allowed.
+/// Name of a refused clause, the reason, and the wording to use instead; None when it is allowed.
 fn rule(clause: &Clause) -> Option<(String, &'static str, &'static str)> {
     let refuse = |name: &str, reason, rewrite| Some((name.to_owned(), reason, rewrite));
     match clause {

@@ -1,4 +1,4 @@
-//! What the determinism rules find in a statement.
+//! Findings of the determinism rules in a statement.
 use crate::refusal::Refusal;
 use crate::settings::Determinism;
 
