@@ -53,7 +53,7 @@ SELECT * FROM test.verdicts('SELECT * FROM account LIMIT 1', 'SELECT * FROM acco
     'SELECT * FROM account a LEFT JOIN entry e ON e.account = a.id AND e.n = 1 ORDER BY a.id LIMIT 1', 'SELECT * FROM account a LEFT JOIN entry e ON e.account = a.id AND e.n = 1 ORDER BY e.account LIMIT 1', 'SELECT * FROM account a FULL JOIN entry e ON e.account = a.id ORDER BY e.account, e.n LIMIT 1',
     'SELECT * FROM account WHERE EXISTS (SELECT FROM entry LIMIT 1)', 'UPDATE account SET balance = (SELECT amount FROM entry LIMIT 1) WHERE id = 1', 'UPDATE account SET balance = (SELECT amount FROM entry e WHERE e.account = account.id ORDER BY n DESC LIMIT 1)',
     'DELETE FROM account WHERE id IN (SELECT id FROM account LIMIT 2)', 'DELETE FROM account WHERE id IN (SELECT id FROM account ORDER BY id LIMIT 2)',
-    'SELECT DISTINCT ON (owner) owner, id FROM account', 'SELECT DISTINCT ON (owner) owner, id FROM account ORDER BY owner, id', 'SELECT DISTINCT ON (owner) owner, rate FROM account ORDER BY owner, rate',
+    'SELECT DISTINCT ON (owner) owner, id FROM account', 'SELECT DISTINCT ON (owner) owner, id FROM account ORDER BY owner', 'SELECT DISTINCT ON (owner) owner, id FROM account ORDER BY owner, id', 'SELECT DISTINCT ON (owner) owner, rate FROM account ORDER BY owner, rate',
     'SELECT * FROM account ORDER BY owner COLLATE "und-x-icu", id LIMIT 1', 'SELECT * FROM account ORDER BY owner COLLATE "C", id LIMIT 1', 'SELECT * FROM account WHERE owner = ''A'' COLLATE nodet',
     'SELECT ARRAY(SELECT rate FROM account)', 'SELECT ARRAY(SELECT rate FROM account ORDER BY id)');
 -- aggregates and windows

@@ -36,7 +36,8 @@ var (
 type Access struct {
 	// Tokens are those of the tokens file; nil: there are none.
 	Tokens *TokensFile
-	// TLSClients maps a name of verified TLS client credentials (common name, or DNS, URI or e-mail name) to a role.
+	// TLSClients maps a name of verified TLS client credentials (common name, or DNS, URI or e-mail
+	// name) to a role.
 	TLSClients map[string]string
 	// Revoked are TLS credentials that are taken no more; nil: none is.
 	Revoked *RevokedFile
@@ -50,8 +51,9 @@ func (a *Access) Any() (bool, error) {
 	return len(tokens.bySum) > 0 || len(a.TLSClients) > 0, err
 }
 
-// Of says who sent a request. A token counts before TLS client credentials, and a wrong one is an error whatever these say. Who shows
-// revoked ones is refused whatever else he has. It is asked for each request, so that a connection does not outlive its credentials.
+// Of says who sent a request. A token counts before TLS client credentials, and a wrong one is an
+// error whatever these say. A client that shows a revoked one is refused, whatever else it has. It
+// is asked for each request, so that a connection does not outlive its credentials.
 func (a *Access) Of(r *http.Request) (Client, error) {
 	if a.Revoked != nil && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		switch gone, err := a.Revoked.Holds(r.TLS.VerifiedChains[0]); {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// kept is what was made of files. It is made again when one of them has changed, so that a token revoked or a TLS identity renewed
-// counts without a restart.
+// kept is what was made of files. It is made again when one of them has changed, so that a token
+// revoked or a TLS identity renewed counts without a restart.
 type kept[T any] struct {
 	paths []string
 	read  func() (T, error)
@@ -25,7 +25,8 @@ func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size() && before.Mode() == now.Mode()
 }
 
-// current returns what the files say now. When they cannot be read, it is the value from before, with the error.
+// current returns what the files say now. When they cannot be read, it is the value from before,
+// with the error.
 func (k *kept[T]) current() (T, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

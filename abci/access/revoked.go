@@ -32,8 +32,10 @@ func OpenRevoked(path string) (*RevokedFile, error) {
 	return f, err
 }
 
-// Holds tells that one of the credentials of a verified chain is revoked, by its key, or by its serial number unless it is the trusted
-// authority at the end, whose number may be that of what it signed. When the file cannot be read, nobody knows: that is an error.
+// Holds tells that one of the credentials of a verified chain is revoked, by its key or by its
+// serial number. The trusted authority at the end counts by its key alone, because its number may
+// be that of a credential that it signed. When the file cannot be read, nobody knows: that is an
+// error.
 func (f *RevokedFile) Holds(chain []*x509.Certificate) (bool, error) {
 	list, err := f.current()
 	if err != nil {
@@ -65,8 +67,8 @@ func readRevoked(path string) (revoked, error) {
 	return list, nil
 }
 
-// parseRevoked reads one credential a line, "key SHA256" or "serial NUMBER", both hexadecimal, and after # a comment. A line that is
-// neither spoils the file: what it was to revoke would count on.
+// parseRevoked reads one credential a line, "key SHA256" or "serial NUMBER", both hexadecimal, and
+// after # a comment. A line that is neither spoils the file: what it was to revoke would count on.
 func parseRevoked(text []byte) (revoked, error) {
 	if len(text) > revokedFileBytesMax {
 		return revoked{}, fmt.Errorf("more than %d bytes", revokedFileBytesMax)

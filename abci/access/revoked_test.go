@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// A credential on the list is taken no more from the next request on, also with a token, and so is what an authority on it signed.
+// A credential on the list is taken no more from the next request on, also with a token, and so is
+// what an authority on it signed.
 func TestRevokedTLSClientsAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "revoked")
 	if _, err := OpenRevoked(path); err == nil {

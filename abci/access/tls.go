@@ -8,11 +8,12 @@ import (
 	"os"
 )
 
-// TLSFiles are PEM files: the server's chain and key and, empty for none, the authorities whose clients are known by their names.
+// TLSFiles are PEM files: the server's chain and key and, empty for none, the authorities whose
+// clients are known by their names.
 type TLSFiles struct{ Chain, Key, ClientAuthorities string }
 
-// Config makes the server's side of TLS. Files that are replaced count for the next connection; what cannot be read is logged, and
-// those from before go on.
+// Config makes the server's side of TLS. Files that are replaced count for the next connection;
+// what cannot be read is logged, and those from before go on.
 func (f TLSFiles) Config(log *slog.Logger) (*tls.Config, error) {
 	files := &kept[*tls.Config]{paths: []string{f.Chain, f.Key, f.ClientAuthorities}, read: f.load}
 	if _, err := files.current(); err != nil {
@@ -40,7 +41,8 @@ func (f TLSFiles) load() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("TLS identity %s, %s: %w", f.Chain, f.Key, err)
 	}
-	// Without tickets every connection shows its credentials anew: authorities taken away count at once.
+	// Without tickets every connection shows its credentials anew: authorities taken away count at
+	// once.
 	c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, SessionTicketsDisabled: true}
 	if f.ClientAuthorities == "" {
 		return c, nil

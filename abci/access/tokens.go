@@ -35,7 +35,8 @@ type Token struct {
 	Name   string `json:"name"`
 	Role   string `json:"role"`
 	SHA256 string `json:"sha256"` // of the token, hexadecimal
-	// Expires is when it counts no more, in UTC and whole seconds; nil: it counts until it is revoked.
+	// Expires is when it counts no more, in UTC and whole seconds; nil: it counts until it is
+	// revoked.
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
@@ -147,8 +148,8 @@ func CheckTokenName(name string) error {
 	return nil
 }
 
-// AddToken makes a token for a role, which counts until it expires unless that is the zero time, and returns it: it is told this once,
-// the file holds its hash.
+// AddToken makes a token for a role, which counts until it expires unless that is the zero time,
+// and returns it: it is told this once, the file holds its hash.
 func AddToken(path, name, role string, expires time.Time) (string, error) {
 	if err := errors.Join(CheckTokenName(name), wire.CheckRole(role)); err != nil {
 		return "", err
@@ -191,8 +192,8 @@ func find(list []Token, name string) (int, bool) {
 	return slices.BinarySearchFunc(list, name, func(t Token, name string) int { return strings.Compare(t.Name, name) })
 }
 
-// changeTokens replaces the file as a whole, one change at a time. It belongs to whom its directory belongs to: the node's user,
-// whoever calls.
+// changeTokens replaces the file as a whole, one change at a time. It belongs to whom its directory
+// belongs to: the node's user, whoever calls.
 func changeTokens(path string, change func([]Token) ([]Token, error)) error {
 	directory, err := os.Open(filepath.Dir(path))
 	if err != nil {

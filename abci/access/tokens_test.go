@@ -31,7 +31,8 @@ func withToken(t *testing.T, header string) *http.Request {
 	return r
 }
 
-// A token counts from when it is made to when it is revoked, in a node that runs; the file never holds it.
+// A token counts from when it is made to when it is revoked, in a node that runs; the file never
+// holds it.
 func TestTokensAreAddedAndRevoked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	tokens, err := OpenTokens(path)
@@ -118,7 +119,7 @@ func TestATokensFileForAGroupToRead(t *testing.T) {
 
 func second(_ string, err error) error { return err }
 
-// What is no tokens file lets nobody in, and its text, perhaps a token, is in no error.
+// A file that is no tokens file lets nobody in, and its text, perhaps a token, is in no error.
 func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
 	const secret = "clerk-secret-0123456789"
 	path := filepath.Join(t.TempDir(), "tokens.json")
@@ -172,7 +173,8 @@ func FuzzParseTokens(f *testing.F) {
 	})
 }
 
-// A token counts until it expires, to the second, in a node that runs; afterwards its name may be given again once it is revoked.
+// A token counts until it expires, to the second, in a node that runs; afterwards its name may be
+// given again once it is revoked.
 func TestTokensExpire(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	until := time.Date(2026, 3, 1, 12, 0, 0, 7, time.FixedZone("", 3600))

@@ -25,9 +25,10 @@ type Source interface {
 // ErrNoDigest says that no block is certified yet.
 var ErrNoDigest = errors.New("no block is certified yet")
 
-// Store is a place outside. What was put there stays as it is.
+// Store is a place outside. An object that was put there stays as it is.
 type Store interface {
-	// Put keeps a text under a name; the same again is fine, another one under that name is an error.
+	// Put keeps a text under a name; the same again is fine, another one under that name is an
+	// error.
 	Put(ctx context.Context, name string, text []byte) error
 	// Get gives it back.
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -39,7 +40,8 @@ type Options struct {
 	Source Source
 	Stores []Store
 	Every  time.Duration
-	// VerifyEvery is how often the whole database is read and checked against the digest exported before; 0: never.
+	// VerifyEvery is how often the whole database is read and checked against the digest exported
+	// before; 0: never.
 	VerifyEvery time.Duration
 	Log         *slog.Logger
 }
@@ -55,7 +57,8 @@ type Anchor struct {
 // New makes an anchor; Run works.
 func New(opt Options) *Anchor { return &Anchor{opt: opt, verifiedAt: time.Now()} }
 
-// Run exports at once and then on schedule until ctx ends. What fails is logged and tried again when its turn comes.
+// Run exports at once and then on schedule until ctx ends. A failure is logged, and the digest is
+// tried again when its turn comes.
 func (a *Anchor) Run(ctx context.Context) {
 	tick := time.NewTicker(a.opt.Every)
 	defer tick.Stop()
@@ -71,7 +74,8 @@ func (a *Anchor) Run(ctx context.Context) {
 	}
 }
 
-// Step checks the database against the digest exported before when that is due, and exports the newest one.
+// Step checks the database against the digest exported before when that is due, and exports the
+// newest one.
 func (a *Anchor) Step(ctx context.Context, now time.Time) error {
 	verified := a.verifyWhenDue(ctx, now)
 	digest, err := a.opt.Source.Digest(ctx)

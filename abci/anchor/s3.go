@@ -56,8 +56,9 @@ func ParseCredentials(text string) (Credentials, error) {
 	return c, nil
 }
 
-// NewS3 takes the URL of a bucket of an S3-compatible store, or of a place in it, spelled as the store has it (bucket in the path or in the host name).
-// Requests are signed (AWS Signature Version 4) for the region with what credentials says at that time.
+// NewS3 takes the URL of a bucket of an S3-compatible store, or of a place in it, spelled as the
+// store has it (bucket in the path or in the host name). Requests are signed (AWS Signature Version
+// 4) for the region with what credentials says at that time.
 func NewS3(base, region string, credentials func() (Credentials, error)) (*HTTP, error) {
 	h, err := NewHTTP(base, "")
 	if err != nil {
@@ -82,12 +83,14 @@ func NewS3(base, region string, credentials func() (Credentials, error)) (*HTTP,
 	return h, nil
 }
 
-// escaped is a path as S3 signs it, whatever else a URL might hold unescaped: all but slashes and RFC 3986's unreserved characters.
+// escaped is a path as S3 signs it, whatever else a URL might hold unescaped: all but slashes and
+// RFC 3986's unreserved characters.
 func escaped(path string) string {
 	return strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(path))
 }
 
-// reason is why an S3-compatible store refused, to go after the status; empty when the answer does not say it as S3 does.
+// reason is why an S3-compatible store refused, to go after the status; empty when the answer does
+// not say it as S3 does.
 func reason(answer []byte) string {
 	var said struct {
 		XMLName xml.Name `xml:"Error"`

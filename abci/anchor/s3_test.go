@@ -21,8 +21,9 @@ import (
 	"time"
 )
 
-// s3 verifies signatures by itself, as AWS describes them, and keeps what is put in a bucket, as one with object lock does. It stands in for a real store
-// where there is none: make check-store has one.
+// s3 verifies signatures by itself, as AWS describes them, and keeps what is put in a bucket, as
+// one with object lock does. It stands in for a real store where there is none: make check-store
+// has one.
 type s3 struct {
 	region, id, secret, session string
 
@@ -112,7 +113,8 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The server of these tests agrees with the examples that AWS publishes ("Signature Calculations for the Authorization Header").
+// The server of these tests agrees with the examples that AWS publishes ("Signature Calculations
+// for the Authorization Header").
 func TestTheTestServerVerifiesAsAWSDoes(t *testing.T) {
 	s := &s3{region: "us-east-1", id: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 	for _, c := range []struct {

@@ -21,8 +21,9 @@ const requestLimit = 30 * time.Second
 // errAnother says that a name is taken by another text.
 var errAnother = errors.New("another digest of that block is there already")
 
-// Directory is an append-only directory: files are made whole, read-only, and never replaced. A medium that refuses to forget
-// (a WORM share, a git work tree, a mounted bucket with object lock) makes more of it than the file system does.
+// Directory is an append-only directory: files are made whole, read-only, and never replaced. A
+// medium that refuses to forget (a WORM share, a git work tree, a mounted bucket with object lock)
+// makes more of it than the file system does.
 type Directory string
 
 func (d Directory) String() string { return string(d) }
@@ -62,7 +63,8 @@ func (d Directory) Get(_ context.Context, name string) ([]byte, error) {
 
 func (d Directory) path(name string) string { return filepath.Join(string(d), name) }
 
-// HTTP is a server that keeps what is PUT below a URL and gives it back by GET: a WebDAV share, or an S3-compatible store (NewS3).
+// HTTP is a server that keeps what is PUT below a URL and gives it back by GET: a WebDAV share, or
+// an S3-compatible store (NewS3).
 type HTTP struct {
 	url       *url.URL
 	authorize func(request *http.Request, body []byte) error // the last to change the request
@@ -100,7 +102,8 @@ func staysEncrypted(next *http.Request, before []*http.Request) error {
 
 func (h *HTTP) String() string { return h.url.Redacted() }
 
-// Put implements Store. A server that heeds If-None-Match refuses to replace; one that does not is found out by reading back what was there.
+// Put implements Store. A server that heeds If-None-Match refuses to replace; one that does not is
+// found out by reading back what was there.
 func (h *HTTP) Put(ctx context.Context, name string, text []byte) error {
 	kept, err := h.Get(ctx, name)
 	switch {
@@ -147,7 +150,8 @@ func (h *HTTP) do(ctx context.Context, method, name string, body []byte) ([]byte
 	return text, err
 }
 
-// refusal is an answer that is no success, and why, which may be empty. That of what is not there is os.ErrNotExist.
+// refusal is an answer that is no success, and why, which may be empty. That of what is not there
+// is os.ErrNotExist.
 type refusal struct {
 	answer *http.Response
 	why    string

@@ -24,7 +24,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// What the command line and the node need of the order level.
+// The functions of the order level for the command line and the node.
 type (
 	Genesis             = order.Genesis
 	GenesisOrganisation = order.GenesisOrganisation
@@ -42,11 +42,14 @@ type Options struct {
 	Effects Effects
 	// Organisation is the node's own: its own precommits are not reported as seen.
 	Organisation string
-	// VoteTimeout bounds how long a precommit waits for execution (effects.vote_timeout); 0 means 1 s.
+	// VoteTimeout bounds how long a precommit waits for execution (effects.vote_timeout); 0 means 1
+	// s.
 	VoteTimeout time.Duration
-	// HoldBack slows the precommits of a ledger block pending for long, the more the longer (heldBack); 0 means 200 ms.
+	// HoldBack slows the precommits of a ledger block pending for long, the more the longer
+	// (heldBack); 0 means 200 ms.
 	HoldBack time.Duration
-	// Mempool and Gather let a proposer wait for the clients that were just answered (gather); nil or 0: it does not.
+	// Mempool and Gather let a proposer wait for the clients that were just answered (gather); nil
+	// or 0: it does not.
 	Mempool Mempool
 	Gather  time.Duration
 	Logger  *slog.Logger
@@ -55,16 +58,19 @@ type Options struct {
 const (
 	voteTimeout = time.Second
 	holdBack    = 200 * time.Millisecond
-	// holdBackAge is how many order blocks a ledger block is pending before precommits are held back.
+	// holdBackAge is how many order blocks a ledger block is pending before precommits are held
+	// back.
 	holdBackAge = 20
-	// holdBackGrowth is the number of order blocks after which they are held back by HoldBack longer, up to holdBackMax.
+	// holdBackGrowth is the number of order blocks after which they are held back by HoldBack
+	// longer, up to holdBackMax.
 	holdBackGrowth = 100
 	holdBackMax    = 2 * time.Second // less than after what a gateway thinks that nothing is ordered
 	appVersion     = 1
 )
 
-// App implements CometBFT's abci.Application. Its methods may be called from any goroutine; CometBFT calls those of
-// the consensus connection one at a time. Effects is never called with a lock held.
+// App implements CometBFT's abci.Application. Its methods may be called from any goroutine;
+// CometBFT calls those of the consensus connection one at a time. Effects is never called with a
+// lock held.
 type App struct {
 	abci.BaseApplication
 	opt    Options
@@ -89,8 +95,8 @@ type App struct {
 	hurry              uint         // how often the time for that was halved; of the consensus connection alone
 }
 
-// preview is what an order block does to the committed state, computed once for ProcessProposal, ExtendVote and
-// FinalizeBlock.
+// preview is what an order block does to the committed state, computed once for ProcessProposal,
+// ExtendVote and FinalizeBlock.
 type preview struct {
 	next     *order.State
 	result   *order.Result
@@ -129,8 +135,9 @@ func New(opt Options) (*App, error) {
 	return a, nil
 }
 
-// SetBlocks gives the application CometBFT's block store. Before, while CometBFT replays blocks at start, effects is
-// told nothing; now it is told what is pending, and finds the rest in the application, its wire.Source.
+// SetBlocks gives the application CometBFT's block store. Before, while CometBFT replays blocks at
+// start, effects is told nothing; now it is told what is pending, and finds the rest in the
+// application, its wire.Source.
 func (a *App) SetBlocks(blocks Blocks) error {
 	a.mu.Lock()
 	a.blocks = blocks
@@ -183,9 +190,11 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 	return &abci.ResponseInitChain{AppHash: hash[:]}, nil
 }
 
-// CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after it. It is asked again about
-// all that is in the mempool after each block, and looks at it again once when that block changed the registry, or a bundle was found wrong: no block takes what
-// is signed with a key that counts no more. Clients' signatures may be verified only later, many together (openCache).
+// CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after
+// it. It is asked again about all that is in the mempool after each block, and looks at it again
+// once when that block changed the registry, or a bundle was found wrong: no block takes what is
+// signed with a key that counts no more. Clients' signatures may be verified only later, many
+// together (openCache).
 func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
 	a.mu.RLock()
 	state, changed := a.state, a.changed
@@ -216,7 +225,8 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 
 const codespace = "chainify"
 
-// Own tells of a bundle that this node's gateway hands to the mempool: it has verified its clients' signatures.
+// Own tells of a bundle that this node's gateway hands to the mempool: it has verified its clients'
+// signatures.
 func (a *App) Own(ordered []byte) {
 	if state, err := a.current(); err == nil {
 		a.opened.own(state.Registry(), ordered)
@@ -233,7 +243,8 @@ func (a *App) current() (*order.State, error) {
 	return a.state, nil
 }
 
-// preview returns what an order block does to the committed state. It is a function of the block (A1).
+// preview returns what an order block does to the committed state. It is a function of the block
+// (A1).
 func (a *App) preview(height int64, at time.Time, hash []byte, txs [][]byte) (*preview, error) {
 	if len(hash) != len(wire.Hash{}) {
 		return nil, fmt.Errorf("order block hash of %d bytes, want %d", len(hash), len(wire.Hash{}))

@@ -96,7 +96,8 @@ func TestCheckTxCodes(t *testing.T) {
 	}
 }
 
-// Each case builds a proposal that a correct validator must refuse; the good one shows that nothing else is wrong.
+// Each case builds a proposal that a correct validator must refuse; the good one shows that nothing
+// else is wrong.
 func TestProcessProposalRefuses(t *testing.T) {
 	c := newChain(t, 4, 3)
 	c.decide(nil) // so that there is a height before the block's
@@ -182,7 +183,8 @@ func TestProcessProposalRefusesASecondVoteOfAnOrganisation(t *testing.T) {
 	}
 }
 
-// A proposer gets late precommits unchecked: whatever is in its last commit, its proposal must be accepted.
+// A proposer gets late precommits unchecked: whatever is in its last commit, its proposal must be
+// accepted.
 func TestWhatIsPreparedIsAccepted(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -215,7 +217,8 @@ func TestWhatIsPreparedIsAccepted(t *testing.T) {
 	}
 }
 
-// randomVote gives a validator's vote as a commit might hold it: mostly right, or spoiled in some way.
+// randomVote gives a validator's vote as a commit might hold it: mostly right, or spoiled in some
+// way.
 func (c *chain) randomVote(random *rand.Rand, i int, key wire.Key, hash wire.Hash) []*wire.ExtendedVote {
 	vote := c.consortium.Effects(i, c.height+1, key, hash)
 	switch random.IntN(12) {
@@ -260,7 +263,8 @@ func TestRestartGoesOnAlike(t *testing.T) {
 	if err != nil || info.LastBlockHeight != c.height || string(info.LastBlockAppHash) != string(c.appHash) {
 		t.Errorf("info %+v, %v; want height %d", info, err, c.height)
 	}
-	// CometBFT replays a block while its block store is not open to us yet: no ProcessProposal comes before.
+	// CometBFT replays a block while its block store is not open to us yet: no ProcessProposal
+	// comes before.
 	c.decide(nil, nil...)
 	if len(c.effects.decided) != 0 {
 		t.Error("effects told of replayed blocks before the block store was open")

@@ -151,7 +151,8 @@ func (c *chain) decide(votes []*wire.ExtendedVote, txs ...[]byte) *abci.Response
 	return out
 }
 
-// votes signs the vote of organisations for the block that is pending after txs, as the next height's precommits.
+// votes signs the vote of organisations for the block that is pending after txs, as the next
+// height's precommits.
 func (c *chain) votes(hash wire.Hash, key wire.Key, organisations ...int) (out []*wire.ExtendedVote) {
 	for _, i := range organisations {
 		out = append(out, c.consortium.Effects(i, c.height+1, key, hash))

@@ -15,8 +15,9 @@ import (
 
 var _ Source = (*App)(nil)
 
-// FinalizeBlock applies a decided block. No database result enters the answer (A1): a deviating database must not
-// take its node out of consensus. It also works without ProcessProposal before it, as when CometBFT replays.
+// FinalizeBlock applies a decided block. No database result enters the answer (A1): a deviating
+// database must not take its node out of consensus. It also works without ProcessProposal before
+// it, as when CometBFT replays.
 func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (*abci.ResponseFinalizeBlock, error) {
 	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
 	if err != nil {
@@ -38,8 +39,8 @@ func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (
 	return out, nil
 }
 
-// Commit stores the state after the decided block and tells effects, without waiting for the database. CometBFT's
-// block store holds the block already (E2).
+// Commit stores the state after the decided block and tells effects, without waiting for the
+// database. CometBFT's block store holds the block already (E2).
 func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit, error) {
 	a.mu.Lock()
 	staged, before := a.staged, a.state
@@ -98,7 +99,8 @@ func (a *App) LastOrdered() uint64 {
 	return 0
 }
 
-// LastCertified returns the number of the last certified ledger block that is committed here (Source).
+// LastCertified returns the number of the last certified ledger block that is committed here
+// (Source).
 func (a *App) LastCertified() uint64 {
 	state, err := a.current()
 	if err != nil {
@@ -140,7 +142,8 @@ func (a *App) Clients() *order.Clients {
 	return state.Clients()
 }
 
-// Suspended is until when nothing of a client is ordered; zero before the chain is initialised, and when it never was suspended.
+// Suspended is until when nothing of a client is ordered; zero before the chain is initialised, and
+// when it never was suspended.
 func (a *App) Suspended(client *wire.Client) time.Time {
 	state, err := a.current()
 	if err != nil {
@@ -178,7 +181,8 @@ func (a *App) RegistryHistory() (*wire.RegistryHistory, error) {
 // Certificate returns the certificate of ledger block n (Source).
 func (a *App) Certificate(n uint64) (*wire.Certificate, error) { return a.opt.Store.Certificate(n) }
 
-// Ordered returns ledger block n in its last round, its transactions read from CometBFT's block store (Source).
+// Ordered returns ledger block n in its last round, its transactions read from CometBFT's block
+// store (Source).
 func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	record, err := a.opt.Store.ledgerBlock(n)
 	if err != nil {
@@ -220,7 +224,8 @@ func (a *App) readBody(record *ledgerRecord) (*order.Body, error) {
 	return order.Extract(txs, record.Skipped, record.TxCount)
 }
 
-// pendingBody returns the transactions of the committed state's pending block, read again after a restart.
+// pendingBody returns the transactions of the committed state's pending block, read again after a
+// restart.
 func (a *App) pendingBody() (*order.Body, error) {
 	a.mu.RLock()
 	body, state := a.body, a.state

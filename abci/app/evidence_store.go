@@ -16,7 +16,8 @@ type evidenceRecord struct {
 	Second       []byte `json:"second"`
 }
 
-// keepEvidence writes piece i, waiting for the disk: it is rare, and whoever it is against may have the node's power cut.
+// keepEvidence writes piece i, waiting for the disk: it is rare, and whoever it is against may have
+// the node's power cut.
 func (s *Store) keepEvidence(i int, e *Evidence) error {
 	raw, err := json.Marshal(evidenceRecord{Organisation: e.Organisation, First: wire.Encode(e.First), Second: wire.Encode(e.Second)})
 	if err != nil {

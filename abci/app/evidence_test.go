@@ -67,8 +67,8 @@ func TestConflictingVotesAreEvidence(t *testing.T) {
 	}
 }
 
-// The votes in the block that certifies are compared, too, though nothing is pending after it: those
-// for the certified hash, and others.
+// The votes in the block that certifies are compared, too, though nothing is pending after it:
+// those for the certified hash, and others.
 func TestConflictingVotesInTheLastCertificateAreEvidence(t *testing.T) {
 	c := newChain(t, 5, 3)
 	block := c.order(1)

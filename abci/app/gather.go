@@ -17,11 +17,13 @@ const gatherLook = 500 * time.Microsecond
 // hurryMax is how often the time for which a proposer waits is halved.
 const hurryMax = 4
 
-// gather holds a proposal that certifies a ledger block back until as many transactions have come as that block had, at most for
-// opt.Gather, and for half as long after each time that not all came, and returns what the mempool holds then. The clients of that block were answered on live votes a moment ago, and are about
-// to submit their next transactions. Without it, these would miss this order block, which would carry nothing but the certificate, and wait
-// for it and for their own; and once clients are in two groups that take turns, nothing would bring them together again. Clients that do not
-// come back at once are soon not waited for.
+// gather holds a proposal that certifies a ledger block back until as many transactions have come
+// as that block had, at most for opt.Gather, and for half as long after each time that not all
+// came, and returns what the mempool holds then. The clients of that block were answered on live
+// votes a moment ago, and are about to submit their next transactions. Without it, these would miss
+// this order block, which would carry nothing but the certificate, and wait for it and for their
+// own; and once clients are in two groups that take turns, nothing would bring them together again.
+// Clients that do not come back at once are soon not waited for.
 func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]byte {
 	if a.opt.Mempool == nil || a.opt.Gather <= 0 {
 		return mempool
@@ -53,7 +55,8 @@ func (a *App) await(ctx context.Context, limit time.Duration) bool {
 	return true
 }
 
-// expect notes, before a ledger block is decided, how many transactions will have come when all its clients have submitted another.
+// expect notes, before a ledger block is decided, how many transactions will have come when all its
+// clients have submitted another.
 func (a *App) expect(transactions int) {
 	a.expected.Store(a.admitted.Load() + int64(transactions))
 }

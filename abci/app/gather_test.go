@@ -22,8 +22,9 @@ func (p *pool) Reap(int64) [][]byte {
 	return p.held
 }
 
-// gathering is a chain on which a ledger block of two transactions is ordered and voted on, and can be certified by the next proposal. Of what
-// came early, the application was told before this node voted.
+// gathering is a chain on which a ledger block of two transactions is ordered and voted on, and can
+// be certified by the next proposal. Of what came early, the application was told before this node
+// voted.
 func gathering(t *testing.T, gather time.Duration, early ...uint64) (*chain, *pool) {
 	c, p := newChain(t, 4, 0), &pool{}
 	c.app.opt.Mempool, c.app.opt.Gather = p, gather
@@ -43,7 +44,8 @@ func gathering(t *testing.T, gather time.Duration, early ...uint64) (*chain, *po
 	return c, p
 }
 
-// take does what CometBFT does with a bundle that comes, asks the application again about it included.
+// take does what CometBFT does with a bundle that comes, asks the application again about it
+// included.
 func (p *pool) take(c *chain, nonce uint64) {
 	raw := c.bundle(nonce)
 	p.mu.Lock()

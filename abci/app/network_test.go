@@ -31,7 +31,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// fakeEffects executes at once: a block's hash is a function of the block. A deviating one gives another.
+// fakeEffects executes at once: a block's hash is a function of the block. A deviating one gives
+// another.
 type fakeEffects struct {
 	organisation string
 	deviates     bool
@@ -279,7 +280,8 @@ func wantCertified(t *testing.T, nodes []*testNode, number uint64) {
 	}
 }
 
-// wantQuiet checks that no block is made while nothing happens (A1: the certificate does not change the AppHash).
+// wantQuiet checks that no block is made while nothing happens (A1: the certificate does not change
+// the AppHash).
 func wantQuiet(t *testing.T, nodes []*testNode) {
 	t.Helper()
 	height := func() (top int64) {
@@ -396,8 +398,8 @@ func TestNodeComesBackWithItsStores(t *testing.T) {
 	wantQuiet(t, nodes)
 }
 
-// The order's store is written without waiting for the disk: what a crash takes from it, even all, CometBFT gives
-// again from its block store, without ProcessProposal (A1).
+// The order's store is written without waiting for the disk: what a crash takes from it, even all,
+// CometBFT gives again from its block store, without ProcessProposal (A1).
 func TestLostStoreIsRebuiltFromTheBlockStore(t *testing.T) {
 	c := ordertest.New(1, 0)
 	n := newNetwork(t, c)[0]

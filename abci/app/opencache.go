@@ -9,12 +9,14 @@ import (
 	"github.com/chainify-db/chainify/abci/app/order"
 )
 
-// openCache remembers bundles that were opened until a block with them is decided, so that a node decodes and verifies each once, be it first
-// met in CheckTx or in a proposal. It is keyed by all that opening is a function of.
+// openCache remembers bundles that were opened until a block with them is decided, so that a node
+// decodes and verifies each once, be it first met in CheckTx or in a proposal. It is keyed by all
+// that opening is a function of.
 //
-// Clients' signatures are verified for many bundles together, since that is several times cheaper: those of bundles admitted to the mempool wait
-// until there are verifyTogether transactions, or a proposal asks for one of them. Until then their gateway answers for them: it has verified
-// them, and what it signed in vain goes at the next recheck.
+// Clients' signatures are verified for many bundles together, since that is several times cheaper:
+// those of bundles admitted to the mempool wait until there are verifyTogether transactions, or a
+// proposal asks for one of them. Until then their gateway answers for them: it has verified them,
+// and what it signed in vain goes at the next recheck.
 type openCache struct {
 	mu      sync.Mutex
 	byKey   *lru.Cache[openKey, *openedTx]
@@ -48,7 +50,8 @@ const (
 
 func newOpenCache() *openCache {
 	c := &openCache{}
-	// The callback runs under c.mu, within Add, Remove and RemoveOldest. A constant positive size is the only error.
+	// The callback runs under c.mu, within Add, Remove and RemoveOldest. A constant positive size
+	// is the only error.
 	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ openKey, old *openedTx) { c.bytes -= old.bytes })
 	return c
 }
@@ -107,7 +110,8 @@ func (c *openCache) own(registry *order.Registry, raw []byte) {
 	}
 }
 
-// forget drops the bundles of a decided block, which nobody opens again: CometBFT's mempool knows them for long.
+// forget drops the bundles of a decided block, which nobody opens again: CometBFT's mempool knows
+// them for long.
 func (c *openCache) forget(registry *order.Registry, raw [][]byte) {
 	for _, one := range raw {
 		key := keyOf(registry, one)
@@ -133,7 +137,8 @@ func (c *openCache) takeWrong() bool {
 	return wrong
 }
 
-// candidate opens but for clients' signatures. Refusals, governance changes and certificates are not kept: they are cheap, or met once.
+// candidate opens but for clients' signatures. Refusals, governance changes and certificates are
+// not kept: they are cheap, or met once.
 func (c *openCache) candidate(registry *order.Registry, raw []byte) (*openedTx, error) {
 	key := keyOf(registry, raw)
 	c.mu.Lock()

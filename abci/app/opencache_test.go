@@ -22,7 +22,8 @@ func newClerk(t *testing.T) *chain {
 	return c
 }
 
-// signedBundle is a bundle of the first organisation with n transactions that a client signed; the last signature may be forged.
+// signedBundle is a bundle of the first organisation with n transactions that a client signed; the
+// last signature may be forged.
 func (c *chain) signedBundle(nonce uint64, n int, forged bool) []byte {
 	b := &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: nonce}
 	for i := range n {
@@ -43,8 +44,9 @@ func (c *chain) check(kind abci.CheckTxType, raw []byte) uint32 {
 	return out.Code
 }
 
-// A bundle with a client's forged signature may get into the mempool, as long as its gateway answers for it. It gets into no block, spoils no other
-// bundle, and leaves the mempool at the next recheck.
+// A bundle with a client's forged signature may get into the mempool, as long as its gateway
+// answers for it. It gets into no block, spoils no other bundle, and leaves the mempool at the next
+// recheck.
 func TestForgedSignaturesOfClientsGetIntoNoBlock(t *testing.T) {
 	c := newClerk(t)
 	good, forged, later := c.signedBundle(1, 3, false), c.signedBundle(2, 3, true), c.signedBundle(3, 1, false)
@@ -73,7 +75,8 @@ func TestForgedSignaturesOfClientsGetIntoNoBlock(t *testing.T) {
 	}
 }
 
-// Signatures that wait are verified when there are verifyTogether transactions, without a proposal; those the own gateway has verified are not again.
+// Signatures that wait are verified when there are verifyTogether transactions, without a proposal;
+// those the own gateway has verified are not again.
 func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 	c := newClerk(t)
 	forged := c.signedBundle(1, 1, true)
@@ -96,7 +99,8 @@ func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 	}
 }
 
-// A bundle is decoded, and its clients' signatures are verified, once on its way from the mempool into a block.
+// A bundle is decoded, and its clients' signatures are verified, once on its way from the mempool
+// into a block.
 func TestABundleIsOpenedOnce(t *testing.T) {
 	c := newClerk(t)
 	raw := c.signedBundle(1, 3, false)
@@ -123,7 +127,7 @@ func TestABundleIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// What is remembered of bundles is what waits for a block, however long the chain is.
+// The memory of bundles holds those that wait for a block, however long the chain is.
 func TestBundlesOfDecidedBlocksAreForgotten(t *testing.T) {
 	c := newClerk(t)
 	ordered, waits := [][]byte{c.bundle(1), c.signedBundle(2, 3, false)}, c.bundle(3)

@@ -15,9 +15,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// PrepareProposal puts what this node can add about the pending ledger block first, then the mempool's first governance change, its changes of clients,
-// then, if nothing stays pending (A3) and no change comes into force (A5), the mempool's bundles. Bundles in which nothing is live any more are proposed too: only a block takes them
-// out of the mempool, and while that holds one, CometBFT makes blocks.
+// PrepareProposal puts what this node can add about the pending ledger block first, then the
+// mempool's first governance change, its changes of clients, then, if nothing stays pending (A3)
+// and no change comes into force (A5), the mempool's bundles. Bundles in which nothing is live any
+// more are proposed too: only a block takes them out of the mempool, and while that holds one,
+// CometBFT makes blocks.
 func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPrepareProposal) (*abci.ResponsePrepareProposal, error) {
 	state, err := a.current()
 	if err != nil {
@@ -57,7 +59,8 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	return out, nil
 }
 
-// Changes of clients take at most a part of a proposal's bytes, and so many, so that they never take the place of bundles for long.
+// Changes of clients take at most a part of a proposal's bytes, and so many, so that they never
+// take the place of bundles for long.
 const (
 	clientsPart    = 8
 	clientsMax     = 100
@@ -84,7 +87,8 @@ func (a *App) inTurn(bundles []waiting) []waiting {
 	return slices.DeleteFunc(bundles, func(b waiting) bool { return waits[b.organisation] })
 }
 
-// Ran tells how long executing so many transactions took, and by how much those of organisations took longer than quick ones.
+// Ran tells how long executing so many transactions took, and by how much those of organisations
+// took longer than quick ones.
 func (a *App) Ran(transactions int, took time.Duration, slow map[string]time.Duration) {
 	a.turns.slow(slow, time.Now())
 	for _, d := range slow {
@@ -93,7 +97,8 @@ func (a *App) Ran(transactions int, took time.Duration, slow map[string]time.Dur
 	a.pace.ran(transactions, took)
 }
 
-// transactionsMax is how many transactions a proposal of this node holds, of these bundles: as many as the largest has in any case.
+// transactionsMax is how many transactions a proposal of this node holds, of these bundles: as many
+// as the largest has in any case.
 func (a *App) transactionsMax(p order.Parameters, bundles []waiting) int {
 	most := a.pace.most(time.Duration(p.BlockTimeMaxMS)*time.Millisecond, p.BlockTransactionsMax)
 	for _, b := range bundles {
@@ -121,8 +126,9 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clie
 	return changes, clients, bundles
 }
 
-// among returns what a proposal is made of, of as many bytes as fit into it. CometBFT gives the first of the mempool: where there is more, those of one organisation may be before all
-// others', and every organisation's first ones are taken instead.
+// among returns what a proposal is made of, of as many bytes as fit into it. CometBFT gives the
+// first of the mempool: where there is more, those of one organisation may be before all others',
+// and every organisation's first ones are taken instead.
 func (a *App) among(first [][]byte, space int64) [][]byte {
 	left := space
 	for _, raw := range first {
@@ -143,8 +149,10 @@ func (a *App) among(first [][]byte, space int64) [][]byte {
 	return taken
 }
 
-// pick takes of what waits what fits the space and so many transactions, fairly: of one organisation in its order, of several always that of which least was taken so far, be it
-// bytes or transactions. An organisation of which one does not fit gets nothing more: taking its next ones now would starve that one.
+// pick takes of what waits what fits the space and so many transactions, fairly: of one
+// organisation in its order, of several always that of which least was taken so far, be it bytes or
+// transactions. An organisation of which one does not fit gets nothing more: taking its next ones
+// now would starve that one.
 func pick(list []waiting, space int64, transactionsMax int) (taken [][]byte, used int64) {
 	var lines [][]waiting
 	of := map[string]int{}
@@ -172,7 +180,8 @@ func pick(list []waiting, space int64, transactionsMax int) (taken [][]byte, use
 	return taken, used
 }
 
-// certificate encodes the effect certificate for the next order block, nil when there is none to make.
+// certificate encodes the effect certificate for the next order block, nil when there is none to
+// make.
 func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, space *int64) []byte {
 	var votes []*wire.ExtendedVote
 	for _, v := range commit.Votes {
@@ -205,7 +214,8 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 
 func sizeInBlock(raw []byte) int64 { return cmttypes.ComputeProtoSizeForTxs([]cmttypes.Tx{raw}) }
 
-// ProcessProposal accepts exactly the blocks that Apply takes, then starts to execute speculatively (A1, A3).
+// ProcessProposal accepts exactly the blocks that Apply takes, then starts to execute speculatively
+// (A1, A3).
 func (a *App) ProcessProposal(_ context.Context, req *abci.RequestProcessProposal) (*abci.ResponseProcessProposal, error) {
 	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
 	if err != nil {
@@ -231,9 +241,10 @@ func (a *App) propose(p *preview) {
 	}
 }
 
-// ExtendVote asks effects for this organisation's vote on what is pending after the proposal, and waits for it at
-// most effects.vote_timeout. The vote may be empty, and no failure of a database is an error here (A2). It also
-// holds the precommit back while a ledger block has been pending for long.
+// ExtendVote asks effects for this organisation's vote on what is pending after the proposal, and
+// waits for it at most effects.vote_timeout. The vote may be empty, and no failure of a database is
+// an error here (A2). It also holds the precommit back while a ledger block has been pending for
+// long.
 func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abci.ResponseExtendVote, error) {
 	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
 	if err != nil {
@@ -271,8 +282,9 @@ func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abc
 	return &abci.ResponseExtendVote{VoteExtension: a.checkedVote(block, vote)}, nil
 }
 
-// heldBack is how long to hold back a precommit while the ledger block has been pending for age order blocks: an organisation
-// that is away for hours should not cost the others a block five times a second, which nobody needs and all keep.
+// heldBack is how long to hold back a precommit while the ledger block has been pending for age
+// order blocks: an organisation that is away for hours should not cost the others a block five
+// times a second, which nobody needs and all keep.
 func heldBack(step time.Duration, age uint64) time.Duration {
 	if age <= holdBackAge {
 		return 0
@@ -280,7 +292,8 @@ func heldBack(step time.Duration, age uint64) time.Duration {
 	return min(step*time.Duration(1+min(age, 1<<20)/holdBackGrowth), max(step, holdBackMax))
 }
 
-// checkedVote lets pass only a vote that other nodes accept: CometBFT stops a node whose own extension is refused.
+// checkedVote lets pass only a vote that other nodes accept: CometBFT stops a node whose own
+// extension is refused.
 func (a *App) checkedVote(block *wire.OrderedBlock, raw []byte) []byte {
 	if len(raw) == 0 {
 		return nil

@@ -18,7 +18,8 @@ func (c *chain) owners(txs [][]byte) map[string]int {
 	return count
 }
 
-// One organisation that fills the mempool first leaves the others as much of a block as itself, and all of it when they want none.
+// One organisation that fills the mempool first leaves the others as much of a block as itself, and
+// all of it when they want none.
 func TestAGreedyOrganisationLeavesOthersTheirShareOfABlock(t *testing.T) {
 	c := newChain(t, 3, 0)
 	var mempool [][]byte
@@ -65,7 +66,8 @@ func (c *chain) sorted(mempool [][]byte) []waiting {
 	return bundles
 }
 
-// Changes of clients, of which an organisation may send as many as it likes with one sequence, take a part of a proposal alone, each organisation its share.
+// Changes of clients, of which an organisation may send as many as it likes with one sequence, take
+// a part of a proposal alone, each organisation its share.
 func TestChangesOfClientsDoNotTakeThePlaceOfBundles(t *testing.T) {
 	c := newChain(t, 2, 0)
 	var mempool [][]byte
@@ -102,7 +104,8 @@ func TestChangesOfClientsDoNotTakeThePlaceOfBundles(t *testing.T) {
 	}
 }
 
-// CometBFT gives a proposer the first of the mempool. That one organisation's are before all others' keeps these out of no proposal.
+// CometBFT gives a proposer the first of the mempool. That one organisation's are before all
+// others' keeps these out of no proposal.
 func TestAGreedyOrganisationIsNotAllThatIsProposed(t *testing.T) {
 	c := newChain(t, 3, 0)
 	var mempool [][]byte

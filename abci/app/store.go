@@ -13,9 +13,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Store keeps the order-level state in a key-value database of its own. A Commit is one batch, written without
-// waiting for the disk: the database keeps the order of batches, and CometBFT's block store, which does wait, holds
-// every block a crash may take from here; at start CometBFT gives those again.
+// Store keeps the order-level state in a key-value database of its own. A Commit is one batch,
+// written without waiting for the disk: the database keeps the order of batches, and CometBFT's
+// block store, which does wait, holds every block a crash may take from here; at start CometBFT
+// gives those again.
 //
 //	r ‖ u64 changes            registry after so many changes, the last one in force
 //	s                          state after the last committed order block
@@ -57,7 +58,8 @@ type ledgerRecord struct {
 	Suspects      []uint32  `json:"suspects,omitempty"`
 }
 
-// Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired transactions.
+// Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired
+// transactions.
 func (s *Store) Load() (*order.State, error) {
 	r, err := s.Registry()
 	if err != nil || r == nil {
@@ -130,7 +132,8 @@ func (s *Store) accepted() (out []order.Accepted, err error) {
 	return out, it.Error()
 }
 
-// Commit writes what one order block changed, atomically; the first one also the registry of the genesis.
+// Commit writes what one order block changed, atomically; the first one also the registry of the
+// genesis.
 func (s *Store) Commit(before, after *order.State, result *order.Result, first bool) error {
 	batch := s.db.NewBatch()
 	defer batch.Close()

@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
-// An organisation whose transactions are slow, but end in the time of a block, would have all others wait for them in every block. So what
-// its transactions took longer than quick ones it leaves to the others, so many times, before a proposal of this node has more of it; while
-// nobody else has anything, it leaves nothing. This is local and enters no hash: what one proposer holds back another may propose.
+// An organisation whose transactions are slow, but end in the time of a block, would have all
+// others wait for them in every block. So what its transactions took longer than quick ones it
+// leaves to the others, so many times, before a proposal of this node has more of it; while nobody
+// else has anything, it leaves nothing. This is local and enters no hash: what one proposer holds
+// back another may propose.
 const (
 	turnsLeft = 2
 	turnsMax  = 30 * time.Second // that an organisation waits at most
-	// Others have something when they had in one of so many ledger blocks, the last of them certified so long ago at most.
+	// Others have something when they had in one of so many ledger blocks, the last of them
+	// certified so long ago at most.
 	othersBlocks = 3
 	othersIdle   = time.Second
 )
@@ -66,7 +69,8 @@ func (t *turns) certifies(now time.Time) {
 	t.certified = now
 }
 
-// wait tells which organisations' bundles wait, of those that have bundles in the mempool. None waits unless somebody else has something.
+// wait tells which organisations' bundles wait, of those that have bundles in the mempool. None
+// waits unless somebody else has something.
 func (t *turns) wait(waiting []string, now time.Time) map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// An organisation leaves the others twice the time that its slow transactions took, while these have something.
+// An organisation leaves the others twice the time that its slow transactions took, while these
+// have something.
 func TestASlowOrganisationWaitsForTheOthers(t *testing.T) {
 	now := time.Unix(1_000, 0)
 	turns := &turns{}

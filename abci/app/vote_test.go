@@ -68,7 +68,7 @@ func TestPrecommitsAreHeldBackWhenABlockStaysPending(t *testing.T) {
 	}
 }
 
-// What is speculative is started where ProcessProposal was not asked, and not twice.
+// A speculative execution is started where ProcessProposal was not asked, and not twice.
 func TestExtendVoteExecutesWhatWasNotProcessed(t *testing.T) {
 	c := newChain(t, 4, 3)
 	raw := c.bundle(1)
@@ -78,7 +78,8 @@ func TestExtendVoteExecutesWhatWasNotProcessed(t *testing.T) {
 	}
 }
 
-// A round that a proposal begins is executed once it is decided, so that proposal's own precommit says nothing.
+// A round that a proposal begins is executed once it is decided, so that proposal's own precommit
+// says nothing.
 func TestNoVoteInTheProposalThatBeginsARound(t *testing.T) {
 	c := newChain(t, 2, 2)
 	block := c.order(1)

@@ -13,11 +13,12 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Authority is whose votes count, and how many are needed. It comes from the genesis and the governance record (Founding), never from what is
-// checked.
+// Authority is whose votes count, and how many are needed. It comes from the genesis and the
+// governance record (Founding), never from what is checked.
 type Authority struct {
 	ChainID string
-	// FromBlock is the first block it is for; FromHeight what the change that made it says: it is in force in no order block before.
+	// FromBlock is the first block it is for; FromHeight what the change that made it says: it is
+	// in force in no order block before.
 	FromBlock, FromHeight uint64
 	// Consent is c: how many organisations have to agree about a block.
 	Consent    int
@@ -45,8 +46,8 @@ func (f *findings) add(field, format string, args ...any) {
 	*f = append(*f, Finding{field, fmt.Sprintf(format, args...)})
 }
 
-// Check returns everything wrong with a receipt or digest; nothing when it holds. Cost: a signature verification per vote
-// and a hash for each level of a proof.
+// Check returns everything wrong with a receipt or digest; nothing when it holds. Cost: a signature
+// verification per vote and a hash for each level of a proof.
 func (r *Receipt) Check(a Authority) []Finding {
 	var out findings
 	if r.ChainID != a.ChainID {
@@ -70,7 +71,8 @@ func (r *Receipt) Check(a Authority) []Finding {
 	return out
 }
 
-// checkCertificate counts organisations. Every vote has to count: one that does not was put there for show.
+// checkCertificate counts organisations. Every vote has to count: one that does not was put there
+// for show.
 func (r *Receipt) checkCertificate(hash wire.Hash, a Authority, out *findings) {
 	var order *wire.Hash
 	agreeing := map[string]bool{}
@@ -192,8 +194,9 @@ func hashes(path []hash) []wire.Hash {
 	return out
 }
 
-// Contradictions returns what receipts or digests of one chain, each of which holds, say against each other: two blocks of
-// one number, or a block that does not follow the one before it. A finding's field is the number of the block.
+// Contradictions returns the contradictions between receipts or digests of one chain, each of which
+// holds. They are two blocks of one number, or a block that does not follow the one before it. A
+// finding's field is the number of the block.
 func Contradictions(list []*Receipt) []Finding {
 	byNumber := slices.Clone(list)
 	slices.SortStableFunc(byNumber, func(a, b *Receipt) int { return cmp.Compare(a.Block.Number, b.Block.Number) })

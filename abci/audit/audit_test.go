@@ -77,8 +77,8 @@ func TestForgeriesAreNamed(t *testing.T) {
 	}
 }
 
-// Each value in a receipt counts, and each character of its texts (of all for one of the receipts): changed or left out, it
-// is refused, and what is said names the part it is in, or the hash it went into.
+// Each value in a receipt counts, and each character of its texts (of all for one of the receipts):
+// changed or left out, it is refused. The error names its part, or the hash that it went into.
 func TestEveryFieldOfAReceiptCounts(t *testing.T) {
 	receipts, _ := vectors(t)
 	for i, v := range receipts {
@@ -115,7 +115,8 @@ func names(said, where string) bool {
 	return strings.HasPrefix(said, part)
 }
 
-// mutate changes each value of a JSON document in some ways, or in all, calls check, and puts it back.
+// mutate changes each value of a JSON document in some ways, or in all, calls check, and puts it
+// back.
 func mutate(v any, at string, all bool, check func(where string)) {
 	switch v := v.(type) {
 	case map[string]any:

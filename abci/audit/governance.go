@@ -24,7 +24,8 @@ type Organisation struct {
 	OrderingOnly bool // neither votes on effects nor approves
 }
 
-// Governance is the record of a chain's governance changes (spec/receipt.md), as read: nothing in it is checked but its form.
+// Governance is the record of a chain's governance changes (spec/receipt.md), as read: nothing in
+// it is checked but its form.
 type Governance struct {
 	Version int                `json:"chainify_governance"`
 	ChainID string             `json:"chain_id"`
@@ -67,7 +68,8 @@ func (g *Governance) Last() uint64 {
 	return g.Changes[len(g.Changes)-1].FromBlock
 }
 
-// Take adds an approved change, in force from a block on; a withdrawal, which changes nothing, from the Last one's.
+// Take adds an approved change, in force from a block on; a withdrawal, which changes nothing, from
+// the Last one's.
 func (g *Governance) Take(fromBlock uint64, signed *wire.SignedGovernanceChange) {
 	change := GovernanceChange{FromBlock: fromBlock, Change: signed.Change}
 	for _, a := range signed.Approvals {
@@ -90,8 +92,9 @@ func (a Authorities) For(block uint64) Authority {
 	return a[after-1]
 }
 
-// Authorities follows the changes of a record, none for nil. Each has to be approved by those whose it was to approve when it was made; from which
-// block on it holds the record alone says, which therefore has to come from somebody trusted, like the genesis.
+// Authorities follows the changes of a record, none for nil. Each has to be approved by the
+// organisations that had to approve when it was made. The record alone says from which block on it
+// holds. Therefore it has to come from somebody trusted, like the genesis.
 func (f Founding) Authorities(g *Governance) (Authorities, error) {
 	c := consortium{consent: f.Consent, organisations: f.Organisations}
 	out := Authorities{c.authority(f.ChainID)}

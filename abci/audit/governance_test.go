@@ -15,7 +15,8 @@ import (
 
 var governanceVectors = filepath.Join("..", "..", "spec", "vectors", "governance.json")
 
-// governanceVector is a record, and what holds under it: digests by block, and where one does not, the field that says so.
+// governanceVector is a record, and what holds under it: digests by block, and where one does not,
+// the field that says so.
 type governanceVector struct {
 	Name    string          `json:"name"`
 	Record  json.RawMessage `json:"record"`
@@ -111,7 +112,8 @@ func validator(organisation, name string, power uint64) *wire.GovernanceAction {
 	}}}
 }
 
-// makeGovernance makes the vectors: three firms and one that only orders; keys change, a fourth comes, one goes, the orderer votes.
+// makeGovernance makes the vectors: three firms and one that only orders; keys change, a fourth
+// comes, one goes, the orderer votes.
 func makeGovernance(t *testing.T) governanceFile {
 	f := governanceFile{ChainID: "trade-1"}
 	for _, name := range []string{"acme", "bolt", "cargo", "echo"} {
@@ -194,7 +196,8 @@ func makeGovernance(t *testing.T) governanceFile {
 	return f
 }
 
-// UPDATE_VECTORS=1 rewrites the file; audit/test.py checks the same with an implementation of its own.
+// UPDATE_VECTORS=1 rewrites the file; audit/test.py checks the same with an implementation of its
+// own.
 func TestGovernanceIsFollowedFromTheGenesis(t *testing.T) {
 	text, err := json.MarshalIndent(makeGovernance(t), "", " ")
 	if err != nil {
@@ -243,7 +246,8 @@ func TestGovernanceIsFollowedFromTheGenesis(t *testing.T) {
 	}
 }
 
-// Each value of a record counts: changed or left out, the record is refused, or says that another block is the first.
+// Each value of a record counts: changed or left out, the record is refused, or says that another
+// block is the first.
 func TestEveryFieldOfARecordCounts(t *testing.T) {
 	f := makeGovernance(t)
 	var whole any

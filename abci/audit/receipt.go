@@ -25,7 +25,8 @@ const (
 	addressBytes = 20
 )
 
-// Receipt is a receipt, or a digest, which has neither transaction nor change, as read: nothing in it is checked but its form.
+// Receipt is a receipt, or a digest, which has neither transaction nor change, as read: nothing in
+// it is checked but its form.
 type Receipt struct {
 	Version     int          `json:"chainify_receipt"`
 	ChainID     string       `json:"chain_id"`
@@ -122,8 +123,8 @@ func explain(err error) error {
 	return err
 }
 
-// checkSpelling compares a text with what was read of it: whatever was left out, is null, or is spelt otherwise than in
-// lower-case hexadecimal of the right length differs.
+// checkSpelling compares a text with what was read of it: whatever was left out, is null, or is
+// spelt otherwise than in lower-case hexadecimal of the right length differs.
 func checkSpelling(was any, text []byte) error {
 	again, err := json.Marshal(was)
 	if err != nil {
@@ -225,7 +226,8 @@ func (b *Block) header(chainID string) (*wire.Header, error) {
 // hash is 32 bytes in hexadecimal.
 type hash wire.Hash
 
-// UnmarshalText implements encoding.TextUnmarshaler. What is no hash is read as zeros, which checkSpelling tells.
+// UnmarshalText implements encoding.TextUnmarshaler. Bytes that are no hash are read as zeros,
+// which checkSpelling tells.
 func (h *hash) UnmarshalText(text []byte) error {
 	*h = hash{}
 	if hex.DecodedLen(len(text)) == len(h) {
@@ -240,7 +242,8 @@ func (h hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:])
 // hexBytes is bytes in hexadecimal.
 type hexBytes []byte
 
-// UnmarshalText implements encoding.TextUnmarshaler. What is not hexadecimal is read as no bytes, which checkSpelling tells.
+// UnmarshalText implements encoding.TextUnmarshaler. Text that is not hexadecimal is read as no
+// bytes, which checkSpelling tells.
 func (b *hexBytes) UnmarshalText(text []byte) error {
 	raw, err := hex.DecodeString(string(text))
 	if *b = raw; err != nil {

@@ -15,12 +15,14 @@ type Position struct {
 	Number    uint64
 	Hash      wire.Hash // zeros before the first block
 	Certified uint64    // last block whose certificate is stored
-	// Deviates: the database's own scrubber found rows that are not those of the certified state. Repair at the position,
-	// with it as the deviating block, puts them right.
+	// Deviates: the database's own scrubber found rows that are not those of the certified state.
+	// Repair at the position, with it as the deviating block, puts them right.
 	Deviates bool
-	// AnewUntil is the block up to which all blocks are executed again after Full; 0 when they are not.
+	// AnewUntil is the block up to which all blocks are executed again after Full; 0 when they are
+	// not.
 	AnewUntil uint64
-	// FalseBlocks are the first of the blocks that its scrubber found to be kept otherwise than agreed; RestoreBlock puts one right.
+	// FalseBlocks are the first of the blocks that its scrubber found to be kept otherwise than
+	// agreed; RestoreBlock puts one right.
 	FalseBlocks []uint64
 }
 
@@ -29,9 +31,11 @@ type Execution struct {
 	Hash    wire.Hash // LedgerBlockHash
 	Header  []byte
 	Results []wire.TxResult
-	// Effects is the effects hash of each transaction (spec/formats.md); only asked for, and given, from effect round 1 on.
+	// Effects is the effects hash of each transaction (spec/formats.md); only asked for, and given,
+	// from effect round 1 on.
 	Effects []wire.Hash
-	// Slow is by how much the transactions of an organisation took longer than so many quick ones, where that was seen to be much.
+	// Slow is by how much the transactions of an organisation took longer than so many quick ones,
+	// where that was seen to be much.
 	Slow map[string]time.Duration
 }
 
@@ -65,7 +69,8 @@ func (s Step) String() string {
 	return [...]string{"definitions", "reindex", "rows", "replay", "rebase", "state", "full"}[s]
 }
 
-// InPart: the step puts one kind of thing right and says nothing of the others. When it finds nothing, the next step is to be taken.
+// InPart: the step puts one kind of thing right and says nothing of the others. When it finds
+// nothing, the next step is to be taken.
 func (s Step) InPart() bool { return s == Definitions || s == Reindex }
 
 // StepOf is the step of this name.
@@ -78,7 +83,8 @@ func StepOf(name string) (Step, bool) {
 	return 0, false
 }
 
-// Ranges are ranges of keys: those whose hashes begin with these Bits bits (spec/formats.md), ascending.
+// Ranges are ranges of keys: those whose hashes begin with these Bits bits (spec/formats.md),
+// ascending.
 type Ranges struct {
 	Bits uint32
 	List []uint32
@@ -101,14 +107,15 @@ type RangeDigest struct {
 	Digest wire.Hash
 }
 
-// Reading is what a database tells of its tables at the end of one block, all of one moment. Its methods are called one at a
-// time. Nothing it tells is trusted.
+// Reading is what a database tells of its tables at the end of one block, all of one moment. Its
+// methods are called one at a time. Nothing it tells is trusted.
 type Reading interface {
 	// Tables are all tables on the ledger.
 	Tables() []TableState
 	// Digests tells of the ranges of so many bits within the given ones that have rows, ascending.
 	Digests(ctx context.Context, table string, within Ranges, bits uint32) ([]RangeDigest, error)
-	// Rows gives the rows in these ranges one by one, as they travel; each returning an error ends it.
+	// Rows gives the rows in these ranges one by one, as they travel; each returning an error ends
+	// it.
 	Rows(ctx context.Context, table string, in Ranges, each func(cells []byte) error) error
 	// Close ends it.
 	Close()
@@ -116,8 +123,8 @@ type Reading interface {
 
 // Past is what a database tells of earlier blocks. Nothing it tells is trusted.
 type Past interface {
-	// Block gives a block that has this hash here part by part, as they travel: its header, then its changes; each returning an
-	// error ends it.
+	// Block gives a block that has this hash here part by part, as they travel: its header, then
+	// its changes; each returning an error ends it.
 	Block(ctx context.Context, number uint64, hash wire.Hash, each func(part []byte) error) error
 	// Close ends it.
 	Close()
@@ -127,11 +134,14 @@ type Past interface {
 var (
 	// ErrOutOfTurn: the database is not at the block before the one asked for.
 	ErrOutOfTurn = errors.New("block out of turn")
-	// ErrBeyondRepair: checkpoint and history do not give the certified state (SQLSTATE CH002); a further step may.
+	// ErrBeyondRepair: checkpoint and history do not give the certified state (SQLSTATE CH002); a
+	// further step may.
 	ErrBeyondRepair = errors.New("checkpoint and history do not give the certified state")
-	// ErrNoHelp: another organisation did not answer, or told what is of no use; a further one may help.
+	// ErrNoHelp: another organisation did not answer, or told what is of no use; a further one may
+	// help.
 	ErrNoHelp = errors.New("no help from another organisation")
-	// ErrFalse: what another organisation told cannot be so, whatever is the matter here: it is to be named. A further one may help.
+	// ErrFalse: what another organisation told cannot be so, whatever is the matter here: it is to
+	// be named. A further one may help.
 	ErrFalse = errors.New("another organisation told what cannot be so")
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
@@ -148,48 +158,55 @@ func (o *Obstacle) Error() string { return o.Err.Error() + ": " + o.Why }
 // Unwrap makes it ErrBeyondRepair.
 func (o *Obstacle) Unwrap() []error { return []error{ErrBeyondRepair, o.Err} }
 
-// StuckError says that execution was cut off because the block did not end within its budget, and which transaction is to blame.
+// StuckError says that execution was cut off because the block did not end within its budget, and
+// which transaction is to blame.
 type StuckError struct{ Index uint32 }
 
 func (e *StuckError) Error() string { return "transaction does not end" }
 
-// Backend is an organisation's database. At most one block is open at a time. Methods are called from one
-// goroutine at a time, except Position, Outcomes, Read and ReadPast, which may be called at any time.
+// Backend is an organisation's database. At most one block is open at a time. Methods are called
+// from one goroutine at a time, except Position, Outcomes, Read and ReadPast, which may be called
+// at any time.
 type Backend interface {
 	// Position reads the last committed block; it also (re)connects.
 	Position(ctx context.Context) (Position, error)
-	// Execute runs the block in a transaction that stays open. A block already open is rolled back first.
-	// Cancelling ctx cancels the statement and rolls back. A block that runs longer than its budget gives *StuckError, with
-	// everything rolled back.
+	// Execute runs the block in a transaction that stays open. A block already open is rolled back
+	// first. Cancelling ctx cancels the statement and rolls back. A block that runs longer than its
+	// budget gives *StuckError, with everything rolled back.
 	Execute(ctx context.Context, b *wire.OrderedBlock, previous wire.Hash) (Execution, error)
-	// Retry is Execute of a block whose certified hash is known and that came out otherwise: the rows that it changes are put right
-	// before, when that gives this hash.
+	// Retry is Execute of a block whose certified hash is known and that came out otherwise: the
+	// rows that it changes are put right before, when that gives this hash.
 	Retry(ctx context.Context, b *wire.OrderedBlock, previous, certified wire.Hash) (Execution, error)
 	// Commit makes the open block permanent. After an error the caller asks Position which it was.
 	Commit(ctx context.Context) error
 	// Rollback undoes the open block, if any.
 	Rollback(ctx context.Context) error
-	// StoreCertificate keeps a certificate beside its committed block, beside an open one too; idempotent.
-	// ErrBeyondRepair: the block is recorded with another hash.
+	// StoreCertificate keeps a certificate beside its committed block, beside an open one too;
+	// idempotent. ErrBeyondRepair: the block is recorded with another hash.
 	StoreCertificate(ctx context.Context, c wire.Certificate) error
-	// Repair takes one step to bring the ledger tables back to the certified state at the end of block number (the position), and
-	// reports what differed; deviating is the block at which found was seen. An open block is rolled back first. After Full the position is
-	// before block 1, and RecordDeviation of the block in Position.AnewUntil ends what it began.
+	// Repair takes one step to bring the ledger tables back to the certified state at the end of
+	// block number (the position), and reports what differed; deviating is the block at which found
+	// was seen. An open block is rolled back first. After Full the position is before block 1, and
+	// RecordDeviation of the block in Position.AnewUntil ends what it began.
 	Repair(ctx context.Context, step Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
-	// Read begins to tell of the tables at the end of a block that has this hash here; it may be called at any time.
-	// ErrOutOfTurn: this database is not there yet, or too far ahead, or has another block there.
+	// Read begins to tell of the tables at the end of a block that has this hash here; it may be
+	// called at any time. ErrOutOfTurn: this database is not there yet, or too far ahead, or has
+	// another block there.
 	Read(ctx context.Context, number uint64, hash wire.Hash) (Reading, error)
-	// Restore is Repair with rows of another organisation's reading at the same block, which Restore does not close. Nothing is kept
-	// unless all tables come out as certified. ErrNoHelp: the reading failed; ErrFalse: what it told cannot be so; ErrBeyondRepair: it is of no use.
+	// Restore is Repair with rows of another organisation's reading at the same block, which
+	// Restore does not close. Nothing is kept unless all tables come out as certified. ErrNoHelp:
+	// the reading failed; ErrFalse: what it told cannot be so; ErrBeyondRepair: it is of no use.
 	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// ReadPast begins to tell of earlier blocks; it may be called at any time.
 	ReadPast(ctx context.Context) (Past, error)
-	// RestoreBlock puts a committed block right that is kept otherwise than agreed: what it holds beside its transactions is another
-	// organisation's word, which is not closed, and kept only when all of it is as certified. Errors as Restore.
+	// RestoreBlock puts a committed block right that is kept otherwise than agreed: what it holds
+	// beside its transactions is another organisation's word, which is not closed, and kept only
+	// when all of it is as certified. Errors as Restore.
 	RestoreBlock(ctx context.Context, from Past, block *wire.OrderedBlock, certified wire.Hash) error
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
-	// Outcomes looks transactions up among the committed blocks, in one query: those that are there, each once, in any order.
+	// Outcomes looks transactions up among the committed blocks, in one query: those that are
+	// there, each once, in any order.
 	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 	// Close rolls back and disconnects.
 	Close() error
@@ -207,7 +224,8 @@ type Inspector interface {
 	Inspect(ctx context.Context) (Health, error)
 }
 
-// Rehearsal is what running a transaction, undone again, showed of the agreement it takes (spec/agreement.md).
+// Rehearsal is what running a transaction, undone again, showed of the agreement it takes
+// (spec/agreement.md).
 type Rehearsal struct {
 	Wanted   []string // who else has to agree, or can; ascending
 	Refusal  string   // why this organisation does not agree; empty: it does
@@ -215,12 +233,14 @@ type Rehearsal struct {
 	Message  string
 }
 
-// Rehearser is a database that knows of agreement policies. Its methods may be called at any time, by several at once.
+// Rehearser is a database that knows of agreement policies. Its methods may be called at any time,
+// by several at once.
 type Rehearser interface {
 	// HasPolicies reports whether any table has an agreement policy.
 	HasPolicies(ctx context.Context) (bool, error)
-	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in their order. The error of one is an error of all. For whom, says For: nobody
-	// keeps the others from their turn.
+	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in
+	// their order. The error of one is an error of all. For whom, says For: nobody keeps the others
+	// from their turn.
 	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
 }
 

@@ -13,8 +13,9 @@ import (
 // admittedBytesMax bounds the file of nodes that are let in.
 const admittedBytesMax = 64 << 10
 
-// Admitted reads the ids of the nodes that the operator lets in although no member vouches for them: one a line, and after it, as in
-// empty lines, a comment that # begins. Without a file there is none.
+// Admitted reads the ids of the nodes that the operator lets in although no member vouches for
+// them: one a line, and after it, as in empty lines, a comment that # begins. Without a file there
+// is none.
 func (h Home) Admitted(c Config) (map[string]bool, error) {
 	if c.Network.AdmittedFile == "" {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/chainify-db/chainify/abci/app/order"
 )
 
-// What the chart gives a node is what the node reads.
+// A node reads the settings that the chart gives it.
 func TestTheChartsConfigurationIsRead(t *testing.T) {
 	for _, name := range []string{"acme", "external"} {
 		f, err := os.Open("../../helm/golden/" + name + ".yaml")

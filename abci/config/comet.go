@@ -11,13 +11,14 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// MempoolTxsMax and MempoolBytesMax bound the bundles that wait for the order, of all organisations, which have fair shares of both; CometBFT's default is 1 GiB.
+// MempoolTxsMax and MempoolBytesMax bound the bundles that wait for the order, of all
+// organisations, which have fair shares of both; CometBFT's default is 1 GiB.
 const (
 	MempoolTxsMax   = 10_000
 	MempoolBytesMax = 256 << 20
 )
 
-// Comet makes CometBFT's configuration. What it does not mention has CometBFT's default.
+// Comet makes CometBFT's configuration. Settings that it does not mention have CometBFT's default.
 func (c *Config) Comet(home string) (*comet.Config, error) {
 	out := comet.DefaultConfig()
 	out.SetRoot(home)
@@ -56,8 +57,9 @@ func (c *Config) Comet(home string) (*comet.Config, error) {
 	out.Consensus.SkipTimeoutCommit = true
 	out.Consensus.CreateEmptyBlocks = false // a quiet network makes none; a changed AppHash calls for the certificate
 	out.Consensus.PeerGossipSleepDuration = time.Duration(c.Network.GossipSleep)
-	// double_sign_check_height stays 0: with it, a node that restarts finds its own signatures in the newest blocks
-	// and waits for others to make new ones, which a quiet network never does. The key's state file guards instead.
+	// double_sign_check_height stays 0: with it, a node that restarts finds its own signatures in
+	// the newest blocks and waits for others to make new ones, which a quiet network never does.
+	// The key's state file guards instead.
 
 	out.Mempool.Broadcast = false // bundles are sent once, by their gateway (peers.Bundles), not by everybody to everybody
 	out.Mempool.Recheck = true    // a bundle signed with a key that was replaced fits no block; the application looks when one was

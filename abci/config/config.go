@@ -29,7 +29,8 @@ import (
 // FileName is the configuration's name in a home.
 const FileName = "chainify.toml"
 
-// Config is what chainify.toml holds. What each setting means stands in template.toml, beside its value.
+// Config is what chainify.toml holds. The meaning of each setting stands in template.toml, beside
+// its value.
 type Config struct {
 	Organisation string    `toml:"organisation"`
 	Mode         Mode      `toml:"mode"`
@@ -103,7 +104,8 @@ type Effects struct {
 // Recovery says how a database that deviates comes back, and how others are helped.
 type Recovery struct {
 	Steps []string `toml:"steps"`
-	// FullBlocksMax: step full begins by itself only in a database of at most so many blocks; 0: never, -1: of any number.
+	// FullBlocksMax: step full begins by itself only in a database of at most so many blocks; 0:
+	// never, -1: of any number.
 	FullBlocksMax int64    `toml:"full_blocks_max"`
 	FullNotice    Duration `toml:"full_notice"` // it is announced for so long before
 	RepairsMax    int      `toml:"repairs_max"`
@@ -119,7 +121,8 @@ type Anchor struct {
 	Directory   string   `toml:"directory"`    // empty: none
 	URL         string   `toml:"url"`          // empty: none
 	TokenFile   string   `toml:"token_file"`   // empty: no token
-	// S3Region is that of an S3-compatible store at URL, which wants requests signed; empty: it is none.
+	// S3Region is that of an S3-compatible store at URL, which wants requests signed; empty: it is
+	// none.
 	S3Region          string `toml:"s3_region"`
 	S3CredentialsFile string `toml:"s3_credentials_file"` // empty: from the environment
 }
@@ -231,7 +234,8 @@ func defaultUsers() []string {
 	return users
 }
 
-// Load reads and checks the configuration of a home. Errors name the file, the line where one is known, and the key.
+// Load reads and checks the configuration of a home. Errors name the file, the line where one is
+// known, and the key.
 func Load(home string) (Config, error) {
 	path := filepath.Join(home, FileName)
 	text, err := os.ReadFile(path)
@@ -248,7 +252,8 @@ func Load(home string) (Config, error) {
 	return c, nil
 }
 
-// Parse reads and checks a configuration. Settings left out have the mode's values, or their defaults; unknown keys are errors.
+// Parse reads and checks a configuration. Settings left out have the mode's values, or their
+// defaults; unknown keys are errors.
 func Parse(text []byte) (Config, error) {
 	c := Default("")
 	var chosen struct {
@@ -450,7 +455,8 @@ func (c *Config) checkAddresses() error {
 	return nil
 }
 
-// tellRateMin is far above what the asking side takes for no progress, also for two that are told at once.
+// tellRateMin is far above what the asking side takes for no progress, also for two that are told
+// at once.
 const tellRateMin = 16 << 10
 
 // GatewayLimits are the gateway's settings.

@@ -170,14 +170,16 @@ func TestCometConfiguration(t *testing.T) {
 	}
 }
 
-// timing is all that decides how soon things happen, milliseconds and bytes a second, as a node is given it.
+// timing is all that decides how soon things happen, milliseconds and bytes a second, as a node is
+// given it.
 type timing struct {
 	gossipSleep, flushThrottle, bundleDelay, gather                float64
 	propose, prevote, precommit, commit                            float64
 	proposeDelta, prevoteDelta, precommitDelta, sendRate, recvRate float64
 }
 
-// The figures of each mode, as numbers: a setting that does not arrive, or at another's place, shows.
+// The figures of each mode, as numbers: a setting that does not arrive, or at another's place,
+// shows.
 func TestTimingOfEachMode(t *testing.T) {
 	common := timing{
 		propose: 300, prevote: 100, precommit: 100, commit: 0, proposeDelta: 100, prevoteDelta: 100, precommitDelta: 100,

@@ -29,7 +29,8 @@ type Part struct {
 	OrderingOnly bool `json:"ordering_only,omitempty"`
 	// Node is node-id@host:port, for the others' peers; it is not part of the genesis.
 	Node string `json:"node"`
-	// Signatures of all of it by both keys: whose keys they are made this part, and holds what they are public keys of.
+	// Signatures of all of it by both keys: whose keys they are made this part, and holds what they
+	// are public keys of.
 	GatewaySignature   []byte `json:"gateway_signature"`
 	ValidatorSignature []byte `json:"validator_signature"`
 }
@@ -68,7 +69,8 @@ func (h Home) SignPart(p Part) (Part, error) {
 	return p, err
 }
 
-// Part makes the home's part of a genesis, not signed yet. address is where other nodes reach it, host:port.
+// Part makes the home's part of a genesis, not signed yet. address is where other nodes reach it,
+// host:port.
 func (h Home) Part(organisation, address string) (Part, error) {
 	gatewayKey, err := h.GatewayKey()
 	if err != nil {
@@ -88,7 +90,8 @@ func (h Home) Part(organisation, address string) (Part, error) {
 	}, nil
 }
 
-// ParsePart reads a part as "chainify init" printed it, and nothing after it. Its signatures are those of the keys in it.
+// ParsePart reads a part as "chainify init" printed it, and nothing after it. Its signatures are
+// those of the keys in it.
 func ParsePart(text []byte) (Part, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -125,7 +128,8 @@ type Founding struct {
 	Parts      []Part
 }
 
-// Times are how long a block may run: its SQL transactions, and those of kind DEPLOY. 0: the default.
+// Times are how long a block may run: its SQL transactions, and those of kind DEPLOY. 0: the
+// default.
 type Times struct{ Block, Deploy time.Duration }
 
 // Parameters are those of a genesis, all others at their defaults.
@@ -133,8 +137,8 @@ func (t Times) Parameters() order.Parameters {
 	return order.Parameters{BlockTimeMaxMS: int(t.Block.Milliseconds()), DeployTimeMaxMS: int(t.Deploy.Milliseconds())}
 }
 
-// Genesis makes CometBFT's genesis file. The same founding gives the same bytes. An organisation may have several parts,
-// one for each of its validators; their gateway keys must be the same.
+// Genesis makes CometBFT's genesis file. The same founding gives the same bytes. An organisation
+// may have several parts, one for each of its validators; their gateway keys must be the same.
 func (f Founding) Genesis() ([]byte, error) {
 	if err := wire.CheckChainID(f.ChainID); err != nil {
 		return nil, err

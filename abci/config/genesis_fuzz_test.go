@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Parts come from other organisations: whatever is in one, it is refused, or gives the same part written again.
+// Parts come from other organisations: whatever is in one, it is refused, or gives the same part
+// written again.
 func FuzzParsePart(f *testing.F) {
 	homes, err := testnet(f.TempDir()).Create()
 	if err != nil {

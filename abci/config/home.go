@@ -40,7 +40,8 @@ func (h Home) nodeKey() string        { return h.Path("config", "node_key.json")
 func (h Home) validatorKey() string   { return h.validatorKeyOf("") }
 func (h Home) validatorState() string { return h.validatorStateOf("") }
 
-// The files of a key; id is "" for the first, and ".ID" for one that "chainify org rotate-key" made.
+// The files of a key; id is "" for the first, and ".ID" for one that "chainify org rotate-key"
+// made.
 func (h Home) gatewayKeyOf(id string) string { return h.Path("config", "gateway_key"+id+".json") }
 
 func (h Home) validatorKeyOf(id string) string {
@@ -63,8 +64,8 @@ const (
 	clientKeyType  = "chainify/client/ed25519"
 )
 
-// Create makes a home: directories, keys, configuration. It refuses a directory that has a configuration already, so
-// that no key is ever overwritten.
+// Create makes a home: directories, keys, configuration. It refuses a directory that has a
+// configuration already, so that no key is ever overwritten.
 func (h Home) Create(c Config) error {
 	if _, err := os.Lstat(h.Path(FileName)); err == nil {
 		return fmt.Errorf("%s is a node's home already", h)
@@ -140,7 +141,8 @@ func (h Home) NodeKey() (*p2p.NodeKey, error) {
 	return key, nil
 }
 
-// NewNodeKey makes another node key, which counts from the next start, and keeps the one before beside it. It returns the new node id.
+// NewNodeKey makes another node key, which counts from the next start, and keeps the one before
+// beside it. It returns the new node id.
 func (h Home) NewNodeKey() (p2p.ID, error) {
 	before, err := h.NodeKey()
 	if err != nil {

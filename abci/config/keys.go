@@ -19,7 +19,8 @@ const keyIDBytes = 8
 
 func keyID(public []byte) string { return "." + hex.EncodeToString(public[:keyIDBytes]) }
 
-// GatewayKeys reads all gateway keys of the home, that which it was made with first. Which of them counts says the registry.
+// GatewayKeys reads all gateway keys of the home, that which it was made with first. Which of them
+// counts says the registry.
 func (h Home) GatewayKeys() ([]ed25519.PrivateKey, error) {
 	ids, err := keyIDs(h.gatewayKeyOf)
 	if err != nil {
@@ -34,7 +35,8 @@ func (h Home) GatewayKeys() ([]ed25519.PrivateKey, error) {
 	return out, nil
 }
 
-// NewGatewayKey makes a further gateway key, to replace the one that counts, and returns its public half.
+// NewGatewayKey makes a further gateway key, to replace the one that counts, and returns its public
+// half.
 func (h Home) NewGatewayKey() (ed25519.PublicKey, error) {
 	return h.makeGatewayKey(func(public ed25519.PublicKey) string { return keyID(public) })
 }
@@ -94,10 +96,12 @@ func (h Home) ValidatorIDs() ([]string, error) {
 	return ids, nil
 }
 
-// ReadValidator reads the validator key of an id of ValidatorIDs, with its last signature: once for each process.
+// ReadValidator reads the validator key of an id of ValidatorIDs, with its last signature: once for
+// each process.
 func (h Home) ReadValidator(id string) (*privval.FilePV, error) { return h.readValidator(id) }
 
-// NewValidatorKey makes a further validator key, to replace the one that counts, and returns its public half.
+// NewValidatorKey makes a further validator key, to replace the one that counts, and returns its
+// public half.
 func (h Home) NewValidatorKey() (ed25519.PublicKey, error) {
 	made := privval.GenFilePV("", "")
 	public := made.Key.PubKey.Bytes()
@@ -109,8 +113,8 @@ func (h Home) NewValidatorKey() (ed25519.PublicKey, error) {
 	return public, nil
 }
 
-// readValidator reads a validator's key and last signature. CometBFT's reader ends the process on a missing file; the check
-// before it makes that an error.
+// readValidator reads a validator's key and last signature. CometBFT's reader ends the process on a
+// missing file; the check before it makes that an error.
 func (h Home) readValidator(id string) (*privval.FilePV, error) {
 	for _, path := range []string{h.validatorKeyOf(id), h.validatorStateOf(id)} {
 		if _, err := os.Stat(path); err != nil {

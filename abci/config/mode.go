@@ -9,10 +9,12 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 )
 
-// Mode names what a node's timing is for. It decides the settings of Tuned, each unless the file sets it.
+// Mode names what a node's timing is for. It decides the settings of Tuned, each unless the file
+// sets it.
 type Mode string
 
-// The modes: to answer each client soon, to answer many clients for little processor time, or something of both.
+// The modes: to answer each client soon, to answer many clients for little processor time, or
+// something of both.
 const (
 	Latency    Mode = "latency"
 	Balanced   Mode = "balanced"
@@ -24,8 +26,8 @@ type tuning struct {
 	gossipSleep, flushThrottle, bundleDelay, gather time.Duration
 }
 
-// atOnce is the shortest that a timer waits. Between it and a millisecond nothing is gained: Go's runtime sleeps for whole
-// milliseconds while it has nothing else to do.
+// atOnce is the shortest that a timer waits. Between it and a millisecond nothing is gained: Go's
+// runtime sleeps for whole milliseconds while it has nothing else to do.
 const atOnce = time.Microsecond
 
 var tunings = map[Mode]tuning{

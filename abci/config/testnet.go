@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// PortsPerHome is how many consecutive ports a home of Testnet takes: the first for other nodes, the second for HTTP,
-// the third for CometBFT's RPC when it is switched on, the fourth for metrics; the rest is kept free for later.
+// PortsPerHome is how many consecutive ports a home of Testnet takes: the first for other nodes,
+// the second for HTTP, the third for CometBFT's RPC when it is switched on, the fourth for metrics;
+// the rest is kept free for later.
 const PortsPerHome = 10
 
 // Testnet describes homes for a network on one machine.
@@ -22,10 +23,12 @@ type Testnet struct {
 	OrderingOnly  []string // organisations beside these, without a database
 	ChainID       string
 	BasePort      int
-	// DSNTemplate is the database of each, with {organisation} and {index} (from 0) replaced. Empty: no database.
+	// DSNTemplate is the database of each, with {organisation} and {index} (from 0) replaced.
+	// Empty: no database.
 	DSNTemplate string
-	// HostTemplate is the name under which the others reach each node, replaced likewise: each is on a host, or in a container, of its
-	// own, and takes the same ports on all addresses; HTTP stays on loopback. Empty: all on this machine's loopback.
+	// HostTemplate is the name under which the others reach each node, replaced likewise: each is
+	// on a host, or in a container, of its own, and takes the same ports on all addresses; HTTP
+	// stays on loopback. Empty: all on this machine's loopback.
 	HostTemplate string
 	Mode         Mode     // of each node; empty: the default
 	Socket       string   // of each node; empty: in its home
@@ -36,7 +39,8 @@ type Testnet struct {
 	Now          time.Time
 }
 
-// Create makes a home for each organisation under Dir and gives all of them the common genesis. It returns the homes.
+// Create makes a home for each organisation under Dir and gives all of them the common genesis. It
+// returns the homes.
 func (t Testnet) Create() ([]Home, error) {
 	if err := t.check(); err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ type facts struct {
 	ClockApart                 time.Duration
 }
 
-// factsSQL reads settings from pg_settings, which has those of the extension only when it is loaded at the server's start.
+// factsSQL reads settings from pg_settings, which has those of the extension only when it is loaded
+// at the server's start.
 const factsSQL = `
 SELECT current_setting('server_version_num')::integer,
        pg_is_in_recovery(),

@@ -16,7 +16,8 @@ import (
 
 const version = "0.1.0"
 
-// patient is an organisation of one: a home, and a PostgreSQL with the extension when the test has a tree of it.
+// patient is an organisation of one: a home, and a PostgreSQL with the extension when the test has
+// a tree of it.
 type patient struct {
 	*testing.T
 	home    config.Home
@@ -91,7 +92,8 @@ func (p *patient) exec(database, sql string) {
 	p.must(err)
 }
 
-// examine gives the findings by check, and sees that every one that is not fine says how to mend it.
+// examine gives the findings by check, and sees that every one that is not fine says how to mend
+// it.
 func (p *patient) examine() map[string]Finding {
 	p.Helper()
 	out := map[string]Finding{}
@@ -228,7 +230,7 @@ func TestTheMachineIsJudged(t *testing.T) {
 	}
 }
 
-// What a server on this machine cannot be made to show.
+// The findings that no server on this machine can be made to show.
 func TestFactsAreJudged(t *testing.T) {
 	well := facts{
 		Version: 150020, WalLevel: "replica", Fsync: true, FullPageWrites: true, Encoding: "UTF8", Preloaded: true, NodeSocket: "/s", Guard: true,

@@ -28,7 +28,8 @@ func examineHome(home config.Home, c config.Config) []Finding {
 // withPassword finds one in a connection string of either form.
 var withPassword = regexp.MustCompile(`password *=|://[^/@]*:[^/@]*@`)
 
-// checkPermissions: nobody else reads a secret. A group may, as it has to in Kubernetes, where keys belong to root.
+// checkPermissions: nobody else reads a secret. A group may, as it has to in Kubernetes, where keys
+// belong to root.
 func checkPermissions(home config.Home, c config.Config) Finding {
 	const check = "permissions"
 	secrets, err := keys(home)
@@ -51,7 +52,8 @@ func checkPermissions(home config.Home, c config.Config) Finding {
 	return fine(check, "secrets are not for everybody")
 }
 
-// optional are files that the configuration names and that are there: whether they have to be is for the node to say.
+// optional are files that the configuration names and that are there: whether they have to be is
+// for the node to say.
 func optional(home config.Home, names ...string) []string {
 	var out []string
 	for _, name := range names {
@@ -76,8 +78,8 @@ func readableBy(bits fs.FileMode, paths []string) (open []string, err error) {
 	return open, nil
 }
 
-// keys are the files of all keys of a home, also of those that take the place of others, or were replaced. Of each kind one has to be there:
-// which of them counts says the registry.
+// keys are the files of all keys of a home, also of those that take the place of others, or were
+// replaced. Of each kind one has to be there: which of them counts says the registry.
 func keys(home config.Home) ([]string, error) {
 	var out []string
 	for _, kind := range []string{"gateway_key", "node_key", "priv_validator_key"} {
@@ -95,7 +97,8 @@ func keys(home config.Home) ([]string, error) {
 	return out, nil
 }
 
-// checkLists: what says who is let in is read while the node runs; one that cannot be read lets nobody in.
+// checkLists: what says who is let in is read while the node runs; one that cannot be read lets
+// nobody in.
 func checkLists(home config.Home, c config.Config) Finding {
 	const check = "who is let in"
 	if _, err := home.Admitted(c); err != nil {
@@ -161,8 +164,8 @@ func redacted(address string) string {
 	return u.Redacted()
 }
 
-// checkGenesis: the organisation is in it, or joined since, with a database if it has one here. members are those of now, of a node that
-// runs; nil: unknown.
+// checkGenesis: the organisation is in it, or joined since, with a database if it has one here.
+// members are those of now, of a node that runs; nil: unknown.
 func checkGenesis(home config.Home, c config.Config, members []*wire.Member) Finding {
 	const check = "genesis"
 	doc, state, err := home.LoadGenesis()

@@ -22,7 +22,8 @@ func (p *patient) member() *wire.Member {
 	return &wire.Member{Organisation: "acme", GatewayKey: part.GatewayKey, Validators: []*wire.ValidatorPower{{Key: part.ValidatorKey, Power: 10}}}
 }
 
-// Which keys count says the registry. Those of the home that do not are no fault, nor is it that the first ones were deleted.
+// Which keys count says the registry. Those of the home that do not are no fault, nor is it that
+// the first ones were deleted.
 func TestReplacedKeysAreKnown(t *testing.T) {
 	p := newPatient(t)
 	m := p.member()

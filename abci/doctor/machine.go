@@ -150,7 +150,8 @@ func judgeClock(m machine) Finding {
 	return fine(check, "is kept right")
 }
 
-// judgeKeys: the home holds the gateway key and a validator key that count. members are those of now, of a node that runs.
+// judgeKeys: the home holds the gateway key and a validator key that count. members are those of
+// now, of a node that runs.
 func judgeKeys(home config.Home, organisation string, members []*wire.Member) Finding {
 	const check = "keys"
 	at := slices.IndexFunc(members, func(m *wire.Member) bool { return m.Organisation == organisation })

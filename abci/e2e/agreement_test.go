@@ -21,7 +21,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// The tutorial does what it says; and a gateway that leaves agreements out or makes them up gets nothing through, anywhere.
+// The tutorial does what it says; and a gateway that leaves agreements out or makes them up gets
+// nothing through, anywhere.
 func TestTutorialTrades(t *testing.T) {
 	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -117,7 +118,8 @@ func runBlock(ctx context.Context, t *testing.T, o *harness.Organisation, role, 
 	}
 }
 
-// signTrades submits what a client signed itself: the other firm is asked about it as about everything else.
+// signTrades submits what a client signed itself: the other firm is asked about it as about
+// everything else.
 func signTrades(ctx context.Context, t *testing.T, acme *harness.Organisation) {
 	t.Helper()
 	key := filepath.Join(acme.Home(), "clerk.json")
@@ -141,7 +143,8 @@ func signTrades(ctx context.Context, t *testing.T, acme *harness.Organisation) {
 	}
 }
 
-// forge submits, past the gateway, a trade without agreement and one whose agreement acme signed in bolt's name.
+// forge submits, past the gateway, a trade without agreement and one whose agreement acme signed in
+// bolt's name.
 func forge(ctx context.Context, t *testing.T, acme *harness.Organisation) {
 	t.Helper()
 	key, err := config.Home(acme.Home()).GatewayKey()

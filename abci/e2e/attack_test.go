@@ -17,15 +17,17 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/smallbank"
 )
 
-// Databases that were restored from an older copy, or made anew, get from the order what they miss; transactions meant to
-// stop every block are recorded as failed; and a flooded socket serves again when the flood is over.
+// Databases that were restored from an older copy, or made anew, get the blocks that they miss from
+// the order. Transactions meant to stop every block are recorded as failed. A flooded socket serves
+// again when the flood is over.
 func TestNetworkSurvivesAttacksAndRestores(t *testing.T) {
 	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit)
 	t.Cleanup(cancel)
-	// Long enough for a statement that fails at the bound of what one may change, on a machine that is busy.
+	// Long enough for a statement that fails at the bound of what one may change, on a machine that
+	// is busy.
 	network := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, BlockTime: time.Minute})
 	attacked, restored, remade := network.Organisations[0], network.Organisations[1], network.Organisations[2]
 	copied := filepath.Join(network.Dir, "older")
@@ -106,7 +108,8 @@ func poison(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	}
 }
 
-// flood opens more connections than the node takes, each with the beginning of a frame that never ends.
+// flood opens more connections than the node takes, each with the beginning of a frame that never
+// ends.
 func flood(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	t.Helper()
 	const connections = 1500

@@ -10,7 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// A base backup taken under way is a ledger: restored, its node executes what is missing, by itself.
+// A base backup taken under way is a ledger: restored, its node executes what is missing, by
+// itself.
 func TestARestoredBackupCatchesUp(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -46,7 +47,8 @@ func TestARestoredBackupCatchesUp(t *testing.T) {
 	joinsWithADump(ctx, t, net, good)
 }
 
-// What pg_dump makes of a ledger at work is one again once it was restored and adopted, in another database than before.
+// A dump of a ledger at work is a ledger again once it was restored and adopted, in another
+// database than before.
 func dumpedIsALedger(ctx context.Context, t *testing.T, net *harness.Network, o *harness.Organisation) {
 	t.Helper()
 	must(t, o.Cluster.Dump(ctx, database, o.Cluster, "restored"))
@@ -77,8 +79,9 @@ func dumpedIsALedger(ctx context.Context, t *testing.T, net *harness.Network, o 
 	checkSameTransactions(ctx, t, net)
 }
 
-// An organisation need not execute the chain from its first block: it takes what another one dumped, and its node, which begins with an empty home, checks
-// by the certificates that this is the ledger agreed, and goes on after it.
+// An organisation need not execute the chain from its first block: it takes another one's dump. Its
+// node begins with an empty home, checks by the certificates that this is the ledger agreed, and
+// goes on after it.
 func joinsWithADump(ctx context.Context, t *testing.T, net *harness.Network, donor *harness.Organisation) {
 	t.Helper()
 	must(t, donor.Exec(ctx, "postgres", `CREATE SCHEMA own;

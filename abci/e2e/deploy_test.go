@@ -10,7 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// One organisation deploys a table, a function and rights; another uses them; the definitions are the same everywhere.
+// One organisation deploys a table, a function and rights; another uses them; the definitions are
+// the same everywhere.
 func TestDefinitionsReachEveryOrganisation(t *testing.T) {
 	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

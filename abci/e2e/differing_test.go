@@ -7,8 +7,9 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Two of four organisations define a function in another way. Of a block the transaction that calls it is quarantined, in
-// every organisation; the others of the block are committed, and so is what comes later. Nobody is excluded.
+// Two of four organisations define a function in another way. Of a block the transaction that calls
+// it is quarantined, in every organisation; the others of the block are committed, and so is what
+// comes later. Nobody is excluded.
 func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

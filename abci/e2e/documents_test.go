@@ -21,7 +21,8 @@ const (
 	setUp    = "operator/install.md" // its SQL prepares a database
 )
 
-// sqlBlock is SQL of a document, with the comment before it that says as which role it runs, and what has to be there:
+// sqlBlock is SQL of a document, with the comment before it that says as which role it runs, and
+// what has to be there:
 //
 //	<!-- as ROLE -->  or  <!-- as ROLE, after: SQL of the superuser -->
 type sqlBlock struct{ document, role, before, sql string }
@@ -30,7 +31,8 @@ var sqlBlocks = regexp.MustCompile("(?s)(<!--[^>]*?-->\n)?```sql\n(.*?)```")
 
 var links = regexp.MustCompile(`\]\(([A-Za-z/-]+\.md)\)`)
 
-// reading lists the documents in the order in which the index links to them, which is the order in which a reader meets their SQL.
+// reading lists the documents in the order in which the index links to them, which is the order in
+// which a reader meets their SQL.
 func reading(t *testing.T, docs string) (documents []string) {
 	t.Helper()
 	index, err := os.ReadFile(filepath.Join(docs, "README.md"))
@@ -50,7 +52,8 @@ func reading(t *testing.T, docs string) (documents []string) {
 	return documents
 }
 
-// documentedSQL gives the blocks of all documents, README first, and then in the order of the index.
+// documentedSQL gives the blocks of all documents, README first, and then in the order of the
+// index.
 func documentedSQL(t *testing.T) (blocks []sqlBlock) {
 	t.Helper()
 	docs := filepath.Join("..", "..", "docs")
@@ -73,7 +76,8 @@ func documentedSQL(t *testing.T) (blocks []sqlBlock) {
 	return blocks
 }
 
-// Every block of SQL in the documents runs, one after the other, and none of its transactions fails.
+// Every block of SQL in the documents runs, one after the other, and none of its transactions
+// fails.
 func TestTheSQLOfTheDocumentsRuns(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -87,7 +91,8 @@ func TestTheSQLOfTheDocumentsRuns(t *testing.T) {
 	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}
 	must(t, net.StartDatabases(ctx))
 	must(t, bank.Create(ctx, acme))
-	// How the extension comes into a database is in the documents as well; here that is an empty one.
+	// How the extension comes into a database is in the documents as well; here that is an empty
+	// one.
 	must(t, acme.Exec(ctx, "postgres", "CREATE DATABASE another"))
 	must(t, net.EnableChainify(ctx))
 	must(t, acme.Exec(ctx, "postgres", "CREATE ROLE dba LOGIN IN ROLE chainify_admin, chainify_reader; GRANT ALL ON accounts, savings, checking TO dba; GRANT CREATE ON SCHEMA public TO dba"))

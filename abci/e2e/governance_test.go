@@ -22,8 +22,9 @@ import (
 // blocksBehind is more blocks than a connected node is ever behind while clients deposit.
 const blocksBehind = 20
 
-// A fifth organisation joins a running network, after a change that waited was withdrawn, votes, gets other keys and leaves, while clients go on. No change loses or
-// doubles a transaction, and everybody can verify the whole chain with the keys of each block.
+// A fifth organisation joins a running network, after a change that waited was withdrawn, votes,
+// gets other keys and leaves, while clients go on. No change loses or doubles a transaction, and
+// everybody can verify the whole chain with the keys of each block.
 func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
@@ -117,8 +118,8 @@ func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	t.Logf("%d deposits meanwhile", answered)
 }
 
-// keepDepositing has a client deposit again and again until stop, which returns how many it was told are done. One that is refused fails
-// the test, unless a node is away for a moment.
+// keepDepositing has a client deposit again and again until stop, which returns how many it was
+// told are done. One that is refused fails the test, unless a node is away for a moment.
 func keepDepositing(ctx context.Context, t *testing.T, o *harness.Organisation) (stop func() int) {
 	conn, err := o.Cluster.Connect(ctx, database, "bank")
 	must(t, err)
@@ -199,7 +200,8 @@ func statusOf(ctx context.Context, t *testing.T, o *harness.Organisation) govern
 	return governanceStatus{s.Changes, s.Waiting != nil}
 }
 
-// file writes a command's JSON, which may follow what it said for people, where every node's user can read it.
+// file writes a command's JSON, which may follow what it said for people, where every node's user
+// can read it.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	f, err := os.CreateTemp("", "chainify-e2e-*.json")
@@ -222,8 +224,8 @@ func consent(ctx context.Context, t *testing.T, o *harness.Organisation, c, n in
 	}
 }
 
-// A client signs with a key of its own. The databases show whose key it was; the key signs for its role alone, and for none once it is
-// taken away.
+// A client signs with a key of its own. The databases show whose key it was; the key signs for its
+// role alone, and for none once it is taken away.
 func TestAClientSignsWithItsOwnKey(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

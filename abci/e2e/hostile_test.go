@@ -17,8 +17,9 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// One of four validators forges what it proposes, then lies about what its database did: the others refuse the one and count the other
-// for nothing, commit every transaction once, and blame nobody else.
+// One of four validators forges what it proposes, then lies about what its database did. The others
+// refuse the proposal and count the vote for nothing. They commit every transaction once, and blame
+// nobody else.
 func TestAHostileValidatorChangesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -62,7 +63,8 @@ func TestAHostileValidatorChangesNothing(t *testing.T) {
 		})
 	}
 	for _, o := range honest {
-		// A vote that comes when the others' make the certificate already counts for nothing: then a later one is seen.
+		// A vote that comes when the others' make the certificate already counts for nothing: then
+		// a later one is seen.
 		differs := func() string {
 			return metric(t, o, `chainify_votes_total{organisation="`+hostile.Name+`",verdict="differs"}`)
 		}

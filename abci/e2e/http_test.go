@@ -26,8 +26,9 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Beyond loopback the node speaks TLS, to who has a token or signs for himself; the databases show who it was. A rate bounds each client,
-// a token that is revoked is worth nothing at once, and no log holds a secret.
+// Beyond loopback the node speaks TLS, to who has a token or signs for himself; the databases show
+// who it was. A rate bounds each client, a token that is revoked is worth nothing at once, and no
+// log holds a secret.
 func TestClientsOverHTTP(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -124,8 +125,8 @@ type httpClient struct {
 	http       *http.Client
 }
 
-// listenBeyondLoopback starts the node again with HTTP on all addresses, with TLS, and a rate of three transactions at once: it
-// refuses to start without TLS, and without anybody who may ask.
+// listenBeyondLoopback starts the node again with HTTP on all addresses, with TLS, and a rate of
+// three transactions at once: it refuses to start without TLS, and without anybody who may ask.
 func listenBeyondLoopback(ctx context.Context, t *testing.T, o *harness.Organisation, tool func(string, ...string) string) *httpClient {
 	t.Helper()
 	must(t, o.StopNode())

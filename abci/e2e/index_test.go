@@ -12,8 +12,8 @@ const damageIndex = `UPDATE pg_index SET indislive = false, indisready = false W
 	UPDATE pg_index SET indislive = true, indisready = true WHERE indexrelid = 'checking_pkey'::regclass;
 	UPDATE pg_class SET relhasindex = true WHERE oid = 'checking'::regclass`
 
-// A row that its index misses makes one organisation deviate whose rows are all as agreed. It builds the index anew, names it and goes on, whether a
-// block or the scrubber comes by.
+// A row that its index misses makes one organisation deviate whose rows are all as agreed. It
+// builds the index anew, names it and goes on, whether a block or the scrubber comes by.
 func TestABrokenIndexIsBuiltAnew(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -29,7 +29,8 @@ func TestABrokenIndexIsBuiltAnew(t *testing.T) {
 		{"block", func() { deposits(ctx, t, good, 2) }},
 		{"scrubber", func() { must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')")) }},
 	} {
-		// A pass that finds all well: what is found again after its repair, with none in between, waits for a minute.
+		// A pass that finds all well: what is found again after its repair, with none in between,
+		// waits for a minute.
 		if i > 0 {
 			must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')"))
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// What is changed behind the ledger's back, each time more of it: the rows, their history, the base of the checkpoints.
+// Changes behind the ledger's back, each time more of them: the rows, their history, the base
+// of the checkpoints.
 const (
 	damageRow        = "UPDATE checking SET balance = balance + 1000000 WHERE custid <= 3;"
 	damageMissing    = "DELETE FROM checking WHERE custid = 1;"
@@ -17,7 +18,8 @@ const (
 	damageCheckpoint = "UPDATE chainify_checkpoint.checking SET balance = balance + 1000000 WHERE custid IN (1, 7);"
 )
 
-// One organisation climbs the ladder of recovery, each time to the step that helps, while the others go on.
+// One organisation climbs the ladder of recovery, each time to the step that helps, while the
+// others go on.
 func TestTheLadderOfRecovery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -52,7 +54,8 @@ func TestTheLadderOfRecovery(t *testing.T) {
 	checkSameTransactions(ctx, t, net)
 }
 
-// historyIsBack waits until the blocks that came out of recovery with a false history have been taken from another organisation.
+// historyIsBack waits until the blocks that came out of recovery with a false history have been
+// taken from another organisation.
 func historyIsBack(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	t.Helper()
 	started := time.Now()
@@ -77,8 +80,9 @@ func ledgerVerifies(ctx context.Context, t *testing.T, o *harness.Organisation) 
 	}))
 }
 
-// excludeAndRejoin changes also what the ledger says was agreed, and the rows that it began with: then nothing helps, and a restart neither,
-// until the operator has put back what was agreed and says so.
+// excludeAndRejoin changes also what the ledger says was agreed, and the rows that it began with.
+// Then nothing helps, and a restart neither, until the operator has put the agreed state back and
+// says so.
 func excludeAndRejoin(ctx context.Context, t *testing.T, net *harness.Network, good, odd *harness.Organisation) {
 	t.Helper()
 	started := time.Now()
@@ -118,8 +122,9 @@ func damage(ctx context.Context, t *testing.T, o *harness.Organisation, statemen
 	must(t, o.Exec(ctx, "postgres", "SET chainify.guard = off; SET session_replication_role = replica;"+strings.TrimSuffix(statements, ";")))
 }
 
-// cured waits until the newest deviation of the tables is recorded as cured by this step. The scrubber may have come by first: then the block
-// that was executed meanwhile is cured by a retry after it.
+// cured waits until the newest deviation of the tables is recorded as cured by this step. The
+// scrubber may have come by first: then the block that was executed meanwhile is cured by a retry
+// after it.
 func cured(ctx context.Context, t *testing.T, o *harness.Organisation, by string) {
 	t.Helper()
 	must(t, harness.Poll(ctx, catchUpLimit, "recovery of "+o.Name+" by "+by, func(ctx context.Context) (bool, string, error) {

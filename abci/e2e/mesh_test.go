@@ -12,8 +12,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// The organisations stand in a row, each connected to its neighbours alone. What the first has ordered reaches the others all the same,
-// though those whose turn it is to propose do not hear of it from its gateway.
+// The organisations stand in a row, each connected to its neighbours alone. A bundle of the first
+// reaches the others all the same, though the next proposers do not hear of it from its gateway.
 func TestOrganisationsInARow(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

@@ -1,4 +1,5 @@
-// Package e2e tests whole networks: processes and real databases. Faults under load are in package faults.
+// Package e2e tests whole networks: processes and real databases. Faults under load are in package
+// faults.
 package e2e
 
 import (

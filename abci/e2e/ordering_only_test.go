@@ -8,8 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Three organisations and one validator without a database: with c = 2 they survive the loss of one organisation, which
-// comes back, and the loss of the validator.
+// Three organisations and one validator without a database: with c = 2 they survive the loss of one
+// organisation, which comes back, and the loss of the validator.
 func TestThreeOrganisationsAndAnOrdererSurviveOne(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

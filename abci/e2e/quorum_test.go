@@ -11,8 +11,9 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Two of four organisations are gone: nothing can be ordered, so a submission is refused in bounded time, with the SQLSTATE
-// that says "later", while reads go on. When one is back, submissions succeed again.
+// Two of four organisations are gone: nothing can be ordered, so a submission is refused in bounded
+// time, with the SQLSTATE that says "later", while reads go on. When one is back, submissions
+// succeed again.
 func TestWithoutQuorumSubmissionsAreRefusedInTime(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

@@ -16,8 +16,10 @@ import (
 // noise is what a machine that does other things as well adds to a latency.
 const noise = 50 * time.Millisecond
 
-// One client sends hundreds of statements that each take a while, again and again: the others' transactions take about as long as before,
-// all succeed, and nobody deviates. CHAINIFY_SLOW_STATEMENTS is how many it sends at once (5,000 in the whole form, see CONTRIBUTING.md).
+// One client sends hundreds of statements that each take a while, again and again: the others'
+// transactions take about as long as before, all succeed, and nobody deviates.
+// CHAINIFY_SLOW_STATEMENTS is how many it sends at once (5,000 in the whole form, see
+// CONTRIBUTING.md).
 func TestSlowStatementsOfOneClientDoNotStallTheOthers(t *testing.T) {
 	count, blockTime, calm, attack := 300, 2*time.Second, 5*time.Second, 30*time.Second
 	if text := os.Getenv("CHAINIFY_SLOW_STATEMENTS"); text != "" {
@@ -63,7 +65,8 @@ func TestSlowStatementsOfOneClientDoNotStallTheOthers(t *testing.T) {
 	checkSameTransactions(ctx, t, net)
 }
 
-// load has each organisation's client execute transactions, one after the other, while something else goes on, and says how long each took.
+// load has each organisation's client execute transactions, one after the other, while something
+// else goes on, and says how long each took.
 func load(ctx context.Context, t *testing.T, organisations []*harness.Organisation, d time.Duration, beside func(context.Context)) (took []time.Duration) {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, d)
@@ -137,8 +140,9 @@ func sendSlow(ctx context.Context, t *testing.T, o *harness.Organisation, count 
 	t.Logf("%d batches taken, %d refused", sent, refused)
 }
 
-// One client sends statements that each end well within the time of a block, one after the other without a pause: it has a part of the time,
-// and the others' transactions take about as long as before in the rest.
+// One client sends statements that each end well within the time of a block, one after the other
+// without a pause. It has a part of the time, and in the rest the others' transactions take about
+// as long as before.
 func TestSlowStatementsThatEndLeaveTimeToTheOthers(t *testing.T) {
 	const calm, attack = 5 * time.Second, 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit+attack)

@@ -12,8 +12,9 @@ import (
 const damageHeaders = "UPDATE chainify_ledger.block SET state_root = set_byte(state_root, 0, get_byte(state_root, 0) # 1);" +
 	"DELETE FROM chainify_ledger.transaction WHERE block < 4;"
 
-// Rows, history, checkpoints and headers are changed, and nobody tells: the organisation executes all blocks of its node's block store again, what
-// was deployed included, and stands where the others do. What is its own stays.
+// Rows, history, checkpoints and headers are changed, and nobody tells: the organisation executes
+// all blocks of its node's block store again, what was deployed included, and stands where the
+// others do. Its own data stay.
 func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -63,7 +64,8 @@ func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	state(ctx, t, odd, "excluded")
 	must(t, odd.Exec(ctx, "postgres", "SET chainify.guard = off;"+
 		"UPDATE chainify_ledger.initial_table SET table_state = set_byte(table_state, 0, get_byte(table_state, 0) # 1)"))
-	// Its server crashes after each block that is executed again, and its node is killed on the way.
+	// Its server crashes after each block that is executed again, and its node is killed on the
+	// way.
 	must(t, odd.SetSystem(ctx, catchUpLimit, "chainify.crash_point", "after_block_commit"))
 	_, err := odd.Run(ctx, "rejoin")
 	must(t, err)
@@ -89,7 +91,8 @@ func amidBlocksAgain(ctx context.Context, t *testing.T, o *harness.Organisation)
 	}))
 }
 
-// A database that is dropped under a running node, and made anew as it was at first, is filled again with nobody's help.
+// A database that is dropped under a running node, and made anew as it was at first, is filled
+// again with nobody's help.
 func TestADatabaseMadeAnewIsFilledByItsNode(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

@@ -10,8 +10,9 @@ import (
 // tamperNetworkLimit bounds all of the cases together.
 const tamperNetworkLimit = 15 * time.Minute
 
-// TestTamperedOrganisationsComeBack is the tamper matrix (backend/postgres, docs/tamper-matrix.md) with real nodes, for what they put right alone or with the
-// others' help: each change is found by a block, and again by the scrubber, and the organisation goes on. Times are in the log.
+// TestTamperedOrganisationsComeBack is the tamper matrix (backend/postgres, docs/tamper-matrix.md)
+// with real nodes, for changes that they put right alone or with the others' help. Each change is
+// found by a block, and again by the scrubber, and the organisation goes on. Times are in the log.
 func TestTamperedOrganisationsComeBack(t *testing.T) {
 	if os.Getenv("CHAINIFY_TAMPER") == "" {
 		t.Skip("takes minutes: run by make tamper (CHAINIFY_TAMPER=1)")
@@ -44,7 +45,8 @@ func TestTamperedOrganisationsComeBack(t *testing.T) {
 			}
 			caughtUp(ctx, t, net, odd)
 			if comesBy == "scrubber" {
-				// A pass that finds all well: what is found again after its repair, with none in between, waits for a minute.
+				// A pass that finds all well: what is found again after its repair, with none in
+				// between, waits for a minute.
 				must(t, odd.Exec(ctx, "postgres", "SELECT chainify_node.scrub('checking')"))
 			}
 			var before int

@@ -34,15 +34,19 @@ type Config struct {
 	BackoffMaxMS int64 // default 10,000
 	// Steps are those of recovery that may be taken, in this order; default all of them.
 	Steps []backend.Step
-	// FullBlocksMax: step Full begins by itself only in a database of at most so many blocks; default: of any number.
+	// FullBlocksMax: step Full begins by itself only in a database of at most so many blocks;
+	// default: of any number.
 	FullBlocksMax uint64
 	// FullNoticeMS is how long Full is announced before it begins.
 	FullNoticeMS int64
-	// RepairsMax bounds the repairs of one block, default 3: a database may be changed again between repair and execution.
+	// RepairsMax bounds the repairs of one block, default 3: a database may be changed again
+	// between repair and execution.
 	RepairsMax int
-	// HelpAttempts bounds how often the other organisations are asked for rows of one block, with growing pauses; default 10.
+	// HelpAttempts bounds how often the other organisations are asked for rows of one block, with
+	// growing pauses; default 10.
 	HelpAttempts int
-	// LookMS is how often an idle core asks the database whether its scrubber found something; 0: never.
+	// LookMS is how often an idle core asks the database whether its scrubber found something; 0:
+	// never.
 	LookMS int64
 }
 
@@ -74,14 +78,14 @@ type opened struct {
 
 // Core is the decision about one organisation's database.
 //
-// Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted for: by a
-// certificate on the chain or, if 3c > 2·organisations for the block's c, by live votes (those in a certificate that is only proposed count as live).
-// Invariant E2: Commit is asked only for a decided block.
-// Invariant E3: of an organisation's votes for one execution the first counts.
-// Invariant E4: at most one operation is under way.
-// Invariant E5: this organisation votes once for one execution, whatever later executions give, also after a restart (Started.Voted); in the
-// rounds after it committed a block it votes what it committed.
-// Invariant E6: clients are answered after the database was seen to hold the block.
+// Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted
+// for: by a certificate on the chain or, if 3c > 2·organisations for the block's c, by live votes
+// (those in a certificate that is only proposed count as live). Invariant E2: Commit is asked only
+// for a decided block. Invariant E3: of an organisation's votes for one execution the first counts.
+// Invariant E4: at most one operation is under way. Invariant E5: this organisation votes once for
+// one execution, whatever later executions give, also after a restart (Started.Voted); in the
+// rounds after it committed a block it votes what it committed. Invariant E6: clients are answered
+// after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
 	nowMS int64
@@ -89,17 +93,21 @@ type Core struct {
 
 	// ordered and certified are the tips of the order, durable in the node's stores (E2).
 	ordered, certified uint64
-	// blocks are decided blocks beyond the position, certs certificates not stored yet; the source has the rest.
+	// blocks are decided blocks beyond the position, certs certificates not stored yet; the source
+	// has the rest.
 	blocks map[uint64]*wire.OrderedBlock
 	certs  map[uint64]*wire.Certificate
-	// proposal is the newest block proposed and not decided, proof the newest certificate in a proposal.
+	// proposal is the newest block proposed and not decided, proof the newest certificate in a
+	// proposal.
 	proposal *wire.OrderedBlock
 	proof    *wire.Certificate
-	// votes are the first live votes of the other organisations (E3), ballots this one's own, oldest first (E5).
+	// votes are the first live votes of the other organisations (E3), ballots this one's own,
+	// oldest first (E5).
 	votes   map[string]wire.FirstVotes[wire.EffectVote]
 	ballots wire.FirstVotes[ballot]
 
-	// position is where the database stood last; known is false after anything that may have changed it unseen.
+	// position is where the database stood last; known is false after anything that may have
+	// changed it unseen.
 	position backend.Position
 	known    bool
 	// proven: the block at position is certified with the hash found there.
@@ -157,7 +165,8 @@ func setDefault[N int | int64 | uint64](v *N, def N) {
 	}
 }
 
-// Step takes one event at a time (milliseconds of any monotonic clock) and returns what to do, in order.
+// Step takes one event at a time (milliseconds of any monotonic clock) and returns what to do, in
+// order.
 func (c *Core) Step(nowMS int64, e Event) []Action {
 	c.nowMS = max(c.nowMS, nowMS)
 	c.out = nil
@@ -297,8 +306,8 @@ func (c *Core) restartRecovery() {
 	c.ladder = ladder{number: c.position.Number + 1, needRepair: c.position.Number > 0, sinceMS: c.nowMS}
 }
 
-// exclude ends this organisation's part in effect consensus until the operator asks for Rejoin; the attempts
-// that follow such a wish come with growing pauses.
+// exclude ends this organisation's part in effect consensus until the operator asks for Rejoin; the
+// attempts that follow such a wish come with growing pauses.
 func (c *Core) exclude(number uint64, expected, found wire.Hash, reason string) {
 	if c.rejoins > 0 {
 		c.rejoins--

@@ -4,7 +4,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// decide starts the next operation when none is under way (E4), and cuts short an execution nobody wants any more.
+// decide starts the next operation when none is under way (E4), and cuts short an execution nobody
+// wants any more.
 func (c *Core) decide() {
 	c.checkProven()
 	if c.op == nil {
@@ -66,7 +67,8 @@ func (c *Core) rollback() Action {
 	return Rollback{Number: c.open.key.Number}
 }
 
-// wanted is the block that the database should execute next: the decided one after its position, else the newest proposed.
+// wanted is the block that the database should execute next: the decided one after its position,
+// else the newest proposed.
 func (c *Core) wanted() *wire.OrderedBlock {
 	n := c.position.Number + 1
 	if n <= c.ordered {
@@ -179,8 +181,8 @@ func (c *Core) advance() Action {
 	return x
 }
 
-// prove fetches the certificate of the block at the position: what does not continue the certified ledger need
-// not go on.
+// prove fetches the certificate of the block at the position: what does not continue the certified
+// ledger need not go on.
 func (c *Core) prove() Action {
 	if p := c.position.Number; !c.proven && p > 0 && p <= c.certified && c.certs[p] == nil {
 		return FetchOrdered{Number: p}
@@ -223,7 +225,8 @@ func (c *Core) housekeeping() Action {
 // overdueLooks is how many times LookMS a database under load is left unasked.
 const overdueLooks = 5
 
-// overdue is housekeeping that has waited long enough for a moment between blocks: a load may have none.
+// overdue is housekeeping that has waited long enough for a moment between blocks: a load may have
+// none.
 func (c *Core) overdue() Action {
 	switch {
 	case c.open != nil:

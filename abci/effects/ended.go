@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// went books how an operation on the database or the store ended and reports whether it did what was asked.
+// went books how an operation on the database or the store ended and reports whether it did what
+// was asked.
 func (c *Core) went(f Failure) bool {
 	if f == Fine {
 		c.over()
@@ -37,7 +38,8 @@ func (c *Core) executed(e Executed) {
 		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
 	case Stuck:
-		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs again for as long as it takes.
+		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs
+		// again for as long as it takes.
 		c.over()
 		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
 		c.shelved = e.Key
@@ -53,8 +55,8 @@ func (c *Core) executed(e Executed) {
 	}
 }
 
-// mayGiveUp returns the execution of a block about which this organisation can still say that a transaction does not end: it has not voted,
-// and nothing is agreed.
+// mayGiveUp returns the execution of a block about which this organisation can still say that a
+// transaction does not end: it has not voted, and nothing is agreed.
 func (c *Core) mayGiveUp(number uint64) (*wire.OrderedBlock, bool) {
 	b := c.wanted()
 	if b == nil || b.Number != number || c.excluded != "" || c.ballots.Of(b.Key()) != nil {
@@ -213,7 +215,8 @@ func (c *Core) repaired(e Repaired) {
 // nothing: the step has found none of its kind of thing, so that the next one may help.
 func nothing(asked Repair, e Repaired) bool { return asked.Step.InPart() && e.Rows == 0 }
 
-// goOn takes the next step that may be taken; false: there is none. Full is announced, so that an operator who knows better can step in.
+// goOn takes the next step that may be taken; false: there is none. Full is announced, so that an
+// operator who knows better can step in.
 func (c *Core) goOn(at *climb, asked Repair) bool {
 	full := !c.forbidden(asked)
 	if at.passesFull(c.cfg.Steps, full) {
@@ -230,7 +233,8 @@ func (c *Core) goOn(at *climb, asked Repair) bool {
 	return true
 }
 
-// forbidden: Full is among the steps, and this database has too many blocks for it to begin by itself.
+// forbidden: Full is among the steps, and this database has too many blocks for it to begin by
+// itself.
 func (c *Core) forbidden(asked Repair) bool {
 	return asked.Number > c.cfg.FullBlocksMax && slices.Contains(c.cfg.Steps, backend.Full)
 }
@@ -254,7 +258,8 @@ func (c *Core) patient(at *climb, asked Repair) bool {
 	return true
 }
 
-// cured follows a repair that no block waits for. What cannot be repaired now is tried again later.
+// cured follows a repair that no block waits for. A repair that cannot be made now is tried again
+// later.
 func (c *Core) cured(asked Repair, e Repaired) {
 	f := &c.finding
 	if e.Failure == NoHelp && c.patient(&f.climb, asked) {
@@ -287,7 +292,8 @@ func (c *Core) cured(asked Repair, e Repaired) {
 	}
 }
 
-// blockRestored follows a block that another organisation told. Nothing waits for one, so what fails is tried again later.
+// blockRestored follows a block that another organisation told. Nothing waits for one, so what
+// fails is tried again later.
 func (c *Core) blockRestored(e BlockRestored) {
 	asked := c.op.(RestoreBlock)
 	c.op = nil
@@ -355,7 +361,8 @@ func (c *Core) databaseAt(e DatabaseAt) {
 	c.checkProven()
 }
 
-// settleUnsure answers for a COMMIT whose outcome was unknown, when the database turns out to hold the block.
+// settleUnsure answers for a COMMIT whose outcome was unknown, when the database turns out to hold
+// the block.
 func (c *Core) settleUnsure(at backend.Position) {
 	if u := c.unsure; u != nil {
 		c.unsure = nil
@@ -381,7 +388,8 @@ func (c *Core) fetched(e Fetched) {
 	c.checkProven()
 }
 
-// keepFetched keeps a certificate that was asked for; one of the position that is stored already only proves it.
+// keepFetched keeps a certificate that was asked for; one of the position that is stored already
+// only proves it.
 func (c *Core) keepFetched(cert *wire.Certificate) {
 	if cert.Number == c.position.Number {
 		c.certs[cert.Number] = cert

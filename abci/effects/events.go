@@ -5,20 +5,22 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Event is something the core is told. Events that end an operation answer the one Action that asked for it.
+// Event is something the core is told. Events that end an operation answer the one Action that
+// asked for it.
 type Event interface{ event() }
 
-// What the order and the network tell.
+// The events that the order and the network tell.
 type (
-	// Started gives the tips of the order after a start; 0 before the first block. Excluded is why the organisation was excluded
-	// when the node ended, if it was. Voted is what it voted before on executions that may still be
-	// voted on, one vote for each (E5).
+	// Started gives the tips of the order after a start; 0 before the first block. Excluded is why
+	// the organisation was excluded when the node ended, if it was. Voted is what it voted before
+	// on executions that may still be voted on, one vote for each (E5).
 	Started struct {
 		Ordered, Certified uint64
 		Excluded           string
 		Voted              []wire.EffectVote
 	}
-	// Proposed is a block proposed but not decided, and the certificate its proposal carries for the block before.
+	// Proposed is a block proposed but not decided, and the certificate its proposal carries for
+	// the block before.
 	Proposed struct {
 		Block       *wire.OrderedBlock
 		Certificate *wire.Certificate
@@ -47,7 +49,8 @@ type (
 
 // How the operations on database and store ended.
 type (
-	// Executed ends Execute. On Stuck, StuckAt is the transaction and Why the error; on anything else but Fine nothing is open.
+	// Executed ends Execute. On Stuck, StuckAt is the transaction and Why the error; on anything
+	// else but Fine nothing is open.
 	Executed struct {
 		Key     wire.Key
 		Hash    wire.Hash
@@ -60,7 +63,8 @@ type (
 	Committed struct{ Failure Failure }
 	// RolledBack ends Rollback.
 	RolledBack struct{ Failure Failure }
-	// Repaired ends Repair with the number of rows put right; Why is what the database says of BeyondRepair.
+	// Repaired ends Repair with the number of rows put right; Why is what the database says of
+	// BeyondRepair.
 	Repaired struct {
 		Rows    int
 		Failure Failure
@@ -106,8 +110,8 @@ func (Fetched) event()           {}
 // Failure says how an operation ended, as far as the core acts differently on it.
 type Failure uint8
 
-// The failures of backend.go, and Cancelled: the core itself asked for the end. NoHelp: no other organisation told anything of use,
-// and it may be different later.
+// The failures of backend.go, and Cancelled: the core itself asked for the end. NoHelp: no other
+// organisation told anything of use, and it may be different later.
 const (
 	Fine Failure = iota
 	Unavailable
@@ -122,7 +126,8 @@ func (f Failure) String() string {
 	return [...]string{"fine", "unavailable", "out of turn", "beyond repair", "stuck", "cancelled", "no help"}[f]
 }
 
-// Action is something the shell has to do. All but Cancel, Answer and Report are operations, ended by an event.
+// Action is something the shell has to do. All but Cancel, Answer and Report are operations, ended
+// by an event.
 type Action interface{ action() }
 
 // Operations, of which one runs at a time (E4).
@@ -131,16 +136,19 @@ type (
 	Execute struct {
 		Block    *wire.OrderedBlock
 		Previous wire.Hash
-		// Certified is the hash that the block has, when it came out otherwise here and is tried again; else zeros.
+		// Certified is the hash that the block has, when it came out otherwise here and is tried
+		// again; else zeros.
 		Certified wire.Hash
-		// Agreed: consent was given to what the block does, so that it runs for as long as it takes here.
+		// Agreed: consent was given to what the block does, so that it runs for as long as it takes
+		// here.
 		Agreed bool
 	}
 	// Commit makes the open block permanent. Ends with Committed.
 	Commit struct{ Number uint64 }
 	// Rollback undoes the open block. Ends with RolledBack.
 	Rollback struct{ Number uint64 }
-	// Repair takes one step to bring the tables back to the certified state at the end of block Number. Ends with Repaired.
+	// Repair takes one step to bring the tables back to the certified state at the end of block
+	// Number. Ends with Repaired.
 	Repair struct {
 		Step      backend.Step
 		Number    uint64
@@ -157,7 +165,8 @@ type (
 		CuredBy         string
 		TookMS          int64
 	}
-	// RestoreBlock has another organisation tell a committed block that is kept otherwise than agreed. Ends with BlockRestored.
+	// RestoreBlock has another organisation tell a committed block that is kept otherwise than
+	// agreed. Ends with BlockRestored.
 	RestoreBlock struct{ Number uint64 }
 	// ReadPosition asks where the database stands, connecting when it has to. Ends with DatabaseAt.
 	ReadPosition struct{}

@@ -16,8 +16,8 @@ var (
 // shapes are consortia to walk through; the last can commit on live votes never (3c <= 2n).
 var shapes = []struct{ n, consent int }{{4, 3}, {3, 3}, {3, 2}, {2, 2}, {4, 4}, {1, 1}, {4, 2}}
 
-// TestWalksKeepTheInvariants makes random moves with faults, then lets the faults end and wants every block
-// certified and committed everywhere, with the tampered databases repaired (E1 to E6).
+// TestWalksKeepTheInvariants makes random moves with faults, then lets the faults end and wants
+// every block certified and committed everywhere, with the tampered databases repaired (E1 to E6).
 func TestWalksKeepTheInvariants(t *testing.T) {
 	seed := *walkSeed
 	if seed == 0 {
@@ -127,7 +127,8 @@ func (w *world) sendVotes(from *modelNode, reaches func(int) bool) {
 	}
 }
 
-// calmDown lets the faults end and the network be fair, and wants all to be well after a bounded number of rounds.
+// calmDown lets the faults end and the network be fair, and wants all to be well after a bounded
+// number of rounds.
 func (w *world) calmDown(r *rand.Rand, trace *[]string) string {
 	all := func(int) bool { return true }
 	w.order.blocksMax++ // one more block, so that tampering after the last one is seen

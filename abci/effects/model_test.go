@@ -12,9 +12,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A world is a small consortium for exploring: an order that cannot fork, cores, and model databases whose
-// hash is a function of the blocks executed and of what tampering left behind. Messages get lost, nodes and
-// databases crash, COMMITs end with unknown outcome. Everything is chosen from outside, move by move.
+// A world is a small consortium for exploring: an order that cannot fork, cores, and model
+// databases whose hash is a function of the blocks executed and of what tampering left behind.
+// Messages get lost, nodes and databases crash, COMMITs end with unknown outcome. Everything is
+// chosen from outside, move by move.
 type world struct {
 	orgs    []string
 	consent int
@@ -331,7 +332,8 @@ func (w *world) record(n *modelNode, k wire.Key) *wire.EffectVote {
 	return v
 }
 
-// propose makes a proposal from the votes that the proposer saw, and shows it to those nodes it reaches.
+// propose makes a proposal from the votes that the proposer saw, and shows it to those nodes it
+// reaches.
 func (w *world) propose(votes, reaches func(i int) bool) {
 	o := &w.order
 	c := candidate{votes: map[string]wire.EffectVote{}}

@@ -14,8 +14,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// others are organisations by name, nodes and organisations at once: b, which breaks off or lies, and c, which tells the truth once it is
-// willing. Each round of asking begins with Nodes.
+// others are organisations by name, nodes and organisations at once: b, which breaks off or lies,
+// and c, which tells the truth once it is willing. Each round of asking begins with Nodes.
 type others struct {
 	truth   backend.Backend
 	willing atomic.Bool
@@ -173,7 +173,8 @@ func (dawdling) Block(ctx context.Context, _ uint64, _ wire.Hash, _ func([]byte)
 	return ctx.Err()
 }
 
-// liars are organisations that lie or dawdle, and c, which tells the truth once it is willing; always, of the past.
+// liars are organisations that lie or dawdle, and c, which tells the truth once it is willing;
+// always, of the past.
 type liars struct{ others }
 
 func (o *liars) Nodes() []string {
@@ -244,7 +245,8 @@ func (n *named) of(organisation string) int {
 	return n.lied[organisation]
 }
 
-// An organisation that tells what cannot be so is named, does not take recovery to a further step, and does not keep the next one from being asked.
+// An organisation that tells what cannot be so is named, does not take recovery to a further step,
+// and does not keep the next one from being asked.
 func TestWhoToldFalselyIsNamedAndTheNextOneAsked(t *testing.T) {
 	b := newBench(t)
 	reached, watch := &liars{others{truth: b.truth}}, &named{}
@@ -266,7 +268,8 @@ func TestWhoToldFalselyIsNamedAndTheNextOneAsked(t *testing.T) {
 	}
 }
 
-// One that dawdles has a part of the time that a block may take, and the next one is asked within the rest.
+// One that dawdles has a part of the time that a block may take, and the next one is asked within
+// the rest.
 func TestOneThatDawdlesLeavesTimeForTheNext(t *testing.T) {
 	b := newBench(t)
 	reached, watch := &liars{others{truth: b.truth}}, &named{}

@@ -14,8 +14,9 @@ const searchDepthMax = 14
 
 var searchStates = flag.Int("search.states", 1_500, "states looked at per consortium; 25,000 take a minute")
 
-// TestEverySmallScheduleKeepsTheInvariants goes breadth first through the schedules of small consortia with one
-// crash, one lost answer and one tampering, each state once, and checks E1 to E6 in each.
+// TestEverySmallScheduleKeepsTheInvariants goes breadth first through the schedules of small
+// consortia with one crash, one lost answer and one tampering, each state once, and checks E1 to E6
+// in each.
 func TestEverySmallScheduleKeepsTheInvariants(t *testing.T) {
 	for _, s := range []struct{ n, consent int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}} {
 		t.Run(fmt.Sprintf("%d of %d", s.consent, s.n), func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Outcomes is told what became of transactions, in block order. Its methods must not wait: the event loop calls them.
+// Outcomes is told what became of transactions, in block order. Its methods must not wait: the
+// event loop calls them.
 type Outcomes interface {
 	// Committed: the organisation's database holds the block, with these results.
 	Committed(block *wire.OrderedBlock, results []wire.TxResult)
@@ -23,17 +24,20 @@ type Outcomes interface {
 	Refused(results []wire.TxResult)
 }
 
-// Others reaches the databases of the other organisations. What one fails at is an error that costs it its turn.
+// Others reaches the databases of the other organisations. An operation that fails costs the
+// organisation its turn.
 type Others interface {
 	// Nodes are those that can be asked now.
 	Nodes() []string
-	// Read begins what a node tells of the tables at the end of a block with this hash; the organisation is the one that signs it.
+	// Read begins what a node tells of the tables at the end of a block with this hash; the
+	// organisation is the one that signs it.
 	Read(ctx context.Context, node string, number uint64, hash wire.Hash) (organisation string, from backend.Reading, err error)
 	// ReadPast is the same for a block as it is kept.
 	ReadPast(ctx context.Context, node string, number uint64, hash wire.Hash) (organisation string, from backend.Past, err error)
 }
 
-// Memory keeps an exclusion over restarts: it ends by the operator's word, not by a restart. Reason is never empty.
+// Memory keeps an exclusion over restarts: it ends by the operator's word, not by a restart. Reason
+// is never empty.
 type Memory interface {
 	Excluded() (reason string, err error) // empty: not excluded
 	Exclude(reason string) error
@@ -58,8 +62,8 @@ type Options struct {
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
 	Watch    Watch  // nil: nobody measures
-	// Ran is told how long executing so many transactions took, and by how much those of organisations took longer than quick ones. It
-	// must not wait. nil: nobody wants to know.
+	// Ran is told how long executing so many transactions took, and by how much those of
+	// organisations took longer than quick ones. It must not wait. nil: nobody wants to know.
 	Ran      func(transactions int, took time.Duration, slow map[string]time.Duration)
 	PastEach time.Duration // of one organisation for a block as it is kept; 0: a quarter of what the block may take
 	Logger   *slog.Logger
@@ -77,8 +81,9 @@ type Status struct {
 	Deviations    uint64 // since the start, cured or ended in exclusion
 }
 
-// Shell runs a Core: events come from the application and from the operations that the worker ends, actions go
-// to the database, the order's store and the waiting clients. Its methods may be called from any goroutine.
+// Shell runs a Core: events come from the application and from the operations that the worker ends,
+// actions go to the database, the order's store and the waiting clients. Its methods may be called
+// from any goroutine.
 type Shell struct {
 	opt    Options
 	source wire.Source
@@ -104,12 +109,14 @@ type Shell struct {
 	blocks    uint64
 }
 
-// item is one entry of the loop's queue: an event, a question, refused transactions, or several of them.
+// item is one entry of the loop's queue: an event, a question, refused transactions, or several of
+// them.
 type item struct {
 	event    Event
 	ask      *question
 	refused  []wire.TxResult
 	executed *backend.Execution
+	gaveUp   chan<- bool // holds one: whether the vote of a GiveUp was cast
 }
 
 // question is a Vote that waits.
@@ -146,7 +153,8 @@ func (s *Shell) Attach(source wire.Source) { s.source = source }
 // on (E5). It comes before Run.
 func (s *Shell) Voted(votes []wire.EffectVote) { s.voted = votes }
 
-// Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and waits for it.
+// Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and
+// waits for it.
 func (s *Shell) Run(ctx context.Context) error {
 	if s.source == nil {
 		return errors.New("effects: run before attach")
@@ -179,8 +187,8 @@ func (s *Shell) Proposed(block *wire.OrderedBlock, certificate *wire.Certificate
 	s.put(item{event: Proposed{Block: block, Certificate: certificate}})
 }
 
-// Vote returns this organisation's encoded vote for an execution, or nil when there is none by the end of ctx
-// or when waiting is not worth it (app.Effects).
+// Vote returns this organisation's encoded vote for an execution, or nil when there is none by the
+// end of ctx or when waiting is not worth it (app.Effects).
 func (s *Shell) Vote(ctx context.Context, block *wire.OrderedBlock) []byte {
 	if block == nil || s.opt.Backend == nil {
 		return nil
@@ -220,8 +228,9 @@ func (s *Shell) Hash(key wire.Key) (wire.Hash, bool) {
 // Rejoin lets an excluded organisation try again: its tables are repaired, then it goes on.
 func (s *Shell) Rejoin() { s.put(item{event: Rejoin{}}) }
 
-// GiveUp votes at once that a transaction of the pending block does not end: the one with this id, or, without an id, at this place of this
-// block. It returns which one, and false when the block is not under way here, or this organisation has voted on it.
+// GiveUp votes at once that a transaction of the pending block does not end: the one with this id,
+// or, without an id, at this place of this block. It returns which one once the vote is cast, and
+// false when the block is not under way here, or this organisation has voted on it.
 func (s *Shell) GiveUp(number uint64, index uint32, id []byte) (uint64, uint32, bool) {
 	s.mu.Lock()
 	if len(id) > 0 {
@@ -242,8 +251,14 @@ func (s *Shell) GiveUp(number uint64, index uint32, id []byte) (uint64, uint32, 
 	if int(index) >= len(block.IDs) {
 		return 0, 0, false
 	}
-	s.put(item{event: GiveUp{Key: block.Key(), Index: index}})
-	return number, index, true
+	gaveUp := make(chan bool, 1)
+	s.put(item{event: GiveUp{Key: block.Key(), Index: index}, gaveUp: gaveUp})
+	select {
+	case cast := <-gaveUp:
+		return number, index, cast
+	case <-s.ended:
+		return 0, 0, false
+	}
 }
 
 // Status tells how this organisation's database stands.
@@ -337,6 +352,11 @@ func (s *Shell) handle(ctx context.Context, it item) {
 		s.questions = append(s.questions, *it.ask)
 	}
 	s.mu.Lock()
+	if it.gaveUp != nil {
+		key := it.event.(GiveUp).Key
+		block, may := s.core.mayGiveUp(key.Number)
+		it.gaveUp <- may && block.Key() == key
+	}
 	actions := s.core.Step(s.nowMS(), it.event)
 	s.answerQuestions()
 	s.mu.Unlock()
@@ -361,7 +381,8 @@ func (s *Shell) answerQuestions() {
 	})
 }
 
-// act does what the core asks; an operation goes to the worker, which is free, since one runs at a time (E4).
+// act does what the core asks; an operation goes to the worker, which is free, since one runs at a
+// time (E4).
 func (s *Shell) act(ctx context.Context, a Action) {
 	switch a := a.(type) {
 	case Cancel:

@@ -13,8 +13,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// bench is one organisation's shell on a database in memory, with an order that the test plays, and a second
-// database that shows what the others compute.
+// bench is one organisation's shell on a database in memory, with an order that the test plays, and
+// a second database that shows what the others compute.
 type bench struct {
 	*testing.T
 	shell  *Shell

@@ -3,6 +3,7 @@ package effects
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -25,8 +26,8 @@ func executing(t *testing.T) (*Core, *wire.OrderedBlock) {
 	return core, block
 }
 
-// An organisation that is slower than the others says that a transaction does not end. They agree; it executes the block for as long as
-// that takes, and deviates in nothing.
+// An organisation that is slower than the others says that a transaction does not end. They agree;
+// it executes the block for as long as that takes, and deviates in nothing.
 func TestASlowOrganisationExecutesWhatIsAgreedWithoutALimit(t *testing.T) {
 	core, block := executing(t)
 	core.Step(10, Executed{Key: block.Key(), Failure: Stuck, StuckAt: 5})
@@ -46,7 +47,8 @@ func TestASlowOrganisationExecutesWhatIsAgreedWithoutALimit(t *testing.T) {
 	}
 }
 
-// A block that an organisation has not executed to its end is no sign that its tables are wrong: the next round begins without a repair.
+// A block that an organisation has not executed to its end is no sign that its tables are wrong:
+// the next round begins without a repair.
 func TestAStuckRoundRepairsNothing(t *testing.T) {
 	for _, said := range []Executed{{Failure: Stuck}, {Hash: wire.Hash{7}}} {
 		core, first := executing(t)
@@ -70,7 +72,8 @@ func TestAStuckRoundRepairsNothing(t *testing.T) {
 	}
 }
 
-// The operator's word cuts an execution short and is a vote; once there is a vote, or something is agreed, it comes too late.
+// The operator's word cuts an execution short and is a vote; once there is a vote, or something is
+// agreed, it comes too late.
 func TestTheOperatorGivesUpATransaction(t *testing.T) {
 	core, block := executing(t)
 	if _, may := core.mayGiveUp(2); may {
@@ -99,8 +102,9 @@ func TestTheOperatorGivesUpATransaction(t *testing.T) {
 	}
 }
 
-// A block that the others agree on and that this machine cannot execute (54001, XX000) is no deviation: it is reported, and executed again
-// after growing pauses, until it comes to its end. No step of recovery is taken, and the database goes on being looked after.
+// A block that the others agree on and that this machine cannot execute (54001, XX000) is no
+// deviation: it is reported, and executed again after growing pauses, until it comes to its end. No
+// step of recovery is taken, and the database goes on being looked after.
 func TestABlockAtWhichOnlyThisMachineFailsIsTriedAgain(t *testing.T) {
 	core, block := executing(t)
 	core.Step(10, Executed{Key: block.Key(), Failure: Stuck, StuckAt: 5, Why: "54001"})
@@ -127,5 +131,31 @@ func TestABlockAtWhichOnlyThisMachineFailsIsTriedAgain(t *testing.T) {
 	core.Step(now+1, Executed{Key: block.Key(), Hash: wire.Hash{7}})
 	if _, ok := core.op.(Commit); !ok || core.deviations != 0 || core.State() == "failing" {
 		t.Fatalf("under way is %+v after %d deviations, state %s; want COMMIT after none", core.op, core.deviations, core.State())
+	}
+}
+
+// The second word of an operator on the same block is refused, even when it comes before the shell
+// has looked at the first.
+func TestTheSecondWordOnABlockIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.db.Delay(time.Hour)
+	block := b.next()
+	b.decide(block)
+	b.until("executing", func() bool { return b.shell.Status().State == "executing" })
+	given := make(chan bool, 8)
+	for range cap(given) {
+		go func() {
+			_, _, done := b.shell.GiveUp(block.Number, 0, nil)
+			given <- done
+		}()
+	}
+	votes := 0
+	for range cap(given) {
+		if <-given {
+			votes++
+		}
+	}
+	if votes != 1 {
+		t.Errorf("%d of %d words became a vote, want one", votes, cap(given))
 	}
 }

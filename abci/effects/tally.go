@@ -27,12 +27,14 @@ func (c *Core) cast(b ballot) {
 	}
 }
 
-// liveVotesCount: only when two sets of c organisations share more than a third of all may live votes decide (E1).
+// liveVotesCount: only when two sets of c organisations share more than a third of all may live
+// votes decide (E1).
 func (c *Core) liveVotesCount(b *wire.OrderedBlock) bool {
 	return 3*b.Consent > 2*b.Organisations
 }
 
-// agreed returns the hash that consent was given to, for a wanted block, when this node knows it (E1).
+// agreed returns the hash that consent was given to, for a wanted block, when this node knows it
+// (E1).
 func (c *Core) agreed(b *wire.OrderedBlock) (wire.Hash, bool) {
 	if cert := c.certs[b.Number]; cert != nil {
 		return cert.Hash, true
@@ -87,8 +89,9 @@ func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
 	return same, others
 }
 
-// Vote returns this organisation's vote for an execution. more says that there is none yet and that waiting is
-// worth it; a node that recovers, has lost its database or is behind does not hold up the order.
+// Vote returns this organisation's vote for an execution. more says that there is none yet and that
+// waiting is worth it; a node that recovers, has lost its database or is behind does not hold up
+// the order.
 func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 	if c.cfg.OrderingOnly || c.excluded != "" {
 		return nil, false
@@ -136,7 +139,8 @@ func (c *Core) soon(k wire.Key) bool {
 	return false
 }
 
-// Hash returns the LedgerBlockHash this node can reveal for an execution: what is certified, committed or computed.
+// Hash returns the LedgerBlockHash this node can reveal for an execution: what is certified,
+// committed or computed.
 func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 	if cert := c.certs[k.Number]; cert != nil && cert.Round == k.Round {
 		return cert.Hash, true

@@ -16,9 +16,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
-// TestTranscripts plays testdata/*.txt: lines that begin with ">" are events for organisation a of four with consent
-// 3, the lines below each are what the core asks for. A word stands for a hash; block 2x is block 2 as ordered by
-// order block x. A line "= 1 10000" lets step full begin by itself with at most 1 block, 10,000 ms after it was announced.
+// TestTranscripts plays testdata/*.txt: lines that begin with ">" are events for organisation a of
+// four with consent 3, the lines below each are what the core asks for. A word stands for a hash;
+// block 2x is block 2 as ordered by order block x. A line "= 1 10000" lets step full begin by
+// itself with at most 1 block, 10,000 ms after it was announced.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

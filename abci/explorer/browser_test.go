@@ -80,7 +80,8 @@ func grown(t *testing.T) *world {
 	return w
 }
 
-// In light and dark, on a phone and on a screen: nothing sticks out, all text and every focus can be seen, and the browser has nothing to complain of.
+// In light and dark, on a phone and on a screen: nothing sticks out, all text and every focus can
+// be seen, and the browser has nothing to complain of.
 func TestPagesInChromium(t *testing.T) {
 	if os.Getenv("CHAINIFY_CHROMIUM") == "" {
 		t.Skip("CHAINIFY_CHROMIUM is not set: it names Chromium; `make check-explorer` sets it")
@@ -154,7 +155,7 @@ func TestTheNetworkPageLivesInChromium(t *testing.T) {
 	}
 }
 
-// What the database holds runs nowhere.
+// Nothing that the database holds runs.
 func TestNothingOfTheDatabaseRunsInChromium(t *testing.T) {
 	if os.Getenv("CHAINIFY_CHROMIUM") == "" {
 		t.Skip("CHAINIFY_CHROMIUM is not set: it names Chromium; `make check-explorer` sets it")
@@ -168,7 +169,8 @@ func TestNothingOfTheDatabaseRunsInChromium(t *testing.T) {
 	}
 }
 
-// wrap puts a handler before the explorer's, which answers when it returns true, and changes the headers of what the explorer answers.
+// wrap puts a handler before the explorer's, which answers when it returns true, and changes the
+// headers of what the explorer answers.
 func (w *world) wrap(before func(http.ResponseWriter, *http.Request) bool, headers func(http.Header)) {
 	inner := w.explorer.Handler()
 	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -192,7 +194,8 @@ func (h *headerWriter) WriteHeader(code int) {
 	h.ResponseWriter.WriteHeader(code)
 }
 
-// photograph keeps pictures of pages in CHAINIFY_SCREENSHOTS, for people to look at; without it, nothing.
+// photograph keeps pictures of pages in CHAINIFY_SCREENSHOTS, for people to look at; without it,
+// nothing.
 func (w *world) photograph(pages map[string]string) {
 	w.t.Helper()
 	dir := os.Getenv("CHAINIFY_SCREENSHOTS")

@@ -15,7 +15,8 @@ const (
 	idleLimit  = 5 * time.Minute
 )
 
-// sessionSettings hold for whatever a page asks: a role that can read the ledger and nothing else, no writes, an end to everything.
+// sessionSettings hold for whatever a page asks: a role that can read the ledger and nothing else,
+// no writes, an end to everything.
 var sessionSettings = map[string]string{
 	"role":                                readerRole,
 	"default_transaction_read_only":       "on",
@@ -57,7 +58,8 @@ func (d *database) read(ctx context.Context, look func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, look)
 }
 
-// list reads all rows of a query, whose columns are the fields of T in their order. The query bounds their number.
+// list reads all rows of a query, whose columns are the fields of T in their order. The query
+// bounds their number.
 func list[T any](ctx context.Context, tx pgx.Tx, sql string, arguments ...any) ([]T, error) {
 	rows, err := tx.Query(ctx, sql, arguments...)
 	if err != nil {

@@ -19,7 +19,7 @@ func (p *problem) Error() string { return p.Title + ": " + p.Detail }
 
 func notFound(detail string) error { return &problem{http.StatusNotFound, "Not found", detail} }
 
-// fail shows an error in place of a page. What is not the reader's doing is logged.
+// fail shows an error in place of a page. Errors that are not the reader's doing are logged.
 func (e *Explorer) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if p.Code >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {

@@ -28,7 +28,8 @@ const (
 
 // Options say what is shown, and to whom.
 type Options struct {
-	// DSN is of a role that is a member of chainify_reader; all is read with the rights of that role alone.
+	// DSN is of a role that is a member of chainify_reader; all is read with the rights of that
+	// role alone.
 	DSN string
 	// Hosts are the names, besides loopback's, under which requests are answered.
 	Hosts  []string
@@ -95,7 +96,8 @@ func (e *Explorer) Handler() http.Handler {
 	return e.guard(mux)
 }
 
-// guard answers only who may ask, only so many at once, and tells browsers to load nothing from anywhere else.
+// guard answers only who may ask, only so many at once, and tells browsers to load nothing from
+// anywhere else.
 func (e *Explorer) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{

@@ -88,7 +88,7 @@ func TestSearchFinds(t *testing.T) {
 	}
 }
 
-// What the database holds is text on every page, never markup.
+// Values of the database are text on every page, never markup.
 func TestWhatTheDatabaseHoldsIsText(t *testing.T) {
 	w := newWorld(t)
 	shown := 0
@@ -119,7 +119,8 @@ func TestWhatTheDatabaseHoldsIsText(t *testing.T) {
 	}
 }
 
-// Whoever uses a keyboard or a screen reader finds the way: one main heading, landmarks, captions, labels, names.
+// A user of a keyboard or a screen reader finds the way: one main heading, landmarks, captions,
+// labels, names.
 func TestPagesAreReadAloud(t *testing.T) {
 	w := newWorld(t)
 	w.votes = []explorer.Vote{{Block: 3, Organisation: "delta", Verdict: "differs"}}
@@ -195,7 +196,8 @@ func TestTheNetworkPageSaysWhoDeviates(t *testing.T) {
 	}
 }
 
-// Somebody changed what the ledger keeps: pages show what is there, say what cannot be read, and go on.
+// Somebody changed what the ledger keeps: pages show what is there, say what cannot be read, and go
+// on.
 func TestPagesShowWhatWasTamperedWith(t *testing.T) {
 	w := newWorld(t)
 	w.execute("UPDATE checking SET note = repeat('x', 200000) WHERE custid = 9")

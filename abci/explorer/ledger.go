@@ -44,7 +44,8 @@ func newestBlocks(ctx context.Context, tx pgx.Tx, upTo int64, limit int) ([]bloc
 	return list[block](ctx, tx, `SELECT `+blockColumns+` FROM chainify.stat_blocks s WHERE s.block <= $1 ORDER BY s.block DESC LIMIT $2`, orLast(upTo), limit)
 }
 
-// orLast is a place in a list, or for 0 one after all others: a condition that an index serves whatever the plan.
+// orLast is a place in a list, or for 0 one after all others: a condition that an index serves
+// whatever the plan.
 func orLast(place int64) int64 {
 	if place == 0 {
 		return math.MaxInt64
@@ -156,7 +157,8 @@ type ledgerTable struct {
 	BuiltIn []bool // types of PostgreSQL itself
 }
 
-// row is one of the history h as JSON. to_jsonb looks for a cast of a user's type, which would run with the reader's rights; format prints.
+// row is one of the history h as JSON. to_jsonb looks for a cast of a user's type, which would run
+// with the reader's rights; format prints.
 func (t ledgerTable) row() string {
 	var members []string
 	for i, name := range t.Names {

@@ -42,7 +42,8 @@ GRANT ALL ON public.checking, public.entry TO bank`
 
 var databases atomic.Int64
 
-// newDatabase makes a database on the server of CHAINIFY_TEST_PG and returns its connection string, for a superuser.
+// newDatabase makes a database on the server of CHAINIFY_TEST_PG and returns its connection string,
+// for a superuser.
 func newDatabase(t *testing.T) string {
 	t.Helper()
 	server := os.Getenv("CHAINIFY_TEST_PG")
@@ -85,7 +86,8 @@ type world struct {
 	server   *httptest.Server
 }
 
-// newWorld makes a ledger of a few blocks, with failures, a row that looks like a script, votes and a deviation that was put right.
+// newWorld makes a ledger of a few blocks, with failures, a row that looks like a script, votes and
+// a deviation that was put right.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dsn: newDatabase(t), ids: [][]wire.TxID{nil}}

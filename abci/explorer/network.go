@@ -89,7 +89,8 @@ func (e *Explorer) liveRegion(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// reading is a fresh look at everything, or one that is not old. A database that does not answer is part of what it says.
+// reading is a fresh look at everything, or one that is not old. A database that does not answer is
+// part of what it says.
 func (e *Explorer) reading(ctx context.Context) (networkBody, error) {
 	e.live.mu.Lock()
 	defer e.live.mu.Unlock()
@@ -173,7 +174,8 @@ func (b *networkBody) draw(blocks []block) {
 	b.MedianSeconds, b.Times, b.Sizes = median(intervals), draw(times), draw(sizes)
 }
 
-// members puts votes that certificates hold and votes that this node saw together, for each organisation the oldest block first.
+// members puts votes that certificates hold and votes that this node saw together, for each
+// organisation the oldest block first.
 func members(organisations []organisation, newestFirst []block, cast []castVote, seen []Vote, own string) []member {
 	type key struct {
 		organisation string

@@ -129,7 +129,8 @@ type parameter struct {
 	Value *string `json:"value"`
 }
 
-// changedRow is a change of a transaction, with where to read the row's history; Key is nil where that cannot be asked for.
+// changedRow is a change of a transaction, with where to read the row's history; Key is nil where
+// that cannot be asked for.
 type changedRow struct {
 	Table     string
 	Operation string
@@ -266,7 +267,8 @@ func currentTables(tables []ledgerTable) []ledgerTable {
 	return out
 }
 
-// steps puts each change beside the one before it. Of changes, the newest first, the last is only looked at when there are more than are shown.
+// steps puts each change beside the one before it. Of changes, the newest first, the last is only
+// looked at when there are more than are shown.
 func steps(key []string, changes []rowChange) []rowStep {
 	var out []rowStep
 	for i, c := range changes[:min(len(changes), changesMax)] {

@@ -28,7 +28,8 @@ func (w *world) as(user string) *explorer.Explorer {
 	return e
 }
 
-// Whoever it logs in as, a superuser or the node, pages read as chainify_reader, in time, and write nothing.
+// With each login role, a superuser or the node, pages read as chainify_reader, in time, and write
+// nothing.
 func TestPagesReadAsReaderAndWriteNothing(t *testing.T) {
 	w := newWorld(t)
 	for _, user := range []string{"postgres", "explorer_node", "explorer_reader"} {
@@ -69,7 +70,8 @@ func TestAStrangerSeesNothing(t *testing.T) {
 	}
 }
 
-// A value of a user's type is printed: a cast to json that the type's owner made would be called with the reader's rights.
+// A value of a user's type is printed: a cast to json that the type's owner made would be called
+// with the reader's rights.
 func TestATypesCastIsNotCalledByTheExplorer(t *testing.T) {
 	w := newWorld(t)
 	run(t, w.dsn, `GRANT CREATE ON SCHEMA public TO bank`)

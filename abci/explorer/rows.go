@@ -26,8 +26,9 @@ type cell struct {
 	Before, After value
 }
 
-// compare shows two states of a row column by column, those of the key first. A state that is no JSON object, as of a row that is not there, has no
-// values; columns that were dropped and hold nothing are left out.
+// compare shows two states of a row column by column, those of the key first. A state that is no
+// JSON object, as of a row that is not there, has no values; columns that were dropped and hold
+// nothing are left out.
 func compare(key []string, before, after json.RawMessage) []cell {
 	old, now := columns(before), columns(after)
 	names := make([]string, 0, len(now))
@@ -106,7 +107,8 @@ func shortenTo(text string, limit int) value {
 	return value{Text: text[:end], Cut: len(text) - end}
 }
 
-// keyOf are the values of a row's key as chainify.history takes them; false where JSON does not say them as SQL does.
+// keyOf are the values of a row's key as chainify.history takes them; false where JSON does not say
+// them as SQL does.
 func keyOf(key []string, row json.RawMessage) ([]string, bool) {
 	values := columns(row)
 	out := make([]string, len(key))

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// sought is what the text of the search box may name; several may be set, the first that there is wins.
+// sought is what the text of the search box may name; several may be set, the first that there is
+// wins.
 type sought struct {
 	block int64 // 0: no number
 	hash  []byte
@@ -15,7 +16,8 @@ type sought struct {
 	key   []string
 }
 
-// parseSearch reads a block's number, the hexadecimal id of a transaction or hash of a block, or TABLE, TABLE/KEY, TABLE/KEY/KEY.
+// parseSearch reads a block's number, the hexadecimal id of a transaction or hash of a block, or
+// TABLE, TABLE/KEY, TABLE/KEY/KEY.
 func parseSearch(text string) sought {
 	text = strings.TrimSpace(text)
 	var s sought
@@ -33,7 +35,8 @@ func parseSearch(text string) sought {
 	return s
 }
 
-// tableNamed finds a table by its name, with or without its schema; public comes first. Tables that left the ledger come last.
+// tableNamed finds a table by its name, with or without its schema; public comes first. Tables that
+// left the ledger come last.
 func tableNamed(tables []ledgerTable, name string) (ledgerTable, bool) {
 	for _, matches := range []func(ledgerTable) bool{
 		func(t ledgerTable) bool { return t.Name == name },

@@ -16,7 +16,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// stateLacksAgreement is the SQLSTATE of a transaction to which an organisation does not agree (spec/sql-api.md).
+// stateLacksAgreement is the SQLSTATE of a transaction to which an organisation does not agree
+// (spec/sql-api.md).
 const stateLacksAgreement = "CH009"
 
 // roundsMax bounds submissions that wait for agreement. One role alone may have half of them.
@@ -32,7 +33,8 @@ type Agreements struct {
 
 	mu     sync.Mutex
 	rounds *fair.Shares[string] // by role; nil before the first
-	// blocks counts blocks committed here; known is whether there were policies when it was knownAt.
+	// blocks counts blocks committed here; known is whether there were policies when it was
+	// knownAt.
 	blocks, knownAt uint64
 	known           bool
 }
@@ -62,8 +64,8 @@ func (a *Agreements) needed(ctx context.Context) (bool, error) {
 	return known, nil
 }
 
-// gather asks for the agreements of each transaction, where tables have policies, and puts them into it. The database says of each
-// DEPLOY whether others have to agree. Errors are *Error.
+// gather asks for the agreements of each transaction, where tables have policies, and puts them
+// into it. The database says of each DEPLOY whether others have to agree. Errors are *Error.
 func (a *Agreements) gather(ctx context.Context, made []*entry) error {
 	needed, err := a.needed(ctx)
 	if err != nil {
@@ -111,7 +113,8 @@ func (a *Agreements) shares() *fair.Shares[string] {
 	return a.rounds
 }
 
-// round gathers agreements to one transaction, of which found was shown. One that fails by itself is submitted as it is: its failure is an outcome like any other.
+// round gathers agreements to one transaction, of which found was shown. One that fails by itself
+// is submitted as it is: its failure is an outcome like any other.
 func (a *Agreements) round(ctx context.Context, e *entry, raw []byte, found backend.Rehearsal) error {
 	switch {
 	case found.SQLState != "":
@@ -129,7 +132,8 @@ func (a *Agreements) round(ctx context.Context, e *entry, raw []byte, found back
 		return err == nil && len(missing) == 0
 	})
 	agreements := agreed(found.Wanted, replies)
-	// A DEPLOY is not run here: who approved it has said so, and whether that is enough shows when it runs.
+	// A DEPLOY is not run here: who approved it has said so, and whether that is enough shows when
+	// it runs.
 	if len(agreements) < len(found.Wanted) && !e.deploys {
 		missing, err := a.missing(context.WithoutCancel(ctx), e.tx, found.Wanted, replies)
 		switch {
@@ -144,8 +148,9 @@ func (a *Agreements) round(ctx context.Context, e *entry, raw []byte, found back
 	return nil
 }
 
-// enoughForDeploy reports whether more than two thirds of the organisations with a database agree, those asked and this one, which submits: with them
-// it may change any policy and any table that has one (C3), and nothing takes more.
+// enoughForDeploy reports whether more than two thirds of the organisations with a database agree,
+// those asked and this one, which submits: with them it may change any policy and any table that
+// has one (C3), and nothing takes more.
 func enoughForDeploy(asked []string, replies map[string]peers.Reply) bool {
 	n := len(asked) + 1
 	return len(agreed(asked, replies))+1 >= 2*n/3+1
@@ -161,7 +166,8 @@ func agreed(asked []string, replies map[string]peers.Reply) (out []*wire.Agreeme
 	return out
 }
 
-// missing are those asked whose agreement the policies still lack, or may take, with that of those that said yes; none when they are satisfied.
+// missing are those asked whose agreement the policies still lack, or may take, with that of those
+// that said yes; none when they are satisfied.
 func (a *Agreements) missing(ctx context.Context, tx *wire.ChainedTx, asked []string, replies map[string]peers.Reply) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// rehearsing is a database in which b and c have to agree, or only one of them when enough is 1; and the others' answers to it. A DEPLOY asks for asks.
+// rehearsing is a database in which b and c have to agree, or only one of them when enough is 1;
+// and the others' answers to it. A DEPLOY asks for asks.
 type rehearsing struct {
 	asks     []string
 	policies bool
@@ -168,7 +169,8 @@ func TestAgreementsAreGatheredBeforeATransactionIsQueued(t *testing.T) {
 	}
 }
 
-// What is submitted together is rehearsed together, and asked for one by one: all of it is queued, or nothing.
+// Transactions submitted together are rehearsed together, and asked for one by one: all of it is
+// queued, or nothing.
 func TestWhatIsSubmittedTogetherIsRehearsedTogether(t *testing.T) {
 	statements := slices.Repeat([]*wire.Statement{sql("SELECT 1")}, 40)
 	database := &rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}

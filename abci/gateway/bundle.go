@@ -16,7 +16,8 @@ const (
 	retryMax       = time.Second
 	rebroadcastMax = time.Minute
 
-	// While bundles are on their way, the next one gathers for this part of what the last one took to be ordered, at most so many times the delay set.
+	// While bundles are on their way, the next one gathers for this part of what the last one took
+	// to be ordered, at most so many times the delay set.
 	gatherPart = 8
 	gatherMost = 10
 )
@@ -33,7 +34,8 @@ type bundle struct {
 	pause     time.Duration
 }
 
-// Run broadcasts bundles until ctx ends, and looks up outcomes that the database has. It returns ctx's error.
+// Run broadcasts bundles until ctx ends, and looks up outcomes that the database has. It returns
+// ctx's error.
 func (g *Gateway) Run(ctx context.Context) error {
 	var lookUp sync.WaitGroup
 	lookUp.Go(func() { g.lookUp(ctx) })
@@ -56,7 +58,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 }
 
-// step broadcasts whatever is due now and returns when the next thing is due; zero: when something happens.
+// step broadcasts whatever is due now and returns when the next thing is due; zero: when something
+// happens.
 func (g *Gateway) step(ctx context.Context) time.Time {
 	for ctx.Err() == nil {
 		b, next := g.dueBundle()
@@ -68,8 +71,9 @@ func (g *Gateway) step(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// dueBundle picks, in this order: the bundle the mempool had no room for, a bundle that waits for the order for too
-// long, a new one. While the mempool has no room no new one is made: the queue then says so to the clients.
+// dueBundle picks, in this order: the bundle the mempool had no room for, a bundle that waits for
+// the order for too long, a new one. While the mempool has no room no new one is made: the queue
+// then says so to the clients.
 func (g *Gateway) dueBundle() (*bundle, time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,10 +98,11 @@ func (g *Gateway) dueBundle() (*bundle, time.Time) {
 	return g.newBundle(), next
 }
 
-// bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway (nothing broadcast and not
-// ordered) sends as soon as as many transactions are there as clients got an answer from the last block: they are about to
-// submit their next one, and a bundle of the first alone would let the others wait for a block more. A lone client never
-// waits. Under load transactions gather until a limit is reached.
+// bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway
+// (nothing broadcast and not ordered) sends as soon as as many transactions are there as clients
+// got an answer from the last block: they are about to submit their next one, and a bundle of the
+// first alone would let the others wait for a block more. A lone client never waits. Under load
+// transactions gather until a limit is reached.
 func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	if g.queue.count == 0 {
 		return false, time.Time{}
@@ -111,8 +116,9 @@ func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	return !now.Before(at), at
 }
 
-// bundleDelay grows with the load: a bundle costs every node a signature and what a mempool does, however few transactions are in it, and where a
-// block takes long they are not ordered sooner in many small ones.
+// bundleDelay grows with the load: a bundle costs every node a signature and what a mempool does,
+// however few transactions are in it, and where a block takes long they are not ordered sooner in
+// many small ones.
 func (g *Gateway) bundleDelay() time.Duration {
 	delay := g.opt.Limits.BundleDelay
 	if len(g.inFlight) == 0 {
@@ -121,7 +127,8 @@ func (g *Gateway) bundleDelay() time.Duration {
 	return min(max(delay, g.orderTook/gatherPart), gatherMost*delay)
 }
 
-// patience is how long signatures of clients may gather to be verified together: while the next bundle gathers anyway.
+// patience is how long signatures of clients may gather to be verified together: while the next
+// bundle gathers anyway.
 func (g *Gateway) patience() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,7 +138,8 @@ func (g *Gateway) patience() time.Duration {
 	return g.bundleDelay() / 2
 }
 
-// newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8. nil when everything queued has its outcome already.
+// newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8.
+// nil when everything queued has its outcome already.
 func (g *Gateway) newBundle() *bundle {
 	key := g.opt.Key()
 	if key == nil {
@@ -182,7 +190,8 @@ func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
 	case errors.As(err, &rejected) && g.renew(b):
 		return // signed with a key that was replaced a moment ago
 	case errors.As(err, &rejected) && b.entered:
-		// Refused as a replay, most likely: it is in a block of which Decided has not told yet. Expiry decides (G2).
+		// Refused as a replay, most likely: it is in a block of which Decided has not told yet.
+		// Expiry decides (G2).
 		g.retry = nil
 		b.pause = min(max(2*b.pause, g.opt.Limits.Rebroadcast), rebroadcastMax)
 	case errors.As(err, &rejected):
@@ -201,15 +210,16 @@ func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
 	b.next = now.Add(b.pause)
 }
 
-// signAgain signs the bundles on their way with the gateway key that counts now, when it is another one: the order takes them
-// no more as they are. g.mu is held.
+// signAgain signs the bundles on their way with the gateway key that counts now, when it is another
+// one: the order takes them no more as they are. g.mu is held.
 func (g *Gateway) signAgain() {
 	for _, b := range g.inFlight {
 		g.renew(b)
 	}
 }
 
-// renew signs a bundle with the key that counts now and reports whether it is another one; it is due at once. g.mu is held.
+// renew signs a bundle with the key that counts now and reports whether it is another one; it is
+// due at once. g.mu is held.
 func (g *Gateway) renew(b *bundle) bool {
 	key := g.opt.Key()
 	if key == nil || key.Equal(b.key) {

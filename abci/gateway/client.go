@@ -17,7 +17,8 @@ import (
 // ErrUnreachable says that no node listens on the socket.
 var ErrUnreachable = errors.New("the node cannot be reached")
 
-// Client speaks to a node over its socket. It is safe for concurrent use: requests do not wait for each other's answers.
+// Client speaks to a node over its socket. It is safe for concurrent use: requests do not wait for
+// each other's answers.
 type Client struct {
 	conn    net.Conn
 	writing sync.Mutex    // frames go out whole, in the order of their numbers
@@ -29,7 +30,8 @@ type Client struct {
 	failed error                              // why nothing is answered any more
 }
 
-// Dial connects to a node's socket. The error wraps ErrUnreachable when nobody listens. Close must follow.
+// Dial connects to a node's socket. The error wraps ErrUnreachable when nobody listens. Close must
+// follow.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
@@ -52,8 +54,8 @@ func (c *Client) Close() error {
 	return err
 }
 
-// Call sends a request and returns the answer; a NodeError comes back as *Error. When ctx ends, the node goes on with the request and
-// its answer is dropped.
+// Call sends a request and returns the answer; a NodeError comes back as *Error. When ctx ends, the
+// node goes on with the request and its answer is dropped.
 func (c *Client) Call(ctx context.Context, request *wire.NodeRequest) (*wire.NodeResponse, error) {
 	answer, err := c.send(ctx, request)
 	if err != nil {
@@ -78,7 +80,8 @@ func errorOf(e *wire.NodeError) *Error {
 	return &Error{SQLState: e.Sqlstate, Message: e.Message, Detail: e.Detail, Hint: e.Hint}
 }
 
-// send numbers a request and writes it. A connection on which writing failed is of no more use: half a frame may be out.
+// send numbers a request and writes it. A connection on which writing failed is of no more use:
+// half a frame may be out.
 func (c *Client) send(ctx context.Context, request *wire.NodeRequest) (<-chan *wire.NodeResponse, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -153,7 +156,8 @@ func (c *Client) receive() (*wire.NodeResponse, error) {
 	return wire.DecodeNodeResponse(frame)
 }
 
-// deliver gives an answer to whoever asked; who does not wait any more is forgotten already. An error with number 0 is about the connection.
+// deliver gives an answer to whoever asked; who does not wait any more is forgotten already. An
+// error with number 0 is about the connection.
 func (c *Client) deliver(response *wire.NodeResponse) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +251,8 @@ func (c *Client) Rejoin(ctx context.Context) error {
 	return err
 }
 
-// Cancel has the organisation vote that a transaction of the pending block does not end, and returns which one.
+// Cancel has the organisation vote that a transaction of the pending block does not end, and
+// returns which one.
 func (c *Client) Cancel(ctx context.Context, which *wire.CancelRequest) (*wire.CancelResponse, error) {
 	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Cancel{Cancel: which}})
 	if err != nil {

@@ -18,12 +18,13 @@ const (
 	StateUnsupported = "0A000" // reserved kinds of transactions; an organisation that only orders
 	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
 	StateRefused     = "55000" // the order refused the bundle
-	// StateNotRegistered: a client's signature is wrong, its key not registered for the role, or it did not show who it is.
+	// StateNotRegistered: a client's signature is wrong, its key not registered for the role, or it
+	// did not show who it is.
 	StateNotRegistered = "28000"
 )
 
-// Error is a refusal as a client sees it, in PostgreSQL's manner: Message in lower case without a period,
-// Detail and Hint as sentences.
+// Error is a refusal as a client sees it, in PostgreSQL's manner: Message in lower case without a
+// period, Detail and Hint as sentences.
 type Error struct {
 	SQLState string
 	Message  string

@@ -1,6 +1,7 @@
-// Package gateway is the door of an organisation's node: it takes statements from the organisation's own clients,
-// makes them transactions, packs what arrives within a few milliseconds into signed bundles, hands these to the
-// order, and answers the clients when their organisation's database has committed the outcome.
+// Package gateway is the door of an organisation's node: it takes statements from the
+// organisation's own clients, makes them transactions, packs what arrives within a few milliseconds
+// into signed bundles, hands these to the order, and answers the clients when their organisation's
+// database has committed the outcome.
 //
 // Invariants:
 //
@@ -9,8 +10,9 @@
 //	G2  An outcome "refused" is given only to a transaction that is in no block: never after it was ordered.
 //	G3  Everything kept is bounded: transactions without outcome, their bytes, outcomes remembered, waits, connections.
 //
-// Nothing is kept on disk. After a restart, transactions that were accepted and not yet ordered may still be ordered
-// by way of another node that had received them; "wait" finds the outcome in the database as soon as there is one.
+// Nothing is kept on disk. After a restart, transactions that were accepted and not yet ordered may
+// still be ordered by way of another node that had received them; "wait" finds the outcome in the
+// database as soon as there is one.
 package gateway
 
 import (
@@ -28,7 +30,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ErrFull is what a Broadcaster wraps when the mempool has no room; the bundle is offered again later.
+// ErrFull is what a Broadcaster wraps when the mempool has no room; the bundle is offered again
+// later.
 var ErrFull = errors.New("mempool is full")
 
 // ErrKnown is what a Broadcaster wraps when the mempool holds or held the bundle already.
@@ -55,8 +58,8 @@ type Outcomes interface {
 	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 }
 
-// Watch is told what a gateway does, for whoever measures it. It is called with the gateway locked: its methods must not wait, nor
-// call the gateway.
+// Watch is told what a gateway does, for whoever measures it. It is called with the gateway locked:
+// its methods must not wait, nor call the gateway.
 type Watch interface {
 	// Bundled: a bundle was made.
 	Bundled(transactions, bytes int)
@@ -96,11 +99,13 @@ func DefaultLimits() Limits {
 type Options struct {
 	ChainID      string
 	Organisation string
-	// Key gives the gateway key that counts for the organisation now; nil: none, and nothing is submitted here.
+	// Key gives the gateway key that counts for the organisation now; nil: none, and nothing is
+	// submitted here.
 	Key func() ed25519.PrivateKey
 	// ClientRole gives the role that a client's key is registered for. nil: no key is.
 	ClientRole func(key []byte) (string, bool)
-	// Suspended gives until when the order refuses what a client of the organisation submits, who signs itself or has no key. nil: never.
+	// Suspended gives until when the order refuses what a client of the organisation submits, who
+	// signs itself or has no key. nil: never.
 	Suspended func(role string, key []byte) time.Time
 	// OrderingOnly tells that the organisation has no database. nil: it has one.
 	OrderingOnly func() bool
@@ -129,11 +134,13 @@ type Gateway struct {
 	nonce    uint64
 	sequence uint64
 	height   int64
-	// lastBlock is when the last block was decided, or when transactions began to wait if that is later.
+	// lastBlock is when the last block was decided, or when transactions began to wait if that is
+	// later.
 	lastBlock time.Time
 	entries   map[wire.TxID]*entry
 	queue     *fairQueue
-	// byExpiry holds entries in the order of acceptance, hence, but for the seconds that asking for agreement takes, of valid_until_height; settled ones are dropped late.
+	// byExpiry holds entries in the order of acceptance, hence, but for the seconds that asking for
+	// agreement takes, of valid_until_height; settled ones are dropped late.
 	byExpiry []*entry
 	// unordered and unorderedBytes count entries that are in no block yet, queued or broadcast.
 	unordered      int
@@ -158,8 +165,8 @@ type Stats struct {
 	Stalled                    bool
 }
 
-// New makes a gateway. Nonces and bundle sequences start at random numbers, so that those of an earlier run are
-// not used again.
+// New makes a gateway. Nonces and bundle sequences start at random numbers, so that those of an
+// earlier run are not used again.
 func New(opt Options) (*Gateway, error) {
 	if opt.Key == nil {
 		return nil, errors.New("gateway: no key")
@@ -247,8 +254,9 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Submit queues one transaction per statement, all or none, and returns their ids in the order of the statements.
-// Errors are *Error with the SQLSTATEs of spec/node-socket.md. It does not wait for the order.
+// Submit queues one transaction per statement, all or none, and returns their ids in the order of
+// the statements. Errors are *Error with the SQLSTATEs of spec/node-socket.md. It does not wait for
+// the order.
 func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID, error) {
 	made, err := g.prepare(role, statements)
 	if err != nil {
@@ -257,7 +265,8 @@ func (g *Gateway) Submit(role string, statements []*wire.Statement) ([]wire.TxID
 	return g.enqueue(role, made)
 }
 
-// SubmitAgreed is Submit for clients: where tables have agreement policies, those who have to agree are asked first. A refusal is CH009.
+// SubmitAgreed is Submit for clients: where tables have agreement policies, those who have to agree
+// are asked first. A refusal is CH009.
 func (g *Gateway) SubmitAgreed(ctx context.Context, role string, statements []*wire.Statement) ([]wire.TxID, error) {
 	return g.submitAgreed(ctx, atOnce, role, statements)
 }
@@ -348,8 +357,9 @@ func (g *Gateway) accept(role string, made []*entry, now time.Time) ([]wire.TxID
 	return ids, nil
 }
 
-// orderable says why a transaction cannot be taken now, or nil. "Cannot order" means precisely: the node does not
-// take part in consensus yet, or transactions wait and no block was decided for StallAfter.
+// orderable says why a transaction cannot be taken now, or nil. "Cannot order" means precisely: the
+// node does not take part in consensus yet, or transactions wait and no block was decided for
+// StallAfter.
 func (g *Gateway) orderable(catching bool, now time.Time) error {
 	switch {
 	case g.closed:
@@ -366,8 +376,9 @@ func (g *Gateway) isStalled(now time.Time) bool {
 	return g.unordered > 0 && now.Sub(g.lastBlock) > g.opt.Limits.StallAfter
 }
 
-// Decided tells the gateway what a decided block did: its height and the ids it ordered (of any organisation).
-// It must be called for every height, in order, before the outcomes of that block arrive.
+// Decided tells the gateway what a decided block did: its height and the ids it ordered (of any
+// organisation). It must be called for every height, in order, before the outcomes of that block
+// arrive.
 func (g *Gateway) Decided(height int64, ordered []wire.TxID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -404,7 +415,8 @@ func (g *Gateway) leaveUnordered(e *entry) {
 	e.tx = nil
 }
 
-// expire refuses what no block can hold any more: the next block's height is beyond valid_until_height (G2).
+// expire refuses what no block can hold any more: the next block's height is beyond
+// valid_until_height (G2).
 func (g *Gateway) expire() {
 	for len(g.byExpiry) > 0 {
 		e := g.byExpiry[0]
@@ -419,8 +431,8 @@ func (g *Gateway) expire() {
 	}
 }
 
-// Refused takes the order's refusals. Those of a transaction that is in a block (a second copy of it was refused as
-// a replay) are not outcomes (G2).
+// Refused takes the order's refusals. Those of a transaction that is in a block (a second copy of
+// it was refused as a replay) are not outcomes (G2).
 func (g *Gateway) Refused(results []wire.TxResult) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -433,8 +445,9 @@ func (g *Gateway) Refused(results []wire.TxResult) {
 	g.dropDone()
 }
 
-// Committed takes the outcomes of a block that this organisation's database committed. Results may be missing for
-// a block that was executed by an earlier process: those are looked up in the database.
+// Committed takes the outcomes of a block that this organisation's database committed. Results may
+// be missing for a block that was executed by an earlier process: those are looked up in the
+// database.
 func (g *Gateway) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
 	if g.opt.Agreements != nil {
 		g.opt.Agreements.committed()
@@ -460,7 +473,8 @@ func (g *Gateway) wanted(id wire.TxID) bool {
 	return g.entries[id] != nil || len(g.waiting[id]) > 0
 }
 
-// settle records an outcome and wakes who waits for it. The first outcome stands. It returns how many waits it ended.
+// settle records an outcome and wakes who waits for it. The first outcome stands. It returns how
+// many waits it ended.
 func (g *Gateway) settle(r wire.TxResult) (ended int) {
 	if _, known := g.recent.get(r.ID); known {
 		return 0

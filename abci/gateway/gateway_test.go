@@ -194,7 +194,8 @@ func TestOrderedBundlesMakeTheGatewayIdleAgain(t *testing.T) {
 	f.wantSizes(2, 1)
 }
 
-// Where the order takes long, transactions gather for longer: an eighth of that, at most ten times the delay set.
+// Where the order takes long, transactions gather for longer: an eighth of that, at most ten times
+// the delay set.
 func TestBundlesGatherLongerWhereBlocksTakeLong(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, c := range []struct{ order, delay time.Duration }{
@@ -217,7 +218,8 @@ func TestBundlesGatherLongerWhereBlocksTakeLong(t *testing.T) {
 	}
 }
 
-// Clients that were answered together submit together: the first of them does not go alone, nor does it wait for ever.
+// Clients that were answered together submit together: the first of them does not go alone, nor
+// does it wait for ever.
 func TestAnIdleGatewayWaitsForThoseItJustAnswered(t *testing.T) {
 	f := newFixture(t, nil)
 	ids := f.submit("bank", 3)
@@ -434,7 +436,8 @@ func TestRejectedBundleIsRefused(t *testing.T) {
 	}
 }
 
-// G2: a bundle that waits too long is offered again; that the order then calls it a replay proves nothing.
+// G2: a bundle that waits too long is offered again; that the order then calls it a replay proves
+// nothing.
 func TestRebroadcastNeverRefusesWhatIsOrdered(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.StallAfter = time.Hour })
 	ids := f.submit("bank", 1)
@@ -587,8 +590,8 @@ type broadcastFunc func([]byte) error
 
 func (f broadcastFunc) Broadcast(_ context.Context, raw []byte) error { return f(raw) }
 
-// When the gateway key is replaced, what waits to be ordered is signed again and offered at once, also what the order refused for
-// its old signature a moment before the gateway knew.
+// When the gateway key is replaced, what waits to be ordered is signed again and offered at once,
+// also what the order refused for its old signature a moment before the gateway knew.
 func TestAReplacedKeySignsAgainWhatWaits(t *testing.T) {
 	f := newFixture(t, nil)
 	f.submit("bank", 3)

@@ -28,7 +28,8 @@ type Handler struct {
 	Evidence func() *wire.EvidenceResponse
 	// Rejoin lets an excluded organisation try again; false when it is not excluded. nil: refused.
 	Rejoin func() bool
-	// GiveUp has the organisation vote that a transaction does not end (CancelRequest). nil: refused.
+	// GiveUp has the organisation vote that a transaction does not end (CancelRequest). nil:
+	// refused.
 	GiveUp func(block uint64, index uint32, id []byte) (uint64, uint32, bool)
 }
 
@@ -124,7 +125,8 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: out}}
 }
 
-// order hands a signed change to the order. Who sends it does not matter: it stands by its signatures.
+// order hands a signed change to the order. Its sender does not matter: it stands by its
+// signatures.
 func (h *Handler) order(ctx context.Context, change *wire.OrderedTx, done *wire.NodeResponse, hint string) *wire.NodeResponse {
 	request := done.Request
 	if h.Order == nil {
@@ -192,7 +194,8 @@ func errorResponse(request uint64, err error) *wire.NodeResponse {
 	}}}
 }
 
-// printable makes text fit for a protobuf string; messages may quote what a client or a database sent.
+// printable makes text fit for a protobuf string; messages may quote what a client or a database
+// sent.
 func printable(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // answers writes responses of concurrent requests to one connection, each as a whole.

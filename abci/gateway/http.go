@@ -105,14 +105,15 @@ func (a *API) Handler() http.Handler {
 	return mux
 }
 
-// places bound the requests at once, from before their body is read until they are answered, waits included: of all, of clients that
-// are not known, and of each client.
+// places bound the requests at once, from before their body is read until they are answered, waits
+// included: of all, of clients that are not known, and of each client.
 type places struct {
 	all, strangers     slots
 	ofAll, ofStrangers *clientPlaces
 }
 
-// serve takes the request's place among those at once. Strangers have few, so that they leave room for who is known, and nobody has all.
+// serve takes the request's place among those at once. Strangers have few, so that they leave room
+// for who is known, and nobody has all.
 func (a *API) serve(r route, w http.ResponseWriter, req *http.Request, client access.Client, places places) error {
 	who, each := nameOf(client, req), places.ofAll
 	stranger := !client.Known() && !a.OpenReads
@@ -167,8 +168,8 @@ func tooManyRequests(limit int, of string) *Error {
 	}
 }
 
-// Serve answers on the listener until ctx ends, then lets requests finish for a moment. HTTP/1.1 alone: the times for header, body
-// and answer are those of a connection.
+// Serve answers on the listener until ctx ends, then lets requests finish for a moment. HTTP/1.1
+// alone: the times for header, body and answer are those of a connection.
 func (a *API) Serve(ctx context.Context, l net.Listener) error {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -13,8 +13,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Whatever a client sends as a body: it is accepted, and then what the gateway hands to the order is taken in by every node and holds
-// that transaction alone; or refused for a fault of the client's, in the shape that openapi.yaml describes, and then nothing is queued.
+// Each body that a client sends is accepted, and then what the gateway hands to the order
+// is taken in by every node and holds that transaction alone; or refused for a fault of the
+// client's, in the shape that openapi.yaml describes, and then nothing is queued.
 func FuzzHTTPBodies(f *testing.F) {
 	right, placed := signed(clerkKey, unchanged), clerks(3, 1)[1]
 	for _, body := range []string{
@@ -62,7 +63,8 @@ func (a *API) askGone(path, body string) answer {
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 
-// wantRefusal checks that an answer blames the client, with the SQLSTATE of its status and nothing but the fields of an error.
+// wantRefusal checks that an answer blames the client, with the SQLSTATE of its status and nothing
+// but the fields of an error.
 func wantRefusal(t *testing.T, r answer) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.body))

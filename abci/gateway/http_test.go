@@ -306,7 +306,7 @@ func wantSame(t *testing.T, what string, described, served []string) {
 	}
 }
 
-// What is answered has exactly the shape of its type: decoded strictly, nothing is unknown.
+// An answer has exactly the shape of its type: decoded strictly, nothing is unknown.
 func TestHTTPAnswersHaveTheDescribedFields(t *testing.T) {
 	f := newFixture(t, nil)
 	a := newAPI(t, f, "")

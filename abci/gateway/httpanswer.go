@@ -19,7 +19,8 @@ func (a *API) writeJSON(w http.ResponseWriter, code int, v any) error {
 	return nil
 }
 
-// write sends an answer, which its client has to take in within AnswerTime. A client that went away is no error of ours.
+// write sends an answer, which its client has to take in within AnswerTime. A client that went away
+// is no error of ours.
 func (a *API) write(w http.ResponseWriter, code int, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.Limits.AnswerTime)) // unsupported where there is no connection
 	w.WriteHeader(code)

@@ -39,7 +39,8 @@ func (s *clientPlaces) leave(who string) {
 	}
 }
 
-// addressOf names who has an address; the 64 bits of an IPv6 network that its owner may choose do not make another one.
+// addressOf names who has an address; the 64 bits of an IPv6 network that its owner may choose do
+// not make another one.
 func addressOf(remote string) string {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {

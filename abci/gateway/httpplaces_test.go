@@ -51,7 +51,8 @@ func asking(t *testing.T, handler http.Handler, method, path, address, token str
 	return w.Code, w.Body.String()
 }
 
-// Requests at once are bounded; strangers leave room for who is known, and each client for the others.
+// Requests at once are bounded; strangers leave room for who is known, and each client for the
+// others.
 func TestHTTPRequestsAtOnceAreBounded(t *testing.T) {
 	f := newFixture(t, registerClerk)
 	a := manyTokens(t, f, 6)
@@ -104,7 +105,8 @@ func TestHTTPRequestsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// A body that comes slowly takes a place of its client, whose others are refused meanwhile; other clients are served.
+// A body that comes slowly takes a place of its client, whose others are refused meanwhile; other
+// clients are served.
 func TestSlowBodiesTakeTheirClientsPlaces(t *testing.T) {
 	a := manyTokens(t, newFixture(t, nil), 2)
 	a.Limits.Requests = 8

@@ -290,7 +290,8 @@ func TestRevokedCredentialsEndWithTheNextRequest(t *testing.T) {
 
 // refusal is what a server answers to a TLS client that says nothing after its handshake: in TLS
 // 1.3 a client learns after it that its identity is refused, and one that wrote a request meanwhile
-// may find its connection closed instead. nil: it was accepted, and its silence ended the connection.
+// may find its connection closed instead. nil: it was accepted, and its silence ended the
+// connection.
 func refusal(t *testing.T, address string, config *tls.Config) error {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, config)

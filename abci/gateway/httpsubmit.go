@@ -59,8 +59,8 @@ func (a *API) postSigned(w http.ResponseWriter, req *http.Request, client access
 	return a.writeSubmitted(w, req, client, ids[0], wait)
 }
 
-// writeSubmitted answers with the outcome, if there is one in time. The transaction is accepted whatever the wait says: an error here
-// must not look like a refusal.
+// writeSubmitted answers with the outcome, if there is one in time. The transaction is accepted
+// whatever the wait says: an error here must not look like a refusal.
 func (a *API) writeSubmitted(w http.ResponseWriter, req *http.Request, client access.Client, id wire.TxID, wait time.Duration) error {
 	w.Header().Set("Location", "/v1/transactions/"+hex.EncodeToString(id[:]))
 	if wait > 0 {
@@ -95,7 +95,8 @@ func decodeBody(w http.ResponseWriter, req *http.Request, into any) error {
 	return decodeJSON(text, into)
 }
 
-// decodeJSON reads one JSON object with known fields, and nothing after it. What is not UTF-8 is refused: decoding would replace it.
+// decodeJSON reads one JSON object with known fields, and nothing after it. Text that is not UTF-8
+// is refused: decoding would replace it.
 func decodeJSON(text []byte, into any) error {
 	if !utf8.Valid(text) {
 		return malformed("body: not UTF-8")

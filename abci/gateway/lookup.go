@@ -14,8 +14,8 @@ const (
 	lookupsAtOnce = 1_000           // ids in one query
 )
 
-// lookUp asks the database for outcomes of committed blocks that came without results, and now and then for those
-// that are overdue.
+// lookUp asks the database for outcomes of committed blocks that came without results, and now and
+// then for those that are overdue.
 func (g *Gateway) lookUp(ctx context.Context) {
 	again := time.NewTicker(lookupAgain)
 	defer again.Stop()
@@ -42,8 +42,9 @@ func (g *Gateway) lookUp(ctx context.Context) {
 	}
 }
 
-// addOverdue lists ordered transactions without outcome, and ids of others that clients wait for. A COMMIT whose answer
-// was lost is known to the database only. Cost: one step per pending transaction.
+// addOverdue lists ordered transactions without outcome, and ids of others that clients wait for. A
+// COMMIT whose answer was lost is known to the database only. Cost: one step per pending
+// transaction.
 func (g *Gateway) addOverdue() {
 	if g.opt.Outcomes == nil {
 		return

@@ -7,16 +7,19 @@ import (
 )
 
 const (
-	// messageKept bounds the text of one failure kept in memory, messagesKept that of all; the database has the whole.
+	// messageKept bounds the text of one failure kept in memory, messagesKept that of all; the
+	// database has the whole.
 	messageKept  = 2_000
 	messagesKept = 16 << 20
 )
 
-// recentOutcomes remembers the last outcomes, at most limit of them, with messages of at most messagesKept bytes.
+// recentOutcomes remembers the last outcomes, at most limit of them, with messages of at most
+// messagesKept bytes.
 //
-// They are in two halves, and all of the older one is forgotten when the younger one is full. To forget them one by one would cost twice
-// the memory: a map of Go's that loses as many entries as it gains grows until its tables are half empty. Cost of each: about 100 bytes, at
-// most 150; of a failure 50 more and its message.
+// They are in two halves, and all of the older one is forgotten when the younger one is full. To
+// forget them one by one would cost twice the memory: a map of Go's that loses as many entries as
+// it gains grows until its tables are half empty. Cost of each: about 100 bytes, at most 150; of a
+// failure 50 more and its message.
 type recentOutcomes struct {
 	younger, older half
 	limit          int

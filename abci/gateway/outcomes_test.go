@@ -16,7 +16,8 @@ func numbered(i int) wire.TxID {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
 }
 
-// kept counts what is remembered, and of that the newest without a gap, of those added with numbers below n.
+// kept counts what is remembered, and of that the newest without a gap, of those added with numbers
+// below n.
 func (o *recentOutcomes) kept(n int) (all, newest int) {
 	for newest < n {
 		if _, ok := o.get(numbered(n - 1 - newest)); !ok {
@@ -74,7 +75,8 @@ func TestMessagesRememberedAreBounded(t *testing.T) {
 	}
 }
 
-// The bytes of an outcome that the operator's guide tells do not grow with the number of transactions that were.
+// The bytes of an outcome that the operator's guide tells do not grow with the number of
+// transactions that were.
 func TestMemoryOfOutcomes(t *testing.T) {
 	const limit, each = 20_000, 150
 	before := held()

@@ -79,7 +79,8 @@ func (f *fixture) wantOrder(ids map[uint64]wire.TxID, n uint64) {
 	}
 }
 
-// Submissions need not wait for each other's answers, nor waits; each answer is that of its request, and all are queued in the order sent.
+// Submissions need not wait for each other's answers, nor waits; each answer is that of its
+// request, and all are queued in the order sent.
 func TestSubmissionsArePipelinedOnOneConnection(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.PendingMax = 2 * pipelined })
 	path, _ := serveSocket(t, f, func(o *SocketOptions) { o.RequestsMax = pipelined })
@@ -108,7 +109,8 @@ func TestSubmissionsArePipelinedOnOneConnection(t *testing.T) {
 	}
 }
 
-// lastFirst is a database with policies in which the first transaction's rehearsal ends when so many others' have.
+// lastFirst is a database with policies in which the first transaction's rehearsal ends when so
+// many others' have.
 type lastFirst struct {
 	others sync.WaitGroup
 }
@@ -132,7 +134,8 @@ func (l *lastFirst) rehearse(raw []byte) (backend.Rehearsal, error) {
 	return backend.Rehearsal{}, nil
 }
 
-// Who has to agree is found out of all at once; what is ready first waits, so that all are queued in the order sent.
+// The organisations that have to agree are found out for all at once. Transactions that are ready
+// first wait, so that all are queued in the order sent.
 func TestWhatIsReadyFirstIsQueuedInItsTurn(t *testing.T) {
 	for name, request := range map[string]func(uint64) *wire.NodeRequest{"vouched for": vouched, "signed": ownSigned} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +168,8 @@ func TestARefusedSubmissionHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// One client has many requests under way; one given up leaves the others and the connection as they are.
+// One client has many requests under way; one given up leaves the others and the connection as they
+// are.
 func TestClientHasManyRequestsUnderWay(t *testing.T) {
 	f := newFixture(t, nil)
 	path, stop := serveSocket(t, f, func(o *SocketOptions) { o.RequestsMax = pipelined })
@@ -221,7 +225,7 @@ func TestClientHasManyRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// What the node says of the whole connection is what every request gets.
+// Every request gets what the node says of the whole connection.
 func TestClientTellsWhyItIsRefused(t *testing.T) {
 	path, _ := serveSocket(t, newFixture(t, nil), func(o *SocketOptions) { o.UIDs = nil })
 	c := dial(t, path)
@@ -232,7 +236,8 @@ func TestClientTellsWhyItIsRefused(t *testing.T) {
 	}
 }
 
-// A connection that ends, or on which something is answered that was not asked, ends every request under way.
+// A connection that ends, or on which something is answered that was not asked, ends every request
+// under way.
 func TestClientEndsRequestsWithTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []*wire.NodeResponse

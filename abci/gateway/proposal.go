@@ -13,20 +13,22 @@ import (
 const (
 	waitMax = 10 * time.Minute // spec/node-socket.md
 
-	// statementsMax and waitIDsMax bound one request; lookupsMax the ids whose outcome the database is asked for later.
+	// statementsMax and waitIDsMax bound one request; lookupsMax the ids whose outcome the database
+	// is asked for later.
 	statementsMax = 10_000
 	waitIDsMax    = 10_000
 	// idsWaitedMax bounds the ids of all waits: about a hundred bytes each.
 	idsWaitedMax = 1_000_000
 	lookupsMax   = 100_000
 
-	// bundleOverhead is more than the bytes of a bundle beside its transactions; transactionOverhead more than a
-	// ChainedTx's field header and length.
+	// bundleOverhead is more than the bytes of a bundle beside its transactions;
+	// transactionOverhead more than a ChainedTx's field header and length.
 	bundleOverhead      = 256
 	transactionOverhead = 8
 )
 
-// checkStatements refuses what no organisation would accept, before anything is queued; messages name the field.
+// checkStatements refuses what no organisation would accept, before anything is queued; messages
+// name the field.
 func checkStatements(role string, statements []*wire.Statement) error {
 	if err := checkText("role", role); err != nil {
 		return err

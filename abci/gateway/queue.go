@@ -21,8 +21,9 @@ type entry struct {
 	settled    bool // has its outcome; queue and expiry list drop it when they meet it
 }
 
-// fairQueue hands transactions out role by role in turn, so that one role's batch of thousands delays another
-// role's single transaction by one transaction. Within a role the order of submission is kept.
+// fairQueue hands transactions out role by role in turn, so that one role's batch of thousands
+// delays another role's single transaction by one transaction. Within a role the order of
+// submission is kept.
 type fairQueue struct {
 	roles map[string]*roleQueue
 	turns []*roleQueue // those with something waiting, next to serve first
@@ -49,8 +50,9 @@ func (q *fairQueue) push(e *entry) {
 	q.bytes += e.size
 }
 
-// take removes up to countMax transactions of together at most bytesMax bytes, one role after the other.
-// It stops at the first one that does not fit, so that no large transaction is passed over for ever.
+// take removes up to countMax transactions of together at most bytesMax bytes, one role after the
+// other. It stops at the first one that does not fit, so that no large transaction is passed over
+// for ever.
 func (q *fairQueue) take(countMax, bytesMax int) []*entry {
 	var taken []*entry
 	bytes := 0

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// ratesKept bounds the clients whose rates are kept; the one not heard of for longest is forgotten, and begins anew.
+// ratesKept bounds the clients whose rates are kept; the one not heard of for longest is forgotten,
+// and begins anew.
 const ratesKept = 10_000
 
 // rates hold a bucket for each client. It is safe for concurrent use.
@@ -18,7 +19,8 @@ type rates struct {
 	buckets   *lru.Cache[string, *rate.Limiter]
 }
 
-// newRates limits clients to so many transactions a second, and to burst at once after a pause; 0 a second: nobody is limited.
+// newRates limits clients to so many transactions a second, and to burst at once after a pause; 0 a
+// second: nobody is limited.
 func newRates(perSecond float64, burst int) (*rates, error) {
 	buckets, err := lru.New[string, *rate.Limiter](ratesKept)
 	return &rates{rate.Limit(perSecond), burst, buckets}, err
@@ -49,8 +51,9 @@ func (r *rates) admit(client string, transactions int, now time.Time) error {
 	}
 }
 
-// Admit counts transactions that a client is about to submit against its rate. Whoever takes in transactions calls it with the name
-// that the client has shown to bear; SubmitSigned does so itself. Errors are *Error.
+// Admit counts transactions that a client is about to submit against its rate. Each way in for
+// transactions calls it with the name that the client has shown to bear; SubmitSigned does so
+// itself. Errors are *Error.
 func (g *Gateway) Admit(client string, transactions int) error {
 	return g.rates.admit(client, transactions, g.opt.Now())
 }

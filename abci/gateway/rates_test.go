@@ -43,7 +43,7 @@ func TestRatesAreOffByDefault(t *testing.T) {
 	}
 }
 
-// What is kept of clients is bounded: those not heard of for longest begin anew.
+// The memory of clients is bounded: those not heard of for longest begin anew.
 func TestRatesOfManyClientsAreBounded(t *testing.T) {
 	f := newFixture(t, limited(1, 1))
 	for i := range ratesKept + 1 {

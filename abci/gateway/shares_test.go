@@ -33,7 +33,8 @@ func (f *fixture) refusedShare(role string, n int) {
 	}
 }
 
-// A role's transactions count until they have their outcome, wherever they are: queued, in bundles, in blocks.
+// A role's transactions count until they have their outcome, wherever they are: queued, in bundles,
+// in blocks.
 func TestARolesShareIsCountedUntilTheOutcome(t *testing.T) {
 	f := newFixture(t, nil) // 100 transactions
 	var ids []wire.TxID
@@ -50,7 +51,8 @@ func TestARolesShareIsCountedUntilTheOutcome(t *testing.T) {
 	f.refusedShare("flood", 1)
 }
 
-// So do the bytes of those not ordered yet; who has nothing of them may submit whatever all together may.
+// So do the bytes of those not ordered yet; who has nothing of them may submit whatever all
+// together may.
 func TestARolesBytesAreCountedUntilTheOrder(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.PendingBytesMax = 4 * wire.ProposalBytesMax })
 	large := func(role string) ([]wire.TxID, error) {
@@ -78,7 +80,8 @@ func TestARolesBytesAreCountedUntilTheOrder(t *testing.T) {
 	}
 }
 
-// However a transaction leaves, its part of the share comes back, and none is left that counts for nobody.
+// However a transaction leaves, its part of the share comes back, and none is left that counts for
+// nobody.
 func TestSharesComeBack(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.ValidityBlocks, o.Limits.StallAfter = 3, time.Hour })
 	f.mempool.answer = func(*wire.Bundle) error { return &RejectedError{Code: 3, Log: "unknown organisation"} }
@@ -158,7 +161,8 @@ func TestAGreedyClientLeavesOthersTheirWaits(t *testing.T) {
 	f.g.idShares.Give("greedy", 2*waitIDsMax)
 }
 
-// One connection that sends large requests without end leaves others room for theirs; it is told which of its requests found none, and goes on.
+// One connection that sends large requests without end leaves others room for theirs; it is told
+// which of its requests found none, and goes on.
 func TestAGreedyConnectionLeavesOthersBytes(t *testing.T) {
 	f := newFixture(t, nil)
 	ids := make([][]byte, 1000)

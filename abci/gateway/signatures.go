@@ -15,8 +15,9 @@ const (
 	signaturesMax = 64
 )
 
-// signatures verifies those of clients that submit at the same time together: while one batch is verified the next one gathers,
-// and while there is patience it waits for those who come one upon the other.
+// signatures verifies those of clients that submit at the same time together: while one batch is
+// verified the next one gathers, and while there is patience it waits for those who come one upon
+// the other.
 type signatures struct {
 	chainID  string
 	patience func() time.Duration // how long a transaction may wait for others now

@@ -42,7 +42,8 @@ func TestSignaturesVerifiedTogetherAreJudgedAlone(t *testing.T) {
 	wait.Wait()
 }
 
-// While there is patience, a batch waits for whoever comes within a pause of the last, and for nobody else.
+// While there is patience, a batch waits for whoever comes within a pause of the last, and for
+// nobody else.
 func TestSignaturesGatherWhileThereIsPatience(t *testing.T) {
 	tx, err := wire.DecodeSignedProposal(signed(clerkKey, func(*wire.Proposal) {}))
 	if err != nil {

@@ -11,9 +11,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// SubmitSigned queues transactions that one client has signed itself, all or none, and returns their ids in the order of the proposals. Where
-// tables have agreement policies, those who have to agree are asked first: what they sign stands beside the proposal, not in it. Submitted
-// again, it is the same transaction: whoever lost the answer asks again without doing anything twice. Errors are *Error.
+// SubmitSigned queues transactions that one client has signed itself, all or none, and returns
+// their ids in the order of the proposals. Where tables have agreement policies, those who have to
+// agree are asked first: what they sign stands beside the proposal, not in it. Submitted again, it
+// is the same transaction: whoever lost the answer asks again without doing anything twice. Errors
+// are *Error.
 func (g *Gateway) SubmitSigned(ctx context.Context, signed []*wire.SignedProposal) ([]wire.TxID, error) {
 	return g.submitSigned(ctx, atOnce, signed)
 }
@@ -94,7 +96,8 @@ func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 	return made, nil
 }
 
-// enqueueSigned takes prepared transactions of one role, all or none, but for those that were submitted again meanwhile.
+// enqueueSigned takes prepared transactions of one role, all or none, but for those that were
+// submitted again meanwhile.
 func (g *Gateway) enqueueSigned(made []*entry) error {
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()
@@ -117,8 +120,9 @@ func (g *Gateway) submitted(id wire.TxID) bool {
 	return settled || g.entries[id] != nil
 }
 
-// checkSigned refuses what the order would refuse: the same signatures are verified there, by every other node. Only a
-// registered key has one verified; its rate counts after that, or others could use it up.
+// checkSigned refuses what the order would refuse: the same signatures are verified there, by every
+// other node. Only a registered key has one verified; its rate counts after that, or others could
+// use it up.
 func (g *Gateway) checkSigned(txs []wire.BundledTx) error {
 	switch {
 	case g.opt.OrderingOnly():
@@ -150,7 +154,8 @@ func (g *Gateway) checkSigned(txs []wire.BundledTx) error {
 	return g.Admit(fmt.Sprintf("key %x", client.Key), len(txs))
 }
 
-// checkSigner refuses a proposal that is not for here, or of another client than the others of its request.
+// checkSigner refuses a proposal that is not for here, or of another client than the others of its
+// request.
 func (g *Gateway) checkSigner(p *wire.Proposal, client *wire.Client) *Error {
 	switch {
 	case p.ChainId != g.opt.ChainID:
@@ -163,7 +168,8 @@ func (g *Gateway) checkSigner(p *wire.Proposal, client *wire.Client) *Error {
 	return nil
 }
 
-// keepByExpiry files an entry among those by expiry. Those that this gateway made come in order; clients choose their own. g.mu is held.
+// keepByExpiry files an entry among those by expiry. Those that this gateway made come in order;
+// clients choose their own. g.mu is held.
 func (g *Gateway) keepByExpiry(e *entry) {
 	at := len(g.byExpiry)
 	for at > 0 && g.byExpiry[at-1].validUntil > e.validUntil {

@@ -47,7 +47,8 @@ func (f *fixture) submitSigned(s *wire.SignedProposal) (wire.TxID, error) {
 	return ids[0], nil
 }
 
-// A proposal that its client signed is queued once, with its own expiry; what the order would refuse is refused at once.
+// A proposal that its client signed is queued once, with its own expiry; what the order would
+// refuse is refused at once.
 func TestSubmitSigned(t *testing.T) {
 	f := newFixture(t, registerClerk)
 	f.submit("bank", 1) // expires later, and was accepted before
@@ -100,7 +101,8 @@ func clerks(n int, nonce uint64) []*wire.SignedProposal {
 	return wire.SignProposals(clerkKey, proposals)
 }
 
-// Many that one client signed are queued in one go, all or none, each once whatever it came with; signed together or one by one.
+// Many that one client signed are queued in one go, all or none, each once whatever it came with;
+// signed together or one by one.
 func TestSubmitManySigned(t *testing.T) {
 	f := newFixture(t, func(o *Options) { registerClerk(o); o.Limits.ClientRate, o.Limits.ClientBurst = 1, 12 })
 	ctx := context.Background()
@@ -152,7 +154,8 @@ func TestSubmitManySigned(t *testing.T) {
 	wantState(t, err, StateFull) // 3 and 5 of 12 are used up
 }
 
-// Who has to agree to a transaction is asked whoever signed it; what they sign goes beside the proposal.
+// Organisations that have to agree to a transaction are asked, with each kind of signature. Their
+// signatures go beside the proposal.
 func TestASignedProposalGathersAgreements(t *testing.T) {
 	for name, c := range map[string]struct {
 		says       map[string]string

@@ -34,7 +34,8 @@ const (
 	writeLimit    = 10 * time.Second
 	// frameTime bounds how long the rest of a frame may take once its first byte is there.
 	frameTime = 30 * time.Second
-	// requestBytesMax bounds the requests that are read or answered at once, of all connections, where SocketOptions do not say; one alone may have half of it.
+	// requestBytesMax bounds the requests that are read or answered at once, of all connections,
+	// where SocketOptions do not say; one alone may have half of it.
 	requestBytesMax = 512 << 20
 )
 
@@ -55,8 +56,8 @@ func connection(ctx context.Context) string {
 	return name
 }
 
-// ListenSocket binds the path. A socket file that nobody listens on is a dead node's and is replaced; one that is
-// served, or a file that is not a socket, is an error.
+// ListenSocket binds the path. A socket file that nobody listens on is a dead node's and is
+// replaced; one that is served, or a file that is not a socket, is an error.
 func ListenSocket(opt SocketOptions, handle *Handler) (*Socket, error) {
 	if len(opt.Path) > socketPathMax {
 		return nil, fmt.Errorf("socket path %q is %d bytes, at most %d are possible", opt.Path, len(opt.Path), socketPathMax)
@@ -100,8 +101,8 @@ func removeStale(path string) error {
 	return nil
 }
 
-// Serve accepts connections until ctx ends, then closes them and waits for their requests. Requests still waiting
-// for outcomes are answered with those that are known.
+// Serve accepts connections until ctx ends, then closes them and waits for their requests. Requests
+// still waiting for outcomes are answered with those that are known.
 func (s *Socket) Serve(ctx context.Context) error {
 	var conns sync.WaitGroup
 	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
@@ -138,7 +139,8 @@ func (s *Socket) Serve(ctx context.Context) error {
 	}
 }
 
-// serveConn reads frames and answers each in its own goroutine, at most RequestsMax at once; what they submit is queued in the order sent.
+// serveConn reads frames and answers each in its own goroutine, at most RequestsMax at once; what
+// they submit is queued in the order sent.
 func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	var requests sync.WaitGroup
@@ -179,7 +181,8 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			out.send(errorResponse(0, malformed("%v", err)))
 			return
 		}
-		// A request that only breaks a bound is refused by whoever answers it, with the bound's SQLSTATE.
+		// A request that only breaks a bound is refused by whoever answers it, with the bound's
+		// SQLSTATE.
 		select {
 		case slots <- struct{}{}:
 		default: // reading goes on, or a client that went away would not be noticed
@@ -204,7 +207,8 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// nextFrame waits without limit for a frame's first byte, and frameTime for the rest. Its bytes are the connection's until they are given back.
+// nextFrame waits without limit for a frame's first byte, and frameTime for the rest. Its bytes are
+// the connection's until they are given back.
 func (s *Socket) nextFrame(conn *net.UnixConn, name string) ([]byte, error) {
 	var first [1]byte
 	if _, err := io.ReadFull(conn, first[:]); err != nil {

@@ -123,7 +123,8 @@ func TestSocketAnswersErrorsWithTheirSQLSTATE(t *testing.T) {
 	}
 }
 
-// A slow wait does not hold up other requests of its connection; answers carry their request's number.
+// A slow wait does not hold up other requests of its connection; answers carry their request's
+// number.
 func TestSocketAnswersOutOfOrder(t *testing.T) {
 	f := newFixture(t, nil)
 	path, _ := serveSocket(t, f, nil)

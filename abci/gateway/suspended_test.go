@@ -8,8 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A client whose transactions did not end is told so at once and until when, at every door; nothing of it is queued, and the others
-// go on.
+// A client whose transactions did not end is told so at once and until when, at every door; nothing
+// of it is queued, and the others go on.
 func TestASuspendedClientIsToldAtOnce(t *testing.T) {
 	until := time.Time{}
 	f := newFixture(t, func(o *Options) {

@@ -1,7 +1,8 @@
 package gateway
 
-// turns keep what is submitted over one connection in order: what was sent first is queued first. Only queueing waits for its turn; checking
-// signatures and asking for agreement go on beside each other.
+// turns keep what is submitted over one connection in order: what was sent first is queued first.
+// Only queueing waits for its turn; checking signatures and asking for agreement go on beside each
+// other.
 type turns struct{ last <-chan struct{} }
 
 // atOnce is for what has no order to keep.
@@ -11,8 +12,9 @@ var atOnce = func() <-chan struct{} {
 	return c
 }()
 
-// next gives a submission its place, behind the one before. turn is closed when it may be queued; whoever calls calls over exactly once,
-// whatever became of the submission: everything sent later waits for that.
+// next gives a submission its place, behind the one before. turn is closed when it may be queued;
+// whoever calls calls over exactly once, whatever became of the submission: everything sent later
+// waits for that.
 func (t *turns) next() (turn <-chan struct{}, over func()) {
 	turn, mine := t.last, make(chan struct{})
 	t.last = mine

@@ -23,14 +23,16 @@ func (w *waiter) settled() bool {
 	return w.missing == 0
 }
 
-// WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one, or those that
-// there are at the limit; a limit of 0 answers with what is known now. Ids of other organisations' transactions and
-// of earlier runs are looked up in the database. An id without outcome is left out of the answer.
+// WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one,
+// or those that there are at the limit; a limit of 0 answers with what is known now. Ids of other
+// organisations' transactions and of earlier runs are looked up in the database. An id without
+// outcome is left out of the answer.
 //
-// Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is missing only because
-// the database could not be asked, 57P03.
+// Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is
+// missing only because the database could not be asked, 57P03.
 //
-// The waits of a client leave others room: client is a name that it has shown to bear, or its connection.
+// The waits of a client leave others room: client is a name that it has shown to bear, or its
+// connection.
 func (g *Gateway) WaitAs(ctx context.Context, client string, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
 	if len(ids) == 0 {
 		return nil, malformed("ids: at least one is needed")
@@ -75,8 +77,8 @@ func waitTime(limit time.Duration) time.Duration {
 	return min(limit, waitMax)
 }
 
-// register lists the waiter under every id without outcome, and returns those ids nothing is known of. It does so
-// before the database is asked, so that no outcome falls between asking and waiting.
+// register lists the waiter under every id without outcome, and returns those ids nothing is known
+// of. It does so before the database is asked, so that no outcome falls between asking and waiting.
 func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +122,8 @@ func (g *Gateway) unregister(ids []wire.TxID, w *waiter) {
 	}
 }
 
-// lookUpUnknown asks the database for lookupsAtOnce ids at a time, until it cannot be asked, which is the error returned.
+// lookUpUnknown asks the database for lookupsAtOnce ids at a time, until it cannot be asked, which
+// is the error returned.
 func (g *Gateway) lookUpUnknown(ctx context.Context, ids []wire.TxID, limit time.Duration) error {
 	for some := range slices.Chunk(ids, lookupsAtOnce) {
 		if err := g.lookUpSome(ctx, some); err != nil {

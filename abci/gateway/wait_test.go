@@ -164,7 +164,8 @@ func TestWaitAsksForManyOutcomesAtOnce(t *testing.T) {
 	}
 }
 
-// The database goes after the first list: what it told stays, and the rest is asked for until it is there again.
+// The database goes after the first list: what it told stays, and the rest is asked for until it is
+// there again.
 func TestWaitSurvivesADatabaseThatGoesBetweenTwoLists(t *testing.T) {
 	ids, results := others(lookupsAtOnce + 1)
 	f, db := withDatabase(t)
@@ -192,7 +193,8 @@ func TestWaitSurvivesADatabaseThatGoesBetweenTwoLists(t *testing.T) {
 	running.Wait()
 }
 
-// A client that goes while it is asked for its ids leaves nothing behind but what is found out later.
+// A client that goes while it is asked for its ids leaves nothing behind but what is found out
+// later.
 func TestAWaitCancelledWhileTheDatabaseIsAsked(t *testing.T) {
 	ids, results := others(lookupsAtOnce + 1)
 	f, db := withDatabase(t)

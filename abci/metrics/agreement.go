@@ -7,7 +7,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// executionsKept bounds the executions whose votes are remembered: one is pending at a time, and votes come a few blocks late at most.
+// executionsKept bounds the executions whose votes are remembered: one is pending at a time, and
+// votes come a few blocks late at most.
 const executionsKept = 64
 
 type verdict string
@@ -25,7 +26,8 @@ type judgement struct {
 	verdict      verdict
 }
 
-// execution gathers the votes on one execution until its certificate is there, and those that come after.
+// execution gathers the votes on one execution until its certificate is there, and those that come
+// after.
 type execution struct {
 	key       wire.Key
 	orderedAt time.Time // zero: votes came first
@@ -56,7 +58,8 @@ func (a *agreement) find(key wire.Key) *execution {
 	return e
 }
 
-// ordered notes when an execution was decided; false when it was known, as after a restart or when told again.
+// ordered notes when an execution was decided; false when it was known, as after a restart or when
+// told again.
 func (a *agreement) ordered(b *wire.OrderedBlock, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +124,8 @@ func (a *agreement) lastAgreed(list []judgement) map[string]uint64 {
 	return moved
 }
 
-// Judged is what an organisation's vote on a certified block was seen to be: agrees, differs or stuck.
+// Judged is what an organisation's vote on a certified block was seen to be: agrees, differs or
+// stuck.
 type Judged struct {
 	Block        uint64
 	Organisation string

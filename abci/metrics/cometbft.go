@@ -10,10 +10,12 @@ import (
 
 var cometTaken atomic.Bool
 
-// TakeCometBFT is true once in a process: CometBFT registers its metrics with the process, and a second time panics.
+// TakeCometBFT is true once in a process: CometBFT registers its metrics with the process, and a
+// second time panics.
 func TakeCometBFT() bool { return cometTaken.CompareAndSwap(false, true) }
 
-// cometbft gives CometBFT's metrics without the others of the process' registry, which m's own registry has.
+// cometbft gives CometBFT's metrics without the others of the process' registry, which m's own
+// registry has.
 type cometbft struct{}
 
 // Gather implements prometheus.Gatherer.

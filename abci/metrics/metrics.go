@@ -16,7 +16,8 @@ import (
 
 const namespace = "chainify"
 
-// latencies are the buckets of what a client waits for, in seconds; durations those of what may take minutes.
+// latencies are the buckets of what a client waits for, in seconds; durations those of what may
+// take minutes.
 var (
 	latencies = prometheus.ExponentialBuckets(0.001, 2, 15) // to 16 s
 	durations = prometheus.ExponentialBuckets(0.001, 4, 12) // to 70 min
@@ -49,7 +50,8 @@ var (
 	_ gateway.Watch = (*Metrics)(nil)
 )
 
-// New makes the metrics of a node of a chain with these organisations. Standing tells the rest, whenever Prometheus asks.
+// New makes the metrics of a node of a chain with these organisations. Standing tells the rest,
+// whenever Prometheus asks.
 func New(organisations []string, standing Standing) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), agreement: newAgreement(), now: time.Now}
 	m.ordered = histogram("order_seconds", "From accepting a client's transaction to the block that orders it.", latencies)
@@ -80,7 +82,8 @@ func New(organisations []string, standing Standing) *Metrics {
 	return m
 }
 
-// nameAll makes the series whose first step is an alarm: one that appears with its first value shows no increase.
+// nameAll makes the series whose first step is an alarm: one that appears with its first value
+// shows no increase.
 func (m *Metrics) nameAll(organisations []string) {
 	for _, o := range organisations {
 		for _, v := range []verdict{agrees, differs, stuck} {
@@ -134,7 +137,7 @@ func (m *Metrics) Ended(operation string, took time.Duration, failure effects.Fa
 	}
 }
 
-// Lied implements effects.Watch. Who is named signed what it told.
+// Lied implements effects.Watch. The organisation named has signed its answer.
 func (m *Metrics) Lied(organisation string) { m.lies.WithLabelValues(organisation).Inc() }
 
 // Happened implements effects.Watch.

@@ -124,7 +124,7 @@ func TestVotesAreJudgedByTheCertificate(t *testing.T) {
 	}
 }
 
-// What others send must not make a node remember without end.
+// Messages of others must not make a node remember without end.
 func TestExecutionsRememberedAreBounded(t *testing.T) {
 	m := newMetrics(nil)
 	for n := range uint64(10 * executionsKept) {

@@ -19,7 +19,8 @@ const (
 	requestTime = 10 * time.Second
 )
 
-// Handler answers /metrics with this node's figures and those CometBFT keeps in the process, /healthz while the process runs.
+// Handler answers /metrics with this node's figures and those CometBFT keeps in the process,
+// /healthz while the process runs.
 func (m *Metrics) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{m.registry, cometbft{}}, promhttp.HandlerOpts{

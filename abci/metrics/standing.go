@@ -17,7 +17,8 @@ type Standing struct {
 	Queue    func() gateway.Stats
 	Evidence func() uint64 // conflicting votes on record
 	Offences func() uint64 // peers that sent what could never be right; nil: not told
-	// Suspended counts the clients and organisations of which nothing is ordered, since their transactions did not end.
+	// Suspended counts the clients and organisations of which nothing is ordered, since their
+	// transactions did not end.
 	Suspended func() int
 	Database  backend.Inspector // nil: there is none, or it does not tell
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// chain is the order up to one block. It does not change, so that worlds share it; it is made once for each history.
+// chain is the order up to one block. It does not change, so that worlds share it; it is made once
+// for each history.
 type chain struct {
 	of       *chains
 	before   *chain
@@ -59,7 +60,8 @@ func (c *chain) pending() *wire.OrderedBlock {
 	return p.Block(c.body)
 }
 
-// stored is ledger block k in its last round, and its certificate, as the stores of a node at this point hold them.
+// stored is ledger block k in its last round, and its certificate, as the stores of a node at this
+// point hold them.
 func (c *chain) stored(k uint64) (b *wire.OrderedBlock, certificate *wire.Certificate) {
 	for at := c; at.before != nil && (b == nil || certificate == nil); at = at.before {
 		if o := at.decision.Ordered; b == nil && o != nil && o.Number == k {

@@ -18,7 +18,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// statesDefault is how many states of each consortium are looked at; CHAINIFY_MODEL_STATES sets another number.
+// statesDefault is how many states of each consortium are looked at; CHAINIFY_MODEL_STATES sets
+// another number.
 const statesDefault = 300
 
 // walks are the random paths of each consortium.
@@ -39,9 +40,10 @@ func consortia() (out []bounds) {
 	return out
 }
 
-// TestModel goes breadth first through what can happen to small consortia, each state once, checks in each that no two
-// organisations hold different effects (E1, E2, E4 to E6), and lets the network be fair from there: then every block is
-// certified or declared without consensus, and every organisation that is not excluded holds what is certified.
+// TestModel goes breadth first through what can happen to small consortia, each state once, checks
+// in each that no two organisations hold different effects (E1, E2, E4 to E6), and lets the network
+// be fair from there: then every block is certified or declared without consensus, and every
+// organisation that is not excluded holds what is certified.
 func TestModel(t *testing.T) {
 	states := statesDefault
 	if text := os.Getenv("CHAINIFY_MODEL_STATES"); text != "" {
@@ -91,7 +93,8 @@ func explore(t *testing.T, b bounds, states int) {
 	t.Logf("%d states, %d orders; all there are", len(seen), c.states)
 }
 
-// TestWalks takes random paths of the same moves, deeper than can be gone through, with more accidents.
+// TestWalks takes random paths of the same moves, deeper than can be gone through, with more
+// accidents.
 func TestWalks(t *testing.T) {
 	seed := *walkSeed
 	if seed == 0 {
@@ -148,8 +151,9 @@ func replay(b bounds, c *chains, path []int16) (*world, []string) {
 	return w, names
 }
 
-// settle lets happen at once what is a move of its own elsewhere: all organisations but number 1 learn what was decided, and
-// their databases work; those from number 2 on vote, and their votes arrive. Number 1 reads and fetches at once too.
+// settle lets happen at once what is a move of its own elsewhere: all organisations but number 1
+// learn what was decided, and their databases work; those from number 2 on vote, and their votes
+// arrive. Number 1 reads and fetches at once too.
 func (w *world) settle() {
 	again := true
 	for range restMax {
@@ -271,7 +275,8 @@ func (w *world) pass(ms int64) {
 	}
 }
 
-// orderMoves are the order blocks that can come next: some organisation's node proposes with all votes, or all but one.
+// orderMoves are the order blocks that can come next: some organisation's node proposes with all
+// votes, or all but one.
 func (w *world) orderMoves(add func(func(), string, ...any)) {
 	if w.chain.length > 0 && w.chain.length > w.behind()+1 {
 		return // bound: no two are more than one block apart
@@ -338,7 +343,8 @@ func (w *world) reachedAll(n *node, b *wire.OrderedBlock) bool {
 	return n.sent[b.Key()]|1<<n.i == 1<<w.n-1
 }
 
-// calmDown lets the faults end and the network be fair, for a bounded time, and wants all to be well then.
+// calmDown lets the faults end and the network be fair, for a bounded time, and wants all to be
+// well then.
 func (w *world) calmDown() {
 	w.blocks++ // one more block, so that what was tampered with after the last one is seen
 	w.accidents = 0

@@ -36,8 +36,9 @@ type bounds struct {
 	n, consent int
 	fault      fault
 	blocks     int // ledger blocks that clients ask for
-	// accidents on one path: a live vote that does not reach one organisation, an operation on the database of organisation 1
-	// that fails, a crash of organisation 1's node, a pause longer than anything waits.
+	// accidents on one path: a live vote that does not reach one organisation, an operation on the
+	// database of organisation 1 that fails, a crash of organisation 1's node, a pause longer than
+	// anything waits.
 	accidents int
 }
 
@@ -214,12 +215,14 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 	w.step(n, e)
 }
 
-// isSlow tells whether a block does not end in its time: transaction 0 of every block, everywhere but in the first organisation.
+// isSlow tells whether a block does not end in its time: transaction 0 of every block, everywhere
+// but in the first organisation.
 func (w *world) isSlow(n *node, b *wire.OrderedBlock) bool {
 	return w.fault == slow && n.i > 0 && !b.QuarantineAll && !slices.Contains(b.Quarantined, 0)
 }
 
-// effectsOf is what each transaction of a block does: every one changes a row that the next reads, if tampering did.
+// effectsOf is what each transaction of a block does: every one changes a row that the next reads,
+// if tampering did.
 func (w *world) effectsOf(b *wire.OrderedBlock, isTampered, isDifferent bool) (out []wire.Hash) {
 	for i := range b.IDs {
 		isOut := b.QuarantineAll || slices.Contains(b.Quarantined, uint32(i))
@@ -252,7 +255,8 @@ func (w *world) commit(n *node) {
 	w.compare()
 }
 
-// compare is the first property: no two organisations hold different effects of one block, nor others than certified.
+// compare is the first property: no two organisations hold different effects of one block, nor
+// others than certified.
 func (w *world) compare() {
 	for _, n := range w.nodes {
 		for k, hash := range n.db.blocks {
@@ -283,8 +287,8 @@ func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
 	return v
 }
 
-// lie is a vote of organisation 0, which lies: 0 what an honest one votes; 1 another hash and other effects of all
-// transactions; 2 another hash and other effects of transaction 0 alone.
+// lie is a vote of organisation 0, which lies: 0 what an honest one votes; 1 another hash and other
+// effects of all transactions; 2 another hash and other effects of transaction 0 alone.
 func (w *world) lie(b *wire.OrderedBlock, variant int) wire.EffectVote {
 	apart := w.effectsOf(b, false, false)
 	var previous wire.Hash

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// farewell bounds how long a node that may be connected no longer still is: it should get the block that says so, or show its new keys.
+	// farewell bounds how long a node that may be connected no longer still is: it should get the
+	// block that says so, or show its new keys.
 	farewell = 5 * time.Second
 	// refusalsEvery is how often the log tells of nodes that were not let in.
 	refusalsEvery = time.Minute
@@ -28,12 +29,14 @@ const (
 // peerKey is where the last valid vouch of a configured peer is kept, in the node's own store.
 const peerKey = "node/peer/"
 
-// admission decides which nodes may be connected with this one. CometBFT gives a peer blocks as soon as it is a peer; it is asked
-// before that, as a filter, and of all peers again while they are connected.
+// admission decides which nodes may be connected with this one. CometBFT gives a peer blocks as
+// soon as it is a peer; it is asked before that, as a filter, and of all peers again while they are
+// connected.
 //
-// Invariant A8: a node is connected only with nodes that a member of the registry, or one that an accepted change adds, vouches for, and
-// with those that its operator names. While it is behind, and may not know the members of now, it is also connected with the peers of
-// its configuration, except those whose organisation it has seen leave.
+// Invariant A8: a node is connected only with nodes that a member of the registry, or one that an
+// accepted change adds, vouches for, and with those that its operator names. While it is behind,
+// and may not know the members of now, it is also connected with the peers of its configuration,
+// except those whose organisation it has seen leave.
 type admission struct {
 	chainID    string
 	configured map[p2p.ID]bool
@@ -152,7 +155,8 @@ func (a *admission) check(peer p2p.Peer) error {
 	return refused
 }
 
-// unnamed says that the operator's file cannot be read, once in a while: it is asked for at every look.
+// unnamed says that the operator's file cannot be read, once in a while: it is asked for at every
+// look.
 func (a *admission) unnamed(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,7 +200,8 @@ func (a *admission) kept(id p2p.ID) (string, error) {
 	return string(raw), nil
 }
 
-// keep remembers the organisation of a configured peer, also when it has left, and the vouch by its newest keys.
+// keep remembers the organisation of a configured peer, also when it has left, and the vouch by its
+// newest keys.
 func (a *admission) keep(id p2p.ID, before, vouch string) error {
 	if !a.configured[id] || before == vouch {
 		return nil
@@ -207,7 +212,8 @@ func (a *admission) keep(id p2p.ID, before, vouch string) error {
 	return nil
 }
 
-// hear takes a vouch that a peer sent. Whether it counts is decided when it is asked for: the peer may be a block ahead.
+// hear takes a vouch that a peer sent. Whether it counts is decided when it is asked for: the peer
+// may be a block ahead.
 func (a *admission) hear(id p2p.ID, vouch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -220,7 +226,8 @@ func (a *admission) heardOf(id p2p.ID) string {
 	return a.heard[id]
 }
 
-// watch ends the connections with nodes that may not be connected any more, until ctx ends. each is called before each look.
+// watch ends the connections with nodes that may not be connected any more, until ctx ends. each is
+// called before each look.
 func (a *admission) watch(ctx context.Context, net p2p.Switcher, each func()) {
 	tick := time.NewTicker(redialEvery)
 	defer tick.Stop()
@@ -253,7 +260,8 @@ func (a *admission) look(net p2p.Switcher) {
 	maps.DeleteFunc(a.heard, func(id p2p.ID, _ string) bool { return !connected[id] })
 }
 
-// ends tells that it is time to end a connection: a node whose organisation left has the block that says so, or the farewell is over.
+// ends tells that it is time to end a connection: a node whose organisation left has the block that
+// says so, or the farewell is over.
 func (a *admission) ends(peer p2p.Peer, why error) bool {
 	e, known := a.ending[peer.ID()]
 	if !known {

@@ -145,7 +145,8 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// A node whose organisation left is told the block that says so; a node with old keys has until the farewell is over to tell new ones.
+// A node whose organisation left is told the block that says so; a node with old keys has until the
+// farewell is over to tell new ones.
 func TestAConnectionEndsWhenItMay(t *testing.T) {
 	a := &admission{height: func() int64 { return 7 }, ending: map[p2p.ID]ending{}}
 	peer := &knocking{id: nodeNumber(0), height: 7}

@@ -11,8 +11,8 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 )
 
-// anchor makes what takes digests of the database outside; nil when the configuration names no place, or there is no database
-// that tells digests.
+// anchor makes what takes digests of the database outside; nil when the configuration names no
+// place, or there is no database that tells digests.
 func (n *node) anchor() (*anchor.Anchor, error) {
 	c := n.opt.Config.Anchor
 	source, tells := n.backend.(anchor.Source)

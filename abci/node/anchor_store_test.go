@@ -43,7 +43,8 @@ func (k keysOf) file() string {
 	return fmt.Sprintf("aws_access_key_id = %s\naws_secret_access_key = %s\n", k.id, k.secret)
 }
 
-// s3 is an S3-compatible server that is none of ours and checks signatures by itself (abci/anchor/versitygw), with a bucket under object lock.
+// s3 is an S3-compatible server that is none of ours and checks signatures by itself
+// (abci/anchor/versitygw), with a bucket under object lock.
 type s3 struct {
 	url  string
 	root keysOf // may do everything
@@ -98,7 +99,8 @@ func startS3(t *testing.T) *s3 {
 	return s
 }
 
-// ask is another client than the one that is tested; target is a path, and a query, as they go over the wire.
+// ask is another client than the one that is tested; target is a path, and a query, as they go over
+// the wire.
 func (s *s3) ask(t *testing.T, who keysOf, method, target, body string, headers ...string) (response *http.Response, answer string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+target, strings.NewReader(body))
@@ -148,7 +150,8 @@ func (s *s3) mustNot(t *testing.T, who keysOf, method, target string) {
 	}
 }
 
-// certified is a database of which nothing is asked but digests; a real one is checked against what is kept outside in abci/backend/postgres.
+// certified is a database of which nothing is asked but digests; a real one is checked against what
+// is kept outside in abci/backend/postgres.
 type certified struct {
 	backend.Backend
 	digest   []byte

@@ -10,8 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A transaction does not end, and the time of a block is long. Three of four operators give it up: it is quarantined in all organisations, its
-// client is suspended, another one goes on.
+// A transaction does not end, and the time of a block is long. Three of four operators give it up:
+// it is quarantined in all organisations, its client is suspended, another one goes on.
 func TestOperatorsEndATransactionEverywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")

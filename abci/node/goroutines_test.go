@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// ours are the goroutines of other tests' and of libraries' left out: those in which, or by which, code of this module runs.
+// ours are the goroutines of other tests' and of libraries' left out: those in which, or by which,
+// code of this module runs.
 func ours() []string {
 	buf := make([]byte, 16<<20)
 	var out []string
@@ -18,7 +19,8 @@ func ours() []string {
 	return out
 }
 
-// A node that has stopped leaves no goroutine behind: each has an owner that waits for it. One node dials in vain when the test stops it.
+// A node that has stopped leaves no goroutine behind: each has an owner that waits for it. One node
+// dials in vain when the test stops it.
 func TestNoGoroutineOutlivesItsNode(t *testing.T) {
 	before := len(ours())
 	nodes := newNetwork(t, "a", "b", "c")

@@ -10,8 +10,9 @@ import (
 	"github.com/cometbft/cometbft/libs/log"
 )
 
-// consensusFailure is what CometBFT logs when an error or panic of the application, or a contradiction in its own
-// state, ended its consensus routine. It goes on as a process that does nothing; there is no other sign of it.
+// consensusFailure is what CometBFT logs when an error or panic of the application, or a
+// contradiction in its own state, ended its consensus routine. It goes on as a process that does
+// nothing; there is no other sign of it.
 const consensusFailure = "CONSENSUS FAILURE!!!"
 
 // cometLog lets CometBFT write to our logger, from a level of its own on.
@@ -39,7 +40,8 @@ func (l *cometLog) write(level slog.Level, message string, keyvals []any) {
 	}
 }
 
-// pairs makes lazily printed values printable: CometBFT passes fmt.Stringers that are costly until someone asks.
+// pairs makes lazily printed values printable: CometBFT passes fmt.Stringers that are costly until
+// someone asks.
 func pairs(keyvals []any) []any {
 	out := make([]any, len(keyvals))
 	for i, v := range keyvals {

@@ -18,8 +18,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// keys are those of the home. Which of them count says the registry, block by block: a home may hold the keys that take the place
-// of others before they do. They are read again when the registry changes, so that no restart is needed.
+// keys are those of the home. Which of them count says the registry, block by block: a home may
+// hold the keys that take the place of others before they do. They are read again when the registry
+// changes, so that no restart is needed.
 type keys struct {
 	home         config.Home
 	organisation string
@@ -97,7 +98,8 @@ func (k *keys) read(registry *order.Registry) error {
 	return nil
 }
 
-// vouchBy signs for this node with the keys of the home, those that count first. Called with mu held.
+// vouchBy signs for this node with the keys of the home, those that count first. Called with mu
+// held.
 func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *privval.FilePV, gateways []ed25519.PrivateKey) (string, error) {
 	v := &wire.Vouch{Organisation: k.organisation}
 	message := wire.NodeSignBytes(chainID, k.organisation, k.nodeID)
@@ -143,7 +145,8 @@ func (k *keys) Vouch() string {
 	return k.vouch
 }
 
-// current brings the keys up to the registry. Keys that cannot be read leave those from before. Called with mu held.
+// current brings the keys up to the registry. Keys that cannot be read leave those from before.
+// Called with mu held.
 func (k *keys) current() {
 	r := k.registry()
 	if r.Hash() == k.of {

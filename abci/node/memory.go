@@ -6,7 +6,8 @@ import (
 	dbm "github.com/cometbft/cometbft-db"
 )
 
-// memory is what effects has to know after a restart, in the node's own store beside that of the order.
+// memory is what effects has to know after a restart, in the node's own store beside that of the
+// order.
 type memory struct{ db dbm.DB }
 
 // excludedKey begins with a letter that no key of app.Store begins with.

@@ -121,7 +121,8 @@ func newNetwork(t *testing.T, organisations ...string) []*runner {
 	return newTestnet(t, config.Testnet{Organisations: organisations})
 }
 
-// startAll starts the nodes and waits until each is connected with all others and orders; a client of each is returned.
+// startAll starts the nodes and waits until each is connected with all others and orders; a client
+// of each is returned.
 func startAll(t *testing.T, nodes []*runner) []*gateway.Client {
 	t.Helper()
 	clients := make([]*gateway.Client, len(nodes))
@@ -354,8 +355,8 @@ func TestFourNodesAgreeAndSurviveOne(t *testing.T) {
 	}
 }
 
-// Three organisations and a validator without a database order on when one organisation is away, and with c = 2 they
-// certify too. The validator takes no transaction and knows no outcome.
+// Three organisations and a validator without a database order on when one organisation is away,
+// and with c = 2 they certify too. The validator takes no transaction and knows no outcome.
 func TestThreeOrganisationsAndAnOrderingOnlyValidatorSurviveOne(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
@@ -388,7 +389,8 @@ func TestThreeOrganisationsAndAnOrderingOnlyValidatorSurviveOne(t *testing.T) {
 	}
 }
 
-// From two thirds to All and back, through the order: c holds for blocks ordered once the change is in force.
+// From two thirds to All and back, through the order: c holds for blocks ordered once the change is
+// in force.
 func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
@@ -473,8 +475,8 @@ func status(t *testing.T, c *gateway.Client) *wire.StatusResponse {
 	return s
 }
 
-// Two organisations against two have other effects of one transaction, for good: that one is quarantined, the others of
-// its block are committed, and so is what comes later.
+// Two organisations against two have other effects of one transaction, for good: that one is
+// quarantined, the others of its block are committed, and so is what comes later.
 func TestATransactionWithDifferingEffectsIsQuarantinedAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
@@ -547,7 +549,8 @@ func TestStopFinishesTheOpenBlock(t *testing.T) {
 	}
 }
 
-// The database does not come to an end: the node stops all the same, within its bound, and executes again later.
+// The database does not come to an end: the node stops all the same, within its bound, and executes
+// again later.
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	r.start()
@@ -640,7 +643,8 @@ func edit(t *testing.T, r *runner, from, to string) {
 	}
 }
 
-// A second node on one home must not start: two validators with one key would sign against each other.
+// A second node on one home must not start: two validators with one key would sign against each
+// other.
 func TestSecondNodeOnAHomeIsRefused(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	r.start()

@@ -30,7 +30,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ordering is CometBFT in this process: the mempool for the gateway, the block store for the application.
+// ordering is CometBFT in this process: the mempool for the gateway, the block store for the
+// application.
 type ordering struct {
 	comet   *cometnode.Node
 	bundles *peers.Bundles
@@ -45,7 +46,8 @@ type ordering struct {
 	stopping atomic.Bool
 }
 
-// open makes CometBFT's node. It replays what the application misses, hence the application must be ready.
+// open makes CometBFT's node. It replays what the application misses, hence the application must be
+// ready.
 func (o *ordering) open(n *node) error {
 	settings, err := n.opt.Config.Comet(string(n.opt.Home))
 	if err != nil {
@@ -120,7 +122,8 @@ func (o *ordering) mempoolDoor(n *node) cometnode.Option {
 // errShareFull is why the mempool takes nothing more of an organisation for now.
 var errShareFull = errors.New("the organisation's share of the mempool is full")
 
-// offer hands a transaction to the mempool, when its organisation's share has room, and returns what the application said; nil: nothing yet.
+// offer hands a transaction to the mempool, when its organisation's share has room, and returns
+// what the application said; nil: nothing yet.
 func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
 	if !hasRoom(pool, tx, config.MempoolTxsMax, config.MempoolBytesMax) {
 		return nil, errShareFull
@@ -137,8 +140,9 @@ func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.Respon
 	}
 }
 
-// hasRoom reports whether a mempool has room for a transaction in the share of the organisation that it says it is of; it is held against nobody else, should that not be so. While
-// less than half is used, everybody has. Cost beyond that: a look at each that waits.
+// hasRoom reports whether a mempool has room for a transaction in the share of the organisation
+// that it says it is of; it is held against nobody else, should that not be so. While less than
+// half is used, everybody has. Cost beyond that: a look at each that waits.
 func hasRoom(pool mempool.Mempool, tx []byte, txsMax int, bytesMax int64) bool {
 	if 2*(pool.Size()+1) <= txsMax && 2*(pool.SizeBytes()+int64(len(tx))) <= bytesMax {
 		return true
@@ -152,8 +156,8 @@ func hasRoom(pool mempool.Mempool, tx []byte, txsMax int, bytesMax int64) bool {
 	return fair.Fits(txsMax, all, count, 1) && fair.Fits(int(bytesMax), allBytes, bytes, len(tx))
 }
 
-// cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of each message, under a dozen names and
-// labels, took 4 % of a node's processor time.
+// cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of
+// each message, under a dozen names and labels, took 4 % of a node's processor time.
 func cometMetrics(settings *comet.InstrumentationConfig) cometnode.MetricsProvider {
 	all := cometnode.DefaultMetricsProvider(settings)
 	return func(chainID string) (*consensus.Metrics, *p2p.Metrics, *mempool.Metrics, *state.Metrics, *proxy.Metrics, *blocksync.Metrics, *statesync.Metrics) {
@@ -208,7 +212,8 @@ func (o *ordering) behind() bool {
 	return o.catchingUp() || peers.Ahead(o.comet.Switch().Peers().Copy(), o.comet.BlockStore().Height())
 }
 
-// stop ends CometBFT, bounded: its switch waits for peers' goroutines, and connections being made end late.
+// stop ends CometBFT, bounded: its switch waits for peers' goroutines, and connections being made
+// end late.
 func (o *ordering) stop(log *slog.Logger) error {
 	if !o.running {
 		return nil
@@ -236,7 +241,8 @@ func (o *ordering) stop(log *slog.Logger) error {
 	}
 }
 
-// close releases the stores of a CometBFT that was made and never started; a started one closes them itself.
+// close releases the stores of a CometBFT that was made and never started; a started one closes
+// them itself.
 func (o *ordering) close() {
 	if o.comet == nil || o.comet.IsRunning() {
 		return

@@ -20,9 +20,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// stranger speaks CometBFT's protocol between nodes and runs no node: it says that it stands where each of its peers stands, so that
-// these tell it all votes, keeps every block that it is given, and sends the votes that a test wants. With the keys of a member it is
-// one that attacks.
+// stranger speaks CometBFT's protocol between nodes and runs no node: it says that it stands where
+// each of its peers stands, so that these tell it all votes, keeps every block that it is given,
+// and sends the votes that a test wants. With the keys of a member it is one that attacks.
 type stranger struct {
 	p2p.BaseReactor
 	key p2p.NodeKey

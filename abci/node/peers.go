@@ -13,20 +13,23 @@ import (
 const (
 	// redialEvery is how often a peer that is not connected is looked at.
 	redialEvery = 500 * time.Millisecond
-	// otherSideDials is for how many looks a peer is left to dial us before we dial it: it may be behind an address
-	// that reaches us and that we do not reach, or the other way round. Longer than dialling takes.
+	// otherSideDials is for how many looks a peer is left to dial us before we dial it: it may be
+	// behind an address that reaches us and that we do not reach, or the other way round. Longer
+	// than dialling takes.
 	otherSideDials = 20
-	// lasts is after how many looks a connection has lasted, pauseMaxLog the logarithm of how many looks pass at most between two dials
-	// of one that does not: 7 s.
+	// lasts is after how many looks a connection has lasted, pauseMaxLog the logarithm of how many
+	// looks pass at most between two dials of one that does not: 7 s.
 	lasts, pauseMaxLog = 4, 4
 )
 
-// peering keeps a node connected with the peers of its configuration, instead of CometBFT's persistent peers.
+// peering keeps a node connected with the peers of its configuration, instead of CometBFT's
+// persistent peers.
 //
-// Those are dialled by both ends, again and again at the same time after a restart. When the two connections cross, the
-// switch may remove the one that both keep: its set of peers removes by id whichever connection failed (PeerSet.Remove of
-// CometBFT v0.40.0). Such a pair stays apart for good, and an organisation whose votes are needed with it. Besides, after
-// 100 s it would dial ever more rarely, up to hours.
+// Those are dialled by both ends, again and again at the same time after a restart. When the two
+// connections cross, the switch may remove the one that both keep: its set of peers removes by id
+// whichever connection failed (PeerSet.Remove of CometBFT v0.40.0). Such a pair stays apart for
+// good, and an organisation whose votes are needed with it. Besides, after 100 s it would dial ever
+// more rarely, up to hours.
 //
 // Invariant: of two nodes one dials, that with the smaller id, unless it does not succeed for long.
 type peering struct {
@@ -73,8 +76,8 @@ func (p *peering) keep(ctx context.Context, peer string) {
 	}
 }
 
-// redial decides at every look whether a peer is dialled. One that ends connections as soon as they are made, or that this node does not
-// let in, is dialled ever more rarely.
+// redial decides at every look whether a peer is dialled. One that ends connections as soon as they
+// are made, or that this node does not let in, is dialled ever more rarely.
 type redial struct {
 	connected, apart int // looks in a row that found it so
 	short            int // connections in a row that did not last
@@ -98,7 +101,8 @@ func (r *redial) look(connected bool, own, peer p2p.ID) bool {
 	return dials(own, peer, r.apart)
 }
 
-// dialled takes the result of dialling: a connection has yet to last. A peer that is not reached is tried again at the next look.
+// dialled takes the result of dialling: a connection has yet to last. A peer that is not reached is
+// tried again at the next look.
 func (r *redial) dialled(err error) {
 	var rejected p2p.ErrRejected
 	if err == nil || errors.As(err, &rejected) && rejected.IsFiltered() {

@@ -37,7 +37,8 @@ func (f *filled) fill(c *ordertest.Consortium, i, txsMax int, bytesMax int64) (n
 	return n
 }
 
-// One organisation that sends without end leaves room in the mempool for each of the others, counted and in bytes.
+// One organisation that sends without end leaves room in the mempool for each of the others,
+// counted and in bytes.
 func TestAGreedyOrganisationLeavesOthersRoomInTheMempool(t *testing.T) {
 	c := ordertest.New(4, 0)
 	size := int64(len(c.Bundle(0, c.Proposal(0, 1, 100))))
@@ -60,7 +61,8 @@ func TestAGreedyOrganisationLeavesOthersRoomInTheMempool(t *testing.T) {
 	}
 }
 
-// Messages of peers pass the door: CometBFT's own reactor would take them without noting the peers that send what could never be right.
+// Messages of peers pass the door: CometBFT's own reactor would take them without noting the peers
+// that send what could never be right.
 func TestTheMempoolHasADoor(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	c, err := config.Load(string(r.home))

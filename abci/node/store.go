@@ -8,8 +8,9 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/opt"
 )
 
-// ownStoreCache is what the node's own store keeps in memory of what was read, in bytes. Read are, each once, ids that expire: LevelDB's 8 MiB
-// would fill with them for half an hour, of no use to anybody.
+// ownStoreCache is what the node's own store keeps in memory of what was read, in bytes. Read are,
+// each once, ids that expire: LevelDB's 8 MiB would fill with them for half an hour, of no use to
+// anybody.
 const ownStoreCache = 1 << 20
 
 // openOwnStore opens the store of the order and of effects.Memory.
@@ -21,9 +22,10 @@ func openOwnStore(dir string) (dbm.DB, error) {
 	return db, nil
 }
 
-// store is a store of CometBFT in which a read after Close finds nothing. CometBFT does not wait for its routines of
-// single peers when it stops; one that reads the block store once more would panic on the error of a closed store, and
-// take the process down in the middle of its orderly end. To find nothing is an answer these routines know.
+// store is a store of CometBFT in which a read after Close finds nothing. CometBFT does not wait
+// for its routines of single peers when it stops; one that reads the block store once more would
+// panic on the error of a closed store, and take the process down in the middle of its orderly end.
+// To find nothing is an answer these routines know.
 type store struct {
 	dbm.DB
 	closed atomic.Bool

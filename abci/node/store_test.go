@@ -39,7 +39,7 @@ func TestBlockStoreAnswersAfterClose(t *testing.T) {
 	}
 }
 
-// What is read of the node's own store, each id once, does not stay in memory.
+// A transaction read from the node's own store, each id once, does not stay in memory.
 func TestOwnStoreKeepsLittleOfWhatIsRead(t *testing.T) {
 	db, err := openOwnStore(t.TempDir())
 	if err != nil {

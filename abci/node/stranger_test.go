@@ -21,7 +21,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// turnedAway says that a node keeps the stranger out: it ends the connection, and has given it no block until then.
+// turnedAway says that a node keeps the stranger out: it ends the connection, and has given it no
+// block until then.
 func (s *stranger) turnedAway(t *testing.T, r *runner, height int64) {
 	t.Helper()
 	if err := s.dials(t, r); err != nil {
@@ -38,7 +39,8 @@ func (s *stranger) turnedAway(t *testing.T, r *runner, height int64) {
 	})
 }
 
-// A node with a key that nobody knows reads nothing, whatever it shows of itself; one that a member vouches for does.
+// A node with a key that nobody knows reads nothing, whatever it shows of itself; one that a member
+// vouches for does.
 func TestStrangersReadNothing(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
@@ -85,8 +87,9 @@ func TestStrangersReadNothing(t *testing.T) {
 	})
 }
 
-// A node whose organisation leaves is disconnected, gets no block that comes later, and gets in no more: the others have it among their
-// peers as before, also after a restart, when they are behind and let their peers in. Named by an operator it gets in.
+// A node whose organisation leaves is disconnected, gets no block that comes later, and gets in no
+// more: the others have it among their peers as before, also after a restart, when they are behind
+// and let their peers in. Named by an operator it gets in.
 func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
@@ -129,8 +132,9 @@ func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
 	eventually(t, patience, "delta follows when acme names it", func() bool { return status(t, clients[3]).LastOrdered == later.Block })
 }
 
-// Keys of an organisation are replaced while its node runs. The node shows the old ones since its start and tells its peers the new ones: it
-// stays connected, and is let in again by a node that restarts.
+// Keys of an organisation are replaced while its node runs. The node shows the old ones since its
+// start and tells its peers the new ones: it stays connected, and is let in again by a node that
+// restarts.
 func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
@@ -178,7 +182,8 @@ func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
 	goesOn()
 }
 
-// A node key is replaced without anybody's approval: the others, who have the old id among their peers, let the node in.
+// A node key is replaced without anybody's approval: the others, who have the old id among their
+// peers, let the node in.
 func TestANodeKeyIsReplaced(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
@@ -195,7 +200,8 @@ func TestANodeKeyIsReplaced(t *testing.T) {
 	execute(t, clients[1], "SELECT 2")
 }
 
-// A node of an organisation that is to join is let in when the change that adds it is accepted, before it is in force: it follows, and takes no part yet.
+// A node of an organisation that is to join is let in when the change that adds it is accepted,
+// before it is in force: it follows, and takes no part yet.
 func TestANodeIsLetInWhenTheChangeThatAddsItIsAccepted(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
@@ -226,7 +232,8 @@ func TestANodeIsLetInWhenTheChangeThatAddsItIsAccepted(t *testing.T) {
 	}
 }
 
-// joining is an organisation of its own, with the genesis and the peers of another node, and that one among them.
+// joining is an organisation of its own, with the genesis and the peers of another node, and that
+// one among them.
 func joining(t *testing.T, like *runner, name string) (*runner, config.Part) {
 	t.Helper()
 	its, err := config.Load(string(like.home))

@@ -51,8 +51,8 @@ func logged(peer string, kind cmtproto.SignedMsgType, height int64, v wire.Effec
 	}}}
 }
 
-// The node's own votes are read from a height on, over all files of the log, up to where it was cut;
-// no other's.
+// The node's own votes are read from a height on, over all files of the log, up to where it was
+// cut; no other's.
 func TestOwnVotesAreReadFromTheLog(t *testing.T) {
 	vote := func(number uint64, hash byte) wire.EffectVote {
 		return wire.NewEffectsVote(wire.Key{Number: number}, "acme", wire.Hash{hash})

@@ -30,7 +30,8 @@ const (
 	questionsPerSecond = 100 // of one organisation
 )
 
-// enoughLook is how often it is looked whether those that answered are enough, while others are silent.
+// enoughLook is how often it is looked whether those that answered are enough, while others are
+// silent.
 const enoughLook = 100 * time.Millisecond
 
 // AgreementOptions is what an agreement reactor works with.
@@ -44,16 +45,19 @@ type AgreementOptions struct {
 	// Ever reports whether a key that an organisation has, had, or will have fits.
 	Ever    func(organisation string, fits func(ed25519.PublicKey) bool) bool
 	Conduct *Conduct
-	// Decide says why this organisation does not agree to a transaction, "" when it does. An error: it could not find out.
+	// Decide says why this organisation does not agree to a transaction, "" when it does. An error:
+	// it could not find out.
 	Decide func(ctx context.Context, tx []byte) (refusal string, err error)
 	// Limit bounds how long one decision takes.
 	Limit time.Duration
 	Log   *slog.Logger
 }
 
-// Agreements asks other organisations to agree to transactions of this one's clients, and answers them.
+// Agreements asks other organisations to agree to transactions of this one's clients, and answers
+// them.
 //
-// Invariant C4: an organisation agrees only to what an organisation asked for a client of its own, and only after its own check.
+// Invariant C4: an organisation agrees only to what an organisation asked for a client of its own,
+// and only after its own check.
 type Agreements struct {
 	p2p.BaseReactor
 	opt    AgreementOptions
@@ -112,8 +116,9 @@ func (r *Agreements) OnStop() {
 	r.work.Wait()
 }
 
-// Ask asks organisations, in ascending order, whether they agree to a transaction without agreements, and returns when each has answered, when
-// answers are enough although some do not come, or when ctx ends: the answers, whose signatures were checked, by organisation.
+// Ask asks organisations, in ascending order, whether they agree to a transaction without
+// agreements, and returns when each has answered, when answers are enough although some do not
+// come, or when ctx ends: the answers, whose signatures were checked, by organisation.
 func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string, enough func(map[string]Reply) bool) map[string]Reply {
 	question := &round{id: id, asked: organisations, answers: make(chan Reply, len(organisations))}
 	r.mu.Lock()
@@ -148,7 +153,8 @@ func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisat
 	return got
 }
 
-// send asks every node connected that speaks this protocol: which organisation a node is of shows in what it signs.
+// send asks every node connected that speaks this protocol: which organisation a node is of shows
+// in what it signs.
 func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations []string) {
 	key := r.opt.Key()
 	if r.Switch == nil || key == nil {
@@ -167,7 +173,8 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 	}
 }
 
-// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels. What nobody waits for is not decoded.
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a
+// peer's channels. An answer that nobody waits for is not decoded.
 func (r *Agreements) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
 	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
@@ -197,7 +204,8 @@ func (r *Agreements) awaits(request uint64) bool {
 
 var errNoSuchKey = errors.New("no key that the organisation ever had fits the signature")
 
-// answered passes an answer to whoever waits for it. What nobody waits for, and what is wrongly signed, is dropped.
+// answered passes an answer to whoever waits for it. An answer that nobody waits for, or that is
+// wrongly signed, is dropped.
 func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
 	name := a.Agreement.Organisation
 	r.mu.Lock()
@@ -221,7 +229,8 @@ func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
 	}
 }
 
-// question begins to find out whether this organisation agrees. The transaction is decoded once its organisation is seen to ask.
+// question begins to find out whether this organisation agrees. The transaction is decoded once its
+// organisation is seen to ask.
 func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	if !slices.Contains(ask.Asked, r.opt.Organisation) {
 		return
@@ -267,7 +276,8 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	})
 }
 
-// begin takes a place for a decision; false when there is none, or the organisation asked too often in this second.
+// begin takes a place for a decision; false when there is none, or the organisation asked too often
+// in this second.
 func (r *Agreements) begin(organisation string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -105,7 +105,8 @@ func TestOrganisationsAnswerWhatTheyDecide(t *testing.T) {
 	}
 }
 
-// Whoever is silent is not waited for once those that answered are enough, which is looked at once for what came.
+// A silent organisation is not waited for once those that answered are enough, which is looked at
+// once for what came.
 func TestTheSilentAreNotWaitedForWhenOthersAreEnough(t *testing.T) {
 	b := newTable(t, 4, func(i int) func(context.Context, []byte) (string, error) {
 		return func(ctx context.Context, _ []byte) (string, error) {
@@ -136,7 +137,8 @@ func TestTheSilentAreNotWaitedForWhenOthersAreEnough(t *testing.T) {
 	}
 }
 
-// Only an organisation itself asks for its clients, of the node it signed for; nobody else finds out what a check says. Whoever tries is disconnected.
+// Only an organisation itself asks for its clients, of the node it signed for; nobody else finds
+// out what a check says. A peer that tries is disconnected.
 func TestOnlyTheClientsOrganisationIsAnswered(t *testing.T) {
 	decided := make(chan string, 10)
 	decide := func(int) func(context.Context, []byte) (string, error) {

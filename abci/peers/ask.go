@@ -15,7 +15,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// rowBytesMax bounds one row received: the changes of a block, key and row of which are counted, have no more.
+// rowBytesMax bounds one row received: the changes of a block, key and row of which are counted,
+// have no more.
 const rowBytesMax = 256 << 20
 
 // Nodes implements effects.Others: those connected that speak this protocol.
@@ -116,7 +117,8 @@ var errNoMember = errors.New("no gateway key of this node is in the registry")
 
 var errUnasked = errors.New("the answer is none to what was asked")
 
-// ask sends a request and waits for its answer, at most for limit and what the other side may still have waited for; a refusal is an error.
+// ask sends a request and waits for its answer, at most for limit and what the other side may still
+// have waited for; a refusal is an error.
 func (a *asking) ask(ctx context.Context, limit time.Duration, q *wire.StateRequest) (*wire.StateResponse, error) {
 	r := a.reactor
 	if limit = min(limit, r.stallLimit+time.Duration(a.bytes)*time.Second/rateMin-a.waited); limit <= 0 {

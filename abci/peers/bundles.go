@@ -20,13 +20,15 @@ const (
 )
 
 const (
-	// passBytesMax bounds what is passed on at once, to one that connects or when the order stands still.
+	// passBytesMax bounds what is passed on at once, to one that connects or when the order stands
+	// still.
 	passBytesMax = 4 << 20
 	// peerLook is how often it is looked whether a peer that lags has caught up.
 	peerLook = 100 * time.Millisecond
 	// standLook is how often it is looked whether the order stands still.
 	standLook = 100 * time.Millisecond
-	// standsAfter is how long no block comes, though transactions wait, until they are passed on; longer each time that it does not help.
+	// standsAfter is how long no block comes, though transactions wait, until they are passed on;
+	// longer each time that it does not help.
 	standsAfter, standsAfterMax = 2 * time.Second, 10 * time.Second
 	// Once it helped, somebody is not connected to somebody: for some time it is done sooner.
 	knownStandsAfter, knownFor = 100 * time.Millisecond, time.Minute
@@ -40,12 +42,14 @@ type BundlesOptions struct {
 	Height func() int64
 }
 
-// Bundles brings what this node's gateway has ordered into the mempools of the nodes it is connected to. CometBFT's own gossip, in which
-// everybody passes on to everybody what it received, brings each bundle n-1 times to each of n nodes; this brings it once.
+// Bundles brings what this node's gateway has ordered into the mempools of the nodes it is
+// connected to. CometBFT's own gossip, in which everybody passes on to everybody what it received,
+// brings each bundle n-1 times to each of n nodes; this brings it once.
 //
-// Invariant A6: bundles reach a peer in the order in which they were sent.
-// Invariant A7: what waits is passed on to whoever connects, and by everybody when no block comes although something waits. For a gateway
-// need not be connected to the validator whose turn it is, which proposes nothing while it knows of no transaction.
+// Invariant A6: bundles reach a peer in the order in which they were sent. Invariant A7: what waits
+// is passed on to whoever connects, and by everybody when no block comes although something waits.
+// For a gateway need not be connected to the validator whose turn it is, which proposes nothing
+// while it knows of no transaction.
 type Bundles struct {
 	p2p.BaseReactor
 	opt BundlesOptions
@@ -70,7 +74,8 @@ func (r *Bundles) OnStart() error {
 	return nil
 }
 
-// Join waits until nothing is sent any more. It comes after Stop, which CometBFT calls; a send under way may take it ten seconds.
+// Join waits until nothing is sent any more. It comes after Stop, which CometBFT calls; a send
+// under way may take it ten seconds.
 func (r *Bundles) Join() {
 	r.mu.Lock() // from here on no peer is added
 	r.mu.Unlock()
@@ -101,7 +106,8 @@ func (r *Bundles) RemovePeer(peer p2p.Peer, _ any) {
 	delete(r.lines, peer)
 }
 
-// Send lines bundles up for all peers. It does not wait: a peer for whom too much waits already does without them, until they are passed on.
+// Send lines bundles up for all peers. It does not wait: a peer for whom too much waits already
+// does without them, until they are passed on.
 func (r *Bundles) Send(bundles ...[]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +145,8 @@ func (r *Bundles) serve(peer p2p.Peer, l *line) {
 	}
 }
 
-// lags tells that a peer is still looking for blocks, or more than one behind, as CometBFT's own gossip asks.
+// lags tells that a peer is still looking for blocks, or more than one behind, as CometBFT's own
+// gossip asks.
 func (r *Bundles) lags(peer p2p.Peer) bool {
 	state, known := peer.Get(types.PeerStateKey).(mempool.PeerState)
 	return !known || state.GetHeight() < max(r.opt.Height()-1, 1)

@@ -17,7 +17,8 @@ import (
 	"github.com/cometbft/cometbft/types"
 )
 
-// pool is where a mempool would be: it notes what comes, and says that its peers have reached a height.
+// pool is where a mempool would be: it notes what comes, and says that its peers have reached a
+// height.
 type pool struct {
 	p2p.BaseReactor
 	height atomic.Int64 // of the peers, as they tell
@@ -129,7 +130,7 @@ func TestBundlesComeOnceAndInOrder(t *testing.T) {
 	m.until(2, append(want, "another's"))
 }
 
-// What waits is passed on to whoever connects.
+// Bundles that wait are passed on to every peer that connects.
 func TestBundlesThatWaitReachWhoConnects(t *testing.T) {
 	m := newMesh(t, 2, func([]*p2p.Switch, int, int) {})
 	m.waiting[0].Store(&[][]byte{[]byte("a"), []byte("b")})
@@ -138,7 +139,8 @@ func TestBundlesThatWaitReachWhoConnects(t *testing.T) {
 	m.until(1, []string{"a", "b", "c"})
 }
 
-// A node that is not connected to the gateway is passed on what waits when no block comes, by one that is.
+// A node that is not connected to the gateway is passed on what waits when no block comes, by one
+// that is.
 func TestBundlesArePassedOnWhenTheOrderStandsStill(t *testing.T) {
 	m := newMesh(t, 3, func(s []*p2p.Switch, i, j int) {
 		if i != 0 || j != 2 {
@@ -151,7 +153,7 @@ func TestBundlesArePassedOnWhenTheOrderStandsStill(t *testing.T) {
 	m.until(2, []string{"a"})
 }
 
-// Who lags is sent nothing, which it would ignore, until it has caught up.
+// A peer that lags is sent nothing, which it would ignore, until it has caught up.
 func TestBundlesWaitForAPeerThatLags(t *testing.T) {
 	m := newMesh(t, 2, p2p.Connect2Switches)
 	m.height.Store(7)
@@ -194,7 +196,8 @@ func TestALineIsBounded(t *testing.T) {
 	}
 }
 
-// A7: while something waits and no block comes, it is passed on within a bound, ever less often; never while blocks come or nothing waits.
+// A7: while something waits and no block comes, it is passed on within a bound, ever less often;
+// never while blocks come or nothing waits.
 func TestStandstill(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -15,21 +15,25 @@ import (
 )
 
 const (
-	// barredFirst is how long a peer stays disconnected that sent what could never be right; twice as long each further time, up to barredMax. Whoever behaves
-	// for forgivenAfter begins anew.
+	// barredFirst is how long a peer stays disconnected that sent what could never be right; twice
+	// as long each further time, up to barredMax. A peer that behaves for forgivenAfter begins
+	// anew.
 	barredFirst, barredMax, forgivenAfter = time.Second, 10 * time.Minute, time.Hour
-	// conductKept bounds the peers whose conduct is known; of more, the one heard of longest ago is forgotten.
+	// conductKept bounds the peers whose conduct is known; of more, the one heard of longest ago is
+	// forgotten.
 	conductKept = 1_000
 	// A peer causes linesAtOnce log lines, and then one in lineEvery.
 	linesAtOnce, lineEvery = 5, time.Minute
 )
 
-// Conduct ends the connection of a peer that sends what could never be right, and keeps it away for a while. What is merely refused (full, stale, signed with a key that
-// counted a moment ago) is no offence: an honest peer passes it on. It is safe for concurrent use.
+// Conduct ends the connection of a peer that sends what could never be right, and keeps it away for
+// a while. A bundle that is merely refused (full, stale, signed with a key that counted a moment
+// ago) is no offence: an honest peer passes it on. It is safe for concurrent use.
 type Conduct struct {
 	log *slog.Logger
 	now func() time.Time
-	// Behind tells that this node does not know yet which keys count: others are ahead of it. nil: never. It is set before peers are there.
+	// Behind tells that this node does not know yet which keys count: others are ahead of it. nil:
+	// never. It is set before peers are there.
 	Behind func() bool
 
 	mu       sync.Mutex
@@ -71,7 +75,8 @@ func (c *Conduct) Offence(sw p2p.Switcher, peer p2p.Peer, what string, err error
 	}
 }
 
-// Forged is Offence for a signature that no key fits which this node knows of. While it is behind the others, they may know of further ones, and it needs them to catch up.
+// Forged is Offence for a signature that no key fits which this node knows of. While it is behind
+// the others, they may know of further ones, and it needs them to catch up.
 func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	if c.Behind != nil && c.Behind() {
 		c.Log(slog.LevelWarn, peer.ID(), what+"; this node is behind, and may not know the key", "error", err)
@@ -80,8 +85,8 @@ func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error)
 	c.Offence(sw, peer, what, err)
 }
 
-// Malformed is Offence for what cannot be decoded. What a later version's node may rightly send is dropped: during a rolling upgrade both
-// kinds of nodes are needed.
+// Malformed is Offence for what cannot be decoded. What a later version's node may rightly send is
+// dropped: during a rolling upgrade both kinds of nodes are needed.
 func (c *Conduct) Malformed(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	if wire.MayBeNewer(err) {
 		c.Log(slog.LevelWarn, peer.ID(), what+"; it may be of a later version, and is ignored", "error", err)
@@ -138,7 +143,8 @@ func (c *Conduct) conduct(peer p2p.ID) *conduct {
 	return known
 }
 
-// Ahead tells whether more than half of the peers have reached a height beyond the next one, as they say: one that lies about it is not believed.
+// Ahead tells whether more than half of the peers have reached a height beyond the next one, as
+// they say: one that lies about it is not believed.
 func Ahead(list []p2p.Peer, height int64) bool {
 	ahead := 0
 	for _, peer := range list {

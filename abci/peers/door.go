@@ -22,7 +22,8 @@ type MempoolOptions struct {
 	Conduct *Conduct
 	// Take offers a transaction that a peer sent to the mempool; nil: it was not looked at.
 	Take func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error)
-	// NeverRight tells of a transaction that was refused whether no mempool could ever have held it, under the registry in force, one before it or one that waits.
+	// NeverRight tells of a transaction that was refused whether no mempool could ever have held
+	// it, under the registry in force, one before it or one that waits.
 	NeverRight func(tx []byte, code uint32) bool
 }
 
@@ -48,7 +49,8 @@ func (r *MempoolDoor) AddPeer(peer p2p.Peer) {
 	r.Reactor.AddPeer(peer)
 }
 
-// Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels, so that a peer that is disconnected is not heard any more.
+// Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels,
+// so that a peer that is disconnected is not heard any more.
 func (r *MempoolDoor) Receive(e p2p.Envelope) {
 	m, ok := e.Message.(*protomem.Txs)
 	if !ok {

@@ -16,7 +16,8 @@ import (
 	"github.com/cometbft/cometbft/types"
 )
 
-// A peer that sends what could never be right is disconnected, and may not connect again for a while; one that sends what is merely refused is not.
+// A peer that sends what could never be right is disconnected, and may not connect again for a
+// while; one that sends what is merely refused is not.
 func TestAPeerThatSendsWhatCouldNeverBeRightIsDisconnected(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	defer cancel()
@@ -76,7 +77,7 @@ func TestAPeerThatSendsWhatCouldNeverBeRightIsDisconnected(t *testing.T) {
 	if to(2, 0) == nil || !conduct[2].Barred(switches[1].NodeInfo().ID()) || conduct[2].Barred(switches[0].NodeInfo().ID()) {
 		t.Error("not the one that sent it is barred")
 	}
-	// Who connects in spite of it goes again.
+	// A node that connects in spite of it is disconnected.
 	conduct[2].Offence(nil, to(2, 0), "test", errNeverRight)
 	door, _ := switches[2].Reactor(MempoolName)
 	door.AddPeer(to(2, 0))

@@ -20,7 +20,8 @@ import (
 
 var rowsAsked = backend.Ranges{Bits: 5, List: []uint32{24, 31}}
 
-// Two are told at once, each organisation once. Whoever found no place goes before one that was told since, however quickly that one asks again.
+// Two are told at once, each organisation once. Whoever found no place goes before one that was
+// told since, however quickly that one asks again.
 func TestAGreedyAskerDoesNotKeepOthersFromBeingTold(t *testing.T) {
 	b := newBench(t, 4, nil)
 	greedy, err := b.read(0, 3, 7)
@@ -102,7 +103,8 @@ func TestEveryOpenIsSigned(t *testing.T) {
 	}
 }
 
-// A teller that gives a byte now and then is given up: time is that of progress, not of the last answer.
+// A teller that gives a byte now and then is given up: time is that of progress, not of the last
+// answer.
 func TestATellerThatDawdlesIsGivenUp(t *testing.T) {
 	b := newBench(t, 2, func(i int, r *Reactor) {
 		if r.stallLimit = testLimit; i == 0 {
@@ -125,7 +127,8 @@ func TestATellerThatDawdlesIsGivenUp(t *testing.T) {
 	}
 }
 
-// An organisation signs the rows that it tells. A node that tells in another's name is disconnected.
+// An organisation signs the rows that it tells. A node that tells in another's name is
+// disconnected.
 func TestWhoTellsInAnothersNameIsDisconnected(t *testing.T) {
 	b := newBench(t, 3, func(i int, r *Reactor) {
 		if i == 1 {
@@ -146,7 +149,8 @@ func TestWhoTellsInAnothersNameIsDisconnected(t *testing.T) {
 	}
 }
 
-// Answers that nobody waits for, and what is asked outside of a session, are not decoded, however malformed, and spoil nothing.
+// Answers that nobody waits for, and what is asked outside of a session, are not decoded, however
+// malformed, and spoil nothing.
 func TestWhatNobodyWaitsForIsNotDecoded(t *testing.T) {
 	b := newBench(t, 2, nil)
 	peer := b.switches[0].Peers().Get(b.switches[1].NodeInfo().ID())

@@ -353,7 +353,8 @@ func TestAMessageOfALaterVersionIsIgnored(t *testing.T) {
 	}
 }
 
-// Nodes are those connected that speak the protocol; one that is gone, and one that tells nothing, is an error.
+// Nodes are those connected that speak the protocol; one that is gone, and one that tells nothing,
+// is an error.
 func TestNodesThatCanBeAsked(t *testing.T) {
 	b := newBench(t, 4, func(i int, r *Reactor) {
 		if i == 3 {

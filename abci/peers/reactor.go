@@ -34,12 +34,14 @@ const (
 	sessionsMax  = 2                // of different organisations at once
 	turnLimit    = 30 * time.Second // for which an organisation that found no place keeps its turn
 
-	// Whoever tells may keep the asking side waiting for stallLimit in all, and longer by what the bytes that it told take at rateMin.
+	// The telling side may keep the asking side waiting for stallLimit in all, and longer by what
+	// the bytes that it told take at rateMin.
 	stallLimit = time.Hour
 	rateMin    = 1 << 10
 )
 
-// SessionLimit is how long telling one other takes at most, where Options do not say: a snapshot keeps dead rows.
+// SessionLimit is how long telling one other takes at most, where Options do not say: a snapshot
+// keeps dead rows.
 const SessionLimit = 2 * time.Hour
 
 // Options is what a reactor works with.
@@ -62,7 +64,8 @@ type Options struct {
 
 // Reactor asks, and answers two others at a time.
 //
-// Invariant R6: rows are told to a node that an organisation signed for, for this node and this block.
+// Invariant R6: rows are told to a node that an organisation signed for, for this node and this
+// block.
 type Reactor struct {
 	p2p.BaseReactor
 	opt Options
@@ -138,8 +141,9 @@ func (r *Reactor) RemovePeer(peer p2p.Peer, _ any) {
 	}
 }
 
-// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a peer's channels. What nobody waits for, and what is asked outside of a
-// session, is not decoded.
+// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a
+// peer's channels. An answer that nobody waits for, or a question outside of a session, is not
+// decoded.
 func (r *Reactor) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
 	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {

@@ -17,7 +17,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A member that asks signs whatever it likes: only what is a transaction of a client of its own is looked at.
+// A member that asks signs whatever it likes: only what is a transaction of a client of its own is
+// looked at.
 func FuzzSignedQuestion(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32))
 	public := key.Public().(ed25519.PublicKey)
@@ -64,7 +65,8 @@ func FuzzSignedQuestion(f *testing.F) {
 	})
 }
 
-// A member that tells answers whatever it likes: answers come to who asked, pieces become the rows that they hold, and no more is kept than came.
+// A member that tells answers whatever it likes: answers come to who asked, pieces become the rows
+// that they hold, and no more is kept than came.
 func FuzzToldAnswers(f *testing.F) {
 	for _, m := range []*wire.StateResponse{
 		{Request: 1, Body: &wire.StateResponse_Page{Page: &wire.StatePage{Rows: []byte("\x00\x00\x00\x03abc\x00\x00\x00\x00"), Last: true}}},

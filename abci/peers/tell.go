@@ -26,7 +26,8 @@ type session struct {
 	end          context.CancelFunc
 }
 
-// asked takes a request: the first one of a session when there is a place, later ones of that session.
+// asked takes a request: the first one of a session when there is a place, later ones of that
+// session.
 func (r *Reactor) asked(peer p2p.Peer, q *wire.StateRequest) {
 	open := q.GetOpen()
 	if open != nil && !r.signed(peer, open) {
@@ -58,7 +59,8 @@ func (r *Reactor) asked(peer p2p.Peer, q *wire.StateRequest) {
 	}
 }
 
-// signed checks who asks. An open is signed for both nodes, so that whoever sends another's sends what could never be right.
+// signed checks who asks. An open is signed for both nodes, so that whoever sends another's sends
+// what could never be right.
 func (r *Reactor) signed(peer p2p.Peer, open *wire.StateOpen) bool {
 	fits := func(key ed25519.PublicKey) bool {
 		return wire.VerifyState(key, r.opt.ChainID, string(peer.ID()), r.opt.NodeID, open)
@@ -74,8 +76,8 @@ func (r *Reactor) signed(peer p2p.Peer, open *wire.StateOpen) bool {
 	return false
 }
 
-// place reports whether an organisation may be told now: one session each, sessionsMax in all, and those that found no place go before one that was told since. Called
-// with mu held.
+// place reports whether an organisation may be told now: one session each, sessionsMax in all, and
+// those that found no place go before one that was told since. Called with mu held.
 func (r *Reactor) place(organisation string) bool {
 	now, free := r.now(), sessionsMax-len(r.sessions)
 	for _, s := range r.sessions {
@@ -174,8 +176,9 @@ var (
 	errAgain     = errors.New("more is asked for than it takes")
 )
 
-// scansMax bounds what is looked through for one session, for each table or for the block: the looks that the asking side takes (narrowLooksMax of
-// backend/postgres), then its rows, and some more.
+// scansMax bounds what is looked through for one session, for each table or for the block: the
+// looks that the asking side takes (narrowLooksMax of backend/postgres), then its rows, and some
+// more.
 const scansMax = 6
 
 // scans counts one more look through a table.
@@ -373,7 +376,8 @@ func (t *telling) close() {
 	}
 }
 
-// pages cuts what is read into pieces, as fast as they are taken: its goroutine is at most two pieces ahead.
+// pages cuts what is read into pieces, as fast as they are taken: its goroutine is at most two
+// pieces ahead.
 type pages struct {
 	pieces chan []byte
 	failed error // once pieces is closed

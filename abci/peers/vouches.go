@@ -23,8 +23,9 @@ type VouchesOptions struct {
 	Heard func(peer p2p.ID, vouch string)
 }
 
-// Vouches keeps vouches current on connections that are there. A node shows its vouch when it connects, and cannot change it while it
-// runs; when keys of its organisation are replaced, it tells its peers the one by the new keys here.
+// Vouches keeps vouches current on connections that are there. A node shows its vouch when it
+// connects, and cannot change it while it runs; when keys of its organisation are replaced, it
+// tells its peers the one by the new keys here.
 type Vouches struct {
 	p2p.BaseReactor
 	opt VouchesOptions

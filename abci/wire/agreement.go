@@ -31,20 +31,22 @@ func Answer(key ed25519.PrivateKey, organisation, chainID string, id TxID, yes b
 	}
 }
 
-// VerifyAnswer reports whether a answers for the transaction, yes or no, signed with the gateway key, by the same rule as votes.
+// VerifyAnswer reports whether a answers for the transaction, yes or no, signed with the gateway
+// key, by the same rule as votes.
 func VerifyAnswer(key ed25519.PublicKey, chainID string, id TxID, a *Agreement) bool {
 	return string(a.ProposalHash) == string(id[:]) &&
 		VerifyVote(key, AgreementSignBytes(chainID, a.Organisation, id, a.Yes), a.Signature)
 }
 
-// AskSignBytes returns what an organisation signs to ask: "chainify/agreement-ask/1" ‖ lp(chain_id) ‖ lp(id of the asking
-// node) ‖ lp(id of the asked node) ‖ transaction id.
+// AskSignBytes returns what an organisation signs to ask: "chainify/agreement-ask/1" ‖ lp(chain_id)
+// ‖ lp(id of the asking node) ‖ lp(id of the asked node) ‖ transaction id.
 func AskSignBytes(chainID, asking, asked string, id TxID) []byte {
 	out := append([]byte("chainify/agreement-ask/1"), lp(chainID)...)
 	return append(append(append(out, lp(asking)...), lp(asked)...), id[:]...)
 }
 
-// DecodeAgreementMessage reads a message of another node. The transaction that it asks about is left to DecodeAsked: its signature is verified before.
+// DecodeAgreementMessage reads a message of another node. The transaction that it asks about is
+// left to DecodeAsked: its signature is verified before.
 func DecodeAgreementMessage(raw []byte) (*AgreementMessage, error) {
 	m := &AgreementMessage{}
 	if err := decodeStrict("agreement message", raw, AgreementMessageBytesMax, agreementShape, m); err != nil {
@@ -66,7 +68,8 @@ func PeekAnswer(raw []byte) (request uint64, answers bool) {
 	return peekNumber(body, 1), body != nil
 }
 
-// PeekAsked returns the id of the transaction that is asked about, its chain and its client's organisation, without decoding it.
+// PeekAsked returns the id of the transaction that is asked about, its chain and its client's
+// organisation, without decoding it.
 func PeekAsked(a *AgreementAsk) (id TxID, chainID, organisation string) {
 	proposal := peek(a.Transaction, 1, 1)
 	return TxIDOf(proposal), string(peek(proposal, 1)), string(peek(proposal, 2, 1))

@@ -23,7 +23,8 @@ func signedBy(key, signature []byte, nonce uint64) BundledTx {
 	return BundledTx{Proposal: p, Chained: &ChainedTx{Proposal: &SignedProposal{Proposal: Encode(p), Signature: signature}}}
 }
 
-// odd are transactions at the edges of the rule: keys and R of small order, of mixed order and in a second spelling, and what is none.
+// odd are transactions at the edges of the rule: keys and R of small order, of mixed order and in a
+// second spelling, and what is none.
 func odd(t testing.TB) []BundledTx {
 	points := [][]byte{}
 	for _, p := range curve.EIGHT_TORSION {
@@ -101,8 +102,9 @@ func ordinary(t testing.TB, n, keys int) []BundledTx {
 	return out
 }
 
-// Whatever a batch holds, it is right exactly when each signature is right alone, by voi's rule of ZIP 215: at all edges of the rule, in batches
-// of one key and of many, below and above the sizes at which the sum is computed in another way.
+// A batch, with any contents, is right exactly when each signature is right alone, by voi's rule of
+// ZIP 215: at all edges of the rule, in batches of one key and of many, below and above the sizes
+// at which the sum is computed in another way.
 func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -136,7 +138,8 @@ func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
 	}
 }
 
-// No bit of a signature, key or text can be changed in a batch, and no two signatures be wrong so that they make up for each other.
+// No bit of a signature, key or text can be changed in a batch, and no two signatures be wrong so
+// that they make up for each other.
 func TestABatchRefusesEveryChange(t *testing.T) {
 	batch := ordinary(t, 12, 3)
 	if !together(claimsOf("bank", batch)) {
@@ -171,7 +174,8 @@ func libraryTogether(claims []claim) bool {
 	return v.VerifyBatchOnly(nil)
 }
 
-// BenchmarkBatch compares together with the library's batch verifier: signatures of all by so many keys.
+// BenchmarkBatch compares together with the library's batch verifier: signatures of all by so many
+// keys.
 func BenchmarkBatch(b *testing.B) {
 	for _, size := range []struct{ signatures, keys int }{{2, 2}, {8, 4}, {64, 1}, {64, 4}, {64, 64}, {512, 4}, {512, 128}} {
 		claims := claimsOf("bank", ordinary(b, size.signatures, size.keys))
@@ -188,7 +192,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkVerifyProposals gives the time for one transaction, by four clients, who sign each or 64 together.
+// BenchmarkVerifyProposals gives the time for one transaction, by four clients, who sign each or 64
+// together.
 func BenchmarkVerifyProposals(b *testing.B) {
 	each := map[string][]BundledTx{}
 	for _, n := range []int{1, 8, 64, 512} {

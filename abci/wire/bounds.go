@@ -26,7 +26,8 @@ const (
 	chainedTransactionExtra = 1 << 20 // signature and agreements beside the proposal; the bundle bounds them further
 )
 
-// FieldError names the field of a message that breaks its format, as a path from the message's name.
+// FieldError names the field of a message that breaks its format, as a path from the message's
+// name.
 type FieldError struct {
 	Field  string
 	Reason string
@@ -34,8 +35,8 @@ type FieldError struct {
 	Unknown bool
 }
 
-// MayBeNewer reports whether what was not decoded may be right in a later version of the format: a field is unknown, and what comes before
-// it is right.
+// MayBeNewer reports whether what was not decoded may be right in a later version of the format: a
+// field is unknown, and what comes before it is right.
 func MayBeNewer(err error) bool {
 	var e *FieldError
 	return errors.As(err, &e) && e.Unknown
@@ -53,7 +54,8 @@ func CheckOrganisation(name string) error { return checkName("organisation", nam
 // CheckChainID refuses a chain id that is not 1 to 50 bytes of [a-z][a-z0-9_-]*.
 func CheckChainID(id string) error { return checkName("chain_id", id, ChainIDBytesMax) }
 
-// CheckRole refuses a role name that PostgreSQL could not hold: empty, over 63 bytes, or with a zero byte.
+// CheckRole refuses a role name that PostgreSQL could not hold: empty, over 63 bytes, or with a
+// zero byte.
 func CheckRole(name string) error {
 	if len(name) == 0 || len(name) > NameBytesMax {
 		return fieldErrorf("role", "%d bytes, want 1 to %d", len(name), NameBytesMax)

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// EncodeTransactions returns u32 count ‖ lp(ChainedTx bytes)…, the block buffer that execute_block takes.
+// EncodeTransactions returns u32 count ‖ lp(ChainedTx bytes)…, the block buffer that execute_block
+// takes.
 func EncodeTransactions(txs [][]byte) []byte {
 	size := 4
 	for _, tx := range txs {

@@ -11,7 +11,8 @@ import (
 // clientChangeBytesMax bounds an encoded ClientChange: two names, a key, a role, a number.
 const clientChangeBytesMax = 512
 
-// ProposalSignBytes returns what a client signs: "chainify/proposal/1" ‖ lp(chain_id) ‖ proposal bytes.
+// ProposalSignBytes returns what a client signs: "chainify/proposal/1" ‖ lp(chain_id) ‖ proposal
+// bytes.
 func ProposalSignBytes(chainID string, proposal []byte) []byte {
 	return append(append([]byte("chainify/proposal/1"), lp(chainID)...), proposal...)
 }
@@ -32,13 +33,14 @@ func DecodeSignedProposal(signed *SignedProposal) (BundledTx, error) {
 	return tx, err
 }
 
-// cofactored is the rule for clients' signatures, of which many are verified together: RFC 8032 with the cofactor, as in ZIP 215.
-// A batch and each of its signatures alone give the same answer.
+// cofactored is the rule for clients' signatures, of which many are verified together: RFC 8032
+// with the cofactor, as in ZIP 215. A batch and each of its signatures alone give the same answer.
 var cofactored = &voi.Options{Verify: voi.VerifyOptionsZIP_215}
 
-// VerifyProposals verifies the signatures of all transactions whose clients sign, together, and reports whether all are right. Cost of
-// each: about a fifth of a verification in a batch of hundreds by few clients; of those signed together, of one for all, and of each the SHA-256
-// of its path.
+// VerifyProposals verifies the signatures of all transactions whose clients sign, together, and
+// reports whether all are right. Cost of each: about a fifth of a verification in a batch of
+// hundreds by few clients; of those signed together, of one for all, and of each the SHA-256 of its
+// path.
 func VerifyProposals(chainID string, txs []BundledTx) bool {
 	claims := claimsOf(chainID, txs)
 	switch len(claims) {
@@ -53,7 +55,8 @@ func VerifyProposals(chainID string, txs []BundledTx) bool {
 // claim is what a client has to have signed.
 type claim struct{ key, message, signature []byte }
 
-// claimsOf lists what the clients who sign must have signed; what several transactions were signed by is one claim.
+// claimsOf lists what the clients who sign must have signed; what several transactions were signed
+// by is one claim.
 func claimsOf(chainID string, txs []BundledTx) []claim {
 	claims := make([]claim, 0, len(txs))
 	listed := map[tree]bool{}
@@ -78,7 +81,8 @@ func claimsOf(chainID string, txs []BundledTx) []claim {
 	return claims
 }
 
-// FirstWrongProposal returns the index of the first transaction whose client's signature is wrong, or -1.
+// FirstWrongProposal returns the index of the first transaction whose client's signature is wrong,
+// or -1.
 func FirstWrongProposal(chainID string, txs []BundledTx) int {
 	return slices.IndexFunc(txs, func(tx BundledTx) bool { return !VerifyProposals(chainID, []BundledTx{tx}) })
 }
@@ -89,7 +93,8 @@ func SignClientChange(key ed25519.PrivateKey, c *ClientChange) *SignedClientChan
 	return &SignedClientChange{Change: raw, Signature: ed25519.Sign(key, clientSignBytes(c.ChainId, raw))}
 }
 
-// VerifyClientChange reports whether the gateway key signed the change for this chain, by the same rule as votes.
+// VerifyClientChange reports whether the gateway key signed the change for this chain, by the same
+// rule as votes.
 func VerifyClientChange(key ed25519.PublicKey, chainID string, s *SignedClientChange) bool {
 	return VerifyVote(key, clientSignBytes(chainID, s.Change), s.Signature)
 }
@@ -128,7 +133,8 @@ func checkClientChange(s *SignedClientChange) error {
 	return checkSignedClientChange(s)
 }
 
-// checkSignedClientChange checks all but the change, which is decoded once its signature is verified.
+// checkSignedClientChange checks all but the change, which is decoded once its signature is
+// verified.
 func checkSignedClientChange(s *SignedClientChange) error {
 	if n := len(s.Change); n == 0 || n > clientChangeBytesMax {
 		return fieldErrorf("client change", "%d bytes, want 1 to %d", n, clientChangeBytesMax)

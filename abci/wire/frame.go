@@ -35,7 +35,8 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return ReadFrameWithin(r, func(int) bool { return true })
 }
 
-// ReadFrameWithin is ReadFrame where room says whether there is room for a message of so many bytes. One that there is no room for is read past, and its beginning returned beside ErrNoRoom:
+// ReadFrameWithin is ReadFrame where room says whether there is room for a message of so many
+// bytes. One that there is no room for is read past, and its beginning returned beside ErrNoRoom:
 // PeekRequest tells whom to answer, and the connection goes on.
 func ReadFrameWithin(r io.Reader, room func(bytes int) bool) ([]byte, error) {
 	var head [4]byte
@@ -69,8 +70,9 @@ func ReadFrameWithin(r io.Reader, room func(bytes int) bool) ([]byte, error) {
 // PeekRequest returns the number of a request of which the beginning is there, 0 when it has none.
 func PeekRequest(begin []byte) uint64 { return peekNumber(begin, 1) }
 
-// DecodeNodeRequest reads a request from the socket and checks its bounds; signed proposals are left to DecodeSignedProposal. A request that
-// breaks only a bound is returned beside the error, so that the error can be answered to its number.
+// DecodeNodeRequest reads a request from the socket and checks its bounds; signed proposals are
+// left to DecodeSignedProposal. A request that breaks only a bound is returned beside the error, so
+// that the error can be answered to its number.
 func DecodeNodeRequest(raw []byte) (*NodeRequest, error) {
 	m := &NodeRequest{}
 	if err := decodeStrict("node request", raw, FrameBytesMax, requestShape, m); err != nil {

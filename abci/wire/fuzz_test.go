@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Each target states what holds for every input: no panic, and what is accepted has one spelling only.
+// Each target states what holds for every input: no panic, and what is accepted has one spelling
+// only.
 
 func FuzzDecodeOrderedTx(f *testing.F) {
 	f.Add(SignBundle(testKey(1), testBundle()))

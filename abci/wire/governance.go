@@ -17,7 +17,8 @@ const (
 	heightMax                = 1 << 62
 )
 
-// GovernanceSignBytes returns what an organisation signs to approve a change: "chainify/governance/1" ‖ lp(chain_id) ‖ change bytes.
+// GovernanceSignBytes returns what an organisation signs to approve a change:
+// "chainify/governance/1" ‖ lp(chain_id) ‖ change bytes.
 func GovernanceSignBytes(chainID string, change []byte) []byte {
 	return append(append([]byte("chainify/governance/1"), lp(chainID)...), change...)
 }
@@ -27,7 +28,8 @@ func Approve(key ed25519.PrivateKey, organisation, chainID string, change []byte
 	return &Approval{Organisation: organisation, Signature: ed25519.Sign(key, GovernanceSignBytes(chainID, change))}
 }
 
-// VerifyApproval reports whether the gateway key approves the change for this chain, by the same rule as votes.
+// VerifyApproval reports whether the gateway key approves the change for this chain, by the same
+// rule as votes.
 func VerifyApproval(key ed25519.PublicKey, chainID string, change []byte, a *Approval) bool {
 	return VerifyVote(key, GovernanceSignBytes(chainID, change), a.Signature)
 }
@@ -58,7 +60,8 @@ func DecodeGovernanceChange(raw []byte) (*GovernanceChange, error) {
 	return c, nil
 }
 
-// Withdraws returns the SHA-256 of the change that this one withdraws; nil: it changes the registry itself.
+// Withdraws returns the SHA-256 of the change that this one withdraws; nil: it changes the registry
+// itself.
 func (x *GovernanceChange) Withdraws() []byte {
 	for _, action := range x.Actions {
 		if w, ok := action.Body.(*GovernanceAction_Withdraw); ok {
@@ -156,7 +159,8 @@ func within(message string, err error) error {
 	return fmt.Errorf("%s.%w", message, err)
 }
 
-// checkGovernance checks form and order of a signed change; who signed is checked against the registry.
+// checkGovernance checks form and order of a signed change; who signed is checked against the
+// registry.
 func checkGovernance(s *SignedGovernanceChange) error {
 	if _, err := DecodeGovernanceChange(s.GetChange()); err != nil {
 		return err
@@ -164,7 +168,8 @@ func checkGovernance(s *SignedGovernanceChange) error {
 	return checkApprovals(s)
 }
 
-// checkApprovals checks all but the change, which is decoded once those that have to have approved it.
+// checkApprovals checks all but the change, which is decoded once those that have to have approved
+// it.
 func checkApprovals(s *SignedGovernanceChange) error {
 	if n := len(s.Change); n == 0 || n > GovernanceChangeBytesMax {
 		return fieldErrorf("governance change", "%d bytes, want 1 to %d", n, GovernanceChangeBytesMax)

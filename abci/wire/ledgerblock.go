@@ -7,7 +7,8 @@ import (
 
 const headerDomain = "chainify/ledger-block/1"
 
-// Header is the header of a LedgerBlock; its hash is the LedgerBlockHash (spec/formats.md, "LedgerBlock").
+// Header is the header of a LedgerBlock; its hash is the LedgerBlockHash (spec/formats.md,
+// "LedgerBlock").
 type Header struct {
 	ChainID      string
 	Number       uint64

@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// MerkleRoot is MTH of RFC 9162, section 2.1.1, over leaf hashes. It does not change leaves. Cost: one SHA-256 per
-// leaf; memory grows with the logarithm of their number.
+// MerkleRoot is MTH of RFC 9162, section 2.1.1, over leaf hashes. It does not change leaves. Cost:
+// one SHA-256 per leaf; memory grows with the logarithm of their number.
 func MerkleRoot(leaves []Hash) Hash {
 	if len(leaves) == 0 {
 		return sha256.Sum256(nil)
 	}
-	// A stack of complete subtrees, largest first, as in counting up in binary: leaf i closes as many subtrees as
-	// i+1 has trailing zero bits. What is left is folded from the right, which splits at the largest power of two.
+	// A stack of complete subtrees, largest first, as in counting up in binary: leaf i closes as
+	// many subtrees as i+1 has trailing zero bits. What is left is folded from the right, which
+	// splits at the largest power of two.
 	var stack []Hash
 	for i, leaf := range leaves {
 		stack = append(stack, leaf)
@@ -56,19 +57,22 @@ func txLeaf(id TxID) Hash {
 	return sha256.Sum256(in[:])
 }
 
-// VerifyInclusion reports whether path leads from leaf, number index of size, to root (RFC 9162, section 2.1.3.2).
+// VerifyInclusion reports whether path leads from leaf, number index of size, to root (RFC 9162,
+// section 2.1.3.2).
 func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) bool {
 	return index < size && len(path) == pathLength(index, size) && inclusionRoot(leaf, index, size, path) == root
 }
 
-// pathLength is the number of hashes in the path of leaf index, below size: one for each level below that on which its way joins the last
-// leaf's, and above one for each that it comes to from the right.
+// pathLength is the number of hashes in the path of leaf index, below size: one for each level
+// below that on which its way joins the last leaf's, and above one for each that it comes to from
+// the right.
 func pathLength(index, size uint64) int {
 	below := bits.Len64(index ^ (size - 1))
 	return below + bits.OnesCount64(index>>below)
 }
 
-// inclusionRoot is the root to which the path of leaf index leads; index is below size, the path of pathLength.
+// inclusionRoot is the root to which the path of leaf index leads; index is below size, the path of
+// pathLength.
 func inclusionRoot(leaf Hash, index, size uint64, path []Hash) Hash {
 	hash := leaf
 	for last := size - 1; last > 0; index, last = index/2, last/2 {
@@ -82,7 +86,8 @@ func inclusionRoot(leaf Hash, index, size uint64, path []Hash) Hash {
 	return hash
 }
 
-// inclusionPaths returns the path of each leaf, siblings from the leaf up, and the root. Leaves must not be empty.
+// inclusionPaths returns the path of each leaf, siblings from the leaf up, and the root. Leaves
+// must not be empty.
 func inclusionPaths(leaves []Hash) (paths [][]Hash, root Hash) {
 	paths = make([][]Hash, len(leaves))
 	level := leaves

@@ -11,7 +11,8 @@ type Decision struct {
 	Refused []TxResult
 }
 
-// Source gives what was decided earlier, from the node's own stores, after a crash or a lost database.
+// Source gives what was decided earlier, from the node's own stores, after a crash or a lost
+// database.
 type Source interface {
 	// LastOrdered and LastCertified are 0 before the first block.
 	LastOrdered() uint64

@@ -6,12 +6,13 @@ import "crypto/sha256"
 const (
 	// PartsMax is how many parts a vote names at most.
 	PartsMax = 1024
-	// PartBytes is the length of a part's hash: enough against accidents and against whoever makes transactions, who
-	// would have to find two sets of effects with the same one.
+	// PartBytes is the length of a part's hash: enough against accidents and against whoever makes
+	// transactions, who would have to find two sets of effects with the same one.
 	PartBytes = 16
 )
 
-// Suspects are the transactions that the parts of a vote are about: those listed, or all of the block when there is no list.
+// Suspects are the transactions that the parts of a vote are about: those listed, or all of the
+// block when there is no list.
 type Suspects struct {
 	List  []uint32 // ascending; nil: all
 	Count uint32   // transactions of the block
@@ -43,8 +44,8 @@ func (s Suspects) Part(i int) []uint32 {
 	return all
 }
 
-// Hashes returns the hashes of all parts, one after the other, for a vote. effects holds the effects hash of every
-// transaction of the block; nothing is returned when it does not.
+// Hashes returns the hashes of all parts, one after the other, for a vote. effects holds the
+// effects hash of every transaction of the block; nothing is returned when it does not.
 func (s Suspects) Hashes(effects []Hash) string {
 	if uint64(len(effects)) != uint64(s.Count) || s.Parts() == 0 {
 		return ""

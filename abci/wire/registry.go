@@ -5,7 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// RegistryHistory is who took part in which ledger blocks, with which keys, as a database is told (spec/sql-api.md, set_registry).
+// RegistryHistory is who took part in which ledger blocks, with which keys, as a database is told
+// (spec/sql-api.md, set_registry).
 type RegistryHistory struct {
 	Changes       uint64               `json:"-"` // how many led to it
 	Consents      []ConsentFrom        `json:"consents"`
@@ -25,7 +26,8 @@ type HexBytes []byte
 // MarshalText implements encoding.TextMarshaler.
 func (b HexBytes) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(b)), nil }
 
-// OrganisationPeriod is an organisation with one gateway key, from one ledger block on until before another; 0: it goes on.
+// OrganisationPeriod is an organisation with one gateway key, from one ledger block on until before
+// another; 0: it goes on.
 type OrganisationPeriod struct {
 	Name         string   `json:"name"`
 	GatewayKey   HexBytes `json:"gateway_key"`
@@ -45,7 +47,8 @@ func (p OrganisationPeriod) Open() bool { return p.Until == 0 }
 // Ended is the period until before a block.
 func (p OrganisationPeriod) Ended(block uint64) OrganisationPeriod { p.Until = block; return p }
 
-// ValidatorPeriod is a consensus key whose effect votes count for an organisation, for ledger blocks as in OrganisationPeriod.
+// ValidatorPeriod is a consensus key whose effect votes count for an organisation, for ledger
+// blocks as in OrganisationPeriod.
 type ValidatorPeriod struct {
 	Organisation string   `json:"organisation"`
 	Address      HexBytes `json:"address"` // CometBFT's

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// registryVectors are spec/vectors/registry.json: in each case what is signed, then the bytes that it gives.
+// registryVectors are spec/vectors/registry.json: in each case what is signed, then the bytes that
+// it gives.
 type registryVectors struct {
 	Governance []*governanceVector `json:"governance"`
 	Clients    []*clientVector     `json:"clients"`
@@ -105,7 +106,8 @@ type proposalVector struct {
 	Signature signatureVector `json:"signature"`
 }
 
-// togetherVector is of several proposals under one signature; placed is what the SignedProposal of each carries.
+// togetherVector is of several proposals under one signature; placed is what the SignedProposal of
+// each carries.
 type togetherVector struct {
 	Name      string          `json:"name"`
 	ChainID   string          `json:"chain_id"`
@@ -261,7 +263,8 @@ func decodesAgain(t *testing.T, name string, ordered []byte) {
 	}
 }
 
-// What organisations and clients sign are formats. UPDATE_VECTORS=1 rewrites what follows from what is signed: read the difference.
+// The bytes that organisations and clients sign are formats. UPDATE_VECTORS=1 rewrites what follows
+// from what is signed: read the difference.
 func TestVectorsOfTheRegistry(t *testing.T) {
 	path := filepath.Join("..", "..", "spec", "vectors", "registry.json")
 	before, err := os.ReadFile(path)

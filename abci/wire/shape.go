@@ -7,8 +7,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// shape says how often the fields of a message may repeat, so that they are counted before anything is decoded: a MiB of empty messages is half a million of
-// them, and a hundred MiB once decoded. Fields that it does not name stand once.
+// shape says how often the fields of a message may repeat, so that they are counted before anything
+// is decoded: a MiB of empty messages is half a million of them, and a hundred MiB once decoded.
+// Fields that it does not name stand once.
 type shape []repeats
 
 type repeats struct {
@@ -18,7 +19,8 @@ type repeats struct {
 	in    shape // of the message that it is; nil: what is in it is not looked at
 }
 
-// Messages of which others know only the bytes have a shape of their own: bundles, changes and proposals are signed as bytes.
+// Messages of which others know only the bytes have a shape of their own: bundles, changes and
+// proposals are signed as bytes.
 var (
 	orderedShape = shape{
 		{1, "certificate", 0, shape{{4, "votes", CertificateVotesMax, nil}}},
@@ -39,7 +41,8 @@ var (
 			{3, "digests", 0, shape{{1, "ranges", StateRangesMax, nil}}},
 		}},
 	}
-	// What a client asks for may break a bound and is answered then, with the bound's SQLSTATE; this is where the connection ends.
+	// A client's request may break a bound and is answered then, with the bound's SQLSTATE;
+	// this is where the connection ends.
 	requestShape = shape{
 		{2, "submit", 0, shape{{2, "statements", requestRepeatsMax, shape{{3, "parameters", requestRepeatsMax, nil}}}}},
 		{3, "wait", 0, shape{{1, "ids", requestRepeatsMax, nil}}},
@@ -53,7 +56,8 @@ const requestRepeatsMax = 40_000
 
 const notItsSpelling = "field %d at byte %d is unknown, repeated, out of order or not in its shortest form"
 
-// check refuses a message that is not so: fields ascend, and repeat at most as often. It makes nothing. Cost: one step for each field.
+// check refuses a message that is not so: fields ascend, and repeat at most as often. It makes
+// nothing. Cost: one step for each field.
 func (s shape) check(name string, raw []byte) error {
 	if e := s.breach(raw); e != nil {
 		e.Field = name + e.Field
@@ -98,7 +102,8 @@ func (r repeats) path(index int) string {
 	return fmt.Sprintf(".%s[%d]", r.name, index)
 }
 
-// nextField reads the field at a place: value is that of a length-delimited one. next is where the one after begins; -1: there is none that is well formed.
+// nextField reads the field at a place: value is that of a length-delimited one. next is where the
+// one after begins; -1: there is none that is well formed.
 func nextField(raw []byte, at int) (field protowire.Number, kind protowire.Type, value []byte, next int) {
 	field, kind, n := protowire.ConsumeTag(raw[at:])
 	if n < 0 {
@@ -116,8 +121,8 @@ func nextField(raw []byte, at int) (field protowire.Number, kind protowire.Type,
 	return field, kind, value, at + n
 }
 
-// peek returns the bytes of the length-delimited field at the end of a path, without decoding what is beside it; nil: there is none, or fields before it do not
-// ascend.
+// peek returns the bytes of the length-delimited field at the end of a path, without decoding what
+// is beside it; nil: there is none, or fields before it do not ascend.
 func peek(raw []byte, path ...protowire.Number) []byte {
 	for _, wanted := range path {
 		value, kind := field(raw, wanted)
@@ -128,7 +133,8 @@ func peek(raw []byte, path ...protowire.Number) []byte {
 	return raw
 }
 
-// field returns what is behind the tag of a field: of one that is length-delimited its bytes, else the rest of the message.
+// field returns what is behind the tag of a field: of one that is length-delimited its bytes, else
+// the rest of the message.
 func field(raw []byte, wanted protowire.Number) ([]byte, protowire.Type) {
 	last := protowire.Number(0)
 	for at := 0; at < len(raw); {
@@ -155,8 +161,9 @@ func peekNumber(raw []byte, wanted protowire.Number) uint64 {
 	return n
 }
 
-// Head is what stands at the beginning of what an organisation signs, read without decoding the rest: nothing in it is known to be right before the signature is
-// verified and the whole is decoded.
+// Head is what stands at the beginning of what an organisation signs, read without decoding the
+// rest: nothing in it is known to be right before the signature is verified and the whole is
+// decoded.
 type Head struct {
 	ChainID, Organisation string
 	Sequence              uint64
@@ -188,7 +195,8 @@ func PeekBundle(raw []byte) (Head, error) {
 	return h, nil
 }
 
-// PeekOwner returns the organisation that an OrderedTx says it is of: of a bundle or a change of clients; "" for others.
+// PeekOwner returns the organisation that an OrderedTx says it is of: of a bundle or a change of
+// clients; "" for others.
 func PeekOwner(raw []byte) string {
 	if bundle := peek(raw, 2, 1, 2); bundle != nil {
 		return string(bundle)

@@ -2,12 +2,14 @@ package wire
 
 import "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 
-// strict is the rule of spec/formats.md for votes. The standard library's differs in one thing: it takes keys and
-// points of small order, with which the owner of a key can make votes that other checkers do not count.
+// strict is the rule of spec/formats.md for votes. The standard library's differs in one thing: it
+// takes keys and points of small order, with which the owner of a key can make votes that other
+// checkers do not count.
 var strict = &ed25519.Options{Verify: &ed25519.VerifyOptions{AllowNonCanonicalA: true, CofactorlessVerify: true}}
 
-// VerifyVote reports whether a vote's signature is valid: RFC 8032, section 5.1.7, without the cofactor, and with
-// neither key nor R of small order. Message is that of ExtensionSignBytes. Cost: one verification.
+// VerifyVote reports whether a vote's signature is valid: RFC 8032, section 5.1.7, without the
+// cofactor, and with neither key nor R of small order. Message is that of ExtensionSignBytes. Cost:
+// one verification.
 func VerifyVote(key, message, signature []byte) bool {
 	if len(key) != ed25519.PublicKeySize {
 		return false

@@ -19,7 +19,8 @@ type fieldSpelling struct {
 	in                        spelling // of a message
 }
 
-// misspelled is where a message leaves its one spelling: a field of the message itself, and the byte.
+// misspelled is where a message leaves its one spelling: a field of the message itself, and the
+// byte.
 type misspelled struct {
 	field   protowire.Number
 	at      int
@@ -60,10 +61,11 @@ func spellingLocked(m protoreflect.MessageDescriptor) spelling {
 	return s
 }
 
-// check says where a message leaves its one spelling: known fields, ascending; each once, but those that repeat; packed where it can be;
-// no defaults, but in a oneof; at most one field of a oneof; tags, lengths and integers in their shortest form. It is what consensus takes
-// for valid, so that it depends on no library's order of encoding, which may be another one in another version. Texts are left to the
-// decoder. Cost: one step for each field, and no memory.
+// check says where a message leaves its one spelling: known fields, ascending; each once, but those
+// that repeat; packed where it can be; no defaults, but in a oneof; at most one field of a oneof;
+// tags, lengths and integers in their shortest form. It is what consensus takes for valid, so that
+// it depends on no library's order of encoding, which may be another one in another version. Texts
+// are left to the decoder. Cost: one step for each field, and no memory.
 func (s spelling) check(raw []byte) (wrong misspelled, ok bool) {
 	last, chosen := protowire.Number(0), false
 	for at := 0; at < len(raw); {
@@ -98,7 +100,8 @@ func (s spelling) check(raw []byte) (wrong misspelled, ok bool) {
 	return misspelled{}, true
 }
 
-// valueOf cuts a value off: of one with a length what follows that, else its bytes. Both have to be in their shortest form.
+// valueOf cuts a value off: of one with a length what follows that, else its bytes. Both have to be
+// in their shortest form.
 func valueOf(raw []byte, kind protowire.Type) (value []byte, length int, ok bool) {
 	switch kind {
 	case protowire.VarintType:

@@ -34,7 +34,8 @@ func allMessages() (out []protoreflect.MessageDescriptor) {
 	return out
 }
 
-// What spelling is written for: at most one oneof, no map, no number but varints, and those that repeat packed.
+// What spelling is written for: at most one oneof, no map, no number but varints, and those that
+// repeat packed.
 func TestSpellingKnowsAllKindsOfFields(t *testing.T) {
 	messages := allMessages()
 	if len(messages) < 40 {
@@ -192,8 +193,8 @@ func (f *filler) message(m protoreflect.MessageDescriptor, one int) (out []value
 	return out
 }
 
-// The library encodes every message, filled at random, as an encoder does that writes fields by their numbers. A version of it that takes another
-// order makes this test fail, and not a network.
+// The library encodes every message, filled at random, as an encoder does that writes fields by
+// their numbers. A version of it that takes another order makes this test fail, and not a network.
 func TestTheLibraryEncodesTheOneSpelling(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("CHAINIFY_SEED"); text != "" {
@@ -232,7 +233,8 @@ func generated(t testing.TB, m protoreflect.MessageDescriptor) proto.Message {
 	return found.New().Interface()
 }
 
-// What spelling takes is what encodes as it was: what consensus took for valid when it compared with what the library made of it.
+// What spelling takes is what encodes as it was: what consensus took for valid when it compared
+// with what the library made of it.
 func FuzzSpelling(f *testing.F) {
 	messages := allMessages()
 	all := &filler{}
@@ -261,7 +263,8 @@ type messageVector struct {
 	Encoded hexBytes `json:"encoded"`
 }
 
-// The bytes of the messages of the order, of which hashes and signatures are made. UPDATE_VECTORS=1 rewrites them: read the difference.
+// The bytes of the messages of the order, of which hashes and signatures are made. UPDATE_VECTORS=1
+// rewrites them: read the difference.
 func TestVectorsOfMessages(t *testing.T) {
 	path := filepath.Join("..", "..", "spec", "vectors", "messages.json")
 	var now struct {

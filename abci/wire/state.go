@@ -18,7 +18,8 @@ const (
 	refusalBytesMax      = 1_000
 )
 
-// StateSignBytes returns what an organisation signs to be told the rows of a block: whose node asks, and which it asks.
+// StateSignBytes returns what an organisation signs to be told the rows of a block: whose node
+// asks, and which it asks.
 func StateSignBytes(chainID, asking, asked string, block uint64, hash []byte) []byte {
 	out := append([]byte("chainify/state/1"), lp(chainID)...)
 	out = append(append(out, lp(asking)...), lp(asked)...)
@@ -30,7 +31,8 @@ func SignState(key ed25519.PrivateKey, chainID, asking, asked string, o *StateOp
 	o.Signature = ed25519.Sign(key, StateSignBytes(chainID, asking, asked, o.Block, o.Hash))
 }
 
-// VerifyState reports whether the gateway key signed the request for these nodes, by the same rule as votes.
+// VerifyState reports whether the gateway key signed the request for these nodes, by the same rule
+// as votes.
 func VerifyState(key ed25519.PublicKey, chainID, asking, asked string, o *StateOpen) bool {
 	return VerifyVote(key, StateSignBytes(chainID, asking, asked, o.Block, o.Hash), o.Signature)
 }

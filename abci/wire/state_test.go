@@ -107,7 +107,7 @@ func TestAStateIsSignedForOneQuestion(t *testing.T) {
 	}
 }
 
-// What is told is signed for the question that it answers, and for all that it says.
+// An answer is signed for the question that it answers, and for all that it says.
 func TestTablesAreSignedForOneQuestion(t *testing.T) {
 	key := testKey(1)
 	public := key.Public().(ed25519.PublicKey)

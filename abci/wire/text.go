@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// MarshalText writes the hash as lower-case hex, in JSON too. There is no String on purpose: it would change what
-// %x prints.
+// MarshalText writes the hash as lower-case hex, in JSON too. There is no String on purpose: it
+// would change what %x prints.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
 // UnmarshalText reads 64 hex digits.

@@ -37,8 +37,9 @@ func lp(x string) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(x)), uint32(len(x))), x...)
 }
 
-// DecodeOrderedTx reads one transaction of a CometBFT block. Of a certificate it checks everything but signatures; what organisations sign is left as it
-// is, for DecodeBundle, DecodeGovernanceChange and DecodeClientChange: its signature is verified before.
+// DecodeOrderedTx reads one transaction of a CometBFT block. Of a certificate it checks everything
+// but signatures; what organisations sign is left as it is, for DecodeBundle,
+// DecodeGovernanceChange and DecodeClientChange: its signature is verified before.
 func DecodeOrderedTx(raw []byte) (*OrderedTx, error) {
 	tx := &OrderedTx{}
 	if err := decodeStrict("ordered transaction", raw, signedBundleBytesMax, orderedShape, tx); err != nil {
@@ -68,8 +69,8 @@ func checkSignedBundle(b *SignedBundle) error {
 	return nil
 }
 
-// DecodeBundle reads the bytes a gateway signed, with all its transactions. Every transaction must be of the
-// bundle's chain and organisation.
+// DecodeBundle reads the bytes a gateway signed, with all its transactions. Every transaction must
+// be of the bundle's chain and organisation.
 func DecodeBundle(raw []byte) (*Bundle, []BundledTx, error) {
 	b := &Bundle{}
 	if err := decodeStrict("bundle", raw, BundleBytesMax, bundleShape, b); err != nil {
@@ -184,7 +185,8 @@ func checkAgreement(a *Agreement) error {
 	return nil
 }
 
-// DecodeProposal reads a proposal and checks its bounds. The reserved kinds are refused: nothing executes them.
+// DecodeProposal reads a proposal and checks its bounds. The reserved kinds are refused: nothing
+// executes them.
 func DecodeProposal(raw []byte) (*Proposal, error) {
 	p := &Proposal{}
 	if err := decodeStrict("proposal", raw, ProposalBytesMax, proposalShape, p); err != nil {

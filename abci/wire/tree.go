@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// SignedTogetherMax bounds the proposals under one signature, and pathMax the hashes that each carries. Signers to whom a signature is dear may
-// want many. What costs nodes least is treeSize: of more, less of the signature is saved than the longer paths cost, whose bytes every node
+// SignedTogetherMax bounds the proposals under one signature, and pathMax the hashes that each
+// carries. Signers to whom a signature is dear may want many. What costs nodes least is treeSize:
+// of more, less of the signature is saved than the longer paths cost, whose bytes every node
 // receives several times, hashes, and keeps.
 const (
 	SignedTogetherMax = 1 << pathMax
@@ -15,18 +16,20 @@ const (
 	treeSize          = 8
 )
 
-// placeBytes is the length of u32 index ‖ u32 size, which stand between the signature of several and the path of one of them.
+// placeBytes is the length of u32 index ‖ u32 size, which stand between the signature of several
+// and the path of one of them.
 const placeBytes = 8
 
-// ProposalsSignBytes returns what a client signs of several proposals: "chainify/proposals/1" ‖ lp(chain_id) ‖ u32 size ‖ root, that of the
-// tree of their ids, as in a block.
+// ProposalsSignBytes returns what a client signs of several proposals: "chainify/proposals/1" ‖
+// lp(chain_id) ‖ u32 size ‖ root, that of the tree of their ids, as in a block.
 func ProposalsSignBytes(chainID string, size uint32, root Hash) []byte {
 	signed := binary.BigEndian.AppendUint32(append([]byte("chainify/proposals/1"), lp(chainID)...), size)
 	return append(signed, root[:]...)
 }
 
-// SignProposals is SignProposal for several proposals of one chain, with one signature for some of them at a time. What it returns does not
-// depend on the others any more: each may be submitted without them, and in any order.
+// SignProposals is SignProposal for several proposals of one chain, with one signature for some of
+// them at a time. A transaction that it returns does not depend on the others any more: each may be
+// submitted without them, and in any order.
 func SignProposals(key ed25519.PrivateKey, proposals []*Proposal) []*SignedProposal {
 	return signTrees(key, proposals, treeSize)
 }
@@ -67,7 +70,8 @@ func signTree(key ed25519.PrivateKey, chainID string, proposals []*SignedProposa
 	}
 }
 
-// checkClientSignature refuses what is not of the length of a signature of one proposal, or of one of several at a place that there is.
+// checkClientSignature refuses what is not of the length of a signature of one proposal, or of one
+// of several at a place that there is.
 func checkClientSignature(signature []byte) error {
 	want := signatureBytes
 	if len(signature) >= signatureBytes+placeBytes {
@@ -95,7 +99,8 @@ type tree struct {
 	root      Hash
 }
 
-// treeOf computes the root of the tree in which the transaction is at its place. Cost: at most eleven SHA-256.
+// treeOf computes the root of the tree in which the transaction is at its place. Cost: at most
+// eleven SHA-256.
 func treeOf(tx BundledTx) tree {
 	signature := tx.Chained.Proposal.Signature
 	index, size := placeOf(signature)

@@ -34,8 +34,8 @@ func with(tx BundledTx, signature []byte) BundledTx {
 
 func verifies(chainID string, tx BundledTx) bool { return VerifyProposals(chainID, []BundledTx{tx}) }
 
-// Each of several that a client signed together is right by itself and with the others, with exactly its signature, at every place of every
-// shape of tree; one alone is signed as ever.
+// Each of several that a client signed together is right by itself and with the others, with
+// exactly its signature, at every place of every shape of tree; one alone is signed as ever.
 func TestWhatIsSignedTogetherIsVerifiedAlone(t *testing.T) {
 	for _, n := range append([]int{SignedTogetherMax, SignedTogetherMax + 1}, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17) {
 		txs := signTogether(t, testKey(1), n, 0)
@@ -56,7 +56,8 @@ func TestWhatIsSignedTogetherIsVerifiedAlone(t *testing.T) {
 	}
 }
 
-// refusesOthers changes the signature of transaction i in each way that leaves its length as it has to be.
+// refusesOthers changes the signature of transaction i in each way that leaves its length as it has
+// to be.
 func refusesOthers(t *testing.T, txs []BundledTx, i int) {
 	t.Helper()
 	tx := txs[i]
@@ -174,7 +175,7 @@ func TestPathsLeadToTheRoot(t *testing.T) {
 	}
 }
 
-// Who signs another's proposal among its own signs nothing for the other.
+// A client that signs another's proposal among its own signs nothing for the other.
 func TestNobodySignsForAnotherAmongOnesOwn(t *testing.T) {
 	own, others := testProposal(), testProposal()
 	own.Client.Key = testKey(1).Public().(ed25519.PublicKey)

@@ -21,7 +21,8 @@ type OrderedBlock struct {
 	Height    int64 // of the order block that holds its transactions
 	TimeMicro int64 // block time, microseconds since the Unix epoch
 	OrderHash Hash  // CometBFT's hash of that order block
-	// Organisations is n, how many vote on the effects of this block, and Consent c, how many of them have to agree.
+	// Organisations is n, how many vote on the effects of this block, and Consent c, how many of
+	// them have to agree.
 	Organisations int
 	Consent       int
 	// Round is the effect round to vote in; Quarantined and QuarantineAll hold for this round.
@@ -30,17 +31,19 @@ type OrderedBlock struct {
 	QuarantineAll bool
 	// Suspects are, from round 1 on, the transactions in question; nil: all of them.
 	Suspects []uint32
-	// Budget is agreed, and each organisation measures it by its own clock. It is no part of what is hashed.
+	// Budget is agreed, and each organisation measures it by its own clock. It is no part of what
+	// is hashed.
 	Budget Budget
-	// Submitters says whose the transactions are, in their order; nil where nothing is to be measured.
+	// Submitters says whose the transactions are, in their order; nil where nothing is to be
+	// measured.
 	Submitters []Submitter
 	IDs        []TxID
 	// Transactions is u32 count ‖ lp(ChainedTx bytes)…, as chainify_node.execute_block takes it.
 	Transactions []byte
 }
 
-// Budget is how long all transactions of a block together may run before an organisation votes that one does not end: those of
-// kind DEPLOY, and all others. Zeros: as long as they take.
+// Budget is how long all transactions of a block together may run before an organisation votes that
+// one does not end: those of kind DEPLOY, and all others. Zeros: as long as they take.
 type Budget struct {
 	Statements time.Duration
 	Deploys    time.Duration
@@ -53,7 +56,8 @@ type Submitter struct {
 	Transactions uint32
 }
 
-// Key names one execution of a ledger block: another order block or another round is another execution.
+// Key names one execution of a ledger block: another order block or another round is another
+// execution.
 type Key struct {
 	Number    uint64
 	OrderHash Hash
@@ -68,7 +72,8 @@ func (b *OrderedBlock) InQuestion() Suspects {
 	return Suspects{List: b.Suspects, Count: uint32(len(b.IDs))}
 }
 
-// Certificate is the effect certificate of a ledger block: the votes on the chain that, together, certified it.
+// Certificate is the effect certificate of a ledger block: the votes on the chain that, together,
+// certified it.
 type Certificate struct {
 	Number uint64
 	Round  uint32
@@ -76,7 +81,8 @@ type Certificate struct {
 	Votes  []CertifiedVote
 }
 
-// CertifiedVote is one organisation's vote in a certificate, with what checking its signature needs.
+// CertifiedVote is one organisation's vote in a certificate, with what checking its signature
+// needs.
 type CertifiedVote struct {
 	Organisation string
 	Validator    []byte // CometBFT address
@@ -108,7 +114,8 @@ func VotesJSON(votes []CertifiedVote) []VoteJSON {
 	return out
 }
 
-// TxResult is the outcome of one transaction in a committed ledger block, or the order's refusal of it.
+// TxResult is the outcome of one transaction in a committed ledger block, or the order's refusal of
+// it.
 type TxResult struct {
 	ID        TxID
 	Block     uint64 // 0: refused by the order, never executed

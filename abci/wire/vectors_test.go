@@ -21,7 +21,8 @@ func (b *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// readVectors reads spec/vectors/name.json, refusing members the test does not know: it would not check them.
+// readVectors reads spec/vectors/name.json, refusing members the test does not know: it would not
+// check them.
 func readVectors(t *testing.T, name string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "spec", "vectors", name+".json"))

@@ -18,15 +18,16 @@ const (
 	VoteStuck VoteKind = 2
 )
 
-// EffectVote is one organisation's vote on the effects of a ledger block, carried as a vote extension
-// (spec/formats.md, "Effect vote").
+// EffectVote is one organisation's vote on the effects of a ledger block, carried as a vote
+// extension (spec/formats.md, "Effect vote").
 type EffectVote struct {
 	Number    uint64
 	Round     uint32 // effect round
 	OrderHash Hash   // of the order block that holds the ledger block
 	Kind      VoteKind
 	Value     Hash // VoteEffects: salted LedgerBlockHash; VoteStuck: transaction index, then zeros
-	// Parts holds the hashes of the block's parts, from effect round 1 on; empty where they are not known.
+	// Parts holds the hashes of the block's parts, from effect round 1 on; empty where they are not
+	// known.
 	Parts string
 }
 
@@ -44,7 +45,8 @@ const (
 
 var _ = [1]struct{}{}[voteBytes-78]
 
-// SaltedHash returns what an organisation votes for a LedgerBlockHash. The salt makes a copied vote worthless.
+// SaltedHash returns what an organisation votes for a LedgerBlockHash. The salt makes a copied vote
+// worthless.
 func SaltedHash(organisation string, ledgerBlock Hash) Hash {
 	return hashOf("chainify/effect-vote/1", lp(organisation), ledgerBlock[:])
 }
@@ -158,13 +160,14 @@ func decodeParts(raw []byte) (string, error) {
 	return string(rest), nil
 }
 
-// ExtensionSignBytes returns what a validator's key signs for a vote extension. It covers chain, height and
-// CometBFT round only: all else that matters stands in the extension.
+// ExtensionSignBytes returns what a validator's key signs for a vote extension. It covers chain,
+// height and CometBFT round only: all else that matters stands in the extension.
 func ExtensionSignBytes(chainID string, height int64, round int32, extension []byte) []byte {
 	return cmttypes.VoteExtensionSignBytes(chainID, &cmtproto.Vote{Height: height, Round: round, Extension: extension})
 }
 
-// checkCertificate checks form and order of a certificate; what it claims is checked against the ordered state.
+// checkCertificate checks form and order of a certificate; what it claims is checked against the
+// ordered state.
 func checkCertificate(c *EffectCertificate) error {
 	if c.Block == 0 {
 		return fieldErrorf("certificate.block", "0, want 1 or more")

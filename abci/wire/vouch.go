@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// NodeSignaturesMax bounds the signatures of a vouch: those of the keys that count, and of the keys that take their place.
+	// NodeSignaturesMax bounds the signatures of a vouch: those of the keys that count, and of the
+	// keys that take their place.
 	NodeSignaturesMax = 8
 	// VouchBytesMax bounds the text of a vouch.
 	VouchBytesMax = NameBytesMax + NodeSignaturesMax*(1+2*signerBytes+1+86)
@@ -18,7 +19,8 @@ const (
 	nodeIDBytes = 40
 )
 
-// Vouch says that a node is one of an organisation's. The node's id is not part of it: CometBFT proves the id of a connection.
+// Vouch says that a node is one of an organisation's. The node's id is not part of it: CometBFT
+// proves the id of a connection.
 type Vouch struct {
 	Organisation string
 	Signatures   []NodeSignature
@@ -30,7 +32,8 @@ type NodeSignature struct {
 	Signature [signatureBytes]byte
 }
 
-// NodeSignBytes returns what an organisation signs: "chainify/node/1" ‖ lp(chain_id) ‖ lp(organisation) ‖ lp(node id).
+// NodeSignBytes returns what an organisation signs: "chainify/node/1" ‖ lp(chain_id) ‖
+// lp(organisation) ‖ lp(node id).
 func NodeSignBytes(chainID, organisation, nodeID string) []byte {
 	return append(append(append([]byte("chainify/node/1"), lp(chainID)...), lp(organisation)...), lp(nodeID)...)
 }
@@ -40,8 +43,8 @@ func (v *Vouch) Sign(key, signature []byte) {
 	v.Signatures = append(v.Signatures, NodeSignature{Signer: signerOf(key), Signature: [signatureBytes]byte(signature)})
 }
 
-// By reports whether one of these keys signed for the node, by the same rule as votes. Only the signatures that name a key are
-// verified with it.
+// By reports whether one of these keys signed for the node, by the same rule as votes. Only the
+// signatures that name a key are verified with it.
 func (v *Vouch) By(keys [][]byte, chainID, nodeID string) bool {
 	message := NodeSignBytes(chainID, v.Organisation, nodeID)
 	for _, s := range v.Signatures {
@@ -54,8 +57,8 @@ func (v *Vouch) By(keys [][]byte, chainID, nodeID string) bool {
 	return false
 }
 
-// String writes a vouch as nodes show it: the organisation, then for each signature a space, its signer in lower-case hexadecimal, a
-// colon, and the signature in base64 without padding.
+// String writes a vouch as nodes show it: the organisation, then for each signature a space, its
+// signer in lower-case hexadecimal, a colon, and the signature in base64 without padding.
 func (v *Vouch) String() string {
 	var out strings.Builder
 	out.WriteString(v.Organisation)

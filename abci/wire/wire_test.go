@@ -299,7 +299,8 @@ func TestFrames(t *testing.T) {
 }
 
 func TestExtensionSignBytesAreCometBFTs(t *testing.T) {
-	// CanonicalVoteExtension{extension=1, height=2 sfixed64, round=3 sfixed64, chain_id=4}, length first.
+	// CanonicalVoteExtension{extension=1, height=2 sfixed64, round=3 sfixed64, chain_id=4}, length
+	// first.
 	want := []byte{29, 0x0a, 3, 'e', 'x', 't', 0x11, 7, 0, 0, 0, 0, 0, 0, 0, 0x19, 2, 0, 0, 0, 0, 0, 0, 0, 0x22, 4, 'b', 'a', 'n', 'k'}
 	if got := ExtensionSignBytes("bank", 7, 2, []byte("ext")); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Places gives the PostgreSQL tree that the environment names, and a directory that the servers' user can reach.
+// Places gives the PostgreSQL tree that the environment names, and a directory that the servers'
+// user can reach.
 func Places(t *testing.T) (tree, dir string) {
 	t.Helper()
 	tree = os.Getenv("CHAINIFY_TEST_PGTREE")

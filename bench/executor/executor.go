@@ -37,7 +37,7 @@ type Config struct {
 	Progress          io.Writer
 }
 
-// What the cost of a transaction is to be flat over.
+// The sizes over which the cost of a transaction is to be flat.
 var (
 	DefaultBlockSizes = []int{64, 256, 1024, 4096, 16384}
 	DefaultSizes      = []int{10_000, 100_000, 1_000_000}

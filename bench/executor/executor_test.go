@@ -160,8 +160,8 @@ func TestARunInWhichNothingRanInPartsFails(t *testing.T) {
 	}
 }
 
-// The executor that others are compared with plans for what its tables hold, as a node does that
-// starts: a plan that was made while a table was empty reads all of it for each row, until the
+// The executor that others are compared with plans for the rows in its tables, like a node that
+// starts. A plan that was made while a table was empty reads all of it for each row, until the
 // session ends or the table's statistics change.
 func TestTheLoneExecutorPlansForWhatItsTablesHold(t *testing.T) {
 	cfg := config(t)

@@ -158,7 +158,7 @@ func (c *chain) certify(ctx context.Context, keys map[string]ed25519.PrivateKey)
 	return nil
 }
 
-// measure verifies everything once. What is found without reason ends the run.
+// measure verifies everything once. A finding without a reason ends the run.
 func (v verified) measure(ctx context.Context, cfg Config, repetition int, r *report.Report) error {
 	tables := "SELECT 0"
 	for _, table := range v.tables {

@@ -143,8 +143,9 @@ func ratioFigures(r *report.Report, cfg Config, alone *report.Series) error {
 	return nil
 }
 
-// tailFigures says how long one client waits at worst, and nothing where that was not measured. One client sees few answers in a repetition: of
-// thirty, the 99th percentile is the longest. So it is taken of those of all repetitions together.
+// tailFigures says how long one client waits at worst, and nothing where that was not measured. One
+// client sees few answers in a repetition: of thirty, the 99th percentile is the longest. So it is
+// taken of those of all repetitions together.
 func tailFigures(r *report.Report, lone *report.Series) error {
 	all := lone.Latencies()
 	if len(all) == 0 {

@@ -122,7 +122,7 @@ func TestExecutorsShareTheCores(t *testing.T) {
 	}
 }
 
-// What is chosen by name are these systems and no other.
+// A choice by name takes these systems and no other.
 func TestSystemsAreChosenByName(t *testing.T) {
 	for part, want := range map[string][]string{
 		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne}, "64 ": {vouchedBatch, signedBatch}, "pipelined": {pipelined},

@@ -67,8 +67,8 @@ const (
 	slowWaits = 150 * time.Millisecond
 )
 
-// slow lets all processes of the organisation's PostgreSQL run and stand still by turns. What
-// they do not use of the cores the others may.
+// slow lets all processes of the organisation's PostgreSQL run and stand still by turns. The others
+// may use the rest of the cores.
 func slow(last *harness.Organisation) (end func() error, err error) {
 	ended, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- turns(last.Cluster, ended) }()

@@ -9,7 +9,7 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// What was measured is drawn, and nothing where nothing was: a run may be of some systems only.
+// Every measurement is drawn, and nothing where nothing was: a run may be of some systems only.
 func TestPlotsAreOfWhatWasMeasured(t *testing.T) {
 	r, dir := &report.Report{Name: "network"}, t.TempDir()
 	sampled(r, chainifyFour, 0, 9000, nil)

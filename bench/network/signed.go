@@ -20,8 +20,8 @@ import (
 // there are not many more than are submitted.
 const preparedEach = 1_000
 
-// requestsEach is how many requests are under way of what one client of the other systems
-// submits, where each transaction is one: on a connection each, since those who sign are many, or
+// requestsEach is the number of requests under way for one client of the other systems, where each
+// transaction is one request. They are on a connection each, since clients that sign are many, or
 // all on one.
 const requestsEach = 16
 
@@ -52,9 +52,9 @@ func registerClients(ctx context.Context, net *harness.Network) error {
 	})
 }
 
-// bySocket submits at all organisations' sockets, so many transactions a request, signed by
-// clients or vouched for by the gateways, over at most so many connections; it is done when all
-// have committed all.
+// bySocket submits at all organisations' sockets, so many transactions a request, over at most so
+// many connections. Clients sign them, or gateways vouch for them. It is done when all have
+// committed all.
 func (o *ours) bySocket(size, connections int, signed bool) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		each := make([]submitter, 0, submitters)

@@ -26,9 +26,9 @@ const (
 	role     = "bank"  // of clients
 )
 
-// settings of all clusters: what belongs to earlier transactions does not start within a
-// measurement, neither PostgreSQL's checkpoints and autovacuum nor the folding of history, which
-// comes some checkpoints after its blocks (recovery/run measures it).
+// settings of all clusters. Work for earlier transactions does not start within a measurement:
+// neither PostgreSQL's checkpoints and autovacuum nor the folding of history. Folding comes some
+// checkpoints after its blocks (recovery/run measures it).
 var settings = map[string]string{
 	"shared_buffers":               "'256MB'",
 	"max_wal_size":                 "'16GB'",
@@ -40,7 +40,8 @@ var settings = map[string]string{
 	"chainify.scrub_interval": "'1d'",
 }
 
-// ofOne are those of the organisation that has the machine for itself: a core for each of two workers (docs/operator/execution.md).
+// ofOne are those of the organisation that has the machine for itself: a core for each of two
+// workers (docs/operator/execution.md).
 func ofOne() map[string]string {
 	out := maps.Clone(settings)
 	out["chainify.executor_workers"] = "2"

@@ -60,7 +60,7 @@ var measures = []struct{ name, unit, id string }{
 }
 
 // Steady holds a rate on four organisations and looks, over and over, at latency and at what the
-// servers hold. What grows in the second half is told from what fills up in the first: each
+// servers hold. Growth in the second half is told from filling up in the first: each
 // figure is the last quarter over the second.
 func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error) {
 	net, err := openNetwork(ctx, cfg.Config, "steady", keptUp, []string{"acme", "bolt", "cargo", "delta"})

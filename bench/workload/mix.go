@@ -13,7 +13,7 @@ import (
 //go:embed mix.sql
 var mixSQL string
 
-// Mix is what the custom workload of Fabric++ is given (Sharma et al., "Blurring the Lines
+// Mix are the parameters of the custom workload of Fabric++ (Sharma et al., "Blurring the Lines
 // between Blockchains and Database Systems", SIGMOD 2019, section 6.2): each transaction reads
 // some accounts and writes some, and both meet more often in a hot set.
 type Mix struct {

@@ -29,8 +29,9 @@ var DefaultTPCC = TPCCSize{Warehouses: 10, Items: 10_000, Customers: 300}
 // as in the specification.
 func (s TPCCSize) names() int { return max(1, min(1000, s.Customers/3)) }
 
-// What TPCCDeclare tells a ledger, and TPCCUndeclare takes back: which rows of other warehouses
-// NewOrder and Payment come to. Their texts say no more than the warehouse, and the district.
+// The access that TPCCDeclare tells a ledger, and TPCCUndeclare takes back: which rows of other
+// warehouses NewOrder and Payment come to. Their texts say no more than the warehouse, and the
+// district.
 const (
 	TPCCDeclare = `SELECT chainify.declare_access('tpcc.new_order', 'tpcc.stock', rows => 'tpcc.new_order_stock'),
 		chainify.declare_access('tpcc.payment', 'tpcc.customer', rows => 'tpcc.payment_customer'),

@@ -1,7 +1,9 @@
 -- CREATE EXTENSION looks in the schema it is given, public, as a superuser; somebody may have made operators and functions there (X11).
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Roles are shared by the whole cluster, so they may be there already from another database.
+-- Roles are shared by the whole cluster, so they may be there already from another database. The lock lets one database after the
+-- other make them.
+LOCK TABLE pg_catalog.pg_authid IN SHARE ROW EXCLUSIVE MODE;
 DO $$
 DECLARE
     r text;

@@ -1,7 +1,8 @@
-//! The extension `chainify`: what turns a PostgreSQL database into one organisation's copy of the ledger.
+//! The extension `chainify`: what turns a PostgreSQL database into one organisation's copy of the
+//! ledger.
 //!
-//! The files stand in rooms. A room imports only rooms below it, and no files import each other in a circle
-//! (ARCHITECTURE.md, "Rooms"; scripts/check-rooms):
+//! The files stand in rooms. A room imports only rooms below it, and no files import each other in
+//! a circle (ARCHITECTURE.md, "Rooms"; scripts/check-rooms):
 //!
 //! * `pg`: PostgreSQL's primitives, with every `unsafe` block of the crate;
 //! * `ledger`: what is on the ledger and how it is stored;
@@ -10,7 +11,9 @@
 //! * `block`: one block, from request to seal;
 //! * `parallel`: a block in parts; `verify`: what is here beside what was agreed;
 //! * `leader`: the steps of a block up to its commit;
-//! * `recovery`: how a database that deviates comes back; `guard`: what is refused outside of a block;
+//! * `recovery`: how a database that deviates comes back; `guard`: what is refused outside of a
+//!   block;
+//! * `submission`: the transactions that an ordinary session has ordered;
 //! * `entry`: SQL functions.
 //!
 //! The SQL objects are in `extension/sql`, concatenated in name order into the install script.
@@ -25,12 +28,14 @@ mod parallel;
 mod pg;
 mod recovery;
 mod rules;
+mod submission;
 mod transaction;
 mod verify;
 
 pgrx::pg_module_magic!();
 
-/// Called once by the postmaster, because the settings, hooks and callbacks must exist in every session.
+/// Called once by the postmaster, because the settings, hooks and callbacks must exist in every
+/// session.
 #[allow(non_snake_case)]
 #[no_mangle]
 pub extern "C-unwind" fn _PG_init() {

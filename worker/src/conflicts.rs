@@ -17,8 +17,8 @@ const LOOKS_PER_GRACE: u32 = 5;
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
-/// A session that still blocks so long after its statement was cancelled is terminated: it went on,
-/// or it runs in a subtransaction and its locks are those of the transaction around it.
+/// A session that still blocks so long after its statement was cancelled is terminated. It went on,
+/// or it runs in a subtransaction and the transaction around it has its locks.
 const CANCEL_TAKES_MAX: Duration = Duration::from_secs(1);
 
 /// A process that executes a block, or a part of it.

@@ -1,8 +1,8 @@
 //! How many transactions of a block share a subtransaction.
 //!
 //! A subtransaction costs as much as a small statement (an id, a lock on it, entries in several
-//! lists, an end that visits every setting), and is needed only to undo a transaction that fails.
-//! So several run in one; when one of them fails, all are undone and run again, each in its own.
+//! lists, an end that visits every setting). It is needed only to undo a transaction that fails. So
+//! several run in one; when one of them fails, all are undone and run again, each in its own.
 //!
 //! Running again costs half a group for each failure, so groups grow with the transactions that
 //! succeeded since the last one. A pace decides about speed alone: outcomes are the same with any.

@@ -1,6 +1,6 @@
-//! The work of one worker of each database, beside the blocks: it folds history into the base of the
-//! checkpoints, reads the past again, and scrubs every table from time to time. It starts when a
-//! node connects and ends when the node is gone.
+//! The work of one worker of each database, beside the blocks: it folds history into the base of
+//! the checkpoints, reads the past again, and scrubs every table from time to time. It starts when
+//! a node connects and ends when the node is gone.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ pub fn run(host: &mut impl Host) {
 }
 
 /// Whether no other worker has this database, now or as soon as one that saw the last node go has
-/// ended: a node that comes back at once must not be left without.
+/// ended. A node that comes back at once needs a worker.
 fn becomes_the_only_one<H: Host>(host: &mut H) -> bool {
     for _ in 0..LOOKS_FOR_TURN {
         if asked(host, |host| host.takes_turn()) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Blocks of fewer transactions run in the leader: what they take is less than what parts cost.
 pub const TRANSACTIONS_MIN: usize = 32;
 /// After a block that had to run again, took longer in parts than alone, or was looked at in vain,
-/// so many run alone; twice as many after the next, up to the limit.
+/// so many run alone. Twice as many after the next, up to the limit.
 pub const PAUSE_MAX: u32 = 64;
 
 /// Blocks that run alone because parts did not go well, or there were none.

@@ -279,9 +279,8 @@ fn a_process_that_executes_another_block_is_no_local_session() {
     }
 }
 
-/// A session loses nothing within its grace unless it waits for an outcome, and a
-/// block waits for it no longer than twice the grace and what a cancel takes, with the looks
-/// between.
+/// A session loses nothing within its grace unless it waits for an outcome. A block waits for it no
+/// longer than twice the grace and what a cancel takes, with the looks between.
 #[test]
 fn a_block_waits_for_no_session_for_ever() {
     let session = (any::<bool>(), any::<bool>(), 1u64..3_000, any::<bool>());

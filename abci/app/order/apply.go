@@ -39,8 +39,8 @@ type Body struct {
 	Skipped      []uint32 // indexes, among all bundled transactions of the order block, of those not accepted
 }
 
-// Apply returns the state after an order block, leaving s as it is. An error means that no correct validator
-// accepts the block; it names what the block breaks.
+// Apply returns the state after an order block, leaving s as it is. An error means that no correct
+// validator accepts the block; it names what the block breaks.
 func (s *State) Apply(b Block) (*State, *Result, error) {
 	if b.Height != s.height+1 {
 		return nil, nil, fmt.Errorf("order block has height %d, the state is at %d", b.Height, s.height)
@@ -67,7 +67,8 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 	return &next, result, nil
 }
 
-// certify applies the certificate, if there is one, and tallies. It returns the index of the first bundle.
+// certify applies the certificate, if there is one, and tallies. It returns the index of the first
+// bundle.
 func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 	if len(b.Txs) > 0 && b.Txs[0].certificate != nil {
 		if err := s.applyCertificate(b, b.Txs[0].certificate); err != nil {
@@ -253,7 +254,8 @@ const (
 	suspended
 )
 
-// judge decides about one transaction of an order block, after taken others, those of suspended clients included: they are remembered too.
+// judge decides about one transaction of an order block, after taken others, those of suspended
+// clients included: they are remembered too.
 func (s *State) judge(t transaction, b Block, seen map[wire.TxID]struct{}, taken int) liveness {
 	height := b.Height
 	if _, twice := seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
@@ -291,8 +293,8 @@ func (s *State) refusalOf(t transaction, l liveness) wire.TxResult {
 	}
 }
 
-// Live reports whether the next order block could accept the change, or some transaction of the bundle. What a suspension refuses is
-// ordered, so that its client is told.
+// Live reports whether the next order block could accept the change, or some transaction of the
+// bundle. A transaction that a suspension refuses is ordered, so that its client is told.
 func (s *State) Live(tx Tx) bool {
 	if tx.change != nil {
 		return s.governance.accepts(tx.change, s.height+1) == nil
@@ -308,8 +310,8 @@ func (s *State) Live(tx Tx) bool {
 	return false
 }
 
-// Extract rebuilds the body of a ledger block with count transactions from its order block and the indexes that
-// were not accepted.
+// Extract rebuilds the body of a ledger block with count transactions from its order block and the
+// indexes that were not accepted.
 func Extract(txs []Tx, skipped []uint32, count uint32) (*Body, error) {
 	body, raw, position := &Body{Skipped: skipped}, [][]byte(nil), uint32(0)
 	for _, tx := range txs {

@@ -2,14 +2,16 @@ package order
 
 import "github.com/chainify-db/chainify/abci/wire"
 
-// blamed returns the transactions of those parts whose effects differ between organisations, ascending; nil when no
-// single part is to blame (spec/effect-consensus.md, "Which transactions differ").
+// blamed returns the transactions of those parts whose effects differ between organisations,
+// ascending; nil when no single part is to blame (spec/effect-consensus.md, "Which transactions
+// differ").
 //
-// A part is to blame when the votes that name parts differ about it and, of all its hashes, none can have the votes of c
-// organisations, whatever those say that have not voted or have not named their parts. When every organisation has
-// said all it can say and there is no such part, because each organisation differs at another one, those about which they
-// differ are to blame. It asks only what differs, never who is right: one lie among n can blame a transaction only where
-// the others do not agree among c either.
+// A part is to blame when the votes that name parts differ about it and, of all its hashes, none
+// can have the votes of c organisations, whatever those say that have not voted or have not named
+// their parts. When every organisation has said all it can say and there is no such part, because
+// each organisation differs at another one, those about which they differ are to blame. It asks
+// only what differs, never who is right: one lie among n can blame a transaction only where the
+// others do not agree among c either.
 func (p *Pending) blamed(n, c int) []uint32 {
 	var named []wire.EffectVote
 	unsaid := n - len(p.Votes)
@@ -42,7 +44,8 @@ func (p *Pending) blamed(n, c int) []uint32 {
 	return hopeless
 }
 
-// mostNamed returns how many votes name the most frequent hash of part i, and whether there is another hash.
+// mostNamed returns how many votes name the most frequent hash of part i, and whether there is
+// another hash.
 func mostNamed(votes []wire.EffectVote, i int) (most int, different bool) {
 	counts := map[string]int{}
 	for _, v := range votes {

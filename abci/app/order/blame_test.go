@@ -7,7 +7,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// votesWith are the votes of organisations that gave the block these effects hashes each, transaction by transaction.
+// votesWith are the votes of organisations that gave the block these effects hashes each,
+// transaction by transaction.
 func votesWith(p *Pending, all ...[]wire.Hash) (votes []Vote) {
 	for i, effects := range all {
 		v := wire.NewEffectsVote(p.Key(), string(rune('a'+i)), wire.Hash{byte(i)})
@@ -17,7 +18,8 @@ func votesWith(p *Pending, all ...[]wire.Hash) (votes []Vote) {
 	return votes
 }
 
-// A block of more transactions than a vote has parts is narrowed down: groups first, then single transactions.
+// A block of more transactions than a vote has parts is narrowed down: groups first, then single
+// transactions.
 func TestManyTransactionsAreNarrowedDown(t *testing.T) {
 	const count = 5000
 	same := make([]wire.Hash, count)
@@ -39,8 +41,9 @@ func TestManyTransactionsAreNarrowedDown(t *testing.T) {
 	}
 }
 
-// Whatever n, c and the number of organisations that differ about transaction 1 of 3, each in its own way: what is blamed
-// is that transaction and no other, and it is blamed exactly when no c organisations agree about it.
+// Organisations differ about transaction 1 of 3, each in its own way, for all n, c and numbers of
+// them. That transaction is blamed and no other, and it is blamed exactly when no c organisations
+// agree about it.
 func TestBlameForEveryPolicyAndEveryNumberOfDeviating(t *testing.T) {
 	for n := 2; n <= 7; n++ {
 		for c := 1; c <= n; c++ {

@@ -10,9 +10,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A block, whichever transactions c organisations are stuck at and whatever the others say, has a bounded number of rounds that end so, 2·2 + 1 for
-// each organisation whose transactions are slow and one for the block, and nothing of it runs in the end. A4: what no stuck vote names,
-// and is of no client that one names, is quarantined in none of them, but with the whole block.
+// A block, whichever transactions c organisations are stuck at and whatever the others say, has a
+// bounded number of rounds that end so, 2·2 + 1 for each organisation whose transactions are slow
+// and one for the block, and nothing of it runs in the end. A4: what no stuck vote names, and is of
+// no client that one names, is quarantined in none of them, but with the whole block.
 func TestStuckVotesEndABlockInBoundedRounds(t *testing.T) {
 	random := newRandom(t)
 	for range 200 {
@@ -100,7 +101,8 @@ func opened(t *testing.T, registry *order.Registry, raw []byte) order.Tx {
 	return tx
 }
 
-// A round that decided nothing gives the next one more time, so that the slow ones can come to an end; stuck votes do not.
+// A round that decided nothing gives the next one more time, so that the slow ones can come to an
+// end; stuck votes do not.
 func TestTheBudgetGrowsWhileNothingIsDecided(t *testing.T) {
 	p := &order.Pending{TxCount: 100, TimeMaxMS: 1000, DeployTimeMaxMS: 2000}
 	for _, c := range []struct {

@@ -44,8 +44,9 @@ func CodeOf(err error) uint32 {
 	return CodeMalformed
 }
 
-// Tx is one opened transaction of CometBFT: a certificate, whose votes are not checked yet, or a bundle or governance change,
-// whose form, organisations and signatures are: only Open and, but for signatures of clients, Candidate make it.
+// Tx is one opened transaction of CometBFT: a certificate, whose votes are not checked yet, or a
+// bundle or governance change, whose form, organisations and signatures are: only Open and, but for
+// signatures of clients, Candidate make it.
 type Tx struct {
 	certificate *wire.EffectCertificate
 	bundle      *Bundle
@@ -92,8 +93,9 @@ type transaction struct {
 	key                []byte
 }
 
-// Candidate is a transaction of CometBFT of which all is checked but the signatures of clients in its bundle, which are verified with
-// those of others (VerifyClients). Its gateway, which signed the bundle, answers for them until then.
+// Candidate is a transaction of CometBFT of which all is checked but the signatures of clients in
+// its bundle, which are verified with those of others (VerifyClients). Its gateway, which signed
+// the bundle, answers for them until then.
 type Candidate struct {
 	Tx     Tx
 	bundle []wire.BundledTx // some with signatures of clients to be verified; nil: there are none
@@ -102,8 +104,9 @@ type Candidate struct {
 // Signs reports whether clients' signatures are to be verified.
 func (c Candidate) Signs() bool { return c.bundle != nil }
 
-// Open decodes one transaction of CometBFT and checks all that does not depend on the state: with the same
-// registry the answer never changes, so that callers may cache it by the bytes' hash. An error is a *Refusal.
+// Open decodes one transaction of CometBFT and checks all that does not depend on the state: with
+// the same registry the answer never changes, so that callers may cache it by the bytes' hash. An
+// error is a *Refusal.
 func (r *Registry) Open(raw []byte) (Tx, error) {
 	c, err := r.Candidate(raw)
 	if err == nil {
@@ -115,8 +118,9 @@ func (r *Registry) Open(raw []byte) (Tx, error) {
 	return c.Tx, nil
 }
 
-// VerifyClients verifies clients' signatures of all candidates together and says of each what is wrong with it, a *Refusal, or nil.
-// Cost of each signature: about a fifth of an Ed25519 verification where there are hundreds; twice that when some are wrong.
+// VerifyClients verifies clients' signatures of all candidates together and says of each what is
+// wrong with it, a *Refusal, or nil. Cost of each signature: about a fifth of an Ed25519
+// verification where there are hundreds; twice that when some are wrong.
 func (r *Registry) VerifyClients(candidates ...Candidate) []error {
 	out := make([]error, len(candidates))
 	var all []wire.BundledTx
@@ -137,7 +141,8 @@ func (r *Registry) VerifyClients(candidates ...Candidate) []error {
 	return out
 }
 
-// Candidate is Open without the signatures of clients. Cost: for a bundle one Ed25519 verification, and one SHA-256 for each transaction.
+// Candidate is Open without the signatures of clients. Cost: for a bundle one Ed25519 verification,
+// and one SHA-256 for each transaction.
 func (r *Registry) Candidate(raw []byte) (Candidate, error) {
 	ordered, err := wire.DecodeOrderedTx(raw)
 	if err != nil {
@@ -190,7 +195,8 @@ func (r *Registry) bundle(signed *wire.SignedBundle) (Candidate, error) {
 	return c, nil
 }
 
-// compact keeps what the order needs. Agreements are checked where policies are known: by the databases, when they execute.
+// compact keeps what the order needs. Agreements are checked where policies are known: by the
+// databases, when they execute.
 func compact(txs []wire.BundledTx) Tx {
 	b := &Bundle{organisation: txs[0].Proposal.Client.Organisation, transactions: make([]transaction, len(txs))}
 	var before *wire.Client
@@ -211,8 +217,8 @@ func compact(txs []wire.BundledTx) Tx {
 	return Tx{bundle: b}
 }
 
-// OpenDecided reads the transactions of a decided order block again, without regard to who may have sent them: that was
-// checked under the registry of its height, which may be another one by now.
+// OpenDecided reads the transactions of a decided order block again, without regard to who may have
+// sent them: that was checked under the registry of its height, which may be another one by now.
 func OpenDecided(raw [][]byte) ([]Tx, error) {
 	out := make([]Tx, len(raw))
 	for i := range raw {

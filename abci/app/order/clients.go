@@ -14,8 +14,9 @@ import (
 // ClientsMax bounds the keys of one organisation's clients.
 const ClientsMax = 1_000
 
-// Clients are the keys that clients sign their proposals with themselves, each for one role of its organisation. An organisation's
-// gateway alone says who they are. Never changed: a change makes another one.
+// Clients are the keys that clients sign their proposals with themselves, each for one role of its
+// organisation. An organisation's gateway alone says who they are. Never changed: a change makes
+// another one.
 type Clients struct {
 	of   map[string]organisationClients
 	hash wire.Hash // of all changes so far
@@ -131,7 +132,8 @@ func (c *Clients) change(t *clientChange) *Clients {
 	return next
 }
 
-// staying are those of the organisations that stay; those of others have to be registered anew when they come back.
+// staying are those of the organisations that stay; those of others have to be registered anew when
+// they come back.
 func (c *Clients) staying(r *Registry) *Clients {
 	next := &Clients{of: map[string]organisationClients{}, hash: c.hash}
 	for name, o := range c.of {
@@ -143,8 +145,8 @@ func (c *Clients) staying(r *Registry) *Clients {
 	return next
 }
 
-// takeClients takes the changes of clients from first on and returns the index of the first bundle. One that is stale has result
-// code 1 and changes nothing.
+// takeClients takes the changes of clients from first on and returns the index of the first bundle.
+// One that is stale has result code 1 and changes nothing.
 func (s *State) takeClients(b Block, first int, result *Result) int {
 	for ; first < len(b.Txs) && b.Txs[first].client != nil; first++ {
 		if t := b.Txs[first].client; s.clients.accepts(t.change) != nil {
@@ -156,7 +158,8 @@ func (s *State) takeClients(b Block, first int, result *Result) int {
 	return first
 }
 
-// vouched reports whether the gateway vouches for the client, or its key is registered for the role.
+// vouched reports whether the gateway vouches for the client, or its key is registered for the
+// role.
 func (s *State) vouched(t transaction) bool {
 	if len(t.key) == 0 {
 		return true

@@ -105,7 +105,8 @@ func (c *clients) wants(what, refusal string, raw ...[]byte) {
 	}
 }
 
-// A client's key signs for the role it is registered for, of its organisation, as long as it is registered.
+// A client's key signs for the role it is registered for, of its organisation, as long as it is
+// registered.
 func TestClientsSignForTheirRole(t *testing.T) {
 	c := newClients(t)
 	c.wants("not registered", "28000", c.signed(0, 1, "clerk"))
@@ -130,7 +131,8 @@ func TestClientsSignForTheirRole(t *testing.T) {
 	c.wants("taken away", "28000", c.register(0, 3, 1, ""), c.signed(0, 1, "dba"))
 }
 
-// What a client signed together is ordered wherever it gets: in part, in another order, beside others, the rest in a later block or never.
+// Proposals that a client signed together are ordered wherever they get: in part, in another order,
+// beside others, the rest in a later block or never.
 func TestWhatIsSignedTogetherIsOrderedApart(t *testing.T) {
 	c := newClients(t)
 	c.wants("not registered", "28000", c.bundle(c.together(1, 2)...))
@@ -151,7 +153,8 @@ func TestWhatIsSignedTogetherIsOrderedApart(t *testing.T) {
 	}
 }
 
-// When an organisation leaves, its clients do too; their changes cannot be played again when it comes back.
+// When an organisation leaves, its clients do too; their changes cannot be played again when it
+// comes back.
 func TestClientsLeaveWithTheirOrganisation(t *testing.T) {
 	c := newClients(t)
 	first := c.register(3, 1, 1, "clerk")

@@ -19,8 +19,8 @@ import (
 // Genesis is the app_state of CometBFT's genesis file: who takes part, and under which rules.
 type Genesis struct {
 	Organisations []GenesisOrganisation `json:"organisations"`
-	// Consent is c, how many of the n organisations that vote on effects must report the same ones; 0 means
-	// ⌊2n/3⌋+1, at least 2, at most n. Governance changes may replace it.
+	// Consent is c, how many of the n organisations that vote on effects must report the same ones;
+	// 0 means ⌊2n/3⌋+1, at least 2, at most n. Governance changes may replace it.
 	Consent    int        `json:"consent"`
 	Parameters Parameters `json:"parameters"`
 }
@@ -30,7 +30,8 @@ type GenesisOrganisation struct {
 	Name       string   `json:"name"`
 	GatewayKey []byte   `json:"gateway_key"`
 	Validators [][]byte `json:"validators"` // consensus keys of its validators; their powers are CometBFT's
-	// OrderingOnly: it has no database. Its validators order; it casts no effect vote, counts not in n and submits nothing.
+	// OrderingOnly: it has no database. Its validators order; it casts no effect vote, counts not
+	// in n and submits nothing.
 	OrderingOnly bool `json:"ordering_only,omitempty"`
 }
 
@@ -39,8 +40,9 @@ type Parameters struct {
 	EffectRoundTimeoutMS int `json:"effect_round_timeout_ms"` // of round 0; round r takes r+1 times as long, at most a minute
 	EffectRoundsMax      int `json:"effect_rounds_max"`       // the round after this one quarantines the whole block
 	BlockTransactionsMax int `json:"block_transactions_max"`
-	// BlockTimeMaxMS is how long the SQL transactions of a block may run together, a millisecond more for each of them; DeployTimeMaxMS
-	// is the same for its DEPLOY transactions. In both, rounds that ended otherwise than by stuck votes give as much again.
+	// BlockTimeMaxMS is how long the SQL transactions of a block may run together, a millisecond
+	// more for each of them; DeployTimeMaxMS is the same for its DEPLOY transactions. In both,
+	// rounds that ended otherwise than by stuck votes give as much again.
 	BlockTimeMaxMS  int `json:"block_time_max_ms,omitempty"`
 	DeployTimeMaxMS int `json:"deploy_time_max_ms,omitempty"`
 }
@@ -93,7 +95,8 @@ func (g *Genesis) ConsentIn(asked int) int {
 	return asked
 }
 
-// ParseGenesis reads and checks an app_state. Unknown fields are errors: a misspelt bound must not become a default.
+// ParseGenesis reads and checks an app_state. Unknown fields are errors: a misspelt bound must not
+// become a default.
 func ParseGenesis(appState []byte) (*Genesis, error) {
 	decoder := json.NewDecoder(bytes.NewReader(appState))
 	decoder.DisallowUnknownFields()
@@ -110,7 +113,8 @@ func ParseGenesis(appState []byte) (*Genesis, error) {
 	return g, nil
 }
 
-// Validate checks everything that can be checked without CometBFT's validators; the error starts with the field.
+// Validate checks everything that can be checked without CometBFT's validators; the error starts
+// with the field.
 func (g *Genesis) Validate() error {
 	if err := g.Parameters.validate(); err != nil {
 		return fmt.Errorf("parameters.%w", err)
@@ -118,7 +122,8 @@ func (g *Genesis) Validate() error {
 	return g.members().validate()
 }
 
-// members is the record of the organisations and their consent; CometBFT's genesis knows the powers.
+// members is the record of the organisations and their consent; CometBFT's genesis knows the
+// powers.
 func (g *Genesis) members() RegistryRecord {
 	record := RegistryRecord{Consent: g.Consent}
 	for _, o := range g.Organisations {
@@ -131,7 +136,8 @@ func (g *Genesis) members() RegistryRecord {
 	return record
 }
 
-// checkKey also refuses a key used twice: a gateway key that is a validator's would sign in two domains.
+// checkKey also refuses a key used twice: a gateway key that is a validator's would sign in two
+// domains.
 func checkKey(owners map[string]string, key []byte, field string) error {
 	if len(key) != ed25519.PublicKeySize {
 		return fmt.Errorf("%s: %d bytes, want an Ed25519 key of %d", field, len(key), ed25519.PublicKeySize)

@@ -9,11 +9,13 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Governance is how the changes of the registry stand. A change that waits may be withdrawn by another one, until it is announced. Both use up their
-// sequence, so that approvals given once can never be used again.
+// Governance is how the changes of the registry stand. A change that waits may be withdrawn by
+// another one, until it is announced. Both use up their sequence, so that approvals given once can
+// never be used again.
 //
-// Invariant A5: a ledger block is ordered, voted on and certified under one registry. A change comes into force only while no
-// ledger block is pending; from when its time has come until then no bundle is ordered.
+// Invariant A5: a ledger block is ordered, voted on and certified under one registry. A change
+// comes into force only while no ledger block is pending; from when its time has come until then no
+// bundle is ordered.
 type Governance struct {
 	// Changes accepted so far; the sequence of the next one is one more.
 	Changes uint64 `json:"changes"`
@@ -21,17 +23,20 @@ type Governance struct {
 	Hash wire.Hash `json:"hash"`
 	// Waiting is the accepted change that is not in force yet; nil: none.
 	Waiting []byte `json:"waiting,omitempty"`
-	// Announced is the height at which CometBFT was told of the validators to be; 0: not yet. They vote from the second height after.
+	// Announced is the height at which CometBFT was told of the validators to be; 0: not yet. They
+	// vote from the second height after.
 	Announced int64 `json:"announced,omitempty"`
 }
 
-// validatorDelay is how many heights after an order block CometBFT uses the validators it announces.
+// validatorDelay is how many heights after an order block CometBFT uses the validators it
+// announces.
 const validatorDelay = 2
 
 // effectiveHeightsMax bounds how far ahead a change may lie: while one waits there is no other.
 const effectiveHeightsMax = 100_000
 
-// change is an opened governance change: its approvals are checked, and what it makes is a consortium.
+// change is an opened governance change: its approvals are checked, and what it makes is a
+// consortium.
 type change struct {
 	raw       []byte
 	effective int64     // not in force before
@@ -39,8 +44,9 @@ type change struct {
 	next      *Registry // of a withdrawal the registry as it is
 }
 
-// openGovernance checks a change against the registry it changes: as many organisations as have to approve it, and it leaves a
-// consortium. It is decoded once the approvals are verified. One whose sequence was used is refused before that: whoever heard it may send it again.
+// openGovernance checks a change against the registry it changes: as many organisations as have to
+// approve it, and it leaves a consortium. It is decoded once the approvals are verified. One whose
+// sequence was used is refused before that: whoever heard it may send it again.
 func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	head, next := wire.PeekGovernanceChange(s.Change), r.record.Changes+1
 	if head.ChainID != r.record.ChainID {
@@ -108,7 +114,8 @@ func (g Governance) accepts(c *change, height int64) error {
 	return nil
 }
 
-// acceptsWithdrawal says why the change with this hash cannot be withdrawn, or nil. Once CometBFT was told of its validators they will vote.
+// acceptsWithdrawal says why the change with this hash cannot be withdrawn, or nil. Once CometBFT
+// was told of its validators they will vote.
 func (g Governance) acceptsWithdrawal(hash []byte) error {
 	switch {
 	case g.Waiting == nil:
@@ -121,8 +128,9 @@ func (g Governance) acceptsWithdrawal(hash []byte) error {
 	return nil
 }
 
-// takeChange takes the change that may follow the certificate, and returns the index of the first bundle. One that is stale,
-// as when two were proposed, has result code 1 and changes nothing: only a block takes it out of the mempool.
+// takeChange takes the change that may follow the certificate, and returns the index of the first
+// bundle. One that is stale, as when two were proposed, has result code 1 and changes nothing: only
+// a block takes it out of the mempool.
 func (s *State) takeChange(b Block, first int, result *Result) int {
 	if first >= len(b.Txs) || b.Txs[first].change == nil {
 		return first
@@ -141,13 +149,14 @@ func (s *State) takeChange(b Block, first int, result *Result) int {
 	return first + 1
 }
 
-// settles tells that a change comes into force as soon as nothing is pending: the order block of this height holds no bundles.
+// settles tells that a change comes into force as soon as nothing is pending: the order block of
+// this height holds no bundles.
 func (s *State) settles(height int64) bool {
 	return s.next != nil && height+validatorDelay >= s.effective
 }
 
-// enforce ends a height: it announces the validators of a change whose time has come when nothing is pending, and has it in
-// force, two heights later, for the order blocks that follow.
+// enforce ends a height: it announces the validators of a change whose time has come when nothing
+// is pending, and has it in force, two heights later, for the order blocks that follow.
 func (s *State) enforce(result *Result) {
 	switch {
 	case s.next == nil:

@@ -12,7 +12,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Approvals are for one change of one chain, by organisations that vote on effects, with the keys that count.
+// Approvals are for one change of one chain, by organisations that vote on effects, with the keys
+// that count.
 func TestGovernanceRefusesWhatIsForged(t *testing.T) {
 	consent := func() *wire.GovernanceChange {
 		return &wire.GovernanceChange{ChainId: ordertest.ChainID, Sequence: 1, Actions: []*wire.GovernanceAction{
@@ -70,9 +71,10 @@ func TestGovernanceRefusesWhatIsForged(t *testing.T) {
 	}
 }
 
-// TestRandomChangesKeepAConsortium plays random changes among blocks. Whatever is accepted, the registry is a consortium that can
-// agree, a ledger block is certified under the registry it was ordered under (A5), CometBFT's validators, as it is told of them, are the registry's at
-// every height, and a state restored from its record goes on alike.
+// TestRandomChangesKeepAConsortium plays random changes among blocks. Whatever is accepted, the
+// registry is a consortium that can agree, a ledger block is certified under the registry it was
+// ordered under (A5), CometBFT's validators, as it is told of them, are the registry's at every
+// height, and a state restored from its record goes on alike.
 func TestRandomChangesKeepAConsortium(t *testing.T) {
 	random := newRandom(t)
 	withdrawn := 0

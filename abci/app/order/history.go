@@ -6,8 +6,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// History puts registries, in the order in which they were in force, into what a database keeps of them: organisations and keys by
-// the ledger blocks they hold for.
+// History puts registries, in the order in which they were in force, into what a database keeps of
+// them: organisations and keys by the ledger blocks they hold for.
 func History(registries []RegistryRecord) *wire.RegistryHistory {
 	h := &wire.RegistryHistory{}
 	for i, record := range registries {
@@ -55,7 +55,8 @@ type period[T any] interface {
 	Ended(block uint64) T
 }
 
-// succeed ends those of list that are open and not among now, and adds those of now that are not open in list.
+// succeed ends those of list that are open and not among now, and adds those of now that are not
+// open in list.
 func succeed[T period[T]](list, now []T, from uint64) []T {
 	for i, p := range list {
 		if p.Open() && !slices.ContainsFunc(now, p.Same) {

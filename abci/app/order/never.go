@@ -37,9 +37,11 @@ func (k Keys) Some(organisation string, fits func(ed25519.PublicKey) bool) bool 
 	return slices.ContainsFunc(k[organisation], fits)
 }
 
-// NeverRight tells of a transaction that was refused with a code whether no mempool can have held it, whatever registry its node goes by: it is malformed, for another
-// chain, or not signed with a key that its organisation has, had, or will have. What a later version may understand is not malformed here. Where a client's signature is wrong, its gateway is to blame and not whoever passes the
-// bundle on. Cost: one verification for each of the keys of the organisation.
+// NeverRight tells of a transaction that was refused with a code whether no mempool can have held
+// it, whatever registry its node goes by: it is malformed, for another chain, or not signed with a
+// key that its organisation has, had, or will have. A field that a later version may understand is
+// not malformed here. Where a client's signature is wrong, its gateway is to blame and not whoever
+// passes the bundle on. Cost: one verification for each of the keys of the organisation.
 func (k Keys) NeverRight(chainID string, raw []byte, code uint32) bool {
 	switch code {
 	case CodeMalformed, CodeUnknown, CodeSignature, CodeNotABundle:

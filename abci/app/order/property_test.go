@@ -24,8 +24,8 @@ func newRandom(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// model is the rules of spec/effect-consensus.md written down without regard to cost: it keeps every accepted
-// transaction for ever, and for each round what every organisation said, in clear.
+// model is the rules of spec/effect-consensus.md written down without regard to cost: it keeps
+// every accepted transaction for ever, and for each round what every organisation said, in clear.
 type model struct {
 	n, c      int
 	accepted  map[string]bool // organisation/nonce/expiry
@@ -92,7 +92,8 @@ func (m *model) tally(now int64) {
 	}
 }
 
-// culprit is the organisation, with one client each, whose transactions most votes are stuck at; of equals that of the first of them.
+// culprit is the organisation, with one client each, whose transactions most votes are stuck at; of
+// equals that of the first of them.
 func (m *model) culprit(count map[string]int) (who, votes int) {
 	named := map[int]int{}
 	for i := range m.owners {
@@ -144,8 +145,8 @@ type tx struct {
 
 func (x tx) String() string { return fmt.Sprintf("o%d/%d/%d", x.org, x.nonce, x.validUntil) }
 
-// TestRandomSchedulesFollowTheModel plays random votes, reveals, bundles, replays and pauses, and compares after each
-// block; a state restored from its record in between must go on alike.
+// TestRandomSchedulesFollowTheModel plays random votes, reveals, bundles, replays and pauses, and
+// compares after each block; a state restored from its record in between must go on alike.
 func TestRandomSchedulesFollowTheModel(t *testing.T) {
 	random := newRandom(t)
 	for range 60 {

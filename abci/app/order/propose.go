@@ -7,10 +7,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Certificate returns what a proposer at the next height can add to the chain about the pending ledger block: of
-// votes those that are valid and new, and the LedgerBlockHash that known gives, if it is new and fits a vote.
-// It returns nil when nothing is pending or there is nothing to add. Votes need not be checked by the caller:
-// CometBFT hands late precommits on without having checked their extensions.
+// Certificate returns what a proposer at the next height can add to the chain about the pending
+// ledger block: of votes those that are valid and new, and the LedgerBlockHash that known gives, if
+// it is new and fits a vote. It returns nil when nothing is pending or there is nothing to add.
+// Votes need not be checked by the caller: CometBFT hands late precommits on without having checked
+// their extensions.
 func (s *State) Certificate(votes []*wire.ExtendedVote, known func(wire.Key) (wire.Hash, bool)) *wire.EffectCertificate {
 	if s.pending == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// stateRecord is a State without its registry and its replay window. It is stored on the node's own disk and never
-// hashed, so JSON is good enough.
+// stateRecord is a State without its registry and its replay window. It is stored on the node's own
+// disk and never hashed, so JSON is good enough.
 type stateRecord struct {
 	Height        int64     `json:"height"`
 	Chain         wire.Hash `json:"chain"`
@@ -23,7 +23,8 @@ type stateRecord struct {
 	TimeMicro   int64       `json:"time"`
 }
 
-// Record returns the state's bytes for storing it. The replay window is stored by what each block Added.
+// Record returns the state's bytes for storing it. The replay window is stored by what each block
+// Added.
 func (s *State) Record() ([]byte, error) {
 	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance, s.suspensions, s.timeMicro})
 	if err != nil {
@@ -32,7 +33,8 @@ func (s *State) Record() ([]byte, error) {
 	return raw, nil
 }
 
-// Restore makes the state again from its record, the clients and the accepted transactions that are not expired.
+// Restore makes the state again from its record, the clients and the accepted transactions that are
+// not expired.
 func (r *Registry) Restore(record []byte, clients *Clients, accepted []Accepted) (*State, error) {
 	var m stateRecord
 	if err := json.Unmarshal(record, &m); err != nil {

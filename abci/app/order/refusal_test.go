@@ -14,8 +14,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// padded is a bundle of the first organisation to which empty messages of a field are added, at most so many, as long as it has at most a MiB.
-// Two bytes each, they take hundreds of times as much memory decoded.
+// padded is a bundle of the first organisation to which empty messages of a field are added, at
+// most so many, as long as it has at most a MiB. Two bytes each, they take hundreds of times as
+// much memory decoded.
 func padded(field protowire.Number, most int) []byte {
 	b := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), ordertest.ChainID)
 	b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), "o0")
@@ -41,7 +42,8 @@ func forged(bundle []byte) []byte {
 	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Bundle{Bundle: &wire.SignedBundle{Bundle: bundle, Signature: make([]byte, 64)}}})
 }
 
-// hostile are transactions that cost more to decode than to send. Signed is what they come with: the gateway's signature or a forged one.
+// hostile are transactions that cost more to decode than to send. Signed is what they come with:
+// the gateway's signature or a forged one.
 func hostile(most int, signed func([]byte) []byte) map[string][]byte {
 	return map[string][]byte{
 		"a MiB of empty transactions":             signed(padded(4, wire.BundleBytesMax)),
@@ -60,8 +62,8 @@ func hostile(most int, signed func([]byte) []byte) map[string][]byte {
 	}
 }
 
-// Before a signature is verified nothing is decoded, and behind a right one what repeats is counted before: no input makes more objects than a few, and no
-// more memory than some times its bytes.
+// Before a signature is verified nothing is decoded, and behind a right one what repeats is counted
+// before: no input makes more objects than a few, and no more memory than some times its bytes.
 func TestNothingIsDecodedBeforeItsSignatureAndCount(t *testing.T) {
 	c := ordertest.New(4, 0)
 	registry := c.Registry(t)
@@ -94,7 +96,8 @@ func TestNothingIsDecodedBeforeItsSignatureAndCount(t *testing.T) {
 	}
 }
 
-// The codes of what is refused, in their order: form and counts, chain, who it is, how many a block takes, signature, and then what is in it.
+// The codes of what is refused, in their order: form and counts, chain, who it is, how many a block
+// takes, signature, and then what is in it.
 func TestCodesOfRefusalsAndTheirOrder(t *testing.T) {
 	c := ordertest.New(4, 0)
 	registry := c.Registry(t)
@@ -127,8 +130,8 @@ func TestCodesOfRefusalsAndTheirOrder(t *testing.T) {
 	}
 }
 
-// A refusal costs less than an honest bundle of a thousand transactions, also for several times its bytes.
-// The limit is generous, since machines are busy: the cost was 28 times as much.
+// A refusal costs less than an honest bundle of a thousand transactions, also for several times its
+// bytes. The limit is generous, since machines are busy: the cost was 28 times as much.
 func TestARefusalCostsLessThanAnHonestBundle(t *testing.T) {
 	c := ordertest.New(4, 0)
 	registry := c.Registry(t)
@@ -149,7 +152,8 @@ func TestARefusalCostsLessThanAnHonestBundle(t *testing.T) {
 	}
 }
 
-// BenchmarkRefusal tells how many times as much as an honest bundle of a thousand transactions each refusal costs.
+// BenchmarkRefusal tells how many times as much as an honest bundle of a thousand transactions each
+// refusal costs.
 func BenchmarkRefusal(b *testing.B) {
 	c := ordertest.New(4, 0)
 	registry := c.Registry(b)

@@ -26,7 +26,8 @@ func AddressOf(key []byte) Address {
 	return Address(sum[:20])
 }
 
-// Registry is who takes part and under which rules. It never changes and may be shared: a governance change makes another one.
+// Registry is who takes part and under which rules. It never changes and may be shared: a
+// governance change makes another one.
 type Registry struct {
 	record    RegistryRecord
 	consent   int      // c, the default filled in
@@ -43,8 +44,8 @@ type member struct {
 	key          ed25519.PublicKey
 }
 
-// NewRegistry joins the genesis with CometBFT's validators: each must belong to an organisation, and each key an
-// organisation names must be a validator.
+// NewRegistry joins the genesis with CometBFT's validators: each must belong to an organisation,
+// and each key an organisation names must be a validator.
 func NewRegistry(chainID string, g *Genesis, validators []Validator) (*Registry, error) {
 	if err := wire.CheckChainID(chainID); err != nil {
 		return nil, fmt.Errorf("genesis: %w", err)
@@ -164,7 +165,8 @@ func (r *Registry) BlockTimes() *wire.BlockTimes {
 	return &wire.BlockTimes{Statements: uint32(r.record.Parameters.BlockTimeMaxMS), Deploys: uint32(r.record.Parameters.DeployTimeMaxMS)}
 }
 
-// Organisations returns the names of the organisations that vote on effects, sorted: the n of the consent policy.
+// Organisations returns the names of the organisations that vote on effects, sorted: the n of the
+// consent policy.
 func (r *Registry) Organisations() []string { return slices.Clone(r.voters) }
 
 // Validators counts those of all organisations.
@@ -184,7 +186,8 @@ func (r *Registry) GatewayKey(name string) (ed25519.PublicKey, bool) {
 	return r.record.Organisations[r.byName[name]].GatewayKey, true
 }
 
-// Keys returns the keys of a member, with which it vouches for its nodes: its gateway key and its validators'; nil for others.
+// Keys returns the keys of a member, with which it vouches for its nodes: its gateway key and its
+// validators'; nil for others.
 func (r *Registry) Keys(name string) (keys [][]byte) {
 	i, known := r.byName[name]
 	if !known {
@@ -234,7 +237,8 @@ func (r *Registry) CheckExtension(v *wire.ExtendedVote) (organisation string, er
 	return name, nil
 }
 
-// updates are the validators that differ in next, with their new power, 0 for those that are gone; by key.
+// updates are the validators that differ in next, with their new power, 0 for those that are gone;
+// by key.
 func (r *Registry) updates(next *Registry) (out []Validator) {
 	before, after := r.record.powers(), next.record.powers()
 	for key := range before {

@@ -13,7 +13,8 @@ import (
 // RegistryRecord is what a registry is made of, for storing and for changing it.
 type RegistryRecord struct {
 	ChainID string `json:"chain_id"`
-	// Changes is how many governance changes led to it; FromBlock the first ledger block that can be ordered under it.
+	// Changes is how many governance changes led to it; FromBlock the first ledger block that can
+	// be ordered under it.
 	Changes   uint64 `json:"changes"`
 	FromBlock uint64 `json:"from_block"`
 
@@ -31,7 +32,8 @@ type Organisation struct {
 	OrderingOnly bool        `json:"ordering_only,omitempty"`
 }
 
-// ApprovalsOf returns how many of n organisations approve a change where no change says otherwise: more than two thirds.
+// ApprovalsOf returns how many of n organisations approve a change where no change says otherwise:
+// more than two thirds.
 func ApprovalsOf(n int) int { return 2*n/3 + 1 }
 
 // validate says what keeps a record from being a consortium; the error starts with the field.
@@ -89,7 +91,8 @@ func (o *Organisation) validate(field string, owners map[string]string) error {
 	return nil
 }
 
-// sorted is the record with organisations by name and validators by key, sharing nothing that changes with the one before.
+// sorted is the record with organisations by name and validators by key, sharing nothing that
+// changes with the one before.
 func (record RegistryRecord) sorted() RegistryRecord {
 	record.Organisations = slices.Clone(record.Organisations)
 	slices.SortFunc(record.Organisations, func(a, b Organisation) int { return strings.Compare(a.Name, b.Name) })
@@ -112,7 +115,8 @@ func (record RegistryRecord) powers() map[string]int64 {
 	return out
 }
 
-// change takes the actions of a governance change, one after the other. The error names the action that does not fit.
+// change takes the actions of a governance change, one after the other. The error names the action
+// that does not fit.
 func (record RegistryRecord) change(actions []*wire.GovernanceAction) (RegistryRecord, error) {
 	record = record.sorted()
 	for i, action := range actions {

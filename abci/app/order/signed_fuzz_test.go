@@ -12,9 +12,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Each of these targets signs whatever it is given, as a member could that goes astray: what is behind a right signature is decoded.
+// Each of these targets signs whatever it is given, as a member could that goes astray: what is
+// behind a right signature is decoded.
 
-// bounded fails when something takes more memory than some times its bytes, or long: a bundle's transactions and parameters may be a few bytes each.
+// bounded fails when something takes more memory than some times its bytes, or long: a bundle's
+// transactions and parameters may be a few bytes each.
 func bounded(t *testing.T, bytes int, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats

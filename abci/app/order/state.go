@@ -7,8 +7,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// State is the order-level state after one order block. It does not change, except that Settle moves the replay
-// window it shares with the state before.
+// State is the order-level state after one order block. It does not change, except that Settle
+// moves the replay window it shares with the state before.
 //
 // Invariant A1: it is a function of the ordered blocks alone.
 // Invariant A3: at most one ledger block is pending; meanwhile no bundle is ordered.
@@ -50,13 +50,14 @@ type Pending struct {
 	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
 	Quarantined   []uint32 `json:"quarantined"`
 	QuarantineAll bool     `json:"quarantine_all"`
-	// Undecided counts the rounds that ended otherwise than by stuck votes; Stuck are the clients of whom stuck votes have
-	// quarantined something.
+	// Undecided counts the rounds that ended otherwise than by stuck votes; Stuck are the clients
+	// of whom stuck votes have quarantined something.
 	Undecided int      `json:"undecided,omitempty"`
 	Stuck     []string `json:"stuck,omitempty"`
 	Suspects  []uint32 `json:"suspects,omitempty"` // what the parts of votes are about, from round 1 on; nil: all transactions
 
-	// Votes holds at most one vote for each organisation, its first of this round on the chain (invariant E3).
+	// Votes holds at most one vote for each organisation, its first of this round on the chain
+	// (invariant E3).
 	Votes    []Vote      `json:"votes"`
 	Revealed []wire.Hash `json:"revealed"` // in the order of their certificates, each fitting a vote
 }
@@ -100,9 +101,11 @@ func (s *State) Age() uint64 { return s.age }
 // Added returns the transactions the last order block accepted.
 func (s *State) Added() []Accepted { return s.added }
 
-// AppHash returns H("chainify/app/4" ‖ chain ‖ H(registry) ‖ u64 age ‖ H(last governance change) ‖ u64 height of its announcement ‖ clients).
-// It changes with every ordered ledger block, change of clients, with a change of the registry until that is in force, and while a ledger block is pending, and not
-// when it is certified: with create_empty_blocks off, CometBFT then makes a block for the certificate and none in a quiet network.
+// AppHash returns H("chainify/app/4" ‖ chain ‖ H(registry) ‖ u64 age ‖ H(last governance change) ‖
+// u64 height of its announcement ‖ clients). It changes with every ordered ledger block, change of
+// clients, with a change of the registry until that is in force, and while a ledger block is
+// pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
+// for the certificate and none in a quiet network.
 func (s *State) AppHash() wire.Hash {
 	out := append([]byte("chainify/app/4"), s.chain[:]...)
 	out = append(out, s.registry.hash[:]...)
@@ -112,8 +115,8 @@ func (s *State) AppHash() wire.Hash {
 	return sha256.Sum256(append(out, s.clients.hash[:]...))
 }
 
-// Settle moves the replay window on to this state once its order block is committed. States derived from the
-// state before must not be used any more; Apply refuses them.
+// Settle moves the replay window on to this state once its order block is committed. States derived
+// from the state before must not be used any more; Apply refuses them.
 func (s *State) Settle() {
 	s.window.settle(s.height, s.added)
 	s.added = nil

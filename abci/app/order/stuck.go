@@ -10,16 +10,20 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Stuck votes (spec/effect-consensus.md, "A block's time"). Organisations whose machines are not alike name different transactions of
-// one client that sent many slow ones, so votes are counted by client.
+// Stuck votes (spec/effect-consensus.md, "A block's time"). Organisations whose machines are not
+// alike name different transactions of one client that sent many slow ones, so votes are counted by
+// client.
 
-// budgetGrowthMax bounds by how many times rounds that decided nothing make the budget of a block larger.
+// budgetGrowthMax bounds by how many times rounds that decided nothing make the budget of a block
+// larger.
 const budgetGrowthMax = 60
 
-// perTransaction is what a block's budget has for each of its transactions beside what is agreed: many quick ones are not slow.
+// perTransaction is what a block's budget has for each of its transactions beside what is agreed:
+// many quick ones are not slow.
 const perTransaction = time.Millisecond
 
-// clientOf names a client: its organisation and role, or its organisation and key. No organisation's name holds what stands between.
+// clientOf names a client: its organisation and role, or its organisation and key. No
+// organisation's name holds what stands between.
 func clientOf(c *wire.Client) string {
 	if len(c.Key) > 0 {
 		return c.Organisation + "#" + hex.EncodeToString(c.Key)
@@ -35,7 +39,8 @@ func organisationOf(client string) string {
 	return client
 }
 
-// clients says whose each transaction of a block is: names, and runs of u varint place of the name ‖ u varint transactions.
+// clients says whose each transaction of a block is: names, and runs of u varint place of the name
+// ‖ u varint transactions.
 type clients struct {
 	Names []string `json:"names"`
 	Runs  []byte   `json:"runs"`
@@ -129,8 +134,8 @@ func (c clients) from(index uint32, theirs func(client string) bool) (list []uin
 	return list
 }
 
-// Budget is how long executing the block in this round may take. It grows where organisations did not come together: the slow ones
-// then have the time that they need.
+// Budget is how long executing the block in this round may take. It grows where organisations did
+// not come together: the slow ones then have the time that they need.
 func (p *Pending) Budget() wire.Budget {
 	run := time.Duration(0)
 	if !p.QuarantineAll {
@@ -176,7 +181,8 @@ func (s stuckVotes) reach(more, n, c int) bool {
 	return s.all+more >= c && len(s.at)+more >= enoughStuck(n, c)
 }
 
-// stuckClientsMax is of how many clients of one organisation a block ends transactions; then it ends all of the organisation's.
+// stuckClientsMax is of how many clients of one organisation a block ends transactions; then it
+// ends all of the organisation's.
 const stuckClientsMax = 2
 
 // end is what c stuck votes end: transactions, or all of the block.
@@ -187,9 +193,10 @@ type end struct {
 	whole  bool   // its organisation's as well
 }
 
-// ends says what c stuck votes quarantine. A client ends two rounds at most: first the one transaction that enough votes name, or its
-// transactions from the first one named on; the second time all of them. With the third client of an organisation all of that end. So
-// an organisation ends 2·stuckClientsMax + 1 rounds at most, and whoever is named beyond that ends the block.
+// ends says what c stuck votes quarantine. A client ends two rounds at most: first the one
+// transaction that enough votes name, or its transactions from the first one named on; the second
+// time all of them. With the third client of an organisation all of that end. So an organisation
+// ends 2·stuckClientsMax + 1 rounds at most, and whoever is named beyond that ends the block.
 func (p *Pending) ends(s stuckVotes, n, c int) end {
 	organisation, times, others := organisationOf(s.client), 0, map[string]bool{}
 	for _, before := range p.Stuck {

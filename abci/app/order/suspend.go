@@ -9,8 +9,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How long a client whose transactions did not end is suspended: so many times what a block may take, twice as long each time. One
-// time is forgiven for each while without one. In block time, since a quiet network makes no blocks that could be counted.
+// How long a client whose transactions did not end is suspended: so many times what a block may
+// take, twice as long each time. One time is forgiven for each while without one. In block time,
+// since a quiet network makes no blocks that could be counted.
 const (
 	suspendedBlocks = 2
 	suspendedMax    = time.Hour
@@ -34,8 +35,8 @@ func (s Suspension) at(micro int64) Suspension {
 // suspensions are by client (Pending.Clients) or organisation. Never changed: suspend makes others.
 type suspensions map[string]Suspension
 
-// suspend notes that transactions of a client did not end, at a block time; its organisation is suspended with it while more than
-// stuckClientsMax of its clients have that held against them.
+// suspend notes that transactions of a client did not end, at a block time; its organisation is
+// suspended with it while more than stuckClientsMax of its clients have that held against them.
 func (all suspensions) suspend(client string, now int64, blockTimeMS int) suspensions {
 	next := suspensions{}
 	organisation, others := organisationOf(client), 0
@@ -62,7 +63,8 @@ func (all suspensions) suspend(client string, now int64, blockTimeMS int) suspen
 	return next
 }
 
-// until is the block time until which a client is suspended, itself or with its organisation; 0: it is not.
+// until is the block time until which a client is suspended, itself or with its organisation; 0: it
+// is not.
 func (all suspensions) until(client string) int64 {
 	return max(all[client].UntilMicro, all[organisationOf(client)].UntilMicro)
 }
@@ -75,8 +77,8 @@ func (s *State) Suspended(client *wire.Client) time.Time {
 	return time.Time{}
 }
 
-// SuspendedClients are those whose suspension is not over at the last order block, by name: an organisation's name, or one with its
-// role behind a slash or its key behind a number sign.
+// SuspendedClients are those whose suspension is not over at the last order block, by name: an
+// organisation's name, or one with its role behind a slash or its key behind a number sign.
 func (s *State) SuspendedClients() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.suspensions)), func(name string) bool { return s.suspensions[name].UntilMicro <= s.timeMicro })
 }

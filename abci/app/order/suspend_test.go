@@ -8,8 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A transaction refused for a suspension is remembered, so that it is never ordered; it counts for the block's bound like what is accepted, or a
-// suspended client could fill the memory of all.
+// A transaction refused for a suspension is remembered, so that it is never ordered; it counts for
+// the block's bound like what is accepted, or a suspended client could fill the memory of all.
 func TestWhatASuspendedClientSendsIsBounded(t *testing.T) {
 	c := ordertest.New(4, 3)
 	c.Genesis.Parameters.BlockTransactionsMax = 3

@@ -36,8 +36,8 @@ func (p *Pending) tally(n, c int, now int64, parameters Parameters) verdict {
 	if max(agreeing, p.unrevealed())+silent < c && !stuck.reach(silent, n, c) {
 		return verdict{kind: nextRoundVerdict, hopeless: true}
 	}
-	// Time runs only once c organisations have voted, that is, against some that disagree. Before, the others are
-	// away, and no further round could bring what this one cannot.
+	// Time runs only once c organisations have voted, that is, against some that disagree. Before,
+	// the others are away, and no further round could bring what this one cannot.
 	if len(p.Votes) >= c && now-p.SinceMicro > roundTimeoutMicro(p.Round, parameters) {
 		return verdict{kind: nextRoundVerdict}
 	}
@@ -65,8 +65,9 @@ func (p *Pending) unrevealed() (count int) {
 	return count
 }
 
-// nextRound returns the pending block in its next effect round, without votes. Time alone never quarantines anything (A4):
-// an organisation may have committed the block on live votes that the chain has not seen yet (E1).
+// nextRound returns the pending block in its next effect round, without votes. Time alone never
+// quarantines anything (A4): an organisation may have committed the block on live votes that the
+// chain has not seen yet (E1).
 func (p *Pending) nextRound(v verdict, n, c int, parameters Parameters) *Pending {
 	next := *p
 	next.Round++

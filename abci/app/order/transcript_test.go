@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 
-// TestTranscripts plays testdata/*.txt: each line before ---- is an order block, what follows is what it did.
+// TestTranscripts plays testdata/*.txt: each line before ---- is an order block, what follows is
+// what it did.
 //
 //	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
 //	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
@@ -166,9 +167,10 @@ func (p *player) bundle(s string) []byte {
 	return p.all.Bundle(i, proposals...)
 }
 
-// change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent), a3 (approvals), +o4, -o1, g0
-// (another gateway key for o0), v0 (another validator for o0), p0/20 (its power), only0, votes0, t9 (a block's time, in seconds), withdraw (the change accepted
-// last) and withdraw7.
+// change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent),
+// a3 (approvals), +o4, -o1, g0 (another gateway key for o0), v0 (another validator for o0), p0/20
+// (its power), only0, votes0, t9 (a block's time, in seconds), withdraw (the change accepted last)
+// and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
 	sequence, actions, _ := strings.Cut(what, ":")

@@ -2,16 +2,19 @@ package order
 
 import "github.com/chainify-db/chainify/abci/wire"
 
-// Window remembers the ids of accepted transactions until they expire, so that none is accepted twice. It is the
-// one part of the state that is not copied: it may hold millions of ids, of about 60 bytes each. It changes in Settle alone.
+// Window remembers the ids of accepted transactions until they expire, so that none is accepted
+// twice. It is the one part of the state that is not copied: it may hold millions of ids, of about
+// 60 bytes each. It changes in Settle alone.
 type Window struct {
 	height int64 // of the last order block it knows
-	// byExpiry holds ids by the valid_until_height of their transactions, which they are hashes of; those that expire go together, and their
-	// memory with them. Only ever asked for one height, never ranged over.
+	// byExpiry holds ids by the valid_until_height of their transactions, which they are hashes of;
+	// those that expire go together, and their memory with them. Only ever asked for one height,
+	// never ranged over.
 	byExpiry map[uint64]map[wire.TxID]struct{}
 }
 
-// Accepted is an accepted transaction's id with the last height at which it could be accepted again.
+// Accepted is an accepted transaction's id with the last height at which it could be accepted
+// again.
 type Accepted struct {
 	ID         wire.TxID
 	ValidUntil uint64

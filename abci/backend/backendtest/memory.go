@@ -17,8 +17,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Database is a database in memory. Its LedgerBlockHash is a function of the blocks executed and of Tamper.
-// Several Memory backends may be opened on it, one after the other.
+// Database is a database in memory. Its LedgerBlockHash is a function of the blocks executed and of
+// Tamper. Several Memory backends may be opened on it, one after the other.
 type Database struct {
 	mu         sync.Mutex
 	hashes     []wire.Hash
@@ -85,7 +85,8 @@ func (d *Database) RestoreHistory() { d.set(func() { d.hopeless, d.lost = false,
 // Down makes every call fail, or ends that; what was open is lost.
 func (d *Database) Down(down bool) { d.set(func() { d.down = down; d.lose() }) }
 
-// Differ makes a transaction that holds this text have other effects than elsewhere; no repair undoes it.
+// Differ makes a transaction that holds this text have other effects than elsewhere; no repair
+// undoes it.
 func (d *Database) Differ(text string) { d.set(func() { d.differs = map[string]bool{text: true} }) }
 
 // LoseCommit makes the next COMMIT happen without an answer.

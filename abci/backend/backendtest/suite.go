@@ -14,21 +14,24 @@ import (
 
 // Subject is a fresh database and what the suite has to do to it behind the backend's back.
 type Subject struct {
-	// Open returns a backend on the database, as a starting node would; the test closes it. Its limit for one
-	// transaction is about a second.
+	// Open returns a backend on the database, as a starting node would; the test closes it. Its
+	// limit for one transaction is about a second.
 	Open func(t *testing.T) backend.Backend
-	// Block returns a block that a database at number-1 executes with at least one success and one change.
+	// Block returns a block that a database at number-1 executes with at least one success and one
+	// change.
 	Block func(number uint64) *wire.OrderedBlock
-	// Tamper changes a row on the ledger; TamperBoth its history, too, so that only Replay helps; TamperHistory does so
-	// beyond repair. All after block 2.
+	// Tamper changes a row on the ledger; TamperBoth its history, too, so that only Replay helps;
+	// TamperHistory does so beyond repair. All after block 2.
 	Tamper, TamperBoth, TamperHistory func(t *testing.T)
-	// TamperPast changes block 2 as it is kept, and has the database notice; nil: the subject keeps nothing of a block.
+	// TamperPast changes block 2 as it is kept, and has the database notice; nil: the subject keeps
+	// nothing of a block.
 	TamperPast func(t *testing.T)
 	// Scrub has the database look for tampering by itself.
 	Scrub func(t *testing.T)
 	// TellsNothing: what another database is told of its rows is not there to be tried.
 	TellsNothing bool
-	// Stick makes block n not end at its transaction 0: it returns such a block and how to end that.
+	// Stick makes block n not end at its transaction 0: it returns such a block and how to end
+	// that.
 	Stick func(number uint64) (block *wire.OrderedBlock, end func())
 }
 

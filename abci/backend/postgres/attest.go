@@ -25,7 +25,8 @@ func (b *Backend) Digest(ctx context.Context) ([]byte, error) {
 	return digest, nil
 }
 
-// VerifyDigest says where the database does not lead to a digest any more, on a connection of its own: it reads everything.
+// VerifyDigest says where the database does not lead to a digest any more, on a connection of its
+// own: it reads everything.
 func (b *Backend) VerifyDigest(ctx context.Context, digest []byte) ([]string, error) {
 	conn, err := pgx.ConnectConfig(ctx, b.config)
 	if err != nil {

@@ -128,7 +128,8 @@ func (a *attested) text(sql string, args ...any) string {
 	return out
 }
 
-// all gives a receipt of every transaction, of some rows, and a digest of every block, as a reader gets them.
+// all gives a receipt of every transaction, of some rows, and a digest of every block, as a reader
+// gets them.
 func (a *attested) all() []string {
 	a.t.Helper()
 	if _, err := a.conn.Exec(a.t.Context(), "SET ROLE chainify_reader"); err != nil {
@@ -193,7 +194,8 @@ func TestReceiptsHoldAndGoOnHolding(t *testing.T) {
 	auditorAgrees(t, append(early, late...))
 }
 
-// auditorAgrees has the auditor's script check the same, alone and as a chain, and sees it refuse one that was changed.
+// auditorAgrees has the auditor's script check the same, alone and as a chain, and sees it refuse
+// one that was changed.
 func auditorAgrees(t *testing.T, receipts []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -227,7 +229,8 @@ func auditorAgrees(t *testing.T, receipts []string) {
 	}
 }
 
-// What a change behind the guard's back is found as by chainify.verify(digest), and by who asks for a receipt of block 2.
+// The finding of chainify.verify(digest) for a change behind the guard's back, and the finding of a
+// request for a receipt of block 2.
 var tampering = []struct {
 	name, sql string
 	verify    string // start of a finding: block, what, detail

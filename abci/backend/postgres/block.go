@@ -16,7 +16,8 @@ import (
 
 var errNotConnected = errors.New("no connection for blocks")
 
-// connect opens the block connection, takes the database's lock and names the chain. Called with mu held.
+// connect opens the block connection, takes the database's lock and names the chain. Called with mu
+// held.
 func (b *Backend) connect(ctx context.Context) error {
 	if b.conn != nil && !b.conn.IsClosed() {
 		return nil
@@ -46,8 +47,9 @@ func (b *Backend) connect(ctx context.Context) error {
 	return nil
 }
 
-// takeLock keeps two nodes from executing blocks in one database. The server may still work for a connection of
-// ours that was lost; that one is ended, so that its COMMIT cannot come after we have read the position.
+// takeLock keeps two nodes from executing blocks in one database. The server may still work for a
+// connection of ours that was lost; that one is ended, so that its COMMIT cannot come after we have
+// read the position.
 func (b *Backend) takeLock(ctx context.Context, former uint32) error {
 	var got bool
 	err := b.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, lockSpace, lockNode).Scan(&got)
@@ -94,7 +96,8 @@ func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previou
 	return b.execute(ctx, block, previous, nil)
 }
 
-// Retry lets the database look up the rows that the block changes, when it comes out otherwise than certified.
+// Retry lets the database look up the rows that the block changes, when it comes out otherwise than
+// certified.
 func (b *Backend) Retry(ctx context.Context, block *wire.OrderedBlock, previous, certified wire.Hash) (backend.Execution, error) {
 	return b.execute(ctx, block, previous, certified[:])
 }
@@ -136,13 +139,15 @@ type failing struct {
 	forEver bool
 }
 
-// forEver are errors of the machine that do not pass: how deep its stack reaches, and what PostgreSQL does not expect of itself.
+// forEver are errors of the machine that do not pass: how deep its stack reaches, and what
+// PostgreSQL does not expect of itself.
 var forEver = []string{"54001", "XX000"}
 
-// keepsFailing reports that this database has not got past one transaction for as long as a transaction may run, or twice where
-// the error is one that does not pass, or once where the block had such a one before. A
-// statement that brings down every execution (memory, temporary files) must not stop the network for good: it is
-// voted stuck like one that does not end. Called with mu held.
+// keepsFailing reports that this database has not got past one transaction for as long as a
+// transaction may run, or twice where the error is one that does not pass, or once where the block
+// had such a one before. A statement that brings down every execution (memory, temporary files)
+// must not stop the network for good: it is voted stuck like one that does not end. Called with mu
+// held.
 func (b *Backend) keepsFailing(number uint64, err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
@@ -170,7 +175,8 @@ func (b *Backend) keepsFailing(number uint64, err error) bool {
 
 const beginBlock = `BEGIN ISOLATION LEVEL READ COMMITTED`
 
-// ready makes sure of a connection without an open transaction, to a database that knows the registry. Called with mu held.
+// ready makes sure of a connection without an open transaction, to a database that knows the
+// registry. Called with mu held.
 func (b *Backend) ready(ctx context.Context) error {
 	if b.conn == nil || b.conn.IsClosed() {
 		b.drop()
@@ -254,7 +260,8 @@ func text(s *string) string {
 	return *s
 }
 
-// once runs f in a transaction of its own; an open block is rolled back first, since it holds the rows. Called with mu held.
+// once runs f in a transaction of its own; an open block is rolled back first, since it holds the
+// rows. Called with mu held.
 func (b *Backend) once(ctx context.Context, f func() error) error {
 	if err := b.ready(ctx); err != nil {
 		return err
@@ -272,7 +279,8 @@ func (b *Backend) once(ctx context.Context, f func() error) error {
 	return err
 }
 
-// undo rolls back, by disconnecting when the server does not answer. Called with mu held, after ready.
+// undo rolls back, by disconnecting when the server does not answer. Called with mu held, after
+// ready.
 func (b *Backend) undo() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
 	defer cancel()
@@ -286,8 +294,8 @@ func (b *Backend) undo() {
 	}
 }
 
-// Commit makes the open block permanent. After an error the connection is gone, and with the lock that the next one takes
-// Position reads what really happened.
+// Commit makes the open block permanent. After an error the connection is gone, and with the lock
+// that the next one takes Position reads what really happened.
 func (b *Backend) Commit(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,7 +33,8 @@ func (r *partsRun) stop(part int) (worker int) {
 	return worker
 }
 
-// worker is the process whose part of the open block is ready. Only its title tells which part it has.
+// worker is the process whose part of the open block is ready. Only its title tells which part it
+// has.
 func (r *partsRun) worker(part int) int {
 	r.t.Helper()
 	var pids []int
@@ -51,7 +52,8 @@ func (r *partsRun) worker(part int) int {
 	return 0
 }
 
-// commitHalf asks for a COMMIT that comes to part 2, whose worker is stopped. The caller waits for its error.
+// commitHalf asks for a COMMIT that comes to part 2, whose worker is stopped. The caller waits for
+// its error.
 func (r *partsRun) commitHalf() (worker int, committed chan error) {
 	r.t.Helper()
 	worker, committed = r.stop(2), make(chan error, 1)
@@ -60,7 +62,8 @@ func (r *partsRun) commitHalf() (worker int, committed chan error) {
 	return worker, committed
 }
 
-// beside executes the block again while a part of the first time is open, and then lets that one go on.
+// beside executes the block again while a part of the first time is open, and then lets that one go
+// on.
 func (r *partsRun) beside(worker int) {
 	r.t.Helper()
 	connected(r.t, r.b)
@@ -80,8 +83,8 @@ func failed(t *testing.T, err error, want string) {
 	}
 }
 
-// A COMMIT that ends in the middle while the server goes on: the block is finished as it was executed, and not before all of its
-// parts have ended (P3, P6).
+// A COMMIT that ends in the middle while the server goes on: the block is finished as it was
+// executed, and not before all of its parts have ended (P3, P6).
 func TestACommitThatEndsInTheMiddleIsFinished(t *testing.T) {
 	server := crashServer(t, map[string]string{"max_worker_processes": "16"})
 	want, wantContents := undisturbed(t, server)
@@ -124,7 +127,8 @@ func TestACommitThatEndsInTheMiddleIsFinished(t *testing.T) {
 	})
 }
 
-// readersOfOneBlock has the block committed before readers' eyes: read_block() shows all of it or none, and so waits for the rest (P4).
+// readersOfOneBlock has the block committed before readers' eyes: read_block() shows all of it or
+// none, and so waits for the rest (P4).
 func readersOfOneBlock(r *partsRun) {
 	t := r.t
 	var before int64

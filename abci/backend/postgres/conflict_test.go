@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A local session's lock on a row holds up a block in parts for as long as the grace, and not longer, whichever process waits
-// for it; then the session loses its statement, or between statements its connection.
+// A local session's lock on a row holds up a block in parts for as long as the grace, and not
+// longer, whichever process waits for it; then the session loses its statement, or between
+// statements its connection.
 func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
 	const grace, limit = 500 * time.Millisecond, 30 * time.Second
 	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})

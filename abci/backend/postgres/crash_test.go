@@ -24,7 +24,8 @@ func long(number string) string {
 	return "(SELECT string_agg(md5(i || ' ' || " + number + "), '' ORDER BY i) FROM generate_series(1, 200) i)"
 }
 
-// crashTables are those of crashSetup: long values; rows that go with others, and numbers that are drawn; partitions.
+// crashTables are those of crashSetup: long values; rows that go with others, and numbers that are
+// drawn; partitions.
 var crashTables = []string{"parts", "uses", "places"}
 
 var crashSetup = setup + `;
@@ -38,8 +39,8 @@ INSERT INTO public.uses (part) SELECT id FROM public.parts ORDER BY id;
 INSERT INTO public.places SELECT id % 2, id FROM public.parts;
 GRANT ALL ON public.parts, public.uses, public.places TO effects_ops`
 
-// crashBlock changes rows in every part, some transactions failing; transaction i touches rows of its own, and those of one
-// part alone draw numbers.
+// crashBlock changes rows in every part, some transactions failing; transaction i touches rows of
+// its own, and those of one part alone draw numbers.
 func crashBlock(n uint64) *wire.OrderedBlock {
 	if n == 1 {
 		return orderedBlock(n, wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.items, public.parts, public.uses, public.places")
@@ -68,7 +69,8 @@ func crashBlock(n uint64) *wire.OrderedBlock {
 	return orderedBlock(n, wire.Kind_KIND_SQL, statements...)
 }
 
-// crashServer starts a server of its own with more settings, which crashes and recovers without harm to other tests.
+// crashServer starts a server of its own with more settings, which crashes and recovers without
+// harm to other tests.
 func crashServer(t *testing.T, more map[string]string) string {
 	t.Helper()
 	server, _ := crashCluster(t, more)
@@ -197,8 +199,9 @@ func sameContents(t *testing.T, dsn, want string) {
 	}
 }
 
-// checkpointer polls until the server accepts sessions and its checkpointer is not process former. It ends in a crash, and
-// another one is started after that; so two calls tell that a crash lies between them.
+// checkpointer polls until the server accepts sessions and its checkpointer is not process former.
+// It ends in a crash, and another one is started after that; so two calls tell that a crash lies
+// between them.
 func checkpointer(t *testing.T, dsn string, former int32) (pid int32) {
 	t.Helper()
 	err := harness.Poll(t.Context(), time.Minute, "recover from the crash", func(ctx context.Context) (bool, string, error) {
@@ -218,7 +221,8 @@ func checkpointer(t *testing.T, dsn string, former int32) (pid int32) {
 	return pid
 }
 
-// Wherever the server crashes while a block is executed and committed, the block ends up as in a database that did not crash.
+// Wherever the server crashes while a block is executed and committed, the block ends up as in a
+// database that did not crash.
 func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 	server := crashServer(t, nil)
 	control, first := crashDatabase(t, server, "control", 1)
@@ -297,8 +301,8 @@ func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 	}
 }
 
-// crash has the server crash at a point of block 2, which is executed in parts or alone, and waits until it is back. What it gives
-// connects by itself.
+// crash has the server crash at a point of block 2, which is executed in parts or alone, and waits
+// until it is back. The backend that it gives connects by itself.
 func crash(t *testing.T, server, name, point string, inParts bool, previous wire.Hash) *Backend {
 	t.Helper()
 	dsn := server + " dbname=" + name
@@ -307,7 +311,8 @@ func crash(t *testing.T, server, name, point string, inParts bool, previous wire
 	b := steady(t, dsn)
 	connected(t, b)
 	_, err := b.Execute(t.Context(), crashBlock(2), previous)
-	// On a busy machine parts may wait too long for each other, and the leader runs the block alone.
+	// On a busy machine parts may wait too long for each other, and the leader runs the block
+	// alone.
 	for try := 0; err == nil && inParts && alone(t, dsn) && try < 10; try++ {
 		_, err = b.Execute(t.Context(), crashBlock(2), previous)
 	}
@@ -332,7 +337,8 @@ func alone(t *testing.T, dsn string) (is bool) {
 	return is
 }
 
-// finishedAsExecuted tries to have the half committed block 2 finished as another one, and leaves it half committed (P6).
+// finishedAsExecuted tries to have the half committed block 2 finished as another one, and leaves
+// it half committed (P6).
 func finishedAsExecuted(t *testing.T, b *Backend, want []backend.Execution) {
 	t.Helper()
 	var refused *pgconn.PgError
@@ -354,7 +360,8 @@ func finishedAsExecuted(t *testing.T, b *Backend, want []backend.Execution) {
 	}
 }
 
-// refusesHalf says whether verification and readers of one block are refused because a block is half committed.
+// refusesHalf says whether verification and readers of one block are refused because a block is
+// half committed.
 func refusesHalf(t *testing.T, dsn string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

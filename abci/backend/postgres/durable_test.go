@@ -8,8 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// Rows of a block that a reader has seen are there after the server was killed, whatever it kept in memory; with synchronous_commit = off
-// it is executed again.
+// Rows of a block that a reader has seen are there after the server was killed, whatever it kept in
+// memory; with synchronous_commit = off it is executed again.
 func TestWhatWasSeenStaysAfterACrash(t *testing.T) {
 	for _, c := range []struct {
 		name, setting string

@@ -15,7 +15,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// The node works as a role that may do nothing but what chainify_node may. Roles are the cluster's, not the database's.
+// The node works as a role that may do nothing but what chainify_node may. Roles are the cluster's,
+// not the database's.
 const setup = `
 CREATE EXTENSION chainify;
 DO $$ BEGIN
@@ -124,7 +125,8 @@ func TestAFailedTransactionKeepsItsReason(t *testing.T) {
 	}
 }
 
-// Lack of room for a sort is the machine's, not the statement's: it is no outcome, and the error says where it happened.
+// Lack of room for a sort is the machine's, not the statement's: it is no outcome, and the error
+// says where it happened.
 func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 	dsn := database(t, setup)
 	run(t, dsn, `CREATE FUNCTION public.exhaust(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS

@@ -10,8 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// An error of the machine that does not pass is no outcome, and holds a block up no longer than it takes to see it twice; further ones of
-// that block are named at once.
+// An error of the machine that does not pass is no outcome, and holds a block up no longer than it
+// takes to see it twice; further ones of that block are named at once.
 func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
 	const deep = "SELECT repeat('[', 1000000)::json"
 	b := steady(t, database(t, setup)) // a minute for what may pass
@@ -57,7 +57,8 @@ func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
 	}
 }
 
-// Servers whose stacks may be of different size execute the same block, calls and statements at the edge of what is allowed included.
+// Servers whose stacks may be of different size execute the same block, calls and statements at the
+// edge of what is allowed included.
 func TestServersWithDifferentStacksAgree(t *testing.T) {
 	const functions = `
 		CREATE FUNCTION deep(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN CASE WHEN n = 0 THEN 0 ELSE deep(n - 1) + 1 END; END';

@@ -7,7 +7,8 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// One for whom every connection that it may have is held up, and more waits, leaves others a connection at once, and their turn before its own.
+// One for whom every connection that it may have is held up, and more waits, leaves others a
+// connection at once, and their turn before its own.
 func TestAGreedyOneLeavesOthersTheirRehearsals(t *testing.T) {
 	b := newRehearsable(t, time.Minute)
 	let := b.blocking(100)

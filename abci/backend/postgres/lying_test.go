@@ -48,8 +48,8 @@ func (l lying) Rows(ctx context.Context, table string, in backend.Ranges, each f
 	return err
 }
 
-// A false row, table or block is refused as the lie of the organisation that told it. Taking the rows over from another one helps;
-// nothing of the lie stays.
+// A false row, table or block is refused as the lie of the organisation that told it. Taking the
+// rows over from another one helps; nothing of the lie stays.
 func TestWhatAnotherOrganisationTellsFalselyIsItsLie(t *testing.T) {
 	dsn, otherDSN := database(t, setup), database(t, setup)
 	here, there := open(t, dsn+" user=effects_node"), open(t, otherDSN+" user=effects_node")

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,13 +12,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Invariant R11: the ledger's own maintenance and blocks that change definitions never wait for each other in a circle. Random
-// deployments beside folding, checkpoints, the scrubber and the audit, on a server that looks for deadlocks after ten milliseconds.
+// Invariant R11: the ledger's own maintenance and blocks that change definitions never wait for
+// each other in a circle. Random deployments beside folding, checkpoints, the scrubber and the
+// audit, on a server that looks for deadlocks after ten milliseconds.
 func TestMaintenanceBesideDeploymentsDoesNotDeadlock(t *testing.T) {
 	const tables, lasts = 5, 12 * time.Second
 	seed := uint64(time.Now().UnixNano())
@@ -90,8 +93,8 @@ func newLedger(t *testing.T, server, name string) (dsn string) {
 	return dsn
 }
 
-// again runs a statement over and over until the context ends. What cannot be said now, since the table is gone or a block is being
-// committed, is no defect.
+// again runs a statement over and over until the context ends. A finding that cannot be made now,
+// since the table is gone or a block is being committed, is no defect.
 func again(ctx context.Context, t *testing.T, dsn, sql string, quick bool) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -104,7 +107,9 @@ func again(ctx context.Context, t *testing.T, dsn, sql string, quick bool) {
 		switch state := sqlState(err); {
 		case err == nil, ctx.Err() != nil, state == "42P01", state == "55000":
 		default:
-			t.Errorf("%.60s: %v", sql, err)
+			told := new(pgconn.PgError)
+			errors.As(err, &told)
+			t.Errorf("%.60s: %v: %s", sql, err, told.Detail)
 			return
 		}
 		if !quick {
@@ -170,7 +175,8 @@ func executed(t *testing.T, b *Backend, block *wire.OrderedBlock, previous wire.
 	return x.Hash
 }
 
-// The scrubber reads a table for minutes and holds no lock meanwhile that a deployment on it waits for.
+// The scrubber reads a table for minutes and holds no lock meanwhile that a deployment on it waits
+// for.
 func TestADeploymentDoesNotWaitForTheScrubber(t *testing.T) {
 	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})
 	dsn := newLedger(t, server, "scrubbed")
@@ -202,7 +208,8 @@ func TestADeploymentDoesNotWaitForTheScrubber(t *testing.T) {
 	<-scrubbed
 }
 
-// The ledger's own maintenance is in the way of a deployment for as long as any session may be, and goes on later.
+// The ledger's own maintenance is in the way of a deployment for as long as any session may be, and
+// goes on later.
 func TestMaintenanceGivesWayToABlock(t *testing.T) {
 	const limit = 20 * time.Second
 	server := crashServer(t, map[string]string{

@@ -15,11 +15,13 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// patient waits for its row as long as it takes; a part's own statements give up after milliseconds.
+// patient waits for its row as long as it takes; a part's own statements give up after
+// milliseconds.
 const patient = `CREATE FUNCTION public.patient(at bigint) RETURNS void LANGUAGE plpgsql SET lock_timeout = 0 AS
 	'BEGIN UPDATE public.parts SET n = n + 10 WHERE id = at; END'`
 
-// waitingRow is changed by the last transaction of waitingBlock, in the last of three parts: by a worker.
+// waitingRow is changed by the last transaction of waitingBlock, in the last of three parts: by a
+// worker.
 const waitingRow = 38
 
 // waitingBlock is crashBlock 2 with a transaction that waits for whoever has locked waitingRow.
@@ -31,7 +33,8 @@ func waitingBlock() *wire.OrderedBlock {
 	return orderedBlock(2, wire.Kind_KIND_SQL, append(statements, fmt.Sprintf("SELECT patient(%d)", waitingRow))...)
 }
 
-// partsRun is a database that executes waitingBlock in parts, and a session that holds up the last one.
+// partsRun is a database that executes waitingBlock in parts, and a session that holds up the last
+// one.
 type partsRun struct {
 	t                 *testing.T
 	server, name, dsn string
@@ -92,8 +95,8 @@ func (r *partsRun) start() {
 	}()
 }
 
-// startUntil has the block executed until a process is held up. On a busy machine parts may wait too long for each other, and
-// the leader runs the block alone: then it starts again.
+// startUntil has the block executed until a process is held up. On a busy machine parts may wait
+// too long for each other, and the leader runs the block alone: then it starts again.
 func (r *partsRun) startUntil(which string) (pid int) {
 	r.t.Helper()
 	for range 10 {
@@ -166,11 +169,13 @@ const (
 	waitingLeader = leader + heldUp
 	leaderReady   = "backend_type = 'client backend' AND state = 'idle in transaction'"
 
-	// By the session of hold; parts also wait a moment for each other, to make a table longer (extend).
+	// By the session of hold; parts also wait a moment for each other, to make a table longer
+	// (extend).
 	heldUp = " AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'relation')"
 )
 
-// finish executes the block once more, unless it was, commits it and compares with the undisturbed run.
+// finish executes the block once more, unless it was, commits it and compares with the undisturbed
+// run.
 func (r *partsRun) finish(executed bool, want backend.Execution, wantContents string) {
 	r.t.Helper()
 	if !executed {
@@ -209,7 +214,8 @@ func undisturbed(t *testing.T, server string) (backend.Execution, string) {
 	return x, contents(t, dsn)
 }
 
-// Whatever happens to a process of a block that one part holds up, the block ends up as it is without (P2, P3).
+// After any end of a process of a block that one part holds up, the block ends up as it is
+// without (P2, P3).
 func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})
 	want, wantContents := undisturbed(t, server)
@@ -287,7 +293,8 @@ func (r *partsRun) eventually(condition string) {
 	}
 }
 
-// A process that is ended while it writes what its part did ends alone: a server that crashed would take the session of the lock along.
+// A process that is ended while it writes what its part did ends alone: a server that crashed would
+// take the session of the lock along.
 func TestAProcessEndedWhileItWritesHistoryEndsAlone(t *testing.T) {
 	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1"})
 	want, wantContents := undisturbed(t, server)
@@ -320,7 +327,8 @@ func signal(t *testing.T, pid int, number syscall.Signal) {
 	}
 }
 
-// A half committed block that is not to be finished goes again, with everything that its parts wrote (P6, R1).
+// A half committed block that is not to be finished goes again, with everything that its parts
+// wrote (P6, R1).
 func TestARepairTakesBackAHalfCommittedBlock(t *testing.T) {
 	server := crashServer(t, nil)
 	want, wantContents := undisturbed(t, server)
@@ -346,7 +354,8 @@ func TestARepairTakesBackAHalfCommittedBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each part has every third transaction. Parts commit together: the first is committed, the second may be.
+	// Each part has every third transaction. Parts commit together: the first is committed, the
+	// second may be.
 	changed := slices.DeleteFunc(rows, func(d backend.RowDeviation) bool { return d.Key == nil })
 	if len(changed) != 13 && len(changed) != 26 {
 		t.Errorf("%d rows were put right, want 13 or 26", len(changed))

@@ -29,12 +29,14 @@ type Config struct {
 	DSN          string // libpq keywords or URL; a member of chainify_node
 	ChainID      string
 	Organisation string
-	// Registry gives who took part in the blocks so far, for verification in the database; it only grows. nil: it is not told.
+	// Registry gives who took part in the blocks so far, for verification in the database; it only
+	// grows. nil: it is not told.
 	Registry func() (*wire.RegistryHistory, error)
-	// StuckAfter bounds for how long one transaction may bring the block down time after time; default 60 s.
+	// StuckAfter bounds for how long one transaction may bring the block down time after time;
+	// default 60 s.
 	StuckAfter time.Duration
-	// SynchronousCommit is what a block's COMMIT waits for before others see its rows, PostgreSQL's setting of that name;
-	// default on.
+	// SynchronousCommit is what a block's COMMIT waits for before others see its rows, PostgreSQL's
+	// setting of that name; default on.
 	SynchronousCommit string
 	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
 	RehearsalLimit time.Duration
@@ -100,15 +102,17 @@ func New(cfg Config) (*Backend, error) {
 		pool.Close()
 		return nil, fmt.Errorf("configure database: %w", err)
 	}
-	// Cancelling an execution must cancel the statement, not cut the connection and the lock with it.
+	// Cancelling an execution must cancel the statement, not cut the connection and the lock with
+	// it.
 	b.config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cleanupLimit}
 	}
 	return b, nil
 }
 
-// settle gives all connections what the node needs. What is written on others than that for blocks (certificates, the
-// registry, records of deviations) is written again after a crash of the server, so it does not wait for the disk.
+// settle gives all connections what the node needs. Rows written on other connections than that for
+// blocks (certificates, the registry, records of deviations) are written again after a crash of
+// the server, so they do not wait for the disk.
 func settle(c *pgconn.Config) {
 	for k, v := range map[string]string{
 		"application_name":                    "chainify node",
@@ -196,7 +200,8 @@ func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
 	return h, nil
 }
 
-// StoreCertificate keeps a certificate beside its block, on a connection of its own: an open block stays open.
+// StoreCertificate keeps a certificate beside its block, on a connection of its own: an open block
+// stays open.
 func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) error {
 	votes, err := json.Marshal(wire.VotesJSON(c.Votes))
 	if err != nil {
@@ -221,8 +226,8 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// tellRegistry gives the database who took part in which blocks, when it does not have the newest: it verifies with it. Not in the
-// transaction of a block, which may be rolled back.
+// tellRegistry gives the database who took part in which blocks, when it does not have the newest:
+// it verifies with it. Not in the transaction of a block, which may be rolled back.
 func (b *Backend) tellRegistry(ctx context.Context, on execer) error {
 	if b.cfg.Registry == nil {
 		return nil

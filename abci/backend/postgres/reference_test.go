@@ -11,7 +11,8 @@ import (
 
 const referencePath = "../../../docs/sql-reference.md"
 
-// Each query of referenceParts gives a table of the page; a cell that is NULL is something without a comment.
+// Each query of referenceParts gives a table of the page; a cell that is NULL is something without
+// a comment.
 var referenceParts = []struct{ heading, columns, sql string }{
 	{"Functions", "function | returns |", `
 		SELECT format('**%s**(%s)', p.proname, pg_get_function_arguments(p.oid)), pg_get_function_result(p.oid), obj_description(p.oid, 'pg_proc')

@@ -30,8 +30,9 @@ var (
 	errNoAnswer = errors.New("the database gives no answer")
 )
 
-// rehearsals runs transactions and undoes them. What gathers while all connections are at work goes to the database together, in one round trip:
-// each in a transaction of its own, so that neither an error nor a lock of one is another's.
+// rehearsals runs transactions and undoes them. Rehearsals that gather while all connections are at
+// work go to the database together, in one round trip. Each has a transaction of its own, so that
+// neither an error nor a lock of one is another's.
 type rehearsals struct {
 	pool   *pgxpool.Pool // of connections that roll back everything
 	limit  time.Duration // within which each has its answer while the database is there
@@ -119,8 +120,9 @@ func end(list []*rehearsal, err error) {
 	}
 }
 
-// groups runs one group after the other, until nobody waits who may have a connection. The last of a group is told when its connection is free: whoever asks for one after the other
-// has one connection.
+// groups runs one group after the other, until nobody waits who may have a connection. The last of
+// a group is told when its connection is free: whoever asks for one after the other has one
+// connection.
 func (r *rehearsals) groups(whom string) {
 	for group := r.next(whom); len(group) > 0; {
 		last := group[len(group)-1:]
@@ -130,7 +132,8 @@ func (r *rehearsals) groups(whom string) {
 	}
 }
 
-// next gives back the connection of one and takes it for the one that waits with fewest of them, of several the one that waited longest: those of its rehearsals that did. Whom nobody waits for any
+// next gives back the connection of one and takes it for the one that waits with fewest of them, of
+// several the one that waited longest: those of its rehearsals that did. Whom nobody waits for any
 // more is left out.
 func (r *rehearsals) next(whom string) (group []*rehearsal) {
 	r.mu.Lock()
@@ -183,8 +186,8 @@ func (r *rehearsals) run(group []*rehearsal) error {
 	return err
 }
 
-// exchange sends a group and reads what became of each; before is called before each is read. When ctx ends, the connection does: cancelling what runs
-// would let the server go on with the next one.
+// exchange sends a group and reads what became of each; before is called before each is read. When
+// ctx ends, the connection does: cancelling what runs would let the server go on with the next one.
 func exchange(ctx context.Context, conn *pgx.Conn, group []*rehearsal, before func(i int)) error {
 	p, err := send(ctx, conn, group)
 	if err != nil {
@@ -205,8 +208,8 @@ func exchange(ctx context.Context, conn *pgx.Conn, group []*rehearsal, before fu
 	return nil
 }
 
-// send begins, rehearses and rolls back each, all in one round trip. An error skips what comes before the next synchronisation alone: the next one begins anew,
-// after ROLLBACK.
+// send begins, rehearses and rolls back each, all in one round trip. An error skips what comes
+// before the next synchronisation alone: the next one begins anew, after ROLLBACK.
 func send(ctx context.Context, conn *pgx.Conn, group []*rehearsal) (*pgconn.Pipeline, error) {
 	var prepared [3]*pgconn.StatementDescription // on each connection once
 	for i, sql := range []string{"BEGIN", rehearseSQL, "ROLLBACK"} {
@@ -234,7 +237,8 @@ func send(ctx context.Context, conn *pgx.Conn, group []*rehearsal) (*pgconn.Pipe
 	return p, nil
 }
 
-// readOne reads up to the synchronisation behind one rehearsal. A transaction that failed for what was in its way has that as its error.
+// readOne reads up to the synchronisation behind one rehearsal. A transaction that failed for what
+// was in its way has that as its error.
 func readOne(p *pgconn.Pipeline, types *pgtype.Map) (shown backend.Rehearsal, err error) {
 	err = errNoAnswer
 	for {

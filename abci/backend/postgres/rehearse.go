@@ -24,7 +24,8 @@ func (b *Backend) HasPolicies(ctx context.Context) (has bool, err error) {
 	return has, nil
 }
 
-// Rehearse implements backend.Rehearser. A block goes first: a rehearsal in its way is cancelled, and tried again.
+// Rehearse implements backend.Rehearser. A block goes first: a rehearsal in its way is cancelled,
+// and tried again.
 func (b *Backend) Rehearse(ctx context.Context, txs [][]byte) ([]backend.Rehearsal, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -19,7 +19,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// rehearsable is a database with a ledger table, the backend on it, and how often anybody waited for an answer to a rehearsal.
+// rehearsable is a database with a ledger table, the backend on it, and how often anybody waited
+// for an answer to a rehearsal.
 type rehearsable struct {
 	*testing.T
 	*Backend
@@ -47,7 +48,8 @@ func newRehearsable(t *testing.T, limit time.Duration) rehearsable {
 	return rehearsable{t, b, dsn, trips}
 }
 
-// counted counts the round trips of the connections of a pool so configured: whatever is written after an answer was read.
+// counted counts the round trips of the connections of a pool so configured: whatever is written
+// after an answer was read.
 func counted(config *pgxpool.Config) (*pgxpool.Config, *atomic.Int64) {
 	trips := &atomic.Int64{}
 	dial := config.ConnConfig.DialFunc
@@ -162,7 +164,8 @@ func (r rehearsable) busy() (let func(), first []chan rehearsed) {
 	return let, first
 }
 
-// A rehearsal leaves nothing behind, neither its rows nor a transaction on its connection, and says how the transaction would fail.
+// A rehearsal leaves nothing behind, neither its rows nor a transaction on its connection, and says
+// how the transaction would fail.
 func TestRehearsalsLeaveNothing(t *testing.T) {
 	b := newRehearsable(t, rehearsalLimit)
 	for range 2 { // the second time as the first
@@ -184,7 +187,7 @@ func TestRehearsalsLeaveNothing(t *testing.T) {
 	}
 }
 
-// What is submitted together takes one round trip for each group; none sees what another did.
+// Rehearsals submitted together take one round trip for each group; none sees what another did.
 func TestRehearsalsOfAListTakeOneRoundTrip(t *testing.T) {
 	b := newRehearsable(t, rehearsalLimit)
 	if _, err := b.Rehearse(t.Context(), [][]byte{inserting(2)}); err != nil { // connects
@@ -217,8 +220,8 @@ func TestRehearsalsOfAListTakeOneRoundTrip(t *testing.T) {
 	}
 }
 
-// What gathers while all connections are at work goes together, and each has its own verdict: what fails, what is no transaction, and
-// what takes too long, say nothing of the others.
+// Rehearsals that gather while all connections are at work go together, and each has its own
+// verdict. One that fails, is no transaction, or takes too long says nothing of the others.
 func TestRehearsalsThatWaitGoTogether(t *testing.T) {
 	b := newRehearsable(t, time.Minute)
 	let, first := b.busy()
@@ -258,7 +261,8 @@ func TestRehearsalsThatWaitGoTogether(t *testing.T) {
 	}
 }
 
-// One that does not end delays those of its group for its own limit alone; it is tried again, and then it is an error.
+// One that does not end delays those of its group for its own limit alone; it is tried again, and
+// then it is an error.
 func TestARehearsalThatDoesNotEnd(t *testing.T) {
 	b := newRehearsable(t, 200*time.Millisecond)
 	group := b.rehearsals.add(t.Context(), inserting(2), rehearsalOf(endless), inserting(2))
@@ -276,7 +280,8 @@ func TestARehearsalThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// Clients that go while they wait, or while their group is under way, take nothing from the others of their group.
+// Clients that go while they wait, or while their group is under way, take nothing from the others
+// of their group.
 func TestClientsThatGoTakeNothingFromOthers(t *testing.T) {
 	b := newRehearsable(t, time.Minute)
 	let, first := b.busy()
@@ -334,7 +339,8 @@ func TestAGroupNobodyWaitsForEnds(t *testing.T) {
 	}
 }
 
-// The connection ends in the midst of a group: what was found out counts, the others are told, and later ones have a new connection.
+// The connection ends in the midst of a group: what was found out counts, the others are told, and
+// later ones have a new connection.
 func TestADatabaseGoneInTheMidstOfAGroup(t *testing.T) {
 	b := newRehearsable(t, time.Minute)
 	let, first := b.busy()
@@ -363,7 +369,7 @@ func TestADatabaseGoneInTheMidstOfAGroup(t *testing.T) {
 	}
 }
 
-// Who closes a backend waits for no rehearsal, and none begins.
+// Closing a backend waits for no rehearsal, and none begins.
 func TestClosingEndsRehearsals(t *testing.T) {
 	b := newRehearsable(t, time.Minute)
 	_, first := b.busy()

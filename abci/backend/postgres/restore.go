@@ -17,7 +17,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How ranges are narrowed: each look costs both databases a scan, each row too many some bytes on the way.
+// How ranges are narrowed: each look costs both databases a scan, each row too many some bytes on
+// the way.
 const (
 	rowsPerRange   = 64      // of the first look
 	firstBitsMax   = 12      // of the first look: 4,096 ranges
@@ -41,14 +42,16 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 	return rows, nil
 }
 
-// malformed is invalid_parameter_value: what another organisation told is none of what the database takes.
+// malformed is invalid_parameter_value: what another organisation told is none of what the database
+// takes.
 const malformed = "22023"
 
-// machine is what SQLSTATEs begin with that tell of this database and its machine, not of what was told.
+// machine is what SQLSTATEs begin with that tell of this database and its machine, not of what was
+// told.
 var machine = []string{"08", "40", "53", "55P03", "57", "58", "F0", "XX"}
 
-// told says of an error of taking in what another organisation told that it cannot be so: tables that there are not, cells that are none of their types, rows that
-// constraints of types refuse.
+// told says of an error of taking in what another organisation told that it cannot be so: tables
+// that there are not, cells that are none of their types, rows that constraints of types refuse.
 func told(err error) error {
 	state := sqlState(err)
 	if state == "" || state == beyondRepair || slices.ContainsFunc(machine, func(class string) bool { return strings.HasPrefix(state, class) }) {
@@ -103,7 +106,8 @@ func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint
 	return pgx.CollectRows(rows, rowDeviation)
 }
 
-// checkTold refuses tables that there are not, which are of no use, and numbers of rows that are not those of the states told: where the state kept here is the one told, it is known how many
+// checkTold refuses tables that there are not, which are of no use, and numbers of rows that are
+// not those of the states told: where the state kept here is the one told, it is known how many
 // rows have it.
 func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, number uint64, certified wire.Hash) error {
 	own := reading{conn: b.conn, number: number}
@@ -132,7 +136,8 @@ func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, nu
 	return nil
 }
 
-// differing finds the ranges in which the table here and the one read have other rows, and how many rows were told to be in them.
+// differing finds the ranges in which the table here and the one read have other rows, and how many
+// rows were told to be in them.
 func (b *Backend) differing(ctx context.Context, from backend.Reading, number uint64, t backend.TableState) (in backend.Ranges, most uint64, err error) {
 	in = backend.All()
 	next := min(uint32(bits.Len64(t.Rows/rowsPerRange)), firstBitsMax)
@@ -176,7 +181,8 @@ func fits(list []backend.RangeDigest, in backend.Ranges, next uint32, t backend.
 	return nil
 }
 
-// unequal compares two ascending lists of digests: the ranges that differ, and how many rows the second has in them.
+// unequal compares two ascending lists of digests: the ranges that differ, and how many rows the
+// second has in them.
 func unequal(own, theirs []backend.RangeDigest) (list []uint32, rows uint64) {
 	for len(own) > 0 || len(theirs) > 0 {
 		switch {
@@ -211,7 +217,8 @@ func (b *Backend) fetch(ctx context.Context, from backend.Reading, table string,
 	return rows.end(ctx, err)
 }
 
-// stage gathers what was received and hands it to the database in pieces: u32 count ‖ per part lp(part).
+// stage gathers what was received and hands it to the database in pieces: u32 count ‖ per part
+// lp(part).
 type stage struct {
 	raw    []byte
 	count  uint32
@@ -242,7 +249,8 @@ func (s *stage) hand(ctx context.Context) error {
 	return err
 }
 
-// end hands over the rest once all was received; an error of receiving is no fault of this database.
+// end hands over the rest once all was received; an error of receiving is no fault of this
+// database.
 func (s *stage) end(ctx context.Context, received error) error {
 	switch {
 	case received == nil:

@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// spec/sql-api.md is all there is for users and nodes: it names every function and view of their schemas, with every column of a view.
+// spec/sql-api.md is all there is for users and nodes: it names every function and view of their
+// schemas, with every column of a view.
 func TestTheSpecificationNamesEveryObject(t *testing.T) {
 	dsn := database(t, setup)
 	raw, err := os.ReadFile("../../../spec/sql-api.md")

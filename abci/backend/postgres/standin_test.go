@@ -24,7 +24,8 @@ var standin string
 
 var databases atomic.Int64
 
-// database makes a fresh database on the server of CHAINIFY_TEST_PG and returns its connection string.
+// database makes a fresh database on the server of CHAINIFY_TEST_PG and returns its connection
+// string.
 func database(t *testing.T, setup string) string {
 	t.Helper()
 	server := os.Getenv("CHAINIFY_TEST_PG")
@@ -166,7 +167,8 @@ func TestAnotherChainIsRefused(t *testing.T) {
 	}
 }
 
-// A statement that brings every execution down is voted stuck after the limit (a second here), not retried for ever.
+// A statement that brings every execution down is voted stuck after the limit (a second here), not
+// retried for ever.
 func TestATransactionThatKeepsFailingIsStuck(t *testing.T) {
 	b := open(t, database(t, standin))
 	at := connected(t, b)

@@ -24,8 +24,9 @@ var updateMatrix = flag.Bool("matrix", false, "rewrite docs/tamper-matrix.md")
 // tamperTime bounds one case.
 const tamperTime = 30 * time.Second
 
-// TestTamperMatrix changes everything there is to change in one organisation's database behind the ledger, one thing after the other, and sees
-// who finds it, how it is named and what puts it right: a block that touches it, the scrubber, verification. What it sees is docs/tamper-matrix.md.
+// TestTamperMatrix changes everything there is to change in one organisation's database behind the
+// ledger, one thing after the other, and sees who finds it, how it is named and what puts it right:
+// a block that touches it, the scrubber, verification. docs/tamper-matrix.md has its results.
 func TestTamperMatrix(t *testing.T) {
 	m := newMatrix(t)
 	var lines []string
@@ -120,7 +121,8 @@ func newMatrix(t *testing.T) *matrix {
 	if err := b.Close(); err != nil { // with it goes the maintenance worker
 		t.Fatal(err)
 	}
-	// It looks rows up by each of the indexes, changes them, and fails where a constraint has to hold.
+	// It looks rows up by each of the indexes, changes them, and fails where a constraint has to
+	// hold.
 	m.touch = orderedBlock(m.at.Number+1, wire.Kind_KIND_SQL,
 		"UPDATE items SET amount = dep.fee(amount) * 2, name = name || left(body, 3) WHERE id = 7",
 		"UPDATE items SET amount = amount + 1 WHERE name = 'n8'",
@@ -137,7 +139,8 @@ func newMatrix(t *testing.T) *matrix {
 	return m
 }
 
-// inTransaction damages the database, calls f and undoes all. Settings of roles and databases are for sessions to come, so they are committed and taken back.
+// inTransaction damages the database, calls f and undoes all. Settings of roles and databases are
+// for sessions to come, so they are committed and taken back.
 func (m *matrix) inTransaction(t *testing.T, c *tamperCase, f func(context.Context, pgx.Tx)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), tamperTime)

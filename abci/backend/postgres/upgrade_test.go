@@ -8,14 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A version that only this test knows: it changes a table of the ledger's own and adds a function, as an upgrade may.
+// A version that only this test knows: it changes a table of the ledger's own and adds a function,
+// as an upgrade may.
 const upgrade = `
 ALTER TABLE chainify_ledger.scrubbed ADD COLUMN upgraded boolean;
 CREATE FUNCTION chainify.upgraded() RETURNS integer LANGUAGE sql AS 'SELECT 1';
 COMMENT ON FUNCTION chainify.upgraded IS 'Only there after the upgrade.';
 `
 
-// ALTER EXTENSION chainify UPDATE works on a ledger in use, with the guard on, and the ledger goes on and verifies.
+// ALTER EXTENSION chainify UPDATE works on a ledger in use, with the guard on, and the ledger goes
+// on and verifies.
 func TestTheExtensionIsUpgradedInPlace(t *testing.T) {
 	dsn := database(t, setup)
 	tree := os.Getenv("CHAINIFY_TEST_PGTREE")

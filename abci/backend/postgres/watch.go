@@ -16,13 +16,15 @@ const (
 	lookAtMost  = 100 * time.Millisecond
 )
 
-// Quick transactions take at most so long each, and those of one organisation in a block so much more.
+// Quick transactions take at most so long each, and those of one organisation in a block so much
+// more.
 const (
 	quick    = 5 * time.Millisecond
 	quickSum = 200 * time.Millisecond
 )
 
-// watcher looks, on another connection, whether the transactions of a block run for longer than its budget.
+// watcher looks, on another connection, whether the transactions of a block run for longer than its
+// budget.
 type watcher struct {
 	done  chan struct{}
 	index uint32
@@ -73,8 +75,9 @@ func (w *watcher) stop() (index uint32, stuck bool) {
 	return w.index, w.stuck
 }
 
-// running reads which transaction of the block runs, the earliest where parts run; none when that cannot be told. A function that the
-// transaction calls may give the session another application_name, but not another query.
+// running reads which transaction of the block runs, the earliest where parts run; none when that
+// cannot be told. A function that the transaction calls may give the session another
+// application_name, but not another query.
 func (b *Backend) running(ctx context.Context, pid uint32, number uint64) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
 	defer cancel()
@@ -101,7 +104,8 @@ type spent struct {
 	client   map[uint32]wire.Submitter // of those in by
 	isDeploy map[uint32]bool
 	last     []uint32 // seen running last
-	// statements and deploys are what the block took for either kind; parts that run at the same time count once.
+	// statements and deploys are what the block took for either kind; parts that run at the same
+	// time count once.
 	statements, deploys time.Duration
 }
 
@@ -109,8 +113,8 @@ func newSpent(block *wire.OrderedBlock) *spent {
 	return &spent{block: block, by: map[uint32]time.Duration{}, client: map[uint32]wire.Submitter{}, isDeploy: map[uint32]bool{}}
 }
 
-// add counts a while in which these transactions ran. When none did, as while the block is sealed, it counts for those seen last: a function
-// may show another name, or none, while it runs.
+// add counts a while in which these transactions ran. When none did, as while the block is sealed,
+// it counts for those seen last: a function may show another name, or none, while it runs.
 func (s *spent) add(running []uint32, took time.Duration) {
 	running = slices.DeleteFunc(running, func(index uint32) bool {
 		_, out := slices.BinarySearch(s.block.Quarantined, index)
@@ -158,7 +162,8 @@ func (s *spent) isOfDeploy(index uint32) bool {
 	return err == nil && tx.Proposal.Kind == wire.Kind_KIND_DEPLOY
 }
 
-// slow is by how much the organisations' SQL transactions took longer than as many quick ones; nil: none did by much.
+// slow is by how much the organisations' SQL transactions took longer than as many quick ones; nil:
+// none did by much.
 func (s *spent) slow() map[string]time.Duration {
 	var over map[string]time.Duration
 	took := map[string]time.Duration{}
@@ -190,8 +195,9 @@ func (s *spent) isOver() bool {
 	return s.statements > s.block.Budget.Statements || s.deploys > s.block.Budget.Deploys
 }
 
-// culprit is the transaction to name: of the first client in the block that took at least half of what that took which took most, the
-// first transaction of which the same holds. So machines that are not alike name the same one where many take about as long.
+// culprit is the transaction to name: of the first client in the block that took at least half of
+// what that took which took most, the first transaction of which the same holds. So machines that
+// are not alike name the same one where many take about as long.
 func (s *spent) culprit() uint32 {
 	deploys := s.deploys > s.block.Budget.Deploys
 	var seen []uint32

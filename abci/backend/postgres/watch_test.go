@@ -23,7 +23,8 @@ func slowBlock(n uint64, count int) *wire.OrderedBlock {
 	return b
 }
 
-// The budget is that of the block: many transactions, none of which is slow by itself, do not get it once each.
+// The budget is that of the block: many transactions, none of which is slow by itself, do not get
+// it once each.
 func TestABlocksTimeIsBounded(t *testing.T) {
 	b := open(t, database(t, standin))
 	at := connected(t, b)

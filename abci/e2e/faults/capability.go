@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Isolated is the variable by which the runner knows that it has namespaces of its own; see cmd/faults.
+// Isolated is the variable by which the runner knows that it has namespaces of its own; see
+// cmd/faults.
 const Isolated = "CHAINIFY_FAULTS_ISOLATED"
 
 // capabilities are what this machine lets the runner do; each nil, or the reason why not.
@@ -42,7 +43,8 @@ func findCapabilities(opt Options) capabilities {
 	return c
 }
 
-// possible splits the faults of a manifest into those that can be done here and the reasons against the others.
+// possible splits the faults of a manifest into those that can be done here and the reasons against
+// the others.
 func (m Manifest) possible(c capabilities) (able []Fault, unable []string) {
 	for _, f := range m.Faults {
 		if needs := kinds[f.Kind].needs; needs != nil {

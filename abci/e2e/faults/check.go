@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What can be wrong in the end.
+// The faults that a run can have in the end.
 const (
 	Lost       = "lost"       // an answered transaction is not in a ledger, or not as answered
 	Duplicated = "duplicated" // a transaction is in a ledger twice, or was executed twice
@@ -51,8 +51,8 @@ type Evidence struct {
 	Open         int           // of them not cured
 }
 
-// Check compares what the clients were told with what every organisation has. An organisation that is behind is stuck;
-// what it has is judged by as far as it is.
+// Check compares what the clients were told with what every organisation has. An organisation that
+// is behind is stuck; what it has is judged by as far as it is.
 func Check(answers []Answer, all []Evidence) []Violation {
 	var v violations
 	first := slices.MaxFunc(all, func(a, b Evidence) int { return cmp.Compare(a.tip(), b.tip()) })
@@ -188,7 +188,8 @@ func count(v []Violation, kind string) int {
 	return n
 }
 
-// kindsFrom is how many answers it takes that each kind of outcome is among them for certain: the rarest is one in ten.
+// kindsFrom is how many answers it takes that each kind of outcome is among them for certain: the
+// rarest is one in ten.
 const kindsFrom = 400
 
 // checkKinds expects that the load failed in all ways that it is meant to.
@@ -203,7 +204,8 @@ func checkKinds(answers []Answer) []Violation {
 	return v
 }
 
-// partsFrom is how many blocks it takes that an organisation with several workers has executed some in parts for certain.
+// partsFrom is how many blocks it takes that an organisation with several workers has executed some
+// in parts for certain.
 const partsFrom = 100
 
 // checkParts expects that whoever has several workers was seen to use them.

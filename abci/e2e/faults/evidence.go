@@ -45,8 +45,9 @@ func findings(ctx context.Context, o *harness.Organisation) ([]string, error) {
 	return all, nil
 }
 
-// settled reads an organisation's evidence once nothing is found any more and nothing is being repaired: what was tampered with and
-// not touched since is found by the scrubber, be it rows, history or checkpoints. When the limit passes it is as it was last.
+// settled reads an organisation's evidence once nothing is found any more and nothing is being
+// repaired. The scrubber finds tampered rows, history and checkpoints that no block touched since.
+// When the limit passes it is as it was last.
 func settled(ctx context.Context, o *harness.Organisation, money string, limit time.Duration) (last Evidence, err error) {
 	err = harness.Poll(ctx, limit, "verify "+o.Name, func(ctx context.Context) (bool, string, error) {
 		found, err := findings(ctx, o)
@@ -134,8 +135,8 @@ type watcher struct {
 // watchEvery is how often the chains are looked at.
 const watchEvery = 250 * time.Millisecond
 
-// watch reads new blocks of every organisation until ctx ends. A block of one number is the same everywhere and stays
-// what it is.
+// watch reads new blocks of every organisation until ctx ends. A block of one number is the same
+// everywhere and stays what it is.
 func watch(ctx context.Context, organisations []*harness.Organisation) *watcher {
 	w := &watcher{chain: map[int64]string{}, last: time.Now(), inParts: map[string]int{}}
 	seen := make([]int64, len(organisations))
@@ -191,7 +192,8 @@ func (w *watcher) look(ctx context.Context, o *harness.Organisation, conn **pgx.
 		})
 }
 
-// countParts counts the last block when it was executed in parts and is not among those seen. What came between two looks is not counted.
+// countParts counts the last block when it was executed in parts and is not among those seen. A
+// change between two looks is not counted.
 func (w *watcher) countParts(ctx context.Context, name string, conn *pgx.Conn, seen int64) {
 	var blocks int
 	err := conn.QueryRow(ctx, `SELECT count(DISTINCT block) FROM chainify_ledger.part

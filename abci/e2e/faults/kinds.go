@@ -26,21 +26,23 @@ const (
 )
 
 const (
-	// slowWrites is what a slow disk does in a second: as a disk that is worn out or shared by too many.
+	// slowWrites is what a slow disk does in a second: as a disk that is worn out or shared by too
+	// many.
 	slowWrites   = 25
 	operateLimit = 60 * time.Second // for what a fault does itself, on a slow machine
 	rejoinLimit  = faultMax         // beside faults at which nothing goes on
 )
 
-// kind is one way to disturb members. begin and end are called once each, for every member by itself; end also when
-// the run is over before its time.
+// kind is one way to disturb members. begin and end are called once each, for every member by
+// itself; end also when the run is over before its time.
 type kind struct {
 	needs    func(capabilities) error // says why the machine cannot do it; nil: always possible
 	database bool                     // it hits databases, which not every member has
 	ends     bool                     // the member's processes end by it, or may; end starts them again
 	alone    bool                     // no two of the kind at a time: together they are another fault
 	points   []string                 // what Fault.Point may be
-	// crashed says whether the member ended at its point since the fault began; nil: such a fault ends nobody by itself.
+	// crashed says whether the member ended at its point since the fault began; nil: such a fault
+	// ends nobody by itself.
 	crashed func(context.Context, *member) (bool, error)
 	begin   func(context.Context, *run, *member, Fault) error
 	end     func(context.Context, *run, *member, Fault) error
@@ -60,7 +62,7 @@ var kinds = map[string]kind{
 	"kill_both":     {database: true, ends: true, begin: both(killNode, killPostgres), end: both(startNode, startPostgres)},
 	"stop_node":     {ends: true, begin: stopNode, end: startNode},
 	"stop_postgres": {database: true, ends: true, begin: stopPostgres, end: startPostgres},
-	// what the next start after a crash does, but under load from the first moment
+	// the work of the next start after a crash, but under load from the first moment
 	"restart_postgres":  {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
 	"pause_node":        {begin: pauseNode, end: resumeNode},
 	"pause_postgres":    {database: true, begin: pausePostgres, end: resumePostgres},
@@ -80,19 +82,19 @@ var kinds = map[string]kind{
 	"crash_node":        {ends: true, points: nodePoints(), crashed: nodeCrashed, begin: crashNode, end: startNodeAgain},
 }
 
-// clockPoints are how far a clock jumps; it jumps back at the end. CometBFT refuses blocks of more than a minute ahead: a
-// node that is further behind ends, and when as many are ahead as decide the time, the others wait until it is that late.
-// So the far jumps are for fewer than a third.
+// clockPoints are how far a clock jumps; it jumps back at the end. CometBFT refuses blocks of more
+// than a minute ahead, so a node that is further behind ends. When as many are ahead as decide the
+// time, the others wait until it is that late. So the far jumps are for fewer than a third.
 var clockPoints = []string{farBehind, "-15s", "15s", "1h"}
 
 const farBehind = "-1h"
 
-// databasePoints are the extension's crash points (spec/parallel.md); those of parts are passed where several processes
-// execute a block.
+// databasePoints are the extension's crash points (spec/parallel.md); those of parts are passed
+// where several processes execute a block.
 var databasePoints = []string{"parts_ready", wholeCommit, "after_part_commit:1", "before_block_commit", "after_block_commit"}
 
-// nodePoints are CometBFT's: the n-th call of fail.Fail in its commit path after the node began. There are nine for each
-// order block, so that these are the places of two blocks.
+// nodePoints are CometBFT's: the n-th call of fail.Fail in its commit path after the node began.
+// There are nine for each order block, so that these are the places of two blocks.
 func nodePoints() []string {
 	var points []string
 	for i := range 18 {
@@ -155,8 +157,8 @@ func tamperRows(ctx context.Context, r *run, m *member, _ Fault) error {
 		"ALTER TABLE checking ENABLE TRIGGER ALL")
 }
 
-// recent bounds tampering to the history that repair reads. What is older is told by no checkpoint: verify_ledger finds
-// it, nothing puts it right.
+// recent bounds tampering to the history that repair reads. No checkpoint tells of older rows:
+// verify_ledger finds it, nothing puts it right.
 const recent = " AND _block > (SELECT coalesce(min(block), 0) FROM chainify.checkpoints)"
 
 // tamperHistory changes rows and the history that would tell how to put them right.
@@ -180,8 +182,8 @@ func tamperEverything(ctx context.Context, r *run, m *member, _ Fault) error {
 	return r.tamper(ctx, m, everything...)
 }
 
-// tamperRejoin changes also what the ledger says was agreed, the last block included, and what it began with: nothing helps, and who is
-// hit is excluded by the next block.
+// tamperRejoin changes also what the ledger says was agreed, the last block included, and what it
+// began with: nothing helps, and who is hit is excluded by the next block.
 func tamperRejoin(ctx context.Context, r *run, m *member, _ Fault) error {
 	return r.tamper(ctx, m, append([]string{
 		"LOCK TABLE chainify_ledger.block IN SHARE ROW EXCLUSIVE MODE",
@@ -192,7 +194,8 @@ func tamperRejoin(ctx context.Context, r *run, m *member, _ Fault) error {
 	}, everything...)...)
 }
 
-// rejoin is what an operator does about it: puts back what was agreed, and asks to take part again as soon as that is refused no more.
+// rejoin is what an operator does about it: puts back what was agreed, and asks to take part again
+// as soon as that is refused no more.
 func rejoin(ctx context.Context, r *run, m *member, _ Fault) error {
 	if err := r.tamper(ctx, m, "UPDATE chainify_ledger.initial_table SET table_state = "+flipped("table_state"),
 		"UPDATE chainify_ledger.block b SET state_root = "+flipped("state_root")+" FROM tampered t WHERE t.number = b.number",
@@ -221,7 +224,8 @@ func flipped(column string) string {
 	return fmt.Sprintf("set_byte(%[1]s, 0, get_byte(%[1]s, 0) # 1)", column)
 }
 
-// tamper runs statements as a superuser who knows where the guard is, in one transaction; again when it ended for a deadlock with a block.
+// tamper runs statements as a superuser who knows where the guard is, in one transaction; again
+// when it ended for a deadlock with a block.
 func (r *run) tamper(ctx context.Context, m *member, statements ...string) error {
 	for try := 1; ; try++ {
 		err := m.organisation.Exec(ctx, "postgres", "SET chainify.guard = off; SET lock_timeout = '30s'; "+strings.Join(statements, "; "))
@@ -293,8 +297,9 @@ func jumpClock(_ context.Context, _ *run, m *member, f Fault) error {
 	return m.SetClock(ahead)
 }
 
-// resetClock puts the clock right and starts the node where it ended, as a service manager does. One that was far behind may be about
-// to end: it is ended, so that it does not do so later, when nobody starts it.
+// resetClock puts the clock right and starts the node where it ended, as a service manager does.
+// One that was far behind may be about to end: it is ended, so that it does not do so later, when
+// nobody starts it.
 func resetClock(_ context.Context, _ *run, m *member, f Fault) error {
 	if f.Point == farBehind {
 		m.KillNode()
@@ -305,7 +310,8 @@ func resetClock(_ context.Context, _ *run, m *member, f Fault) error {
 	return m.StartNode()
 }
 
-// armDatabase has the server crash at a point of every block from now on; it comes up again by itself.
+// armDatabase has the server crash at a point of every block from now on; it comes up again by
+// itself.
 func armDatabase(ctx context.Context, _ *run, m *member, f Fault) error {
 	err := harness.Poll(ctx, operateLimit, "look at PostgreSQL of "+m.Name, func(ctx context.Context) (bool, string, error) {
 		pid, err := within(ctx, m.findCheckpointer)

@@ -17,7 +17,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// callLimit ends a call that the server does not answer: chainify.execute itself waits 30 s at most.
+// callLimit ends a call that the server does not answer: chainify.execute itself waits 30 s at
+// most.
 const callLimit = 60 * time.Second
 
 // Answer is what chainify.execute returned for one transaction.
@@ -69,8 +70,8 @@ func explained(err error) bool {
 	return false
 }
 
-// transaction is one kind of the load. Each adds 1 to its client's counter when it succeeds, so that the counter tells
-// how often it was executed; money is only moved, or its increase is noted.
+// transaction is one kind of the load. Each adds 1 to its client's counter when it succeeds, so
+// that the counter tells how often it was executed; money is only moved, or its increase is noted.
 type transaction struct {
 	sql  string // %[1]d is the client
 	args func(*rand.Rand, int) []any
@@ -78,7 +79,8 @@ type transaction struct {
 
 const counted = "UPDATE counters SET n = n + 1 WHERE client = %[1]d; "
 
-// mix holds transactions that succeed, that break a constraint, that do not parse and that lack a right.
+// mix holds transactions that succeed, that break a constraint, that do not parse and that lack a
+// right.
 var mix = []transaction{
 	{"UPDATE checking SET balance = balance + $2 WHERE custid = $1; UPDATE counters SET deposited = deposited + $2 WHERE client = %[1]d", func(r *rand.Rand, customers int) []any {
 		return []any{customer(r, customers), 1 + r.Int64N(100)}
@@ -153,7 +155,8 @@ func submit(ctx context.Context, conn *pgx.Conn, number, customers int, rng *ran
 // notInTime says in its detail which transaction was taken in and has no outcome yet.
 var notInTime = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// taken is the id of a transaction whose outcome can be asked for, as the error's hint says; nil when there is none.
+// taken is the id of a transaction whose outcome can be asked for, as the error's hint says; nil
+// when there is none.
 func taken(err error) []byte {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || !strings.Contains(pg.Hint, "chainify.wait") {

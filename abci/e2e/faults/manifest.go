@@ -51,8 +51,8 @@ type Fault struct {
 	At      config.Duration `toml:"at"`
 	For     config.Duration `toml:"for"`
 	Point   string          `toml:"point,omitempty"` // of a crash
-	// OthersGoOn has the fault last until every organisation that it does not hit has made some more blocks. Faults that
-	// would begin meanwhile wait.
+	// OthersGoOn has the fault last until every organisation that it does not hit has made some
+	// more blocks. Faults that would begin meanwhile wait.
 	OthersGoOn bool `toml:"others_go_on,omitempty"`
 	// MustCrash has the fault last until everybody whom it hits has ended at its crash point.
 	MustCrash bool `toml:"must_crash,omitempty"`
@@ -203,8 +203,8 @@ func (m Manifest) checkFault(f Fault) error {
 	return nil
 }
 
-// collides says whether two faults would undo each other: they overlap and hit the same member, or are of a
-// kind of which there is one at a time.
+// collides says whether two faults would undo each other: they overlap and hit the same member, or
+// are of a kind of which there is one at a time.
 func (f Fault) collides(g Fault) bool {
 	if f.end() < g.begin() || g.end() < f.begin() {
 		return false

@@ -26,7 +26,8 @@ const (
 type Options struct {
 	PG       string // prefix of a PostgreSQL tree with the extension
 	Chainify string // the node's binary
-	// ChainifyClock is the node's binary with a clock that can be set, for manifests that do; empty: there is none.
+	// ChainifyClock is the node's binary with a clock that can be set, for manifests that do;
+	// empty: there is none.
 	ChainifyClock string
 	Scripts       string        // directory of the Smallbank scripts
 	Dir           string        // of the network; emptied when an earlier run made it
@@ -52,8 +53,9 @@ type run struct {
 	inUse map[string]*sync.Mutex // members, and kinds of which there is one fault at a time
 }
 
-// Run runs a manifest and says what happened. An error means that the run itself failed, before or after the faults;
-// what the network did wrong is in the report. Logs and data stay in the directory when there is either.
+// Run runs a manifest and says what happened. An error means that the run itself failed, before or
+// after the faults; what the network did wrong is in the report. Logs and data stay in the
+// directory when there is either.
 func Run(ctx context.Context, opt Options, m Manifest) (report Report, err error) {
 	if err := m.Check(); err != nil {
 		return Report{}, err
@@ -107,7 +109,8 @@ func (r *run) open(ctx context.Context) error {
 		r.inUse[name] = &sync.Mutex{}
 	}
 	for _, o := range r.net.Organisations {
-		// What is not touched again has to be found within the run; workers need not be the same everywhere.
+		// A change of a row that no block touches again has to be found within the run; workers
+		// need not be the same everywhere.
 		settings := map[string]string{"chainify.scrub_interval": "'5s'", "chainify.checkpoint_interval": "50"}
 		if workers := m.workers(o.Name); workers > 1 {
 			settings["chainify.executor_workers"] = fmt.Sprint(workers)
@@ -177,7 +180,8 @@ func (r *run) disturb(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// settle waits, with the load still on, until every organisation has made some blocks after the last fault.
+// settle waits, with the load still on, until every organisation has made some blocks after the
+// last fault.
 func (r *run) settle(ctx context.Context) {
 	r.Log("%6.1f  the last fault is over", time.Since(r.started).Seconds())
 	began := time.Now()
@@ -362,8 +366,8 @@ func (r *run) othersGoOn(ctx context.Context, f Fault, before uint64) {
 	}
 }
 
-// caughtUp waits until those whom the fault hit have the next block after the highest one now. That they may not, since
-// another fault goes on, is for settle to judge.
+// caughtUp waits until those whom the fault hit have the next block after the highest one now. That
+// they may not, since another fault goes on, is for settle to judge.
 func (r *run) caughtUp(ctx context.Context, f Fault) {
 	want := r.highest(ctx) + 1
 	ctx, cancel := context.WithTimeout(ctx, operateLimit)

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// ClockVariable names the file by which a node that is built for it (cmd/faults overlay) moves its wall clock.
+// ClockVariable names the file by which a node that is built for it (cmd/faults overlay) moves its
+// wall clock.
 const ClockVariable = "CHAINIFY_TEST_CLOCK"
 
 func (n *Node) clock() string { return filepath.Join(n.net.Dir, n.Name, "clock") }
 
-// SetClock moves the node's wall clock to so much from the machine's, at once. Seconds count. The network must have Clocks.
+// SetClock moves the node's wall clock to so much from the machine's, at once. Seconds count. The
+// network must have Clocks.
 func (n *Node) SetClock(ahead time.Duration) error {
 	f, err := os.OpenFile(n.clock(), os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -65,7 +65,8 @@ func (c *Cluster) Init(ctx context.Context) error {
 	})
 }
 
-// Configure appends settings to postgresql.conf; the last one of a name counts. They hold after the next start.
+// Configure appends settings to postgresql.conf; the last one of a name counts. They hold after the
+// next start.
 func (c *Cluster) Configure(settings map[string]string) error {
 	var text strings.Builder
 	for name, value := range settings {
@@ -128,7 +129,8 @@ func (c *Cluster) Pause() error { return c.process.signalAll(syscall.SIGSTOP) }
 // Resume lets a paused cluster go on.
 func (c *Cluster) Resume() error { return c.process.signalAll(syscall.SIGCONT) }
 
-// CopyData copies the data directory as a power cut at this moment would leave it: all processes rest meanwhile.
+// CopyData copies the data directory as a power cut at this moment would leave it: all processes
+// rest meanwhile.
 func (c *Cluster) CopyData(ctx context.Context) (err error) {
 	if err := c.Pause(); err != nil {
 		return err
@@ -150,7 +152,8 @@ func (c *Cluster) BackUp(ctx context.Context) error {
 	return err
 }
 
-// Dump writes a database with pg_dump, with further options, and restores it under another name in a cluster, giving up at the first error.
+// Dump writes a database with pg_dump, with further options, and restores it under another name in
+// a cluster, giving up at the first error.
 func (c *Cluster) Dump(ctx context.Context, database string, into *Cluster, restored string, options ...string) error {
 	file := filepath.Join(c.dir, database+".dump")
 	for _, step := range [][]string{
@@ -185,7 +188,8 @@ func (c *Cluster) ReplaceDatabase(ctx context.Context, database, by string) erro
 	return nil
 }
 
-// RestoreData puts what CopyData or BackUp copied in place of the data directory. The cluster must not run.
+// RestoreData puts what CopyData or BackUp copied in place of the data directory. The cluster must
+// not run.
 func (c *Cluster) RestoreData(ctx context.Context) error {
 	if c.Running() {
 		return fmt.Errorf("restore data of %s: it runs", c.Name)

@@ -26,8 +26,9 @@ func (n *Network) disks(name string) (database, node string) {
 	return filepath.Join(n.Dir, name, "data"), filepath.Join(n.Dir, "nodes", name, "data")
 }
 
-// mountSmall puts a directory on a small disk of its own, in memory, with what it holds. Needs CAP_SYS_ADMIN and should
-// be called in a mount namespace of its own: the mount then ends with the last process in it.
+// mountSmall puts a directory on a small disk of its own, in memory, with what it holds. Needs
+// CAP_SYS_ADMIN and should be called in a mount namespace of its own: the mount then ends with the
+// last process in it.
 func (n *Network) mountSmall(ctx context.Context, dir string) error {
 	before := dir + ".before"
 	if err := os.Rename(dir, before); err != nil {
@@ -56,7 +57,8 @@ func (n *Network) unmount() error {
 	return errors.Join(errs...)
 }
 
-// FillDatabase leaves no byte free on the small disk of the organisation's database, until FreeDatabase.
+// FillDatabase leaves no byte free on the small disk of the organisation's database, until
+// FreeDatabase.
 func (o *Organisation) FillDatabase() error {
 	dir, _ := o.net.disks(o.Name)
 	return o.net.fill(dir)
@@ -105,8 +107,8 @@ func (n *Network) fill(dir string) error {
 	return nil
 }
 
-// CanSlowDisks says why disks cannot be made slow here; nil when they can: the block I/O controller of control groups,
-// version 1, bounds the writes of processes, fsync's included.
+// CanSlowDisks says why disks cannot be made slow here; nil when they can: the block I/O controller
+// of control groups, version 1, bounds the writes of processes, fsync's included.
 func CanSlowDisks() error {
 	if _, err := os.Stat(filepath.Join(blkio, "blkio.throttle.write_iops_device")); err != nil {
 		return errors.New("no control group (version 1) with blkio.throttle")
@@ -152,7 +154,8 @@ func (p *Process) slow(dir string, writes int) error {
 	return p.move(p.group())
 }
 
-// fast moves the process back and removes its group; what had ended or was begun meanwhile is no error.
+// fast moves the process back and removes its group; what had ended or was begun meanwhile is no
+// error.
 func (p *Process) fast() error {
 	members, err := os.ReadFile(filepath.Join(p.group(), "cgroup.procs"))
 	if err != nil {
@@ -188,7 +191,8 @@ func (p *Process) move(group string) error {
 	return nil
 }
 
-// diskOf gives the numbers of the whole disk that holds a directory: bounds are kept per disk, not per partition.
+// diskOf gives the numbers of the whole disk that holds a directory: bounds are kept per disk, not
+// per partition.
 func diskOf(dir string) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {

@@ -15,9 +15,10 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 )
 
-// Outsider makes an organisation that is not in the genesis, beside a network whose nodes are made: a running cluster with the
-// database, which prepare fills, the extension, and a home whose node knows the genesis and the others. It starts no node. Part is
-// what "chainify init" prints for it. The organisation becomes one of the network's; the operators of the others name its node.
+// Outsider makes an organisation that is not in the genesis, beside a network whose nodes are made.
+// It has a running cluster with the extension and the database, which prepare fills. Its home's
+// node knows the genesis and the others. It starts no node. Part is what "chainify init" prints for
+// it. The organisation becomes one of the network's; the operators of the others name its node.
 func (n *Network) Outsider(ctx context.Context, name string, prepare, enabled func(*Organisation) error) (o *Organisation, part string, err error) {
 	like := n.Organisations[0]
 	ports, err := FreePorts(portsPerNode + 1)
@@ -53,7 +54,8 @@ func (n *Network) Outsider(ctx context.Context, name string, prepare, enabled fu
 	return o, part, o.Named(true)
 }
 
-// Named has the other organisations' operators name the node, so that it is let in before its organisation is a member; or no node.
+// Named has the other organisations' operators name the node, so that it is let in before its
+// organisation is a member; or no node.
 func (o *Organisation) Named(named bool) error {
 	key, err := config.Home(o.Home()).NodeKey()
 	if err != nil {
@@ -77,7 +79,8 @@ var (
 	peer    = regexp.MustCompile(`"[0-9a-f]{40}@[^"]*"`)
 )
 
-// initAlone makes a home by itself, with the settings of another's, the same genesis and all others as peers.
+// initAlone makes a home by itself, with the settings of another's, the same genesis and all others
+// as peers.
 func (o *Organisation) initAlone(ctx context.Context, like *Organisation, port int) (part string, err error) {
 	part, err = o.Run(ctx, "init", "--organisation", o.Name, "--address", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -129,7 +132,8 @@ func (o *Organisation) createDatabase(ctx context.Context) error {
 	return err
 }
 
-// enableChainify does what an operator does to a running database: two settings, a restart, CREATE EXTENSION, and a role for the node.
+// enableChainify does what an operator does to a running database: two settings, a restart, CREATE
+// EXTENSION, and a role for the node.
 func (o *Organisation) enableChainify(ctx context.Context) error {
 	if err := o.Cluster.Configure(map[string]string{
 		"shared_preload_libraries": "'chainify'",

@@ -13,13 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lan is a network of hosts of their own, joined by a switch that can be divided. A host is a Linux network
-// namespace without a name: it ends with the last process in it, also when this one is killed.
+// Lan is a network of hosts of their own, joined by a switch that can be divided. A host is a Linux
+// network namespace without a name: it ends with the last process in it, also when this one is
+// killed.
 //
-// The switch is made in the network namespace of this process, which therefore should be a private one
-// (CLONE_NEWNET), and needs CAP_NET_ADMIN.
+// The switch is made in the network namespace of this process, which therefore should be a private
+// one (CLONE_NEWNET), and needs CAP_NET_ADMIN.
 //
-// Its devices have names of its own: one that was not let go of yet, by processes of an earlier run, is in nobody's way.
+// Its devices have names of its own: one that was not let go of yet, by processes of an earlier
+// run, is in nobody's way.
 type Lan struct {
 	hosts []*host
 	parts int    // how many switches there are
@@ -85,8 +87,9 @@ func (l *Lan) join(i int) error {
 	})
 }
 
-// Divide splits the hosts: those of each group reach each other and nobody else; hosts that no group names form one more.
-// What is under way is lost silently, as on a cut cable. Without a group all are joined again.
+// Divide splits the hosts: those of each group reach each other and nobody else; hosts that no
+// group names form one more. Packets under way are lost silently, as on a cut cable. Without a
+// group all are joined again.
 func (l *Lan) Divide(groups ...[]string) error {
 	for l.parts < len(groups)+1 {
 		if err := l.addSwitch(); err != nil {

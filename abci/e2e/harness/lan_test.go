@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hosts reach each other, those of other parts do not, and all do again when the network is whole. Run in a network
-// namespace of its own, so that nothing of this machine's network changes.
+// Hosts reach each other, those of other parts do not, and all do again when the network is whole.
+// Run in a network namespace of its own, so that nothing of this machine's network changes.
 func TestDividedNetworkLetsNothingThrough(t *testing.T) {
 	const inside = "CHAINIFY_TEST_LAN"
 	if os.Getenv(inside) == "" {

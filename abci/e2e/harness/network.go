@@ -57,8 +57,8 @@ type Organisation struct {
 // Orderer is a member without a database: its node only orders.
 type Orderer struct{ Node }
 
-// New ends what an earlier run left in the directory, empties it, and makes one empty cluster each; it starts
-// nothing. The caller ends the network with Close.
+// New ends what an earlier run left in the directory, empties it, and makes one empty cluster each;
+// it starts nothing. The caller ends the network with Close.
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	account, err := ServerAccount()
 	if err != nil {
@@ -115,7 +115,8 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// smallDatabase puts a cluster that was just made on a small disk, which its log must leave some of.
+// smallDatabase puts a cluster that was just made on a small disk, which its log must leave some
+// of.
 func (n *Network) smallDatabase(ctx context.Context, o *Organisation) error {
 	dir, _ := n.disks(o.Name)
 	if err := n.mountSmall(ctx, dir); err != nil {
@@ -124,7 +125,8 @@ func (n *Network) smallDatabase(ctx context.Context, o *Organisation) error {
 	return o.Cluster.Configure(map[string]string{"max_wal_size": "'96MB'", "min_wal_size": "'32MB'"})
 }
 
-// takeDirectory makes dir an empty directory of the account. It deletes only what an earlier network made.
+// takeDirectory makes dir an empty directory of the account. It deletes only what an earlier
+// network made.
 func takeDirectory(ctx context.Context, dir string, account Account) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !os.IsNotExist(err) {
@@ -207,7 +209,8 @@ func (n *Network) Organisation(name string) *Organisation {
 	return nil
 }
 
-// Divide cuts the network into parts, see Lan; without an argument it is made whole. The network must have a Lan.
+// Divide cuts the network into parts, see Lan; without an argument it is made whole. The network
+// must have a Lan.
 func (n *Network) Divide(groups ...[]string) error { return n.lan.Divide(groups...) }
 
 // Close ends all nodes, then all clusters. Logs and data stay in the directory.

@@ -104,8 +104,8 @@ func (o *Organisation) configureNode() error {
 	return o.Configure(map[string]any{"dsn": o.Cluster.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
 }
 
-// Configure gives settings of the node's file, each in the first section that has one of the name, other values: texts or numbers;
-// the node takes them when it is started next.
+// Configure gives settings of the node's file, each in the first section that has one of the name,
+// other values: texts or numbers; the node takes them when it is started next.
 func (n *Node) Configure(settings map[string]any) error {
 	path := filepath.Join(n.Home(), "chainify.toml")
 	text, err := os.ReadFile(path)
@@ -124,12 +124,13 @@ func (n *Node) Configure(settings map[string]any) error {
 		}
 		text = slices.Concat(text[:at[0]], []byte(key+" = "+shown), text[at[1]:])
 	}
-	// Whoever runs the harness may speak to the socket himself.
+	// The user that runs the harness may speak to the socket.
 	text = regexp.MustCompile(`(?m)^users = \[`).ReplaceAllLiteral(text, []byte(fmt.Sprintf("users = [\"%d\", ", os.Getuid())))
 	return os.WriteFile(path, text, 0o600)
 }
 
-// Use has the node run another program from its next start on, with the commands of chainify that a node's start takes.
+// Use has the node run another program from its next start on, with the commands of chainify that a
+// node's start takes.
 func (n *Node) Use(program string) error {
 	n.program = filepath.Join(n.net.Dir, "bin", filepath.Base(program))
 	return copyProgram(program, n.program)
@@ -188,7 +189,8 @@ func (n *Node) PauseNode() error { return n.node.signalAll(syscall.SIGSTOP) }
 // ResumeNode lets a paused node go on.
 func (n *Node) ResumeNode() error { return n.node.signalAll(syscall.SIGCONT) }
 
-// Tool runs a command of chainify that needs no home, as the node's user, and returns what it printed.
+// Tool runs a command of chainify that needs no home, as the node's user, and returns what it
+// printed.
 func (n *Node) Tool(ctx context.Context, args ...string) (string, error) {
 	return n.net.account.Run(ctx, n.net.Dir, n.net.chainify, args...)
 }
@@ -237,8 +239,8 @@ func (o *Organisation) State(ctx context.Context) (string, error) {
 	return *state, nil
 }
 
-// StartNodes starts all nodes and waits until each serves, at most limit; also those without a database: the others may order
-// and agree before these listen.
+// StartNodes starts all nodes and waits until each serves, at most limit; also those without a
+// database: the others may order and agree before these listen.
 func (n *Network) StartNodes(ctx context.Context, limit time.Duration) error {
 	for _, o := range n.Orderers {
 		if err := o.StartNode(); err != nil {

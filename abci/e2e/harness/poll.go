@@ -12,8 +12,8 @@ import (
 // pollEvery is how often a condition is looked at.
 const pollEvery = 25 * time.Millisecond
 
-// Poll waits until check returns true, at most limit. check returns false with the reason that is reported
-// when the limit passes; an error ends the wait at once.
+// Poll waits until check returns true, at most limit. check returns false with the reason that is
+// reported when the limit passes; an error ends the wait at once.
 func Poll(ctx context.Context, limit time.Duration, what string, check func(context.Context) (ok bool, why string, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -42,22 +42,23 @@ func Poll(ctx context.Context, limit time.Duration, what string, check func(cont
 	}
 }
 
-// given are the ports that this process was given lately: servers of another test may not listen on theirs yet.
+// given are the ports that this process was given lately: servers of another test may not listen on
+// theirs yet.
 var given = struct {
 	sync.Mutex
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// Ports are given from this one up to before the first that Linux gives to connections (ip_local_port_range): one of
-// those may be any connection's when its server starts again.
+// Ports are given from this one up to before the first that Linux gives to connections
+// (ip_local_port_range): one of those may be any connection's when its server starts again.
 const (
 	firstPort     = 12_000
 	portsToChoose = 32_768 - firstPort
 	givenMax      = portsToChoose / 2 // then all are given again
 )
 
-// FreePorts returns n consecutive free loopback ports, others than it returned lately. They are free when looked at; a
-// server that then finds its port taken says so in its log.
+// FreePorts returns n consecutive free loopback ports, others than it returned lately. They are
+// free when looked at; a server that then finds its port taken says so in its log.
 func FreePorts(n int) (int, error) {
 	given.Lock()
 	defer given.Unlock()

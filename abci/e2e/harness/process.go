@@ -55,8 +55,8 @@ func (a Account) Own(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// Command prepares a command of this account in its own process group, so that Ctrl-C at the terminal reaches
-// the harness alone and the harness decides in which order things end.
+// Command prepares a command of this account in its own process group, so that Ctrl-C at the
+// terminal reaches the harness alone and the harness decides in which order things end.
 func (a Account) Command(ctx context.Context, dir, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
@@ -68,8 +68,8 @@ func (a Account) Command(ctx context.Context, dir, path string, args ...string) 
 	return cmd
 }
 
-// environment is what servers inherit: nothing that moves PostgreSQL clients elsewhere, and no RUST_BACKTRACE,
-// with which a Rust extension adds stack traces to its error messages.
+// environment is what servers inherit: nothing that moves PostgreSQL clients elsewhere, and no
+// RUST_BACKTRACE, with which a Rust extension adds stack traces to its error messages.
 func environment() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -152,7 +152,8 @@ func (p *Process) Running() bool {
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// quitLimit is how long a process that does not end gets to say where it stands, as a node does on SIGQUIT.
+// quitLimit is how long a process that does not end gets to say where it stands, as a node does on
+// SIGQUIT.
 const quitLimit = 5 * time.Second
 
 // stop asks the process to end with a signal and kills it when it has not within the limit.
@@ -178,7 +179,8 @@ func (p *Process) stop(sig syscall.Signal, limit time.Duration) error {
 	}
 }
 
-// kill ends the process and its children at once, as a power cut would, and waits until they are gone.
+// kill ends the process and its children at once, as a power cut would, and waits until they are
+// gone.
 func (p *Process) kill() {
 	if p.Running() {
 		killTree(p.cmd.Process.Pid)
@@ -187,7 +189,8 @@ func (p *Process) kill() {
 	_ = os.Remove(p.pids)
 }
 
-// signalAll signals the process and its children; the parent first, so that it starts no further child.
+// signalAll signals the process and its children; the parent first, so that it starts no further
+// child.
 func (p *Process) signalAll(sig syscall.Signal) error {
 	if !p.Running() {
 		return fmt.Errorf("%s does not run", p.Name)

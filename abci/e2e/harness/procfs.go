@@ -59,8 +59,8 @@ func children(pid int) []int {
 	return out
 }
 
-// killTree kills a process and its children, and waits until these are gone: they may hold what the next start needs. The
-// parent rests meanwhile, so that it starts no further child.
+// killTree kills a process and its children, and waits until these are gone: they may hold what the
+// next start needs. The parent rests meanwhile, so that it starts no further child.
 func killTree(pid int) {
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
 	var kids []procStat
@@ -95,8 +95,8 @@ func writePid(path string, pid int) error {
 	return os.WriteFile(path, []byte(fmt.Sprintf("%d %s\n", pid, s.started)), 0o644)
 }
 
-// killLeftovers ends the processes that an earlier run named in pidDir and did not end itself. A process id that
-// was given to another process since has another start time and is left alone.
+// killLeftovers ends the processes that an earlier run named in pidDir and did not end itself. A
+// process id that was given to another process since has another start time and is left alone.
 func killLeftovers(pidDir string) error {
 	entries, err := os.ReadDir(pidDir)
 	if os.IsNotExist(err) {

@@ -39,7 +39,8 @@ func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error 
 	return nil
 }
 
-// StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them yet.
+// StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them
+// yet.
 func (n *Network) StartDatabases(ctx context.Context) error {
 	return n.Each(func(o *Organisation) error { return o.createDatabase(ctx) })
 }
@@ -79,7 +80,8 @@ func ReadTip(ctx context.Context, conn *pgx.Conn) (Tip, error) {
 	return Tip{uint64(number), hex.EncodeToString(hash)}, nil
 }
 
-// WaitSame waits until all the given organisations have the same last block, at least the number given.
+// WaitSame waits until all the given organisations have the same last block, at least the number
+// given.
 func WaitSame(ctx context.Context, organisations []*Organisation, atLeast uint64, limit time.Duration) (Tip, error) {
 	var same Tip
 	err := Poll(ctx, limit, "same last block everywhere", func(ctx context.Context) (bool, string, error) {
@@ -101,8 +103,8 @@ func WaitSame(ctx context.Context, organisations []*Organisation, atLeast uint64
 	return same, err
 }
 
-// SetSystem sets a setting of the whole server for all its sessions, or resets it when the value is empty, while the
-// server may be recovering: it tries until the limit.
+// SetSystem sets a setting of the whole server for all its sessions, or resets it when the value is
+// empty, while the server may be recovering: it tries until the limit.
 func (o *Organisation) SetSystem(ctx context.Context, limit time.Duration, name, value string) error {
 	statement := "ALTER SYSTEM SET " + name + " = " + quote(value)
 	if value == "" {

@@ -30,7 +30,8 @@ type Bank struct {
 	Customers int
 }
 
-// Create makes and fills the tables of one organisation, with plain SQL, in a physical order of its own.
+// Create makes and fills the tables of one organisation, with plain SQL, in a physical order of its
+// own.
 func (b Bank) Create(ctx context.Context, o *harness.Organisation) error {
 	schema, err := os.ReadFile(filepath.Join(b.Scripts, "setup", "schema.sql"))
 	if err != nil {
@@ -47,7 +48,8 @@ func (b Bank) Create(ctx context.Context, o *harness.Organisation) error {
 	return o.Exec(ctx, "postgres", "VACUUM ANALYZE")
 }
 
-// CreateRoles makes the client and administrator roles in one organisation; the extension must be there.
+// CreateRoles makes the client and administrator roles in one organisation; the extension must be
+// there.
 func (b Bank) CreateRoles(ctx context.Context, o *harness.Organisation) error {
 	roles, err := os.ReadFile(filepath.Join(b.Scripts, "setup", "roles.sql"))
 	if err != nil {
@@ -77,8 +79,8 @@ type Run struct {
 	LogPrefix    string // pgbench's per-transaction logs are written beside it
 }
 
-// Load runs pgbench to its end. A transaction that the ledger reports as failed is an answer, not an error; an
-// error is a statement that was not answered.
+// Load runs pgbench to its end. A transaction that the ledger reports as failed is an answer, not
+// an error; an error is a statement that was not answered.
 func (b Bank) Load(ctx context.Context, o *harness.Organisation, database string, run Run) error {
 	args := []string{
 		"-h", o.Cluster.SocketDir, "-p", fmt.Sprint(o.Cluster.Port), "-U", "bank", "-n",
@@ -125,7 +127,8 @@ func ReadLatencies(prefix string) (Latencies, error) {
 	return all, nil
 }
 
-// appendLatencies reads lines of: client, transaction, latency in µs, script, seconds, microseconds.
+// appendLatencies reads lines of: client, transaction, latency in µs, script, seconds,
+// microseconds.
 func appendLatencies(all Latencies, name string) (Latencies, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -147,7 +150,8 @@ func appendLatencies(all Latencies, name string) (Latencies, error) {
 	return all, lines.Err()
 }
 
-// Quantile gives the latency that a share q (0 to 1) of the transactions does not exceed; 0 when there are none.
+// Quantile gives the latency that a share q (0 to 1) of the transactions does not exceed; 0 when
+// there are none.
 func (l Latencies) Quantile(q float64) time.Duration {
 	if len(l) == 0 {
 		return 0

@@ -9,10 +9,12 @@ const INTEGER_DIGITS_MAX: i64 = 131_072;
 /// Digits after the decimal point that PostgreSQL's numeric holds.
 const FRACTION_DIGITS_MAX: i64 = 16_383;
 
-/// Appends the canonical text of `text` to `out`: no exponent, `+`, leading zeros or trailing fractional zeros.
+/// Appends the canonical text of `text` to `out`: no exponent, `+`, leading zeros or trailing
+/// fractional zeros.
 ///
-/// Takes what `numeric_out` prints, and exponents, which JSON numbers may have. The bounds keep a short text such as
-/// `1e999999999` from becoming a long one. Cost: linear in the longer of text and result.
+/// Takes what `numeric_out` prints, and exponents, which JSON numbers may have. The bounds keep a
+/// short text such as `1e999999999` from becoming a long one. Cost: linear in the longer of text
+/// and result.
 pub(crate) fn write_canonical(out: &mut Vec<u8>, text: &str) -> Result<(), ValueError> {
     if matches!(text, "NaN" | "Infinity" | "-Infinity") {
         out.extend_from_slice(text.as_bytes());
@@ -64,7 +66,8 @@ impl<'a> Parts<'a> {
             return Ok(());
         };
         let end = (0..count).rfind(|&i| self.digit(i) != b'0').map_or(count, |last| last + 1);
-        // The decimal point stands before the digit with this index, which may lie outside `first..end`.
+        // The decimal point stands before the digit with this index, which may lie outside
+        // `first..end`.
         let point = (self.integer.len() as i64).saturating_add(self.exponent);
         let (first_at, end_at) = (first as i64, end as i64);
         if point.saturating_sub(first_at) > INTEGER_DIGITS_MAX || end_at.saturating_sub(point) > FRACTION_DIGITS_MAX {

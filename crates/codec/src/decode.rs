@@ -1,4 +1,5 @@
-//! Reads encoded rows and values back, and accepts exactly what the writers of [`crate::value`] write.
+//! Reads encoded rows and values back, and accepts exactly what the writers of [`crate::value`]
+//! write.
 
 use crate::value::{self, element_count, range_flag, Bound};
 use crate::{decimal, json, tag, DecodeError, RowWriter, Tag, ValueError};
@@ -46,7 +47,8 @@ pub enum RangeValue {
     },
 }
 
-/// Decodes a row. Fails on anything but the one encoding of a row. Cost: linear, JSON and numbers are parsed.
+/// Decodes a row. Fails on anything but the one encoding of a row. Cost: linear, JSON and numbers
+/// are parsed.
 pub fn decode_row(bytes: &[u8]) -> Result<Vec<(u16, Value)>, DecodeError> {
     let mut reader = Reader { bytes, at: 0 };
     let columns = reader.fields(u16::MAX, 0)?;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::{length_prefix, merkle, sha256, Hash};
 
-/// What happened to a row.
+/// The kind of a row's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {
@@ -80,8 +80,9 @@ pub struct Effects {
 
 /// Gives each change its serial, in place, and returns their sorted order and the effects root.
 ///
-/// `changes` stand in the order in which they happened; only the order within one key matters. Cost: one sort of
-/// positions and two SHA-256 per change; memory: four bytes per change. At most `u32::MAX` changes.
+/// `changes` stand in the order in which they happened; only the order within one key matters.
+/// Cost: one sort of positions and two SHA-256 per change; memory: four bytes per change. At most
+/// `u32::MAX` changes.
 pub fn effects_root(changes: &mut [Change<'_>]) -> Effects {
     let order = sort_changes(changes);
     let mut tree = merkle::Tree::default();
@@ -89,10 +90,11 @@ pub fn effects_root(changes: &mut [Change<'_>]) -> Effects {
     Effects { root: tree.root(), order }
 }
 
-/// Gives each change its serial, in place, and returns their positions sorted by (table, pk, serial).
+/// Gives each change its serial, in place, and returns their positions sorted by (table, pk,
+/// serial).
 ///
-/// `changes` stand in the order in which they happened; only the order within one key matters. Cost: one sort of
-/// positions; memory: four bytes per change. At most `u32::MAX` changes.
+/// `changes` stand in the order in which they happened; only the order within one key matters.
+/// Cost: one sort of positions; memory: four bytes per change. At most `u32::MAX` changes.
 pub fn sort_changes(changes: &mut [Change<'_>]) -> Vec<u32> {
     let count = u32::try_from(changes.len()).expect("a block's effects are counted by a u32");
     let mut order: Vec<u32> = (0..count).collect();
@@ -127,8 +129,9 @@ impl KeyedLeaf<'_> {
     }
 }
 
-/// The effects root of a block that ran in parts, from the leaves of each part, sorted by (table, pk, serial). `None`
-/// when two parts changed one key: they were not independent, and serials are unknown.
+/// The effects root of a block that ran in parts, from the leaves of each part, sorted by (table,
+/// pk, serial). `None` when two parts changed one key: they were not independent, and serials are
+/// unknown.
 ///
 /// Cost: for each leaf one comparison with the least leaf of each other part, and one SHA-256.
 pub fn merged_root<'a, P: Iterator<Item = KeyedLeaf<'a>>>(parts: impl IntoIterator<Item = P>) -> Option<Hash> {
@@ -151,16 +154,18 @@ pub fn merged_root<'a, P: Iterator<Item = KeyedLeaf<'a>>>(parts: impl IntoIterat
     }
 }
 
-/// The same of a DEPLOY transaction that succeeded, which may change definitions and whole tables without a leaf:
-/// `H("chainify/tx-deploy/1" ‖ tx_effects ‖ state root as it left it)`.
+/// The same of a DEPLOY transaction that succeeded, which may change definitions and whole tables
+/// without a leaf: `H("chainify/tx-deploy/1" ‖ tx_effects ‖ state root as it left it)`.
 pub fn deploy_effects(tx_effects: &Hash, state_root: &Hash) -> Hash {
     sha256(&[b"chainify/tx-deploy/1", tx_effects, state_root])
 }
 
-/// What each of a block's transactions did, for telling organisations whose effects differ which transaction it is.
+/// The effects of each transaction of a block, for telling organisations whose effects differ which
+/// transaction it is.
 ///
-/// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(its leaves, in the order of the block's leaves))`. `changes` and
-/// `order` are as [`effects_root`] left them, `outcomes` has an entry for each transaction. Cost: two SHA-256 per change.
+/// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(its leaves, in the order of the block's leaves))`.
+/// `changes` and `order` are as [`effects_root`] left them, `outcomes` has an entry for each
+/// transaction. Cost: two SHA-256 per change.
 pub fn transaction_effects(changes: &[Change<'_>], order: &[u32], outcomes: &[bool]) -> Vec<Hash> {
     let mut trees = vec![merkle::Tree::default(); outcomes.len()];
     for change in order.iter().map(|&at| &changes[at as usize]) {

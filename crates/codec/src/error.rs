@@ -1,4 +1,4 @@
-//! What can be wrong with a value to encode and with bytes to decode.
+//! The errors of a value to encode and of bytes to decode.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum ValueError {
     Json {
         /// Offset in the text, in bytes.
         offset: usize,
-        /// What was expected, or what is wrong.
+        /// The expectation, or the fault.
         what: &'static str,
     },
     /// A nested value of 4 GiB or more.
@@ -41,7 +41,7 @@ impl std::error::Error for ValueError {}
 pub struct DecodeError {
     /// Offset of the part at fault, in bytes.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub what: &'static str,
 }
 

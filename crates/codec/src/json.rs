@@ -1,6 +1,7 @@
 //! Canonical JSON: RFC 8785, with numbers as exact decimal text.
 //!
-//! Own parser because common ones turn numbers into doubles, and PostgreSQL's JSON numbers are exact.
+//! Own parser because common ones turn numbers into doubles, and PostgreSQL's JSON numbers are
+//! exact.
 
 use std::borrow::Cow;
 
@@ -9,11 +10,12 @@ use crate::{decimal, ValueError};
 /// Arrays and objects nest at most this deep.
 pub const JSON_DEPTH_MAX: usize = 1_000;
 
-/// Appends the canonical text of the JSON text `text` to `out`: no space, keys sorted by UTF-16 code units, the last
-/// of duplicate keys, minimal escapes, numbers as tag 03.
+/// Appends the canonical text of the JSON text `text` to `out`: no space, keys sorted by UTF-16
+/// code units, the last of duplicate keys, minimal escapes, numbers as tag 03.
 ///
-/// Fails on text that is not JSON (RFC 8259), deeper than [`JSON_DEPTH_MAX`], with half a surrogate pair, or with a
-/// number beyond numeric. Cost: O(n log n), memory about 10 times the text for small members.
+/// Fails on text that is not JSON (RFC 8259), deeper than [`JSON_DEPTH_MAX`], with half a surrogate
+/// pair, or with a number beyond numeric. Cost: O(n log n), memory about 10 times the text for
+/// small members.
 pub(crate) fn write_canonical(out: &mut Vec<u8>, text: &str) -> Result<(), ValueError> {
     let mut parser = Parser { text, at: 0 };
     parser.space();
@@ -145,7 +147,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What follows a backslash.
+    /// The character after a backslash.
     fn escape(&mut self) -> Result<char, ValueError> {
         let escaped = match self.peek() {
             Some(c @ (b'"' | b'\\' | b'/')) => c as char,
@@ -334,7 +336,8 @@ mod tests {
         }
     }
 
-    /// U+FB33 sorts before U+1F600 by code point and after it by UTF-16 code units (RFC 8785, section 3.2.3).
+    /// U+FB33 sorts before U+1F600 by code point and after it by UTF-16 code units (RFC 8785,
+    /// section 3.2.3).
     #[test]
     fn keys_sort_by_utf16() {
         let text = "{\"\u{FB33}\":1,\"\u{1F600}\":2,\"\u{80}\":3,\"1\":4,\"\\r\":5}";

@@ -1,5 +1,6 @@
-//! The state of a table: LtHash16, an incremental hash of its set of rows (Bellare and Micciancio's AdHash family; as in
-//! Lewi et al., "Securing Update Propagation with Homomorphic Hashing", 2019), with BLAKE3 as its expander.
+//! The state of a table: LtHash16, an incremental hash of its set of rows (Bellare and Micciancio's
+//! AdHash family; as in Lewi et al., "Securing Update Propagation with Homomorphic Hashing", 2019),
+//! with BLAKE3 as its expander.
 
 use crate::{length_prefix, sha256, Hash};
 
@@ -8,7 +9,8 @@ const LANES: usize = 1024;
 /// Bytes of the stored lanes.
 pub const LANES_BYTES: usize = 2 * LANES;
 
-/// 1024 lanes of u16, added modulo 2^16. Additions and subtractions commute, so order does not matter.
+/// 1024 lanes of u16, added modulo 2^16. Additions and subtractions commute, so order does not
+/// matter.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lanes(Box<[u16; LANES]>);
 
@@ -28,7 +30,8 @@ impl Lanes {
         LaneHasher::new(table).sub(self, row);
     }
 
-    /// Adds another state, for example that of another part of the table or of a block's net changes.
+    /// Adds another state, for example that of another part of the table or of a block's net
+    /// changes.
     pub fn merge(&mut self, other: &Lanes) {
         for (lane, more) in self.0.iter_mut().zip(other.0.iter()) {
             *lane = lane.wrapping_add(*more);
@@ -84,7 +87,8 @@ impl std::fmt::Debug for Lanes {
     }
 }
 
-/// Expands rows of one table. Cost: about 33 BLAKE3 compressions per row, eight at a time where the processor can (`chainify_xof`).
+/// Expands rows of one table. Cost: about 33 BLAKE3 compressions per row, eight at a time where the
+/// processor can (`chainify_xof`).
 #[derive(Clone)]
 pub struct LaneHasher {
     prefix: Vec<u8>,
@@ -125,8 +129,8 @@ pub fn schema_hash(text: &str) -> Hash {
     sha256(&[b"chainify/schema/1", &length_prefix(text.as_bytes()), text.as_bytes()])
 }
 
-/// `H("chainify/definitions/1" ‖ u32 count ‖ per object: lp(kind) ‖ lp(identity) ‖ lp(definition))`, objects given in any
-/// order and sorted by kind and identity, byte-wise.
+/// `H("chainify/definitions/1" ‖ u32 count ‖ per object: lp(kind) ‖ lp(identity) ‖ lp(definition))`,
+/// objects given in any order and sorted by kind and identity, byte-wise.
 pub fn definitions<'a>(objects: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Hash {
     let mut objects: Vec<_> = objects.into_iter().collect();
     objects.sort_unstable();
@@ -143,8 +147,8 @@ pub fn definitions<'a>(objects: impl IntoIterator<Item = (&'a str, &'a str, &'a 
 /// The name under which the hash of the definitions stands in the state root; a table's has a dot.
 pub const DEFINITIONS: &str = "definitions";
 
-/// `H("chainify/state-root/1" ‖ state …)` over every table on the ledger and the definitions, given as name and state in any
-/// order; sorts them by name, byte-wise. Names must differ.
+/// `H("chainify/state-root/1" ‖ state …)` over every table on the ledger and the definitions, given
+/// as name and state in any order; sorts them by name, byte-wise. Names must differ.
 pub fn state_root<'a>(tables: impl IntoIterator<Item = (&'a str, Hash)>) -> Hash {
     let mut tables: Vec<_> = tables.into_iter().collect();
     tables.sort_unstable();

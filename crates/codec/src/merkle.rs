@@ -1,7 +1,7 @@
 //! The Merkle tree hash of RFC 9162, section 2.1, over leaf hashes, and its inclusion proofs.
 //!
-//! `MTH() = H("")`, `MTH(l) = l`, `MTH(L) = H(01 ‖ MTH(L[0:k]) ‖ MTH(L[k:n]))`, k the largest power of two below n. The
-//! caller hashes leaves with the prefix `00`, so no leaf can pass for a node.
+//! `MTH() = H("")`, `MTH(l) = l`, `MTH(L) = H(01 ‖ MTH(L[0:k]) ‖ MTH(L[k:n]))`, k the largest power
+//! of two below n. The caller hashes leaves with the prefix `00`, so no leaf can pass for a node.
 
 use crate::{sha256, Hash};
 
@@ -43,8 +43,8 @@ pub fn root(leaves: &[Hash]) -> Hash {
     tree.root()
 }
 
-/// The inclusion proof of leaf `index`: siblings from the leaf up (RFC 9162, section 2.1.3.1); `None` when there is no
-/// such leaf. Cost: one SHA-256 per leaf.
+/// The inclusion proof of leaf `index`: siblings from the leaf up (RFC 9162, section 2.1.3.1);
+/// `None` when there is no such leaf. Cost: one SHA-256 per leaf.
 pub fn prove(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     if index >= leaves.len() {
         return None;
@@ -52,7 +52,8 @@ pub fn prove(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     let mut proof = Vec::new();
     let mut level = leaves.to_vec();
     let mut at = index;
-    // A node without a right neighbour moves up unchanged: that gives the tree of the definition above.
+    // A node without a right neighbour moves up unchanged: that gives the tree of the definition
+    // above.
     while level.len() > 1 {
         proof.extend(level.get(at ^ 1));
         level = level.chunks(2).map(|pair| if let [l, r] = pair { node(l, r) } else { pair[0] }).collect();
@@ -61,15 +62,16 @@ pub fn prove(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     Some(proof)
 }
 
-/// How many hashes the inclusion proof of leaf `index` has, which is below `size`: one for each level below that on which
-/// its way joins the last leaf's, and above one for each that it comes to from the right.
+/// How many hashes the inclusion proof of leaf `index` has, which is below `size`: one for each
+/// level below that on which its way joins the last leaf's, and above one for each that it comes to
+/// from the right.
 pub fn proof_length(index: u64, size: u64) -> usize {
     let below = u64::BITS - (index ^ (size - 1)).leading_zeros();
     (below + index.checked_shr(below).unwrap_or(0).count_ones()) as usize
 }
 
-/// Whether `proof` shows that `leaf` is leaf `index` of the `size` leaves whose tree hash is `root` (RFC 9162, section
-/// 2.1.3.2). Cost: one SHA-256 per hash in the proof.
+/// Whether `proof` shows that `leaf` is leaf `index` of the `size` leaves whose tree hash is `root`
+/// (RFC 9162, section 2.1.3.2). Cost: one SHA-256 per hash in the proof.
 pub fn verify(leaf: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {
     if index >= size {
         return false;

@@ -1,8 +1,8 @@
-//! Ranges of a table's rows by the hashes of their keys, and digests of them: how two databases find the rows in which they
-//! differ without sending all of them.
+//! Ranges of a table's rows by the hashes of their keys, and digests of them: how two databases
+//! find the rows in which they differ without sending all of them.
 //!
-//! A digest is a hint, no proof: who lies about it costs the other a failed attempt. What is taken over has to hash to the
-//! certified state of the table.
+//! A digest is a hint, no proof: who lies about it costs the other a failed attempt. Rows that are
+//! taken over have to hash to the certified state of the table.
 
 use crate::{sha256, Hash};
 
@@ -85,8 +85,9 @@ impl RangeDigest {
     }
 }
 
-/// Hashes of rows under a secret key, for digests that are compared within one database. Who does not know the key cannot
-/// choose rows whose digests add up, so equal digests are equal rows: cheaper than lanes where nothing has to be agreed.
+/// Hashes of rows under a secret key, for digests that are compared within one database. Who does
+/// not know the key cannot choose rows whose digests add up, so equal digests are equal rows:
+/// cheaper than lanes where nothing has to be agreed.
 #[derive(Clone)]
 pub struct SecretHasher(blake3::Hasher);
 

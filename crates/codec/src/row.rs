@@ -32,8 +32,8 @@ impl<'a> RowWriter<'a> {
         Self(FieldsWriter::begin(out, u16::MAX))
     }
 
-    /// A column that is not NULL, written by one call of a function of [`crate::value`]. Ordinals ascend from 1; another
-    /// one is a [`ValueError::Shape`] and nothing is written.
+    /// A column that is not NULL, written by one call of a function of [`crate::value`]. Ordinals
+    /// ascend from 1; another one is a [`ValueError::Shape`] and nothing is written.
     pub fn column<E: From<ValueError>>(
         &mut self,
         ordinal: u16,

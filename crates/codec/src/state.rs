@@ -2,7 +2,8 @@
 
 use crate::{LaneHasher, Lanes};
 
-/// A set of rows: how many, and their lanes. Both wrap, so that a row may be taken away before it is added.
+/// A set of rows: how many, and their lanes. Both wrap, so that a row may be taken away before it
+/// is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// How many.
@@ -35,7 +36,8 @@ impl State {
     }
 }
 
-/// States at the ends of blocks, of rows that are there from one block until another. A row costs one hash, or two, however many the blocks.
+/// States at the ends of blocks, of rows that are there from one block until another. A row costs
+/// one hash, or two, however many the blocks.
 pub struct States<'a> {
     blocks: &'a [i64],
     hasher: LaneHasher,
@@ -49,7 +51,8 @@ impl<'a> States<'a> {
         Self { blocks, hasher: LaneHasher::new(table), steps: vec![State::default(); blocks.len()] }
     }
 
-    /// Adds a row that is there from the end of one block until before the end of another, or for good.
+    /// Adds a row that is there from the end of one block until before the end of another, or for
+    /// good.
     pub fn add(&mut self, from: i64, until: Option<i64>, row: &[u8]) {
         let place = |of: i64| self.blocks.partition_point(|block| *block < of);
         let (from, until) = (place(from), until.map_or(self.blocks.len(), place));
@@ -62,7 +65,8 @@ impl<'a> States<'a> {
         }
     }
 
-    /// Adds the rows of one state that another lacks: they are there from the first of the blocks on.
+    /// Adds the rows of one state that another lacks: they are there from the first of the blocks
+    /// on.
     pub fn add_rest(&mut self, all: &State, without: &State) {
         if let Some(step) = self.steps.first_mut() {
             step.merge(all);

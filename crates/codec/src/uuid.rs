@@ -1,7 +1,8 @@
 //! `chainify.uuid()` of spec/formats.md.
 use crate::{sha256, Hash};
 
-/// The UUID, version 8, that the call `counter` (from 0) of `chainify.uuid()` gives in the transaction `id`.
+/// The UUID, version 8, that the call `counter` (from 0) of `chainify.uuid()` gives in the
+/// transaction `id`.
 pub fn transaction_uuid(id: &Hash, counter: u64) -> [u8; 16] {
     let hash = sha256(&[b"chainify/uuid/1", id, &counter.to_be_bytes()]);
     let mut uuid = [0; 16];

@@ -1,7 +1,8 @@
 //! Writers, one per logical type: each appends `u8 tag ‖ u32 length ‖ payload` to the buffer.
 //!
-//! Nested values are written by closures straight into the buffer and their length is patched afterwards, so nothing
-//! is copied. A closure's error type may be the caller's own. When a writer fails, the buffer is as it was before.
+//! Nested values are written by closures straight into the buffer and their length is patched
+//! afterwards, so nothing is copied. A closure's error type may be the caller's own. When a writer
+//! fails, the buffer is as it was before.
 
 use crate::{decimal, json, length_prefix, Tag, ValueError};
 
@@ -106,7 +107,8 @@ pub fn time(out: &mut Vec<u8>, micros: i64) {
     put(out, Tag::Time, &micros.to_be_bytes());
 }
 
-/// timestamp: microseconds since 1970-01-01 00:00:00; `i64::MIN` and `i64::MAX` for -infinity and infinity
+/// timestamp: microseconds since 1970-01-01 00:00:00; `i64::MIN` and `i64::MAX` for -infinity and
+/// infinity
 pub fn timestamp(out: &mut Vec<u8>, micros: i64) {
     put(out, Tag::Timestamp, &micros.to_be_bytes());
 }
@@ -159,8 +161,8 @@ pub fn other(out: &mut Vec<u8>, type_name: &str, text: &str) -> Result<(), Value
 /// Dimensions an array has at most, as in PostgreSQL.
 pub(crate) const DIMENSIONS_MAX: usize = 6;
 
-/// How many elements an array of these dimensions has: none without a dimension, otherwise the product of sizes that
-/// are all positive. `None` for shapes PostgreSQL does not have.
+/// How many elements an array of these dimensions has: none without a dimension, otherwise the
+/// product of sizes that are all positive. `None` for shapes PostgreSQL does not have.
 pub(crate) fn element_count(sizes: impl ExactSizeIterator<Item = u32>) -> Option<u64> {
     match sizes.len() {
         0 => Some(0),
@@ -171,8 +173,8 @@ pub(crate) fn element_count(sizes: impl ExactSizeIterator<Item = u32>) -> Option
     }
 }
 
-/// An array: its element type, `(size, lower bound)` per dimension (none for an empty array), and its elements, which
-/// the closure writes in row-major order.
+/// An array: its element type, `(size, lower bound)` per dimension (none for an empty array), and
+/// its elements, which the closure writes in row-major order.
 ///
 /// Fails when the elements are not as many as the dimensions say, or not of the element type.
 pub fn array<E: From<ValueError>>(
@@ -225,7 +227,8 @@ impl ArrayWriter<'_> {
     }
 }
 
-/// A composite value: how many attributes its type has, and its non-NULL fields, which the closure writes.
+/// A composite value: how many attributes its type has, and its non-NULL fields, which the closure
+/// writes.
 ///
 /// Fails when ordinals do not ascend or lie outside `1..=attributes`.
 pub fn composite<E: From<ValueError>>(
@@ -242,7 +245,8 @@ pub fn composite<E: From<ValueError>>(
     })
 }
 
-/// Takes the numbered values of a composite or a row: `u16 count ‖ per value (u16 ordinal ‖ value)`.
+/// Takes the numbered values of a composite or a row:
+/// `u16 count ‖ per value (u16 ordinal ‖ value)`.
 pub struct FieldsWriter<'a> {
     out: &'a mut Vec<u8>,
     count_at: usize,
@@ -258,7 +262,8 @@ impl<'a> FieldsWriter<'a> {
         Self { out, count_at, count: 0, last: 0, ordinal_max }
     }
 
-    /// A value that is not NULL, written by one call of a function of this module; ordinals ascend from 1.
+    /// A value that is not NULL, written by one call of a function of this module; ordinals ascend
+    /// from 1.
     pub fn field<E: From<ValueError>>(
         &mut self,
         ordinal: u16,

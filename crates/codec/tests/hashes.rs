@@ -1,4 +1,5 @@
-//! Properties of the hashes over rows: lanes, effects and the Merkle tree, each against a dumb model.
+//! Properties of the hashes over rows: lanes, effects and the Merkle tree, each against a dumb
+//! model.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -197,7 +198,8 @@ fn effects_agree_with_a_sorted_map() {
     });
 }
 
-/// Organisations may see the rows of a statement in different orders; only the order within one key counts.
+/// Organisations may see the rows of a statement in different orders; only the order within one key
+/// counts.
 #[test]
 fn effects_forget_the_order_of_different_keys() {
     check(500, (events(), any::<u64>()), |(events, seed)| {

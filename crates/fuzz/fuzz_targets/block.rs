@@ -1,4 +1,5 @@
-//! The transactions of a block as handed to the database: what is taken apart is put together to the same bytes.
+//! The transactions of a block as handed to the database: what is taken apart is put together to
+//! the same bytes.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Decimal numbers as text: one spelling of a number, and one key of it for the scheduler, which reads them by itself.
+//! Decimal numbers as text: one spelling of a number, and one key of it for the scheduler, which
+//! reads them by itself.
 
 #![no_main]
 

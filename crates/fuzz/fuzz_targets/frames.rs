@@ -1,4 +1,5 @@
-//! The node's answers on its socket: the same however they arrive, and nothing is believed of a length beyond the bound.
+//! The node's answers on its socket: the same however they arrive, and nothing is believed of a
+//! length beyond the bound.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! LedgerBlocks: what decodes encodes to the same bytes (L1), and its outcomes are as many as it says.
+//! LedgerBlocks: what decodes encodes to the same bytes (L1), and its outcomes are as many as it
+//! says.
 
 #![no_main]
 

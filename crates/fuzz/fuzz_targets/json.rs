@@ -26,7 +26,7 @@ fuzz_target!(|text: &str| {
     let well_formed = serde_json::from_str::<IgnoredAny>(text).is_ok();
     let bytes = match encoded(text) {
         Ok(bytes) => bytes,
-        // What is JSON and refused all the same has no canonical form.
+        // JSON that is refused all the same has no canonical form.
         Err(ValueError::NumericRange) => return,
         Err(ValueError::Json { what, .. }) if what == "nested too deep" || what.contains("surrogate") => return,
         Err(error) => return assert!(!well_formed, "{error}"),

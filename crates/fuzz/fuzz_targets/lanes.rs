@@ -1,4 +1,5 @@
-//! The stored state of a table: exactly as long as its lanes, read back as written, and what is added can be taken away.
+//! The stored state of a table: exactly as long as its lanes, read back as written, and what is
+//! added can be taken away.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Literals taken out of an SQL text: put back they give the text, and other values of their kinds give the same shape.
+//! Literals taken out of an SQL text: put back they give the text, and other values of their kinds
+//! give the same shape.
 
 #![no_main]
 

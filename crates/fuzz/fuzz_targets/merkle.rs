@@ -1,4 +1,5 @@
-//! Inclusion proofs, against the definition of the tree (RFC 9162, section 2.1): `u64 index ‖ u64 size ‖ leaf ‖ siblings`.
+//! Inclusion proofs, against the definition of the tree (RFC 9162, section 2.1):
+//! `u64 index ‖ u64 size ‖ leaf ‖ siblings`.
 
 #![no_main]
 
@@ -11,7 +12,8 @@ fn node(left: Hash, right: Hash) -> Hash {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
-/// The root that `siblings` lead to from leaf `index` of `size`; `None` when they are too few or too many.
+/// The root that `siblings` lead to from leaf `index` of `size`; `None` when they are too few or
+/// too many.
 fn root(leaf: Hash, index: u64, size: u64, siblings: &[Hash]) -> Option<Hash> {
     if size == 1 {
         return siblings.is_empty().then_some(leaf);

@@ -1,4 +1,5 @@
-//! SQL texts with their literals numbered: once normalised they stay so, and other literals normalise to the same.
+//! SQL texts with their literals numbered: once normalised they stay so, and other literals
+//! normalise to the same.
 
 #![no_main]
 

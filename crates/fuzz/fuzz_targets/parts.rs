@@ -1,4 +1,5 @@
-//! What the processes that execute one block tell each other: what is read is written and read as the same, and fits itself.
+//! The messages between the processes that execute one block: a message that was read is written
+//! and read as the same, and fits itself.
 
 #![no_main]
 

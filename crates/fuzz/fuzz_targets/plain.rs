@@ -1,4 +1,5 @@
-//! Values that the scheduler reads from clients' texts: their plain spelling reads as the same, and each has a key.
+//! Values that the scheduler reads from clients' texts: their plain spelling reads as the same, and
+//! each has a key.
 
 #![no_main]
 
@@ -22,7 +23,7 @@ fn spelled(value: &Value) -> String {
     }
 }
 
-/// What stands around the numbers.
+/// The text around the numbers.
 fn frame(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit() && *c != '-').collect()
 }

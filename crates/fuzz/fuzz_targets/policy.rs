@@ -1,4 +1,5 @@
-//! Agreement policies: the one spelling reads as the same, and all whom a policy names are enough for it (C1).
+//! Agreement policies: the one spelling reads as the same, and all whom a policy names are enough
+//! for it (C1).
 
 #![no_main]
 

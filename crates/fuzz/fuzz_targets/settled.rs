@@ -1,4 +1,5 @@
-//! Texts of expressions as PostgreSQL words them again: settled once they stay so, and what is quoted stays as it is.
+//! Texts of expressions as PostgreSQL words them again: settled once they stay so, and what is
+//! quoted stays as it is.
 
 #![no_main]
 

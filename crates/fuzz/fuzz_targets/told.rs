@@ -1,4 +1,5 @@
-//! What another organisation tells of its tables: what is read is what was told, and ranges are such.
+//! The answers of another organisation about its tables: they are read as they were told, and
+//! ranges are such.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Signs agreements for tests: the organisations with their gateway keys, then the signature of each organisation.
+//! Signs agreements for tests: the organisations with their gateway keys, then the signature of
+//! each organisation.
 //!
 //! `cargo run -p chainify-ledger --example agreement -- CHAIN_ID TRANSACTION_ID_HEX ORGANISATION…`
 //! The gateways' keys are SHA-256 of the organisations' names: never use this for a real chain.

@@ -1,7 +1,8 @@
 //! Checks a ledger block as a database keeps it against what its header commits to.
 //!
-//! Nothing stored is trusted: ids are computed from the transactions' bytes, the effects root from the rows in the
-//! history, the hash from the header's fields. Each defect is one finding that names what differs and how.
+//! Nothing stored is trusted: ids are computed from the transactions' bytes, the effects root from
+//! the rows in the history, the hash from the header's fields. Each defect is one finding that
+//! names what differs and how.
 
 use chainify_codec::{effects_root, Change, Op};
 
@@ -97,7 +98,7 @@ pub struct StoredChange<'a> {
 /// One defect of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is wrong, in a few fixed words.
+    /// The fault, in a few fixed words.
     pub what: &'static str,
     /// Where and how.
     pub detail: String,
@@ -112,8 +113,9 @@ impl Finding {
 
 /// Everything wrong with a block, its transactions and its changes; empty when nothing is.
 ///
-/// `previous` is the LedgerBlockHash kept by the block before; zeros for block 1; `None` when that block is missing.
-/// `transactions` ascend by index, `changes` by serial within a key. Cost: a SHA-256 per transaction and two per change.
+/// `previous` is the LedgerBlockHash kept by the block before; zeros for block 1; `None` when that
+/// block is missing. `transactions` ascend by index, `changes` by serial within a key. Cost: a
+/// SHA-256 per transaction and two per change.
 pub fn check_block(
     chain_id: &str,
     block: &StoredBlock,
@@ -255,7 +257,7 @@ mod tests {
             valid_until_height: 9,
             kind: Kind::Sql as i32,
             sql: "SELECT 1".into(),
-            parameters: vec![],
+            ..Proposal::default()
         };
         let signed = SignedProposal { proposal: proposal.encode_to_vec(), signature: vec![] };
         ChainedTx { proposal: Some(signed), agreements: vec![] }.encode_to_vec()

@@ -1,9 +1,11 @@
-//! The transactions of a block as `chainify_node.execute_block` takes them: `u32 count ‖ per transaction lp(ChainedTx)`.
+//! The transactions of a block as `chainify_node.execute_block` takes them:
+//! `u32 count ‖ per transaction lp(ChainedTx)`.
 
 use crate::read::Reader;
 use crate::{length_prefix, WireError};
 
-/// The `ChainedTx` bytes of each transaction, in block order, borrowed from `buffer`. Checks the framing only.
+/// The `ChainedTx` bytes of each transaction, in block order, borrowed from `buffer`. Checks the
+/// framing only.
 pub fn split(buffer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
     let mut reader = Reader::new(buffer);
     let count = reader.u32("count")? as usize;

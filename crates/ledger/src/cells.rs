@@ -1,5 +1,5 @@
-//! A row on its way from one organisation's database to another's: the output of each column's type, columns by name.
-//! `cells := u16 columns ‖ per column: 00 for NULL, or 01 ‖ lp(UTF-8 text)`
+//! A row on its way from one organisation's database to another's: the output of each column's
+//! type, columns by name. `cells := u16 columns ‖ per column: 00 for NULL, or 01 ‖ lp(UTF-8 text)`
 
 use crate::read::Reader;
 use crate::{length_prefix, WireError};

@@ -27,7 +27,8 @@ pub fn address(public_key: &[u8]) -> [u8; ADDRESS_BYTES] {
     std::array::from_fn(|i| hash[i])
 }
 
-/// One organisation's vote, with what checking its signature needs. As stored: nothing in it is trusted.
+/// One organisation's vote, with what checking its signature needs. As stored: nothing in it is
+/// trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertifiedVote {
     /// Whose vote it is said to be.
@@ -57,7 +58,7 @@ pub struct Certificate {
     pub votes: Vec<CertifiedVote>,
 }
 
-/// What a certificate has to fit.
+/// The facts that a certificate has to fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The chain it belongs to.
@@ -134,7 +135,8 @@ pub enum VoteDefect {
     Repeated,
 }
 
-/// Everything wrong with a certificate; empty when it is valid. Cost: one signature verification per vote.
+/// Everything wrong with a certificate; empty when it is valid. Cost: one signature verification
+/// per vote.
 ///
 /// Each organisation counts once, however many validators it has.
 pub fn check(certificate: &Certificate, expected: &Expected<'_>) -> Vec<Finding> {
@@ -227,9 +229,9 @@ fn check_signature(chain_id: &str, vote: &CertifiedVote, validator: &Validator) 
     Err(VoteDefect::Signature)
 }
 
-/// Whether an Ed25519 signature is valid by the rule of the specification: RFC 8032, section 5.1.7, without the
-/// cofactor, and neither the key nor R of small order. Verifiers differ there, and a vote that one counts and another
-/// does not would be worse than one that none counts.
+/// Whether an Ed25519 signature is valid by the rule of the specification: RFC 8032, section 5.1.7,
+/// without the cofactor, and neither the key nor R of small order. Verifiers differ there, and a
+/// vote that one counts and another does not would be worse than one that none counts.
 pub fn verify_signature(public_key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let key = public_key.try_into().ok().and_then(|key| VerifyingKey::from_bytes(key).ok());
     let signature = Signature::from_slice(signature).ok();

@@ -1,5 +1,6 @@
 //! A change of a block on its way from one organisation's history to another's:
-//! `lp(table) ‖ u32 tx ‖ u32 serial ‖ u8 op ‖ lp(hash) ‖ cells`, the cells of its row (`cells`), columns by ordinal.
+//! `lp(table) ‖ u32 tx ‖ u32 serial ‖ u8 op ‖ lp(hash) ‖ cells`, the cells of its row (`cells`),
+//! columns by ordinal.
 
 use crate::read::Reader;
 use crate::{length_prefix, WireError};
@@ -34,7 +35,8 @@ pub fn encode(change: &Travelling) -> Vec<u8> {
     bytes
 }
 
-/// Takes apart what [`encode`] gives; one spelling is accepted. The cells are checked by [`crate::cells`].
+/// Takes apart what [`encode`] gives; one spelling is accepted. The cells are checked by
+/// [`crate::cells`].
 pub fn decode(bytes: &[u8]) -> Result<Travelling<'_>, WireError> {
     let mut reader = Reader::new(bytes);
     let table = std::str::from_utf8(reader.prefixed("table")?);

@@ -1,4 +1,5 @@
-//! Digests kept elsewhere (`spec/receipt.md`), and votes as JSON: what `receipt` writes is read again. Nothing in it is trusted.
+//! Digests kept elsewhere (`spec/receipt.md`), and votes as JSON: what `receipt` writes is read
+//! again. Nothing in it is trusted.
 
 use serde_json::Value;
 
@@ -7,7 +8,8 @@ use crate::certificate::{Certificate, CertifiedVote};
 use crate::fields::{bytes, from_hex, integer, member, text};
 use crate::receipt::VERSION;
 
-/// What a digest, or any receipt, says of its block. Fields of the block may have any length and value.
+/// The facts that a digest, or any receipt, states of its block. Fields of the block may have any
+/// length and value.
 #[derive(Clone, Debug)]
 pub struct Digest {
     /// The chain it is said to be of.
@@ -58,7 +60,8 @@ impl Digest {
     }
 }
 
-/// The votes of a certificate, as a receipt has them and as they are stored. Errors say which is malformed.
+/// The votes of a certificate, as a receipt has them and as they are stored. Errors say which is
+/// malformed.
 pub fn read_votes(votes: &Value) -> Result<Vec<CertifiedVote>, String> {
     let votes = votes.as_array().ok_or("votes are no array")?;
     votes.iter().enumerate().map(|(i, vote)| read_vote(vote).ok_or(format!("vote {i} is malformed"))).collect()

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct WireError {
     /// Path of the field, in the names of the specification.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
 }
 

@@ -58,7 +58,8 @@ impl LedgerBlock {
         sha256(&[&self.encode()])
     }
 
-    /// Reads a header. Refuses everything that [`LedgerBlock::encode`] would not write for a valid block.
+    /// Reads a header. Refuses everything that [`LedgerBlock::encode`] would not write for a valid
+    /// block.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
         if reader.take("domain", DOMAIN.len())? != DOMAIN {

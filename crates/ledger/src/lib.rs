@@ -27,6 +27,7 @@ pub mod sequence;
 pub mod told;
 mod transaction;
 pub mod vote;
+pub mod write_set;
 
 pub use chainify_codec::Hash;
 pub use error::WireError;

@@ -1,7 +1,8 @@
-//! The messages of `spec/proto/chainify.proto` that PostgreSQL reads. Derives are written by hand so that the build
-//! needs no protoc; decode them with [`crate::decode_strict`] or [`crate::Transaction::decode`].
+//! The messages of `spec/proto/chainify.proto` that PostgreSQL reads. Derives are written by hand
+//! so that the build needs no protoc; decode them with [`crate::decode_strict`] or
+//! [`crate::Transaction::decode`].
 
-/// What a transaction asks for.
+/// The purpose of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Kind {
@@ -9,15 +10,16 @@ pub enum Kind {
     Unspecified = 0,
     /// Statements that read and write ledger tables.
     Sql = 1,
-    /// Reserved: a write set simulated by the client's organisation.
+    /// A write set made in the client's own database ([`crate::write_set`]).
     Effects = 2,
-    /// What is on the ledger: attach, detach, later DDL.
+    /// A change of what is on the ledger: attach, detach, later DDL.
     Deploy = 3,
     /// Reserved: organisations, keys, policies.
     Governance = 4,
 }
 
-/// Who asks: a role vouched for by its organisation's gateway, or one that signs with a key registered for it.
+/// The client that asks: a role vouched for by its organisation's gateway, or one that signs with a
+/// key registered for it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Client {
     /// The organisation's name.
@@ -45,7 +47,7 @@ pub struct Parameter {
     pub text: String,
 }
 
-/// What a client wants done.
+/// The request of a client.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Proposal {
     /// The chain it is meant for.
@@ -60,15 +62,18 @@ pub struct Proposal {
     /// Last order height at which it may be accepted.
     #[prost(uint64, tag = "4")]
     pub valid_until_height: u64,
-    /// What it asks for.
+    /// Its purpose.
     #[prost(enumeration = "Kind", tag = "5")]
     pub kind: i32,
-    /// The statements.
+    /// The statements; empty in an EFFECTS transaction.
     #[prost(string, tag = "6")]
     pub sql: String,
     /// Values for $1, $2, ...
     #[prost(message, repeated, tag = "7")]
     pub parameters: Vec<Parameter>,
+    /// The write set ([`crate::write_set`]) of an EFFECTS transaction, which has no statements.
+    #[prost(bytes = "vec", tag = "8")]
+    pub effects: Vec<u8>,
 }
 
 /// A proposal as its client sent it.

@@ -6,6 +6,7 @@ use crate::WireError;
 pub const CHAIN_ID_BYTES_MAX: usize = 50;
 /// Bytes of an organisation's or a role's name; PostgreSQL's limit for names.
 pub const NAME_BYTES_MAX: usize = 63;
+const TABLE_BYTES_MAX: usize = NAME_BYTES_MAX + 1 + NAME_BYTES_MAX;
 
 /// A chain id: 1 to 50 bytes of `[a-z][a-z0-9_-]*`.
 pub fn check_chain_id(name: &str) -> Result<(), WireError> {
@@ -29,6 +30,17 @@ pub fn check_role(name: &str) -> Result<(), WireError> {
 pub(crate) fn check_text(field: &str, text: &str) -> Result<(), WireError> {
     if text.contains('\0') {
         return Err(WireError::new(field, "contains a zero byte"));
+    }
+    Ok(())
+}
+
+/// A table, `schema.name` unquoted: two names of at most 63 bytes with a dot between them.
+pub(crate) fn check_table(field: &str, name: &str) -> Result<(), WireError> {
+    check_length(field, name, TABLE_BYTES_MAX)?;
+    check_text(field, name)?;
+    let inside = name.as_bytes().get(1..name.len() - 1);
+    if !inside.is_some_and(|inside| inside.contains(&b'.')) {
+        return Err(WireError::new(field, "has no dot between a schema and a name"));
     }
     Ok(())
 }

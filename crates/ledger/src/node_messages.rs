@@ -1,6 +1,7 @@
-//! What a PostgreSQL backend and its organisation's node say to each other (`spec/proto/node.proto`), and the
-//! frame around it (`spec/node-socket.md`). The peer is the organisation's own node, so unknown fields are
-//! ignored: a newer node may tell more than this extension asks for.
+//! The messages between a PostgreSQL backend and its organisation's node
+//! (`spec/proto/node.proto`), and the frame around it (`spec/node-socket.md`). The peer is the
+//! organisation's own node, so unknown fields are ignored: a newer node may tell more than this
+//! extension asks for.
 
 #![allow(missing_docs, reason = "the fields are those of spec/proto/node.proto, which describes them")]
 
@@ -23,6 +24,8 @@ pub struct Statement {
     pub sql: String,
     #[prost(message, repeated, tag = "3")]
     pub parameters: Vec<Parameter>,
+    #[prost(bytes = "vec", tag = "4")]
+    pub effects: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -78,7 +81,7 @@ pub struct SubmitResponse {
     pub ids: Vec<Vec<u8>>,
 }
 
-/// What came of a transaction at this organisation.
+/// The outcome of a transaction at this organisation.
 #[derive(Clone, PartialEq, Message)]
 pub struct Outcome {
     #[prost(bytes = "vec", tag = "1")]
@@ -272,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_request_beyond_the_bound_is_not_sent() {
-        let statement = Statement { kind: 1, sql: "x".repeat(FRAME_BYTES_MAX), parameters: vec![] };
+        let statement = Statement { kind: 1, sql: "x".repeat(FRAME_BYTES_MAX), ..Statement::default() };
         let submit = SubmitRequest { role: "app".into(), statements: vec![statement] };
         let request = NodeRequest { request: 1, body: Some(RequestBody::Submit(submit)) };
         assert!(matches!(encode_frame(&request), Err(FrameError::TooLong(_))));

@@ -1,12 +1,13 @@
-//! What the processes that execute one block tell each other (`spec/parallel.md`). The messages pass between processes of
-//! one server only; a decoder checks all the same that lengths and counts fit each other.
+//! The messages between the processes that execute one block (`spec/parallel.md`). The messages
+//! pass between processes of one server only; a decoder checks all the same that lengths and counts
+//! fit each other.
 
 use chainify_codec::KeyedLeaf;
 use prost::Message;
 
 use crate::{Hash, WireError};
 
-/// What a worker needs to run its part.
+/// The input of a worker for its part.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PartRequest {
     /// Of this database.
@@ -42,12 +43,12 @@ pub struct PartRequest {
     /// As for `execute_block`.
     #[prost(bool, tag = "11")]
     pub quarantine_all: bool,
-    /// What its transactions may access, where that is declared; by transaction.
+    /// The access of its transactions, where it is declared; by transaction.
     #[prost(message, repeated, tag = "12")]
     pub declared: Vec<DeclaredAccess>,
 }
 
-/// What a transaction may access of a relation, as its function declares.
+/// The access of a transaction to a relation, as its function declares.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeclaredAccess {
     /// Its position in the block.
@@ -70,7 +71,7 @@ pub struct DeclaredAccess {
     pub rows: Vec<DeclaredRow>,
 }
 
-/// What is known of a row.
+/// The known values of a row.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeclaredRow {
     /// Its values of keys.
@@ -92,7 +93,7 @@ pub struct DeclaredKey {
     pub complete: bool,
 }
 
-/// What became of one transaction.
+/// The outcome of one transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PartOutcome {
     /// Rows returned or changed; 0 when it failed.
@@ -106,7 +107,7 @@ pub struct PartOutcome {
     pub message: String,
 }
 
-/// What a part does to the running state of one table.
+/// The change that a part makes to the running state of one table.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Net {
     /// In `chainify_ledger.ledger_table`.
@@ -128,13 +129,13 @@ pub struct Nets {
     pub nets: Vec<Net>,
 }
 
-/// What sealing the block needs of a part that is ready.
+/// The facts of a finished part that sealing the block needs.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PartReport {
     /// One for each transaction of the part, in order.
     #[prost(message, repeated, tag = "1")]
     pub outcomes: Vec<PartOutcome>,
-    /// What it does to the running states.
+    /// Its changes of the running states.
     #[prost(message, repeated, tag = "2")]
     pub nets: Vec<Net>,
     /// Its leaves, sorted by (table, pk, serial).
@@ -217,18 +218,19 @@ impl LeafList {
     }
 }
 
-/// What a leader says to a worker.
+/// A message from a leader to a worker.
 #[derive(Debug)]
 pub enum LeaderSays {
     /// Run this part, and keep its transaction open. Answered by Ready or Failed.
     Run(PartRequest),
     /// Commit it. Answered by Committed or Failed.
     Commit,
-    /// Roll back whatever is open. Answered by Abandoned, after the answer to Run if that was on its way.
+    /// Roll back whatever is open. Answered by Abandoned, after the answer to Run if that was on
+    /// its way.
     Abandon,
 }
 
-/// What a worker answers.
+/// The answer of a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WorkerSays {
     /// The part has run and is written; the bytes are for [`PartReport::read`].

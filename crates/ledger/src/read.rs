@@ -31,6 +31,14 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    pub fn u8(&mut self, field: &str) -> Result<u8, WireError> {
+        self.fixed(field).map(u8::from_be_bytes)
+    }
+
+    pub fn u16(&mut self, field: &str) -> Result<u16, WireError> {
+        self.fixed(field).map(u16::from_be_bytes)
+    }
+
     pub fn u32(&mut self, field: &str) -> Result<u32, WireError> {
         self.fixed(field).map(u32::from_be_bytes)
     }
@@ -51,6 +59,14 @@ impl<'a> Reader<'a> {
     pub fn prefixed(&mut self, field: &str) -> Result<&'a [u8], WireError> {
         let length = self.u32(field)?;
         self.take(field, usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    /// A value, whole: `u8 tag ‖ u32 length ‖ payload`
+    pub fn value(&mut self, field: &str) -> Result<&'a [u8], WireError> {
+        let whole = self.rest;
+        self.u8(field)?;
+        self.prefixed(field)?;
+        Ok(&whole[..whole.len() - self.rest.len()])
     }
 
     pub fn end(&self, what: &str) -> Result<(), WireError> {

@@ -1,5 +1,5 @@
-//! Receipts: what one certified block says about a transaction, a row, or nothing but itself (a digest), for whoever holds
-//! the genesis and no database. Format: `spec/receipt.md`.
+//! Receipts: what one certified block says about a transaction, a row, or nothing but itself (a
+//! digest), for whoever holds the genesis and no database. Format: `spec/receipt.md`.
 
 use chainify_codec::{leaf, merkle, sort_changes, Change, Op};
 use serde_json::{json, Value};
@@ -42,16 +42,16 @@ pub struct ChangeProof {
     pub path: Vec<Hash>,
 }
 
-/// The inclusion proof of transaction `index` in the transaction root over `ids`; `None` when there is no such transaction.
-/// Cost: one SHA-256 per transaction.
+/// The inclusion proof of transaction `index` in the transaction root over `ids`; `None` when there
+/// is no such transaction. Cost: one SHA-256 per transaction.
 pub fn transaction_path(ids: &[Hash], index: u32) -> Option<Vec<Hash>> {
     let leaves: Vec<Hash> = ids.iter().map(|id| sha256(&[&[0], id])).collect();
     merkle::prove(&leaves, index as usize)
 }
 
-/// The place of change `wanted` among the sorted leaves of a block, and its inclusion proof in the effects root; `None` when
-/// there is no such change. `changes` are all of the block, in the order in which they happened; they get their serials.
-/// Cost: a sort and two SHA-256 per change.
+/// The place of change `wanted` among the sorted leaves of a block, and its inclusion proof in the
+/// effects root; `None` when there is no such change. `changes` are all of the block, in the order
+/// in which they happened; they get their serials. Cost: a sort and two SHA-256 per change.
 pub fn change_path(changes: &mut [Change<'_>], wanted: usize) -> Option<(u32, Vec<Hash>)> {
     let order = sort_changes(changes);
     let place = order.iter().position(|&at| at as usize == wanted)?;

@@ -1,4 +1,5 @@
-//! The end of a block, computed: what its parts report becomes running states of tables and a LedgerBlock.
+//! The end of a block, computed: what its parts report becomes running states of tables and a
+//! LedgerBlock.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::{Hash, Outcomes, WireError};
 /// A change of a row, as the state of its table sees it.
 #[derive(Clone, Copy)]
 pub struct Step<'s> {
-    /// The version of the table: a DEPLOY transaction starts a new one, whose state counts from there.
+    /// The version of the table: a DEPLOY transaction starts a new one, whose state counts from
+    /// there.
     pub table_id: i32,
     /// The table's name.
     pub table: &'s str,
@@ -31,7 +33,8 @@ impl Step<'_> {
     }
 }
 
-/// The effect of changes on the states of their tables. `steps` are sorted by row, those of one row in the order in which they were made.
+/// The effect of changes on the states of their tables. `steps` are sorted by row, those of one row
+/// in the order in which they were made.
 ///
 /// The first row before and the last row after of each key count; what lies between cancels out.
 pub fn nets<'s>(steps: impl IntoIterator<Item = Step<'s>>) -> Vec<Net> {
@@ -76,8 +79,8 @@ pub struct Merged {
     pub nets: Vec<Net>,
 }
 
-/// Puts the reports of the parts together. `members` are the positions of each part's transactions in the block. None: two parts
-/// changed the same row, so they were not independent.
+/// Puts the reports of the parts together. `members` are the positions of each part's transactions
+/// in the block. None: two parts changed the same row, so they were not independent.
 pub fn merge(members: &[Vec<usize>], reports: Vec<PartReport>) -> Option<Merged> {
     let effects_root = merged_root(reports.iter().map(PartReport::leaves))?;
     let effects_count = reports.iter().map(|r| r.leaves().count() as u32).sum();
@@ -107,8 +110,8 @@ pub struct TableState {
     pub lanes: Lanes,
 }
 
-/// Adds what all parts of a block changed, and returns the positions of the states that did. A table that is not among the states was
-/// detached in this block. Err: a net is malformed.
+/// Adds what all parts of a block changed, and returns the positions of the states that did. A
+/// table that is not among the states was detached in this block. Err: a net is malformed.
 pub fn add(states: &mut [TableState], nets: &[Net]) -> Result<Vec<usize>, WireError> {
     let mut sums: BTreeMap<i32, (Lanes, i64)> = BTreeMap::new();
     for net in nets {

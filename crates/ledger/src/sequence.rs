@@ -1,4 +1,5 @@
-//! A sequence as part of the agreed state: what it gives next follows from its row in the ledger alone.
+//! A sequence as part of the agreed state: what it gives next follows from its row in the ledger
+//! alone.
 
 /// A sequence with its definition, as in `chainify_ledger.sequence`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ impl Sequence {
         }
     }
 
-    /// Makes `value` the one given last, or the next one when not `called`. `false`, and nothing changes, beyond the bounds.
+    /// Makes `value` the one given last, or the next one when not `called`. `false`, and nothing
+    /// changes, beyond the bounds.
     #[must_use]
     pub fn set(&mut self, value: i64, called: bool) -> bool {
         let within = (self.minimum..=self.maximum).contains(&value);
@@ -97,7 +99,8 @@ mod tests {
         assert_eq!(sequence.last_value, 3);
     }
 
-    /// Every step of every small definition, and of those at the ends of i64, against arithmetic that cannot overflow.
+    /// Every step of every small definition, and of those at the ends of i64, against arithmetic
+    /// that cannot overflow.
     #[test]
     fn agrees_with_wide_arithmetic() {
         let ends = [i64::MIN, i64::MIN + 1, -3, -1, 0, 2, 5, i64::MAX - 1, i64::MAX];

@@ -1,4 +1,5 @@
-//! What another organisation tells of its tables, as `restore` takes it (spec/sql-api.md). Nothing in it is trusted.
+//! The answers of another organisation about its tables, as `restore` takes it (spec/sql-api.md).
+//! Nothing in it is trusted.
 
 use chainify_codec::{Hash, KeyRanges};
 use serde_json::Value;
@@ -16,7 +17,8 @@ pub struct ToldTable {
     pub ranges: KeyRanges,
 }
 
-/// Reads `[{"name","state":hex,"bits","ranges":[int]}]`. Errors say which table and field is malformed.
+/// Reads `[{"name","state":hex,"bits","ranges":[int]}]`. Errors say which table and field is
+/// malformed.
 pub fn tables(told: &Value) -> Result<Vec<ToldTable>, String> {
     let told = told.as_array().ok_or("tables are no array")?;
     told.iter().enumerate().map(|(i, told)| table(told).map_err(|error| format!("table {i}: {error}"))).collect()

@@ -5,10 +5,11 @@ use prost::Message;
 
 use crate::messages::{Agreement, ChainedTx, Kind, Parameter, Proposal};
 use crate::names::{check_chain_id, check_organisation, check_role, check_text};
+use crate::write_set::{WriteSet, WRITE_SET_BYTES_MAX};
 use crate::{sha256, Hash, WireError};
 
 /// Bytes of a proposal.
-pub const PROPOSAL_BYTES_MAX: usize = 524_288;
+pub const PROPOSAL_BYTES_MAX: usize = WRITE_SET_BYTES_MAX;
 /// Parameters of a transaction.
 pub const PARAMETERS_MAX: usize = 1_000;
 /// Agreements of a transaction.
@@ -33,9 +34,9 @@ pub fn tx_root(ids: &[Hash]) -> Hash {
     tree.root()
 }
 
-/// Decodes a message of which only one spelling is accepted: encoding it again must give the same bytes. Refuses
-/// unknown fields, repeated scalars, integers longer than needed, fields out of order. `name` is the field in errors.
-/// Cost: one copy of the bytes.
+/// Decodes a message of which only one spelling is accepted: encoding it again must give the same
+/// bytes. Refuses unknown fields, repeated scalars, integers longer than needed, fields out of
+/// order. `name` is the field in errors. Cost: one copy of the bytes.
 pub fn decode_strict<M: Message + Default>(bytes: &[u8], name: &str) -> Result<M, WireError> {
     let message = M::decode(bytes).map_err(|error| WireError::new(name, format!("malformed: {error}")))?;
     if message.encode_to_vec() != bytes {
@@ -49,12 +50,12 @@ pub fn decode_strict<M: Message + Default>(bytes: &[u8], name: &str) -> Result<M
 pub struct Transaction {
     /// Its id.
     pub id: Hash,
-    /// What is asked, with `client` present and `kind` valid.
+    /// The proposal, with `client` present and `kind` valid.
     pub proposal: Proposal,
-    /// The client's own signature, of it or of several with its place among them, verified by the order before it is
-    /// executed; empty: the gateway vouches.
+    /// The client's own signature, of it or of several with its place among them, verified by the
+    /// order before it is executed; empty: the gateway vouches.
     pub signature: Vec<u8>,
-    /// Who agrees; signatures are not verified here.
+    /// The agreements; signatures are not verified here.
     pub agreements: Vec<Agreement>,
 }
 
@@ -77,7 +78,7 @@ impl Transaction {
         Ok(Self { id, proposal, signature: signed.signature, agreements: chained.agreements })
     }
 
-    /// What it asks for.
+    /// Its purpose.
     pub fn kind(&self) -> Kind {
         self.proposal.kind() // checked when decoded
     }
@@ -101,9 +102,16 @@ fn check_proposal(proposal: &Proposal) -> Result<(), WireError> {
         check_bytes("client.key", &client.key, KEY_BYTES)?;
     }
     match Kind::try_from(proposal.kind) {
-        Ok(Kind::Sql | Kind::Deploy) => {}
-        Ok(Kind::Effects | Kind::Governance) => return Err(WireError::new("kind", "is reserved")),
-        Ok(Kind::Unspecified) | Err(_) => return Err(WireError::new("kind", "is unknown")),
+        Ok(Kind::Sql | Kind::Deploy) => check_statements(proposal),
+        Ok(Kind::Effects) => check_effects(proposal),
+        Ok(Kind::Governance) => Err(WireError::new("kind", "is reserved")),
+        Ok(Kind::Unspecified) | Err(_) => Err(WireError::new("kind", "is unknown")),
+    }
+}
+
+fn check_statements(proposal: &Proposal) -> Result<(), WireError> {
+    if !proposal.effects.is_empty() {
+        return Err(WireError::new("effects", "is not empty though the transaction has statements"));
     }
     if proposal.sql.is_empty() {
         return Err(WireError::new("sql", "is empty"));
@@ -116,6 +124,19 @@ fn check_proposal(proposal: &Proposal) -> Result<(), WireError> {
         check_parameter(parameter).map_err(|error| error.within(&format!("parameters[{i}]")))?;
     }
     Ok(())
+}
+
+fn check_effects(proposal: &Proposal) -> Result<(), WireError> {
+    if !proposal.sql.is_empty() {
+        return Err(WireError::new("sql", "is not empty though the transaction has effects"));
+    }
+    if !proposal.parameters.is_empty() {
+        return Err(WireError::new("parameters", "are there though the transaction has effects"));
+    }
+    if proposal.effects.is_empty() {
+        return Err(WireError::new("effects", "is empty"));
+    }
+    WriteSet::decode_structure(&proposal.effects).map(drop)
 }
 
 fn check_parameter(parameter: &Parameter) -> Result<(), WireError> {
@@ -133,8 +154,8 @@ fn check_agreement(agreement: &Agreement) -> Result<(), WireError> {
     check_bytes("signature", &agreement.signature, SIGNATURE_BYTES)
 }
 
-/// How long a client's signature has to be: of one proposal, or of one of several at the place that it names,
-/// `signature ‖ u32 index ‖ u32 size ‖ path`.
+/// How long a client's signature has to be: of one proposal, or of one of several at the place that
+/// it names, `signature ‖ u32 index ‖ u32 size ‖ path`.
 fn signature_length(signature: &[u8]) -> Result<usize, WireError> {
     let Some(place) = signature.get(SIGNATURE_BYTES..SIGNATURE_BYTES + PLACE_BYTES) else { return Ok(SIGNATURE_BYTES) };
     let [index, size] = [&place[..4], &place[4..]].map(|n| n.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)));

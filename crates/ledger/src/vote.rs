@@ -24,7 +24,7 @@ const VALUE: Range<usize> = KIND + 1..VOTE_BYTES;
 const STUCK_AT: Range<usize> = VALUE.start..VALUE.start + 4;
 const _: () = assert!(ORDER_HASH.end - ORDER_HASH.start == 32 && VALUE.end - VALUE.start == 32);
 
-/// What an organisation says about one execution of a ledger block.
+/// The vote of an organisation on one execution of a ledger block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectVote {
     /// Number of the ledger block, from 1.
@@ -33,13 +33,13 @@ pub struct EffectVote {
     pub effect_round: u32,
     /// Hash of the order block that ordered the ledger block.
     pub order_hash: Hash,
-    /// What came of the execution.
+    /// The result of the execution.
     pub verdict: Verdict,
     /// From effect round 1 on, the hashes of the block's parts; empty where they are not known.
     pub parts: Vec<[u8; PART_BYTES]>,
 }
 
-/// What came of executing a block.
+/// The result of executing a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It had effects; their LedgerBlockHash, salted by [`salted`].
@@ -48,8 +48,8 @@ pub enum Verdict {
     Stuck(u32),
 }
 
-/// `H("chainify/effect-vote/1" ‖ lp(organisation) ‖ LedgerBlockHash)`: who does not know the hash cannot make it, who
-/// does can check it.
+/// `H("chainify/effect-vote/1" ‖ lp(organisation) ‖ LedgerBlockHash)`: who does not know the hash
+/// cannot make it, who does can check it.
 pub fn salted(organisation: &str, ledger_block_hash: &Hash) -> Hash {
     let name = organisation.as_bytes();
     sha256(&[b"chainify/effect-vote/1", &length_prefix(name), name, ledger_block_hash])
@@ -80,7 +80,8 @@ pub fn encode(vote: &EffectVote) -> Vec<u8> {
     bytes
 }
 
-/// Reads a vote extension; `None` for an empty one: nothing pending, or nothing to say yet. Errors name the field.
+/// Reads a vote extension; `None` for an empty one: nothing pending, or nothing to say yet. Errors
+/// name the field.
 pub fn decode(extension: &[u8]) -> Result<Option<EffectVote>, WireError> {
     if extension.is_empty() {
         return Ok(None);
@@ -163,8 +164,9 @@ struct CanonicalVoteExtension {
     chain_id: String,
 }
 
-/// What a validator signs for its vote extension (CometBFT v0.40, `types.VoteExtensionSignBytes`): the length-delimited
-/// `CanonicalVoteExtension`. `round` is CometBFT's, not the effect round.
+/// The bytes that a validator signs for its vote extension (CometBFT v0.40,
+/// `types.VoteExtensionSignBytes`): the length-delimited `CanonicalVoteExtension`. `round` is
+/// CometBFT's, not the effect round.
 pub fn sign_bytes(chain_id: &str, height: i64, round: i32, extension: &[u8]) -> Vec<u8> {
     let canonical = CanonicalVoteExtension {
         extension: extension.to_vec(),

@@ -1,4 +1,5 @@
-//! What the vectors do not show of certificates: bounds, and that any changed byte of a valid one is found.
+//! The properties of certificates that the vectors do not show: bounds, and that any changed byte
+//! of a valid one is found.
 
 use chainify_ledger::certificate::{
     address, check, Certificate, CertifiedVote, Expected, Finding, Validator, VOTES_MAX,

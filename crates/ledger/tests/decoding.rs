@@ -1,4 +1,5 @@
-//! Properties of the decoders: one spelling of everything, and nothing that makes them fail otherwise than by an error.
+//! Properties of the decoders: one spelling of everything, and nothing that makes them fail
+//! otherwise than by an error.
 
 #[path = "../../codec/tests/support/mod.rs"]
 mod support;
@@ -6,6 +7,7 @@ mod support;
 use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Proposal, SignedProposal};
 use chainify_ledger::vote::{self, EffectVote, Verdict};
+use chainify_ledger::write_set::{Isolation, SeenRow, WriteSet};
 use chainify_ledger::{block_buffer, cells, tx_id, LedgerBlock, Outcomes, Transaction};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -21,18 +23,24 @@ fn proposal() -> impl Strategy<Value = Proposal> {
     });
     let key = prop::sample::select(vec![vec![], vec![5; 32]]);
     let client = (NAME, "[^\0]{1,15}", key).prop_map(|(organisation, role, key)| Client { organisation, role, key });
-    let kind = prop::sample::select(vec![1, 3]);
+    let kind = prop::sample::select(vec![1, 2, 3]);
     (NAME, client, any::<u64>(), any::<u64>(), kind, "[^\0]{1,30}", vec(parameter, 0..4)).prop_map(
-        |(chain_id, client, nonce, valid_until_height, kind, sql, parameters)| Proposal {
-            chain_id,
-            client: Some(client),
-            nonce,
-            valid_until_height,
-            kind,
-            sql,
-            parameters,
+        |(chain_id, client, nonce, valid_until_height, kind, sql, parameters)| {
+            let base =
+                Proposal { chain_id, client: Some(client), nonce, valid_until_height, kind, ..Proposal::default() };
+            match kind {
+                2 => Proposal { effects: effects(nonce), ..base },
+                _ => Proposal { sql, parameters, ..base },
+            }
         },
     )
+}
+
+/// A row that the transaction looked for.
+fn effects(snapshot: u64) -> Vec<u8> {
+    let seen = vec![SeenRow { table: 0, key: vec![0, 1, 0, 1, 1, 0, 0, 0, 1, 1], hash: None }];
+    let tables = vec!["public.a".to_owned()];
+    WriteSet { snapshot, isolation: Isolation::Serializable, tables, changes: vec![], seen }.encode()
 }
 
 fn chained() -> impl Strategy<Value = ChainedTx> {
@@ -51,7 +59,7 @@ fn chained() -> impl Strategy<Value = ChainedTx> {
     })
 }
 
-/// What was decoded, encoded again.
+/// The decoded value, encoded again.
 fn encoded(transaction: &Transaction) -> Vec<u8> {
     let proposal = transaction.proposal.encode_to_vec();
     let signature = transaction.signature.clone();

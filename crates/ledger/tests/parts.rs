@@ -1,4 +1,5 @@
-//! Reports of parts: what is written is read, what does not fit is refused, and merging gives the root of the whole.
+//! Reports of parts: what is written is read, what does not fit is refused, and merging gives the
+//! root of the whole.
 
 use chainify_codec::{effects_root, leaf, merged_root, sort_changes, Change, KeyedLeaf, Op};
 use chainify_ledger::parts::{LeafList, PartOutcome, PartReport, PartRequest};

@@ -1,4 +1,5 @@
-//! Sealing a block: the running state is that of a full scan (L4), however the block was divided; parts that met are refused.
+//! Sealing a block: the running state is that of a full scan (L4), however the block was divided;
+//! parts that met are refused.
 
 use std::collections::BTreeMap;
 

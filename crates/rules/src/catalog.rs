@@ -1,4 +1,5 @@
-//! Facts that follow from rows of PostgreSQL's catalog, by the numbers that initdb gives to its own objects.
+//! Facts that follow from rows of PostgreSQL's catalog, by the numbers that initdb gives to its own
+//! objects.
 use crate::level::{Function, Language};
 
 /// A row of `pg_proc`.
@@ -92,8 +93,8 @@ pub fn object_identifier(oid: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether values of a type that compare as equal are the same: not so for 1.0 and 1.00, or 24 hours and one day. Of those that
-/// initdb makes; those of an enumeration are as well.
+/// Whether values of a type that compare as equal are the same: not so for 1.0 and 1.00, or 24
+/// hours and one day. Of those that initdb makes; those of an enumeration are as well.
 pub fn is_identical(oid: u32, typmod: i32) -> bool {
     const NUMERIC: u32 = 1700;
     const TYPES: [u32; 15] = [16, 17, 18, 19, 20, 21, 23, 25, 869, 1043, 1082, 1083, 1114, 1184, 2950];
@@ -103,7 +104,8 @@ pub fn is_identical(oid: u32, typmod: i32) -> bool {
 /// The collation under which texts compare that have none of their own: the database's.
 pub const DEFAULT_COLLATION: u32 = 100;
 
-/// The name of a collation when its order depends on the machine's libraries; None for byte order, and for none at all.
+/// The name of a collation when its order depends on the machine's libraries; None for byte order,
+/// and for none at all.
 pub fn local_collation(oid: u32, name: impl FnOnce() -> String) -> Option<String> {
     const NONE: u32 = 0;
     const C: u32 = 950;

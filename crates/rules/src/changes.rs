@@ -7,8 +7,9 @@ pub fn twice(level: &Level, found: &mut Vec<Finding>) {
     changed_twice(level, &mut Vec::new(), found);
 }
 
-/// `seen` are the changes met so far, and whether they are of one row at most: then nothing is left to the plan but which of
-/// two changes of the very same row counts, and PostgreSQL runs a part when another asks for its rows.
+/// `seen` are the changes met so far, and whether they are of one row at most: then nothing is left
+/// to the plan but which of two changes of the very same row counts, and PostgreSQL runs a part
+/// when another asks for its rows.
 fn changed_twice<'l>(level: &'l Level, seen: &mut Vec<(&'l Change, bool)>, found: &mut Vec<Finding>) {
     if let Some(change) = &level.change {
         let one_row = level.one_row();
@@ -30,7 +31,7 @@ fn changed_twice<'l>(level: &'l Level, seen: &mut Vec<(&'l Change, bool)>, found
     }
 }
 
-/// What an UPDATE or INSERT leaves to the order of the rows.
+/// The results that an UPDATE or INSERT leaves to the order of the rows.
 pub fn of_level(level: &Level, found: &mut Vec<Finding>) {
     let in_order = level.command == Command::Insert && level.sources.iter().all(|s| s.one_row || s.ordered);
     if level.change.as_ref().is_some_and(|c| c.moves_keys) && !in_order && !level.one_row() {

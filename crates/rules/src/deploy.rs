@@ -1,4 +1,5 @@
-//! Which statements a DEPLOY transaction may contain: a closed list. What is not on it is refused with the reason.
+//! Which statements a DEPLOY transaction may contain: a closed list. A statement that is not on it
+//! is refused with the reason.
 //!
 //! The rules look at the statement alone, so that a refusal is the same in every organisation.
 use crate::objects::ATTRIBUTE;
@@ -96,7 +97,8 @@ pub struct Statement<'s> {
     pub clauses: &'s [Clause],
 }
 
-/// Why a DEPLOY transaction of these statements is not allowed; None when it is. The first refusal counts.
+/// Why a DEPLOY transaction of these statements is not allowed; None when it is. The first refusal
+/// counts.
 pub fn refusal_of_all(statements: &[Statement]) -> Option<Refusal> {
     if statements.is_empty() {
         return Some(Refusal::new(b"42601", "transaction contains no statement"));
@@ -141,7 +143,8 @@ pub fn temporary(kind: &str, name: &str) -> Refusal {
         .hint("Name a schema that every organisation has, such as public.")
 }
 
-/// How the statements of a function are checked when it is deployed; all of them are checked again when they run (X6).
+/// How the statements of a function are checked when it is deployed; all of them are checked again
+/// when they run (X6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// They were parsed when the function was made (BEGIN ATOMIC).

@@ -16,7 +16,8 @@ pub fn refused(
     findings.find(|finding| counts(finding) && finding.refused_under(database.policy()))
 }
 
-/// Everything in the statement that is refused; `in_function`: its caller takes the rows one by one.
+/// Everything in the statement that is refused; `in_function`: its caller takes the rows one by
+/// one.
 pub fn check(level: &Level, in_function: bool, database: &dyn Database) -> Vec<Finding> {
     let mut found = Vec::new();
     check_level(level, &mut found, None, database);
@@ -49,10 +50,10 @@ fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>, da
     draws(level, found);
     limit(level, place, found);
     if let Distinct::On(_) = level.distinct {
-        ordered(level, "DISTINCT ON", found);
+        ordered(level, level.total_order_before_distinct(&level.sort), "DISTINCT ON", found);
     }
     if place == Some(Place::Array) {
-        ordered(level, "ARRAY(SELECT ...)", found);
+        ordered(level, level.total_order(&level.sort), "ARRAY(SELECT ...)", found);
     }
     for aggregate in &level.aggregates {
         check_aggregate(level, aggregate, found, database);
@@ -76,15 +77,15 @@ fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
         return;
     }
     if !by_peers {
-        ordered(level, "LIMIT", found);
+        ordered(level, level.total_order(&level.sort), "LIMIT", found);
     } else {
         collations(&level.sort, found);
     }
 }
 
 /// A clause that picks rows by their order.
-fn ordered(level: &Level, clause: &str, found: &mut Vec<Finding>) {
-    if !level.total_order(&level.sort) {
+fn ordered(level: &Level, total: bool, clause: &str, found: &mut Vec<Finding>) {
+    if !total {
         found.push(Finding::by_order(
             format!("{clause} without a total order"),
             "Rows that ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
@@ -228,8 +229,9 @@ fn order_sensitive_in_window(function: &Function, window: &Window) -> bool {
     order_sensitive(function) || window.counts_rows
 }
 
-/// Values drawn anew at each call depend on the number and the order of the calls. Both follow from the statement where a call is made once
-/// at most, or once for each row that is returned, in a total order which it does not enter itself.
+/// Values drawn anew at each call depend on the number and the order of the calls. Both follow from
+/// the statement where a call is made once at most, or once for each row that is returned, in a
+/// total order which it does not enter itself.
 fn draws(level: &Level, found: &mut Vec<Finding>) {
     let one_row = level.one_row();
     let rows_in_order = !matches!(level.command, Command::Update | Command::Delete)

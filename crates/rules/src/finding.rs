@@ -9,11 +9,12 @@ pub struct Finding {
     pub construct: String,
     /// Why it is refused.
     pub reason: String,
-    /// What to write instead.
+    /// The statement to write instead.
     pub rewrite: String,
-    /// What it does depends on the order of rows alone: where that is left to detection, the statement may run.
+    /// Its effect depends on the order of rows alone: where that is left to detection, the
+    /// statement may run.
     pub by_order: bool,
-    /// What it does depends on a collation.
+    /// Its effect depends on a collation.
     pub by_collation: bool,
 }
 
@@ -39,7 +40,8 @@ impl Finding {
         Finding { by_collation: true, ..self }
     }
 
-    /// Whether the statement is refused under a policy. Otherwise it runs, and different effects are detected.
+    /// Whether the statement is refused under a policy. Otherwise it runs, and different effects
+    /// are detected.
     pub fn refused_under(&self, policy: Determinism) -> bool {
         !(policy == Determinism::Detect && self.by_order)
     }
@@ -52,7 +54,7 @@ impl Finding {
     }
 }
 
-/// What to write where an order is not total.
+/// The advice where an order is not total.
 pub const ADD_KEY: &str = "Add ORDER BY over the primary key, or over columns that determine the row.";
 
 #[cfg(test)]

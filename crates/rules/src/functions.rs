@@ -5,17 +5,17 @@ use crate::finding::Finding;
 use crate::level::{Function, Language};
 use crate::settings::Determinism;
 
-/// What to write for a value of one session, database or server.
+/// The advice for a value of one session, database or server.
 pub const PASS_PARAMETER: &str = "Compute the value before submitting, and pass it as a parameter.";
 /// Why such a value is refused.
 pub const SESSION_REASON: &str = "It tells about one session, database or server.";
 /// Why a sequence is refused in a constraint or domain.
 pub const SEQUENCE_REASON: &str =
     "Called from here it would work on the database's own sequence, which is not part of the agreed state.";
-/// What to write instead.
+/// The statement to write instead.
 pub const SEQUENCE_REWRITE: &str = "Call it in a statement, not in a constraint or domain.";
 
-/// What a transaction may do with a function.
+/// The use that a transaction may make of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The result follows from the arguments and from what is pinned.
@@ -28,8 +28,9 @@ pub enum Verdict {
     Refused,
 }
 
-/// Stable functions of PostgreSQL whose results follow from their arguments, pinned settings, the block's time and the client's role.
-/// Input and output functions are let through by their names' endings.
+/// Stable functions of PostgreSQL whose results follow from their arguments, pinned settings, the
+/// block's time and the client's role. Input and output functions are let through by their names'
+/// endings.
 const STABLE: &[&str] = &[
     "age",
     "anytextcat",
@@ -122,7 +123,8 @@ const COMPARISONS: &[&str] = &["date", "timestamp", "timestamptz"];
 /// Immutable, and yet it tells about a library of the machine. Since 17.
 const OF_THE_MACHINE: &str = "icu_unicode_version";
 
-/// What a function takes from a collation beside whether texts are equal, which is a matter of bytes under all but those that are refused.
+/// The use that a function makes of a collation beside whether texts are equal, which is a matter
+/// of bytes under all but those that are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Takes {
     Order,
@@ -251,7 +253,7 @@ fn takes(f: &Function) -> Option<Takes> {
     }
 }
 
-/// What the rules ask of the database, when a statement makes it matter.
+/// The questions of the rules to the database, when a statement makes it matter.
 pub trait Database {
     /// The database's own collation, when order and case under it depend on the machine.
     fn local_collation(&self) -> Option<String>;
@@ -259,7 +261,8 @@ pub trait Database {
     fn policy(&self) -> Determinism;
 }
 
-/// Why a call is refused for a collation of the machine; None when it is not. `local` is the one under which its arguments are taken.
+/// Why a call is refused for a collation of the machine; None when it is not. `local` is the one
+/// under which its arguments are taken.
 pub fn by_collation(f: &Function, local: Option<&str>, database: &dyn Database) -> Option<Finding> {
     let (by, rewrite) = match (takes(f)?, local, database.local_collation()) {
         (Takes::Order, Some(name), _) => return Some(order_by(name)),
@@ -320,7 +323,7 @@ const EXTENSIONS: &[&str] = &[
     "seg",
 ];
 
-/// What a transaction may do with a function.
+/// The use that a transaction may make of a function.
 pub fn verdict(f: &Function) -> Verdict {
     if f.on_sequence || f.name == "chainify.uuid" || (f.built_in && f.name == "random") {
         return Verdict::Draws;
@@ -363,8 +366,8 @@ pub fn draws(f: &Function) -> bool {
     }
 }
 
-/// As [`finding`], for a function about to run: aggregates have transition functions of their own, and what is put into a statement
-/// unseen was refused with the statement.
+/// As [`finding`], for a function about to run: aggregates have transition functions of their own,
+/// and what is put into a statement unseen was refused with the statement.
 pub fn execution_finding(f: &Function) -> Option<Finding> {
     let of_aggregate = f.built_in && ["_transfn", "_finalfn"].iter().any(|end| f.name.ends_with(end));
     if of_aggregate || f.may_be_merged {
@@ -391,8 +394,8 @@ pub fn finding(f: &Function) -> Option<Finding> {
     Some(Finding::new(format!("{}()", f.name), reason, rewrite))
 }
 
-/// What to refuse in a text that could not be analysed and that names a function; `overloads` are those of that name in the catalog's
-/// order. None when one of them may be called.
+/// The finding in a text that could not be analysed and that names a function; `overloads` are
+/// those of that name in the catalog's order. None when one of them may be called.
 pub fn named(overloads: &[Rc<Function>]) -> Option<Finding> {
     let findings: Option<Vec<Finding>> = overloads.iter().map(|f| finding(f)).collect();
     findings?.into_iter().next()

@@ -1,7 +1,9 @@
-//! A query level in plain Rust: what the determinism checker needs to know, and which rows and orders follow from it.
+//! A query level in plain Rust: what the determinism checker needs to know, and which rows and
+//! orders follow from it.
 //!
-//! A *level* is one SELECT, INSERT, UPDATE, DELETE or MERGE after views, defaults and policies were put in; subqueries are levels of
-//! their own. Everything here is conservative: "no" may mean "not shown".
+//! A *level* is one SELECT, INSERT, UPDATE, DELETE or MERGE after views, defaults and policies were
+//! put in; subqueries are levels of their own. Everything here is conservative: "no" may mean "not
+//! shown".
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -45,7 +47,7 @@ pub struct Implication {
     pub gives: Column,
 }
 
-/// What a level reads rows from.
+/// The sources of a level's rows.
 #[derive(Debug)]
 pub struct Source {
     /// As columns name it.
@@ -60,7 +62,7 @@ pub struct Source {
     pub ordered: bool,
 }
 
-/// What a level does.
+/// The kind of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// SELECT or VALUES.
@@ -226,7 +228,7 @@ pub struct Limit {
     pub with_ties: bool,
 }
 
-/// What changes do to the rows that are there.
+/// The effect of changes on the rows that are there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Rows come, none changes or goes.
@@ -237,14 +239,14 @@ pub enum Kind {
     Any,
 }
 
-/// What a level changes.
+/// The changes of a level.
 #[derive(Debug)]
 pub struct Change {
     /// The number of the table.
     pub table: u32,
     /// The name of the table.
     pub name: String,
-    /// What happens to rows that are there.
+    /// The fate of rows that are there.
     pub kind: Kind,
     /// Rows may take places in a unique index that others, changed by the same level, leave.
     pub moves_keys: bool,
@@ -259,9 +261,9 @@ pub struct Level {
     pub target: Option<u32>,
     /// The table that it changes.
     pub change: Option<Change>,
-    /// What it reads rows from.
+    /// The sources of its rows.
     pub sources: Vec<Source>,
-    /// What follows from its conditions.
+    /// The facts that follow from its conditions.
     pub implications: Vec<Implication>,
     /// The columns that it returns or stores.
     pub outputs: Vec<Term>,
@@ -285,7 +287,7 @@ pub struct Level {
     pub aggregates: Vec<Aggregate>,
     /// Calls of other functions.
     pub calls: Vec<FunctionCall>,
-    /// What is refused wherever it stands.
+    /// The constructs that are refused wherever they stand.
     pub constructs: Vec<Construct>,
     /// Levels within, and where they stand.
     pub inner: Vec<(Place, Level)>,
@@ -370,13 +372,22 @@ impl Level {
 
     /// Whether rows that `by` does not tell apart are not different at all.
     pub fn total_order(&self, by: &[Term]) -> bool {
+        self.orders(&self.distinct, by)
+    }
+
+    /// The same of the rows before DISTINCT ON drops some.
+    pub fn total_order_before_distinct(&self, by: &[Term]) -> bool {
+        self.orders(&Distinct::No, by)
+    }
+
+    fn orders(&self, distinct: &Distinct, by: &[Term]) -> bool {
         let has = |term: &Term| by.iter().any(|t| t.id == term.id);
         let outputs_covered =
             !self.outputs.is_empty() && self.outputs.iter().all(|t| t.constant || (t.identical && has(t)));
         if outputs_covered || self.one_row() {
             return true;
         }
-        match (&self.distinct, self.set_operation) {
+        match (distinct, self.set_operation) {
             (_, Some(SetOperation::Multiset)) => return false,
             (_, Some(SetOperation::Set)) | (Distinct::All, _) => return self.outputs.iter().all(has),
             (Distinct::On(keys), _) if keys.iter().all(has) => return true,

@@ -1,13 +1,15 @@
-//! What a transaction may say: the determinism rules and the deploy rules.
+//! The rules for the text of a transaction: the determinism rules and the deploy rules.
 //!
-//! A rule looks at a described statement and at values that the caller read from the catalog, and at nothing else.
-//! So a refusal is the same in every organisation, and an outcome like any other.
+//! A rule looks at a described statement and at values that the caller read from the catalog, and
+//! at nothing else. So a refusal is the same in every organisation, and an outcome like any other.
 //!
 //! * [`level`]: a query as plain values, and which rows and orders follow from it
-//! * [`determinism`]: findings on a query; [`functions`] and [`changes`] hold its rules of functions and of changed rows
+//! * [`determinism`]: findings on a query; [`functions`] and [`changes`] hold its rules of
+//!   functions and of changed rows
 //! * [`plans`]: which queries are checked when PostgreSQL plans them (invariant X6)
 //! * [`catalog`]: what rows of PostgreSQL's catalog say of functions, types and collations
-//! * [`deploy`]: statements of a DEPLOY transaction; [`objects`] the kinds of objects that they may name
+//! * [`deploy`]: statements of a DEPLOY transaction; [`objects`] the kinds of objects that they may
+//!   name
 //! * [`settings`]: settings that all organisations share
 
 pub mod catalog;

@@ -1,4 +1,5 @@
-//! Which queries are checked when PostgreSQL plans them, and which plans a client's transaction may find (invariant X6).
+//! Which queries are checked when PostgreSQL plans them, and which plans a client's transaction may
+//! find (invariant X6).
 use crate::determinism::{check, Database};
 use crate::finding::Finding;
 use crate::level::Level;
@@ -26,7 +27,7 @@ pub enum Asker {
     Other,
 }
 
-/// What becomes of a query that is about to be planned.
+/// The verdict on a query that is about to be planned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Planned {
     /// It is planned.
@@ -43,7 +44,8 @@ pub fn planned(level: &Level, asker: Asker, origin: Origin, database: &dyn Datab
     if !client && origin != Origin::Function {
         return Planned::Fine; // no function of a client comes upon the plan
     }
-    // While definitions change, PostgreSQL itself asks for rows: those that a new foreign key does not allow.
+    // While definitions change, PostgreSQL itself asks for rows: those that a new foreign key does
+    // not allow.
     let in_function = origin != Origin::Submitted && asker != Asker::Deploy;
     let mut findings = check(level, in_function, database).into_iter();
     match findings.find(|finding| finding.refused_under(database.policy())) {
@@ -53,7 +55,7 @@ pub fn planned(level: &Level, asker: Asker, origin: Origin, database: &dyn Datab
     }
 }
 
-/// What a session knows of the plans that its functions keep.
+/// The knowledge of a session about the plans that its functions keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plans {
     executes: bool,

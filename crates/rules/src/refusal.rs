@@ -9,7 +9,7 @@ pub struct Refusal {
     pub message: String,
     /// Why.
     pub detail: Option<String>,
-    /// What to write instead.
+    /// The statement to write instead.
     pub hint: Option<String>,
 }
 

@@ -1,7 +1,8 @@
 //! Settings that all organisations share: their names, values and defaults.
 use crate::refusal::Refusal;
 
-/// What happens to a statement whose effects follow from the order of rows, which is not the same everywhere.
+/// The treatment of a statement whose effects follow from the order of rows, which is not the same
+/// everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Determinism {
     /// It is refused.
@@ -57,7 +58,8 @@ impl Setting for Deploys {
     const VALUES: &'static [(&'static str, Self)] = &[("free", Deploys::Free), ("agreed", Deploys::Agreed)];
 }
 
-/// Invariant C6: whether a DEPLOY transaction takes the agreement of more than two thirds, by the setting before and after it.
+/// Invariant C6: whether a DEPLOY transaction takes the agreement of more than two thirds, by the
+/// setting before and after it.
 pub fn takes_agreement(before: Deploys, after: Deploys) -> bool {
     (before, after) != (Deploys::Free, Deploys::Free)
 }

@@ -1,8 +1,10 @@
-//! What `check` lets through gives the same on every machine: small statements run over the same rows, stored in two orders.
+//! What `check` lets through gives the same on every machine: small statements run over the same
+//! rows, stored in two orders.
 //!
-//! The model knows FROM, WHERE, DISTINCT, GROUP BY, ORDER BY, LIMIT, array_agg() and row_number(). A value is what it compares
-//! by and the digits that it shows: equal values of a *loose* column may show different ones.
-//! Not in the model: DISTINCT ON, which passes when ORDER BY has its columns alone, and so may keep any row of each.
+//! The model knows FROM, WHERE, DISTINCT, GROUP BY, ORDER BY, LIMIT, array_agg() and row_number().
+//! A value is what it compares by and the digits that it shows: equal values of a *loose* column
+//! may show different ones. Not in the model: DISTINCT ON, which passes when ORDER BY has its
+//! columns alone, and so may keep any row of each.
 
 #![expect(clippy::unwrap_used, reason = "a test through and through")]
 
@@ -30,7 +32,7 @@ impl Database for Bytes {
     }
 }
 
-/// What a value compares by, and its digits.
+/// The number that a value compares by, and its digits.
 type Value = (u8, u8);
 type Row = Vec<Value>;
 
@@ -223,8 +225,8 @@ fn property<S: Strategy>(cases: u32, telling_min: u32, of: S, judge: impl Fn(S::
     assert!(telling.get() >= telling_min, "{} of {cases} cases said something", telling.get());
 }
 
-/// LIMIT, and a function that takes rows one by one. DISTINCT and GROUP BY show the digits of any one of equal values, which no
-/// rule is about, so their columns are not loose here.
+/// LIMIT, and a function that takes rows one by one. DISTINCT and GROUP BY show the digits of any
+/// one of equal values, which no rule is about, so their columns are not loose here.
 #[test]
 fn what_passes_gives_the_same_rows_in_every_order_of_storage() {
     property(12000, 150, (statement(), any::<u64>(), any::<u64>()), |(statement, one, other)| {

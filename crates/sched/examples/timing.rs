@@ -1,7 +1,7 @@
 //! How long a graph takes: `cargo run --release -p chainify-sched --example timing`.
 //!
-//! Blocks of transactions that read or write single rows, uniform and with hot rows, and blocks with ranges among them.
-//! The median of 15 builds; the sets are made beforehand.
+//! Blocks of transactions that read or write single rows, uniform and with hot rows, and blocks
+//! with ranges among them. The median of 15 builds; the sets are made beforehand.
 
 #![expect(clippy::disallowed_types, reason = "measures, decides nothing")]
 
@@ -103,7 +103,7 @@ fn main() {
     println!("filling a template of two rows written: {} ns", fill.as_nanos());
 }
 
-/// What it takes to fill in the values of a function that moves money between two rows.
+/// The time that it takes to fill in the values of a function that moves money between two rows.
 fn filling() -> Duration {
     const TIMES: u32 = 10_000;
     let mut template = Template::default();

@@ -1,15 +1,16 @@
-//! What a transaction may read and write.
+//! The access of a transaction.
 
 use crate::few::Few;
 use crate::{Dependencies, Dependency, Place, Target};
 
-/// Places of one target that a transaction may read, and as many that it may write; with more it is the whole target.
+/// Places of one target that a transaction may read, and as many that it may write; with more it is
+/// the whole target.
 pub const PLACES_MAX: usize = 64;
 
 /// Targets that a transaction may read, and as many that it may write; with more it is everything.
 pub const TARGETS_MAX: usize = 64;
 
-/// What a transaction may read and write, at most. Bounded in size: what does not fit is widened.
+/// The largest access of a transaction. Bounded in size: what does not fit is widened.
 ///
 /// Invariant S5: a set covers what was put into it; widening adds places and loses none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +68,8 @@ impl AccessSet {
         Self::default()
     }
 
-    /// Everything there is: what cannot be bounded. It depends on every earlier transaction, and every later one on it.
+    /// Everything there is: what cannot be bounded. It depends on every earlier transaction, and
+    /// every later one on it.
     pub fn everything() -> Self {
         Self { everything: true, ..Self::default() }
     }
@@ -104,18 +106,19 @@ impl AccessSet {
         self.everything
     }
 
-    /// What may be read, ascending by target and place.
+    /// The reads, ascending by target and place.
     pub fn reads(&self) -> impl Iterator<Item = (Target, &[Place])> {
         self.reads.iter()
     }
 
-    /// What may be written, ascending by target and place.
+    /// The writes, ascending by target and place.
     pub fn writes(&self) -> impl Iterator<Item = (Target, &[Place])> {
         self.writes.iter()
     }
 
-    /// How a transaction with this set depends on an earlier one with the set `earlier`, and in which targets. Nothing
-    /// can be said of the targets when one of them is everything; that counts as write-write.
+    /// How a transaction with this set depends on an earlier one with the set `earlier`, and in
+    /// which targets. Nothing can be said of the targets when one of them is everything; that
+    /// counts as write-write.
     ///
     /// Cost: one comparison for each pair of places of a common target.
     pub fn dependencies_on(&self, earlier: &Self) -> (Dependencies, Vec<Target>) {

@@ -1,19 +1,20 @@
-//! What the statements of a block leave as it is.
+//! The columns that the statements of a block leave as they are.
 
 use std::collections::BTreeMap;
 
 use crate::template::{Template, Touched};
 use crate::{RelationId, Target};
 
-/// What the statements of a block change in the rows of each relation.
+/// The changes that the statements of a block make in the rows of each relation.
 ///
-/// Invariant S8: a read is left out only if no statement of the block changes what it looks at: none inserts into its relation
-/// or deletes from it, and none changes a column that the read looks at. What is everything depends on all others anyway.
+/// Invariant S8: a read is left out only if no statement of the block changes what it looks at:
+/// none inserts into its relation or deletes from it, and none changes a column that the read looks
+/// at. An access to everything depends on all others anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes(BTreeMap<RelationId, Touched>);
 
 impl Changes {
-    /// What these statements change.
+    /// The changes of these statements.
     pub fn of<'t>(templates: impl IntoIterator<Item = &'t Template>) -> Self {
         let mut changes = Self::default();
         for access in templates.into_iter().flat_map(Template::accesses).filter(|access| access.write) {
@@ -25,7 +26,7 @@ impl Changes {
         changes
     }
 
-    /// What changes in the rows of a relation; `None`: nothing.
+    /// The changes in the rows of a relation; `None`: nothing.
     pub fn in_relation(&self, relation: RelationId) -> Option<&Touched> {
         self.0.get(&relation)
     }

@@ -1,4 +1,4 @@
-//! What executions of a statement take, learnt from those measured.
+//! The time that executions of a statement take, learnt from those measured.
 
 use std::cell::Cell;
 
@@ -32,13 +32,14 @@ impl Cost {
         self.mean.set(mean.max(1));
     }
 
-    /// What an execution takes; `None` when none was measured.
+    /// The time that an execution takes; `None` when none was measured.
     pub fn expected(&self) -> Option<u64> {
         Some(self.mean.get()).filter(|mean| *mean > 0)
     }
 }
 
-/// Costs of transactions, those not known taken for the mean of the others; 1 each when none is known.
+/// Costs of transactions, those not known taken for the mean of the others; 1 each when none is
+/// known.
 pub fn fill_up(costs: &[Option<u64>]) -> Vec<u64> {
     let known = costs.iter().flatten().copied();
     let sum = known.clone().fold(0, u64::saturating_add);

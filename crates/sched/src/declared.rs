@@ -1,4 +1,5 @@
-//! Where the accesses of one execution to a relation lie, as its function declares: `spec/scheduling.md`, "Declared access".
+//! Where the accesses of one execution to a relation lie, as its function declares:
+//! `spec/scheduling.md`, "Declared access".
 //!
 //! Nothing vouches for a declaration, so what is accessed is compared with it when it runs.
 
@@ -6,7 +7,7 @@ use crate::template::{Template, Touched};
 use crate::value::Value;
 use crate::{AccessSet, Interval, KeyId, Place, RelationId, Target};
 
-/// What is known of the values of one key.
+/// The known facts about the values of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
     /// Which key.
@@ -26,14 +27,15 @@ impl KeyValue {
     }
 }
 
-/// All rows of a relation that one execution may access, and whose values of its keys it may look up or change.
+/// All rows of a relation that one execution may access, and whose values of its keys it may look
+/// up or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// Of this relation.
     pub relation: RelationId,
     /// The focus of its rows in this block.
     pub focus: Option<KeyId>,
-    /// What the statements of this block change in its rows.
+    /// The changes that the statements of this block make in its rows.
     pub changed: Touched,
     /// The rows, each with what is known of its keys.
     pub rows: Vec<Vec<KeyValue>>,
@@ -55,8 +57,8 @@ impl Declared {
 }
 
 impl Template {
-    /// The access set as [`Template::fill`] gives it, but for the relations declared, whose places are those declared; where these say
-    /// nothing of the focus, they stay what the text says.
+    /// The access set as [`Template::fill`] gives it, but for the relations declared, whose places
+    /// are those declared; where these say nothing of the focus, they stay what the text says.
     pub fn fill_declared(&self, values: &[Value], declared: &[Declared]) -> AccessSet {
         let of = |target: Target| declared.iter().find(|d| d.relation == target.relation());
         let mut set = self.map(|access| of(access.target).is_none().then(|| access.clone())).fill(values);
@@ -76,8 +78,8 @@ impl Template {
         set
     }
 
-    /// A relation of which this statement accesses more than what is declared; `None`: it keeps to it. Reads of what nothing in the
-    /// block changes are not asked about.
+    /// A relation of which this statement accesses more than what is declared; `None`: it keeps to
+    /// it. Reads of what nothing in the block changes are not asked about.
     pub fn outside(&self, values: &[Value], declared: &[Declared]) -> Option<RelationId> {
         if self.everything().is_some() {
             return declared.first().map(|d| d.relation);

@@ -2,7 +2,7 @@
 
 use crate::{AccessSet, Edge, Graph, RelationId, Target, TxIndex};
 
-/// What is needed to show a graph.
+/// The facts that showing a graph needs.
 pub struct Explained<'a> {
     /// The graph.
     pub graph: &'a Graph,
@@ -13,8 +13,9 @@ pub struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// The components with their stages, then who waits for whom, in which way and where. Ends with a new line. What would go beyond
-    /// `bytes_max` is left out, component by component and edge by edge, and how much that is stands at the end.
+    /// The components with their stages, then who waits for whom, in which way and where. Ends with
+    /// a new line. A part of the graph beyond `bytes_max` is left out, component by component and
+    /// edge by edge, and how much that is stands at the end.
     ///
     /// Cost: for each edge shown, a comparison of the places of both transactions.
     pub fn text(&self, bytes_max: usize) -> String {

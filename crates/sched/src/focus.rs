@@ -10,21 +10,23 @@ use crate::{KeyId, Target};
 /// Executions of a block that are looked at to choose between keys.
 pub const SAMPLE_MAX: usize = 128;
 
-/// For a target, the one key in which its places stay bounded. Places count as apart only if they are so in every key, and
-/// inserts that share a parent or a day would wait for each other; and one bound takes less to fill in than several.
+/// For a target, the one key in which its places stay bounded. Places count as apart only if they
+/// are so in every key, and inserts that share a parent or a day would wait for each other; and one
+/// bound takes less to fill in than several.
 ///
-/// Invariant S7: a target's key bounds every access to it that is bounded at all. So of what was apart all stays so, and what
-/// becomes apart is disjoint in that key.
+/// Invariant S7: a target's key bounds every access to it that is bounded at all. So of what was
+/// apart all stays so, and what becomes apart is disjoint in that key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Focus(BTreeMap<Target, KeyId>);
 
 impl Focus {
-    /// Chooses for the statements of a block. Of several keys that bound all accesses to a target it takes the one in which the
-    /// sample falls into the most components, of equal ones the first.
+    /// Chooses for the statements of a block. Of several keys that bound all accesses to a target
+    /// it takes the one in which the sample falls into the most components, of equal ones the
+    /// first.
     ///
-    /// `sample`: the first executions of the block, each with the number of its template and its values; more than
-    /// [`SAMPLE_MAX`] are not looked at. Cost: for each target with several such keys and each of these, that of a graph of
-    /// the sample.
+    /// `sample`: the first executions of the block, each with the number of its template and its
+    /// values; more than [`SAMPLE_MAX`] are not looked at. Cost: for each target with several such
+    /// keys and each of these, that of a graph of the sample.
     pub fn choose(templates: &[&Template], sample: &[(usize, &[Value])]) -> Self {
         let mut common: BTreeMap<Target, BTreeSet<KeyId>> = BTreeMap::new();
         for access in templates.iter().flat_map(|t| t.accesses()).filter(|access| !access.limits.is_empty()) {
@@ -70,7 +72,7 @@ impl Focus {
 fn components(templates: &[&Template], sample: &[(usize, &[Value])], target: Target, key: KeyId) -> u32 {
     let focus = Focus(BTreeMap::from([(target, key)]));
     let only = |access: &Access| (access.target == target).then(|| access.clone());
-    // What is everything says nothing about this target.
+    // An access to everything says nothing about this target.
     let of = |template: &&Template| match template.everything() {
         None => focus.apply(&template.map(only)),
         Some(_) => Template::default(),

@@ -12,15 +12,16 @@ pub use build::{build, STEPS_MAX, STEPS_PER_TRANSACTION};
 pub struct Edge {
     /// The earlier transaction.
     pub earlier: TxIndex,
-    /// In which ways, of those that were found. None: building the graph took too long, and the rest of the block runs
-    /// one after the other.
+    /// In which ways, of those that were found. None: building the graph took too long, and the
+    /// rest of the block runs one after the other.
     pub kinds: Dependencies,
 }
 
-/// Who waits for whom.
+/// The waits between transactions.
 ///
-/// Invariant S3: from a transaction to each later one that depends on it there is a path; every edge goes from a
-/// transaction to a later one that depends on it, or has no kind (see [`STEPS_MAX`]).
+/// Invariant S3: from a transaction to each later one that depends on it there is a path; every
+/// edge goes from a transaction to a later one that depends on it, or has no kind (see
+/// [`STEPS_MAX`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     /// By later transaction, ascending by earlier one.
@@ -58,12 +59,12 @@ impl Graph {
         self.earlier.items().len()
     }
 
-    /// What `tx` waits for, ascending.
+    /// The transactions that `tx` waits for, ascending.
     pub fn waits_for(&self, tx: TxIndex) -> &[Edge] {
         self.earlier.get(tx)
     }
 
-    /// Who waits for `tx`, ascending.
+    /// The transactions that wait for `tx`, ascending.
     pub fn waiters(&self, tx: TxIndex) -> &[TxIndex] {
         self.later.get(tx)
     }
@@ -101,8 +102,9 @@ impl Graph {
         stages
     }
 
-    /// A longest path, ascending; of several the one that ends first, going back to the first transactions. Its length
-    /// is the number of stages: with any number of workers, so many transactions run one after the other.
+    /// A longest path, ascending; of several the one that ends first, going back to the first
+    /// transactions. Its length is the number of stages: with any number of workers, so many
+    /// transactions run one after the other.
     pub fn critical_path(&self) -> Vec<TxIndex> {
         let last = (0..self.transactions()).max_by_key(|tx| (self.stage_of(*tx), std::cmp::Reverse(*tx)));
         let before = |tx: &TxIndex| {

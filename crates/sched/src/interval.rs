@@ -7,9 +7,11 @@ use crate::bytes::Bytes;
 /// Longer keys are cut off and stand for everything that begins like them. Bytes.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// A cut between two byte strings: before `bytes`, or between `bytes` and its successor `bytes ‖ 00`.
+/// A cut between two byte strings: before `bytes`, or between `bytes` and its successor
+/// `bytes ‖ 00`.
 ///
-/// Cuts are kept in one spelling (`before q ‖ 00` is `after q`), so the derived order is that of the cuts.
+/// Cuts are kept in one spelling (`before q ‖ 00` is `after q`), so the derived order is that of
+/// the cuts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OwnedCut {
     bytes: Vec<u8>,
@@ -41,7 +43,8 @@ impl OwnedCut {
     }
 }
 
-/// A non-empty set of neighbouring keys. The caller encodes key values so that their order is that of the bytes.
+/// A non-empty set of neighbouring keys. The caller encodes key values so that their order is that
+/// of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval(Repr);
 
@@ -72,7 +75,8 @@ impl Interval {
         Self::cuts(OwnedCut::before(Vec::new()), None)
     }
 
-    /// Every key that begins with `prefix`, itself among them: the values of the first columns of a composite key.
+    /// Every key that begins with `prefix`, itself among them: the values of the first columns of a
+    /// composite key.
     pub fn prefix(prefix: &[u8]) -> Self {
         let prefix = &prefix[..prefix.len().min(KEY_BYTES_MAX)];
         Self::cuts(OwnedCut::before(prefix.to_vec()), end_of_prefix(prefix))
@@ -105,7 +109,8 @@ impl Interval {
         if upper <= lower {
             return None;
         }
-        // Exactly one key fits between `before k` and `after k`, and between `after k` and `after k ‖ 00`.
+        // Exactly one key fits between `before k` and `after k`, and between `after k` and
+        // `after k ‖ 00`.
         let first = if lower.after { [&lower.bytes[..], &[0]].concat() } else { lower.bytes.clone() };
         if upper.after && upper.bytes == first {
             return Some(Self(Repr::Point(Bytes::new(&first))));

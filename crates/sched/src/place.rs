@@ -12,13 +12,13 @@ pub type KeyId = u16;
 /// A place bounded in more keys than this counts as the whole target.
 pub const BOUNDS_MAX: usize = 16;
 
-/// What is read or written, apart from where in it.
+/// The target of an access, without the place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The rows of a relation with all their columns.
     Rows(RelationId),
-    /// Which values of a key there are: what unique indexes and foreign keys look up, and what an update of other
-    /// columns leaves alone.
+    /// Which values of a key there are: what unique indexes and foreign keys look up, and what an
+    /// update of other columns leaves alone.
     Keys(RelationId, KeyId),
 }
 
@@ -31,7 +31,8 @@ impl Target {
     }
 }
 
-/// A part of a target: what lies in the interval of *every* key it is bounded in; without a bound, the whole target.
+/// A part of a target: what lies in the interval of *every* key it is bounded in; without a bound,
+/// the whole target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Ascending by key, one for each, none of them [`Interval::all`].
@@ -44,12 +45,12 @@ impl Place {
         Self::default()
     }
 
-    /// What has the value `value` of key `key`.
+    /// The rows that have the value `value` of key `key`.
     pub fn point(key: KeyId, value: impl AsRef<[u8]>) -> Self {
         Self { bounds: Few::One((key, Interval::point(value))) }
     }
 
-    /// What lies in one interval of a key.
+    /// The rows in one interval of a key.
     pub(crate) fn of(key: KeyId, interval: Interval) -> Self {
         match interval.is_all() {
             true => Self::whole(),
@@ -57,7 +58,8 @@ impl Place {
         }
     }
 
-    /// What lies in all of `bounds`; `None` when nothing can, because two bounds of one key exclude each other.
+    /// The rows in all of `bounds`; `None` when nothing can, because two bounds of one key exclude
+    /// each other.
     pub fn within(bounds: impl IntoIterator<Item = (KeyId, Interval)>) -> Option<Self> {
         let mut place = Self::whole();
         for (key, interval) in bounds.into_iter().filter(|(_, interval)| !interval.is_all()) {
@@ -90,8 +92,8 @@ impl Place {
         self.bounds.iter().all(|(key, interval)| other.bound(*key).is_some_and(|bound| interval.covers(bound)))
     }
 
-    /// Whether the two are known to share nothing: they have a key in common, and their intervals are disjoint in every
-    /// key they have in common.
+    /// Whether the two are known to share nothing: they have a key in common, and their intervals
+    /// are disjoint in every key they have in common.
     pub fn apart(&self, other: &Self) -> bool {
         let mut common = false;
         for (key, interval) in self.bounds.iter() {

@@ -15,24 +15,28 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The parts, each ascending; none is empty but that of an empty block. The first one is for the leader.
+    /// The parts, each ascending; none is empty but that of an empty block. The first one is for
+    /// the leader.
     pub fn parts(&self) -> &[Vec<TxIndex>] {
         &self.parts
     }
 
-    /// What each part costs, in the unit of the costs given.
+    /// The cost of each part, in the unit of the costs given.
     pub fn loads(&self) -> &[u64] {
         &self.loads
     }
 }
 
-/// Assigns whole components to at most `workers` parts, balanced by cost: the most expensive component that is left goes
-/// to the part with the least load. Ties go to the component and the part with the lower number.
+/// Assigns whole components to at most `workers` parts, balanced by cost: the most expensive
+/// component that is left goes to the part with the least load. Ties go to the component and the
+/// part with the lower number.
 ///
-/// `costs`: what each transaction is expected to cost, in any unit, at least 1 each; one for each transaction of the
-/// graph. They decide how long the block takes, not what it gives. `workers`: at least 1, 0 counts as 1.
+/// `costs`: what each transaction is expected to cost, in any unit, at least 1 each; one for each
+/// transaction of the graph. They decide how long the block takes, not what it gives. `workers`: at
+/// least 1, 0 counts as 1.
 ///
-/// The longest part costs at most 4/3 of what the best assignment would (Graham 1969). Cost: O(n log n).
+/// The longest part costs at most 4/3 of what the best assignment would (Graham 1969). Cost: O(n
+/// log n).
 ///
 /// # Panics
 /// When there are not as many costs as transactions.
@@ -69,9 +73,9 @@ fn collect(graph: &Graph, part_of: &[u32], loads: BinaryHeap<Reverse<(u64, u32)>
 
 /// Whether to run the parts beside each other rather than the block in the leader alone.
 ///
-/// `part_cost`: what it takes to start one more part, to merge what it gives and to commit it, in the unit of the costs.
-/// It is worth it when the longest part and the cost of all but the leader's take less than the whole block. So a block
-/// of one component, or a small one, runs in the leader.
+/// `part_cost`: what it takes to start one more part, to merge what it gives and to commit it, in
+/// the unit of the costs. It is worth it when the longest part and the cost of all but the leader's
+/// take less than the whole block. So a block of one component, or a small one, runs in the leader.
 pub fn worth_it(plan: &Plan, part_cost: u64) -> bool {
     let whole = plan.loads.iter().copied().fold(0, u64::saturating_add);
     let longest = plan.loads.iter().copied().max().unwrap_or(0);
@@ -79,9 +83,9 @@ pub fn worth_it(plan: &Plan, part_cost: u64) -> bool {
     longest.saturating_add(part_cost.saturating_mul(others)) < whole
 }
 
-/// Whether the first transactions of a block leave it worth looking at the others: the longest part of them takes at most four
-/// fifths of all. What is in one component stays so however many transactions follow, so this costs an eighth of looking at
-/// all where there is nothing to be had.
+/// Whether the first transactions of a block leave it worth looking at the others: the longest part
+/// of them takes at most four fifths of all. Transactions of one component stay so however many
+/// transactions follow, so this costs an eighth of looking at all where there is nothing to be had.
 pub fn is_promising(plan: &Plan) -> bool {
     let whole: u128 = plan.loads.iter().map(|load| u128::from(*load)).sum();
     let longest = plan.loads.iter().copied().max().map_or(0, u128::from);

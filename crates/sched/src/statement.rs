@@ -1,8 +1,9 @@
-//! What statements contribute to an access set: `spec/scheduling.md`, "What a statement contributes".
+//! The contribution of statements to an access set: `spec/scheduling.md`, "What a statement
+//! contributes".
 //!
-//! Which values of a key exist is a target of its own for each key that a unique index or a foreign key looks up: two
-//! inserts of one value, or a child's insert and its parent's delete, meet there, while an update of other columns of
-//! the parent is no business of the child.
+//! Which values of a key exist is a target of its own for each key that a unique index or a foreign
+//! key looks up: two inserts of one value, or a child's insert and its parent's delete, meet there,
+//! while an update of other columns of the parent is no business of the child.
 
 use crate::{AccessSet, Interval, KeyId, Place, RelationId, Target};
 
@@ -12,8 +13,9 @@ impl AccessSet {
         self.read(Target::Rows(relation), rows);
     }
 
-    /// A row inserted. `row`: bounded by the row's value in as many keys as are known. `unique`: every unique key of the
-    /// relation; its values are written where `row` is bounded in it, otherwise all of them.
+    /// A row inserted. `row`: bounded by the row's value in as many keys as are known. `unique`:
+    /// every unique key of the relation; its values are written where `row` is bounded in it,
+    /// otherwise all of them.
     pub fn insert(&mut self, relation: RelationId, row: Place, unique: &[KeyId]) {
         self.write_values(relation, &row, unique);
         self.write(Target::Rows(relation), row);
@@ -25,8 +27,9 @@ impl AccessSet {
         self.write(Target::Rows(relation), rows);
     }
 
-    /// Rows changed. `rows`: where they are before and after, so *not* bounded in a column that changes. `unique`: the
-    /// unique keys that change. Which of their values go is not known before, so all of them are written.
+    /// Rows changed. `rows`: where they are before and after, so *not* bounded in a column that
+    /// changes. `unique`: the unique keys that change. Which of their values go is not known
+    /// before, so all of them are written.
     pub fn update(&mut self, relation: RelationId, rows: Place, unique: &[KeyId]) {
         self.write_values(relation, &Place::whole(), unique);
         self.write(Target::Rows(relation), rows);

@@ -1,6 +1,7 @@
 //! The access set of a statement before its values are known, and with them.
 //!
-//! Whoever analyses a statement builds a [`Template`] once; [`Template::fill`] then gives the access set of each execution.
+//! An analysis of a statement builds a [`Template`] once; [`Template::fill`] then gives the
+//! access set of each execution.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,7 +11,8 @@ use crate::{AccessSet, Interval, KeyId, Place, Target, PLACES_MAX};
 
 /// Accesses of a template; with more it is everything.
 pub const ACCESSES_MAX: usize = 1_024;
-/// Places that one access stands for; a key that would make more of them bounds nothing, or the range of its values.
+/// Places that one access stands for; a key that would make more of them bounds nothing, or the
+/// range of its values.
 pub const ALTERNATIVES_MAX: usize = PLACES_MAX;
 
 /// Where a value comes from.
@@ -20,7 +22,8 @@ pub enum Operand {
     Constant(Value),
     /// The value with this number that the statement is run with.
     Given(usize),
-    /// What a cast to a type of bounded length makes of another; a value that it would change is not known.
+    /// The result of a cast to a type of bounded length; a value that it would change is
+    /// not known.
     Fitted(Box<Operand>, Fit),
     /// The element of an array with this number, from 1.
     At(Box<Operand>, Box<Operand>),
@@ -35,7 +38,7 @@ pub enum Fit {
     Scale(usize),
 }
 
-/// What is known of a column's value.
+/// The known facts about a column's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Equal to one of these, by SQL's equality: NULL is equal to nothing.
@@ -50,7 +53,8 @@ pub enum Limit {
     Upper(Operand, bool),
 }
 
-/// What is known of the values of a key's columns, in order, up to the first of which nothing is known.
+/// The known values of a key's columns, in order, up to the first of which nothing is
+/// known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLimits {
     /// Which key.
@@ -61,7 +65,8 @@ pub struct KeyLimits {
     pub complete: bool,
 }
 
-/// Which columns of its rows an access is about: those that a read looks at, those that a write changes.
+/// Which columns of its rows an access is about: those that a read looks at, those that a write
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched {
     /// All; and whether there are such rows.
@@ -101,7 +106,7 @@ pub struct Access {
     pub limits: Vec<KeyLimits>,
 }
 
-/// What a statement may read and write, as a function of the values it is run with.
+/// The access of a statement, as a function of the values it is run with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     accesses: Vec<Access>,
@@ -163,7 +168,8 @@ impl Template {
         needed
     }
 
-    /// The access set with these values. A value that is missing or of another class than its column bounds nothing.
+    /// The access set with these values. A value that is missing or of another class than its
+    /// column bounds nothing.
     ///
     /// Cost: linear in the accesses and the bytes of their values; some 50 ns for one row written.
     pub fn fill(&self, values: &[Value]) -> AccessSet {
@@ -242,7 +248,7 @@ enum Point {
     At(Interval),
 }
 
-/// What is known of one column with the values of an execution: encodings.
+/// The known values of one column in an execution: encodings.
 enum Known {
     Nothing,
     Anything,
@@ -252,7 +258,8 @@ enum Known {
 }
 
 impl KeyLimits {
-    /// What most keys are: one value for each column. `None`: it is another. What it gives covers what [`Self::intervals`] does.
+    /// The common form of keys: one value for each column. `None`: it is another. Its result covers
+    /// what [`Self::intervals`] does.
     fn point(&self, values: &[Value], bytes: &mut Vec<u8>) -> Option<Point> {
         bytes.clear();
         for (class, limits) in &self.columns {
@@ -323,7 +330,8 @@ fn found(intervals: impl Iterator<Item = Interval>) -> Found {
     Found::In(intervals)
 }
 
-/// The values of a column that begin with `prefix`; `None` when there are none. Other columns may follow.
+/// The values of a column that begin with `prefix`; `None` when there are none. Other columns may
+/// follow.
 fn between(prefix: &[u8], lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Option<Interval> {
     let with = |bytes: &[u8]| [prefix, bytes].concat();
     let lower = match lower {
@@ -339,8 +347,8 @@ fn between(prefix: &[u8], lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Opt
     Interval::range(Bound::Included(&lower), Bound::Excluded(&upper))
 }
 
-/// The first byte string after all that begin with `bytes`, which do not consist of ff alone: encodings begin with a
-/// byte less than that.
+/// The first byte string after all that begin with `bytes`, which do not consist of ff alone:
+/// encodings begin with a byte less than that.
 fn end_of(mut bytes: Vec<u8>) -> Vec<u8> {
     while bytes.last() == Some(&0xff) {
         bytes.pop();
@@ -351,7 +359,8 @@ fn end_of(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// What the limits say together. One that names values goes before ranges; of several such, the first.
+/// The limits together. One that names values goes before ranges; of several such, the
+/// first.
 fn known(class: Class, limits: &[Limit], values: &[Value]) -> Known {
     let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
     let (mut best, mut ranged) = (Known::Anything, false);
@@ -512,7 +521,8 @@ mod tests {
             let long = limits.any_intervals(&given);
             match limits.point(&given, &mut vec![1, 2]) {
                 None => {}
-                // The long way comes to a range before it comes to the column of which nothing can be.
+                // The long way comes to a range before it comes to the column of which nothing can
+                // be.
                 Some(Point::Nowhere) => prop_assert!(matches!(long, Found::Nothing)),
                 Some(Point::At(interval)) => {
                     let Found::In(intervals) = long else { panic!("the long way finds no place for {interval:?}") };

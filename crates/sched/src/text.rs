@@ -1,7 +1,7 @@
 //! Values from the texts that clients send, where reading them takes no knowledge of PostgreSQL.
 //!
-//! Only spellings that every version of a type's input function reads the same way are read here; `None` leaves the rest,
-//! errors among them, to that function.
+//! Only spellings that every version of a type's input function reads the same way are read here;
+//! `None` leaves the rest, errors among them, to that function.
 
 use crate::value::Value;
 use crate::KEY_BYTES_MAX;
@@ -23,8 +23,9 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// The value that `text` spells: decimal digits with a minus at most in front; for decimals a point with digits on both
-    /// sides; for arrays such integers in one pair of braces, separated by commas alone. Cost: linear.
+    /// The value that `text` spells: decimal digits with a minus at most in front; for decimals a
+    /// point with digits on both sides; for arrays such integers in one pair of braces, separated
+    /// by commas alone. Cost: linear.
     pub fn read(self, text: &str) -> Option<Value> {
         match self {
             Self::Integer(bytes) => integer(bytes, text),

@@ -1,8 +1,9 @@
-//! Who wrote and read which part of one key space, so far in the block.
+//! The writers and readers of each part of one key space, so far in the block.
 //!
-//! The values that writes name divide the space into units: value r is unit 2r + 1, the keys between it and its
-//! neighbours are units 2r and 2r + 2. All writes treat a unit as a whole, so one state for each unit is exact.
-//! Neighbouring units in the same state share a run: a wide write leaves one run behind, whatever it covered.
+//! The values that writes name divide the space into units: value r is unit 2r + 1, the keys
+//! between it and its neighbours are units 2r and 2r + 2. All writes treat a unit as a whole, so
+//! one state for each unit is exact. Neighbouring units in the same state share a run: a wide write
+//! leaves one run behind, whatever it covered.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -49,16 +50,16 @@ impl<'a> Value<'a> {
 /// Neighbouring units in one state.
 #[derive(Clone, Default)]
 struct Run {
-    /// Who wrote it last.
+    /// The last writer.
     writer: Option<TxIndex>,
-    /// Who read it since, ascending; never the writer.
+    /// The readers since then, ascending; never the writer.
     readers: Vec<TxIndex>,
 }
 
 /// One key space of one target, in one block.
 #[derive(Default)]
 pub(crate) struct Space<'a> {
-    /// What writes name, ascending.
+    /// The values that writes name, ascending.
     values: Vec<Value<'a>>,
     /// Whether any write covers more than single values.
     gaps_written: bool,
@@ -67,7 +68,8 @@ pub(crate) struct Space<'a> {
 
 /// The runs of a space.
 enum Runs {
-    /// By value, when no write covers more than that: the units between values are in no run, as nobody writes them.
+    /// By value, when no write covers more than that: the units between values are in no run, as
+    /// nobody writes them.
     OfValues(Vec<Run>),
     /// By first unit. There is one at unit 0, so every unit is in a run.
     OfUnits(BTreeMap<u32, Run>),
@@ -107,7 +109,8 @@ impl<'a> Space<'a> {
         };
     }
 
-    /// Transaction `tx` writes `interval`, or the whole space. All writes of a transaction come before its reads.
+    /// Transaction `tx` writes `interval`, or the whole space. All writes of a transaction come
+    /// before its reads.
     pub fn write(&mut self, tx: TxIndex, interval: Option<&Interval>, links: &mut Links) {
         let units = self.units(interval);
         match &mut self.runs {

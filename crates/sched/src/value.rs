@@ -1,7 +1,7 @@
 //! Values of columns as key bytes: `spec/scheduling.md`, "Values".
 //!
-//! The encoding of a class keeps its order and is prefix-free: no value's bytes begin with all of another's. So the
-//! encodings of a key's columns, one after the other, keep the order of the rows.
+//! The encoding of a class keeps its order and is prefix-free: no value's bytes begin with all of
+//! another's. So the encodings of a key's columns, one after the other, keep the order of the rows.
 
 /// How the values of a column compare. Columns of one class compare exactly, whatever their types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,8 +67,8 @@ pub enum Value {
 const PRESENT: u8 = 1;
 const NULL: u8 = 2;
 
-/// Appends the encoding of `value`, which is NULL or belongs to `class`; otherwise appends nothing and returns false.
-/// NULL comes after all others. Cost: linear.
+/// Appends the encoding of `value`, which is NULL or belongs to `class`; otherwise appends nothing
+/// and returns false. NULL comes after all others. Cost: linear.
 pub fn encode(class: Class, value: &Value, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     out.push(PRESENT);
@@ -106,7 +106,8 @@ fn trimmed(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// A zero byte is followed by ff, the end is marked by two zero bytes: it comes before every longer string.
+/// A zero byte is followed by ff, the end is marked by two zero bytes: it comes before every longer
+/// string.
 fn ended(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {
         out.push(*byte);
@@ -125,8 +126,8 @@ const POSITIVE: u8 = 4;
 const INFINITY: u8 = 5;
 const NOT_A_NUMBER: u8 = 6;
 
-/// The kind; then, for numbers but zero, the place of the first digit and the digits plus one up to the last that is not
-/// zero, ended by zero; all of that inverted for negative ones.
+/// The kind; then, for numbers but zero, the place of the first digit and the digits plus one up to
+/// the last that is not zero, ended by zero; all of that inverted for negative ones.
 fn decimal(text: &str, start: usize, out: &mut Vec<u8>) -> bool {
     let special = match text {
         "NaN" => Some(NOT_A_NUMBER),

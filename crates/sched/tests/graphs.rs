@@ -102,7 +102,7 @@ fn intervals_hold_the_keys_between_their_bounds() {
     });
 }
 
-/// What depends on what, by comparing each pair.
+/// The dependencies, by comparing each pair.
 fn model(sets: &[AccessSet]) -> Vec<Vec<Dependencies>> {
     let row = |(later, set): (usize, &AccessSet)| {
         sets[..later].iter().map(|earlier| set.dependencies_on(earlier).0).collect()
@@ -227,7 +227,8 @@ fn balanced(graph: &Graph, costs: &[u64], plan: &plan::Plan) -> Result<(), TestC
     Ok(())
 }
 
-/// n writes of single rows, then n reads of them all: n² dependencies, none of which another implies.
+/// n writes of single rows, then n reads of them all: n² dependencies, none of which another
+/// implies.
 #[test]
 fn blocks_with_too_many_dependencies_end_serially() {
     let key = |i: u32| i.to_be_bytes().to_vec();

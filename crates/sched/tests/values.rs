@@ -240,7 +240,7 @@ proptest! {
             if !conditions.iter().all(|c| allows(&c.limit, row[c.column], &given)) {
                 continue;
             }
-            // What is at this very row, by all keys, meets the set.
+            // An access to this very row, by all keys, meets the set.
             let at: Vec<_> = KEYS.iter().zip(0..).map(|(columns, key)| {
                 let value: Vec<u8> = columns.iter().flat_map(|c| bytes(Class::Integer, row[*c])).collect();
                 (key, chainify_sched::Interval::point(value))

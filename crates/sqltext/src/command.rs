@@ -1,4 +1,5 @@
-//! Texts of DEPLOY transactions that are not PostgreSQL's SQL but the ledger's own (spec/sql-api.md).
+//! Texts of DEPLOY transactions that are not PostgreSQL's SQL but the ledger's own
+//! (spec/sql-api.md).
 
 use std::fmt;
 
@@ -21,7 +22,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// What a text asks for. What is borrowed is not read any further here.
+/// The command of a text. Borrowed text is not read any further here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<'t> {
     /// `ATTACH TABLE schema.table, …`
@@ -42,7 +43,7 @@ pub enum Command<'t> {
     DropRoleOrganisations(String),
 }
 
-/// What a text begins as, which does not go on as that.
+/// A command that a text begins as, and does not go on as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// ATTACH TABLE or DETACH TABLE.
@@ -66,7 +67,7 @@ pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
     Some(tables(rest).map(make).ok_or(Malformed::Tables))
 }
 
-/// What follows SET, or else DROP.
+/// The text after SET, or else DROP.
 fn setting(rest: &str, set: bool) -> Option<Result<Command<'_>, Malformed>> {
     let (what, rest) = word(rest)?;
     match what.as_str() {

@@ -16,7 +16,7 @@ pub use tokens::{called_names, normalised};
 /// Literals in one text; one with more is not taken apart.
 pub const LITERALS_MAX: usize = 1024;
 
-/// What the parser makes of a literal.
+/// The parser's reading of a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An integer below 2^31.
@@ -58,7 +58,7 @@ pub struct Literal {
     pub at: usize,
     /// See `at`.
     pub end: usize,
-    /// What the parser makes of it.
+    /// The parser's reading.
     pub kind: Kind,
 }
 
@@ -80,7 +80,8 @@ impl Literal {
 /// A text taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The text with a marker for each literal. Texts of one shape have the same tokens but for the literals' values.
+    /// The text with a marker for each literal. Texts of one shape have the same tokens but for the
+    /// literals' values.
     pub text: String,
     /// In order.
     pub literals: Vec<Literal>,
@@ -88,8 +89,8 @@ pub struct Shape {
     pub parameter_max: u32,
 }
 
-/// Takes `sql` apart. `None` when it has something that only PostgreSQL's own scanner should judge, or more than
-/// [`LITERALS_MAX`] literals. Cost: one pass over the bytes.
+/// Takes `sql` apart. `None` when it has something that only PostgreSQL's own scanner should judge,
+/// or more than [`LITERALS_MAX`] literals. Cost: one pass over the bytes.
 pub fn shape(sql: &str) -> Option<Shape> {
     let bytes = sql.as_bytes();
     let mut shape = Shape { text: String::with_capacity(sql.len()), literals: Vec::new(), parameter_max: 0 };
@@ -139,7 +140,8 @@ fn skip(bytes: &[u8], at: usize, wanted: impl Fn(u8) -> bool) -> usize {
     bytes[at..].iter().position(|b| !wanted(*b)).map_or(bytes.len(), |n| at + n)
 }
 
-/// The end of an identifier. One that touches a quote, as in `E'…'` or `U&"…"`, makes it another kind of token.
+/// The end of an identifier. One that touches a quote, as in `E'…'` or `U&"…"`, makes it another
+/// kind of token.
 fn identifier(bytes: &[u8], at: usize) -> Option<usize> {
     let end = skip(bytes, at, continues_identifier);
     match (bytes.get(end), bytes.get(end + 1)) {
@@ -148,7 +150,8 @@ fn identifier(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of a quoted identifier; a doubled quote ends one and begins another, which is the same here.
+/// The end of a quoted identifier; a doubled quote ends one and begins another, which is the same
+/// here.
 fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     let end = skip(bytes, at + 1, |b| b != b'"');
     (end < bytes.len()).then_some(end + 1)
@@ -205,7 +208,8 @@ fn number(bytes: &[u8], at: usize) -> Option<Literal> {
     Some(Literal { at, end, kind })
 }
 
-/// With a minus in front, 2^31 and 2^63 are of a smaller type than without: they are left to the parser.
+/// With a minus in front, 2^31 and 2^63 are of a smaller type than without: they are left to the
+/// parser.
 fn integer(digits: &[u8]) -> Option<Kind> {
     let value = digits.iter().try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(u64::from(d - b'0')));
     match value {

@@ -1,10 +1,13 @@
-//! Texts of expressions as PostgreSQL words them, brought into the form that it gives them once it has read them again.
+//! Texts of expressions as PostgreSQL words them, brought into the form that it gives them once it
+//! has read them again.
 //!
-//! It words an array that is cast as a whole `(ARRAY[a, b])::text[]`. Read again, as pg_restore does, that casts each element, and is worded
-//! `ARRAY[(a)::text, (b)::text]`, which stays so. `varchar IN (…)` is what has such arrays.
+//! It words an array that is cast as a whole `(ARRAY[a, b])::text[]`. Read again, as pg_restore
+//! does, that casts each element, and is worded `ARRAY[(a)::text, (b)::text]`, which stays so.
+//! `varchar IN (…)` is what has such arrays.
 
-/// The text with every array cast as a whole worded as one of cast elements. What is quoted stays as it is; bytes between are those of `text`.
-/// An array cast twice is read again twice before it stays. Cost: a pass for each such cast; every pass leaves fewer `[]`.
+/// The text with every array cast as a whole worded as one of cast elements. Quoted text stays as
+/// it is; bytes between are those of `text`. An array cast twice is read again twice before it
+/// stays. Cost: a pass for each such cast; every pass leaves fewer `[]`.
 pub fn settled(text: &str) -> String {
     let (mut text, mut again) = (text.to_owned(), read_again(text));
     while again != text {
@@ -36,7 +39,8 @@ fn read_again(text: &str) -> String {
     out
 }
 
-/// Elements, element type and what follows, of a text after `(ARRAY[` that goes on as an array cast to `type[]`.
+/// Elements, element type and what follows, of a text after `(ARRAY[` that goes on as an array cast
+/// to `type[]`.
 fn whole_cast(text: &str) -> Option<(Vec<&str>, &str, &str)> {
     let (mut depth, mut at, mut from) = (0, 0, 0);
     let mut elements = Vec::new();
@@ -62,7 +66,8 @@ fn whole_cast(text: &str) -> Option<(Vec<&str>, &str, &str)> {
     Some((elements, &cast[..end], after))
 }
 
-/// Bytes of the first character, or of the string or name in quotes that it begins. `text` is not empty.
+/// Bytes of the first character, or of the string or name in quotes that it begins. `text` is not
+/// empty.
 fn token(text: &str) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
     match &text[..first] {

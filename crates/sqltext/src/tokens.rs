@@ -1,7 +1,9 @@
-//! Words and literals of an SQL text that PostgreSQL has parsed already, for people to read: where such a text is ambiguous, an error here costs
-//! a grouping or a hint. What is executed is taken apart by [`crate::shape`].
+//! Words and literals of an SQL text that PostgreSQL has parsed already, for people to read: where
+//! such a text is ambiguous, an error here costs a grouping or a hint. Texts that are executed are
+//! taken apart by [`crate::shape`].
 
-/// The text with literals replaced by parameters numbered after its own, for grouping statements that differ in values alone.
+/// The text with literals replaced by parameters numbered after its own, for grouping statements
+/// that differ in values alone.
 pub fn normalised(sql: &str) -> String {
     let tokens = tokens(sql);
     let own = tokens.iter().filter_map(|(start, end, _)| sql[*start..*end].strip_prefix('$')?.parse::<u32>().ok());
@@ -18,7 +20,8 @@ pub fn normalised(sql: &str) -> String {
     out + &sql[at..]
 }
 
-/// Words, parameters and literals with their places; the last field tells literals. PostgreSQL has parsed the text already.
+/// Words, parameters and literals with their places; the last field tells literals. PostgreSQL has
+/// parsed the text already.
 fn tokens(sql: &str) -> Vec<(usize, usize, bool)> {
     let b = sql.as_bytes();
     let find =
@@ -72,7 +75,8 @@ fn number_end(b: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The end of a string whose quote is at `at`; a quote doubled, or after a backslash when `escapes`, is part of it.
+/// The end of a string whose quote is at `at`; a quote doubled, or after a backslash when
+/// `escapes`, is part of it.
 fn quoted_end(b: &[u8], mut at: usize, escapes: bool) -> usize {
     at += 1;
     while at < b.len() {
@@ -86,7 +90,8 @@ fn quoted_end(b: &[u8], mut at: usize, escapes: bool) -> usize {
     b.len()
 }
 
-/// Names of functions that a text calls without a schema or in `pg_catalog`, as far as words followed by a parenthesis are such.
+/// Names of functions that a text calls without a schema or in `pg_catalog`, as far as words
+/// followed by a parenthesis are such.
 pub fn called_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = String::new();

@@ -1,5 +1,6 @@
-//! A block of which some parts are committed and the LedgerBlock is not: the server stopped, or a worker was lost, between
-//! their commits. COMMIT was asked for with consent, so the block is to be finished, as it was executed (P6).
+//! A block of which some parts are committed and the LedgerBlock is not: the server stopped, or a
+//! worker was lost, between their commits. COMMIT was asked for with consent, so the block is to be
+//! finished, as it was executed (P6).
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -33,8 +34,8 @@ pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
     rows.next_row().and_then(|row| row.bigint(1))
 }
 
-/// Raises 55000 when what is seen is not this database's ledger at the end of a block: it includes a part of a block without the rest, or was
-/// restored and is not adopted.
+/// Raises 55000 when what is seen is not this database's ledger at the end of a block: it includes
+/// a part of a block without the rest, or was restored and is not adopted.
 pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
     restored::refuse(client, sees);
     if let Some(number) = number(client, sees) {
@@ -45,14 +46,15 @@ pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
     }
 }
 
-/// What the committed parts of the block left.
+/// The traces of the block's committed parts.
 struct Committed {
     nets: Vec<Net>,
     /// By index in the block.
     outcomes: BTreeMap<u32, Outcome>,
 }
 
-/// The request as it was when parts of the block were committed. Needs [`connected`]. Raises XX001 when it has other transactions.
+/// The request as it was when parts of the block were committed. Needs [`connected`]. Raises XX001
+/// when it has other transactions.
 pub fn authoritative(mut request: Request) -> Request {
     let mut others = false;
     query(
@@ -151,7 +153,8 @@ struct Kept {
     row_hash: Hash,
 }
 
-/// The effects of the block, from what its parts wrote into the history; sorted by (table, pk, serial).
+/// The effects of the block, from what its parts wrote into the history; sorted by (table, pk,
+/// serial).
 fn history(number: i64) -> Vec<Kept> {
     row_bytes::forget();
     let mut kept = Vec::new();
@@ -193,7 +196,8 @@ fn change(kept: &Kept) -> Change<'_> {
     }
 }
 
-/// Forgets what is kept of a half committed block after `number`; its rows in the tables are for the repair to put right.
+/// Forgets what is kept of a half committed block after `number`; its rows in the tables are for
+/// the repair to put right.
 pub fn take_back(number: i64) {
     let half = spi::connect(|client| self::number(client, Sees::Latest));
     if half.is_none() {

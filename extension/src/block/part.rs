@@ -1,4 +1,5 @@
-//! A part of a block: runs its transactions, and writes and computes all that can be said of them without the others.
+//! A part of a block: runs its transactions, and writes and computes all that can be said of them
+//! without the others.
 //!
 //! A block that is executed by its leader alone is one part with all of its transactions.
 use std::borrow::Cow;
@@ -40,8 +41,8 @@ pub enum Company {
     Beside,
 }
 
-/// Runs the transactions of `request` at `positions`, in that order. Raises an error of the machine with the transaction in its
-/// detail: the node votes stuck at one that keeps failing.
+/// Runs the transactions of `request` at `positions`, in that order. Raises an error of the machine
+/// with the transaction in its detail: the node votes stuck at one that keeps failing.
 pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outcome> {
     planned_access::note(declared::exist());
     let memory = Context::child(c"chainify transaction");
@@ -81,7 +82,8 @@ fn check_company(company: Company) {
     }
 }
 
-/// Runs the transactions that share a subtransaction with the first at `positions`. None: it has one of its own.
+/// Runs the transactions that share a subtransaction with the first at `positions`. None: it has
+/// one of its own.
 fn run_group(request: &Request, positions: &[usize], memory: &Context) -> Option<Vec<Outcome>> {
     let count = groups::from(request, positions)?;
     let each = |at: usize, run: &mut dyn FnMut()| {
@@ -131,12 +133,13 @@ fn raise_at(request: &Request, at: usize, mut error: PgError) -> ! {
 /// What [`finish`] gives.
 pub struct Finished {
     pub report: PartReport,
-    /// What each transaction did, when the request asks for it; of a part that is the whole block.
+    /// The effects of each transaction, when the request asks for it; of a part that is the whole
+    /// block.
     pub transaction_effects: Option<Vec<Hash>>,
 }
 
-/// Writes history and transactions of a part that has run, and returns what sealing the block needs of it. Cost: per change
-/// two SHA-256, at most two BLAKE3 expansions and one history row.
+/// Writes history and transactions of a part that has run, and returns what sealing the block needs
+/// of it. Cost: per change two SHA-256, at most two BLAKE3 expansions and one history row.
 pub fn finish(request: &Request, positions: &[usize], outcomes: &[Outcome]) -> Finished {
     write_transactions(request, positions, outcomes);
     sequences::follow_ledger();
@@ -225,7 +228,7 @@ fn change<'e>(effects: &'e Effects, c: &Recorded, row_hash: Hash) -> Change<'e> 
     }
 }
 
-/// What the part does to the running state of each table.
+/// The part's change of the running state of each table.
 fn net_changes(effects: &Effects, changes: &[Change], order: &[u32]) -> Vec<Net> {
     nets(order.iter().map(|at| {
         let recorded = &effects.changes[*at as usize];
@@ -242,7 +245,7 @@ fn net_changes(effects: &Effects, changes: &[Change], order: &[u32]) -> Vec<Net>
     }))
 }
 
-/// What a column of a history holds.
+/// The contents of a column of a history.
 #[derive(Clone, Copy)]
 enum Field {
     /// Column of this number of the changed row.
@@ -258,7 +261,8 @@ enum Field {
 
 /// The fields of a history for rows of `leaf`, in the order of the history's columns.
 fn fields(leaf: &Leaf, history: &BulkInsert) -> Vec<Field> {
-    // Columns may have been given other names since the leaf was read, by a DEPLOY transaction later in the block.
+    // Columns may have been given other names since the leaf was read, by a DEPLOY transaction
+    // later in the block.
     let current = tables::leaf_is_current(leaf);
     let columns = match current {
         true => Cow::Borrowed(&leaf.table.columns),

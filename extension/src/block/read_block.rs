@@ -13,10 +13,12 @@ crate::sql_function!(
     read_block
 );
 
-/// `chainify.read_block()`: the last block, which stays the last one that this transaction sees. Contract in spec/sql-api.md.
+/// `chainify.read_block()`: the last block, which stays the last one that this transaction sees.
+/// Contract in spec/sql-api.md.
 ///
-/// A block is committed with the lock held alone, so what a later statement sees is not of another block. A snapshot taken before
-/// this call may have been taken while a block was being committed: then it shows a part without its block, and is refused.
+/// A block is committed with the lock held alone, so what a later statement sees is not of another
+/// block. A snapshot taken before this call may have been taken while a block was being committed:
+/// then it shows a part without its block, and is refused.
 fn read_block(call: &mut Call) -> Answer {
     own_lock::share(OwnLock::Block);
     let number = spi::connect(|client| {

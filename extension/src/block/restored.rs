@@ -1,8 +1,10 @@
-//! A ledger that pg_restore left: its rows are there, and what is known by number has other numbers here. It stays closed until it is adopted.
+//! A ledger that pg_restore left: its rows are there, and what is known by number has other numbers
+//! here. It stays closed until it is adopted.
 //!
 //! Invariant R10: it is closed until everything that it knows by number was found by name.
 //!
-//! Told by the row of `chainify_ledger.here`, which is in no dump: blocks without it were executed in another database.
+//! Told by the row of `chainify_ledger.here`, which is in no dump: blocks without it were executed
+//! in another database.
 use crate::pg::base::spi::SpiClient;
 
 use crate::ledger::{session, tables};
@@ -57,7 +59,8 @@ fn refuse_restored(call: &mut Call) -> Answer {
     call.void()
 }
 
-/// Before the block after `last`: the first one makes the ledger this database's own, any other finds it so. Needs [`connected`].
+/// Before the block after `last`: the first one makes the ledger this database's own, any other
+/// finds it so. Needs [`connected`].
 pub fn check(last: i64, own: bool) {
     match (own, last) {
         (true, _) => (),
@@ -75,7 +78,8 @@ fn make_own() {
     tables::announce_change();
 }
 
-/// `chainify.adopt_restored(organisation)`; contract in spec/sql-api.md. Cost: goes by the number of tables and definitions, reads no rows.
+/// `chainify.adopt_restored(organisation)`; contract in spec/sql-api.md. Cost: goes by the number
+/// of tables and definitions, reads no rows.
 fn adopt_restored(call: &mut Call) -> Answer {
     if !Role::current().is_superuser() {
         PgError::new(b"42501", "must be superuser to adopt a restored ledger").raise();

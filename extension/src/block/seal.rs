@@ -1,4 +1,5 @@
-//! The end of a block: what its parts report becomes the running state of the tables and a LedgerBlock.
+//! The end of a block: what its parts report becomes the running state of the tables and a
+//! LedgerBlock.
 use chainify_codec::Hash;
 use chainify_ledger::parts::Net;
 use chainify_ledger::{seal, tx_root, LedgerBlock};
@@ -18,13 +19,14 @@ pub struct Ran {
     pub effects_count: u32,
     /// Of all parts.
     pub nets: Vec<Net>,
-    /// What each transaction did, when the request asks for it.
+    /// The effects of each transaction, when the request asks for it.
     pub transaction_effects: Option<Vec<Hash>>,
     /// Parts that workers hold open.
     pub workers: usize,
 }
 
-/// Writes states and LedgerBlock, and returns the latter. Cost: per ledger table one SHA-256 over its lanes.
+/// Writes states and LedgerBlock, and returns the latter. Cost: per ledger table one SHA-256 over
+/// its lanes.
 pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
     let mut states = states();
     change_states(&mut states, &ran.nets);

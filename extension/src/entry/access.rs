@@ -59,7 +59,8 @@ fn access(call: &mut Call) -> Answer {
     })
 }
 
-/// `chainify.explain_block(block, format)`: the graph of a block's transactions as they would be analysed now.
+/// `chainify.explain_block(block, format)`: the graph of a block's transactions as they would be
+/// analysed now.
 fn explain_block(call: &mut Call) -> Answer {
     let (block, format): (i64, String) = (call.required(0, "block"), call.required(1, "format"));
     let transactions = connected(|| stored(block));

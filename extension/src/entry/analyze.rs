@@ -20,7 +20,8 @@ use crate::transaction::sequences;
 
 crate::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
 
-/// `chainify.analyze`: one row per finding, or one that says "deterministic", for each statement, under the settings of a block.
+/// `chainify.analyze`: one row per finding, or one that says "deterministic", for each statement,
+/// under the settings of a block.
 fn analyze(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "sql");
     let statements = pinned(|| inspect(&sql, true)).or_raise();
@@ -46,7 +47,7 @@ fn analyze(call: &mut Call) -> Answer {
     })
 }
 
-/// What a statement may read and write, a line each as in `chainify.access`.
+/// The access of a statement, a line each as in `chainify.access`.
 fn access_set(statement: &Inspected, declarations: &Declarations) -> Option<String> {
     let found = statement.found.as_ref().ok()?;
     let template = found.template.as_ref()?;
@@ -94,7 +95,8 @@ fn verdicts(statement: &Inspected) -> Vec<(&'static str, Option<Finding>)> {
     }
 }
 
-/// What a statement uses that is not on the ledger, as far as its access set tells: each relation once.
+/// The relations outside of the ledger that a statement uses, as far as its access set tells: each
+/// relation once.
 fn off_ledger<'a>(accesses: impl Iterator<Item = &'a Access>) -> Vec<Finding> {
     let mut written: BTreeMap<u32, bool> = BTreeMap::new();
     for access in accesses {

@@ -1,34 +1,27 @@
-//! What users call to have their statements ordered, executed by every organisation, and agreed on
-//! (spec/sql-api.md, "For users"). A submitted transaction is not part of the caller's own: rolling that back does not
-//! take it back.
+//! The functions that users call to have their statements ordered, executed by every organisation,
+//! and agreed on (spec/sql-api.md, "For users"). A submitted transaction is not part of the
+//! caller's own: rolling that back does not take it back.
 
 use std::time::{Duration, Instant};
 
 use chainify_ledger::messages::{Kind, Parameter};
 use chainify_ledger::node_messages::{
     Outcome, RejoinRequest, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse,
-    SubmitRequest, WaitRequest,
 };
 use chainify_ledger::{PARAMETERS_MAX, PROPOSAL_BYTES_MAX};
 use pgrx::prelude::*;
 
-use crate::entry::connection::ask;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
-use crate::pg::base::error::{OrRaise, PgError, SqlState};
+use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call, Cell};
-use crate::pg::base::role::Role;
 use crate::pg::base::variadic::{variadic_from, TextValue};
 use crate::pg::base::{settings, spi};
-use crate::pg::shared::conflict_memory::waiting;
+use crate::submission::connection::ask;
+use crate::submission::submit::{
+    deadline, failure, run_one, submit, unexpected_answer, wait, ANSWER_GRACE,
+};
 
-/// Transactions of one request: those of a bundle (spec/formats.md).
-const STATEMENTS_MAX: usize = 10_000;
 const ID_BYTES: usize = 32;
 
-/// A wait is asked for in slices, so that a node that hangs is noticed within a slice and its grace.
-const WAIT_SLICE: Duration = Duration::from_secs(20);
-const ANSWER_GRACE: Duration = Duration::from_secs(5);
 /// Longest wait; whoever wants more asks again.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 /// How long a view may take to say that the node does not answer.
@@ -62,8 +55,9 @@ crate::sql_function!(
     node_status
 );
 
-/// `chainify.execute`: submits one transaction and waits for its outcome, at most `chainify.wait_timeout`. A failure of
-/// the transaction itself is a row; what keeps it from having an outcome raises.
+/// `chainify.execute`: submits one transaction and waits for its outcome, at most
+/// `chainify.wait_timeout`. A failure of the transaction itself is a row; what keeps it from having
+/// an outcome raises.
 fn execute(call: &mut Call) -> Answer {
     let outcome = run_one(sql_statement_of(call).or_raise()).or_raise();
     call.rows(|row| row(&outcome_row(outcome)))
@@ -167,28 +161,13 @@ fn deployed(call: &mut Call, sql: String) -> Answer {
     let outcome = run_one(Statement {
         kind: Kind::Deploy as i32,
         sql,
-        parameters: Vec::new(),
+        ..Statement::default()
     })
     .or_raise();
     if !outcome.succeeded {
-        deploy_failure(outcome).raise();
+        failure(outcome).raise();
     }
     call.rows(|row| row(&outcome_row(outcome)))
-}
-
-fn deploy_failure(outcome: Outcome) -> PgError {
-    let sqlstate = SqlState::parse(&outcome.sqlstate).unwrap_or(SqlState::new(b"XX000"));
-    let place = match outcome.block {
-        0 => "was refused by the order".to_owned(),
-        block => format!("failed in block {block}"),
-    };
-    let detail = format!("Transaction {} {place}.", hex(&outcome.id));
-    PgError {
-        sqlstate,
-        message: outcome.message,
-        detail: Some(detail),
-        hint: None,
-    }
 }
 
 /// The tables as the caller's `search_path` finds them, quoted and with their schemas.
@@ -206,7 +185,8 @@ fn qualified_names(tables: Vec<Option<String>>) -> Result<String, PgError> {
     qualified.ok_or_else(|| PgError::new(b"42P01", "table does not exist"))
 }
 
-/// `chainify.rejoin()`: contract in spec/sql-api.md. Raises 55000 when the organisation is not excluded.
+/// `chainify.rejoin()`: contract in spec/sql-api.md. Raises 55000 when the organisation is not
+/// excluded.
 fn rejoin(call: &mut Call) -> Answer {
     let body = RequestBody::Rejoin(RejoinRequest {});
     match ask(
@@ -221,7 +201,8 @@ fn rejoin(call: &mut Call) -> Answer {
     }
 }
 
-/// What `chainify.status` shows of the node: its answer, or why there is none. Raises only when interrupted.
+/// The fields of `chainify.status` about the node: its answer, or why there is none. Raises only
+/// when interrupted.
 fn node_status(call: &mut Call) -> Answer {
     let body = RequestBody::Status(StatusRequest {});
     let answer = match ask(&settings::node_socket(), body, Instant::now() + STATUS_WAIT) {
@@ -235,39 +216,6 @@ fn node_status(call: &mut Call) -> Answer {
 /// The statement of the first argument with the parameters after it.
 fn sql_statement_of(call: &Call) -> Result<Statement, PgError> {
     sql_statement(call.arg(0), variadic_from(call, 1))
-}
-
-/// Which role a request needs.
-#[derive(Clone, Copy, PartialEq)]
-enum Need {
-    Client,
-    Admin,
-}
-
-/// The current role's name, when every organisation may run transactions as it.
-fn submitting_role(need: Need) -> Result<String, PgError> {
-    let role = Role::current();
-    let name = role.name();
-    let group = if need == Need::Admin {
-        "chainify_admin"
-    } else {
-        "chainify_client"
-    };
-    if role.is_superuser() {
-        return Err(PgError::new(b"42501", format!("role \"{name}\" is a superuser and cannot submit transactions"))
-            .detail("Every organisation runs a transaction as the role that submitted it, and its rights are the consortium's access control.")
-            .hint(format!("Create a role in every organisation, for example CREATE ROLE app LOGIN IN ROLE {group}, and submit as that role.")));
-    }
-    if !role.is_member_of(group) {
-        return Err(PgError::new(
-            b"42501",
-            format!("role \"{name}\" is not a member of {group}"),
-        )
-        .hint(format!(
-            "GRANT {group} TO {name} in every organisation; the role must exist there."
-        )));
-    }
-    Ok(name)
 }
 
 fn sql_statement(sql: Option<String>, values: Vec<TextValue>) -> Result<Statement, PgError> {
@@ -301,6 +249,7 @@ fn sql_statement(sql: Option<String>, values: Vec<TextValue>) -> Result<Statemen
         kind: Kind::Sql as i32,
         sql,
         parameters,
+        ..Statement::default()
     })
 }
 
@@ -320,126 +269,6 @@ fn parameter((index, value): (usize, TextValue)) -> Result<Parameter, PgError> {
         r#type: value.type_name,
         null: value.text.is_none(),
         text: value.text.unwrap_or_default(),
-    })
-}
-
-/// Waiting ends here; `chainify.wait_timeout` of 0 still leaves a node the time to answer.
-fn deadline() -> Instant {
-    Instant::now() + Duration::from_millis(settings::wait_timeout_ms().unsigned_abs().into())
-}
-
-/// Returns the ids, in the order of the statements, of which there is at least one.
-fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
-    if session::mode() != Mode::Outside {
-        return Err(PgError::new(b"CH004", "a ledger transaction cannot submit another")
-            .detail("Every organisation would submit it, and the block would wait for a block after it."));
-    }
-    if statements.len() > STATEMENTS_MAX {
-        return Err(PgError::new(
-            b"54000",
-            format!(
-                "{} statements, at most {STATEMENTS_MAX} are allowed",
-                statements.len()
-            ),
-        ));
-    }
-    let count = statements.len();
-    let deploys = statements
-        .iter()
-        .any(|statement| statement.kind == Kind::Deploy as i32);
-    let need = if deploys { Need::Admin } else { Need::Client };
-    let body = RequestBody::Submit(SubmitRequest {
-        role: submitting_role(need)?,
-        statements,
-    });
-    match ask(&settings::node_socket(), body, until + ANSWER_GRACE).map_err(submission_unknown)? {
-        ResponseBody::Submit(answer) if answer.ids.len() == count => Ok(answer.ids),
-        _ => Err(unexpected_answer("submit")),
-    }
-}
-
-fn run_one(statement: Statement) -> Result<Outcome, PgError> {
-    let until = deadline();
-    let id = submit(vec![statement], until)?.remove(0);
-    wait(&id, until)?.ok_or_else(|| {
-        PgError::new(b"57P03", "no consensus on the transaction in time")
-            .detail(format!(
-                "Transaction {} was submitted and may still be executed.",
-                hex(&id)
-            ))
-            .hint(how_to_wait(&id))
-    })
-}
-
-/// Asks in slices until there is an outcome or the time is over; at least once.
-fn wait(id: &[u8], until: Instant) -> Result<Option<Outcome>, PgError> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let slice = left.min(WAIT_SLICE);
-        let timeout_ms = u32::try_from(slice.as_millis()).expect("a slice is short");
-        let body = RequestBody::Wait(WaitRequest {
-            ids: vec![id.to_vec()],
-            timeout_ms,
-        });
-        let deadline = Instant::now() + slice + ANSWER_GRACE;
-        let answer = waiting(|| ask(&settings::node_socket(), body, deadline));
-        match answer.map_err(|failure| outcome_unknown(failure, id))? {
-            ResponseBody::Wait(answer) => match answer.outcomes.into_iter().next() {
-                Some(outcome) if outcome.id == id => return Ok(Some(outcome)),
-                Some(_) => return Err(unexpected_answer("wait")),
-                None if slice == left => return Ok(None),
-                None => {}
-            },
-            _ => return Err(unexpected_answer("wait")),
-        }
-    }
-}
-
-fn submission_unknown(error: PgError) -> PgError {
-    if error.sqlstate.as_str() != "08006" {
-        return error;
-    }
-    let why = error.detail.clone().unwrap_or_default();
-    error
-        .detail(format!("{why} Whether the transaction was queued is unknown."))
-        .hint("Look for its effects, or in the view chainify.transactions, before submitting it again.")
-}
-
-fn outcome_unknown(error: PgError, id: &[u8]) -> PgError {
-    if !matches!(error.sqlstate.as_str(), "08006" | "08001") {
-        return error;
-    }
-    PgError::new(
-        b"08006",
-        "connection to the chainify node was lost, the outcome of the transaction is unknown",
-    )
-    .detail(format!(
-        "{} Transaction {}.",
-        error.detail.unwrap_or_default(),
-        hex(id)
-    ))
-    .hint(how_to_wait(id))
-}
-
-fn how_to_wait(id: &[u8]) -> String {
-    format!(
-        "Ask for its outcome with SELECT * FROM chainify.wait('{}').",
-        hex(id)
-    )
-}
-
-fn unexpected_answer(asked: &str) -> PgError {
-    PgError::new(
-        b"08P01",
-        format!("chainify node did not answer a {asked} request as it should"),
-    )
-    .hint("Node and extension should be of the same version.")
-}
-
-/// As bytea prints it.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::from("\\x"), |text, byte| {
-        text + &format!("{byte:02x}")
     })
 }
 

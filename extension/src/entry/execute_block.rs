@@ -20,7 +20,8 @@ crate::sql_function!(
     kept_executions
 );
 
-/// `chainify_node.kept_executions`: executions of this session that began with a kept state of the executor (X10).
+/// `chainify_node.kept_executions`: executions of this session that began with a kept state of the
+/// executor (X10).
 fn kept_executions(call: &mut Call) -> Answer {
     call.value(executor_cache::uses() as i64)
 }

@@ -1,10 +1,10 @@
-//! The SQL functions that clients, people and the node call: each translates arguments, calls what is below, and translates the answer.
+//! The SQL functions that clients, people and the node call: each translates arguments, calls what
+//! is below, and translates the answer.
 //!
 //! Knows every room. No room knows it.
 pub mod access;
 pub mod analyze;
 pub mod client;
-pub mod connection;
 pub mod execute_block;
 pub mod rehearsal;
 pub mod views;

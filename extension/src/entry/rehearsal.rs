@@ -1,5 +1,5 @@
-//! What agreement to a transaction takes, found by running it and undoing it (spec/agreement.md): who has to agree, and whether this
-//! organisation does, by its own private checks.
+//! The agreement that a transaction needs, found by running it and undoing it (spec/agreement.md):
+//! who has to agree, and whether this organisation does, by its own private checks.
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 use chainify_sqltext::{command, Command};
@@ -43,10 +43,10 @@ const CHECKS_MAX: usize = 10_000;
 /// Characters of a reason.
 const REASON_MAX: usize = 500;
 
-/// What a rehearsal shows.
+/// The result of a rehearsal.
 #[derive(Default)]
 struct Shown {
-    /// Who has to agree as well, or can.
+    /// The organisations that have to agree as well, or can.
     wanted: Vec<String>,
     /// Why this organisation does not agree.
     refusal: Option<String>,
@@ -119,8 +119,8 @@ fn may_need_others(sql: &str) -> bool {
         || !agreement_policies::known().is_empty()
 }
 
-/// Of a DEPLOY, which is not run: everybody else is asked, and agrees to the texts that its admins approved. Nobody is asked where
-/// nothing can need the agreement of others.
+/// Of a DEPLOY, which is not run: everybody else is asked, and agrees to the texts that its admins
+/// approved. Nobody is asked where nothing can need the agreement of others.
 fn deploy(transaction: &Transaction, own: &str, block: i64, agreeing: &Agreeing) -> Shown {
     if !may_need_others(&transaction.proposal.sql) {
         return Shown::default();
@@ -162,8 +162,8 @@ struct Asked {
     call: [Cell; 3],
 }
 
-/// Why this organisation does not agree to what the transaction did; None: it does, or has nothing to say. A client's own organisation needs
-/// no check: submitting is agreeing.
+/// Why this organisation does not agree to what the transaction did; None: it does, or has nothing
+/// to say. A client's own organisation needs no check: submitting is agreeing.
 fn checked(policies: &Policies, own: &str, submits: bool) -> Option<String> {
     let asked = effects::with(|effects| asked(effects, policies, own));
     if asked.is_empty() && !submits {
@@ -221,8 +221,9 @@ fn asked(effects: &Effects, policies: &Policies, own: &str) -> Vec<Asked> {
     found
 }
 
-/// Of a table, the call of its check and the role it runs as. Partitions' rows are taken as the table's. All is qualified: it runs
-/// under the search_path of a block, which the function is written for.
+/// Of a table, the call of its check and the role it runs as. Partitions' rows are taken as the
+/// table's. All is qualified: it runs under the search_path of a block, which the function is
+/// written for.
 const CHECK: &str = "
     SELECT format('SELECT %1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname),
         pg_get_userbyid(p.proowner)::text
@@ -285,8 +286,9 @@ fn check_admin() -> Role {
     role
 }
 
-/// Table and function as the caller's search_path finds them, and the caller's rights: the table's name, the signature that the
-/// function must have, and the function where there is one. Raises 42P01 when there is no such table.
+/// Table and function as the caller's search_path finds them, and the caller's rights: the table's
+/// name, the signature that the function must have, and the function where there is one. Raises
+/// 42P01 when there is no such table.
 fn find_check(table: &str, function: Option<&str>) -> (String, String, Option<Oid>) {
     let (mut relation, mut names, mut oid) = (None, None, None);
     let sql = "SELECT $1::pg_catalog.regclass::pg_catalog.oid";

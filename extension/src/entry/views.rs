@@ -1,4 +1,4 @@
-//! What the views of schema `chainify` compute (sql/40_client.sql).
+//! The functions that the views of schema `chainify` compute (sql/40_client.sql).
 
 use chainify_codec::{table_state, Lanes};
 use chainify_ledger::messages::{Kind, Parameter};
@@ -25,10 +25,10 @@ fn decode_transaction(call: &mut Call) -> Answer {
         let Ok(Transaction { proposal, .. }) = Transaction::decode(&body) else {
             return;
         };
-        let kind = if proposal.kind == Kind::Deploy as i32 {
-            "deploy"
-        } else {
-            "sql"
+        let kind = match proposal.kind() {
+            Kind::Deploy => "deploy",
+            Kind::Effects => "effects",
+            _ => "sql",
         };
         let client = proposal.client.unwrap_or_default();
         row(&[
@@ -54,7 +54,8 @@ fn parameter_json(parameter: Parameter) -> serde_json::Value {
     serde_json::json!({ "type": type_name, "value": text })
 }
 
-/// `table_state` of spec/formats.md from the fields it is kept in; NULL when they are not as long as they should be.
+/// `table_state` of spec/formats.md from the fields it is kept in; NULL when they are not as long
+/// as they should be.
 fn table_state_hash(call: &mut Call) -> Answer {
     let name: String = call.required(0, "name");
     let schema_hash: Vec<u8> = call.required(1, "schema_hash");

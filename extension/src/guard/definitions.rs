@@ -1,5 +1,5 @@
-//! Refuses, outside of a block, to change what DEPLOY transactions put under the ledger: views, functions, types, schemas, and
-//! rights of roles that such a transaction named.
+//! Refuses, outside of a block, to change what DEPLOY transactions put under the ledger: views,
+//! functions, types, schemas, and rights of roles that such a transaction named.
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::known_definitions::{governs, known, Known};
@@ -32,7 +32,8 @@ pub fn refuse_change(class: Oid, object: Oid) {
     }
 }
 
-/// Raises CH003 for a GRANT, REVOKE, DROP OWNED or ALTER ROLE ... RENAME that the ledger would know of. Rights of other roles are the organisation's own matter.
+/// Raises CH003 for a GRANT, REVOKE, DROP OWNED or ALTER ROLE ... RENAME that the ledger would know
+/// of. Rights of other roles are the organisation's own matter.
 pub fn refuse_rights(rights: &Rights) {
     let known = known();
     let governed = rights.roles.iter().find(|role| governs(role));

@@ -16,7 +16,8 @@ thread_local! {
     static SCRATCH: RefCell<(Scratch, Scratch)> = RefCell::default();
 }
 
-/// AFTER INSERT OR UPDATE OR DELETE FOR EACH ROW, and BEFORE TRUNCATE FOR EACH STATEMENT on every relation with rows.
+/// AFTER INSERT OR UPDATE OR DELETE FOR EACH ROW, and BEFORE TRUNCATE FOR EACH STATEMENT on every
+/// relation with rows.
 fn digest(call: &TriggerCall) {
     let tx = match session::mode() {
         Mode::Internal => return,

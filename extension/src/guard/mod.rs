@@ -1,4 +1,4 @@
-//! What is refused outside of a block, and what a transaction may not do inside one.
+//! The refusals outside of a block, and those of a transaction inside one.
 //!
 //! Knows what is on the ledger and what a session is doing. Must not know recovery.
 pub mod definitions;

@@ -1,4 +1,5 @@
-//! Refuses reads of ledger tables while their rows may not be those agreed on, in sessions that ask for it.
+//! Refuses reads of ledger tables while their rows may not be those agreed on, in sessions that ask
+//! for it.
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::tables;
@@ -7,10 +8,12 @@ use crate::pg::base::role::Role;
 use crate::pg::base::settings;
 use crate::pg::base::spi::{connected, query};
 
-/// Raises CH008 when `relation` is on the ledger, `chainify.status` says that it is stale and the session wants to know.
+/// Raises CH008 when `relation` is on the ledger, `chainify.status` says that it is stale and the
+/// session wants to know.
 ///
-/// Whoever repairs or verifies has to read: superusers, whose rights the ledger's own functions have, and the node are not
-/// refused. Cost: one question to the node for each ledger table that a statement names.
+/// Repair and verification have to read: superusers, whose rights the ledger's own functions
+/// have, and the node are not refused. Cost: one question to the node for each ledger table that a
+/// statement names.
 pub fn refuse_read(relation: Oid) {
     if !settings::refuse_stale_reads() || Role::current().is_member_of("chainify_node") {
         return;

@@ -1,4 +1,5 @@
-//! Refuses writes and DDL on ledger tables outside a block, and what a ledger transaction may not do inside one.
+//! Refuses writes and DDL on ledger tables outside a block, and what a ledger transaction may not
+//! do inside one.
 use pgrx::pg_sys::Oid;
 
 use crate::block::restored;
@@ -87,7 +88,8 @@ fn relation(relation: Oid, access: Access) {
     }
 }
 
-/// Why a ledger transaction may not use a relation; None when it may. Which catalogs it may read the determinism checker knows.
+/// Why a ledger transaction may not use a relation; None when it may. Which catalogs it may read
+/// the determinism checker knows.
 pub fn refusal(relation: Oid, access: Access) -> Option<PgError> {
     let may = tables::owner(relation).is_some()
         || catalog::is_view(relation)
@@ -111,7 +113,7 @@ fn utility(statement: &Utility) {
         Mode::Client { .. } if !(statement.is_truncate || statement.is_call) => {
             not_allowed(statement.command).raise()
         }
-        // What a function called by a statement of a DEPLOY transaction tries.
+        // A command that a function called by a statement of a DEPLOY transaction tries.
         Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
             not_allowed(statement.command).raise()
         }
@@ -130,15 +132,16 @@ fn utility(statement: &Utility) {
     }
 }
 
-/// Functions that no query names (of CHECK constraints, domains, indexes, aggregates) come by here alone.
+/// Functions that no query names (of CHECK constraints, domains, indexes, aggregates) come by here
+/// alone.
 fn function(function: Oid) {
     if let Mode::Client { .. } | Mode::Deploy = session::mode() {
         determinism::execution(function);
     }
 }
 
-/// A lock that keeps writers out would hold up the organisation's blocks for as long as its owner likes. One on a view
-/// reaches the tables below it.
+/// A lock that keeps writers out would hold up the organisation's blocks for as long as its owner
+/// likes. One on a view reaches the tables below it.
 fn refuse_lock(relation: Oid) {
     let name = match tables::owner(relation) {
         Some(table) => table.name.clone(),
@@ -190,7 +193,8 @@ fn ddl(event: Ddl) {
 
 /// DDL of an ordinary session.
 fn outside(event: Ddl) {
-    // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning. Without a ledger, pg_restore makes what it had.
+    // The pg_class events of a rewrite (VACUUM FULL, CLUSTER) change no table's meaning. Without a
+    // ledger, pg_restore makes what it had.
     if !settings::guard()
         || hooks::creating_extension()
         || !tables::is_own()
@@ -235,7 +239,7 @@ fn refuse_ddl(table: Option<String>) {
     }
 }
 
-/// What the extension keeps for itself.
+/// An object that the extension keeps for itself.
 fn refuse_own(object: Option<String>) {
     if let Some(object) = object {
         PgError::new(b"CH003", format!("\"{object}\" belongs to the ledger"))

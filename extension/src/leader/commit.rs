@@ -1,8 +1,9 @@
-//! The commit of a block: readers that asked for one block are out, the parts commit, then the block (spec/parallel.md).
+//! The commit of a block: readers that asked for one block are out, the parts commit, then the
+//! block (spec/parallel.md).
 //!
 //! * P4 The LedgerBlock commits last: whoever sees it sees all effects of its block.
-//! * P5 A part commits beside its own row in `chainify_ledger.part`: whoever sees effects of a block that is not there sees
-//!   of which one they are, and what sealing it needs.
+//! * P5 A part commits beside its own row in `chainify_ledger.part`: whoever sees effects of a
+//!   block that is not there sees of which one they are, and what sealing it needs.
 use crate::block::lock_conflicts;
 use crate::parallel::team;
 use crate::pg::base::crash;
@@ -24,7 +25,8 @@ pub fn install() {
     watch(&HOOKS);
 }
 
-/// Raises 55000 when a block of this transaction is open in parts: the next one would not see their effects.
+/// Raises 55000 when a block of this transaction is open in parts: the next one would not see their
+/// effects.
 pub fn check_nothing_open() {
     if let Some(open) = block(|block| block.open.get()).filter(|open| open.parts > 0) {
         let message = format!("block {} is not committed yet", open.number);

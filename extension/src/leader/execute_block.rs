@@ -33,11 +33,13 @@ pub struct Asked<'a> {
 /// A block that was executed.
 pub type Executed = (LedgerBlock, Ran);
 
-/// Executes a block in this process alone, by its second argument and as often as it needs; None when that does not give the certified block.
+/// Executes a block in this process alone, by its second argument and as often as it needs; None
+/// when that does not give the certified block.
 pub type Cure<'c> = &'c dyn Fn(&Request, &dyn Fn() -> Executed) -> Option<Executed>;
 
-/// Runs and seals the block that is next, in parts where that pays. With a `cure` the block came out otherwise than certified before. Needs
-/// [`connected`](crate::pg::base::spi::connected), in the mode of the ledger's own work.
+/// Runs and seals the block that is next, in parts where that pays. With a `cure` the block came
+/// out otherwise than certified before. Needs [`connected`](crate::pg::base::spi::connected), in
+/// the mode of the ledger's own work.
 pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
     let standing = Standing::locked();
     let mut request = check_request(asked, &standing);
@@ -61,8 +63,9 @@ pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
     })
 }
 
-/// Runs and seals a block that follows the last one within a recovery: in this process alone, where what recovery has written
-/// is seen, and with no COMMIT of its own. Needs [`connected`], in the mode of the ledger's own work.
+/// Runs and seals a block that follows the last one within a recovery: in this process alone, where
+/// what recovery has written is seen, and with no COMMIT of its own. Needs [`connected`], in the
+/// mode of the ledger's own work.
 pub fn again(request: &Request) -> LedgerBlock {
     lock_conflicts::before_locals(request.number, || sealed(request, alone).0)
 }
@@ -148,7 +151,8 @@ struct Standing {
 }
 
 impl Standing {
-    /// One block at a time: the lock is held until the caller commits or rolls back, and nothing of an earlier block is open.
+    /// One block at a time: the lock is held until the caller commits or rolls back, and nothing of
+    /// an earlier block is open.
     fn locked() -> Standing {
         let Some(blocks) = relation_named("chainify_ledger", "block") else {
             out_of_turn("extension chainify is not installed in this database".into()).raise()

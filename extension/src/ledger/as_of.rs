@@ -1,4 +1,4 @@
-//! What was read of the ledger, kept until definitions change.
+//! The facts read of the ledger, kept until definitions change.
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ impl<T> AsOf<T> {
         AsOf(RefCell::new(None))
     }
 
-    /// What was read before, or what `read` gives when definitions have changed since.
+    /// The facts read before, or what `read` gives when definitions have changed since.
     pub fn or(&self, read: impl FnOnce() -> T) -> Rc<T> {
         let generation = catalog::generation();
         let kept = self.0.borrow().clone();

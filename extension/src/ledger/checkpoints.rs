@@ -1,9 +1,10 @@
 //! Checkpoints: a row per table at the end of a block.
 //!
-//! The rows of a checkpoint are those kept in `chainify_checkpoint` (the base) overlaid with the history up to its block, so
-//! several of them cost one copy of the tables.
+//! The rows of a checkpoint are those kept in `chainify_checkpoint` (the base) overlaid with the
+//! history up to its block, so several of them cost one copy of the tables.
 //!
-//! Invariant R3: the base of a table holds the rows at the end of its `base_block`, after every transaction.
+//! Invariant R3: the base of a table holds the rows at the end of its `base_block`, after every
+//! transaction.
 
 use chainify_worker::steps::checkpoint_is_due;
 
@@ -24,7 +25,8 @@ const MAKE: &str = "
     ON CONFLICT (block, table_id) DO UPDATE
     SET row_count = excluded.row_count, schema_hash = excluded.schema_hash, table_state = excluded.table_state";
 
-/// Makes a checkpoint of the block being sealed when one is due. Cost: one SHA-256 over the lanes of each table.
+/// Makes a checkpoint of the block being sealed when one is due. Cost: one SHA-256 over the lanes
+/// of each table.
 pub fn at_seal(number: i64, deployed: bool) {
     if checkpoint_is_due(number, settings::checkpoint_interval(), deployed) {
         make(number);

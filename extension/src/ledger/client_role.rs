@@ -31,7 +31,8 @@ thread_local! {
     static CLIENTS: RefCell<Members> = RefCell::default();
 }
 
-/// The role of a client that submits SQL, which must be what submitting asks for in every organisation.
+/// The role of a client that submits SQL, which must be what submitting asks for in every
+/// organisation.
 pub fn of_client(name: &str) -> Result<Role, PgError> {
     if let Some(known) = CLIENTS.with_borrow_mut(|clients| clients.find(name)) {
         return Ok(known);

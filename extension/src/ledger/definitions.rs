@@ -5,7 +5,8 @@ use chainify_codec::{Hash, DEFINITIONS};
 
 use crate::pg::base::cursor::{Cursor, Sees};
 
-/// An object that is not as the ledger has it; both sides as definition text, `None` when there is none.
+/// An object that is not as the ledger has it; both sides as definition text, `None` when there is
+/// none.
 #[derive(PartialEq, Eq)]
 pub struct Defect {
     pub object: String,
@@ -23,7 +24,8 @@ pub fn entry(client: &SpiClient<'_>, sees: Sees) -> Option<(&'static str, Hash)>
     Some((DEFINITIONS, hash.try_into().unwrap_or_default()))
 }
 
-/// What was changed without the ledger. Cost: one definition text per object under the ledger.
+/// An object that was changed without the ledger. Cost: one definition text per object under the
+/// ledger.
 pub fn defects(client: &SpiClient<'_>, sees: Sees) -> Vec<Defect> {
     let sql = "SELECT object, expected, found FROM chainify_ledger.definition_defects()";
     let mut rows = Cursor::open(client, sees, sql, &[]);

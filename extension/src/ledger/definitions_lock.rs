@@ -1,7 +1,7 @@
 //! Definitions as of one moment, and reading without a lock that stays.
 //!
-//! What PostgreSQL prints of an object (a type's name, the definition of an index) is as of now,
-//! whatever snapshot the query around it has. So definitions are compared under the lock of
+//! The text that PostgreSQL prints of an object (a type's name, the definition of an index) is as
+//! of now, whatever snapshot the query around it has. So definitions are compared under the lock of
 //! definitions and with a snapshot taken after it: no block changes them in between.
 //!
 //! Invariant R11: maintenance takes the lock of definitions before any other that a block or a
@@ -18,7 +18,8 @@ use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
 use crate::pg::base::subtransaction::subtransaction;
 
-/// How long to wait for a block that changes definitions; one is open until organisations agree on it.
+/// How long to wait for a block that changes definitions; one is open until organisations agree on
+/// it.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -60,7 +61,7 @@ fn at_one_moment<T>(look: impl Fn(&SpiClient<'_>) -> T) -> Option<T> {
     }
 }
 
-/// What readers are told instead.
+/// The refusal that readers get instead.
 pub fn refusal() -> PgError {
     PgError::new(b"55P03", "definitions of the ledger are being changed")
         .detail("A block that changes them is open.")

@@ -1,19 +1,22 @@
 //! The history tables as `verify_ledger` reads them, those of detached tables included.
 
 use chainify_ledger::audit::Finding;
+use pgrx::pg_sys;
 
 use crate::pg::base::cursor::{Cursor, Row, Sees};
+use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::SpiClient;
 
 /// Takes findings: the block, what, and detail.
 pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
 
-/// The history of one version of a ledger table, from the transaction that started it to the one that ended it.
+/// The history of one version of a ledger table, from the transaction that started it to the one
+/// that ended it.
 pub struct History {
     pub id: i32,
     /// `schema.name`, unquoted: what is hashed.
     pub name: String,
-    /// Quoted name of the history table.
+    /// Quoted name of the history table, which is locked against another one.
     pub relation: String,
     /// Block and transaction; changes between them are of this version.
     since: (i64, i32),
@@ -36,24 +39,24 @@ impl History {
 
 const TABLES: &str = "
     SELECT l.id, l.name, l.attached_at, l.attached_tx, coalesce(l.detached_at, 9223372036854775807),
-        coalesce(l.detached_tx, 2147483647), q.name,
+        coalesce(l.detached_tx, 2147483647), l.history::int8,
         (SELECT string_agg(c.name, ', ' ORDER BY c.ordinal) FROM chainify_ledger.ledger_column c
          WHERE c.table_id = l.id AND NOT EXISTS (
             SELECT FROM pg_attribute a WHERE a.attrelid = l.history AND a.attname::text = c.name AND NOT a.attisdropped))
     FROM chainify_ledger.ledger_table l
-    LEFT JOIN (
-        SELECT r.oid, format('%I.%I', n.nspname, r.relname) AS name
-        FROM pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace WHERE r.relkind IN ('r', 'p')) q ON q.oid = l.history
     ORDER BY l.id";
 
-/// Every history that can be read; what keeps others from it is reported, as is history outside of its table's time.
+/// Every history that can be read; what keeps others from it is reported, as is history outside of
+/// its table's time.
 pub fn all(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
     let tables = readable(client, report);
     report_strays(client, &tables, report);
     tables
 }
 
-/// Every history that can be read; what keeps others from it is reported.
+/// Every history that can be read; what keeps others from it is reported. Each is locked until the
+/// transaction ends. A deployment may give its name to another table as soon as it can, so a name
+/// that was read before the lock could be that of another history.
 pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
     let mut tables = Vec::new();
     let mut rows = Cursor::open(client, Sees::Statement, TABLES, &[]);
@@ -66,7 +69,8 @@ pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
                 Finding::new("history table", format!("{name}: {why}")),
             )
         };
-        match (row.text(7), row.text(8)) {
+        let history = pg_sys::Oid::from(row.bigint(7).unwrap_or_default() as u32);
+        match (Relation::try_open(history, Lock::AccessShare), row.text(8)) {
             (None, _) => unreadable("its history table is gone".into()),
             (Some(_), Some(columns)) => unreadable(format!("its history table lacks {columns}")),
             (Some(relation), None) => {
@@ -74,7 +78,7 @@ pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
                 tables.push(History {
                     id: row.int(1).unwrap_or_default(),
                     name,
-                    relation,
+                    relation: relation.quoted_name(),
                     since: (attached_at, tx(4)),
                     until: (row.bigint(5).unwrap_or_default(), tx(6)),
                 });
@@ -84,7 +88,8 @@ pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
     tables
 }
 
-/// A history table may have served a name more than once; each row must fall into one of those times.
+/// A history table may have served a name more than once; each row must fall into one of those
+/// times.
 fn report_strays(client: &SpiClient<'_>, tables: &[History], report: &mut Report) {
     let mut relations: Vec<_> = tables.iter().map(|table| &table.relation).collect();
     relations.sort();

@@ -14,7 +14,8 @@ pub struct Known {
     pub identity: String,
 }
 
-/// Everything under the ledger. Cost: one scan of a table with a row per object; only for statements that change definitions.
+/// Everything under the ledger. Cost: one scan of a table with a row per object; only for
+/// statements that change definitions.
 pub fn known() -> Vec<Known> {
     let mut known = Vec::new();
     if !tables::is_own() {

@@ -1,7 +1,8 @@
 //! Tables on the ledger as verification reads them, and the queries over their rows.
 //!
-//! Queries run with the rights of the extension's owner, so they call nothing a user could have defined: rows are
-//! compared as canonical bytes, sorted as bytea, and shown by output functions and casts of PostgreSQL itself.
+//! Queries run with the rights of the extension's owner, so they call nothing a user could have
+//! defined: rows are compared as canonical bytes, sorted as bytea, and shown by output functions
+//! and casts of PostgreSQL itself.
 
 use chainify_codec::{table_state, Hash, KeyRanges, LaneHasher, Lanes, State};
 use pgrx::pg_sys;
@@ -195,13 +196,14 @@ impl LedgerTable {
         self.live.as_deref().unwrap_or_default()
     }
 
-    /// Columns `k` (canonical key) and `v` (row of the base's type): the base overlaid with the last change of each
-    /// key up to block `number`, which must not be before the base's.
+    /// Columns `k` (canonical key) and `v` (row of the base's type): the base overlaid with the
+    /// last change of each key up to block `number`, which must not be before the base's.
     pub fn expected_rows(&self, number: i64) -> String {
         self.expected_rows_of(number, &|_| "true".into())
     }
 
-    /// The same of the rows for which `which` gives a condition, on a row of base or history of that alias.
+    /// The same of the rows for which `which` gives a condition, on a row of base or history of
+    /// that alias.
     fn expected_rows_of(&self, number: i64, which: &dyn Fn(&str) -> String) -> String {
         // Only the history is sorted: it is short beside the base.
         format!(
@@ -230,8 +232,9 @@ impl LedgerTable {
         )
     }
 
-    /// Columns `k`, `op`, `v`, `b`, the block of a change, `until`, that of the next change of its key, and `first`: whether none of that key
-    /// comes before, of the changes after the base, up to block `number`.
+    /// Columns `k`, `op`, `v`, `b`, the block of a change, `until`, that of the next change of its
+    /// key, and `first`: whether none of that key comes before, of the changes after the base, up
+    /// to block `number`.
     pub fn changes_with_next(&self, number: i64) -> String {
         format!(
             "SELECT k, op, v, b, lead(b) OVER w AS until, row_number() OVER w = 1 AS first FROM ({}) changes
@@ -263,8 +266,9 @@ impl LedgerTable {
         leaves
     }
 
-    /// Columns `k`, `op` and `v` of the rows at the end of a block before the base, as far as the base and the history up to it tell
-    /// them: where a row's first change after the block is an update and none was before, `op` is *U* and `v` not what it was.
+    /// Columns `k`, `op` and `v` of the rows at the end of a block before the base, as far as the
+    /// base and the history up to it tell them: where a row's first change after the block is an
+    /// update and none was before, `op` is *U* and `v` not what it was.
     pub fn rows_before_base(&self, number: i64) -> String {
         let id = self.id;
         let (block, tx) = self.since;
@@ -289,8 +293,9 @@ impl LedgerTable {
         )
     }
 
-    /// A row of the base's type from one with the same columns, of table `of`. It has no domains: to make a row of the live table's type
-    /// would evaluate their conditions, with the rights of the extension's owner. Where there is no base, the row as it is.
+    /// A row of the base's type from one with the same columns, of table `of`. It has no domains:
+    /// to make a row of the live table's type would evaluate their conditions, with the rights of
+    /// the extension's owner. Where there is no base, the row as it is.
     fn row_of(&self, alias: &str, of: &str) -> String {
         match &self.checkpoint {
             Some(base) => format!("ROW({})::{base}", self.listed(&format!("{alias}."))),
@@ -320,7 +325,8 @@ impl LedgerTable {
         }
     }
 
-    /// The same with the rows of `other` instead in these ranges of keys (`chainify_codec::key_range`).
+    /// The same with the rows of `other` instead in these ranges of keys
+    /// (`chainify_codec::key_range`).
     pub fn rows_with(&self, other: &str, ranges: &KeyRanges) -> String {
         format!(
             "{} UNION ALL {}",
@@ -329,7 +335,8 @@ impl LedgerTable {
         )
     }
 
-    /// The rows of history `h` after the base, up to block `number`, as far as they are of this version.
+    /// The rows of history `h` after the base, up to block `number`, as far as they are of this
+    /// version.
     fn after_base(&self, number: i64) -> String {
         let (block, tx) = self.since;
         format!(
@@ -347,8 +354,9 @@ impl LedgerTable {
         columns.join(", ")
     }
 
-    /// Brings the base forward to block `to`: of every key changed since, the row it has goes, and the last one comes. Found
-    /// by the index where PostgreSQL's own operators compare the key, else by a scan of the base.
+    /// Brings the base forward to block `to`: of every key changed since, the row it has goes, and
+    /// the last one comes. Found by the index where PostgreSQL's own operators compare the key,
+    /// else by a scan of the base.
     pub fn folding(&self, to: i64) -> String {
         let (id, later) = (self.id, self.after_base(to));
         let (history, base) = (
@@ -385,14 +393,15 @@ impl LedgerTable {
         )
     }
 
-    /// Rows that differ between what is expected at the end of block `number` and what the table holds: the key as
-    /// jsonb, the expected and the found row as jsonb, then the canonical key, the partition and place of the found row and
-    /// the expected row, for repair.
+    /// Rows that differ between what is expected at the end of block `number` and what the table
+    /// holds: the key as jsonb, the expected and the found row as jsonb, then the canonical key,
+    /// the partition and place of the found row and the expected row, for repair.
     pub fn differences(&self, number: i64) -> String {
         self.differences_between(&self.expected_rows(number), self.live_name(), "true")
     }
 
-    /// The same between rows as [`LedgerTable::expected_rows`] gives them and the table, in some ranges of keys.
+    /// The same between rows as [`LedgerTable::expected_rows`] gives them and the table, in some
+    /// ranges of keys.
     pub fn differences_in(&self, ranges: &KeyRanges, expected: &str) -> String {
         let key = format!("chainify_ledger.encoded_key({}, t.*)", self.id);
         self.differences_between(
@@ -402,7 +411,8 @@ impl LedgerTable {
         )
     }
 
-    /// Rows that are there a second time, as [`LedgerTable::differences_in`] gives rows that are not to be there.
+    /// Rows that are there a second time, as [`LedgerTable::differences_in`] gives rows that are
+    /// not to be there.
     pub fn doubles_in(&self, ranges: &KeyRanges, expected: &str) -> String {
         let (id, live) = (self.id, self.live_name());
         let key = format!("chainify_ledger.encoded_key({id}, t.*)");
@@ -419,7 +429,8 @@ impl LedgerTable {
         )
     }
 
-    /// The same for the keys kept in a table with the key's columns, which are of PostgreSQL's own types.
+    /// The same for the keys kept in a table with the key's columns, which are of PostgreSQL's own
+    /// types.
     pub fn differences_of(&self, number: i64, keys: &str) -> String {
         let key = self.columns.iter().filter(|column| column.key);
         let key: Vec<_> = key.map(|column| column.quoted.as_str()).collect();
@@ -469,7 +480,8 @@ impl LedgerTable {
     }
 }
 
-/// Columns of a row as a jsonb object: each with its name, its quoted name after `prefix`, and whether its type is PostgreSQL's.
+/// Columns of a row as a jsonb object: each with its name, its quoted name after `prefix`, and
+/// whether its type is PostgreSQL's.
 pub fn json_object<'c>(
     prefix: &str,
     columns: impl Iterator<Item = (&'c str, &'c str, bool)>,
@@ -478,7 +490,8 @@ pub fn json_object<'c>(
         let value = format!("{prefix}{quoted}");
         let shown = match built_in {
             true => format!("to_jsonb({value})"),
-            // to_jsonb and ::text would look for a cast, which a user may have defined; format only prints.
+            // to_jsonb and ::text would look for a cast, which a user may have defined; format only
+            // prints.
             false => {
                 format!("CASE WHEN {value} IS NOT NULL THEN to_jsonb(format('%s', {value})) END")
             }

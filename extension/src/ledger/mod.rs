@@ -1,6 +1,8 @@
-//! What is on the ledger: tables, rows, history, definitions, stored blocks and checkpoints, and what this session may do to them.
+//! The contents of the ledger: tables, rows, history, definitions, stored blocks and checkpoints,
+//! and what this session may do to them.
 //!
-//! Knows how these are stored and read. Must not know who changes them, and why: rules, transactions and blocks are above.
+//! Knows how these are stored and read. Must not know who changes them, and why: rules,
+//! transactions and blocks are above.
 pub mod as_of;
 pub mod checkpoints;
 pub mod client_role;

@@ -1,12 +1,12 @@
-//! What a transaction came to, and which errors must never become an outcome.
+//! The outcome of a transaction, and which errors must never become an outcome.
 use crate::pg::base::error::{PgError, SqlState};
 
 /// Rows returned or changed, or why the transaction failed.
 pub type Outcome = Result<u64, PgError>;
 
-/// Whether an error says something about this machine, not about the statement: such a one must never
-/// become an outcome, since other organisations may not see it. How deep the stack reaches (54001)
-/// depends on how PostgreSQL was built, and so may what it did not expect itself (XX000).
+/// Whether an error says something about this machine, not about the statement: such a one must
+/// never become an outcome, since other organisations may not see it. How deep the stack reaches
+/// (54001) depends on how PostgreSQL was built, and so may what it did not expect itself (XX000).
 pub fn is_of_the_machine(sqlstate: SqlState) -> bool {
     is_of_the_moment(sqlstate) || matches!(sqlstate.as_str(), "54001" | "XX000")
 }

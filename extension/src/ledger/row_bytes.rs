@@ -1,5 +1,6 @@
-//! The bytes of rows, as SQL functions, so that queries over tables, history and checkpoints can compare rows by what is
-//! hashed. Columns are found by name: a history row encodes as the row of its table.
+//! The bytes of rows, as SQL functions, so that queries over tables, history and checkpoints can
+//! compare rows by what is hashed. Columns are found by name: a history row encodes as the row of
+//! its table.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,7 +33,8 @@ thread_local! {
     static ENCODERS: RefCell<BTreeMap<(i32, u32), Rc<RowEncoder>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Forgets which columns tables have; every check starts with it, since a name may have moved to another column.
+/// Forgets which columns tables have; every check starts with it, since a name may have moved to
+/// another column.
 pub fn forget() {
     ENCODERS.take();
 }
@@ -62,8 +64,8 @@ fn encoded(
     call.value::<Vec<u8>>(bytes)
 }
 
-/// `row_as(of, row)`: the row as one of the table whose row type `of` has, with no condition of a domain evaluated: what is put back was there
-/// before, and may be older than the condition.
+/// `row_as(of, row)`: the row as one of the table whose row type `of` has, with no condition of a
+/// domain evaluated: what is put back was there before, and may be older than the condition.
 fn row_as(call: &mut Call) -> Answer {
     let Some(record) = call.record_arg(1) else {
         return call.value::<i32>(None);

@@ -1,4 +1,4 @@
-//! What this session may do to ledger tables at the moment.
+//! The rights of this session on ledger tables at the moment.
 use std::cell::Cell;
 
 /// Set by the executor around what it runs; everything else is `Outside`.

@@ -1,8 +1,9 @@
-//! Scans of recovery: what base and history tell of a table, the table beside it, and the ranges of keys in which they differ.
+//! Scans of recovery: what base and history tell of a table, the table beside it, and the ranges of
+//! keys in which they differ.
 //!
-//! Base and table are read from their pages, each row encoded and hashed once. The rows told are hashed into lanes, because
-//! they have to be shown to be as certified; the table is compared with them by digests under a key drawn for the purpose,
-//! which cost a tenth of that.
+//! Base and table are read from their pages, each row encoded and hashed once. The rows told are
+//! hashed into lanes, because they have to be shown to be as certified; the table is compared with
+//! them by digests under a key drawn for the purpose, which cost a tenth of that.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +31,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// What base and history tell of the end of block `number`.
+    /// The rows that base and history give for the end of block `number`.
     pub fn told(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Scan {
         let mut scan = Scan::empty();
         let hasher = LaneHasher::new(&table.name);
@@ -44,7 +45,7 @@ impl Scan {
         scan
     }
 
-    /// What a query with columns `k` and `v` gives.
+    /// The rows that a query with columns `k` and `v` gives.
     pub fn of_query(client: &SpiClient<'_>, table: &LedgerTable, rows: &str) -> Scan {
         let mut scan = Scan::empty();
         let hasher = LaneHasher::new(&table.name);
@@ -72,7 +73,8 @@ impl Scan {
         self.digests.add(key, row);
     }
 
-    /// Adds the rows that history lays over the base, and returns the keys that the base no longer tells.
+    /// Adds the rows that history lays over the base, and returns the keys that the base no longer
+    /// tells.
     fn add_changes(
         &mut self,
         client: &SpiClient<'_>,
@@ -137,8 +139,8 @@ impl Scan {
     }
 }
 
-/// What base and history tell of the ends of several blocks, ascending and none before the base. Cost: one read of base and history, however
-/// many blocks.
+/// The rows that base and history give for the ends of several blocks, ascending and none before
+/// the base. Cost: one read of base and history, however many blocks.
 pub fn states_told(client: &SpiClient<'_>, table: &LedgerTable, blocks: &[i64]) -> Vec<State> {
     let Some(last) = blocks.last() else {
         return Vec::new();
@@ -156,17 +158,18 @@ pub fn states_told(client: &SpiClient<'_>, table: &LedgerTable, blocks: &[i64]) 
 pub struct Compared {
     /// The state by a full scan.
     pub live: State,
-    /// What base and history tell of the ends of the blocks asked for.
+    /// The rows that base and history give for the ends of the blocks asked for.
     pub told: Vec<State>,
 }
 
 impl Compared {
-    /// `blocks` are ascending and none is before the base; the last is the one at whose end the table is. `seen` is told of how many rows were
-    /// read.
+    /// `blocks` are ascending and none is before the base; the last is the one at whose end the
+    /// table is. `seen` is told of how many rows were read.
     ///
-    /// Cost: one read of table, base and history. Hashing a row into lanes is most of it, so rows that nothing changed since the base are
-    /// hashed into them where they are live, and shown to be the same in the base by digests under a key drawn for the purpose; only where
-    /// they are not, the base is read again.
+    /// Cost: one read of table, base and history. Hashing a row into lanes is most of it, so rows
+    /// that nothing changed since the base are hashed into them where they are live, and shown to
+    /// be the same in the base by digests under a key drawn for the purpose; only where they are
+    /// not, the base is read again.
     pub fn of(
         client: &SpiClient<'_>,
         table: &LedgerTable,
@@ -212,7 +215,7 @@ impl Compared {
             count(1);
         });
         if told_rows == live_rows {
-            // What is live and was not changed since the base is in it from the start.
+            // A live row that was not changed since the base is in it from the start.
             if let Some(changed) = states.sum().last() {
                 states.add_rest(&live, changed);
             }
@@ -231,8 +234,9 @@ impl Compared {
 /// Rows read from one word about progress to the next.
 const ROWS_BETWEEN_NEWS: i64 = 1_000;
 
-/// Adds what history tells up to block `last`: each row from its change to the next of its key. Gives the keys with the block of their
-/// first change, up to which a row of the base counts, and tells `remaining` the rows that no later change replaces.
+/// Adds what history tells up to block `last`: each row from its change to the next of its key.
+/// Gives the keys with the block of their first change, up to which a row of the base counts, and
+/// tells `remaining` the rows that no later change replaces.
 fn add_changes(
     states: &mut States<'_>,
     client: &SpiClient<'_>,
@@ -265,7 +269,8 @@ fn add_changes(
     first_changes
 }
 
-/// Those of these canonical keys of which the table has a row, whatever its indexes say. Cost: one read of it, where there are keys.
+/// Those of these canonical keys of which the table has a row, whatever its indexes say. Cost: one
+/// read of it, where there are keys.
 pub fn keys_there(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -316,7 +321,8 @@ impl Digests {
     }
 }
 
-/// Enough of a key's hash to tell keys apart. Two that agreed in it would give another state than the certified one.
+/// Enough of a key's hash to tell keys apart. Two that agreed in it would give another state than
+/// the certified one.
 fn short(key: &Hash) -> u128 {
     key.iter()
         .take(16)

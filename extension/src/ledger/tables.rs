@@ -69,7 +69,8 @@ pub fn all() -> Vec<(Oid, Rc<LedgerTable>)> {
     attached().into_iter().collect()
 }
 
-/// Whether there is a ledger here that grew here: not one before its first block, nor one that was restored and is not adopted.
+/// Whether there is a ledger here that grew here: not one before its first block, nor one that was
+/// restored and is not adopted.
 pub fn is_own() -> bool {
     refresh();
     attached();

@@ -1,4 +1,5 @@
-//! The ledger's triggers on a table: there, and ENABLE ALWAYS, on every relation that holds its rows.
+//! The ledger's triggers on a table: there, and ENABLE ALWAYS, on every relation that holds its
+//! rows.
 
 use crate::pg::base::spi::SpiClient;
 
@@ -13,7 +14,8 @@ pub struct Defect {
     pub found: Option<String>,
 }
 
-/// `tgtype` of pg_trigger: row 1, before 2, insert 4, delete 8, update 16, truncate 32. `$1` is the table.
+/// `tgtype` of pg_trigger: row 1, before 2, insert 4, delete 8, update 16, truncate 32. `$1` is the
+/// table.
 const DEFECTS: &str = "
     SELECT format('%s on %I.%I, always enabled', w.name, n.nspname, r.relname),
         CASE WHEN NOT r.relhastriggers THEN 'hidden by pg_class.relhastriggers' ELSE CASE t.tgenabled WHEN 'D' THEN 'disabled' WHEN 'O' THEN 'enabled, not always' WHEN 'R' THEN 'enabled for replicas'
@@ -34,7 +36,7 @@ const DEFECTS: &str = "
     WHERE t.tgname NOT IN ('chainify_digest', 'chainify_truncate')
     ORDER BY 1";
 
-/// What is missing, disabled or replaced.
+/// The triggers that are missing, disabled or replaced.
 pub fn defects(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<Defect> {
     let mut defects = Vec::new();
     let mut rows = Cursor::open(client, sees, DEFECTS, &[table.relation.into()]);

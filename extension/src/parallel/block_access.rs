@@ -1,5 +1,6 @@
-//! What the transactions of a block may read and write (spec/scheduling.md): of each the template of its statements, known from the
-//! first time they were met, and its values; then, with the keys chosen that tell most apart, the access sets.
+//! The access of a block's transactions (spec/scheduling.md): of each the template
+//! of its statements, known from the first time they were met, and its values; then, with the keys
+//! chosen that tell most apart, the access sets.
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
@@ -31,11 +32,13 @@ use crate::transaction::block_state::ByTransaction;
 use crate::transaction::plans;
 use crate::transaction::plans::Execution;
 
-/// The access sets of a block's transactions, in order; to be called before the first of them runs, under the settings
-/// of a block. Raises for failures of the machine only (X4): what cannot be analysed is everything, and fails when it runs.
+/// The access sets of a block's transactions, in order; to be called before the first of them runs,
+/// under the settings of a block. Raises for failures of the machine only (X4): what cannot be
+/// analysed is everything, and fails when it runs.
 ///
-/// Locks no row, and runs no function but those that declared access names. Cost: for a statement whose plan is kept that of reading its values, for
-/// the others that of analysing them, which running them then saves.
+/// Locks no row, and runs no function but those that declared access names. Cost: for a statement
+/// whose plan is kept that of reading its values, for the others that of analysing them, which
+/// running them then saves.
 pub fn of_block(transactions: &[Transaction]) -> Sets {
     let everything = || Sets {
         sets: vec![AccessSet::everything(); transactions.len()],
@@ -56,8 +59,8 @@ pub struct Sets {
     pub declared: ByTransaction,
 }
 
-/// The same with what each transaction is expected to take, in nanoseconds, as far as that is known; None when the first
-/// transactions are not `promising`. See [`of_block`].
+/// The same with what each transaction is expected to take, in nanoseconds, as far as that is
+/// known; None when the first transactions are not `promising`. See [`of_block`].
 pub fn of_promising_block(
     transactions: &[Transaction],
     promising: impl Fn(&[AccessSet], &[u64]) -> bool,
@@ -74,8 +77,8 @@ pub fn of_promising_block(
     })
 }
 
-/// Keys are numbered by the indexes there are: what was analysed before and after a change of them does not go together, and
-/// is analysed once more. None when they changed again.
+/// Keys are numbered by the indexes there are: what was analysed before and after a change of them
+/// does not go together, and is analysed once more. None when they changed again.
 fn consistent<T>(analyse: impl Fn() -> Option<T>) -> Option<T> {
     for _ in 0..2 {
         let before = generation();
@@ -95,9 +98,10 @@ enum Choice {
     Last,
 }
 
-/// What a transaction is.
+/// The kind of a transaction.
 enum Member {
-    /// It fails before it reads anything but roles and definitions, which no transaction of the block has changed.
+    /// It fails before it reads anything but roles and definitions, which no transaction of the
+    /// block has changed.
     Refused,
     Everything,
     /// The number of what it executes, where its values are, and the rows that are declared.
@@ -132,13 +136,13 @@ struct Found<'b> {
     /// By number of what is executed.
     lookups: Vec<Rc<[Lookup]>>,
     awaiting: Vec<Awaiting<'b>>,
-    /// What the look-ups may still take.
+    /// The time that the look-ups may still take.
     time: Duration,
     deployed: bool,
     members: Vec<Member>,
     /// All values, one execution's after the other's.
     values: Vec<Value>,
-    /// What is executed: each once, by address.
+    /// The functions that are executed: each once, by address.
     prepared: Vec<Rc<Prepared>>,
     numbers: HashMap<*const Prepared, usize>,
     roles: HashMap<&'b str, Option<Role>>,
@@ -166,7 +170,7 @@ impl<'b> Found<'b> {
     /// The next transactions.
     fn add(&mut self, transactions: &'b [Transaction]) {
         for transaction in transactions {
-            // What a DEPLOY changes, those behind it are not analysed with yet.
+            // Transactions behind a DEPLOY are not analysed with its changes yet.
             self.deployed |= transaction.kind() != Kind::Sql;
             let member = match self.deployed {
                 true => Member::Everything,
@@ -195,7 +199,7 @@ impl<'b> Found<'b> {
         }
     }
 
-    /// What each transaction is expected to take.
+    /// The time that each transaction is expected to take.
     fn costs(&self) -> Vec<Option<u64>> {
         let cost = |member: &Member| match member {
             Member::Execution(number, ..) => self.prepared[*number].cost.expected(),

@@ -1,7 +1,9 @@
-//! Declared access: where the accesses of a function to a table lie, when its text does not tell (spec/scheduling.md).
+//! Declared access: where the accesses of a function to a table lie, when its text does not tell
+//! (spec/scheduling.md).
 //!
-//! A declaration is this database's own matter. The leader looks the rows up before the block runs, and what a declared function
-//! accesses is compared with them while it runs beside others; a wrong one costs time and nothing else (P2).
+//! A declaration is this database's own matter. The leader looks the rows up before the block runs,
+//! and what a declared function accesses is compared with them while it runs beside others; a wrong
+//! one costs time and nothing else (P2).
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::{Rc, Weak};
@@ -28,17 +30,20 @@ use crate::pg::run::planning::inlining;
 use crate::pg::run::statement::Prepared;
 use crate::transaction::block_state::ByTransaction;
 
-/// The rows of a relation that a transaction may access; before the block is known in which they are told apart.
+/// The rows of a relation that a transaction may access; before the block is known in which they
+/// are told apart.
 pub type Rows = (Oid, Vec<Vec<KeyValue>>);
 
-/// The time that the look-ups of one block may take together: what they do not come to is as if it was not declared.
+/// The time that the look-ups of one block may take together: what they do not come to is as if it
+/// was not declared.
 pub const LOOK_UPS_MAX: Duration = Duration::from_secs(1);
 
-/// What was declared of a function and a table.
+/// The declaration of a function's access to a table.
 #[derive(PartialEq, Eq)]
 struct Declaration {
     table: Oid,
-    /// The function that returns the rows; without one, they are those with values of arguments in these columns.
+    /// The function that returns the rows; without one, they are those with values of arguments in
+    /// these columns.
     rows: Option<String>,
     /// Argument, from 1, and column, as an identifier.
     key: Vec<(usize, String)>,
@@ -73,7 +78,7 @@ struct Kept {
     _of: Weak<Prepared>,
 }
 
-/// What was made for earlier blocks, as long as declarations and definitions are the same.
+/// The look-ups made for earlier blocks, as long as declarations and definitions are the same.
 #[derive(Default)]
 struct Made {
     declarations: Rc<Declarations>,
@@ -89,7 +94,7 @@ thread_local! {
 const KEPT_MAX: usize = 256;
 
 impl Declarations {
-    /// What is declared of a call: the table, and where.
+    /// The declared access of a call: the table, and where.
     pub fn shown(&self, call: &Called) -> Vec<(String, String)> {
         let declarations = self.0.get(&call.function).into_iter().flatten();
         let shown = |d: &Declaration| {
@@ -133,8 +138,8 @@ impl Declarations {
         all
     }
 
-    /// What looks up the rows of executions of a statement that only calls a declared function; kept until what is declared or defined
-    /// changes, unless some of it does not work.
+    /// The look-ups of rows for executions of a statement that only calls a declared function;
+    /// kept until what is declared or defined changes, unless some of it does not work.
     pub fn lookups(self: &Rc<Self>, role: Role, prepared: &Rc<Prepared>) -> Rc<[Lookup]> {
         if self.0.is_empty() {
             return Rc::new([]);
@@ -225,8 +230,8 @@ impl Lookup {
 /// A look-up for one execution, with its client's role and its values, None for NULL.
 pub type Asked<'a> = (&'a Lookup, Role, Rc<[Option<&'a str>]>);
 
-/// The rows of each, looked up as its client, who can change nothing by it; none of any table where the look-up fails, or no time is
-/// `left` for it.
+/// The rows of each, looked up as its client, who can change nothing by it; none of any table where
+/// the look-up fails, or no time is `left` for it.
 ///
 /// They share one subtransaction until one of them fails; those behind it then share the next.
 pub fn look_up(asked: &[Asked], left: &mut Duration) -> Vec<Vec<Rows>> {
@@ -264,7 +269,7 @@ fn unless_it_fails<T>(text: &str, result: Result<T, PgError>) -> Option<T> {
     }
 }
 
-/// What was looked up, as it is told apart in this block.
+/// The rows that were looked up, as they are told apart in this block.
 pub fn in_block(rows: &[Rows], changes: &Changes, focus: &Focus) -> Vec<Declared> {
     let declared = |(table, rows): &Rows| {
         let relation = counted(*table);
@@ -312,7 +317,7 @@ fn to_message(tx: u32, declared: &Declared) -> DeclaredAccess {
     }
 }
 
-/// What a leader told.
+/// The declared access that a leader told.
 pub fn from_messages(messages: &[DeclaredAccess]) -> ByTransaction {
     let key = |k: &DeclaredKey| KeyValue {
         key: k.key as u16,

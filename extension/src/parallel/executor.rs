@@ -118,7 +118,8 @@ fn request(message: &PartRequest) -> Request<'_> {
     }
 }
 
-/// Leaves beside the effects what sealing the block needs of them, should the leader's commit not follow (P5).
+/// Leaves beside the effects what sealing the block needs of them, should the leader's commit not
+/// follow (P5).
 fn write_part(message: &PartRequest, report: &PartReport) {
     let nets = Nets {
         nets: report.nets.clone(),

@@ -1,7 +1,9 @@
-//! The keys chosen for the statements of one block serve the next ones too (spec/scheduling.md, Focus).
+//! The keys chosen for the statements of one block serve the next ones too (spec/scheduling.md,
+//! Focus).
 //!
-//! What makes a key fit follows from the statements alone (S7), and of fewer statements it fits too; which of several is the best follows
-//! from the values, and choosing takes as long as filling in the access sets of the block.
+//! What makes a key fit follows from the statements alone (S7), and of fewer statements it fits
+//! too; which of several is the best follows from the values, and choosing takes as long as filling
+//! in the access sets of the block.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -35,7 +37,8 @@ thread_local! {
     static LAST: RefCell<Option<Chosen>> = const { RefCell::new(None) };
 }
 
-/// What was chosen last, if it was for these `statements`, whichever else, and from as large a `sample`; otherwise what `choose` gives.
+/// What was chosen last, if it was for these `statements`, whichever else, and from as large a
+/// `sample`; otherwise what `choose` gives.
 pub fn chosen_for(
     statements: &[Rc<Prepared>],
     sample: usize,

@@ -1,8 +1,9 @@
-//! Executes a block in parts that run beside each other (spec/parallel.md). This session leads and runs the first part.
+//! Executes a block in parts that run beside each other (spec/parallel.md). This session leads and
+//! runs the first part.
 //!
 //! * P1 The order of the block is the semantics: in parts or not, a block has the same LedgerBlock.
-//! * P2 Whatever goes otherwise than foreseen rolls back every part; then the block runs in the leader alone, which is how
-//!   it is defined. So a schedule can cost time and nothing else.
+//! * P2 Whatever goes otherwise than foreseen rolls back every part; then the block runs in the
+//!   leader alone, which is how it is defined. So a schedule can cost time and nothing else.
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,8 @@ use crate::transaction::declared;
 use crate::transaction::effects;
 use crate::transaction::request::Request;
 
-/// What a part costs more than its transactions, in transactions: telling it, merging and committing it.
+/// The cost of a part beside its transactions, in transactions: telling it, merging and
+/// committing it.
 const PART_COST: u64 = 20;
 
 thread_local! {
@@ -41,7 +43,8 @@ thread_local! {
     static LAST: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Runs the block in parts, when that pays; None: nothing was done, or it was undone, and the block runs alone.
+/// Runs the block in parts, when that pays; None: nothing was done, or it was undone, and the block
+/// runs alone.
 pub fn run(request: &Request) -> Option<Ran> {
     let started = Instant::now();
     let parts = parts_of(request)?;
@@ -80,9 +83,9 @@ fn is_for_this_session(error: &PgError) -> bool {
 struct Parts {
     /// By part, as positions in the request.
     members: Vec<Vec<usize>>,
-    /// What their transactions have to keep to.
+    /// The declared access that their transactions have to keep to.
     declared: ByTransaction,
-    /// What the first part is expected to take, and the whole block, in one unit.
+    /// The time that the first part is expected to take, and the whole block, in one unit.
     first: u64,
     whole: u64,
 }
@@ -242,7 +245,7 @@ fn request_of(
     }
 }
 
-/// What the parts give together; Err when they turn out not to have been independent.
+/// The result of the parts together; Err when they turn out not to have been independent.
 fn merge(parts: &[Vec<usize>], reports: Vec<PartReport>) -> Result<Ran, PgError> {
     let unforeseen = |why: &str| PgError::new(b"40001", why);
     let (changes, bytes) = reports.iter().fold((0, 0), |(changes, bytes), report| {

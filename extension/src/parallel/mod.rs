@@ -1,4 +1,5 @@
-//! A block in parts that run beside each other (spec/parallel.md): which transactions can, and the processes that run them.
+//! A block in parts that run beside each other (spec/parallel.md): which transactions can, and the
+//! processes that run them.
 //!
 //! Knows how a part runs. Must not know when a block commits, and not verification.
 pub mod block_access;

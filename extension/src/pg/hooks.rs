@@ -11,7 +11,7 @@ use crate::pg::describe::relation_use;
 pub use crate::pg::describe::relation_use::Access;
 use crate::pg::describe::relation_use::Asked;
 
-/// What happens to a database object.
+/// The change of a database object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     Create,
@@ -53,7 +53,7 @@ pub struct Utility<'a> {
     pub rights: Option<Rights>,
 }
 
-/// What the extension wants to see. Callbacks raise to refuse.
+/// The callbacks of the extension. Callbacks raise to refuse.
 pub struct Watch {
     /// For every relation of a statement that is about to run.
     pub relation: fn(pg_sys::Oid, Access),
@@ -61,9 +61,11 @@ pub struct Watch {
     pub utility: fn(&Utility),
     /// For every change of an object.
     pub ddl: fn(Ddl),
-    /// For every function that an expression is about to call, once per expression, whoever runs it.
+    /// For every function that an expression is about to call, once per expression, whoever runs
+    /// it.
     pub function: fn(pg_sys::Oid),
-    /// Whether `relation` and `utility` want to be called now; asked first, because it is asked for every statement.
+    /// Whether `relation` and `utility` want to be called now; asked first, because it is asked for
+    /// every statement.
     pub wanted: fn() -> bool,
 }
 
@@ -164,7 +166,8 @@ unsafe extern "C-unwind" fn on_utility(
     dest: *mut pg_sys::DestReceiver,
     completion: *mut pg_sys::QueryCompletion,
 ) {
-    // SAFETY: the arguments are passed on, with a copy of a CALL that may be changed; command tags are static strings.
+    // SAFETY: the arguments are passed on, with a copy of a CALL that may be changed; command tags
+    // are static strings.
     unsafe {
         let (mut statement, mut read_only_tree) = (statement, read_only_tree);
         let replaced = enter(|| {
@@ -196,7 +199,8 @@ unsafe extern "C-unwind" fn on_utility(
         if !replaced.is_null() {
             (statement, read_only_tree) = (replaced, false);
         }
-        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
+        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
+        // skip.
         match NEXT_UTILITY.get() {
             Some(next) => next(
                 statement,

@@ -1,7 +1,8 @@
 //! PostgreSQL's primitives behind safe functions: the only place of the crate with `unsafe`.
 //!
-//! A C function exported with `sql_function!` gets a [`function::Call`]; expected failures are raised with
-//! [`error::PgError`], which keeps SQLSTATEs of our own (`CH001` and so on) that pgrx's error enumeration cannot hold.
+//! A C function exported with `sql_function!` gets a [`function::Call`]; expected failures are
+//! raised with [`error::PgError`], which keeps SQLSTATEs of our own (`CH001` and so on) that pgrx's
+//! error enumeration cannot hold.
 //!
 //! The groups import downwards alone, and no files of them form a circle. Lowest first:
 //! [`base`] < [`tree`] < [`describe`] < [`access`] < [`run`] < [`ddl`] < [`shared`] < [`hooks`].

@@ -1,4 +1,5 @@
-//! What every step of recovery asks before and after: what is there, beside what was certified.
+//! The questions of every step of recovery before and after: what is there, beside what was
+//! certified.
 use chainify_codec::{state_root, State};
 use chainify_ledger::audit::StoredBlock;
 

@@ -1,5 +1,6 @@
-//! Recovery of checkpoints from tables: when neither base and history nor blocks executed again give the certified state, but
-//! the tables do, it is the checkpoints that were changed, and the tables become their base.
+//! Recovery of checkpoints from tables: when neither base and history nor blocks executed again
+//! give the certified state, but the tables do, it is the checkpoints that were changed, and the
+//! tables become their base.
 
 use chainify_codec::State;
 use serde_json::json;
@@ -21,9 +22,10 @@ use crate::recovery::row_repair::repair_definition;
 use crate::recovery::{earlier_blocks, scrub};
 use crate::verify::table;
 
-/// Takes the tables as the new base of their checkpoints once they are shown to be as certified (R1); CH002 when they are not.
-/// A history that was changed stays so: verification names it. Cost: two scans of each table, one of base and history, a copy of
-/// tables whose base is no longer theirs.
+/// Takes the tables as the new base of their checkpoints once they are shown to be as certified
+/// (R1); CH002 when they are not. A history that was changed stays so: verification names it. Cost:
+/// two scans of each table, one of base and history, a copy of tables whose base is no longer
+/// theirs.
 pub fn rebase(
     client: &SpiClient<'_>,
     number: i64,
@@ -49,8 +51,8 @@ pub fn rebase(
     Ok(cured)
 }
 
-/// Makes the tables, shown to be as certified, the base of their checkpoints where these tell other rows, or history after
-/// the base was changed.
+/// Makes the tables, shown to be as certified, the base of their checkpoints where these tell other
+/// rows, or history after the base was changed.
 pub fn take_bases(
     client: &SpiClient<'_>,
     number: i64,
@@ -90,8 +92,9 @@ fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cu
     Cured::of_table(table, shown(live), shown(told))
 }
 
-/// Drops the checkpoints whose rows are no longer those kept with them, and makes a new one of the position, `number`, whose
-/// tables the caller has shown to be as certified. Cost: a scan of base and history, and a sort.
+/// Drops the checkpoints whose rows are no longer those kept with them, and makes a new one of the
+/// position, `number`, whose tables the caller has shown to be as certified. Cost: a scan of base
+/// and history, and a sort.
 pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
     let mut dropped = Vec::new();
     for table in ledger_tables::all(client, Sees::Latest) {

@@ -8,7 +8,8 @@ use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::spi::SpiClient;
 use crate::verify::finding::Finding;
 
-/// Rows recorded and returned of one table; more are put right all the same, and one further row says how many.
+/// Rows recorded and returned of one table; more are put right all the same, and one further row
+/// says how many.
 const ROWS_RECORDED_MAX: i64 = 10_000;
 
 /// One thing that was put right.
@@ -37,7 +38,7 @@ impl Cured {
         }
     }
 
-    /// What verification found and is put right now.
+    /// The findings of verification that are put right now.
     pub fn of_finding(table: &str, finding: Finding) -> Self {
         Cured {
             table: table.to_owned(),

@@ -1,8 +1,10 @@
-//! The step of recovery that puts definitions back: of tables part by part, of what DEPLOY transactions made by the text that the ledger
-//! keeps. Rows are looked at only where one of them keeps a constraint from being made.
+//! The step of recovery that puts definitions back: of tables part by part, of what DEPLOY
+//! transactions made by the text that the ledger keeps. Rows are looked at only where one of them
+//! keeps a constraint from being made.
 //!
-//! Invariant R12: what is put back is shown first to be what the certified state root says, and shown to be there at the end.
-//! Statements that may run what a user wrote run as the table's, or the object's, owner.
+//! Invariant R12: what is put back is shown first to be what the certified state root says, and
+//! shown to be there at the end. Statements that may run what a user wrote run as the table's, or
+//! the object's, owner.
 
 use pgrx::JsonB;
 use serde_json::{json, Value};
@@ -30,7 +32,8 @@ use crate::verify::finding::Finding;
 /// One statement that puts something back.
 struct Repair {
     of: String,
-    /// Who runs it; None: the extension's owner, a statement that runs nothing of a user's.
+    /// The role that runs it; None: the extension's owner, a statement that runs nothing of a
+    /// user's.
     owner: Option<String>,
     /// Where it makes something, for which its owner may lack the right by now.
     schema: String,
@@ -42,8 +45,9 @@ struct Repair {
     takes_away: bool,
 }
 
-/// Puts definitions back and returns what was not as it has to be; CH002 when that cannot be had, and nothing is changed. Cost: the texts of
-/// all definitions; where one is wrong, that of the statements.
+/// Puts definitions back and returns what was not as it has to be; CH002 when that cannot be had,
+/// and nothing is changed. Cost: the texts of all definitions; where one is wrong, that of the
+/// statements.
 pub fn put_back(
     client: &SpiClient<'_>,
     number: i64,
@@ -87,7 +91,8 @@ pub fn put_back(
     Ok(cured)
 }
 
-/// Nobody else changes rows meanwhile. What is made of them is read without indexes, and functions are not looked into.
+/// Nobody else changes rows meanwhile. Queries over the tables use no indexes, and nothing looks
+/// into functions.
 fn lock(tables: &[LedgerTable]) {
     spi::connected(|| {
         for table in tables.iter().filter(|table| table.live.is_some()) {
@@ -150,7 +155,8 @@ fn told_is_certified(
     are_certified(client, tables, told.iter(), header)
 }
 
-/// Makes what is missing. Rows that a constraint does not let in are not those agreed: they are put right first.
+/// Makes what is missing. Rows that a constraint does not let in are not those agreed: they are put
+/// right first.
 fn make(
     client: &SpiClient<'_>,
     number: i64,
@@ -184,9 +190,10 @@ impl Repair {
     }
 }
 
-/// Runs it, with the right to make something there while it does. The statement is read under the path of
-/// own SQL. Functions that it calls may name their helpers without a schema, as in a block: then it runs
-/// again under a block's path. The state root decides whether the definition is the one agreed on (R12).
+/// Runs it, with the right to make something there while it does. The statement is read under the
+/// path of own SQL. Functions that it calls may name their helpers without a schema, as in a block:
+/// then it runs again under a block's path. The state root decides whether the definition is the
+/// one agreed on (R12).
 fn run(repair: &Repair) -> Result<(), PgError> {
     let qualified = |sql: &str| {
         spi::connected(|| spi::execute(sql, &[]));
@@ -259,7 +266,7 @@ fn of_tables(client: &SpiClient<'_>) -> Vec<Repair> {
     repairs
 }
 
-/// What DEPLOY transactions made.
+/// The objects that DEPLOY transactions made.
 fn of_objects(client: &SpiClient<'_>) -> Vec<Repair> {
     let sql = "SELECT object, schema, owner, statement FROM chainify_ledger.definition_repairs()";
     let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);

@@ -1,4 +1,5 @@
-//! What differed from the certified state, and the records of it that `chainify.deviations` shows.
+//! The differences from the certified state, and the records of it that `chainify.deviations`
+//! shows.
 
 use pgrx::prelude::*;
 
@@ -13,8 +14,9 @@ crate::sql_function!(
     record_deviation
 );
 
-/// Opens a record of the deviation, or takes over that of the scrubber; `record_deviation` closes it when the block has
-/// been executed again. With no block waiting for the repair, `deviating` being the position, it is closed at once.
+/// Opens a record of the deviation, or takes over that of the scrubber; `record_deviation` closes
+/// it when the block has been executed again. With no block waiting for the repair, `deviating`
+/// being the position, it is closed at once.
 pub fn record(
     cured: &[Cured],
     number: i64,
@@ -75,7 +77,8 @@ impl Kind {
     }
 }
 
-/// The same of a step that puts but one kind of thing right: a record of the scrubber that says more stays open.
+/// The same of a step that puts but one kind of thing right: a record of the scrubber that says
+/// more stays open.
 pub fn record_part(
     cured: &[Cured],
     kind: Kind,
@@ -131,8 +134,8 @@ fn add_rows(id: Option<i64>, cured: &[Cured]) {
     }
 }
 
-/// `chainify_node.record_deviation`: closes the open record of the block, or adds one without rows. Cured by *full*: the blocks up to
-/// this one have been executed again.
+/// `chainify_node.record_deviation`: closes the open record of the block, or adds one without rows.
+/// Cured by *full*: the blocks up to this one have been executed again.
 fn record_deviation(call: &mut Call) -> Answer {
     let block: i64 = call.required(0, "deviating_block");
     let (expected, found): (Option<Vec<u8>>, Option<Vec<u8>>) = (call.arg(1), call.arg(2));

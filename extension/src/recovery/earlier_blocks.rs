@@ -1,6 +1,7 @@
-//! The scrubber of what is past: blocks whose history the checkpoints need no more are read again from time to time, and at once
-//! when recovery left history behind that it could not show to be true. Blocks that are not as agreed are noted; the node
-//! has another organisation tell them (recovery/take_over_block.rs).
+//! The scrubber of what is past: blocks whose history the checkpoints need no more are read again
+//! from time to time, and at once when recovery left history behind that it could not show to be
+//! true. Blocks that are not as agreed are noted; the node has another organisation tell them
+//! (recovery/take_over_block.rs).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use crate::verify::ledger;
 
 crate::sql_function!(chainify_audit, pg_finfo_chainify_audit, audit);
 
-/// `chainify_node.audit(changes_max)`; contract in spec/sql-api.md. Cost: reads the blocks with their transactions and history.
+/// `chainify_node.audit(changes_max)`; contract in spec/sql-api.md. Cost: reads the blocks with
+/// their transactions and history.
 fn audit(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     row_bytes::forget();
@@ -106,7 +108,8 @@ fn note(read: i64, found: &BTreeMap<i64, String>, pass_ends: bool) {
     });
 }
 
-/// Has the blocks after `block` read at once: recovery left history behind that it did not show to be true.
+/// Has the blocks after `block` read at once: recovery left history behind that it did not show to
+/// be true.
 pub fn read_again_after(block: i64) {
     let sql = "INSERT INTO chainify_ledger.audited AS a (block, at) VALUES ($1, NULL) ON CONFLICT (only_row) DO UPDATE
         SET block = CASE WHEN a.block = 0 THEN $1 ELSE least(a.block, $1) END, at = NULL";

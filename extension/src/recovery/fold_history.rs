@@ -1,5 +1,5 @@
-//! Folding: brings the base of the checkpoints forward to the oldest checkpoint kept, whole blocks at a time, and only history
-//! that still gives its block's effects root gets in.
+//! Folding: brings the base of the checkpoints forward to the oldest checkpoint kept, whole blocks
+//! at a time, and only history that still gives its block's effects root gets in.
 
 use chainify_worker::steps::{fold_range, Range};
 
@@ -19,8 +19,8 @@ crate::sql_function!(
     fold_history
 );
 
-/// `chainify_node.fold_history(changes_max)`; contract in spec/sql-api.md. Cost: reads the history of the blocks folded and
-/// looks up each row changed.
+/// `chainify_node.fold_history(changes_max)`; contract in spec/sql-api.md. Cost: reads the history
+/// of the blocks folded and looks up each row changed.
 fn fold_history(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     row_bytes::forget();
@@ -55,7 +55,8 @@ fn next_range(client: &SpiClient<'_>, changes_max: i64) -> Option<Range> {
     })
 }
 
-/// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not take it over.
+/// Raises CH002 when the ledger does not bear out the history of these blocks: the base must not
+/// take it over.
 fn check(client: &SpiClient<'_>, Range { after, to }: Range) {
     if let Some((block, finding)) = ledger::first_finding(client, Sees::Statement, after + 1, to) {
         PgError::new(b"CH002", format!("history of block {block} was changed"))

@@ -15,9 +15,10 @@ use crate::recovery::cured::Cured;
 use crate::recovery::scrub;
 use crate::verify::indexes::{defects, of_ledger, of_relation, read_by_index, Defect, Index};
 
-/// The step of recovery before rows: indexes that are not as their tables are built anew. Those of ledger tables that cannot be compared are,
-/// too, while a block waits for it: something made it come out otherwise. Returns what was built anew; nothing is said of rows. Cost: two scans of each
-/// relation for each of its indexes; the locks that building one takes.
+/// The step of recovery before rows: indexes that are not as their tables are built anew. Those of
+/// ledger tables that cannot be compared are, too, while a block waits for it: something made it
+/// come out otherwise. Returns what was built anew; nothing is said of rows. Cost: two scans of
+/// each relation for each of its indexes; the locks that building one takes.
 pub fn reindex(
     client: &SpiClient<'_>,
     number: i64,
@@ -48,8 +49,8 @@ pub fn reindex(
     Ok(cured.into_iter().flatten().collect())
 }
 
-/// The relations of a table whose rows are all there as they should be, so that it may be an index that cannot be compared. Where they are
-/// not, rows come first.
+/// The relations of a table whose rows are all there as they should be, so that it may be an index
+/// that cannot be compared. Where they are not, rows come first.
 fn unseen(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
     let leaves = table.leaves(client, Sees::Latest);
     let as_running = || {
@@ -64,7 +65,8 @@ fn unseen(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Of each index of these relations that is to be built anew, and of those of `unseen` that cannot be compared, what was cured; None where rows that are there twice forbid it.
+/// Of each index of these relations that is to be built anew, and of those of `unseen` that cannot
+/// be compared, what was cured; None where rows that are there twice forbid it.
 fn rebuilt(
     client: &SpiClient<'_>,
     of: &str,
@@ -105,7 +107,8 @@ fn not_compared(client: &SpiClient<'_>, relations: &[pg_sys::Oid]) -> Vec<Defect
     indexes.into_iter().filter_map(as_defect).collect()
 }
 
-/// What the constraint says of its index. The columns that it includes beside stay as they are.
+/// The facts of the constraint about its index. The columns that it includes beside stay as they
+/// are.
 const AS_CONSTRAINT: &str = "
     UPDATE pg_catalog.pg_index i SET indisunique = true, indimmediate = true, indisprimary = k.contype = 'p',
         indkey = pg_catalog.array_to_string(k.conkey || (i.indkey::int2[])[i.indnkeyatts:], ' ')::int2vector
@@ -113,8 +116,8 @@ const AS_CONSTRAINT: &str = "
     WHERE i.indexrelid = $1 AND k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u')
         AND NOT k.condeferrable AND pg_catalog.cardinality(k.conkey) = i.indnkeyatts";
 
-/// Builds an index anew; false when rows that are there twice forbid it: they have to be put right first. PostgreSQL runs what users
-/// wrote as the table's owner.
+/// Builds an index anew; false when rows that are there twice forbid it: they have to be put right
+/// first. PostgreSQL runs what users wrote as the table's owner.
 fn rebuild(index: &Index) -> Result<bool, PgError> {
     let built = subtransaction(|| {
         spi::connected(|| {

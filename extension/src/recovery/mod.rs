@@ -1,6 +1,8 @@
-//! The steps by which a database that deviates comes back, the records of them, and the scrubber that looks for deviations.
+//! The steps by which a database that deviates comes back, the records of them, and the scrubber
+//! that looks for deviations.
 //!
-//! Each step has a file of its own; `repair` chooses between them and stands above. Must not know who asks for a step: the node does.
+//! Each step has a file of its own; `repair` chooses between them and stands above. Must not know
+//! who asks for a step: the node does.
 pub mod certified;
 pub mod checkpoint_repair;
 pub mod cured;

@@ -1,9 +1,11 @@
-//! `chainify_node.repair`: brings the ledger tables back to the certified state at the end of a block, from checkpoint and
-//! history (ChainifyDB's recovery, row by row instead of table by table).
+//! `chainify_node.repair`: brings the ledger tables back to the certified state at the end of a
+//! block, from checkpoint and history (ChainifyDB's recovery, row by row instead of table by
+//! table).
 //!
-//! Invariant R1: nothing changes before checkpoint and history have been shown to give the certified state root.
-//! Invariant R2: afterwards every table scans to its certified state, or everything is undone by an error.
-//! Each step has a file of its own below this one; here is which of them is asked for, and what is the same around all of them.
+//! Invariant R1: nothing changes before checkpoint and history have been shown to give the
+//! certified state root. Invariant R2: afterwards every table scans to its certified state, or
+//! everything is undone by an error. Each step has a file of its own below this one; here is which
+//! of them is asked for, and what is the same around all of them.
 
 use crate::block::{half_committed, lock_conflicts};
 use crate::ledger::{checkpoints, row_bytes, session, stored_blocks};
@@ -21,9 +23,11 @@ use crate::recovery::{
 
 crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
 
-/// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in spec/sql-api.md. No rows
-/// when nothing differed. Cost of rows: for each table a scan of base and history and one of the table (ledger/table_scans.rs); where they
-/// differ, a second scan of both and a third of the table that read keys alone but for the ranges that do. Of the others see there.
+/// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in
+/// spec/sql-api.md. No rows when nothing differed. Cost of rows: for each table a scan of base and
+/// history and one of the table (ledger/table_scans.rs); where they differ, a second scan of both
+/// and a third of the table that read keys alone but for the ranges that do. Of the others see
+/// there.
 fn repair(call: &mut Call) -> Answer {
     let recovery = Recovery::of(call);
     let step: String = call.required(4, "step");
@@ -58,7 +62,8 @@ fn repair(call: &mut Call) -> Answer {
     recovery.run(call, cured_by, by)
 }
 
-/// What every way of repairing is asked: the position, its certified hash, the block that deviates, the hash it had.
+/// The question to every way of repairing: the position, its certified hash, the block that
+/// deviates, the hash it had.
 pub struct Recovery {
     number: i64,
     certified: Vec<u8>,
@@ -77,7 +82,8 @@ impl Recovery {
         }
     }
 
-    /// Takes the ledger back to before its first block. The record of it stays open until the node has executed the blocks again.
+    /// Takes the ledger back to before its first block. The record of it stays open until the node
+    /// has executed the blocks again.
     fn start_over(self, call: &mut Call) -> Answer {
         row_bytes::forget();
         session::unrecorded(|| {
@@ -92,7 +98,8 @@ impl Recovery {
         call.rows(|_| ())
     }
 
-    /// Puts one kind of thing right and records it: what else differs is left to the steps after it.
+    /// Puts one kind of thing right and records it: what else differs is left to the steps after
+    /// it.
     fn run_part(
         self,
         call: &mut Call,

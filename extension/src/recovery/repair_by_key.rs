@@ -1,9 +1,11 @@
-//! A block that came out otherwise than certified is executed once more here, with the rows that it changed put right before:
-//! looked up by their keys in base and history, which takes milliseconds however large the tables are. What differs in other
-//! rows, or cannot be put right so, is left to `chainify_node.repair`, which scans.
+//! A block that came out otherwise than certified is executed once more here, with the rows that it
+//! changed put right before: looked up by their keys in base and history, which takes milliseconds
+//! however large the tables are. Differences in other rows, and those that cannot be put right so,
+//! are left to `chainify_node.repair`, which scans.
 //!
-//! Invariant R8: a row put right here stays only as what a block of the certified hash made of it: the block has to change every
-//! one of them, and everything is undone when it does not, or comes out otherwise again. So base and history need not be shown to be right.
+//! Invariant R8: a row put right here stays only as what a block of the certified hash made of it:
+//! the block has to change every one of them, and everything is undone when it does not, or comes
+//! out otherwise again. So base and history need not be shown to be right.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -39,7 +41,8 @@ crate::sql_function!(
     put_keys_right
 );
 
-/// Changes of a block in one table that are looked up one by one; of more a scan is not much dearer.
+/// Changes of a block in one table that are looked up one by one; of more a scan is not much
+/// dearer.
 const CHANGES_MAX: i64 = 10_000;
 
 /// The keys being looked up.
@@ -48,8 +51,8 @@ const KEYS: &str = "pg_temp.chainify_keys";
 /// A key: its table, its canonical bytes.
 type Key = (i32, Vec<u8>);
 
-/// Executes a block by `once`, in this process alone, and again with the rows that it changed put right; None, and nothing done, when it has the
-/// hash `certified` neither way.
+/// Executes a block by `once`, in this process alone, and again with the rows that it changed put
+/// right; None, and nothing done, when it has the hash `certified` neither way.
 pub fn run<T>(
     request: &Request,
     certified: &[u8],
@@ -133,8 +136,9 @@ fn put_right(number: i64, found: &Hash, tables: Vec<i32>, keys: Vec<JsonB>) -> B
     put_right
 }
 
-/// `chainify_ledger.changed_keys(number)`: of each table the keys that block `number` changed, an array of objects of texts. Tables with
-/// too many changes, or with a type of a user's in their key, are left out: their keys are not looked up by an index.
+/// `chainify_ledger.changed_keys(number)`: of each table the keys that block `number` changed, an
+/// array of objects of texts. Tables with too many changes, or with a type of a user's in their
+/// key, are left out: their keys are not looked up by an index.
 fn changed_keys(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     row_bytes::forget();
@@ -179,8 +183,8 @@ fn keys_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> Option<J
     .and_then(|row| row.json(1))
 }
 
-/// `chainify_ledger.put_keys_right(number, found_hash, table_ids, keys)`: puts the rows of these keys right for block `number`, records what
-/// differed, and returns their canonical keys.
+/// `chainify_ledger.put_keys_right(number, found_hash, table_ids, keys)`: puts the rows of these
+/// keys right for block `number`, records what differed, and returns their canonical keys.
 fn put_keys_right(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let found: Vec<u8> = call.required(1, "found_hash");
@@ -198,7 +202,8 @@ fn put_keys_right(call: &mut Call) -> Answer {
                 stage(table, keys);
                 let differing = table.differences_of(number - 1, KEYS);
                 let keys = canonical(client, table, &differing);
-                // R13: a row that is there and was not found; it is the index that has to be put right.
+                // R13: a row that is there and was not found; it is the index that has to be put
+                // right.
                 if !keys.is_empty()
                     && table_scans::keys_there(client, table, &missing(client, &differing))
                         .is_empty()

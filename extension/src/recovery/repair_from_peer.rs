@@ -1,6 +1,7 @@
-//! Recovery from another organisation: rows of the ranges of keys in which the tables differ from those of an organisation that
-//! consented, laid over the rest of the tables. Whom they come from does not matter: together they have to hash to the
-//! certified state (R1), or everything is undone. The tables then become the base of new checkpoints.
+//! Recovery from another organisation: rows of the ranges of keys in which the tables differ from
+//! those of an organisation that consented, laid over the rest of the tables. Whom they come from
+//! does not matter: together they have to hash to the certified state (R1), or everything is
+//! undone. The tables then become the base of new checkpoints.
 
 use chainify_codec::{key_range, state_root};
 use chainify_ledger::told::{self, ToldTable};
@@ -41,8 +42,9 @@ fn staged_name(table: &LedgerTable) -> String {
     format!("chainify_state_{}", table.id)
 }
 
-/// `chainify_node.stage_rows(tbl, rows)`; contract in spec/sql-api.md. Types are read with the rights of the table's owner:
-/// input functions of arrays and rows run the constraints of domains in them.
+/// `chainify_node.stage_rows(tbl, rows)`; contract in spec/sql-api.md. Types are read with the
+/// rights of the table's owner: input functions of arrays and rows run the constraints of domains
+/// in them.
 fn stage_rows(call: &mut Call) -> Answer {
     let name: String = call.required(0, "tbl");
     let buffer: Vec<u8> = call.required(1, "rows");
@@ -139,8 +141,9 @@ fn insert(table: &LedgerTable, types: &[String], cells: Vec<Vec<Option<String>>>
     spi::connected(|| under_path(|| spi::as_caller(&sql, &arguments, |_| ())));
 }
 
-/// `chainify_node.restore(number, certified_hash, deviating_block, found_hash, tables)`; contract in spec/sql-api.md. Cost: three
-/// scans of each table, one of base and history, a copy of tables whose base is no longer theirs.
+/// `chainify_node.restore(number, certified_hash, deviating_block, found_hash, tables)`; contract
+/// in spec/sql-api.md. Cost: three scans of each table, one of base and history, a copy of tables
+/// whose base is no longer theirs.
 fn restore(call: &mut Call) -> Answer {
     let recovery = Recovery::of(call);
     let tables: pgrx::JsonB = call.required(4, "tables");
@@ -177,7 +180,7 @@ fn put_together(
         cured.extend(put_table(client, table, of)?);
     }
     let based = checkpoint_repair::take_bases(client, number, &tables)?;
-    // What the rows were says more than that checkpoints followed them.
+    // The earlier rows say more than that checkpoints followed them.
     cured.extend(based);
     Ok(cured)
 }

@@ -1,8 +1,9 @@
-//! Recovery by executing again: the tables are reset to a checkpoint, and the blocks after it executed from the transactions
-//! that the ledger keeps. It cures what comparing rows cannot: a history that was changed as well.
+//! Recovery by executing again: the tables are reset to a checkpoint, and the blocks after it
+//! executed from the transactions that the ledger keeps. It cures what comparing rows cannot: a
+//! history that was changed as well.
 //!
-//! Invariant R5: each block executed again has the LedgerBlockHash that the certified one leads back to; else everything is
-//! undone and the next older checkpoint is tried.
+//! Invariant R5: each block executed again has the LedgerBlockHash that the certified one leads
+//! back to; else everything is undone and the next older checkpoint is tried.
 
 use chainify_codec::Hash;
 use chainify_ledger::audit::StoredBlock;
@@ -33,8 +34,9 @@ struct Wanted {
     previous: Hash,
 }
 
-/// Brings tables, history and ledger to what blocks executed again from the newest checkpoint that bears it out give; CH002
-/// when none does. Returns the rows that differed. Cost: copies the tables once, and executes the blocks since.
+/// Brings tables, history and ledger to what blocks executed again from the newest checkpoint that
+/// bears it out give; CH002 when none does. Returns the rows that differed. Cost: copies the tables
+/// once, and executes the blocks since.
 pub fn replay(
     client: &SpiClient<'_>,
     number: i64,
@@ -70,8 +72,8 @@ pub fn replay(
     Err(beyond_repair(reasons.join(" ")))
 }
 
-/// Checkpoints of all tables, newest first, after which the list of tables did not change. Where folding found a false history, which
-/// is after the base, only one that has no history before it.
+/// Checkpoints of all tables, newest first, after which the list of tables did not change. Where
+/// folding found a false history, which is after the base, only one that has no history before it.
 fn candidates(client: &SpiClient<'_>, number: i64) -> Vec<i64> {
     let sql = "
         SELECT c.block FROM chainify_ledger.checkpoint c JOIN chainify_ledger.ledger_table t ON t.id = c.table_id
@@ -115,7 +117,8 @@ fn from_checkpoint(
     Ok(())
 }
 
-/// The hashes of the blocks after `from`, followed back from the certified one through the headers kept.
+/// The hashes of the blocks after `from`, followed back from the certified one through the headers
+/// kept.
 fn wanted(
     client: &SpiClient<'_>,
     from: i64,
@@ -147,7 +150,8 @@ fn wanted(
     Ok(wanted)
 }
 
-/// Puts rows and running state of a table back to those of a checkpoint, which have to hash to what is kept with it.
+/// Puts rows and running state of a table back to those of a checkpoint, which have to hash to what
+/// is kept with it.
 fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), PgError> {
     let kept = checkpoints::of_table(client, Sees::Latest, table);
     let kept = kept.iter().find(|kept| kept.block == from);
@@ -250,7 +254,8 @@ impl<'c> Kept<'c> {
         std::mem::replace(&mut self.next, next)
     }
 
-    /// Bodies of block `number`, in order, and the places of those that were quarantined. Blocks are taken in order.
+    /// Bodies of block `number`, in order, and the places of those that were quarantined. Blocks
+    /// are taken in order.
     fn take(&mut self, number: i64) -> (Vec<Vec<u8>>, Vec<i32>) {
         let (mut bodies, mut quarantined) = (Vec::new(), Vec::new());
         while self

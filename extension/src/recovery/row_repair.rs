@@ -1,8 +1,9 @@
-//! The step *rows*: rows that differ from what checkpoint and history tell are put right, and what a table is beside them.
+//! The step *rows*: rows that differ from what checkpoint and history tell are put right, and what
+//! a table is beside them.
 //!
-//! Rows are written with the rights of the table's owner, because constraints and index expressions may call functions
-//! that the owner wrote; foreign keys do not fire (`session_replication_role`, set for the SQL function), so the order
-//! of rows and tables does not matter.
+//! Rows are written with the rights of the table's owner, because constraints and index expressions
+//! may call functions that the owner wrote; foreign keys do not fire (`session_replication_role`,
+//! set for the SQL function), so the order of rows and tables does not matter.
 use std::collections::HashSet;
 
 use chainify_codec::State;
@@ -26,7 +27,8 @@ use crate::recovery::certified::{
 use crate::recovery::cured::Cured;
 use crate::recovery::scrub;
 
-/// The differing rows of the table being repaired, out of reach of other sessions. Dropped before the next table.
+/// The differing rows of the table being repaired, out of reach of other sessions. Dropped before
+/// the next table.
 const STAGE: &str = "pg_temp.chainify_repair";
 
 /// The step *rows*: every table from checkpoint and history.
@@ -38,7 +40,8 @@ pub fn repair_tables(
     let header = certified_header(client, number, certified)?;
     let tables = locked(client)?;
     if scrub::history_is_false(client) {
-        // Later changes of the same rows hide it: rows come out right, and the base could never be brought past it.
+        // Later changes of the same rows hide it: rows come out right, and the base could never be
+        // brought past it.
         return Err(beyond_repair(
             "The history of a block after the base of the checkpoints was changed.".into(),
         ));
@@ -62,7 +65,8 @@ pub fn repair_tables(
     Ok(cured)
 }
 
-/// Brings a table to what base and history tell of the end of block `number`, which has to be `state`.
+/// Brings a table to what base and history tell of the end of block `number`, which has to be
+/// `state`.
 pub fn put_right(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -72,8 +76,9 @@ pub fn put_right(
     put_right_from(client, table, &table.expected_rows(number), told)
 }
 
-/// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), in which a scan found `told`. Only ranges of keys in
-/// which a scan of the table differs are compared row by row, and scanned again at the end: nobody else writes meanwhile.
+/// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), in which a scan found
+/// `told`. Only ranges of keys in which a scan of the table differs are compared row by row, and
+/// scanned again at the end: nobody else writes meanwhile.
 pub fn put_right_from(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -106,7 +111,7 @@ pub fn put_rows_right(
     }
 }
 
-/// What a table is beside its rows.
+/// The definition of a table.
 pub fn repair_definition(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -155,8 +160,9 @@ fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> 
     ))
 }
 
-/// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and foreign keys must be off. With `twice` a row
-/// may be there that is right, beside a false one of its key: an index that says no is not relied on, the table is read for it.
+/// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and
+/// foreign keys must be off. With `twice` a row may be there that is right, beside a false one of
+/// its key: an index that says no is not relied on, the table is read for it.
 pub fn repair_rows(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -191,7 +197,8 @@ pub fn repair_rows(
     cured
 }
 
-/// Rows that are still there under a key that is to be put in are right: all that differed are gone.
+/// Rows that are still there under a key that is to be put in are right: all that differed are
+/// gone.
 fn keep_right_ones(client: &SpiClient<'_>, table: &LedgerTable) {
     let sql = format!("SELECT k FROM {STAGE} WHERE expected IS NOT NULL");
     let mut keys = HashSet::new();
@@ -207,8 +214,9 @@ fn keep_right_ones(client: &SpiClient<'_>, table: &LedgerTable) {
     }
 }
 
-/// Changes a table or partition as its owner, who may read the stage and is bound by no policy meanwhile. A partition may
-/// have another owner than its table. Conditions and expressions of indexes are evaluated as in a block.
+/// Changes a table or partition as its owner, who may read the stage and is bound by no policy
+/// meanwhile. A partition may have another owner than its table. Conditions and expressions of
+/// indexes are evaluated as in a block.
 fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
     let owner = Role::owner_of(relation);
     let grant = format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name()));
@@ -254,7 +262,8 @@ fn lift_forced_policies(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &st
     forced
 }
 
-/// The relations that hold rows to be taken away: the table or its partitions, with their quoted names.
+/// The relations that hold rows to be taken away: the table or its partitions, with their quoted
+/// names.
 fn parts(client: &SpiClient<'_>) -> Vec<(pg_sys::Oid, String)> {
     let sql = format!(
         "SELECT c.oid::int8, format('%I.%I', n.nspname, c.relname)

@@ -1,7 +1,9 @@
-//! The scrubber: reads a ledger table and its base under one snapshot, slowly, and compares them with what the blocks left.
-//! It finds what nobody touches: changed, missing and added rows, triggers that are gone, a changed definition.
+//! The scrubber: reads a ledger table and its base under one snapshot, slowly, and compares them
+//! with what the blocks left. It finds what nobody touches: changed, missing and added rows,
+//! triggers that are gone, a changed definition.
 //!
-//! What it finds is recorded as an open deviation; `chainify_node.position` tells the node, which repairs.
+//! What it finds is recorded as an open deviation; `chainify_node.position` tells the node, which
+//! repairs.
 
 use std::time::Instant;
 
@@ -56,8 +58,8 @@ impl Pass {
     }
 }
 
-/// `chainify_node.scrub(ledger_table, rows_per_second)`; contract in spec/sql-api.md. Cost: one read of the table and one
-/// of its base, a BLAKE3 expansion per row; much more when they deviate.
+/// `chainify_node.scrub(ledger_table, rows_per_second)`; contract in spec/sql-api.md. Cost: one
+/// read of the table and one of its base, a BLAKE3 expansion per row; much more when they deviate.
 fn scrub(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "ledger_table");
     let mut pass = Pass {
@@ -105,7 +107,7 @@ fn is_attached(client: &SpiClient<'_>, table: &LedgerTable) -> bool {
         .is_some()
 }
 
-/// What is wrong with triggers and definition; None as for [`definitions_lock::seen_twice`].
+/// The faults of triggers and definition; None as for [`definitions_lock::seen_twice`].
 fn definition(id: i32) -> Option<Vec<Finding>> {
     definitions_lock::seen_twice(|client| {
         let mut findings = table::definition_findings(client, id);
@@ -203,7 +205,8 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pass: &mut Pass) -> Opti
     Some(state)
 }
 
-/// Notes that the table was read, and what was found, unless a deviation is open: then recovery is on its way.
+/// Notes that the table was read, and what was found, unless a deviation is open: then recovery is
+/// on its way.
 fn record(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -245,13 +248,14 @@ fn record(
     }
 }
 
-/// Lets the table be the next that is read: where one row was changed behind the ledger, others may have been.
+/// Lets the table be the next that is read: where one row was changed behind the ledger, others may
+/// have been.
 pub fn soon(table: &LedgerTable) {
     let sql = "UPDATE chainify_ledger.scrubbed SET at = '-infinity' WHERE table_id = $1";
     spi::connected(|| spi::query(sql, &[cell(table.id)], |_| ()));
 }
 
-/// What is recorded of one row that differed.
+/// The record of one row that differed.
 struct Row {
     table: String,
     key: Option<JsonB>,
@@ -277,9 +281,9 @@ pub fn since(client: &SpiClient<'_>, tables: &[&str]) -> Option<i64> {
     tables.iter().map(clean).min().flatten()
 }
 
-/// What of these rows was found before: how often at least, each time after a repair and with no clean pass
-/// over the table since; and whether all of it is on record and waits for its time. A day later it is
-/// taken for new.
+/// What of these rows was found before: how often at least, each time after a repair and with no
+/// clean pass over the table since; and whether all of it is on record and waits for its time. A
+/// day later it is taken for new.
 const FOUND_BEFORE: &str = "
     SELECT coalesce(min(k.again), 0), coalesce(bool_and(k.waits), false)
     FROM (
@@ -293,8 +297,8 @@ const FOUND_BEFORE: &str = "
                 WHERE l.name = r.tbl AND l.detached_at IS NULL AND s.clean_at > d.started_at + d.took)
         GROUP BY u.place) k";
 
-/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it is made again after a
-/// pause.
+/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it
+/// is made again after a pause.
 fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     spi::connected(|| {
         let (mut again, mut on_record) = (0, false);
@@ -346,8 +350,9 @@ fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     });
 }
 
-/// Whether folding found history that does not fit its blocks, no repair has been made since, and blocks after the newest base still
-/// have such: an operator may have put it back. Cost: where folding found some, reads those blocks with their history.
+/// Whether folding found history that does not fit its blocks, no repair has been made since, and
+/// blocks after the newest base still have such: an operator may have put it back. Cost: where
+/// folding found some, reads those blocks with their history.
 pub fn history_is_false(client: &SpiClient<'_>) -> bool {
     let sql = "SELECT FROM chainify_ledger.deviation d JOIN chainify_ledger.deviation_row r ON r.deviation = d.id
         WHERE d.cured_by IS NULL AND r.tbl = 'chainify_history'";
@@ -358,7 +363,8 @@ pub fn history_is_false(client: &SpiClient<'_>) -> bool {
     noted && ranges.is_false(client, ranges.newest, ranges.last)
 }
 
-/// The blocks that folding reads: after the oldest base, that of no table having been brought to the newest, and after the newest.
+/// The blocks that folding reads: after the oldest base, that of no table having been brought to
+/// the newest, and after the newest.
 struct HistoryAfterBases {
     oldest: i64,
     newest: i64,
@@ -383,8 +389,9 @@ impl HistoryAfterBases {
     }
 }
 
-/// Records that folding did not get further. Where nothing but history that the newest base has left behind is false, the tables can
-/// be told all the same: recovery brings the base of a table forward past such history, which the scrubber of the past has told anew.
+/// Records that folding did not get further. Where nothing but history that the newest base has
+/// left behind is false, the tables can be told all the same: recovery brings the base of a table
+/// forward past such history, which the scrubber of the past has told anew.
 pub fn record_history(what: &str) {
     own_lock::share(OwnLock::Definitions);
     spi::connect(|client| {

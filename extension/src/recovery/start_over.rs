@@ -1,8 +1,8 @@
-//! The last step of recovery by oneself: the ledger is taken back to before its first block, and the node executes all blocks of
-//! its block store again as it does in a database that is new.
+//! The last step of recovery by oneself: the ledger is taken back to before its first block, and
+//! the node executes all blocks of its block store again as it does in a database that is new.
 //!
-//! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is known to be there: the rows with which
-//! tables were attached, in definitions as they were then.
+//! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is
+//! known to be there: the rows with which tables were attached, in definitions as they were then.
 
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
@@ -16,8 +16,9 @@ use crate::recovery::certified::{beyond_repair, check_definitions};
 use crate::recovery::cured::Cured;
 use crate::recovery::row_repair::put_rows_right;
 
-/// Takes the ledger back for the sake of block `until`, which came out otherwise; CH002 when its beginning is not to be had.
-/// Cost: two scans of the tables that were attached; what is dropped is not read.
+/// Takes the ledger back for the sake of block `until`, which came out otherwise; CH002 when its
+/// beginning is not to be had. Cost: two scans of the tables that were attached; what is dropped is
+/// not read.
 pub fn start_over(
     client: &SpiClient<'_>,
     until: i64,
@@ -52,7 +53,7 @@ fn obstacle(client: &SpiClient<'_>) -> Option<String> {
         .and_then(|row| row.text(1))
 }
 
-/// What a table held when it was attached.
+/// The rows of a table when it was attached.
 struct Initial {
     /// Where the rows are kept; `None`: there were none.
     rows: Option<String>,

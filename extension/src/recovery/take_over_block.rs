@@ -1,8 +1,10 @@
-//! A whole block from another organisation: what it tells of one, and taking it over when what is kept here is not what was
-//! agreed. The changes travel as text, each column's output, as rows do (recovery/repair_from_peer.rs).
+//! A whole block from another organisation: what it tells of one, and taking it over when what is
+//! kept here is not what was agreed. The changes travel as text, each column's output, as rows do
+//! (recovery/repair_from_peer.rs).
 //!
-//! Invariant R7: a block is taken over only when its header hashes to the certified LedgerBlockHash, and its transactions and
-//! history are those of that header; else everything is undone.
+//! Invariant R7: a block is taken over only when its header hashes to the certified
+//! LedgerBlockHash, and its transactions and history are those of that header; else everything is
+//! undone.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +84,8 @@ fn columns(client: &SpiClient<'_>, table: &History) -> Vec<Column> {
     columns
 }
 
-/// `chainify_node.block_parts(number, hash)`; contract in spec/sql-api.md. Cost: reads the block's history.
+/// `chainify_node.block_parts(number, hash)`; contract in spec/sql-api.md. Cost: reads the block's
+/// history.
 fn block_parts(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let hash: Vec<u8> = call.required(1, "hash");
@@ -112,7 +115,8 @@ fn block_parts(call: &mut Call) -> Answer {
 
 fn tell(client: &SpiClient<'_>, number: i64, table: &History, part: &mut dyn FnMut(Vec<u8>)) {
     let columns = columns(client, table);
-    // num_nulls, since IS NOT NULL looks into composite values; format prints without looking for a cast.
+    // num_nulls, since IS NOT NULL looks into composite values; format prints without looking for a
+    // cast.
     let shown = columns.iter().map(|Column { quoted, .. }| {
         format!(", CASE WHEN num_nulls(h.{quoted}) = 0 THEN format('%s', h.{quoted}) END")
     });
@@ -184,8 +188,8 @@ fn stage_changes(call: &mut Call) -> Answer {
     call.void()
 }
 
-/// Reads the texts with the rights of the table's owner, since input functions of domains run constraints; where the table is gone,
-/// types of PostgreSQL itself only.
+/// Reads the texts with the rights of the table's owner, since input functions of domains run
+/// constraints; where the table is gone, types of PostgreSQL itself only.
 fn stage(
     client: &SpiClient<'_>,
     number: i64,
@@ -303,7 +307,8 @@ fn insert(
     spi::connected(|| under_path(|| spi::as_caller(&sql, &arguments, |_| ())));
 }
 
-/// `chainify_node.restore_block(number, certified_hash, header, transactions)`; contract in spec/sql-api.md.
+/// `chainify_node.restore_block(number, certified_hash, header, transactions)`; contract in
+/// spec/sql-api.md.
 fn restore_block(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let certified: Vec<u8> = call.required(1, "certified_hash");
@@ -351,7 +356,8 @@ fn put_header(header: &LedgerBlock) {
     });
 }
 
-/// The transactions as ordered. What is not hashed, rows and error of each, stays where it is kept.
+/// The transactions as ordered. The facts that are not hashed, rows and error of each, stay where
+/// it is kept.
 fn put_transactions(header: &LedgerBlock, bodies: &[&[u8]]) -> Result<(), PgError> {
     let decoded: Result<Vec<_>, _> = bodies
         .iter()

@@ -1,6 +1,6 @@
-//! The rows of ledger tables at the end of a block as another organisation asks for them, when its own checkpoints and history
-//! are lost: states, digests of ranges of keys, and rows. Reads only; the node asks within one repeatable read transaction,
-//! so that what it is told is of one moment.
+//! The rows of ledger tables at the end of a block as another organisation asks for them, when its
+//! own checkpoints and history are lost: states, digests of ranges of keys, and rows. Reads only;
+//! the node asks within one repeatable read transaction, so that what it is told is of one moment.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ crate::sql_function!(
 /// Ranges told of by one call.
 const RANGES_MAX: u64 = 65_536;
 
-/// `chainify_node.state_tables(number, hash)`; contract in spec/sql-api.md. Cost: none at the position; else a scan of base and
-/// history with a sort for each table.
+/// `chainify_node.state_tables(number, hash)`; contract in spec/sql-api.md. Cost: none at the
+/// position; else a scan of base and history with a sort for each table.
 fn state_tables(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let hash: Vec<u8> = call.required(1, "hash");
@@ -91,8 +91,9 @@ fn not_told(detail: String) -> PgError {
     PgError::new(b"55000", "the rows at that block cannot be told").detail(detail)
 }
 
-/// `chainify_node.state_ranges(number, tbl, of_bits, of_ranges, bits)`; contract in spec/sql-api.md. Cost: a scan of the table, or,
-/// before the position, of base and history with a sort; a SHA-256 per key and per row.
+/// `chainify_node.state_ranges(number, tbl, of_bits, of_ranges, bits)`; contract in
+/// spec/sql-api.md. Cost: a scan of the table, or, before the position, of base and history with a
+/// sort; a SHA-256 per key and per row.
 fn state_ranges(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let name: String = call.required(1, "tbl");
@@ -141,7 +142,8 @@ fn state_ranges(call: &mut Call) -> Answer {
     })
 }
 
-/// `chainify_node.state_rows(number, tbl, bits, ranges)`; contract in spec/sql-api.md. Cost: a scan as for the ranges.
+/// `chainify_node.state_rows(number, tbl, bits, ranges)`; contract in spec/sql-api.md. Cost: a scan
+/// as for the ranges.
 fn state_rows(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let name: String = call.required(1, "tbl");
@@ -151,7 +153,8 @@ fn state_rows(call: &mut Call) -> Answer {
         spi::connect(|client| {
             let table = table(client, &name).or_raise();
             let columns = by_name(&table);
-            // num_nulls, since IS NOT NULL looks into composite values; format prints without looking for a cast.
+            // num_nulls, since IS NOT NULL looks into composite values; format prints without
+            // looking for a cast.
             let shown = columns.iter().map(|Column { quoted, .. }| {
                 format!(
                     ", CASE WHEN num_nulls((v).{quoted}) = 0 THEN format('%s', (v).{quoted}) END"

@@ -1,5 +1,5 @@
-//! Settings that all organisations have the same, because a DEPLOY transaction sets them: rows of `chainify_ledger.setting`, a ledger table of
-//! the ledger's own, and so part of the state root.
+//! Settings that all organisations have the same, because a DEPLOY transaction sets them: rows of
+//! `chainify_ledger.setting`, a ledger table of the ledger's own, and so part of the state root.
 use std::rc::Rc;
 
 use chainify_rules::settings::takes_agreement;
@@ -90,7 +90,7 @@ fn change(name: &str, value: &str, at: At) {
     tables::announce_change();
 }
 
-/// What held before a DEPLOY transaction, for [`Before::check`] when it has run.
+/// The settings before a DEPLOY transaction, for [`Before::check`] when it has run.
 pub struct Before(Deploys);
 
 /// To be called before a DEPLOY transaction runs.
@@ -99,8 +99,8 @@ pub fn before_deploy() -> Before {
 }
 
 impl Before {
-    /// Invariant C6: where deploys are *agreed*, and when that is changed, a DEPLOY transaction takes the agreement of more than two
-    /// thirds of the organisations. Else it fails with CH009.
+    /// Invariant C6: where deploys are *agreed*, and when that is changed, a DEPLOY transaction
+    /// takes the agreement of more than two thirds of the organisations. Else it fails with CH009.
     pub fn check(self, block: i64, agreeing: impl FnOnce() -> Agreeing) -> Result<(), PgError> {
         if !takes_agreement(self.0, deploys()) {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The organisations that agree to a transaction, and whether they are enough to change what all of them go by.
+//! The organisations that agree to a transaction, and whether they are enough to change what all of
+//! them go by.
 use std::collections::{BTreeMap, BTreeSet};
 
 use chainify_ledger::agreement::agrees;
@@ -8,8 +9,8 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::spi::query;
 
-/// The organisations that take part at a block, with the public keys of their gateways. Not by a function of SQL, which would be
-/// planned anew for each transaction.
+/// The organisations that take part at a block, with the public keys of their gateways. Not by a
+/// function of SQL, which would be planned anew for each transaction.
 pub fn gateways(block: i64) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let sql = "SELECT o.name, o.gateway_key FROM chainify_ledger.organisation o
@@ -24,8 +25,9 @@ pub fn gateways(block: i64) -> BTreeMap<String, Vec<u8>> {
 pub struct Agreeing(BTreeSet<String>);
 
 impl Agreeing {
-    /// The organisation that submitted it, and those that signed. Of several agreements of one organisation the first counts. Cost: one
-    /// verification for each organisation that takes part and signed.
+    /// The organisation that submitted it, and those that signed. Of several agreements of one
+    /// organisation the first counts. Cost: one verification for each organisation that takes part
+    /// and signed.
     pub fn of(transaction: &Transaction, chain_id: &str, block: i64) -> Self {
         let keys = gateways(block);
         let mut first = BTreeMap::new();
@@ -54,7 +56,8 @@ impl Agreeing {
     }
 }
 
-/// Raises CH009 unless more than two thirds of the organisations agree, as for the rules of the order. `subject` says why they have to.
+/// Raises CH009 unless more than two thirds of the organisations agree, as for the rules of the
+/// order. `subject` says why they have to.
 pub fn check_majority(subject: &str, block: i64, agreeing: &Agreeing) {
     let all = gateways(block);
     let agree = all.keys().filter(|name| agreeing.includes(name)).count();

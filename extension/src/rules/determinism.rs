@@ -1,4 +1,5 @@
-//! Asks the determinism rules of `crates/rules` about each query that PostgreSQL plans and each function that it calls.
+//! Asks the determinism rules of `crates/rules` about each query that PostgreSQL plans and each
+//! function that it calls.
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -86,7 +87,8 @@ fn query(level: &Level, origin: Origin) {
     }
 }
 
-/// Ledger tables are written by blocks alone, and parts of one have no rows in common: a client's transaction locks none that others would change.
+/// Ledger tables are written by blocks alone, and parts of one have no rows in common: a client's
+/// transaction locks none that others would change.
 fn alone() -> bool {
     matches!(session::mode(), Mode::Client { .. })
 }
@@ -110,7 +112,8 @@ pub fn execution(function: Oid) {
     EXECUTABLE.with_borrow_mut(|(_, known)| known.insert(function.to_u32()));
 }
 
-/// Everything in the statement that is refused; `in_function`: its caller takes the rows one by one.
+/// Everything in the statement that is refused; `in_function`: its caller takes the rows one by
+/// one.
 pub fn check(level: &Level, in_function: bool) -> Vec<Finding> {
     chainify_rules::determinism::check(level, in_function, &Here)
 }

@@ -1,7 +1,8 @@
-//! Agreement policies of tables (spec/agreement.md): rows of `chainify_ledger.policy`, a ledger table of the ledger's own, and so part of
-//! the state root. DEPLOY transactions set them.
+//! Agreement policies of tables (spec/agreement.md): rows of `chainify_ledger.policy`, a ledger
+//! table of the ledger's own, and so part of the state root. DEPLOY transactions set them.
 //!
-//! Invariant C3: a policy, and the definition of its table, change only with the agreement of more than two thirds of the organisations.
+//! Invariant C3: a policy, and the definition of its table, change only with the agreement of more
+//! than two thirds of the organisations.
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -47,7 +48,8 @@ fn read() -> Policies {
     found
 }
 
-/// What was written was read before; raises for what somebody wrote behind the ledger's back.
+/// Each text that is written was read before; raises for what somebody wrote behind the ledger's
+/// back.
 fn stored(table: &str, text: &str) -> Policy {
     let malformed = |error| {
         PgError::new(
@@ -145,7 +147,7 @@ struct Governed {
     schema_hash: Option<Vec<u8>>,
 }
 
-/// What a DEPLOY transaction found, for [`Before::check`] when it has run.
+/// The policies that a DEPLOY transaction found, for [`Before::check`] when it has run.
 pub struct Before(Vec<Governed>);
 
 /// To be called before a DEPLOY transaction runs.
@@ -154,8 +156,8 @@ pub fn before_deploy() -> Before {
 }
 
 impl Before {
-    /// Fails when the transaction left a policy that its table does not fit any more (CH004), or changed a policy or its table without
-    /// the agreement that takes (CH009).
+    /// Fails when the transaction left a policy that its table does not fit any more (CH004), or
+    /// changed a policy or its table without the agreement that takes (CH009).
     pub fn check(self, block: i64, agreeing: impl FnOnce() -> Agreeing) -> Result<(), PgError> {
         attempt(|| {
             let after = governed();

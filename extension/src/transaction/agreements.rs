@@ -1,7 +1,9 @@
-//! Who agrees to a transaction, and whether that is enough for what it changed (spec/agreement.md).
+//! The organisations that agree to a transaction, and whether they are enough for what it changed
+//! (spec/agreement.md).
 //!
-//! Invariant C2: a transaction that changed a row of a table with a policy succeeds only when the policy is satisfied for the row before and
-//! for the row after, by the submitting organisation and those whose signed agreement the transaction carries.
+//! Invariant C2: a transaction that changed a row of a table with a policy succeeds only when the
+//! policy is satisfied for the row before and for the row after, by the submitting organisation and
+//! those whose signed agreement the transaction carries.
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -18,7 +20,8 @@ use crate::transaction::effects;
 use crate::transaction::recorded::Effects;
 use crate::transaction::request::Request;
 
-/// Fails with CH009 when a change of the transaction that just ran lacks an agreement. To be called before its subtransaction ends.
+/// Fails with CH009 when a change of the transaction that just ran lacks an agreement. To be called
+/// before its subtransaction ends.
 pub fn check(request: &Request, transaction: &Transaction, index: u32) -> Result<(), PgError> {
     let policies = agreement_policies::known();
     if policies.is_empty() {
@@ -47,7 +50,8 @@ pub fn check(request: &Request, transaction: &Transaction, index: u32) -> Result
     })
 }
 
-/// What a policy has to be satisfied for: a row before or after a change. Of those that name the same organisations the first.
+/// The row that a policy has to be satisfied for: a row before or after a change. Of those that
+/// name the same organisations the first.
 pub struct Image {
     pub table: Rc<LedgerTable>,
     policy: Rc<Policy>,
@@ -75,7 +79,7 @@ impl Image {
         all.is_some_and(|need| need.organisations().contains(organisation))
     }
 
-    /// What is missing for it.
+    /// The agreements that it misses.
     pub fn need(&self, agreeing: &Agreeing) -> Option<Need> {
         let value = |column: &str| self.values.get(column).cloned().flatten();
         self.policy
@@ -120,7 +124,7 @@ pub fn images(effects: &Effects, index: u32, policies: &Policies) -> Vec<Image> 
     found
 }
 
-/// What the columns that a policy names hold in a row.
+/// The values of the columns that a policy names.
 fn values(table: &LedgerTable, policy: &Policy, row: &[u8]) -> BTreeMap<String, Option<String>> {
     let names = policy.columns();
     if names.is_empty() {

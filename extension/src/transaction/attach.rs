@@ -1,6 +1,7 @@
 //! Puts tables on the ledger and takes them off: transactions of kind DEPLOY.
 //!
-//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables` (extension/sql/35_attach.sql).
+//! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables`
+//! (extension/sql/35_attach.sql).
 use chainify_codec::Lanes;
 use chainify_sqltext::TableName;
 use pgrx::pg_sys::Oid;
@@ -88,8 +89,8 @@ fn run(function: &str, tables: Vec<TableName>, at: At) -> Outcome {
     Ok(count)
 }
 
-/// `scan_state(relations oid[], name text, columns text[], ordinals smallint[])`: row count and lanes of a full scan of the
-/// relations that hold the table's rows.
+/// `scan_state(relations oid[], name text, columns text[], ordinals smallint[])`: row count and
+/// lanes of a full scan of the relations that hold the table's rows.
 fn scan_state(call: &mut Call) -> Answer {
     let (relations, name): (Vec<Oid>, String) =
         (call.required(0, "relations"), call.required(1, "name"));

@@ -1,7 +1,8 @@
-//! What is global of the block that this process executes, in one place.
+//! The global state of the block that this process executes, in one place.
 //!
-//! PostgreSQL calls triggers, hooks, callbacks and SQL functions without a context. So what these record of the block, or
-//! have to know of it, cannot be an argument; everything else of a block is one. A worker has the state of its part.
+//! PostgreSQL calls triggers, hooks, callbacks and SQL functions without a context. So what these
+//! record of the block, or have to know of it, cannot be an argument; everything else of a block is
+//! one. A worker has the state of its part.
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use crate::pg::ddl::targets::Address;
 use crate::transaction::drawn::Drawn;
 use crate::transaction::recorded::Effects;
 
-/// What each transaction may access, by its position in the block.
+/// The access of each transaction, by its position in the block.
 pub type ByTransaction = HashMap<u32, Rc<[Declared]>>;
 
 /// An object under the ledger that a statement dropped.
@@ -35,23 +36,29 @@ pub struct Open {
 /// Each field with the reason that it is global.
 #[derive(Default)]
 pub struct BlockState {
-    /// The changes so far: the triggers on ledger tables record them, and callbacks of subtransactions undo them.
+    /// The changes so far: the triggers on ledger tables record them, and callbacks of
+    /// subtransactions undo them.
     pub effects: RefCell<Effects>,
     /// The sequences that the transaction uses: SQL functions that its client calls draw from them.
     pub sequences: RefCell<Drawn>,
-    /// The transaction, and how many UUIDs it took: a SQL function that its client calls gives the next.
+    /// The transaction, and how many UUIDs it took: a SQL function that its client calls gives the
+    /// next.
     pub uuids: Cell<(Hash, u64)>,
-    /// What the transactions of a part have to keep to: those that run a transaction know nothing of parts.
+    /// The access that the transactions of a part have to keep to: those that run a transaction
+    /// know nothing of parts.
     pub declared: RefCell<ByTransaction>,
     /// Objects that the statement of a DEPLOY transaction made: an event trigger tells.
     pub made: RefCell<Vec<Address>>,
     /// Objects that it dropped: the same.
     pub dropped: RefCell<Vec<Dropped>>,
-    /// The statement itself has begun, and further ones come from functions that it calls: a hook asks.
+    /// The statement itself has begun, and further ones come from functions that it calls: a hook
+    /// asks.
     pub started: Cell<bool>,
-    /// The state root that each DEPLOY transaction left when it last ran. It may run again, in another subtransaction.
+    /// The state root that each DEPLOY transaction left when it last ran. It may run again, in
+    /// another subtransaction.
     pub deploy_roots: RefCell<BTreeMap<u32, Hash>>,
-    /// Set from the end of the block to that of its database transaction: callbacks of COMMIT and ROLLBACK ask.
+    /// Set from the end of the block to that of its database transaction: callbacks of COMMIT and
+    /// ROLLBACK ask.
     pub open: Cell<Option<Open>>,
 }
 

@@ -1,4 +1,5 @@
-//! Which transactions of the part that runs in this process have to keep to what is declared for them (spec/scheduling.md).
+//! Which transactions of the part that runs in this process have to keep to what is declared for
+//! them (spec/scheduling.md).
 use crate::pg::base::spi::query;
 use crate::pg::run::planned_access;
 use crate::transaction::block_state::{block, ByTransaction};
@@ -24,7 +25,8 @@ pub fn checked<T>(declared: ByTransaction, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs a transaction of the block, which has to keep to what is declared for it, if it runs beside others.
+/// Runs a transaction of the block, which has to keep to what is declared for it, if it runs beside
+/// others.
 pub fn keeping<T>(tx: u32, f: impl FnOnce() -> T) -> T {
     let declared = block(|block| block.declared.borrow().get(&tx).cloned());
     planned_access::within(declared, f)

@@ -1,9 +1,12 @@
-//! Transactions of kind DEPLOY: definitions changed through the ledger, in every organisation at the same place in the order.
+//! Transactions of kind DEPLOY: definitions changed through the ledger, in every organisation at
+//! the same place in the order.
 //!
-//! A statement runs as the client's role, with that role's rights, under the settings of a block. What it creates, alters or
-//! grants on is under the ledger from then on: its definition enters the state root (spec/formats.md, "Definitions"). What has
-//! to follow in the ledger's own tables (history, checkpoint, triggers, columns) is done by `chainify_ledger.follow`
-//! (extension/sql/36_deploy.sql) with the rights of the extension's owner, which calls nothing that a client wrote.
+//! A statement runs as the client's role, with that role's rights, under the settings of a block.
+//! An object that it creates, alters or grants on is under the ledger from then on: its definition
+//! enters the state root (spec/formats.md, "Definitions"). The changes that have to follow in the
+//! ledger's own tables (history, checkpoint, triggers, columns) are done by
+//! `chainify_ledger.follow` (extension/sql/36_deploy.sql) with the rights of the extension's owner,
+//! which calls nothing that a client wrote.
 
 use chainify_codec::{deploy_effects, Hash};
 use chainify_rules::deploy::{dropped_as_well, not_on_ledger, refusal_of_all, Statement};
@@ -40,7 +43,8 @@ pub fn start() {
     block(|block| block.deploy_roots.take());
 }
 
-/// `tx_effects` of a block's transactions, those of DEPLOY transactions with the state they left (spec/formats.md).
+/// `tx_effects` of a block's transactions, those of DEPLOY transactions with the state they left
+/// (spec/formats.md).
 pub fn with_states(mut effects: Vec<Hash>, succeeded: &[bool]) -> Vec<Hash> {
     block(|block| {
         let states = block.deploy_roots.borrow();
@@ -62,7 +66,8 @@ pub fn statement_started() -> bool {
     block(|block| block.started.replace(true))
 }
 
-/// Runs what changes definitions, or what is on the ledger; what has to be known of them afterwards follows.
+/// Runs what changes definitions, or what is on the ledger; what has to be known of them afterwards
+/// follows.
 pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
     let count = run()?;
     let root = attempt(running_state::current_state_root)?;
@@ -71,7 +76,8 @@ pub fn followed(at: At, run: impl FnOnce() -> Outcome) -> Outcome {
     Ok(count)
 }
 
-/// Runs SQL statements that change definitions. Returns their number. The caller's subtransaction undoes all of it when one fails.
+/// Runs SQL statements that change definitions. Returns their number. The caller's subtransaction
+/// undoes all of it when one fails.
 pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     let definitions = parse_definitions(sql)?;
     let statements: Vec<Statement> = definitions.iter().map(statement).collect();
@@ -145,7 +151,8 @@ fn emptied(dropped: &[Dropped]) -> Vec<Oid> {
     roots.filter(|root| !gone(root)).collect()
 }
 
-/// The object as the ledger knows it: of an index, a constraint, a policy its table; of a domain's constraint the domain.
+/// The object as the ledger knows it: of an index, a constraint, a policy its table; of a domain's
+/// constraint the domain.
 fn whole(part: Address) -> Address {
     let of = |class, object| Address { class, object };
     let table = catalog::table_of(part.class, part.object);
@@ -198,7 +205,8 @@ fn follow(
     attempt(|| query(sql, &args, |_| ())).map(drop)
 }
 
-/// A DDL event of the statement being run (guard/writes.rs): notes what it makes and drops. Raises CH004 for what it must not drop.
+/// A DDL event of the statement being run (guard/writes.rs): notes what it makes and drops. Raises
+/// CH004 for what it must not drop.
 pub fn note(event: Ddl) {
     let object = Address {
         class: event.class,
@@ -223,7 +231,7 @@ fn note_made(made: Address) {
     });
 }
 
-/// What CASCADE reaches beside the objects named must be under the ledger as they are.
+/// Objects that CASCADE reaches beside those named must be under the ledger as they are.
 fn note_dropped(part: Address, column: i32) {
     let object = whole(part);
     if catalog::follows_its_table(object.class, object.object) {

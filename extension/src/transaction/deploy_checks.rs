@@ -1,5 +1,6 @@
-//! What can be told at deployment of the statements that an object will run: views, functions, defaults, constraints, indexes,
-//! policies. What cannot (dynamic SQL, statements on what is not there yet) is checked when it runs (invariant X6).
+//! The findings that can be made at deployment about the statements that an object will run: views,
+//! functions, defaults, constraints, indexes, policies. Another statement (dynamic SQL, statements
+//! on what is not there yet) is checked when it runs (invariant X6).
 use chainify_rules::deploy as rules;
 use chainify_rules::deploy::Body;
 use chainify_rules::functions::named;
@@ -36,9 +37,11 @@ pub fn columns_of(targets: &[Address]) -> Vec<i16> {
     targets.iter().map(count).collect()
 }
 
-/// After the statement ran: what it made, and what it altered with the columns that this had before. Errors: CH006, CH004.
+/// After the statement ran: what it made, and what it altered with the columns that this had
+/// before. Errors: CH006, CH004.
 ///
-/// They are read as `role`, whose statement it was: to read a literal of a row or array runs the conditions of domains in it.
+/// They are read as `role`, whose statement it was: to read a literal of a row or array runs the
+/// conditions of domains in it.
 pub fn after(
     role: Role,
     made: &[Address],
@@ -58,8 +61,8 @@ pub fn after(
     Ok(())
 }
 
-/// Objects of temporary schemas among these, what belongs to them, and what they refer to: the catalogs
-/// tell, whatever a statement called them.
+/// Objects of temporary schemas among these, what belongs to them, and what they refer to: the
+/// catalogs tell, whatever a statement called them.
 const TEMPORARY: &str = "
     WITH RECURSIVE part (class, object) AS (
         SELECT u.class, u.object FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) u (class, object)
@@ -93,8 +96,9 @@ const RELATION: &str = "
     WITH r AS (SELECT c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
                FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)";
 
-/// A query for each expression that rows are checked or computed with and no statement on them shows: checks, generated columns,
-/// expressions of unique keys, keys by a collation that takes different texts as equal, bounds of partitions.
+/// A query for each expression that rows are checked or computed with and no statement on them
+/// shows: checks, generated columns, expressions of unique keys, keys by a collation that takes
+/// different texts as equal, bounds of partitions.
 const UNSEEN: &str = "
     SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(k.conbin, k.conrelid), r.name)
     FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'c'
@@ -123,8 +127,9 @@ const UNSEEN: &str = "
     SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', pg_catalog.pg_get_expr(p.partexprs, p.partrelid), r.name)
     FROM r JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = r.oid AND p.partexprs IS NOT NULL";
 
-/// A query for each other expression that rows are computed or found with; for a view, itself. A default is computed for one row, but
-/// for all when its column was added (`$2` is the last column there was before).
+/// A query for each other expression that rows are computed or found with; for a view, itself. A
+/// default is computed for one row, but for all when its column was added (`$2` is the last column
+/// there was before).
 const OTHERS: &str = "
     SELECT 'SELECT * FROM ' || r.name FROM r WHERE r.relkind = 'v'
     UNION ALL
@@ -156,8 +161,8 @@ fn relation(role: Role, table: Oid, had: i16) -> Result<(), PgError> {
     check_queries(role, &all, &[cell(table), cell(had)], |_| true)
 }
 
-/// Of a table that comes under the ledger as it is: collations that no statement on its rows would show. What its checks call, they call when
-/// a row comes, and it is refused then. Errors: CH006.
+/// Of a table that comes under the ledger as it is: collations that no statement on its rows would
+/// show. What its checks call, they call when a row comes, and it is refused then. Errors: CH006.
 pub fn attached(table: Oid) -> Result<(), PgError> {
     temporary(&[Address {
         class: catalog::RELATIONS,
@@ -199,7 +204,8 @@ fn check_queries(
 
 fn function(role: Role, oid: Oid) -> Result<(), PgError> {
     let mut found = None;
-    // Not of functions whose arguments get their types, or whose names their meaning, when they are called; no transaction can call a trigger's.
+    // Not of functions whose arguments get their types, or whose names their meaning, when they are
+    // called; no transaction can call a trigger's.
     let sql = "SELECT l.lanname::text, p.prosrc, p.prosqlbody IS NOT NULL, p.proconfig IS NULL
         FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
         WHERE p.oid = $1 AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
@@ -259,7 +265,8 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
     }
 }
 
-/// What could not be analysed: the built-in functions that the text names and that nothing makes deterministic.
+/// The findings in a text that could not be analysed: the built-in functions that the text names
+/// and that nothing makes deterministic.
 fn called_by_name(body: &str) -> Result<(), PgError> {
     for name in called_names(body) {
         let mut overloads = Vec::new();

@@ -28,7 +28,7 @@ pub struct Before {
 #[derive(Default)]
 pub struct Drawn {
     pub used: HashMap<Oid, Used>,
-    /// What lastval() is about.
+    /// The sequence that lastval() is about.
     pub last: Option<Oid>,
     pub undo: Vec<Before>,
     /// Lengths of `undo` when the open subtransactions began.
@@ -48,7 +48,8 @@ impl Drawn {
         }
     }
 
-    /// Changes a sequence; `found` is how it stands when it is not in use yet. What is overwritten is kept once per subtransaction.
+    /// Changes a sequence; `found` is how it stands when it is not in use yet. An overwritten value
+    /// is kept once per subtransaction.
     pub fn change<T>(
         &mut self,
         sequence: Oid,

@@ -1,6 +1,8 @@
-//! One transaction of a block: its plan, its run as the client's role, its effects, and the kinds DEPLOY and ATTACH.
+//! One transaction of a block: its plan, its run as the client's role, its effects, and the kinds
+//! DEPLOY and ATTACH.
 //!
-//! Knows the request that its block is. Must not know the other transactions of it, nor how many processes run them.
+//! Knows the request that its block is. Must not know the other transactions of it, nor how many
+//! processes run them.
 pub mod agreement_policies;
 pub mod agreements;
 pub mod attach;

@@ -1,8 +1,10 @@
-//! Plans of clients' transactions, kept by role, shape and types: texts that differ in literals alone share one.
+//! Plans of clients' transactions, kept by role, shape and types: texts that differ in literals
+//! alone share one.
 //!
-//! Invariant X5: a text runs with its literals as parameters only if that is what it does without. What may not become a
-//! parameter stays in the text and belongs to the plan; a text that cannot be analysed with parameters, and a literal that
-//! its type refuses, run once more as written.
+//! Invariant X5: a text runs with its literals as parameters only if that is what it does without.
+//! A literal that may not become a parameter stays in the text and belongs to the plan; a text that
+//! cannot be analysed with parameters, and a literal that its type refuses, run once more as
+//! written.
 use std::cell::{Cell, RefCell};
 use std::collections::{hash_map::Entry, HashMap};
 use std::rc::Rc;
@@ -28,7 +30,7 @@ const MEASURE_EVERY: usize = 128;
 /// Bytes of the longest text, and of the longest key, kept; with [`KEPT_MAX`], 32 MiB.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// What texts of one shape have in common.
+/// The facts that texts of one shape have in common.
 struct Template {
     /// Definitions may have changed since: see [`catalog::generation`].
     generation: u64,
@@ -43,7 +45,8 @@ struct Kept {
     used: Cell<u64>,
 }
 
-/// A text that has no literals, with its plan for the types it came with last: found without being taken apart.
+/// A text that has no literals, with its plan for the types it came with last: found without being
+/// taken apart.
 struct PlainText {
     generation: u64,
     types: Vec<String>,
@@ -106,8 +109,8 @@ thread_local! {
     static CACHE: RefCell<Cache> = RefCell::default();
 }
 
-/// Runs a client's statements. Sets `as_written` when it fails because of literals taken as parameters: the caller
-/// then undoes this attempt and calls again, and the text runs as written.
+/// Runs a client's statements. Sets `as_written` when it fails because of literals taken as
+/// parameters: the caller then undoes this attempt and calls again, and the text runs as written.
 pub fn run(role: Role, proposal: &Proposal, as_written: &Cell<bool>) -> Outcome {
     if let Some(prepared) = CACHE.with_borrow_mut(|cache| cache.find_plain(role, proposal)) {
         return execute(&prepared, prepared.bind(parameters(proposal))?);
@@ -144,12 +147,14 @@ pub struct Execution {
     pub values: Vec<Value>,
     /// The literals that became parameters, behind those given.
     pub literals: Vec<String>,
-    /// Its text has no literals: executions of the same text and types differ in the values given alone.
+    /// Its text has no literals: executions of the same text and types differ in the values given
+    /// alone.
     pub same_text: bool,
 }
 
-/// What a client's transaction executes, analysed; fails as [`run`], but for what only running it shows. Sets `is_prepared` when its statements
-/// are: what fails before, fails before any of it runs.
+/// The statements of a client's transaction, analysed; fails as [`run`], but for what only running
+/// it shows. Sets `is_prepared` when its statements are: what fails before, fails before any of it
+/// runs.
 pub fn access(
     role: Role,
     proposal: &Proposal,
@@ -164,7 +169,8 @@ pub fn access(
         .inspect_err(|_| as_written.set(!slots.is_empty()))
 }
 
-/// The same where everything but the values is known, and these can be read: needs no subtransaction.
+/// The same where everything but the values is known, and these can be read: needs no
+/// subtransaction.
 pub fn kept_access(role: Role, proposal: &Proposal) -> Option<Execution> {
     let statement = Statement::of(proposal, false);
     let (prepared, slots) = CACHE.with_borrow_mut(|cache| cache.find(role, &statement))?;
@@ -362,7 +368,8 @@ impl Cache {
         }
     }
 
-    /// Keeps a plan with the slots of its shape; without one, that texts of this shape are not to be taken apart.
+    /// Keeps a plan with the slots of its shape; without one, that texts of this shape are not to
+    /// be taken apart.
     fn keep(
         &mut self,
         role: Role,

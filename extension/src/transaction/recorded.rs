@@ -7,8 +7,8 @@ use crate::ledger::tables::Leaf;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{Stored, Tuple, TupleStore};
 
-/// Changes of a block, and bytes of their rows' encodings (spec/formats.md): they are kept in memory until its end. Both
-/// count what is the same in every organisation.
+/// Changes of a block, and bytes of their rows' encodings (spec/formats.md): they are kept in
+/// memory until its end. Both count what is the same in every organisation.
 pub const CHANGES_MAX: usize = 1 << 20;
 
 pub const BYTES_MAX: usize = 1 << 28;
@@ -30,7 +30,7 @@ pub struct Recorded {
     pub before: Option<Span>,
     /// The row's encoding after; None for a delete.
     pub after: Option<Span>,
-    /// What goes into the history: the row after, or before a delete.
+    /// The row for the history: the row after, or before a delete.
     pub image: Stored,
 }
 
@@ -41,7 +41,8 @@ struct Mark {
     words: usize,
 }
 
-/// Invariant L1: the changes are those of the innermost open subtransaction and its ancestors; an aborted one's are gone.
+/// Invariant L1: the changes are those of the innermost open subtransaction and its ancestors; an
+/// aborted one's are gone.
 #[derive(Default)]
 pub struct Effects {
     pub changes: Vec<Recorded>,

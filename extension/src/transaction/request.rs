@@ -10,7 +10,8 @@ pub struct Request<'a> {
     pub block_time: i64,
     pub previous: Hash,
     pub transactions: Vec<Transaction>,
-    /// Their positions in the block: all of them, but for a worker, which is given those of its part.
+    /// Their positions in the block: all of them, but for a worker, which is given those of its
+    /// part.
     pub indices: Vec<u32>,
     /// Their bytes as ordered.
     pub bodies: Vec<&'a [u8]>,

@@ -1,11 +1,13 @@
-//! The organisations that may act as a role (spec/sql-api.md): rows of `chainify_ledger.role_organisation`, a ledger table of the
-//! ledger's own, and so part of the state root. DEPLOY transactions set them.
+//! The organisations that may act as a role (spec/sql-api.md): rows of
+//! `chainify_ledger.role_organisation`, a ledger table of the ledger's own, and so part of the
+//! state root. DEPLOY transactions set them.
 //!
-//! A role exists in every organisation's database, and each organisation's gateway vouches for its own clients. Without a row, a client
-//! of any organisation may therefore act as the role.
+//! A role exists in every organisation's database, and each organisation's gateway vouches for its
+//! own clients. Without a row, a client of any organisation may therefore act as the role.
 //!
-//! Invariant C5: a transaction runs as a role only when the organisation that submitted it may act as that role at its place of the
-//! order. The organisations of a role change only with the agreement of more than two thirds of the organisations.
+//! Invariant C5: a transaction runs as a role only when the organisation that submitted it may act
+//! as that role at its place of the order. The organisations of a role change only with the
+//! agreement of more than two thirds of the organisations.
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -35,7 +37,7 @@ thread_local! {
     static KNOWN: AsOf<Known> = const { AsOf::nothing() };
 }
 
-/// What holds at this place of the order.
+/// The organisations in force at this place of the order.
 fn known() -> Rc<Known> {
     KNOWN.with(|known| known.or(read))
 }
@@ -135,7 +137,7 @@ fn write(role: &str, names: &str, at: At) {
     tables::announce_change();
 }
 
-/// What held before a DEPLOY transaction, for [`Before::check`] when it has run.
+/// The organisations before a DEPLOY transaction, for [`Before::check`] when it has run.
 pub struct Before(Rc<Known>);
 
 /// To be called before a DEPLOY transaction runs.
@@ -144,7 +146,8 @@ pub fn before_deploy() -> Before {
 }
 
 impl Before {
-    /// Fails with CH009 when the transaction changed the organisations of a role without the agreement that takes.
+    /// Fails with CH009 when the transaction changed the organisations of a role without the
+    /// agreement that takes.
     pub fn check(self, block: i64, agreeing: impl FnOnce() -> Agreeing) -> Result<(), PgError> {
         attempt(|| {
             if known() != self.0 {

@@ -30,7 +30,10 @@ use crate::transaction::role_organisations;
 use crate::transaction::sequences;
 use crate::transaction::uuids::seed_uuid;
 
-/// Runs the transaction of `request` at `at`; its changes are recorded under its index in the block. Err: an error of the machine, which is no outcome.
+const EFFECTS_NOT_APPLIED: &str = "EFFECTS transactions are not applied by this version";
+
+/// Runs the transaction of `request` at `at`; its changes are recorded under its index in the
+/// block. Err: an error of the machine, which is no outcome.
 pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
     let (transaction, index) = (&request.transactions[at], request.indices[at]);
     let as_written = Cell::new(false);
@@ -48,8 +51,9 @@ pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
     }
 }
 
-/// Runs several transactions in one subtransaction, `each` around every one of them. None: one failed, nothing of them is left, and each has to run by
-/// itself. Err: an error of the machine in the transaction at the position named, which is no outcome.
+/// Runs several transactions in one subtransaction, `each` around every one of them. None: one
+/// failed, nothing of them is left, and each has to run by itself. Err: an error of the machine in
+/// the transaction at the position named, which is no outcome.
 pub fn run_together(
     request: &Request,
     positions: &[usize],
@@ -80,8 +84,8 @@ pub fn run_together(
     }
 }
 
-/// Invariant X4: an error of the machine that a function caught has steered the transaction all the same. One that RAISE made up
-/// is the transaction's own doing, the same in every organisation.
+/// Invariant X4: an error of the machine that a function caught has steered the transaction all the
+/// same. One that RAISE made up is the transaction's own doing, the same in every organisation.
 fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, PgError> {
     if let Some(error) = raised.first {
         return Err(error);
@@ -92,7 +96,8 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
     }
 }
 
-/// An outcome keeps the message alone, so why the ledger refuses goes there, and what to write instead.
+/// An outcome keeps the message alone, so why the ledger refuses goes there, and what to write
+/// instead.
 fn told_whole(mut error: PgError) -> PgError {
     let ours = matches!(
         error.sqlstate.as_str(),
@@ -153,6 +158,7 @@ fn dispatch(
             deploys.check(request.number, agreeing)?;
             Ok(rows)
         }
+        Kind::Effects => Err(PgError::new(b"0A000", EFFECTS_NOT_APPLIED)),
         _ => Err(PgError::new(
             b"0A000",
             "transactions of this kind are reserved",
@@ -179,8 +185,12 @@ fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) ->
     Ok(rows)
 }
 
-/// Runs the statements of a SQL transaction, shows what they did, as changes of transaction 0, and undoes it. Err: they fail.
+/// Runs the statements of a SQL transaction, shows what they did, as changes of transaction 0, and
+/// undoes it. Err: they fail.
 pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T, PgError> {
+    if transaction.kind() == Kind::Effects {
+        return Err(PgError::new(b"0A000", EFFECTS_NOT_APPLIED));
+    }
     let as_written = Cell::new(false);
     let attempt = || {
         let mut shown = None;

@@ -1,9 +1,11 @@
-//! Sequences of the ledger: what they stand at is a row of `chainify_ledger.sequence`, a ledger table like any other.
+//! Sequences of the ledger: what they stand at is a row of `chainify_ledger.sequence`, a ledger
+//! table like any other.
 //!
-//! In a block, nextval() and its like work on that row alone. It is read when a transaction draws first and written when the transaction
-//! ends, so a transaction that fails, and a subtransaction, give back what they took; a block that is run again takes the same numbers; and
-//! what a session had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of the database follows at the
-//! block's end, for whoever looks at it.
+//! In a block, nextval() and its like work on that row alone. It is read when a transaction draws
+//! first and written when the transaction ends, so a transaction that fails, and a subtransaction,
+//! give back what they took; a block that is run again takes the same numbers; and what a session
+//! had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of
+//! the database follows at the block's end, for whoever looks at it.
 use std::collections::{BTreeMap, HashMap};
 
 use chainify_ledger::sequence::{Sequence, Spent};
@@ -68,7 +70,8 @@ pub fn before_transaction() {
     });
 }
 
-/// Writes what the transaction took, as changes of transaction `tx`. Cost: one UPDATE by key for each sequence it drew from.
+/// Writes what the transaction took, as changes of transaction `tx`. Cost: one UPDATE by key for
+/// each sequence it drew from.
 pub fn after_transaction(tx: u32) {
     let changed: BTreeMap<String, Sequence> = in_use(|d| {
         let changed = d.used.values().filter(|used| used.now != used.before);
@@ -200,7 +203,7 @@ fn nextval(call: &mut Call) -> Answer {
     call.value(draw(relation))
 }
 
-/// What an identity column draws.
+/// The drawing of an identity column.
 fn next_identity(call: &mut Call) -> Answer {
     let relation: Oid = call.required(0, "sequence");
     if !in_block() {
@@ -274,8 +277,8 @@ struct New {
     stands: Sequence,
 }
 
-/// Before a statement that may change definitions of sequences, which are among `relations` or belong to columns of these: the
-/// database's own become what the ledger says.
+/// Before a statement that may change definitions of sequences, which are among `relations` or
+/// belong to columns of these: the database's own become what the ledger says.
 pub fn before_statement(relations: &[Oid]) {
     query(
         "SELECT chainify_ledger.show_sequences($1)",
@@ -284,8 +287,8 @@ pub fn before_statement(relations: &[Oid]) {
     );
 }
 
-/// After it: the ledger takes over what changed, as changes of transaction `tx`. Those that are not on the ledger yet come there at the
-/// transaction's end.
+/// After it: the ledger takes over what changed, as changes of transaction `tx`. Those that are not
+/// on the ledger yet come there at the transaction's end.
 pub fn after_statement(relations: &[Oid], tx: u32) {
     let mut changed = Vec::new();
     let sql = "SELECT last_value, called, increment, minimum, maximum, cycle, name FROM chainify_ledger.sequences_changed($1)";
@@ -312,8 +315,9 @@ fn row_of(name: &str, s: &Sequence) -> [Cell; 7] {
     ]
 }
 
-/// After a DEPLOY: takes off the ledger the sequences that nothing there uses any more, or not by that name, and puts on it those that are
-/// used now, as changes of transaction `tx` in block `number`. Cost: a look at the dependencies of the ledger tables' defaults.
+/// After a DEPLOY: takes off the ledger the sequences that nothing there uses any more, or not by
+/// that name, and puts on it those that are used now, as changes of transaction `tx` in block
+/// `number`. Cost: a look at the dependencies of the ledger tables' defaults.
 pub fn follow_tables(number: i64, tx: u32) {
     let mut old: Vec<(String, Option<Oid>)> = Vec::new();
     query(
@@ -382,7 +386,8 @@ fn release(name: &str, relation: Option<Oid>, tx: u32) {
     });
 }
 
-/// Makes the sequence of the database stand where the ledger's does. It decides nothing, so one that cannot is left as it is.
+/// Makes the sequence of the database stand where the ledger's does. It decides nothing, so one
+/// that cannot is left as it is.
 fn show(relation: Oid, value: i64, called: bool) {
     let _ = subtransaction(|| attempt(|| sequence::setval(relation, value, called)));
 }
@@ -402,7 +407,7 @@ pub fn follow_ledger() {
     }
 }
 
-/// What the block's last change of each sequence left.
+/// The position that the block's last change of each sequence left.
 fn changed(effects: &Effects) -> BTreeMap<String, (i64, bool)> {
     let mut scratch = Scratch::default();
     let mut changed = BTreeMap::new();

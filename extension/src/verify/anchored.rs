@@ -1,6 +1,8 @@
-//! `chainify.verify(digest)`: whether the ledger kept here still has the block that a digest, kept elsewhere, is of.
+//! `chainify.verify(digest)`: whether the ledger kept here still has the block that a digest, kept
+//! elsewhere, is of.
 //!
-//! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads through the digest's block.
+//! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads
+//! through the digest's block.
 
 use chainify_ledger::audit::{Finding, StoredBlock};
 use chainify_ledger::digest::Digest;
@@ -21,7 +23,8 @@ crate::sql_function!(
     digest_findings
 );
 
-/// `chainify_ledger.digest_findings(digest)`: one row per field that the block kept here has otherwise. Cost: reads one block's row.
+/// `chainify_ledger.digest_findings(digest)`: one row per field that the block kept here has
+/// otherwise. Cost: reads one block's row.
 fn digest_findings(call: &mut Call) -> Answer {
     let JsonB(digest) = call.required(0, "digest");
     let digest = Digest::read(&digest).unwrap_or_else(|why| {
@@ -43,7 +46,7 @@ fn digest_findings(call: &mut Call) -> Answer {
     })
 }
 
-/// What the chain and the block kept here have otherwise than the digest.
+/// The differences of the chain and the block kept here from the digest.
 fn compare(digest: &Digest, client: &SpiClient<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut found = |detail: String| findings.push(Finding::new("digest", detail));
@@ -83,7 +86,7 @@ fn compare(digest: &Digest, client: &SpiClient<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What the block kept has otherwise than the digest, field by field.
+/// The differences of the block kept here from the digest, field by field.
 fn differences(digest: &StoredBlock, kept: &StoredBlock) -> Vec<String> {
     let shown = |block: &StoredBlock| {
         [

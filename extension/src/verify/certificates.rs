@@ -1,4 +1,5 @@
-//! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading them back.
+//! Effect certificates as the database keeps them: `chainify_node.store_certificate`, and reading
+//! them back.
 
 use chainify_ledger::certificate::{check, Certificate, Expected, Validator};
 use chainify_ledger::digest::read_votes;
@@ -18,8 +19,8 @@ crate::sql_function!(
     store_certificate
 );
 
-/// `chainify_node.store_certificate`: keeps the certificate of a committed block; the first one stays. Raises 22000 when
-/// the hash is not the block's, 22023 when votes are malformed.
+/// `chainify_node.store_certificate`: keeps the certificate of a committed block; the first one
+/// stays. Raises 22000 when the hash is not the block's, 22023 when votes are malformed.
 fn store_certificate(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let effect_round: i32 = call.required(1, "effect_round");
@@ -94,7 +95,7 @@ pub fn of_block(client: &SpiClient<'_>, sees: Sees, number: i64) -> Option<Store
     rows.next_row().map(|row| stored(&row))
 }
 
-/// What certificates of this chain have to fit.
+/// The facts that certificates of this chain have to fit.
 pub struct Authority {
     pub chain_id: String,
     validators: Validators,
@@ -112,7 +113,8 @@ impl Authority {
         }
     }
 
-    /// Everything wrong with the certificate kept of block `number`, which has `hash`. Cost: a signature verification per vote.
+    /// Everything wrong with the certificate kept of block `number`, which has `hash`. Cost: a
+    /// signature verification per vote.
     pub fn findings(&mut self, number: i64, hash: &[u8], stored: Stored) -> Vec<String> {
         match decode(stored) {
             Ok(certificate) => self.check(number, hash, &certificate),
@@ -122,7 +124,8 @@ impl Authority {
 
     /// The same of a certificate that could be read.
     pub fn check(&mut self, number: i64, hash: &[u8], certificate: &Certificate) -> Vec<String> {
-        // A hash that is none is reported with the header; then the certificate is checked for the hash it names.
+        // A hash that is none is reported with the header; then the certificate is checked for the
+        // hash it names.
         let hash = hash.try_into().unwrap_or(certificate.hash);
         let expected = Expected {
             chain_id: &self.chain_id,
@@ -172,7 +175,8 @@ impl Validators {
         }
     }
 
-    /// Those of a block. Cost: a pass over all when they are not those of the block asked for before.
+    /// Those of a block. Cost: a pass over all when they are not those of the block asked for
+    /// before.
     pub fn of(&mut self, block: i64) -> &[Validator] {
         if !(self.from..self.until).contains(&block) {
             let edges = self
@@ -227,8 +231,8 @@ impl Consents {
     }
 }
 
-/// As `chainify_node.init` was told, or by the default of the order's genesis: more than two thirds of the organisations
-/// and at least two where there are two.
+/// As `chainify_node.init` was told, or by the default of the order's genesis: more than two thirds
+/// of the organisations and at least two where there are two.
 fn consent(client: &SpiClient<'_>, validators: &[Validator]) -> usize {
     let sql = "SELECT consent FROM chainify_ledger.chain";
     let mut chain = Cursor::open(client, Sees::Statement, sql, &[]);

@@ -1,5 +1,6 @@
-//! Indexes beside their tables. What hashes say of rows was read from the tables; a block finds rows by indexes, so one that misses a row,
-//! or finds it under a key that it has no longer, makes an organisation deviate whose rows are all as agreed.
+//! Indexes beside their tables. Hashes tell of rows that were read from the tables. A block finds
+//! rows by indexes. So an index that misses a row, or finds it under a key that it has no longer,
+//! makes an organisation deviate although all its rows are as agreed.
 
 use pgrx::pg_sys;
 use pgrx::JsonB;
@@ -21,14 +22,14 @@ pub struct Index {
     /// Quoted, with its schema.
     pub name: String,
     pub owner: String,
-    /// What keeps PostgreSQL from telling it of rows, or from asking it, if anything.
+    /// The reason why PostgreSQL does not tell it of rows, or does not ask it, if there is one.
     pub left_out: Option<String>,
     pub is_unique: bool,
     /// Of a primary key or a unique constraint, which says what it has to be.
     pub of_constraint: bool,
 }
 
-/// What is wrong with an index.
+/// The faults of an index.
 pub struct Defect {
     pub index: Index,
     pub expected: Value,
@@ -90,7 +91,8 @@ pub fn of_relation(client: &SpiClient<'_>, sees: Sees, relation: pg_sys::Oid) ->
     indexes
 }
 
-/// The relations of a table that are read by their indexes: those that hold its rows, and the base of its checkpoints.
+/// The relations of a table that are read by their indexes: those that hold its rows, and the base
+/// of its checkpoints.
 pub fn read_by_index(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<pg_sys::Oid> {
     let mut relations = table.leaves(client, sees);
     relations.push(table.base);
@@ -109,8 +111,9 @@ pub fn of_ledger(client: &SpiClient<'_>, sees: Sees) -> Vec<pg_sys::Oid> {
     relations
 }
 
-/// Indexes of these relations that do not find the rows, each once, that a scan does. `pace` is told of each row read. Cost: one scan of each
-/// relation for each of its indexes, and one of that. Not compared are hash, GIN and BRIN indexes, beyond whether they are in use.
+/// Indexes of these relations that do not find the rows, each once, that a scan does. `pace` is
+/// told of each row read. Cost: one scan of each relation for each of its indexes, and one of that.
+/// Not compared are hash, GIN and BRIN indexes, beyond whether they are in use.
 pub fn defects(
     client: &SpiClient<'_>,
     sees: Sees,
@@ -136,7 +139,8 @@ fn look(index: &Index, sees: Sees, pace: &mut dyn FnMut()) -> Option<(Value, Val
     if let Some(left_out) = &index.left_out {
         return Some((json!("in use"), json!(left_out)));
     }
-    // Its conditions and comparisons may be a user's. Class XX: what PostgreSQL says of an index that it cannot read.
+    // Its conditions and comparisons may be a user's. Class XX: what PostgreSQL says of an index
+    // that it cannot read.
     let compared = match Role::find(&index.owner) {
         None => return None, // the role was just dropped with its tables
         Some(owner) => subtransaction(|| {

@@ -1,8 +1,9 @@
-//! `chainify.verify_ledger`: the ledger's own tables against the hashes that organisations agreed on.
+//! `chainify.verify_ledger`: the ledger's own tables against the hashes that organisations agreed
+//! on.
 //!
-//! Blocks, transactions and history are read in block order, each once, side by side; memory is that of one block.
-//! Nothing stored is trusted that can be computed (chainify_ledger::audit), and certificates are checked down to the
-//! signatures of the validators.
+//! Blocks, transactions and history are read in block order, each once, side by side; memory is
+//! that of one block. Nothing stored is trusted that can be computed (chainify_ledger::audit), and
+//! certificates are checked down to the signatures of the validators.
 
 use chainify_codec::row_hash;
 use chainify_ledger::audit::{check_block, Finding, StoredChange};
@@ -30,8 +31,8 @@ crate::sql_function!(
     verify_ledger
 );
 
-/// `chainify.verify_ledger(from_block, to_block)`: one row per finding. Cost: one pass over the blocks asked for, sorted
-/// history included, and one signature verification per vote.
+/// `chainify.verify_ledger(from_block, to_block)`: one row per finding. Cost: one pass over the
+/// blocks asked for, sorted history included, and one signature verification per vote.
 fn verify_ledger(call: &mut Call) -> Answer {
     let from = call.arg::<i64>(0).unwrap_or(1).max(1);
     let to: Option<i64> = call.arg(1);
@@ -68,7 +69,8 @@ fn check_indexes(client: &SpiClient<'_>, report: &mut Report) {
     }
 }
 
-/// What is wrong first with these blocks themselves, certificates aside. Cost: reads them, their transactions and history.
+/// The first fault of these blocks themselves, certificates aside. Cost: reads them, their
+/// transactions and history.
 pub fn first_finding(
     client: &SpiClient<'_>,
     sees: Sees,
@@ -222,7 +224,8 @@ impl<'c> Audit<'c> {
         }
     }
 
-    /// What the first block's previous hash has to be: zeros, or the hash the block before keeps.
+    /// The previous hash that the first block has to have: zeros, or the hash the block before
+    /// keeps.
     fn hash_before(&self) -> Option<Vec<u8>> {
         match self.from {
             1 => Some(vec![0; 32]),

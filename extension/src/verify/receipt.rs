@@ -1,7 +1,8 @@
-//! Receipts and digests (spec/receipt.md): what a certified block says, with all that somebody outside needs to check it.
+//! Receipts and digests (spec/receipt.md): what a certified block says, with all that somebody
+//! outside needs to check it.
 //!
-//! A receipt is made of what is read again, never of what was said about it, and not given when that does not hold: whoever
-//! has one in hand has one that verifies.
+//! A receipt is made of data that are read again, never of statements about them. It is not given
+//! when that does not hold: every receipt verifies.
 
 use chainify_codec::{Change, Op};
 use chainify_ledger::audit::{check_block, StoredBlock, StoredChange, StoredTransaction};
@@ -45,7 +46,8 @@ crate::sql_function!(chainify_digest_of, pg_finfo_chainify_digest_of, digest);
 /// Bytes of a receipt's text: what verifiers read (spec/receipt.md).
 const BYTES_MAX: usize = 64 << 20;
 
-/// `chainify.receipt(id)`. Raises 02000 when there is no such transaction. Cost: reads its block, history included.
+/// `chainify.receipt(id)`. Raises 02000 when there is no such transaction. Cost: reads its block,
+/// history included.
 fn of_transaction(call: &mut Call) -> Answer {
     let id: Vec<u8> = call.required(0, "transaction");
     row_bytes::forget();
@@ -70,7 +72,8 @@ fn of_transaction(call: &mut Call) -> Answer {
     call.value(bounded(receipt))
 }
 
-/// `chainify.receipt(ledger_table, VARIADIC key)`: of the row's last change. Cost: a look-up in the history, then as above.
+/// `chainify.receipt(ledger_table, VARIADIC key)`: of the row's last change. Cost: a look-up in the
+/// history, then as above.
 fn of_row(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "ledger_table");
     let key = variadic_from(call, 1);
@@ -117,7 +120,8 @@ fn last_certified(client: &SpiClient<'_>) -> i64 {
     last.unwrap_or_else(|| PgError::new(b"55000", "no block is certified yet").raise())
 }
 
-/// Every history; one that cannot be read may be what the block's effects root misses, which is then found there.
+/// Every history; one that cannot be read may be what the block's effects root misses, which is
+/// then found there.
 fn readable(client: &SpiClient<'_>) -> Vec<History> {
     history::readable(client, &mut |_, _| ())
 }

@@ -1,7 +1,9 @@
-//! A row through time: `chainify.history`, the rows that `chainify.as_of` gives, and a row's last change, for its receipt.
+//! A row through time: `chainify.history`, the rows that `chainify.as_of` gives, and a row's last
+//! change, for its receipt.
 //!
-//! Keys are compared by PostgreSQL's own operators, or, where a type is not PostgreSQL's own, by what values print: queries
-//! run with the rights of the extension's owner and call nothing that a user could have defined.
+//! Keys are compared by PostgreSQL's own operators, or, where a type is not PostgreSQL's own, by
+//! what values print. Queries run with the rights of the extension's owner and call nothing that a
+//! user could have defined.
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
@@ -131,7 +133,8 @@ pub struct LastChange {
     pub key: Vec<u8>,
 }
 
-/// The last change of the row with this key, in the newest version of the table that has one. Raises 42P01 and 22023.
+/// The last change of the row with this key, in the newest version of the table that has one.
+/// Raises 42P01 and 22023.
 pub fn last_change(
     client: &SpiClient<'_>,
     relation: pg_sys::Oid,
@@ -155,8 +158,9 @@ pub fn last_change(
     })
 }
 
-/// `chainify.history(ledger_table, VARIADIC key)`: every change of the row with this key, the oldest first. Cost: an index
-/// look-up for keys of PostgreSQL's own types, else a scan of the history.
+/// `chainify.history(ledger_table, VARIADIC key)`: every change of the row with this key, the
+/// oldest first. Cost: an index look-up for keys of PostgreSQL's own types, else a scan of the
+/// history.
 fn history(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "ledger_table");
     let key = variadic_from(call, 1);
@@ -193,8 +197,9 @@ fn history(call: &mut Call) -> Answer {
     })
 }
 
-/// `chainify_ledger.rows_at(relation, block)`: the query, with one column of the table's type, of its rows at the end of a
-/// block. Raises 42P01, 22023, and 55000 when they cannot be told any more.
+/// `chainify_ledger.rows_at(relation, block)`: the query, with one column of the table's type, of
+/// its rows at the end of a block. Raises 42P01, 22023, and 55000 when they cannot be told any
+/// more.
 fn rows_at(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "relation");
     let number: i64 = call.required(1, "block");

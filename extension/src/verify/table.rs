@@ -1,5 +1,5 @@
-//! `chainify.verify_table`: one table against the state that organisations agreed on, by a full rescan, and row by row
-//! against checkpoint and history.
+//! `chainify.verify_table`: one table against the state that organisations agreed on, by a full
+//! rescan, and row by row against checkpoint and history.
 
 use chainify_codec::{state_root, Hash, State};
 use pgrx::{pg_sys, JsonB};
@@ -31,8 +31,8 @@ crate::sql_function!(
 /// Rows named; a table that differs in more says so in one further finding.
 const ROWS_MAX: usize = 10_000;
 
-/// `chainify.verify_table(tbl)`: one row per finding. Cost: one read of table, base and the history since (ledger/table_scans.rs), a sort of that, and where
-/// they differ a join of them.
+/// `chainify.verify_table(tbl)`: one row per finding. Cost: one read of table, base and the history
+/// since (ledger/table_scans.rs), a sort of that, and where they differ a join of them.
 fn verify_table(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "tbl");
     row_bytes::forget();
@@ -100,7 +100,8 @@ fn check(
     check_rows(client, table, number, certified, report);
 }
 
-/// Compares the indexes with what they are of: the table, the base of its checkpoints, and its history.
+/// Compares the indexes with what they are of: the table, the base of its checkpoints, and its
+/// history.
 fn check_indexes(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -115,7 +116,8 @@ fn check_indexes(
         .for_each(|defect| report(defect.finding()));
 }
 
-/// Where triggers and definition of this version of a table are not what they should be; nothing when it has ended.
+/// Where triggers and definition of this version of a table are not what they should be; nothing
+/// when it has ended.
 pub fn definition_findings(client: &SpiClient<'_>, id: i32) -> Vec<Finding> {
     let tables = ledger_tables::all(client, Sees::Latest);
     let mut findings = Vec::new();
@@ -154,7 +156,7 @@ fn check_definition(
     }
 }
 
-/// What is wrong with a checkpoint whose rows give `state`.
+/// The faults of a checkpoint whose rows give `state`.
 pub fn checkpoint_finding(
     table: &LedgerTable,
     kept: &Checkpoint,
@@ -170,7 +172,8 @@ pub fn checkpoint_finding(
     })
 }
 
-/// Compares scan, running state and the last block's header; returns whether the scan gives the certified state.
+/// Compares scan, running state and the last block's header; returns whether the scan gives the
+/// certified state.
 pub fn check_states(
     client: &SpiClient<'_>,
     tables: &[LedgerTable],
@@ -224,7 +227,8 @@ pub fn check_states(
     live_certified
 }
 
-/// Names the rows. Where the scan gave the certified state, it is the checkpoint or the history that is wrong.
+/// Names the rows. Where the scan gave the certified state, it is the checkpoint or the history
+/// that is wrong.
 pub fn check_rows(
     client: &SpiClient<'_>,
     table: &LedgerTable,

@@ -138,7 +138,8 @@ func (c *Consortium) Member(i int) *wire.Member {
 	return m
 }
 
-// Without is the consortium before its last k organisations join: they are known, but not in the genesis.
+// Without is the consortium before its last k organisations join: they are known, but not in the
+// genesis.
 func (c *Consortium) Without(k int) *Consortium {
 	out := *c
 	n := len(c.names) - k
@@ -153,14 +154,16 @@ func (c *Consortium) Copy() *Consortium {
 	return &out
 }
 
-// RenewValidator gives organisation i another validator, which signs from now on, and returns its key.
+// RenewValidator gives organisation i another validator, which signs from now on, and returns its
+// key.
 func (c *Consortium) RenewValidator(i int, seed byte) []byte {
 	c.keys[i] = keyOf(seed)
 	c.Validators[i].Key = c.keys[i].Public().(ed25519.PublicKey)
 	return c.Validators[i].Key
 }
 
-// Renew gives organisation i another gateway key, which counts from now on for what it signs, and returns it.
+// Renew gives organisation i another gateway key, which counts from now on for what it signs, and
+// returns it.
 func (c *Consortium) Renew(i int, seed byte) []byte {
 	c.gateways[i] = keyOf(seed)
 	return c.gateways[i].Public().(ed25519.PublicKey)

@@ -80,7 +80,8 @@ func (d *demo) claimOutcomes(ctx context.Context, answered int) error {
 	return nil
 }
 
-// watch shows block, rate and agreement until ctx ends. It looks through connections of its own, as a reader would.
+// watch shows block, rate and agreement until ctx ends. It looks through connections of its own, as
+// a reader would.
 func (d *demo) watch(ctx context.Context) error {
 	conns := make([]*pgx.Conn, len(d.net.Organisations))
 	for i, o := range d.net.Organisations {

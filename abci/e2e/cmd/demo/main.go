@@ -1,6 +1,7 @@
-// Command demo shows Chainify on one machine: four organisations with the same bank in four PostgreSQL databases of
-// their own, put on a shared ledger in place, loaded from all sides, tampered with, found out and repaired. It
-// prints what it measured and which claims held; the exit code says whether all did.
+// Command demo shows Chainify on one machine: four organisations with the same bank in four
+// PostgreSQL databases of their own. It puts them on a shared ledger in place, loads them from all
+// sides, tampers with one, and shows how that is found and repaired. It prints what it measured and
+// which claims held; the exit code says whether all did.
 package main
 
 import (
@@ -105,7 +106,8 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// finish ends every process; data and logs stay when something went wrong or when a person asked for the network.
+// finish ends every process; data and logs stay when something went wrong or when a person asked
+// for the network.
 func (d *demo) finish(err error) error {
 	d.out.line("")
 	d.out.line("ending nodes and databases …")

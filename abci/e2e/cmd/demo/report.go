@@ -52,8 +52,8 @@ func (r *report) load(answered int, took time.Duration, latencies smallbank.Late
 	r.answered, r.loadTook, r.latencies = answered, took, latencies
 }
 
-// tampering notes the times of a deviation. The end is when the cure was seen by polling, so detection and exposure
-// are at most one poll too long.
+// tampering notes the times of a deviation. The end is when the cure was seen by polling, so
+// detection and exposure are at most one poll too long.
 func (r *report) tampering(v deviation, tampered time.Time) {
 	r.detection = max(0, v.seen.Add(-v.took).Sub(r.touched))
 	r.repair = v.took
@@ -76,8 +76,9 @@ func (r *report) print(s screen) {
 	}
 }
 
-// findings counts what an organisation finds in its own ledger and tables. It waits for nothing to be found: the scrubber comes by the
-// triggers, which the cheat left otherwise than they were, after the row is right.
+// findings counts what an organisation finds in its own ledger and tables. It waits for nothing to
+// be found: the scrubber comes by the triggers, which the cheat left otherwise than they were,
+// after the row is right.
 func (d *demo) findings(ctx context.Context, o *harness.Organisation) (found int, err error) {
 	sql := "SELECT (SELECT count(*) FROM chainify.verify_ledger())"
 	for _, t := range smallbank.Tables {

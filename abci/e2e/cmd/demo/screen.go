@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// screen writes what a person sees. Colours and the line that rewrites itself are for terminals only.
+// screen writes what a person sees. Colours and the line that rewrites itself are for terminals
+// only.
 type screen struct {
 	w        io.Writer
 	terminal bool
@@ -34,7 +35,8 @@ func (s screen) line(format string, args ...any) { fmt.Fprintf(s.w, format+"\n",
 
 func (s screen) title(format string, args ...any) { s.line("%s", s.bold(fmt.Sprintf(format, args...))) }
 
-// announce says what happens next, where how long it takes is not the point or is measured elsewhere.
+// announce says what happens next, where how long it takes is not the point or is measured
+// elsewhere.
 func (s screen) announce(format string, args ...any) {
 	s.line("%s "+format, append([]any{s.bold("▸")}, args...)...)
 }

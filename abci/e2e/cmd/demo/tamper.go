@@ -22,7 +22,8 @@ ALTER TABLE checking ENABLE TRIGGER ALL`
 	touchText = "UPDATE checking SET balance = balance + 10 WHERE custid = 42"
 )
 
-// tamper changes one row behind the ledger's back, lets an honest transaction touch it, and waits for the repair.
+// tamper changes one row behind the ledger's back, lets an honest transaction touch it, and waits
+// for the repair.
 func (d *demo) tamper(ctx context.Context) error {
 	if err := d.claimGuard(ctx); err != nil {
 		return err

@@ -16,8 +16,9 @@ import (
 // readsClock is the line of time.Now that asks the machine.
 var readsClock = regexp.MustCompile(`(?m)^\tsec, nsec, mono := \w+\(\)\n`)
 
-// jumpSource is added to package time: what the wall clock is ahead of the machine's, in seconds, is read from a file in
-// memory, so that it can change while the program runs. The monotonic clock is left alone, as by whoever sets a clock.
+// jumpSource is added to package time. It reads from a file in memory by how many seconds the wall
+// clock is ahead of the machine's, so that this can change while the program runs. The monotonic
+// clock is left alone, as by whoever sets a clock.
 const jumpSource = `package time
 
 import "syscall"
@@ -44,7 +45,8 @@ func openWallJump() *int64 {
 }
 `
 
-// writeOverlay makes what go build -overlay needs to build a program whose wall clock a file moves, and prints its path.
+// writeOverlay makes what go build -overlay needs to build a program whose wall clock a file moves,
+// and prints its path.
 func writeOverlay(dir string) error {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

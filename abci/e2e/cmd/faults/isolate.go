@@ -16,13 +16,15 @@ import (
 
 const (
 	childCommand = "child"
-	// runSlack is what set-up and examination of a run may take beside its load and twice the time to settle.
+	// runSlack is what set-up and examination of a run may take beside its load and twice the time
+	// to settle.
 	runSlack = 10 * time.Minute
 	endLimit = time.Minute // for a child that was asked to end
 )
 
-// one runs a manifest in a child of this program. Run by root the child is the first process of namespaces of its own
-// (processes, mounts, network): when it ends, however it does, so does everything that it started.
+// one runs a manifest in a child of this program. Run by root the child is the first process of
+// namespaces of its own (processes, mounts, network): when it ends, however it does, so does
+// everything that it started.
 func (o options) one(ctx context.Context, m faults.Manifest) faults.Report {
 	failed := func(err error) faults.Report {
 		return faults.Report{Manifest: m.Name, Seed: m.Seed, Organisations: m.Organisations, OrderingOnly: m.OrderingOnly, Error: err.Error(), Repeat: o.repeat(m)}
@@ -125,7 +127,8 @@ func (o options) child(ctx context.Context, path string) error {
 	return report.Write(o.report)
 }
 
-// furnish makes new namespaces usable: mounts that nobody else sees, /proc of the processes here, a loopback interface.
+// furnish makes new namespaces usable: mounts that nobody else sees, /proc of the processes here, a
+// loopback interface.
 func furnish() error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Command faults runs networks of real processes through faults and checks that nothing is lost, executed twice or
-// different, and that everybody goes on: manifests that are given (run), or drawn from seeds for some minutes (soak). The
-// exit code says whether all held.
+// Command faults runs networks of real processes through faults and checks that nothing is lost,
+// executed twice or different, and that everybody goes on. Its faults are manifests that are given
+// (run), or drawn from seeds for some minutes (soak). The exit code says whether all held.
 package main
 
 import (

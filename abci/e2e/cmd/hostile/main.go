@@ -1,5 +1,6 @@
-// Command hostile runs the node of an organisation that attacks the others, for tests of them: "hostile start --home DIR" is "chainify
-// start", with an application that lies to CometBFT. The variable [Variable] says how: as a proposer, or as a voter.
+// Command hostile runs the node of an organisation that attacks the others, for tests of them:
+// "hostile start --home DIR" is "chainify start", with an application that lies to CometBFT. The
+// variable [Variable] says how: as a proposer, or as a voter.
 package main
 
 import (

@@ -13,14 +13,16 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// proposer puts into its proposals what nobody may put there: one forgery after the other, each where it can be made.
+// proposer puts into its proposals what nobody may put there: one forgery after the other, each
+// where it can be made.
 type proposer struct {
 	abci.Application
 	log  *slog.Logger
 	next int
 }
 
-// forgery makes of the transactions of an honest proposal those of a forged one; nil where they lack what it takes.
+// forgery makes of the transactions of an honest proposal those of a forged one; nil where they
+// lack what it takes.
 type forgery struct {
 	name string
 	make func(txs [][]byte) [][]byte

@@ -21,7 +21,8 @@ type voter struct {
 	voted []byte // the last true vote of its own
 }
 
-// lies are what it votes instead of what came of the block; nil where it has nothing to say so with.
+// lies are what it votes instead of what came of the block; nil where it has nothing to say so
+// with.
 var lies = []struct {
 	name string
 	make func(v *voter, honest wire.EffectVote) []byte

@@ -224,7 +224,8 @@ fn certificate_case(input: Json) -> Json {
 pub(crate) fn signatures() -> Vec<Json> {
     let honest = signed().swap_remove(0);
     let (key, message, signature) = (&honest["public_key"], &honest["sign_bytes"], &honest["signature"]);
-    // With the secret key a and R the identity, S = H(R ‖ A ‖ M) · a; and the honest S, plus the order of the group.
+    // With the secret key a and R the identity, S = H(R ‖ A ‖ M) · a; and the honest S, plus the
+    // order of the group.
     let small_r = "0100000000000000000000000000000000000000000000000000000000000000440f33d8eb4cbaa69694889921523887d33d99ef4689e1ec4320d68b25094f08";
     let large_s = "09219a291f3536c99032a555e10f6f23efb5c4e0d6e0d5d25ea662cabfa4f46bf1d945faa9f696d26433ea9a1e758749ca7e6cab61064661b5c3b36e38e9aa10";
     let identity = "01".to_owned() + &"00".repeat(31);

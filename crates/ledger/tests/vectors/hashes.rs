@@ -13,7 +13,8 @@ fn leaf_hash(data: &[u8]) -> Hash {
     Sha256::new().chain_update([0]).chain_update(data).finalize().into()
 }
 
-/// The first eight data are those of the known answers that Certificate Transparency implementations share.
+/// The first eight data are those of the known answers that Certificate Transparency
+/// implementations share.
 pub(crate) fn merkle() -> Vec<Json> {
     let data = [
         "",
@@ -95,7 +96,8 @@ fn effects_case(input: Json) -> Json {
     case(input.clone(), results)
 }
 
-/// Parts of a vote: how many, the first and the last hash; the effects hash of transaction i is `H(u32 i)`.
+/// Parts of a vote: how many, the first and the last hash; the effects hash of transaction i is
+/// `H(u32 i)`.
 pub(crate) fn parts() -> Vec<Json> {
     let inputs = [
         json!({ "name": "each transaction is a part", "transactions": 3, "suspects": [] }),

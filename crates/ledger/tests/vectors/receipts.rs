@@ -48,7 +48,7 @@ fn body(nonce: u64) -> (Vec<u8>, Hash) {
         valid_until_height: 90,
         kind: Kind::Sql as i32,
         sql: format!("UPDATE account SET balance = balance + {nonce} WHERE id = 42"),
-        parameters: vec![],
+        ..Proposal::default()
     };
     let proposal = proposal.encode_to_vec();
     let id = tx_id(&proposal);
@@ -198,7 +198,7 @@ pub(crate) fn receipts() -> Vec<Json> {
     ]
 }
 
-/// What a forger makes consistent as far as he can, with the field that gives him away.
+/// Forgeries that are consistent as far as they can be, with the field that gives him away.
 pub(crate) fn forged() -> Vec<Json> {
     let honest = block(7, 11);
     let forged = |name: &str, field: &str, header: &LedgerBlock, certificate: Certificate, index: u32| {
@@ -214,7 +214,8 @@ pub(crate) fn forged() -> Vec<Json> {
     succeeded.outcomes.succeed(1);
     let mut lent = certificate(&honest.header, &BANKS[..3]);
     lent.hash = succeeded.hash();
-    // All certified a change by a transaction that failed, which no organisation that follows the specification does.
+    // All certified a change by a transaction that failed, which no organisation that follows the
+    // specification does.
     let mut failed = block(7, 11);
     failed.header.outcomes = Outcomes::failed(11);
     let transaction = transaction_proof(&failed, 4);

@@ -43,6 +43,7 @@ fn proposal(json: &Json) -> Proposal {
         kind: number(&json["kind"]),
         sql: text(&json["sql"]).to_owned(),
         parameters: list(&json["parameters"]).iter().map(parameter).collect(),
+        effects: json.get("effects").map(unhex).unwrap_or_default(),
     }
 }
 
@@ -160,7 +161,7 @@ pub(crate) fn refused() -> Vec<Json> {
         ("unknown kind", varied("/kind", json!(5)), "transaction.proposal.kind"),
         ("no kind", varied("/kind", json!(0)), "transaction.proposal.kind"),
         ("negative kind", varied("/kind", json!(-1)), "transaction.proposal.kind"),
-        ("reserved kind", varied("/kind", json!(2)), "transaction.proposal.kind"),
+        ("reserved kind", varied("/kind", json!(4)), "transaction.proposal.kind"),
         ("empty chain id", varied("/chain_id", json!("")), "transaction.proposal.chain_id"),
         ("chain id with a capital", varied("/chain_id", json!("Trade")), "transaction.proposal.chain_id"),
         ("chain id of 51 bytes", varied("/chain_id", json!("c".repeat(51))), "transaction.proposal.chain_id"),

@@ -1,5 +1,6 @@
-//! Statements of DEPLOY transactions as transcripts write them: the command tag, and after a colon the clauses that rules are about.
-//! `100 times` at the end repeats a statement; `?` after the tag marks a statement of a kind that has no rules.
+//! Statements of DEPLOY transactions as transcripts write them: the command tag, and after a colon
+//! the clauses that rules are about. `100 times` at the end repeats a statement; `?` after the tag
+//! marks a statement of a kind that has no rules.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Runs the transcripts in `testdata/`. `UPDATE_TRANSCRIPTS=1 cargo test -p chainify-rules` rewrites what they expect; a
-//! person reads the difference.
+//! Runs the transcripts in `testdata/`. `UPDATE_TRANSCRIPTS=1 cargo test -p chainify-rules`
+//! rewrites what they expect; a person reads the difference.
 //!
 //! A file is a list of commands, separated by empty lines; `#` begins a comment.
 //!
@@ -14,9 +14,11 @@
 //!   (the reason)
 //!   -> (what to write instead)
 //! ```
-//! * `check` judges a statement, which `notation.rs` describes. `in-function`: its rows are taken one by one. `detect`: effects of
-//!   the order of rows are left to detection. `database=NAME`: the database's collation, when it is one of the machine.
-//! * `functions` tells what a transaction may do with each; `executed`: what may run below an aggregate or a constraint.
+//! * `check` judges a statement, which `notation.rs` describes. `in-function`: its rows are taken
+//!   one by one. `detect`: effects of the order of rows are left to detection. `database=NAME`: the
+//!   database's collation, when it is one of the machine.
+//! * `functions` tells what a transaction may do with each; `executed`: what may run below an
+//!   aggregate or a constraint.
 //! * `named` judges a name in a text, by its overloads.
 //! * `deploy` judges the statements of one DEPLOY transaction.
 //! * `objects` and `parts` list what the ledger follows.

@@ -11,9 +11,9 @@
 //!   in exists                             a level within, indented
 //!     select
 //! ```
-//! A term that is no column is an expression. After it: `:constant`, `:volatile`, `:loose` (equal values may be different
-//! bytes), `:under=COLLATION` (its order is the machine's). A function has its facts in brackets, and is built in unless its
-//! name has a schema.
+//! A term that is no column is an expression. After it: `:constant`, `:volatile`, `:loose` (equal
+//! values may be different bytes), `:under=COLLATION` (its order is the machine's). A function has
+//! its facts in brackets, and is built in unless its name has a schema.
 
 use std::rc::Rc;
 

@@ -7,20 +7,20 @@ use crate::lists::Lists;
 use crate::units::{Links, Space};
 use crate::{AccessSet, Dependencies, Dependency, KeyId, Place, Target, TxIndex};
 
-/// What building a graph may take, together with [`STEPS_PER_TRANSACTION`]: visits of runs and transactions. From the
-/// transaction on with which it would take more, the block counts as serial.
+/// The bound on building a graph, together with [`STEPS_PER_TRANSACTION`]: visits of runs and
+/// transactions. From the transaction on with which it would take more, the block counts as serial.
 pub const STEPS_MAX: u64 = 1 << 20;
 
-/// What each transaction adds to [`STEPS_MAX`].
+/// The addition of each transaction to [`STEPS_MAX`].
 pub const STEPS_PER_TRANSACTION: u64 = 64;
 
 /// The graph of a block, from the access sets of its transactions in block order.
 ///
-/// Edges are left out where a path of others leads the same way: at each point of a key space a write waits for the
-/// last write and the reads since, a read for the last write.
+/// Edges are left out where a path of others leads the same way: at each point of a key space a
+/// write waits for the last write and the reads since, a read for the last write.
 ///
-/// Cost: for blocks of points, O(log n) for each access; never more than the limit of steps allows. Source:
-/// dependency graph and components as in ChainifyDB (Schuhknecht et al., CIDR 2021).
+/// Cost: for blocks of points, O(log n) for each access; never more than the limit of steps allows.
+/// Source: dependency graph and components as in ChainifyDB (Schuhknecht et al., CIDR 2021).
 pub fn build(sets: &[AccessSet]) -> Graph {
     let count = u32::try_from(sets.len()).expect("a block has fewer than 2^32 transactions");
     let mut builder = Builder { tables: tables(sets), ..Builder::default() };
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
             return self.raise_barrier(tx, Dependencies::NONE);
         }
         let mut edges = merge(&mut self.links.found, self.barrier);
-        // What came after the barrier waits for it already, so any edge to that will do.
+        // A transaction after the barrier waits for it already, so any edge to that will do.
         if let (true, Some(earlier)) = (edges.is_empty(), self.barrier) {
             edges.push(Edge { earlier, kinds: Dependency::WriteWrite.into() });
         }
@@ -77,7 +77,7 @@ impl<'a> Builder<'a> {
             if self.exhausted() {
                 return false;
             }
-            // What nobody writes has no table, and reads of it wait for nothing.
+            // A target that nobody writes has no table, and reads of it wait for nothing.
             if let Some(table) = self.tables.get_mut(&target) {
                 table.touch(tx, write, place, &mut self.links);
             }
@@ -119,11 +119,13 @@ fn merge(found: &mut [(TxIndex, Dependencies)], barrier: Option<TxIndex>) -> Vec
 struct Table<'a> {
     /// The keys in which places are bounded; at least one.
     spaces: BTreeMap<KeyId, Space<'a>>,
-    /// By the keys in which a place is bounded: places that share no key can be told apart in no space.
+    /// By the keys in which a place is bounded: places that share no key can be told apart in no
+    /// space.
     shapes: BTreeMap<Vec<KeyId>, Touched>,
 }
 
-/// Who touched a target through places of one shape, since it was last written as a whole.
+/// The transactions that touched a target through places of one shape, since it was last written as
+/// a whole.
 #[derive(Default)]
 struct Touched {
     writers: Vec<TxIndex>,

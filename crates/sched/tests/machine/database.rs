@@ -1,4 +1,5 @@
-//! Two tables. Accounts have two unique keys, id and email, and one that is not, branch; cards refer to accounts by id.
+//! Two tables. Accounts have two unique keys, id and email, and one that is not, branch; cards
+//! refer to accounts by id.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -68,7 +69,7 @@ pub enum Statement {
     CountCardsOf(u8),
 }
 
-/// What the statements of a transaction returned; an error rolls the transaction back.
+/// The result of a transaction's statements; an error rolls the transaction back.
 pub type Outcome = Result<Vec<i64>, &'static str>;
 
 impl Database {
@@ -148,7 +149,8 @@ impl Database {
         found.map(|(_, account)| account.balance + 1).sum()
     }
 
-    /// Takes the rows in which `after` differs from `before`; false when one of them has been changed here as well.
+    /// Takes the rows in which `after` differs from `before`; false when one of them has been
+    /// changed here as well.
     pub fn take_changes(&mut self, before: &Self, after: &Self) -> bool {
         take(&mut self.accounts, &before.accounts, &after.accounts)
             && take(&mut self.cards, &before.cards, &after.cards)

@@ -1,5 +1,6 @@
-//! Whatever order the graph allows, and however parts are merged, outcomes and rows are those of the serial run: shown
-//! on a small database whose access sets follow the table in `spec/scheduling.md`.
+//! In each order that the graph allows, with each way of merging parts, outcomes and rows are those
+//! of the serial run: shown on a small database whose access sets follow the table in
+//! `spec/scheduling.md`.
 
 mod database;
 #[path = "../support/mod.rs"]
@@ -62,7 +63,8 @@ fn every_order_that_the_graph_allows_gives_the_serial_result() {
     });
 }
 
-/// As in PostgreSQL no part sees what another does before all commit, each starts from the rows before the block.
+/// As in PostgreSQL no part sees what another does before all commit, each starts from the rows
+/// before the block.
 #[test]
 fn parts_that_do_not_see_each_other_merge_to_the_serial_result() {
     check(4000, (blocks(), 2u32..5), |((before, block), workers)| {
@@ -78,8 +80,8 @@ fn parts_that_do_not_see_each_other_merge_to_the_serial_result() {
     });
 }
 
-/// Were every block one component, the tests above would show nothing. About 100 blocks have several, with a standard
-/// deviation under 10: the bound is far from both.
+/// Were every block one component, the tests above would show nothing. About 100 blocks have
+/// several, with a standard deviation under 10: the bound is far from both.
 #[test]
 fn many_blocks_have_more_than_one_part() {
     let blocks_of_many = std::cell::Cell::new(0);

@@ -1,5 +1,5 @@
-//! Runs the transcripts in `testdata/`. `UPDATE_TRANSCRIPTS=1 cargo test -p chainify-sched` rewrites what they expect; a
-//! person reads the difference.
+//! Runs the transcripts in `testdata/`. `UPDATE_TRANSCRIPTS=1 cargo test -p chainify-sched`
+//! rewrites what they expect; a person reads the difference.
 //!
 //! A file is a list of commands, separated by empty lines; `#` begins a comment.
 //!
@@ -9,8 +9,8 @@
 //! ----
 //! waits: -
 //! ```
-//! `block` sets the block by its transactions and says whom each waits for. `explain` and `dot` show it, `explain 100` in so
-//! many bytes. `parts workers=2 costs=3,1 part_cost=1` divides it.
+//! `block` sets the block by its transactions and says whom each waits for. `explain` and `dot`
+//! show it, `explain 100` in so many bytes. `parts workers=2 costs=3,1 part_cost=1` divides it.
 
 #![expect(clippy::unwrap_used, reason = "a test through and through")]
 

@@ -95,7 +95,8 @@ unsafe fn procedure(utility: NonNull<pg_sys::Node>) -> Option<NonNull<pg_sys::Fu
 /// Which columns of a query say something about the keys of the rows of a relation.
 pub struct KeyColumns(Vec<KeyColumn>);
 
-/// The first columns of a key, as far as there are such, by their class and their place in the query.
+/// The first columns of a key, as far as there are such, by their class and their place in the
+/// query.
 struct KeyColumn {
     key: KeyId,
     columns: Vec<(Class, usize)>,
@@ -134,7 +135,7 @@ impl KeyColumns {
         KeyColumns(keys.filter(|key| !key.columns.is_empty()).collect())
     }
 
-    /// What a row of the query says.
+    /// The contents of a row of the query.
     pub fn values(&self, row: &[Value]) -> Vec<KeyValue> {
         let value = |key: &KeyColumn| {
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What conditions say about columns, and which columns they make equal to which.
+//! The limits that conditions put on columns, and the columns that they make equal.
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chainify_sched::template::{Fit, Limit, Operand, Touched};
@@ -13,7 +13,7 @@ pub(super) type Entry = (usize, u32);
 /// A column of an entry, numbered.
 pub(super) type Node = usize;
 
-/// What is known of an expression's value.
+/// The known facts about an expression's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Known {
     Operand(Operand),
@@ -46,8 +46,9 @@ struct Facts {
 
 /// Columns in order of appearance, and facts about them.
 ///
-/// A fact about a column holds for the rows that have a part in the result, unless the column is NULL in a row that an
-/// outer join made up. Rows for which it does not hold can be changed without changing the result.
+/// A fact about a column holds for the rows that have a part in the result, unless the column is
+/// NULL in a row that an outer join made up. Rows for which it does not hold can be changed without
+/// changing the result.
 #[derive(Default)]
 pub(super) struct Columns {
     numbers: HashMap<(Entry, i16), Node>,
@@ -86,8 +87,9 @@ impl Columns {
         self.facts[node].limits.push(limit);
     }
 
-    /// Notes that `node` is equal to `other`; not the other way round. Of columns of different classes nothing is noted:
-    /// what is equal to one of them may have other bytes than what is equal to the other.
+    /// Notes that `node` is equal to `other`; not the other way round. Of columns of different
+    /// classes nothing is noted: what is equal to one of them may have other bytes than what is
+    /// equal to the other.
     pub fn equal(&mut self, node: Node, other: Node) {
         let class = self.classes[node];
         if class.is_some()
@@ -106,7 +108,8 @@ impl Columns {
         self.nullable.contains(&entry)
     }
 
-    /// Notes that an expression looks at a column; a row as a whole, and what every row has besides its columns, are all of them.
+    /// Notes that an expression looks at a column; a row as a whole, and what every row has besides
+    /// its columns, are all of them.
     pub fn look(&mut self, entry: Entry, column: i16) {
         let columns = self.looked_at.entry(entry).or_default();
         columns.insert(column.max(0));
@@ -176,7 +179,7 @@ impl Columns {
     }
 }
 
-/// What a limit says of the value after a cast; a range says nothing.
+/// The limit of the value after a cast; a range says nothing.
 fn fitted(limit: Limit, fit: Fit) -> Option<Limit> {
     let fitted = |operand| Operand::Fitted(Box::new(operand), fit);
     Some(match limit {

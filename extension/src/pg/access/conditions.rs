@@ -1,4 +1,4 @@
-//! What conditions, outputs of subqueries and values say about columns.
+//! The limits that conditions, outputs of subqueries and values put on columns.
 use std::ptr::NonNull;
 
 use chainify_sched::template::{Fit, Limit, Operand};
@@ -25,7 +25,7 @@ const TO_SCALE: u32 = 1703;
 /// `VARHDRSZ`, which type modifiers count.
 const HEADER: i32 = 4;
 
-/// What a condition says about a column.
+/// The limit that a condition puts on a column.
 enum Fact {
     Limit(Limit),
     EqualTo(Node),
@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// What follows for columns from a condition that holds.
+    /// The limits on columns that follow from a condition that holds.
     unsafe fn facts(
         &mut self,
         node: *mut pg_sys::Node,
@@ -203,7 +203,8 @@ impl Reader {
         facts
     }
 
-    /// Of alternatives: a column that each of them makes equal to something is equal to one of these.
+    /// Of alternatives: a column that each of them makes equal to something is equal to one of
+    /// these.
     unsafe fn any(
         &mut self,
         list: *mut pg_sys::List,
@@ -248,7 +249,8 @@ impl Reader {
         place: &Place,
     ) -> Vec<(Node, Fact)> {
         let mut facts = Vec::new();
-        // SAFETY: operands of an operator are expressions of this query; the rest are catalog look-ups.
+        // SAFETY: operands of an operator are expressions of this query; the rest are catalog
+        // look-ups.
         unsafe {
             let [left, right] = elements::<pg_sys::Node>(op.args)[..] else {
                 return facts;
@@ -355,7 +357,7 @@ impl Reader {
         }
     }
 
-    /// What is known of the value of an expression.
+    /// The known facts about the value of an expression.
     pub(super) unsafe fn known(&mut self, node: *mut pg_sys::Node, place: &Place) -> Option<Known> {
         // SAFETY: the tag says which structure follows.
         unsafe {
@@ -452,7 +454,8 @@ impl Reader {
             if q.commandType != pg_sys::CmdType::CMD_SELECT || !q.groupingSets.is_null() {
                 return;
             }
-            // A condition on the result may be asked of the rows only where leaving rows out changes no other row.
+            // A condition on the result may be asked of the rows only where leaving rows out
+            // changes no other row.
             let picks = !q.limitCount.is_null()
                 || !q.limitOffset.is_null()
                 || q.hasDistinctOn
@@ -492,7 +495,8 @@ impl Reader {
         }
     }
 
-    /// A set operation's members are entries of its own range table; what is asked of its result is asked of theirs.
+    /// A set operation's members are entries of its own range table; what is asked of its result is
+    /// asked of theirs.
     unsafe fn members(&mut self, query: NonNull<pg_sys::Query>, level: usize, entry: Entry) {
         // SAFETY: the fields of a query are what parsenodes.h says.
         unsafe {
@@ -605,7 +609,8 @@ unsafe fn fit(cast: u32, modifier: *mut pg_sys::Node) -> Option<Fit> {
     }
 }
 
-/// What an operator asks of a column, as a B-tree's strategy: 1 <, 2 <=, 3 =, 4 >=, 5 >; None when the bytes do not tell.
+/// The comparison that an operator makes with a column, as a B-tree's strategy: 1 <, 2 <=, 3 =, 4
+/// >=, 5 >; None when the bytes do not tell.
 unsafe fn strategy(column: &Column, operator: pg_sys::Oid, collation: pg_sys::Oid) -> Option<i32> {
     // SAFETY: catalog look-ups.
     unsafe {

@@ -1,4 +1,5 @@
-//! Functions called: what they may read and write, from their bodies where these are SQL or PL/pgSQL.
+//! Functions called: what they may read and write, from their bodies where these are SQL or
+//! PL/pgSQL.
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -19,7 +20,8 @@ use crate::pg::tree::parse::raw::raw_parser;
 /// Functions inside functions.
 const DEPTH_MAX: usize = 16;
 
-/// Built-in functions that read tables, by the beginnings of their names; those that are volatile are not let through anyway.
+/// Built-in functions that read tables, by the beginnings of their names; those that are volatile
+/// are not let through anyway.
 const READERS: [&str; 3] = ["table_to_", "schema_to_", "database_to_"];
 /// Volatile functions that touch no table.
 const DRAWING: [&str; 3] = ["random", "gen_random_uuid", "chainify.uuid"];
@@ -47,7 +49,8 @@ extern "C-unwind" {
 pub(super) type ParserSetup =
     unsafe extern "C-unwind" fn(*mut pg_sys::ParseState, *mut std::ffi::c_void);
 
-/// A text's statements, analysed with the names that `setup` knows, and rewritten: lists of queries.
+/// A text's statements, analysed with the names that `setup` knows, and rewritten: lists of
+/// queries.
 ///
 /// # Safety
 /// `text` must be a C string, `argument` what `setup` wants.
@@ -71,7 +74,8 @@ pub(super) unsafe fn analysed(
     }
 }
 
-/// The sequence that a call draws from, or tells what was drawn from, where the text of the statement names it.
+/// The sequence that a call draws from, or tells what was drawn from, where the text of the
+/// statement names it.
 ///
 /// # Safety
 /// `node` must be an expression.
@@ -98,7 +102,7 @@ pub(super) struct Call {
     /// The expression.
     pub node: NodeAt,
     pub collation: pg_sys::Oid,
-    /// What is known of the arguments.
+    /// The known facts about the arguments.
     pub arguments: Vec<Option<Known>>,
 }
 
@@ -162,7 +166,8 @@ impl Reader {
         volatile: bool,
         place: &Place,
     ) {
-        // SAFETY: the row of pg_proc is read before it is released; an error on the way releases it.
+        // SAFETY: the row of pg_proc is read before it is released; an error on the way releases
+        // it.
         unsafe {
             let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
             let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(oid));
@@ -186,7 +191,7 @@ impl Reader {
                 );
                 for argument in elements::<pg_sys::Node>(arguments) {
                     let known = self.known(argument.as_ptr(), place);
-                    // What it changes it may change for rows that another condition excludes.
+                    // It may change rows that another condition excludes.
                     call.arguments
                         .push(known.filter(|k| !(volatile && matches!(k, Known::Column(..)))));
                 }
@@ -243,7 +248,8 @@ impl Reader {
             parameters: Rc::new(parameters),
             around: Vec::new(),
         };
-        // SAFETY: the body is a list of queries or lists of such, or a text; either is read into the current memory context.
+        // SAFETY: the body is a list of queries or lists of such, or a text; either is read into
+        // the current memory context.
         unsafe {
             let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
             let mut without = true;

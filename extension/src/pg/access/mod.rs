@@ -1,7 +1,9 @@
-//! What a statement may read and write, from its analysed and rewritten query (spec/scheduling.md, "What a statement contributes").
+//! The access of a statement, from its analysed and rewritten query (spec/scheduling.md,
+//! "What a statement contributes").
 //!
-//! A query is read in two passes. The first notes what conditions say about columns ([`columns`]) and which relations are
-//! used how; only when all of it is known, views and functions included, the second bounds each use. Nothing is planned or run.
+//! A query is read in two passes. The first notes what conditions say about columns ([`columns`])
+//! and which relations are used how; only when all of it is known, views and functions included,
+//! the second bounds each use. Nothing is planned or run.
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -37,7 +39,7 @@ const QUERIES_MAX: usize = 1_024;
 /// Parameters, variables among them, of a query in a function whose values are looked at.
 const PARAMETERS_MAX: usize = 512;
 
-/// What the parameters of a query are.
+/// The values of a query's parameters.
 #[derive(Default)]
 struct Parameters {
     /// By number, from 1.
@@ -53,7 +55,8 @@ struct Place {
     around: Vec<usize>,
 }
 
-/// The template of analysed statements with `parameters` parameters, which are numbered from 0 in it.
+/// The template of analysed statements with `parameters` parameters, which are numbered from 0 in
+/// it.
 ///
 /// # Safety
 /// `queries` must be lists of analysed and rewritten queries that no planner has touched.
@@ -71,8 +74,8 @@ pub(super) unsafe fn template(queries: &[*mut pg_sys::List], parameters: usize) 
     reader.finish()
 }
 
-/// The template of one query, with parameters numbered as in it. Functions in SQL and PL/pgSQL that it calls are left out:
-/// their queries are asked about by themselves.
+/// The template of one query, with parameters numbered as in it. Functions in SQL and PL/pgSQL that
+/// it calls are left out: their queries are asked about by themselves.
 ///
 /// # Safety
 /// `query` must be analysed and rewritten, and no planner must have touched it.
@@ -157,7 +160,8 @@ impl Reader {
         if self.full() {
             return level;
         }
-        // SAFETY: raises when the stack is nearly used up; the fields of a query are what parsenodes.h says.
+        // SAFETY: raises when the stack is nearly used up; the fields of a query are what
+        // parsenodes.h says.
         unsafe {
             pg_sys::check_stack_depth();
             let q = query.as_ref();
@@ -174,7 +178,8 @@ impl Reader {
                 self.entry(query, number, *entry, &place);
             }
             if let Some(tree) = NonNull::new(q.jointree.cast::<pg_sys::Node>()) {
-                // The condition of MERGE says nothing about the source: what does not match is inserted.
+                // The condition of MERGE says nothing about the source: what does not match is
+                // inserted.
                 let target = [q.resultRelation as u32];
                 let merge = q.commandType == pg_sys::CmdType::CMD_MERGE;
                 self.join_tree(
@@ -302,7 +307,8 @@ impl Reader {
                     if let Some(inner) = NonNull::new(e.subquery) {
                         let inside = Place {
                             parameters: place.parameters.clone(),
-                            // Only LATERAL sees the level around it; numbering needs it there all the same.
+                            // Only LATERAL sees the level around it; numbering needs it there all
+                            // the same.
                             around: place.around.clone(),
                         };
                         let inner_level = self.query(inner, &inside);
@@ -355,7 +361,7 @@ impl Reader {
         }
     }
 
-    /// What an INSERT, UPDATE, DELETE or MERGE changes.
+    /// The changes of an INSERT, UPDATE, DELETE or MERGE.
     unsafe fn changes(
         &mut self,
         query: NonNull<pg_sys::Query>,
@@ -433,7 +439,8 @@ impl Reader {
         entries: &[NonNull<pg_sys::RangeTblEntry>],
         place: &Place,
     ) -> Vec<New> {
-        // SAFETY: VALUES of several rows are an entry whose lists have a value for each of its columns.
+        // SAFETY: VALUES of several rows are an entry whose lists have a value for each of its
+        // columns.
         unsafe {
             let q = query.as_ref();
             let all = self.assigned(query, q.targetList, place);

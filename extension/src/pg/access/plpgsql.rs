@@ -1,8 +1,8 @@
 //! Bodies of PL/pgSQL functions, as PostgreSQL's own compiler gives them.
 //!
-//! A function is compiled as its first call would do it, and stays so. Its expressions are analysed with PL/pgSQL's own names
-//! of variables. A variable that is never assigned is its argument or its default; of others nothing is known. All
-//! statements count, whether or not they are come to.
+//! A function is compiled as its first call would do it, and stays so. Its expressions are analysed
+//! with PL/pgSQL's own names of variables. A variable that is never assigned is its argument or its
+//! default; of others nothing is known. All statements count, whether or not they are come to.
 use std::collections::HashMap;
 use std::ffi::{c_void, CStr};
 use std::mem::size_of;
@@ -42,7 +42,7 @@ struct Body {
     expressions: Vec<Step>,
     /// Lines of statements that end transactions.
     ends: Vec<i32>,
-    /// What variables are assigned: once in one of these ways, or `None`.
+    /// The values that variables are assigned: once in one of these ways, or `None`.
     assigned: HashMap<i32, Option<Source>>,
     /// Why it may do anything.
     open: Option<&'static str>,
@@ -63,8 +63,8 @@ struct Step {
 
 impl Reader {
     pub(super) unsafe fn plpgsql_body(&mut self, call: &Call, mut parameters: Parameters) {
-        // SAFETY: the compiled function belongs to the language and stays while its use is counted; its parts are what
-        // plpgsql.h says.
+        // SAFETY: the compiled function belongs to the language and stays while its use is counted;
+        // its parts are what plpgsql.h says.
         unsafe {
             let function = compiled(call);
             let mut body = Body::default();
@@ -115,7 +115,7 @@ impl Reader {
         }
     }
 
-    /// What is known of a variable that is assigned in one way only.
+    /// The known facts about a variable that is assigned in one way only.
     unsafe fn source(
         &mut self,
         state: &State,
@@ -164,14 +164,16 @@ unsafe fn compiled(call: &Call) -> NonNull<pg_sys::PLpgSQL_function> {
 }
 
 /// # Safety
-/// `node` must be an expression that calls the function; null when its arguments say their types themselves.
+/// `node` must be an expression that calls the function; null when its arguments say their types
+/// themselves.
 unsafe fn compiled_for(
     function: pg_sys::Oid,
     node: *mut pg_sys::Node,
     collation: pg_sys::Oid,
 ) -> Result<NonNull<pg_sys::PLpgSQL_function>, PgError> {
-    // SAFETY: the compiler looks at the function's oid, its collation and the calling expression, and keeps the result
-    // in memory of its own; the call's description lives in the current memory context.
+    // SAFETY: the compiler looks at the function's oid, its collation and the calling expression,
+    // and keeps the result in memory of its own; the call's description lives in the current memory
+    // context.
     unsafe {
         let info = pg_sys::palloc0(size_of::<pg_sys::FmgrInfo>()).cast::<pg_sys::FmgrInfo>();
         (*info).fn_oid = function;
@@ -198,7 +200,8 @@ struct State {
 
 impl State {
     unsafe fn new(function: NonNull<pg_sys::PLpgSQL_function>) -> Box<State> {
-        // SAFETY: the function has so many variables; a record is copied as PL/pgSQL copies it for each call.
+        // SAFETY: the function has so many variables; a record is copied as PL/pgSQL copies it for
+        // each call.
         unsafe {
             let f = function.as_ptr();
             let datums = std::slice::from_raw_parts((*f).datums, (*f).ndatums as usize).iter();
@@ -232,7 +235,8 @@ impl State {
     }
 
     unsafe fn analyse(&self, expression: NonNull<pg_sys::PLpgSQL_expr>) -> Vec<*mut pg_sys::List> {
-        // SAFETY: an expression of the function, whose text is a C string; running it would set its function as well.
+        // SAFETY: an expression of the function, whose text is a C string; running it would set its
+        // function as well.
         unsafe {
             let e = expression.as_ptr();
             (*e).func = self.function.as_ptr();
@@ -242,7 +246,8 @@ impl State {
 
     /// Gives a record without a type the columns of the rows that go to it.
     unsafe fn shape(&self, record: i32, query: NonNull<pg_sys::Query>) {
-        // SAFETY: a copy of `new`; the descriptor lives in the current memory context, as does the record.
+        // SAFETY: a copy of `new`; the descriptor lives in the current memory context, as does the
+        // record.
         unsafe {
             let Some(datum) = self.datums.get(record as usize) else {
                 return;
@@ -320,7 +325,8 @@ impl Body {
         }
     }
 
-    /// What variables bring with them: defaults, and the queries of bound cursors with their arguments.
+    /// The statements that variables bring with them: defaults, and the queries of bound cursors
+    /// with their arguments.
     unsafe fn variables(&mut self, function: &pg_sys::PLpgSQL_function) {
         // SAFETY: the function has so many variables.
         unsafe {

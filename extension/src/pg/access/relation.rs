@@ -1,4 +1,5 @@
-//! What an access to a relation is bounded by and what it brings with it: keys, foreign keys, triggers.
+//! The bounds of an access to a relation, and the accesses that it brings with it: keys, foreign
+//! keys, triggers.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -21,7 +22,8 @@ pub(super) struct Key {
     pub columns: Vec<(i16, Option<Class>)>,
     /// Whether no two rows, or none of those that some condition holds for, have the same values.
     pub unique: bool,
-    /// Columns that decide whether a row is in the key and where, from 1; empty: they cannot be told.
+    /// Columns that decide whether a row is in the key and where, from 1; empty: they cannot be
+    /// told.
     depends: Vec<i16>,
     /// It has an expression, which a value's bytes do not tell.
     expression: bool,
@@ -39,7 +41,7 @@ impl Key {
     }
 }
 
-/// What happens to the child's rows.
+/// The fate of the child's rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Check,
@@ -59,7 +61,7 @@ pub(super) struct ForeignKey {
     pub on_update: Action,
 }
 
-/// What is known of a relation.
+/// The known facts about a relation.
 pub(super) struct Facts {
     /// Numbered by their place.
     pub keys: Vec<Key>,
@@ -93,7 +95,8 @@ pub(super) fn counted_as(oid: pg_sys::Oid) -> pg_sys::Oid {
     catalog::partition_root(oid).unwrap_or(oid)
 }
 
-/// What is known of a relation; kept until definitions change. Takes an ACCESS SHARE lock. Raises when there is none.
+/// The known facts about a relation; kept until definitions change. Takes an ACCESS SHARE lock.
+/// Raises when there is none.
 pub(super) fn facts(oid: pg_sys::Oid) -> Rc<Facts> {
     let kept = KNOWN.with_borrow_mut(|(generation, known)| {
         if *generation != catalog::generation() {
@@ -212,7 +215,8 @@ unsafe fn index(
     facts: &mut Facts,
 ) -> Option<(bool, bool, Key)> {
     let lock = Lock::AccessShare as pg_sys::LOCKMODE;
-    // SAFETY: the index stays open while it is read; arrays of the index have as many entries as key columns.
+    // SAFETY: the index stays open while it is read; arrays of the index have as many entries as
+    // key columns.
     unsafe {
         let index = pg_sys::index_open(oid, lock);
         let form = &*(*index).rd_index;
@@ -349,7 +353,8 @@ fn action(code: u8) -> Action {
 
 /// None for one that is the part of another on a partition.
 fn foreign_key(oid: pg_sys::Oid) -> Option<ForeignKey> {
-    // SAFETY: the row is read before it is released; the arrays have room for as many columns as an index may have.
+    // SAFETY: the row is read before it is released; the arrays have room for as many columns as an
+    // index may have.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::CONSTROID as i32;
         let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(oid));
@@ -401,7 +406,8 @@ fn foreign_key(oid: pg_sys::Oid) -> Option<ForeignKey> {
     }
 }
 
-/// Foreign keys are kept by triggers of both sides; those of the ledger change nothing that others see.
+/// Foreign keys are kept by triggers of both sides; those of the ledger change nothing that others
+/// see.
 unsafe fn triggers(relation: &Relation, facts: &mut Facts) {
     // SAFETY: the triggers belong to the open relation.
     unsafe {

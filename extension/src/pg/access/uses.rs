@@ -20,7 +20,7 @@ pub(super) struct Rows {
     pub number: u32,
 }
 
-/// What a row lock keeps others from.
+/// The accesses that a row lock keeps others from.
 pub(super) enum Lock {
     /// Changing and locking.
     Rows,
@@ -43,7 +43,7 @@ pub(super) enum Use {
 /// Foreign keys followed from one change.
 const STEPS_MAX: usize = 8;
 
-/// What is known of rows: limits that all hold, by column.
+/// The known facts about rows: limits that all hold, by column.
 type Limits = HashMap<i16, Vec<Limit>>;
 
 /// Turns uses into accesses.
@@ -176,7 +176,7 @@ impl Resolver<'_> {
     fn insert(&mut self, relation: pg_sys::Oid, new: &New) {
         let facts = facts(relation);
         let mut row = self.stored(new);
-        // What is not given is NULL: defaults have been filled in.
+        // A value that is not given is NULL: defaults have been filled in.
         for (column, _) in facts.keys.iter().flat_map(|key| &key.columns) {
             let null = || vec![Limit::Is(vec![Operand::Constant(Value::Null)])];
             row.entry(*column).or_insert_with(null);
@@ -298,7 +298,7 @@ fn looked_up(mut limits: Limits) -> Limits {
     limits
 }
 
-/// What limits say about a key; `None`: nothing.
+/// The range of a key that limits give; `None`: nothing.
 fn key_limits(id: KeyId, key: &Key, limits: &Limits) -> Option<KeyLimits> {
     let mut columns = Vec::new();
     for (column, class) in &key.columns {

@@ -105,7 +105,8 @@ unsafe fn array(datum: pg_sys::Datum, oid: pg_sys::Oid) -> Value {
         }
         let element_at = |i| value_of((!*nulls.add(i)).then(|| *values.add(i)), element);
         let elements = (0..count as usize).map(element_at).collect();
-        // Behind the header are the lengths of the dimensions, then the numbers of their first elements.
+        // Behind the header are the lengths of the dimensions, then the numbers of their first
+        // elements.
         let first = array.add(1).cast::<i32>().add(1);
         match (*array).ndim {
             0 => Value::Array(elements),

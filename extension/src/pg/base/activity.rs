@@ -1,4 +1,4 @@
-//! What pg_stat_activity shows of this session.
+//! The text that pg_stat_activity shows of this session.
 use pgrx::pg_sys;
 
 /// Shows what this session is doing as its query in pg_stat_activity.

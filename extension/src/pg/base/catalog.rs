@@ -110,7 +110,8 @@ pub fn display_name(relation: pg_sys::Oid) -> String {
     }
 }
 
-/// A catalog whose rows belong to a table: its oid, its index on oid, the column that holds the table.
+/// A catalog whose rows belong to a table: its oid, its index on oid, the column that holds the
+/// table.
 const OWNED: &[(u32, u32, i16)] = &[
     (2620, 2702, 2), // pg_trigger
     (2606, 2667, 8), // pg_constraint
@@ -139,8 +140,8 @@ pub const SCHEMAS: pg_sys::Oid = pg_sys::Oid::from_u32(2615);
 /// pg_rewrite.
 pub const RULES: pg_sys::Oid = pg_sys::Oid::from_u32(2618);
 
-/// The table that an object of a catalog belongs to (an index's, a trigger's, …), with its schema's name; also while the
-/// object is just being made. None for objects without a table.
+/// The table that an object of a catalog belongs to (an index's, a trigger's, …), with its schema's
+/// name; also while the object is just being made. None for objects without a table.
 pub fn table_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<(pg_sys::Oid, String)> {
     let class = class.to_u32();
     let table = match OWNED.iter().find(|(catalog, ..)| *catalog == class) {
@@ -161,11 +162,12 @@ pub fn row_type(relation: pg_sys::Oid) -> pg_sys::Oid {
     unsafe { pg_sys::get_rel_type_id(relation) }
 }
 
-/// Whether an object comes and goes with the table, view or type that it belongs to, whoever made it: types of rows and of arrays, storage,
-/// statistics, membership in publications.
+/// Whether an object comes and goes with the table, view or type that it belongs to, whoever made
+/// it: types of rows and of arrays, storage, statistics, membership in publications.
 pub fn follows_its_table(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
     const ATTACHED: [u32; 5] = [3381, 3429, 6106, 6237, 3394]; // statistics and their data, publications' tables and schemas, initial rights
-                                                               // SAFETY: catalog look-ups, which give zeros for what is gone.
+                                                               // SAFETY: catalog look-ups, which
+                                                               // give zeros for what is gone.
     unsafe {
         match class {
             RELATIONS => matches!(
@@ -191,7 +193,8 @@ pub fn description(class: pg_sys::Oid, object: pg_sys::Oid, column: i32) -> Stri
         objectId: object,
         objectSubId: column,
     };
-    // SAFETY: null for what is gone, else a fresh C string; raises for a catalog without such objects.
+    // SAFETY: null for what is gone, else a fresh C string; raises for a catalog without such
+    // objects.
     unsafe {
         let text = catch_c(|| getObjectDescription(&raw const address, true)).or_raise();
         if text.is_null() {
@@ -222,7 +225,8 @@ pub fn schema_name(schema: pg_sys::Oid) -> Option<String> {
     namespace_name(schema)
 }
 
-/// The type that an altered object of a catalog defines: itself, a composite type's relation, a domain's constraint.
+/// The type that an altered object of a catalog defines: itself, a composite type's relation, a
+/// domain's constraint.
 pub fn type_of(class: pg_sys::Oid, object: pg_sys::Oid) -> Option<pg_sys::Oid> {
     match class.to_u32() {
         c if c == PG_TYPE.0 => Some(object),
@@ -247,7 +251,7 @@ pub fn type_contains(outer: pg_sys::Oid, inner: pg_sys::Oid) -> bool {
             .any(|part| type_contains(part, inner))
 }
 
-/// What values of a type are made of: elements, the domain's base, bounds, fields.
+/// The types that values of a type are made of: elements, the domain's base, bounds, fields.
 fn type_parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // SAFETY: catalog look-ups; the descriptor is a copy.
     let mut parts = unsafe {
@@ -279,7 +283,8 @@ fn type_parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 fn catalog_oid(catalog: u32, index: u32, object: pg_sys::Oid, column: i16) -> Option<pg_sys::Oid> {
     let relation = Relation::open(pg_sys::Oid::from(catalog), Lock::AccessShare);
     let mut scratch = Scratch::default();
-    // SAFETY: one key on the index's only column, of type oid; the tuple is read before the scan ends.
+    // SAFETY: one key on the index's only column, of type oid; the tuple is read before the scan
+    // ends.
     unsafe {
         let mut key = pg_sys::ScanKeyData::default();
         let equal = pg_sys::BTEqualStrategyNumber as u16;
@@ -346,7 +351,7 @@ fn note_change(relation: pg_sys::Oid) {
     });
 }
 
-/// What changed since the last call.
+/// The changes since the last call.
 pub fn take_changes() -> Vec<Changed> {
     CHANGES.with_borrow_mut(std::mem::take)
 }

@@ -1,7 +1,8 @@
 //! Values with their types, and which types have the same bytes.
 use pgrx::{pg_sys, IntoDatum};
 
-/// A value on its way out, with its type, so that a wrong column is an error and not a wild pointer.
+/// A value on its way out, with its type, so that a wrong column is an error and not a wild
+/// pointer.
 pub struct Cell {
     value: Option<pg_sys::Datum>,
     oid: pg_sys::Oid,
@@ -22,8 +23,8 @@ impl Cell {
     }
 }
 
-/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects also have types that show their names,
-/// and a domain has those of the type below it.
+/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects
+/// also have types that show their names, and a domain has those of the type below it.
 pub(in crate::pg) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
     stored == wanted
         || wanted == pg_sys::OIDOID

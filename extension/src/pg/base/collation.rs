@@ -1,10 +1,11 @@
-//! What the order of texts, and of values that hold some, depends on.
+//! The facts that the order of texts, and of values that hold some, depends on.
 use std::ffi::CStr;
 
 use chainify_rules::catalog::{local_collation, DEFAULT_COLLATION};
 use pgrx::pg_sys;
 
-/// Name of the collation when its order depends on the machine's libraries; None for byte order, and for none at all.
+/// Name of the collation when its order depends on the machine's libraries; None for byte order,
+/// and for none at all.
 pub(in crate::pg) fn local(collation: pg_sys::Oid) -> Option<String> {
     local_collation(collation.to_u32(), || match collation.to_u32() {
         DEFAULT_COLLATION => crate::pg::base::major::default_collation(),
@@ -17,8 +18,8 @@ pub fn of_database() -> Option<String> {
     local(DEFAULT_COLLATION.into())
 }
 
-/// As [`local`], of the order of values of a type, which has `collation` where it is one of texts. Of a record that has no
-/// declared columns it is the database's.
+/// As [`local`], of the order of values of a type, which has `collation` where it is one of texts.
+/// Of a record that has no declared columns it is the database's.
 ///
 /// # Safety
 /// The oids are those of an analysed expression.

@@ -8,10 +8,12 @@ extern "C" {
     fn kill(pid: std::ffi::c_int, signal: std::ffi::c_int) -> std::ffi::c_int;
 }
 
-/// Kills this process, with all that the server has logged so far on disk, when `chainify.crash_point` names the point; the server then recovers as from any crash.
+/// Kills this process, with all that the server has logged so far on disk, when
+/// `chainify.crash_point` names the point; the server then recovers as from any crash.
 pub fn point(name: &str) {
     if settings::crash_point().is_some_and(|wanted| wanted == name) {
-        // SAFETY: flushing what was inserted needs no more than an initialised process; then our own pid.
+        // SAFETY: flushing what was inserted needs no more than an initialised process; then our
+        // own pid.
         unsafe {
             pgrx::pg_sys::XLogFlush(end_of_log());
             kill(pgrx::pg_sys::MyProcPid, SIGKILL);
@@ -19,7 +21,8 @@ pub fn point(name: &str) {
     }
 }
 
-/// Where the last record ends. At the end of a page the server names the place after the next page's header, to which nothing can be flushed.
+/// Where the last record ends. At the end of a page the server names the place after the next
+/// page's header, to which nothing can be flushed.
 fn end_of_log() -> u64 {
     // SAFETY: reads shared memory under its own lock, and a constant of the cluster.
     let (at, segment) = unsafe {

@@ -45,8 +45,8 @@ impl<'conn> Cursor<'conn> {
                     .map_or(pg_sys::Datum::from(0), |datum| datum.sans_lifetime())
             })
             .collect();
-        // SAFETY: an SPI connection is open, as the borrowed client shows; the three arrays have one element per
-        // argument, and the values outlive the call, which copies them.
+        // SAFETY: an SPI connection is open, as the borrowed client shows; the three arrays have
+        // one element per argument, and the values outlive the call, which copies them.
         let portal = own_path(|| unsafe {
             pg_sys::SPI_cursor_open_with_args(
                 std::ptr::null(),
@@ -77,7 +77,8 @@ impl<'conn> Cursor<'conn> {
             return None;
         }
         self.at += 1;
-        // SAFETY: the batch has `rows` tuples, `at` was below that, and the borrow of the cursor keeps the batch.
+        // SAFETY: the batch has `rows` tuples, `at` was below that, and the borrow of the cursor
+        // keeps the batch.
         Some(unsafe {
             Row {
                 tuple: *(*self.batch).vals.add(self.at as usize - 1),
@@ -89,8 +90,8 @@ impl<'conn> Cursor<'conn> {
 
     fn next_batch(&mut self) {
         pg_sys::check_for_interrupts!();
-        // SAFETY: the portal is open until drop; the batch before is freed once, after its last row was given up. SPI
-        // sets SPI_tuptable to the new one, which belongs to the SPI connection.
+        // SAFETY: the portal is open until drop; the batch before is freed once, after its last row
+        // was given up. SPI sets SPI_tuptable to the new one, which belongs to the SPI connection.
         unsafe {
             if !self.batch.is_null() {
                 pg_sys::SPI_freetuptable(std::mem::replace(&mut self.batch, std::ptr::null_mut()));
@@ -124,8 +125,8 @@ impl Drop for Cursor<'_> {
     }
 }
 
-/// A row of the current batch. Columns count from 1. A column of another type than asked for is a defect of the query
-/// and ends the statement.
+/// A row of the current batch. Columns count from 1. A column of another type than asked for is a
+/// defect of the query and ends the statement.
 pub struct Row<'a> {
     tuple: pg_sys::HeapTuple,
     descriptor: pg_sys::TupleDesc,
@@ -161,7 +162,8 @@ impl Row<'_> {
         self.get(column, pg_sys::TIMESTAMPTZOID)
     }
 
-    /// A value as it is, of type `wanted` or, where that is a domain, of the type below it. Raises for any other.
+    /// A value as it is, of type `wanted` or, where that is a domain, of the type below it. Raises
+    /// for any other.
     pub(in crate::pg) fn datum(&self, column: i32, wanted: pg_sys::Oid) -> Option<pg_sys::Datum> {
         // SAFETY: as for `get`.
         unsafe {
@@ -179,8 +181,9 @@ impl Row<'_> {
 
     fn get<T: FromDatum>(&self, column: usize, expected: pg_sys::Oid) -> Option<T> {
         let column = i32::try_from(column).expect("a query has few columns");
-        // SAFETY: tuple and descriptor belong to the same batch, which is still held; SPI gives InvalidOid for a
-        // column that is not there, which is no type expected; the value is of the type checked.
+        // SAFETY: tuple and descriptor belong to the same batch, which is still held; SPI gives
+        // InvalidOid for a column that is not there, which is no type expected; the value is of the
+        // type checked.
         unsafe {
             let found = pg_sys::SPI_gettypeid(self.descriptor, column);
             assert_eq!(found, expected, "type of column {column}");

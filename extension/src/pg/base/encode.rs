@@ -330,7 +330,8 @@ fn type_name(oid: pg_sys::Oid) -> String {
 /// # Safety
 /// `datum` must be a varlena.
 unsafe fn with_bytes<T>(datum: pg_sys::Datum, f: impl FnOnce(&[u8]) -> T) -> T {
-    // SAFETY: detoasting gives a plain or short varlena; it outlives `f` (the row, or the current memory context).
+    // SAFETY: detoasting gives a plain or short varlena; it outlives `f` (the row, or the current
+    // memory context).
     unsafe {
         let plain = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
         f(pgrx::varlena::varlena_to_byte_slice(plain))
@@ -393,8 +394,8 @@ impl Element {
     /// # Safety
     /// `datum` must be an array of this element type.
     unsafe fn write(&self, datum: pg_sys::Datum, out: &mut Vec<u8>) -> Written {
-        // SAFETY: a detoasted array has its dimensions and bounds right behind its header; deconstruct_array fills
-        // `count` values and nulls.
+        // SAFETY: a detoasted array has its dimensions and bounds right behind its header;
+        // deconstruct_array fills `count` values and nulls.
         unsafe {
             let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
             let dimensions = (*array).ndim as usize;
@@ -452,7 +453,8 @@ impl Composite {
     /// # Safety
     /// `datum` must be a composite of this type.
     unsafe fn write(&self, datum: pg_sys::Datum, out: &mut Vec<u8>) -> Written {
-        // SAFETY: a detoasted composite is a tuple with its header; the vectors have room for all attributes.
+        // SAFETY: a detoasted composite is a tuple with its header; the vectors have room for all
+        // attributes.
         unsafe {
             let header = pg_sys::pg_detoast_datum(datum.cast_mut_ptr())
                 .cast::<pg_sys::HeapTupleHeaderData>();

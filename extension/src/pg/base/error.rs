@@ -1,7 +1,8 @@
 //! PostgreSQL errors as Rust values, and Rust failures as PostgreSQL errors.
 //!
-//! pgrx maps a SQLSTATE it does not know to XX000; outcomes and our own codes need the true one, so C calls that run a
-//! client's code go through [`catch_c`], and our C entry points through [`enter`].
+//! pgrx maps a SQLSTATE it does not know to XX000; outcomes and our own codes need the true one, so
+//! C calls that run a client's code go through [`catch_c`], and our C entry points through
+//! [`enter`].
 use std::any::Any;
 use std::ffi::{c_char, c_int, CStr};
 use std::fmt;
@@ -103,9 +104,11 @@ impl<T> OrRaise<T> for Result<T, PgError> {
     }
 }
 
-/// Runs Rust code; an error raised in it, by us or by PostgreSQL, becomes a value. A Rust panic (a defect) passes through.
+/// Runs Rust code; an error raised in it, by us or by PostgreSQL, becomes a value. A Rust panic (a
+/// defect) passes through.
 ///
-/// The caller must be inside a subtransaction that it rolls back after an `Err`, as for PL/pgSQL's EXCEPTION.
+/// The caller must be inside a subtransaction that it rolls back after an `Err`, as for PL/pgSQL's
+/// EXCEPTION.
 pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
     catch_unwind(AssertUnwindSafe(f)).map_err(as_pg_error)
 }
@@ -129,14 +132,16 @@ fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
     }
 }
 
-/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds out of `f` itself passes
-/// through. A callback that C code calls inside of `f` must not unwind: what may is in [`enter`] there.
+/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds out
+/// of `f` itself passes through. A callback that C code calls inside of `f` must not unwind: what
+/// may is in [`enter`] there.
 ///
 /// # Safety
 /// `f` must do little but call C functions, and own nothing that needs dropping.
 pub(in crate::pg) unsafe fn catch_c<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
     let mut result = MaybeUninit::<std::thread::Result<T>>::uninit();
-    // SAFETY: a backend has one thread; the saved values are put back on both ways out, as PG_TRY does.
+    // SAFETY: a backend has one thread; the saved values are put back on both ways out, as PG_TRY
+    // does.
     unsafe {
         let context = pg_sys::CurrentMemoryContext;
         let exception_stack = pg_sys::PG_exception_stack;
@@ -194,8 +199,9 @@ pub(crate) unsafe fn enter<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Body of a callback of PostgreSQL in which raising is not allowed: what unwinds is logged, and the result is None. What the
-/// callback keeps is then not known to be right, so the session ends at its next look for interrupts.
+/// Body of a callback of PostgreSQL in which raising is not allowed: what unwinds is logged, and
+/// the result is None. The state that the callback keeps is then not known to be right, so the
+/// session ends at its next look for interrupts.
 pub(in crate::pg) fn without_raising<T>(callback: &str, f: impl FnOnce() -> T) -> Option<T> {
     let payload = match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => return Some(result),
@@ -205,7 +211,8 @@ pub(in crate::pg) fn without_raising<T>(callback: &str, f: impl FnOnce() -> T) -
     // It is logged already, and to drop it might unwind again.
     std::mem::forget(payload);
     let text = format!("chainify: {callback} failed, the session ends: {said}");
-    // SAFETY: the text is copied; a report below ERROR returns. The flags are looked at by PostgreSQL.
+    // SAFETY: the text is copied; a report below ERROR returns. The flags are looked at by
+    // PostgreSQL.
     unsafe {
         pg_sys::ProcDiePending = 1;
         pg_sys::InterruptPending = 1;
@@ -217,7 +224,7 @@ pub(in crate::pg) fn without_raising<T>(callback: &str, f: impl FnOnce() -> T) -
     None
 }
 
-/// What a payload that unwinds says.
+/// The message of a payload that unwinds.
 fn said(payload: &(dyn Any + Send)) -> String {
     if let Some(error) = payload.downcast_ref::<PgError>() {
         return error.message.clone();
@@ -248,7 +255,8 @@ extern "C-unwind" {
 }
 
 fn report(error: Box<PgError>) -> ! {
-    // SAFETY: the strings are copied into PostgreSQL's memory and the Rust value is dropped before the jump.
+    // SAFETY: the strings are copied into PostgreSQL's memory and the Rust value is dropped before
+    // the jump.
     unsafe {
         let code = error.sqlstate.packed();
         let message = copy(Some(&error.message));

@@ -12,7 +12,8 @@ use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{Shape, Tuple};
 
-/// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one of `$function`.
+/// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one
+/// of `$function`.
 #[macro_export]
 macro_rules! export_v1 {
     ($symbol:ident, $finfo:ident, $run:path, $function:path) => {
@@ -32,7 +33,8 @@ macro_rules! export_v1 {
     };
 }
 
-/// Exports a safe function `fn(&mut Call) -> Answer` as a C function for `AS 'MODULE_PATHNAME', 'name'`.
+/// Exports a safe function `fn(&mut Call) -> Answer` as a C function for
+/// `AS 'MODULE_PATHNAME', 'name'`.
 ///
 /// `sql_function!(chainify_position, pg_finfo_chainify_position, position);`
 #[macro_export]
@@ -63,13 +65,15 @@ fn argument_reads_as(declared: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
     reads_as(declared, wanted) || arrays && reads_as(elements, wanted_elements)
 }
 
-/// The types that a function's arguments are declared with; none for a function that is not in pg_proc.
+/// The types that a function's arguments are declared with; none for a function that is not in
+/// pg_proc.
 fn declared_types(function: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     if function == pg_sys::InvalidOid {
         return Vec::new();
     }
     let (mut types, mut count) = (std::ptr::null_mut(), 0);
-    // SAFETY: a catalog look-up that raises for an unknown function. It sets a fresh array of `count` elements.
+    // SAFETY: a catalog look-up that raises for an unknown function. It sets a fresh array of
+    // `count` elements.
     unsafe {
         pg_sys::get_func_signature(function, &mut types, &mut count);
         let declared = (0..count as usize).map(|i| *types.add(i)).collect();
@@ -96,7 +100,7 @@ fn type_name(of: pg_sys::Oid) -> String {
         .into_owned()
 }
 
-/// What a function returns.
+/// The result of a function.
 pub struct Answer {
     value: pg_sys::Datum,
     null: bool,
@@ -128,8 +132,8 @@ pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_s
 }
 
 impl Call<'_> {
-    /// Argument `index` from 0, or None when it is NULL. Raises when the function is declared with an argument that
-    /// does not read as `T`.
+    /// Argument `index` from 0, or None when it is NULL. Raises when the function is declared with
+    /// an argument that does not read as `T`.
     pub fn arg<T: FromDatum + IntoDatum>(&self, index: usize) -> Option<T> {
         // SAFETY: index is checked against the call, and the declared type against `T`.
         unsafe {
@@ -142,11 +146,10 @@ impl Call<'_> {
         }
     }
 
-    /// Raises when argument `index` is not declared with a type whose values read as those of `wanted`.
-    fn check_type(&self, index: usize, wanted: pg_sys::Oid) {
-        // SAFETY: fcinfo is valid; PostgreSQL sets `flinfo` for a function that is called by its oid.
-        let function = unsafe { (*self.fcinfo).flinfo.as_ref() }
-            .map_or(pg_sys::InvalidOid, |info| info.fn_oid);
+    /// Raises when argument `index` is not declared with a type whose values read as those of
+    /// `wanted`.
+    pub(in crate::pg) fn check_type(&self, index: usize, wanted: pg_sys::Oid) {
+        let function = self.function();
         let types = self.declared.get_or_init(|| declared_types(function));
         let declared = types.get(index).copied().unwrap_or(pg_sys::InvalidOid);
         if declared != wanted && !argument_reads_as(declared, wanted) {
@@ -161,6 +164,34 @@ impl Call<'_> {
             )
             .raise();
         }
+    }
+
+    /// Raises when the function is declared with a result that does not read as values of `given`.
+    fn check_result(&self, given: pg_sys::Oid) {
+        let function = self.function();
+        if function == pg_sys::InvalidOid {
+            return;
+        }
+        // SAFETY: a catalog look-up of the function that is called.
+        let declared = unsafe { pg_sys::get_func_rettype(function) };
+        if declared != given && !argument_reads_as(declared, given) {
+            let (declared, given) = (type_name(declared), type_name(given));
+            PgError::new(
+                b"42P13",
+                format!(
+                    "function {} returns {declared}, want {given}",
+                    function_name(function)
+                ),
+            )
+            .raise();
+        }
+    }
+
+    /// The function that is called; InvalidOid when PostgreSQL does not say.
+    fn function(&self) -> pg_sys::Oid {
+        // SAFETY: fcinfo is valid; PostgreSQL sets `flinfo` for a function that is called by its
+        // oid.
+        unsafe { (*self.fcinfo).flinfo.as_ref() }.map_or(pg_sys::InvalidOid, |info| info.fn_oid)
     }
 
     /// An argument that must not be NULL; `name` is for the message.
@@ -181,9 +212,12 @@ impl Call<'_> {
         }
     }
 
-    /// One value of the declared return type.
+    /// One value of the declared return type. Raises 42P13 when `T` does not read as that.
     pub fn value<T: IntoDatum>(&self, value: impl Into<Option<T>>) -> Answer {
         let datum = value.into().and_then(IntoDatum::into_datum);
+        if datum.is_some() {
+            self.check_result(T::type_oid());
+        }
         Answer {
             null: datum.is_none(),
             value: datum.unwrap_or(pg_sys::Datum::from(0)),
@@ -198,7 +232,8 @@ impl Call<'_> {
     /// One row of the declared composite type or OUT parameters.
     pub fn record(&self, cells: &[Cell]) -> Answer {
         let mut desc: pg_sys::TupleDesc = std::ptr::null_mut();
-        // SAFETY: fcinfo is valid; the cells are checked against the descriptor before the tuple is formed.
+        // SAFETY: fcinfo is valid; the cells are checked against the descriptor before the tuple is
+        // formed.
         unsafe {
             let class = pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut desc);
             if class != pg_sys::TypeFuncClass::TYPEFUNC_COMPOSITE {
@@ -218,9 +253,11 @@ impl Call<'_> {
         }
     }
 
-    /// Many rows: `f` gets a sink and calls it once per row. Rows are kept by PostgreSQL, on disk above `work_mem`.
+    /// Many rows: `f` gets a sink and calls it once per row. Rows are kept by PostgreSQL, on disk
+    /// above `work_mem`.
     pub fn rows(&mut self, f: impl FnOnce(&mut dyn FnMut(&[Cell]))) -> Answer {
-        // SAFETY: InitMaterializedSRF checks the context and sets result store and descriptor, which live as long as the call.
+        // SAFETY: InitMaterializedSRF checks the context and sets result store and descriptor,
+        // which live as long as the call.
         unsafe {
             pg_sys::InitMaterializedSRF(self.fcinfo, 0);
             let info = (*self.fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
@@ -242,7 +279,8 @@ impl Call<'_> {
 }
 
 impl Call<'_> {
-    /// The table whose row type argument `index` from 0 is declared with in this call, InvalidOid for another type.
+    /// The table whose row type argument `index` from 0 is declared with in this call, InvalidOid
+    /// for another type.
     pub fn table_of_arg(&self, index: i32) -> pg_sys::Oid {
         // SAFETY: fcinfo is valid; catalog look-ups. A call without an expression has no type.
         unsafe {
@@ -254,8 +292,9 @@ impl Call<'_> {
         }
     }
 
-    /// Many rows of the declared row type, from those of a query with its columns, in its order. Values are taken as they are: of a
-    /// column with a domain the query has the type below it, and nothing is evaluated.
+    /// Many rows of the declared row type, from those of a query with its columns, in its order.
+    /// Values are taken as they are: of a column with a domain the query has the type below it, and
+    /// nothing is evaluated.
     pub fn rows_as_they_are(&mut self, rows: &mut crate::pg::base::cursor::Cursor<'_>) -> Answer {
         // SAFETY: as for `rows`.
         unsafe {

@@ -1,11 +1,13 @@
 //! Whether what was looked up by name, or allowed, may now be something else.
 //!
-//! PostgreSQL tells every session of changed definitions: of a relation by its number, of a row of another catalog by a hash of its key.
-//! What is told counts as a new generation, but for temporary relations of other sessions and their row types: no name leads there.
-//! Messages are noted when they come, which may be anywhere, and looked into when somebody asks, in a transaction.
+//! PostgreSQL tells every session of changed definitions: of a relation by its number, of a row of
+//! another catalog by a hash of its key. A message counts as a new generation, but for temporary
+//! relations of other sessions and their row types: no name leads there. Messages are noted when
+//! they come, which may be anywhere, and looked into when somebody asks, in a transaction.
 //!
-//! A temporary relation may be gone before anybody asks. Its number then tells: PostgreSQL gives numbers in ascending order, and what got
-//! its own after the last look, and is gone now, has been used by nothing in this session.
+//! A temporary relation may be gone before anybody asks. Its number then tells: PostgreSQL gives
+//! numbers in ascending order, and what got its own after the last look, and is gone now, has been
+//! used by nothing in this session.
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +19,8 @@ use crate::pg::base::major;
 
 /// Messages noted; above it there is a new generation.
 const NOTED_MAX: usize = 1_024;
-/// Numbers given since the last look, up to which the hashes of types are compared with all of them.
+/// Numbers given since the last look, up to which the hashes of types are compared with all of
+/// them.
 const NUMBERS_MAX: u32 = 16_384;
 /// Temporary relations, and types of theirs, that are remembered until they go.
 const KNOWN_MAX: usize = 16_384;
@@ -128,8 +131,8 @@ fn note(f: impl FnOnce(&mut Noted)) {
     });
 }
 
-/// Changes when a relation, type, function, operator, cast, schema, role or membership may have: what was resolved by name before may
-/// now be something else, or not allowed.
+/// Changes when a relation, type, function, operator, cast, schema, role or membership may have:
+/// what was resolved by name before may now be something else, or not allowed.
 pub fn generation() -> u64 {
     if PENDING.get() || NEXT_NUMBER.get().is_none() {
         look();
@@ -140,7 +143,8 @@ pub fn generation() -> u64 {
 fn look() {
     // SAFETY: reads the state of this process.
     let in_transaction = unsafe { pg_sys::IsTransactionState() };
-    // Until nothing was found it is a new one: a look-up may raise, and what was noted is gone then.
+    // Until nothing was found it is a new one: a look-up may raise, and what was noted is gone
+    // then.
     let old = GENERATION.get();
     GENERATION.set(old + 1);
     let before = NEXT_NUMBER.get();
@@ -244,7 +248,7 @@ fn type_counts(of: pg_sys::Oid) -> bool {
     }
 }
 
-/// What a message of a type has instead of its number.
+/// The number that a message of a type has instead.
 fn hash(of: pg_sys::Oid) -> u32 {
     let none = pg_sys::Datum::from(0);
     // SAFETY: computes the hash of a key of this cache, which has one column.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
-/// What to wait for on the socket.
+/// The event to wait for on the socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     Readable,
@@ -21,8 +21,9 @@ pub enum Woken {
 
 /// Waits until the socket is ready or the deadline has passed.
 ///
-/// Statement cancel, statement timeout, termination of the backend and of the postmaster work meanwhile: the first
-/// three raise from here, so a caller must own nothing that unwinding does not release.
+/// Statement cancel, statement timeout, termination of the backend and of the postmaster work
+/// meanwhile: the first three raise from here, so a caller must own nothing that unwinding does not
+/// release.
 pub fn wait_for_socket(socket: BorrowedFd<'_>, interest: Interest, deadline: Instant) -> Woken {
     let socket_event = match interest {
         Interest::Readable => pg_sys::WL_SOCKET_READABLE,
@@ -50,7 +51,8 @@ pub fn pause(time: Duration) {
     pg_sys::check_for_interrupts!();
 }
 
-/// One wait; returns the events that fired. The latch is reset before the caller looks at interrupts, so none is lost.
+/// One wait; returns the events that fired. The latch is reset before the caller looks at
+/// interrupts, so none is lost.
 fn wait(socket_event: u32, socket: i32, time: Duration) -> u32 {
     let events =
         socket_event | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
@@ -58,8 +60,9 @@ fn wait(socket_event: u32, socket: i32, time: Duration) -> u32 {
     let millis = i64::try_from(time.as_micros().div_ceil(1000))
         .unwrap_or(i64::MAX)
         .min(3_600_000);
-    // SAFETY: MyLatch is this process's own latch for the whole life of a backend, and both calls are made on its only
-    // PostgreSQL thread. The socket is open: the caller borrows it, or passes none and asks for no socket event.
+    // SAFETY: MyLatch is this process's own latch for the whole life of a backend, and both calls
+    // are made on its only PostgreSQL thread. The socket is open: the caller borrows it, or passes
+    // none and asks for no socket event.
     unsafe {
         let fired = pg_sys::WaitLatchOrSocket(
             pg_sys::MyLatch,

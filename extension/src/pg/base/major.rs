@@ -1,24 +1,31 @@
-//! What PostgreSQL 15, 16 and 17 do differently, one function for each difference; those of rights are in `relation_use.rs`, those of walkers in
-//! `tree_walkers.rs`. The extension is made, tested and shipped for 15. For the others it is compiled (`make check-majors`) and no more.
+//! The differences between PostgreSQL 15, 16 and 17, one function for each difference; those of
+//! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`. The extension is made,
+//! tested and shipped for 15. For the others it is compiled (`make check-majors`) and no more.
 //!
 //! Not everything that a major changes keeps this from compiling. To be looked at for a new one:
 //! * kinds of expressions: [`is_known_node`] refuses what nobody has looked at;
-//! * fields of `Query`, and kinds of range table entries, that hold expressions or conditions: `analysis.rs`, `access/mod.rs`;
-//! * statements and parts of ALTER TABLE are refused unless listed (`parse::check_allowed`, `ddl/kinds.rs`), but not new clauses of
-//!   CREATE TABLE and its like: `ddl/deploy_statements.rs`;
-//! * built-in functions whose results follow from more than their arguments, though they are immutable, and aggregates that depend on the
-//!   order of rows: `functions.rs` and `determinism.rs` in `crates/rules`;
-//! * what the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from one execution to the next (a plan with another node is not kept);
+//! * fields of `Query`, and kinds of range table entries, that hold expressions or conditions:
+//!   `analysis.rs`, `access/mod.rs`;
+//! * statements and parts of ALTER TABLE are refused unless listed (`parse::check_allowed`,
+//!   `ddl/kinds.rs`), but not new clauses of CREATE TABLE and its like: `ddl/deploy_statements.rs`;
+//! * built-in functions whose results follow from more than their arguments, though they are
+//!   immutable, and aggregates that depend on the order of rows: `functions.rs` and
+//!   `determinism.rs` in `crates/rules`;
+//! * what the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from one
+//!   execution to the next (a plan with another node is not kept);
 //! * settings that change results or plans: [`PINNED`];
-//! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of columns in `catalog.rs`.
+//! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of
+//!   columns in `catalog.rs`.
 //!
-//! What an expression gives, and the wording of messages, which a function can look at, are of one major: all organisations run the same.
+//! What an expression gives, and the wording of messages, which a function can look at, are of one
+//! major: all organisations run the same.
 use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;
 
-/// Settings of newer majors, as `block_settings.rs` has those of 15. 16 knows `force_parallel_mode` by that name still.
+/// Settings of newer majors, as `block_settings.rs` has those of 15. 16 knows `force_parallel_mode`
+/// by that name still.
 pub(in crate::pg) const PINNED: &[(&CStr, &CStr)] = &[
     #[cfg(not(feature = "pg15"))]
     (c"enable_presorted_aggregate", c"on"),
@@ -95,10 +102,12 @@ mod raw {
     }
 }
 
-/// An expression with columns of joins replaced by those of what is joined. Since 16 the planner's state can be given as well.
+/// An expression with columns of joins replaced by those of what is joined. Since 16 the planner's
+/// state can be given as well.
 ///
 /// # Safety
-/// `node` must be an expression of `query`, which no planner has touched. To be called where an ERROR may be raised.
+/// `node` must be an expression of `query`, which no planner has touched. To be called where an
+/// ERROR may be raised.
 #[inline]
 pub(in crate::pg) unsafe fn flatten_join_alias_vars(
     query: *mut pg_sys::Query,
@@ -149,7 +158,8 @@ pub(in crate::pg) unsafe fn may_execute(function: pg_sys::Oid, role: pg_sys::Oid
     checked == pg_sys::AclResult::ACLCHECK_OK
 }
 
-/// Tells the open indexes of a table of a row just stored. Since 16 an update may tell those that summarise pages alone.
+/// Tells the open indexes of a table of a row just stored. Since 16 an update may tell those that
+/// summarise pages alone.
 ///
 /// # Safety
 /// All must be of one table. To be called where an ERROR may be raised.
@@ -169,7 +179,8 @@ pub(in crate::pg) unsafe fn insert_into_indexes(
     }
 }
 
-/// A state counts rows anew. 16 also counts those of all executions of a state, which 15 takes to be one.
+/// A state counts rows anew. 16 also counts those of all executions of a state, which 15 takes to
+/// be one.
 #[inline]
 pub(in crate::pg) fn count_anew(estate: &mut pg_sys::EState) {
     estate.es_processed = 0;
@@ -187,7 +198,8 @@ pub(in crate::pg) fn file_of(relation: &pg_sys::RelationData) -> pg_sys::Oid {
     return relation.rd_locator.relNumber;
 }
 
-/// A session's place in the process array, and its local transaction, 0 for none. 17 keeps the two together.
+/// A session's place in the process array, and its local transaction, 0 for none. 17 keeps the two
+/// together.
 pub(in crate::pg) fn place_of(process: &pg_sys::PGPROC) -> (usize, u32) {
     #[cfg(not(feature = "pg17"))]
     return (process.pgprocno as usize, process.lxid);
@@ -195,7 +207,8 @@ pub(in crate::pg) fn place_of(process: &pg_sys::PGPROC) -> (usize, u32) {
     return (process.vxid.procNumber as usize, process.vxid.lxid);
 }
 
-/// The status of a session, by its number in the list of them, from 1. Since 16 there is another function that takes other numbers.
+/// The status of a session, by its number in the list of them, from 1. Since 16 there is another
+/// function that takes other numbers.
 ///
 /// # Safety
 /// The result is valid until the list is cleared. To be called where an ERROR may be raised.
@@ -209,14 +222,16 @@ pub(in crate::pg) unsafe fn status_of(number: i32) -> *mut pg_sys::LocalPgBacken
     }
 }
 
-/// The name of the database's own collation. 17 has another column for what is none of the system's.
+/// The name of the database's own collation. 17 has another column for what is none of the
+/// system's.
 pub(in crate::pg) fn default_collation() -> String {
     #[cfg(not(feature = "pg17"))]
     use pg_sys::Anum_pg_database_daticulocale as OTHERS;
     #[cfg(feature = "pg17")]
     use pg_sys::Anum_pg_database_datlocale as OTHERS;
     let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
-    // SAFETY: the row of the database that this session is in; it is copied from before it is released.
+    // SAFETY: the row of the database that this session is in; it is copied from before it is
+    // released.
     unsafe {
         let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(pg_sys::MyDatabaseId));
         if row.is_null() {
@@ -254,20 +269,21 @@ unsafe fn text(name: *const c_char) -> String {
         .into_owned()
 }
 
-/// What MERGE matches rows by. Until 16 it is the condition of the join tree.
+/// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.
 #[cfg(not(feature = "pg17"))]
 #[inline]
 pub(in crate::pg) fn merge_condition(_: &pg_sys::Query) -> *mut pg_sys::Node {
     null_mut()
 }
 
-/// What MERGE matches rows by. Until 16 it is the condition of the join tree.
+/// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.
 #[cfg(feature = "pg17")]
 pub(in crate::pg) fn merge_condition(query: &pg_sys::Query) -> *mut pg_sys::Node {
     query.mergeJoinCondition
 }
 
-/// A clause of a query that 15 does not have, and about which the descriptions of queries would be wrong.
+/// A clause of a query that 15 does not have, and about which the descriptions of queries would be
+/// wrong.
 ///
 /// # Safety
 /// `query` must be an analysed query.
@@ -277,7 +293,8 @@ pub(in crate::pg) unsafe fn unknown_clause(_: &pg_sys::Query) -> Option<&'static
     None
 }
 
-/// A clause of a query that 15 does not have, and about which the descriptions of queries would be wrong.
+/// A clause of a query that 15 does not have, and about which the descriptions of queries would be
+/// wrong.
 ///
 /// # Safety
 /// `query` must be an analysed query.
@@ -297,16 +314,18 @@ pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'st
     (merge && !query.returningList.is_null()).then_some("MERGE ... RETURNING")
 }
 
-/// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any other. What 16 and 17 brought (SQL/JSON,
-/// merge_action()) computes without calling a function that could be looked at.
+/// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any
+/// other. What 16 and 17 brought (SQL/JSON, merge_action()) computes without calling a function
+/// that could be looked at.
 #[cfg(feature = "pg15")]
 #[inline]
 pub(in crate::pg) fn is_known_node(_: pg_sys::NodeTag) -> bool {
     true
 }
 
-/// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any other. What 16 and 17 brought (SQL/JSON,
-/// merge_action()) computes without calling a function that could be looked at.
+/// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any
+/// other. What 16 and 17 brought (SQL/JSON, merge_action()) computes without calling a function
+/// that could be looked at.
 #[cfg(not(feature = "pg15"))]
 pub(in crate::pg) fn is_known_node(tag: pg_sys::NodeTag) -> bool {
     use pg_sys::NodeTag::*;
@@ -394,7 +413,8 @@ pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
 
 /// The number that the next object of a catalog gets. 17 gave the variable another name.
 pub(in crate::pg) fn next_number() -> u32 {
-    // SAFETY: a word in shared memory, set up before any session starts; others may write it at any moment.
+    // SAFETY: a word in shared memory, set up before any session starts; others may write it at any
+    // moment.
     unsafe {
         #[cfg(not(feature = "pg17"))]
         let variables = pg_sys::ShmemVariableCache;

@@ -1,5 +1,5 @@
-//! Locks of our own in the server's lock manager, of the current database and transaction. They are advisory locks of a
-//! class that no SQL function reaches; `pg_locks` shows them with objsubid 3.
+//! Locks of our own in the server's lock manager, of the current database and transaction. They are
+//! advisory locks of a class that no SQL function reaches; `pg_locks` shows them with objsubid 3.
 use pgrx::pg_sys;
 
 /// What is locked.
@@ -66,7 +66,8 @@ fn acquire(lock: OwnLock, mode: u32, only_if_free: bool) -> bool {
     let result = unsafe { pg_sys::LockAcquire(&tag(lock), mode as i32, false, only_if_free) };
     let acquired = result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;
     if acquired {
-        // SAFETY: in a transaction. What those changed who held it is seen from now on, in the catalogs as well.
+        // SAFETY: in a transaction. What those changed who held it is seen from now on, in the
+        // catalogs as well.
         unsafe { pg_sys::AcceptInvalidationMessages() };
     }
     acquired

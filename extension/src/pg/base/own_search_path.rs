@@ -3,7 +3,8 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-/// PostgreSQL's functions without pgrx's boundary: the name and the value are right, so that they raise nothing.
+/// PostgreSQL's functions without pgrx's boundary: the name and the value are right, so that they
+/// raise nothing.
 mod raw {
     use super::pg_sys;
     use std::ffi::{c_char, c_int};
@@ -23,11 +24,13 @@ mod raw {
     }
 }
 
-/// Nobody but a superuser makes anything in pg_catalog. pg_temp comes last: else it would come first, and temporary tables and
-/// types would hide what own SQL names; functions and operators are never looked for there.
+/// Nobody but a superuser makes anything in pg_catalog. pg_temp comes last: else it would come
+/// first, and temporary tables and types would hide what own SQL names; functions and operators are
+/// never looked for there.
 const OWN: &CStr = c"pg_catalog, pg_temp";
 
-/// Runs `f` under [`OWN`], and puts the path back that was there. On an error abort processing does that.
+/// Runs `f` under [`OWN`], and puts the path back that was there. On an error abort processing does
+/// that.
 ///
 /// Cost: a comparison of two texts where the path is right already, else some microseconds.
 pub(in crate::pg) fn own_path<T>(f: impl FnOnce() -> T) -> T {

@@ -1,7 +1,7 @@
 //! Errors seen where they are raised: a function that catches one leaves no other trace of it.
 //!
-//! PostgreSQL calls the callbacks of `error_context_stack` for every report, before anything can catch it. Ours sits below whatever a
-//! transaction runs and adds nothing to the report.
+//! PostgreSQL calls the callbacks of `error_context_stack` for every report, before anything can
+//! catch it. Ours sits below whatever a transaction runs and adds nothing to the report.
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void, CStr};
 
@@ -25,7 +25,8 @@ struct Watching {
 
 thread_local! {
     static WATCHING: RefCell<Option<Watching>> = const { RefCell::new(None) };
-    /// Where reports are copied to: an error may say that memory is short, so it is taken beforehand.
+    /// Where reports are copied to: an error may say that memory is short, so it is taken
+    /// beforehand.
     static COPIES: pg_sys::MemoryContext = copies();
 }
 
@@ -42,7 +43,7 @@ fn copies() -> pg_sys::MemoryContext {
     }
 }
 
-/// What our callback is known by.
+/// The name that our callback is known by.
 static OURS: u8 = 0;
 
 fn ours() -> *mut c_void {
@@ -66,8 +67,8 @@ pub(in crate::pg) fn contexts() -> Option<usize> {
     None
 }
 
-/// Runs `f`, C code that may raise, with an error context that says nothing: what is called without the
-/// server's interface for queries counts like what is called through it.
+/// Runs `f`, C code that may raise, with an error context that says nothing: what is called without
+/// the server's interface for queries counts like what is called through it.
 ///
 /// # Safety
 /// Only inside `catch_c`, which takes the context away when `f` raises.
@@ -98,7 +99,8 @@ impl Drop for Below {
     }
 }
 
-/// Runs `f` and tells which errors whose SQLSTATE is `wanted` were raised in it, caught or not. Not to be nested.
+/// Runs `f` and tells which errors whose SQLSTATE is `wanted` were raised in it, caught or not. Not
+/// to be nested.
 pub fn watched<T>(wanted: fn(SqlState) -> bool, f: impl FnOnce() -> T) -> (T, Raised) {
     COPIES.with(|_| ());
     WATCHING.set(Some(Watching {
@@ -128,7 +130,8 @@ c_functions! {
 const ERROR: i32 = 21;
 
 unsafe extern "C-unwind" fn on_report(_: *mut c_void) {
-    // SAFETY: called by errfinish, with a report on the stack of errors; nothing here is to be dropped when a copy raises.
+    // SAFETY: called by errfinish, with a report on the stack of errors; nothing here is to be
+    // dropped when a copy raises.
     unsafe {
         let state = SqlState::unpacked(geterrcode());
         let wanted = || WATCHING.with_borrow(|w| w.as_ref().is_some_and(|w| (w.wanted)(state)));

@@ -14,14 +14,16 @@ pub struct Record {
 }
 
 impl Call<'_> {
-    /// Argument `index` from 0, declared `record`; None when NULL.
+    /// Argument `index` from 0; None when NULL. Raises 42P13 when it is not declared `record`.
     pub fn record_arg(&self, index: usize) -> Option<Record> {
         let call = self.fcinfo();
-        // SAFETY: the index is checked against the call; a record's datum is a row with its type in its header.
+        // SAFETY: the index is checked against the call, and the declared type; a record's datum is
+        // a row with its type in its header.
         unsafe {
             if index >= (*call).nargs as usize || (*(*call).args.as_ptr().add(index)).isnull {
                 return None;
             }
+            self.check_type(index, pg_sys::RECORDOID);
             let datum = (*(*call).args.as_ptr().add(index)).value;
             let header: pg_sys::HeapTupleHeader =
                 pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
@@ -54,8 +56,8 @@ impl Record {
     /// Calls `f` with the row's columns; `table` must be what [`Record::table`] gave.
     pub fn read<T>(&self, table: &Relation, f: impl FnOnce(&Tuple) -> T) -> T {
         let mut scratch = Scratch::default();
-        // SAFETY: the row type is compared, so the descriptor is that of the row; the row lives as long as the call, and
-        // its length is in its header.
+        // SAFETY: the row type is compared, so the descriptor is that of the row; the row lives as
+        // long as the call, and its length is in its header.
         unsafe {
             if (*table.descriptor()).tdtypeid != self.row_type {
                 PgError::new(
@@ -73,13 +75,15 @@ impl Record {
         }
     }
 
-    /// The same values, by names of columns, as a row of `to`; `from` must be what [`Record::table`] gave. They are taken as they are: a column
-    /// of `to` may have a domain over the type that it has here, and nothing is evaluated. Raises for another type.
+    /// The same values, by names of columns, as a row of `to`; `from` must be what
+    /// [`Record::table`] gave. They are taken as they are: a column of `to` may have a domain over
+    /// the type that it has here, and nothing is evaluated. Raises for another type.
     pub fn as_row_of(&self, to: &Relation, from: &Relation) -> RowValue {
         let here = from.columns();
         self.read(from, |row| {
-            // SAFETY: the descriptor is that of the open relation, and the arrays have an element for each of its columns. A value is of the
-            // type that is checked, and copied into the row.
+            // SAFETY: the descriptor is that of the open relation, and the arrays have an element
+            // for each of its columns. A value is of the type that is checked, and copied into the
+            // row.
             unsafe {
                 let count = (*to.descriptor()).natts as usize;
                 let mut values = vec![pg_sys::Datum::from(0); count];

@@ -36,6 +36,36 @@ impl Relation {
         Relation(NonNull::new(relation).expect("table_open returns a relation or raises"))
     }
 
+    /// None when there is no such table.
+    pub fn try_open(oid: pg_sys::Oid, lock: Lock) -> Option<Self> {
+        // SAFETY: try_relation_open returns null or a relation with its reference held, which drop
+        // closes.
+        let relation = unsafe { pg_sys::try_relation_open(oid, lock as pg_sys::LOCKMODE) };
+        let relation = Self::from_open(relation)?;
+        // SAFETY: held open.
+        let kind = unsafe { (*relation.0.as_ref().rd_rel).relkind } as u8;
+        matches!(
+            kind,
+            pg_sys::RELKIND_RELATION | pg_sys::RELKIND_PARTITIONED_TABLE
+        )
+        .then_some(relation)
+    }
+
+    /// `schema.name`, each quoted where it must be. It stays the table's name for as long as the
+    /// lock is held: RENAME waits for every lock.
+    pub fn quoted_name(&self) -> String {
+        // SAFETY: the relation is held open, so its schema exists; the calls return fresh C
+        // strings, or null for a schema that is gone, which quote_qualified_identifier takes.
+        unsafe {
+            let class = self.0.as_ref().rd_rel;
+            let schema = pg_sys::get_namespace_name((*class).relnamespace);
+            let name = pg_sys::quote_qualified_identifier(schema, (*class).relname.data.as_ptr());
+            std::ffi::CStr::from_ptr(name)
+                .to_string_lossy()
+                .into_owned()
+        }
+    }
+
     /// A relation opened by a call of PostgreSQL's; closed when dropped. None for null.
     pub(in crate::pg) fn from_open(relation: pg_sys::Relation) -> Option<Self> {
         NonNull::new(relation).map(Relation)
@@ -72,16 +102,17 @@ impl Relation {
         .collect()
     }
 
-    /// Calls `f` with every row visible now, including this transaction's own changes, in physical order. Memory
-    /// allocated by `f` in PostgreSQL is freed after each row. Interruptible.
+    /// Calls `f` with every row visible now, including this transaction's own changes, in physical
+    /// order. Memory allocated by `f` in PostgreSQL is freed after each row. Interruptible.
     pub fn scan(&self, f: impl FnMut(&Tuple)) {
         self.scan_seen(Sees::Latest, f);
     }
 
     /// The same with the rows that `sees` says.
     pub fn scan_seen(&self, sees: Sees, mut f: impl FnMut(&Tuple)) {
-        // SAFETY: whoever has a relation open runs in a statement, which has a snapshot. The one used is registered for the
-        // length of the scan; an ERROR on the way cleans all up at abort.
+        // SAFETY: whoever has a relation open runs in a statement, which has a snapshot. The one
+        // used is registered for the length of the scan; an ERROR on the way cleans all up at
+        // abort.
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(match sees {
                 Sees::Statement => pg_sys::GetActiveSnapshot(),
@@ -92,7 +123,8 @@ impl Relation {
         }
     }
 
-    /// The same with the rows that `snapshot` sees, in `blocks` (the first and how many) alone when given.
+    /// The same with the rows that `snapshot` sees, in `blocks` (the first and how many) alone when
+    /// given.
     ///
     /// # Safety
     /// `snapshot` must be registered, the blocks within the relation.
@@ -107,7 +139,8 @@ impl Relation {
         let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
             | pg_sys::ScanOptions::SO_ALLOW_STRAT
             | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
-        // SAFETY: by the caller's promise; limits are set before the first row. Tuples are of the relation's descriptor.
+        // SAFETY: by the caller's promise; limits are set before the first row. Tuples are of the
+        // relation's descriptor.
         unsafe {
             let scan = pg_sys::heap_beginscan(
                 self.raw(),
@@ -221,7 +254,8 @@ impl Tuple<'_> {
     /// A new tuple with these values, in the current memory context.
     fn formed(&self) -> pg_sys::HeapTuple {
         let (values, nulls) = (self.values.as_ptr(), self.nulls.as_ptr());
-        // SAFETY: values and nulls have as many entries as the descriptor, which outlives self, has attributes; both are only read.
+        // SAFETY: values and nulls have as many entries as the descriptor, which outlives self, has
+        // attributes; both are only read.
         unsafe { pg_sys::heap_form_tuple(self.descriptor, values.cast_mut(), nulls.cast_mut()) }
     }
 
@@ -271,10 +305,11 @@ extern "C-unwind" {
 /// `HEAP_HASEXTERNAL` of htup_details.h.
 const HAS_EXTERNAL: u16 = 0x0004;
 
-/// Longest row that still fits a page with the columns the history adds: MaxHeapTupleSize of htup_details.h less those.
+/// Longest row that still fits a page with the columns the history adds: MaxHeapTupleSize of
+/// htup_details.h less those.
 const ROW_BYTES_MAX: u32 = 8_160 - 96;
 
-/// What of a column decides how its values are read.
+/// The properties of a column that decide how its values are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Storage {
     type_oid: pg_sys::Oid,
@@ -337,7 +372,8 @@ pub struct Shape {
 
 impl Shape {
     pub fn of(relation: &Relation) -> Self {
-        // SAFETY: the copy, with defaults that older rows lack, is made in memory that lasts as long as the session.
+        // SAFETY: the copy, with defaults that older rows lack, is made in memory that lasts as
+        // long as the session.
         unsafe {
             let context = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
             let copy = pg_sys::CreateTupleDescCopyConstr(relation.descriptor());
@@ -358,7 +394,8 @@ impl Shape {
 
 impl Drop for Shape {
     fn drop(&mut self) {
-        // SAFETY: made in `of`, freed once; nothing refers to it but tuples that borrow self. Freeing raises nothing.
+        // SAFETY: made in `of`, freed once; nothing refers to it but tuples that borrow self.
+        // Freeing raises nothing.
         unsafe { pg_sys::FreeTupleDesc(self.descriptor.as_ptr()) }
     }
 }
@@ -389,7 +426,8 @@ pub struct Stored {
     serial: u64,
 }
 
-/// A row of a [`TupleStore`]: its values live as long as the store and the shape that it is read with.
+/// A row of a [`TupleStore`]: its values live as long as the store and the shape that it is read
+/// with.
 pub struct StoredTuple<'s, 'a> {
     row: Tuple<'a>,
     store: PhantomData<&'s TupleStore>,
@@ -415,11 +453,12 @@ impl TupleStore {
         self.words.truncate(words);
     }
 
-    /// Copies a row. Values stored out of line are fetched: their TOAST table may be truncated before the copy is read.
-    /// Raises 54000 for a row that the history has no room for.
+    /// Copies a row. Values stored out of line are fetched: their TOAST table may be truncated
+    /// before the copy is read. Raises 54000 for a row that the history has no room for.
     pub fn push(&mut self, row: &Tuple) -> Stored {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        // SAFETY: the tuple and its descriptor live as long as `row`; the copy is t_len bytes long in as many words.
+        // SAFETY: the tuple and its descriptor live as long as `row`; the copy is t_len bytes long
+        // in as many words.
         unsafe {
             let mut tuple = row.heap_tuple();
             if (*tuple).t_len > ROW_BYTES_MAX {
@@ -478,7 +517,8 @@ impl TupleStore {
         number as u32
     }
 
-    /// Reads a copy back. Raises when `shape` is not of the layout that the row was copied with, or the row was taken away.
+    /// Reads a copy back. Raises when `shape` is not of the layout that the row was copied with, or
+    /// the row was taken away.
     pub fn get<'s, 'a>(
         &'s self,
         stored: Stored,

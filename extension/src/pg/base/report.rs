@@ -1,9 +1,10 @@
 //! Says why a cancelled session was cancelled.
 //!
-//! PostgreSQL 15 gives an extension no interrupt of its own: what reaches another backend is a cancel or a termination,
-//! whose errors blame the user and the administrator. The log hook sees an error last of all, after every handler of
-//! PL/pgSQL and just before it is logged and sent, and gets the very structure that is sent; there its words are
-//! exchanged. So handlers still see query_canceled, which WHEN OTHERS does not swallow. An error that is not logged
+//! PostgreSQL 15 gives an extension no interrupt of its own: what reaches another backend is a
+//! cancel or a termination, whose errors blame the user and the administrator. The log hook sees an
+//! error last of all, after every handler of PL/pgSQL and just before it is logged and sent, and
+//! gets the very structure that is sent; there its words are exchanged. So handlers still see
+//! query_canceled, which WHEN OTHERS does not swallow. An error that is not logged
 //! (log_min_messages above ERROR) keeps PostgreSQL's words.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -17,7 +18,8 @@ use crate::pg::base::error::{without_raising, PgError, SqlState};
 const ERROR: c_int = 21;
 const FATAL: c_int = 22;
 
-/// The error to report instead of a cancel (`false`) or a termination (`true`), if there is one to say. Must not raise.
+/// The error to report instead of a cancel (`false`) or a termination (`true`), if there is one to
+/// say. Must not raise.
 pub type Explain = fn(bool) -> Option<PgError>;
 
 static EXPLAIN: OnceLock<Explain> = OnceLock::new();
@@ -39,8 +41,8 @@ pub fn explain_cancels(explain: Explain) {
 }
 
 unsafe extern "C-unwind" fn on_report(error: *mut pg_sys::ErrorData) {
-    // SAFETY: PostgreSQL passes the entry it is about to report; texts are freed with its memory context, so the copies
-    // belong there. Raising here would recurse, so a panic ends here too.
+    // SAFETY: PostgreSQL passes the entry it is about to report; texts are freed with its memory
+    // context, so the copies belong there. Raising here would recurse, so a panic ends here too.
     unsafe {
         let cancelled = match ((*error).elevel, SqlState::unpacked((*error).sqlerrcode)) {
             (ERROR, state) if state.as_str() == "57014" => Some(false),

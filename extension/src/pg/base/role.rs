@@ -20,11 +20,13 @@ pub struct Role(pg_sys::Oid);
 impl Role {
     /// The current role: the session's, or that of SET ROLE.
     pub fn current() -> Self {
-        // SAFETY: reads a variable of the process; a transaction is in progress whenever SQL functions run.
+        // SAFETY: reads a variable of the process; a transaction is in progress whenever SQL
+        // functions run.
         Role(unsafe { pg_sys::GetUserId() })
     }
 
-    /// The superuser that the cluster was made with: for what the ledger reads on behalf of roles that may not.
+    /// The superuser that the cluster was made with: for what the ledger reads on behalf of roles
+    /// that may not.
     pub fn bootstrap() -> Self {
         Role(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID))
     }
@@ -64,7 +66,8 @@ impl Role {
         unsafe { pg_sys::superuser_arg(self.0) }
     }
 
-    /// Directly or through other roles. A superuser is a member of every role; false when there is no such role.
+    /// Directly or through other roles. A superuser is a member of every role; false when there is
+    /// no such role.
     pub fn is_member_of(self, role: &str) -> bool {
         let Ok(role) = CString::new(role) else {
             return false;
@@ -76,8 +79,9 @@ impl Role {
         }
     }
 
-    /// Runs `f` as this role, which can then neither change role nor leave session state behind. When `f` raises,
-    /// abort processing puts the caller's role back, so `f` must run in a (sub)transaction of its own.
+    /// Runs `f` as this role, which can then neither change role nor leave session state behind.
+    /// When `f` raises, abort processing puts the caller's role back, so `f` must run in a
+    /// (sub)transaction of its own.
     pub fn run<T>(self, f: impl FnOnce() -> T) -> T {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         let restricted =

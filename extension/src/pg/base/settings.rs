@@ -254,7 +254,7 @@ pub fn debug_parts() -> Option<DebugParts> {
 /// Where to crash.
 pub use test_switches::crash_point;
 
-/// What tests alone switch. The library that is shipped is built without it.
+/// The switches of tests. The library that is shipped is built without it.
 #[cfg(feature = "test-switches")]
 mod test_switches {
     use std::ffi::CString;

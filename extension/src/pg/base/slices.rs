@@ -1,5 +1,5 @@
-//! A whole relation read under one snapshot, a few pages at a time, without a lock in between: whoever wants to change its
-//! definition or to rewrite it waits for one slice at most.
+//! A whole relation read under one snapshot, a few pages at a time, without a lock in between:
+//! whoever wants to change its definition or to rewrite it waits for one slice at most.
 
 use pgrx::pg_sys;
 
@@ -8,14 +8,15 @@ use crate::pg::base::relation::{Relation, Tuple};
 /// Pages of one slice: a megabyte.
 const PAGES: u32 = 128;
 
-/// What became of a slice.
+/// The fate of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slice {
     /// It was read; there may be more.
     Read,
     /// The relation is read to its end.
     End,
-    /// The relation was rewritten, truncated or dropped meanwhile: what the snapshot sees of it cannot be told any more.
+    /// The relation was rewritten, truncated or dropped meanwhile: what the snapshot sees of it
+    /// cannot be told any more.
     Replaced,
 }
 
@@ -29,8 +30,8 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// Begins to read what the running statement sees, with what `start` makes of the relation; None
-    /// when there is none any more.
+    /// Begins to read what the running statement sees, with what `start` makes of the relation;
+    /// None when there is none any more.
     pub fn of<T>(relation: pg_sys::Oid, start: impl FnOnce(&Relation) -> T) -> Option<(Self, T)> {
         let opened = Opened::try_open(relation)?;
         let started = start(opened.relation());
@@ -59,7 +60,8 @@ impl Slices {
             return Slice::End;
         }
         let count = PAGES.min(end - self.next);
-        // SAFETY: the snapshot is registered; the pages were there a moment ago and, locked, are still.
+        // SAFETY: the snapshot is registered; the pages were there a moment ago and, locked, are
+        // still.
         unsafe {
             opened
                 .relation()

@@ -3,7 +3,8 @@
 /// Which snapshot a query sees.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sees {
-    /// What the calling statement sees: several queries of one call then see the same database.
+    /// The snapshot of the calling statement: several queries of one call then see the same
+    /// database.
     Statement,
     /// Also what this transaction has written since.
     Latest,

@@ -1,9 +1,10 @@
 //! SQL from inside: plans kept across calls, run through the server programming interface.
 //!
-//! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever the caller, its role or a
-//! function has set: [`query`], [`execute`], [`query_once`] and [`crate::pg::base::cursor::Cursor`] see to it, and there is no other way.
-//! What is the client's is read under the client's path, as the client: the names that it gives by [`as_caller`], its statements by
-//! `run/client_plan.rs`.
+//! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever
+//! the caller, its role or a function has set: [`query`], [`execute`], [`query_once`] and
+//! [`crate::pg::base::cursor::Cursor`] see to it, and there is no other way. What is the client's
+//! is read under the client's path, as the client: the names that it gives by [`as_caller`], its
+//! statements by `run/client_plan.rs`.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -36,7 +37,8 @@ mod raw {
     }
 }
 
-/// Runs `f` with SPI connected; everything in this module needs that. When `f` raises, abort processing disconnects.
+/// Runs `f` with SPI connected; everything in this module needs that. When `f` raises, abort
+/// processing disconnects.
 pub fn connected<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: balanced connect and finish in one memory context frame.
     unsafe {
@@ -66,7 +68,8 @@ impl Plan {
     pub(in crate::pg) fn prepare(sql: &str, types: &[pg_sys::Oid]) -> Result<Plan, PgError> {
         let text = c_string(sql)?;
         let mut types = types.to_vec();
-        // The plan never depends on parameter values: a choice between plans would depend on how often a node ran it.
+        // The plan never depends on parameter values: a choice between plans would depend on how
+        // often a node ran it.
         let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
         // SAFETY: text and types are valid for the call, which copies them.
         unsafe {
@@ -91,7 +94,7 @@ impl Plan {
         &self.types
     }
 
-    /// What PostgreSQL keeps of its statements, in order; as long as self.
+    /// The sources that PostgreSQL keeps of its statements, in order; as long as self.
     pub(in crate::pg) fn sources(&self) -> Result<Vec<NonNull<pg_sys::CachedPlanSource>>, PgError> {
         // SAFETY: the plan is kept by self, and so are its sources.
         unsafe {
@@ -100,7 +103,8 @@ impl Plan {
         }
     }
 
-    /// Runs it and returns how many rows were returned or changed; `tcount`: rows at most, 0 for all of them.
+    /// Runs it and returns how many rows were returned or changed; `tcount`: rows at most, 0 for
+    /// all of them.
     ///
     /// # Safety
     /// `values` must be of the plan's types; `dest` null or a live receiver.
@@ -173,7 +177,8 @@ impl Row<'_> {
     /// Column from 1; None when NULL. Raises when the column is not of `T`'s type.
     pub fn get<T: FromDatum + IntoDatum>(&self, column: i32) -> Option<T> {
         let mut null = false;
-        // SAFETY: the tuple belongs to the table; the type is compared before the datum is read as `T`.
+        // SAFETY: the tuple belongs to the table; the type is compared before the datum is read as
+        // `T`.
         unsafe {
             let oid = pg_sys::SPI_gettypeid(self.table.tupdesc, column);
             if !reads_as(oid, T::type_oid()) {
@@ -206,8 +211,8 @@ impl Row<'_> {
     }
 }
 
-/// Runs one of our own statements, keeping its plan for the session; `f` sees each result row. Returns the rows
-/// returned or changed. Needs [`connected`].
+/// Runs one of our own statements, keeping its plan for the session; `f` sees each result row.
+/// Returns the rows returned or changed. Needs [`connected`].
 pub fn query(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) -> u64 {
     let types: Vec<_> = args.iter().map(Cell::oid).collect();
     let kept = OWN.with_borrow(|own| own.get(sql).copied());
@@ -233,8 +238,9 @@ pub fn query_once(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
     rows(own_path(|| once(sql, args)), &mut f);
 }
 
-/// Runs a query under the search_path that there is, for names that the caller gives and functions of its own: as the
-/// caller or the function's owner, never with more rights. All else in `sql` is qualified, operators and types too.
+/// Runs a query under the search_path that there is, for names that the caller gives and functions
+/// of its own: as the caller or the function's owner, never with more rights. All else in `sql` is
+/// qualified, operators and types too.
 pub fn as_caller(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) {
     rows(once(sql, args), &mut f);
 }

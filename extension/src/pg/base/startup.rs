@@ -5,7 +5,8 @@ use crate::pg::base::error::{enter, PgError};
 
 /// Runs `f` when loaded by the postmaster; refuses a library loaded later, by one session only.
 pub fn init(f: impl FnOnce()) {
-    // SAFETY: the whole body of _PG_init; the flag is set by the postmaster before any thread could exist.
+    // SAFETY: the whole body of _PG_init; the flag is set by the postmaster before any thread could
+    // exist.
     unsafe {
         enter(|| {
             if !pg_sys::process_shared_preload_libraries_in_progress {

@@ -5,9 +5,11 @@ use pgrx::pg_sys;
 
 use crate::pg::base::error::{attempt, without_raising, PgError};
 
-/// Runs `f` in a subtransaction; an error raised or returned rolls it back. A Rust panic ends the whole transaction.
+/// Runs `f` in a subtransaction; an error raised or returned rolls it back. A Rust panic ends the
+/// whole transaction.
 pub fn subtransaction<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
-    // SAFETY: the pattern of PL/pgSQL's EXCEPTION: memory context and resource owner are put back after either end.
+    // SAFETY: the pattern of PL/pgSQL's EXCEPTION: memory context and resource owner are put back
+    // after either end.
     unsafe {
         let context = pg_sys::CurrentMemoryContext;
         let owner = pg_sys::CurrentResourceOwner;
@@ -33,8 +35,8 @@ pub fn read_only<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError
     })
 }
 
-/// What a transaction's end does to state kept in the backend; nothing when the backend itself ends (FATAL), which may happen
-/// while that state is in use.
+/// The effect of a transaction's end on state kept in the backend; nothing when the backend itself
+/// ends (FATAL), which may happen while that state is in use.
 pub struct Hooks {
     /// A subtransaction begins.
     pub begin: fn(),

@@ -1,10 +1,11 @@
-//! What runs for a limited time.
+//! A function that runs for a limited time.
 use std::ffi::c_int;
 use std::time::Duration;
 
 use crate::pg::base::error::{attempt, PgError};
 
-/// timeout.h: the timeout of statements, which PostgreSQL enables for what a client sends and not for what a function runs.
+/// timeout.h: the timeout of statements, which PostgreSQL enables for what a client sends and not
+/// for what a function runs.
 const STATEMENT_TIMEOUT: c_int = 3;
 
 extern "C-unwind" {
@@ -18,13 +19,15 @@ struct Limited;
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        // SAFETY: sets variables of the process; raises nothing for a timeout that is registered, as this one is in every session.
+        // SAFETY: sets variables of the process; raises nothing for a timeout that is registered,
+        // as this one is in every session.
         unsafe { disable_timeout(STATEMENT_TIMEOUT, false) }
     }
 }
 
-/// Runs `f`, and fails with 54000 when it takes longer than `limit`, which is at least a millisecond. Where the session's own statement
-/// timeout counts already, that alone is the limit. The caller must be inside a subtransaction that it rolls back after an `Err`.
+/// Runs `f`, and fails with 54000 when it takes longer than `limit`, which is at least a
+/// millisecond. Where the session's own statement timeout counts already, that alone is the limit.
+/// The caller must be inside a subtransaction that it rolls back after an `Err`.
 pub fn at_most<T>(limit: Duration, f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
     let delay_ms = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
     // SAFETY: as above.
@@ -37,7 +40,8 @@ pub fn at_most<T>(limit: Duration, f: impl FnOnce() -> Result<T, PgError>) -> Re
     let _limited = Limited;
     let result = attempt(|| {
         let result = f();
-        // SAFETY: as above. What was cancelled a moment too late is cancelled here, and nothing behind it.
+        // SAFETY: as above. What was cancelled a moment too late is cancelled here, and nothing
+        // behind it.
         unsafe { disable_timeout(STATEMENT_TIMEOUT, true) };
         pgrx::check_for_interrupts!();
         result

@@ -12,7 +12,7 @@ macro_rules! trigger_function {
     };
 }
 
-/// What the trigger fired for.
+/// The event that the trigger fired for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     Insert,
@@ -24,10 +24,12 @@ pub enum Event {
 /// One call of a trigger function.
 pub struct TriggerCall<'a>(&'a pg_sys::TriggerData);
 
-/// Called by `trigger_function!` only. Refuses calls that are not AFTER ROW or, for TRUNCATE, BEFORE STATEMENT.
+/// Called by `trigger_function!` only. Refuses calls that are not AFTER ROW or, for TRUNCATE,
+/// BEFORE STATEMENT.
 #[doc(hidden)]
 pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Datum {
-    // SAFETY: the whole body of an exported function; the context's tag is checked before it is read as TriggerData.
+    // SAFETY: the whole body of an exported function; the context's tag is checked before it is
+    // read as TriggerData.
     unsafe {
         crate::pg::base::error::enter(|| {
             let context = (*fcinfo).context;

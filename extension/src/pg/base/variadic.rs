@@ -6,10 +6,11 @@ use pgrx::pg_sys;
 
 use crate::pg::base::function::Call;
 
-/// One value as its type's output function writes it. What that depends on (DateStyle, TimeZone, search_path …) is
-/// pinned by the SET clauses of the SQL functions that take such arguments.
+/// One value as its type's output function writes it. What that depends on (DateStyle, TimeZone,
+/// search_path …) is pinned by the SET clauses of the SQL functions that take such arguments.
 pub struct TextValue {
-    /// As `format_type` spells it, schema-qualified where not built in; empty for an untyped literal.
+    /// As `format_type` spells it, schema-qualified where not built in; empty for an untyped
+    /// literal.
     pub type_name: String,
     /// `None` is NULL.
     pub text: Option<String>,
@@ -17,7 +18,8 @@ pub struct TextValue {
     pub pseudo_type: bool,
 }
 
-/// The arguments from `first` (from 0) on, those of a `VARIADIC` array one by one; none when there are none.
+/// The arguments from `first` (from 0) on, those of a `VARIADIC` array one by one; none when there
+/// are none.
 pub fn variadic_from(call: &Call, first: usize) -> Vec<TextValue> {
     let call = call.fcinfo();
     let (mut values, mut types, mut nulls) = (
@@ -25,8 +27,9 @@ pub fn variadic_from(call: &Call, first: usize) -> Vec<TextValue> {
         std::ptr::null_mut(),
         std::ptr::null_mut(),
     );
-    // SAFETY: call information of the running call; three out pointers that are set to palloc'd arrays of as many elements
-    // as the count returned, which is -1 for a NULL array. Each value has the type beside it.
+    // SAFETY: call information of the running call; three out pointers that are set to palloc'd
+    // arrays of as many elements as the count returned, which is -1 for a NULL array. Each value
+    // has the type beside it.
     unsafe {
         if ((*call).nargs as usize) <= first {
             return Vec::new();
@@ -57,7 +60,8 @@ unsafe fn text_value(value: pg_sys::Datum, type_oid: pg_sys::Oid, null: bool) ->
             pseudo_type: false,
         };
     }
-    // SAFETY: both look the type up in the catalog and raise when there is none; the value is of that type.
+    // SAFETY: both look the type up in the catalog and raise when there is none; the value is of
+    // that type.
     unsafe {
         let pseudo_type = pg_sys::get_typtype(type_oid) as u8 == pg_sys::TYPTYPE_PSEUDO;
         let qualify = if type_oid.to_u32() >= pg_sys::FirstNormalObjectId {

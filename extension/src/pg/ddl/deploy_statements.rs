@@ -1,4 +1,5 @@
-//! Statements of a DEPLOY transaction: what each of them asks for, as parsed, and which objects it is about.
+//! Statements of a DEPLOY transaction: what each of them asks for, as parsed, and which objects it
+//! is about.
 //!
 //! Nothing is decided here: `crates/rules` says what is allowed.
 use std::ffi::{c_char, CStr};
@@ -20,7 +21,8 @@ use crate::pg::describe::query_level::Level;
 use crate::pg::run::client_plan::ClientPlan;
 use crate::pg::tree::parse::{own_text, parse};
 
-/// One statement; the parse tree lives in the memory context in which [`parse_definitions`] was called.
+/// One statement; the parse tree lives in the memory context in which [`parse_definitions`] was
+/// called.
 pub struct Definition<'s> {
     pub text: &'s str,
     /// Its command tag.
@@ -76,7 +78,8 @@ impl<'s> Definition<'s> {
         }
     }
 
-    /// Runs it as the current role. Queries inside it pass the hooks as those of any other statement do.
+    /// Runs it as the current role. Queries inside it pass the hooks as those of any other
+    /// statement do.
     pub fn run(&self) -> Result<(), PgError> {
         ClientPlan::prepare(self.text, &[])?.run(&[])?;
         Ok(())
@@ -91,8 +94,8 @@ impl<'s> Definition<'s> {
     /// The statement as the structure that its tag names.
     ///
     /// # Safety
-    /// `T` must be that structure. The memory context that the parser made the statement in must outlive `'t`, and nobody may
-    /// change the statement meanwhile.
+    /// `T` must be that structure. The memory context that the parser made the statement in must
+    /// outlive `'t`, and nobody may change the statement meanwhile.
     pub(in crate::pg) unsafe fn at<'t, T>(&self) -> &'t T {
         // SAFETY: by the caller's promise.
         unsafe { self.statement.cast::<T>().as_ref() }
@@ -103,7 +106,8 @@ impl<'s> Definition<'s> {
     /// # Safety
     /// The statement must be as the parser left it.
     unsafe fn describe(&mut self) -> Kind {
-        // SAFETY: each structure is the one that the tag names, as in PostgreSQL's own switch over statements.
+        // SAFETY: each structure is the one that the tag names, as in PostgreSQL's own switch over
+        // statements.
         unsafe {
             match self.statement.as_ref().type_ {
                 T_CreateStmt => self.create_table(),
@@ -385,7 +389,8 @@ impl<'s> Definition<'s> {
         }
     }
 
-    /// What ALTER COLUMN TYPE … USING computes from the rows, as queries; before it runs. Errors: those of analysis.
+    /// The expressions that ALTER COLUMN TYPE … USING computes from the rows, as queries; before it
+    /// runs. Errors: those of analysis.
     pub fn conversions(&self) -> Result<Vec<Level>, PgError> {
         // SAFETY: the tags say which structures follow.
         unsafe {

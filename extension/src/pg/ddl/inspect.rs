@@ -25,27 +25,28 @@ c_functions! {
 /// One statement of a text.
 pub struct Inspected {
     pub text: String,
-    /// What was asked for, or why it is no statement of a ledger transaction.
+    /// The answer, or the reason why it is no statement of a ledger transaction.
     pub found: Result<Found, PgError>,
 }
 
-/// What a statement is after rewriting.
+/// The queries of a statement after rewriting.
 pub struct Found {
     pub levels: Vec<Level>,
-    /// What it may read and write, if that was asked for.
+    /// Its access, if that was asked for.
     pub template: Option<Template>,
     /// The function that it only calls.
     pub called: Option<Called>,
 }
 
-/// Parses, analyses and rewrites every statement of `sql`, as the current role; nothing is executed. Types of parameters are inferred.
-/// `access`: asks for what it may read and write, for which functions are looked at as well.
-/// Errors: those of parsing and analysis.
+/// Parses, analyses and rewrites every statement of `sql`, as the current role; nothing is
+/// executed. Types of parameters are inferred. `access`: asks for what it may read and write, for
+/// which functions are looked at as well. Errors: those of parsing and analysis.
 pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
     let text = c_string(sql)?;
     let (mut types, mut count) = (std::ptr::null_mut(), 0);
     let (types_at, count_at) = (&raw mut types, &raw mut count);
-    // SAFETY: the parser's statements live in the current memory context; the analyser grows the array of types as it needs.
+    // SAFETY: the parser's statements live in the current memory context; the analyser grows the
+    // array of types as it needs.
     unsafe {
         let list = catch_c(|| raw::raw_parser(text.as_ptr(), 0))?;
         let mut inspected = Vec::new();
@@ -99,15 +100,17 @@ pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
     }
 }
 
-/// The same of a text that our own SQL made of the catalog: what is qualified in it, and what is not, is so for our own path.
+/// The same of a text that our own SQL made of the catalog: what is qualified in it, and what is
+/// not, is so for our own path.
 pub fn inspect_shown(sql: &str) -> Result<Vec<Inspected>, PgError> {
     own_path(|| inspect(sql, false))
 }
 
-/// The call that a statement consists of. What cannot be shown as one is none.
+/// The call that a statement consists of. A statement that cannot be shown as one is none.
 ///
 /// # Safety
-/// `rewritten` must be a list of analysed and rewritten queries; null for a utility statement, which is `utility`.
+/// `rewritten` must be a list of analysed and rewritten queries; null for a utility statement,
+/// which is `utility`.
 unsafe fn call_of(rewritten: *mut pg_sys::List, utility: *mut pg_sys::Node) -> Option<Called> {
     let found = subtransaction(|| {
         // SAFETY: by the caller's promise.
@@ -145,7 +148,8 @@ pub(in crate::pg) unsafe fn inspect_expression(
     expression: *mut pg_sys::Node,
     relation: *mut pg_sys::RangeVar,
 ) -> Result<Vec<Level>, PgError> {
-    // SAFETY: nodes made here have the size and tag of their structures; the analyser scribbles on copies alone.
+    // SAFETY: nodes made here have the size and tag of their structures; the analyser scribbles on
+    // copies alone.
     unsafe {
         let rewritten = catch_c(|| {
             let target = node::<pg_sys::ResTarget>(pg_sys::NodeTag::T_ResTarget);
@@ -199,14 +203,16 @@ unsafe fn node<T>(tag: pg_sys::NodeTag) -> *mut T {
     }
 }
 
-/// The statements of a function written in SQL as text, analysed with its parameters and rewritten, or why one is no
-/// statement of a ledger transaction. Empty for a function that is not, or whose parameters have no types yet.
+/// The statements of a function written in SQL as text, analysed with its parameters and rewritten,
+/// or why one is no statement of a ledger transaction. Empty for a function that is not, or whose
+/// parameters have no types yet.
 pub fn inspect_sql_function(
     function: pg_sys::Oid,
     body: &str,
 ) -> Result<Vec<Result<Vec<Level>, PgError>>, PgError> {
     let text = c_string(body)?;
-    // SAFETY: the catalog row is held until the parameters are read; statements and text live through the analysis.
+    // SAFETY: the catalog row is held until the parameters are read; statements and text live
+    // through the analysis.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
         let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(function));
@@ -246,11 +252,12 @@ pub fn inspect_sql_function(
     }
 }
 
-/// The statements of a function whose body was parsed when it was made (BEGIN ATOMIC, RETURN), rewritten; none for another.
+/// The statements of a function whose body was parsed when it was made (BEGIN ATOMIC, RETURN),
+/// rewritten; none for another.
 pub fn inspect_parsed_function(function: pg_sys::Oid) -> Result<Vec<Vec<Level>>, PgError> {
     let attribute = pg_sys::Anum_pg_proc_prosqlbody as pg_sys::AttrNumber;
-    // SAFETY: the catalog row is held until its text is read; that holds a query, or a list with one list of queries, as
-    // PostgreSQL wrote it.
+    // SAFETY: the catalog row is held until its text is read; that holds a query, or a list with
+    // one list of queries, as PostgreSQL wrote it.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
         let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(function));

@@ -1,4 +1,5 @@
-//! PostgreSQL's kinds of objects and parts of ALTER TABLE in the words of the rules, which say what the ledger follows.
+//! PostgreSQL's kinds of objects and parts of ALTER TABLE in the words of the rules, which say what
+//! the ledger follows.
 use chainify_rules::objects::{Object, Part};
 use pgrx::pg_sys;
 

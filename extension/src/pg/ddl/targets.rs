@@ -53,8 +53,8 @@ const PG_PROC: u32 = 1255;
 const PG_TYPE: u32 = 1247;
 
 impl Definition<'_> {
-    /// The existing objects that it changes or names, before it runs; none for a CREATE that names none. Relations are
-    /// locked against being dropped. Errors: those of looking them up.
+    /// The existing objects that it changes or names, before it runs; none for a CREATE that names
+    /// none. Relations are locked against being dropped. Errors: those of looking them up.
     pub fn targets(&self) -> Result<Vec<Address>, PgError> {
         // SAFETY: each structure is the one that the tag names; look-ups run guarded.
         unsafe {
@@ -136,8 +136,8 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// None for any other statement, and for kinds of objects that no DEPLOY transaction makes. Raises what looking the
-    /// objects up raises.
+    /// None for any other statement, and for kinds of objects that no DEPLOY transaction makes.
+    /// Raises what looking the objects up raises.
     ///
     /// # Safety
     /// `node` must be a utility statement about to run.
@@ -262,7 +262,8 @@ unsafe fn address(
     kind: pg_sys::ObjectType::Type,
     object: *mut pg_sys::Node,
 ) -> Result<Address, PgError> {
-    // SAFETY: by the caller's promise; a relation that the look-up opened is closed again, its lock kept.
+    // SAFETY: by the caller's promise; a relation that the look-up opened is closed again, its lock
+    // kept.
     let found = unsafe {
         catch_c(|| {
             let mut relation: pg_sys::Relation = std::ptr::null_mut();

@@ -1,7 +1,8 @@
 //! Describes an analysed and rewritten query as [`Level`]s.
 //!
-//! Nodes are visited by PostgreSQL's own walker, one generation at a time: its callback only notes pointers, so that no look-up can
-//! raise inside it. Every pointer here belongs to one query tree, which outlives the description's making.
+//! Nodes are visited by PostgreSQL's own walker, one generation at a time: its callback only notes
+//! pointers, so that no look-up can raise inside it. Every pointer here belongs to one query tree,
+//! which outlives the description's making.
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -32,7 +33,7 @@ mod raw {
     }
 }
 
-/// What is known of a WITH query where it is used.
+/// The known facts about a WITH query where it is used.
 #[derive(Clone)]
 struct Named {
     one_row: bool,
@@ -474,7 +475,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a node is a call of one of the ledger's own functions on sequences: their names stand for agreed state.
+/// Whether a node is a call of one of the ledger's own functions on sequences: their names stand
+/// for agreed state.
 unsafe fn names_sequence(node: NodeAt) -> bool {
     // SAFETY: the tag says which structure follows.
     unsafe {
@@ -510,7 +512,8 @@ unsafe fn is_constant(node: *mut pg_sys::Node) -> bool {
 }
 
 unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<NonNull<pg_sys::WindowFunc>>) {
-    // SAFETY: null or part of a query tree; subqueries are levels of their own, which the walker does not enter.
+    // SAFETY: null or part of a query tree; subqueries are levels of their own, which the walker
+    // does not enter.
     unsafe {
         let Some(node) = NonNull::new(node) else {
             return;

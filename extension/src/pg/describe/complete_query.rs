@@ -1,5 +1,6 @@
-//! Makes a query say all that it does, before it is described and planned: arguments that a call leaves to their defaults, which the
-//! planner would put in unseen, and the ledger's own functions in place of PostgreSQL's on sequences.
+//! Makes a query say all that it does, before it is described and planned: arguments that a call
+//! leaves to their defaults, which the planner would put in unseen, and the ledger's own functions
+//! in place of PostgreSQL's on sequences.
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 
@@ -36,7 +37,7 @@ const ON_SEQUENCES: [(u32, &CStr, &[pg_sys::Oid]); 5] = [
         &[pg_sys::REGCLASSOID, pg_sys::INT8OID, pg_sys::BOOLOID],
     ),
 ];
-/// What an identity column draws by: it asks for no right on the sequence.
+/// The expression by which an identity column draws: it asks for no right on the sequence.
 const FOR_IDENTITY: &CStr = c"next_identity";
 
 /// int4(int8) and int2(int8) of pg_proc.dat.
@@ -70,17 +71,20 @@ fn own() -> Own {
     own
 }
 
-/// Whether a function draws from the sequence that its argument names, or tells what was drawn: PostgreSQL's own, and the ledger's in their place.
+/// Whether a function draws from the sequence that its argument names, or tells what was drawn:
+/// PostgreSQL's own, and the ledger's in their place.
 pub(in crate::pg) fn draws(function: pg_sys::Oid) -> bool {
     let own = own();
     (0..2).any(|at| function.to_u32() == ON_SEQUENCES[at].0 || function == own.on_sequences[at])
         || function == own.for_identity
 }
 
-/// Completes a query, or an expression, in place. Doing so again changes nothing. Raises what a call without a function does.
+/// Completes a query, or an expression, in place. Doing so again changes nothing. Raises what a
+/// call without a function does.
 ///
 /// # Safety
-/// `node` must be an analysed and rewritten query tree, or an expression, that the caller may change.
+/// `node` must be an analysed and rewritten query tree, or an expression, that the caller may
+/// change.
 pub(in crate::pg) unsafe fn complete(node: *mut pg_sys::Node) {
     let mut own = own();
     // SAFETY: by the caller's promise; the walker owns nothing that an ERROR could skip.
@@ -118,7 +122,8 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
 /// # Safety
 /// Runs where an ERROR may skip it.
 unsafe fn call(call: &mut pg_sys::FuncExpr, own: &Own) {
-    // SAFETY: the tuple is a row of pg_proc and is released after its last use; an ERROR releases it as well.
+    // SAFETY: the tuple is a row of pg_proc and is released after its last use; an ERROR releases
+    // it as well.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
         let function = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(call.funcid));
@@ -143,12 +148,13 @@ unsafe fn call(call: &mut pg_sys::FuncExpr, own: &Own) {
     }
 }
 
-/// What an identity column draws, as a call; anything else as it is.
+/// The drawing of an identity column, as a call; anything else as it is.
 ///
 /// # Safety
 /// `node` must be null or of a query tree.
 unsafe fn identity(node: *mut pg_sys::Node, own: &Own) -> *mut pg_sys::Node {
-    // SAFETY: the tag says which structure follows; nodes are made in the current memory context, that of the query.
+    // SAFETY: the tag says which structure follows; nodes are made in the current memory context,
+    // that of the query.
     unsafe {
         if node.is_null()
             || (*node).type_ != T_NextValueExpr

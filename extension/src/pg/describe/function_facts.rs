@@ -1,4 +1,4 @@
-//! What the catalog says of a function.
+//! The facts of the catalog about a function.
 use std::ffi::CStr;
 use std::rc::Rc;
 

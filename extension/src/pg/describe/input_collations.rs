@@ -45,7 +45,8 @@ pub(super) unsafe fn input_collations(node: NodeAt) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// The collation under which a node works on texts, or on values that hold some, when order and case under it depend on the machine.
+/// The collation under which a node works on texts, or on values that hold some, when order and
+/// case under it depend on the machine.
 pub(super) unsafe fn local_collation(node: NodeAt) -> Option<String> {
     // SAFETY: an expression; those of these tags have expressions for arguments, or lists of them.
     unsafe {

@@ -7,7 +7,8 @@ use crate::pg::describe::analysis::columns_of;
 
 /// Columns of each unique index that holds for all rows at once and has no NULL in it.
 pub(in crate::pg) fn unique_keys(relation: pg_sys::Oid) -> Vec<Vec<i16>> {
-    // SAFETY: analysis holds a lock on the relations of its query; indexes are opened by oids of a fresh list.
+    // SAFETY: analysis holds a lock on the relations of its query; indexes are opened by oids of a
+    // fresh list.
     unsafe {
         let kind = pg_sys::get_rel_relkind(relation) as u8;
         if kind != pg_sys::RELKIND_RELATION && kind != pg_sys::RELKIND_PARTITIONED_TABLE {
@@ -49,7 +50,7 @@ fn index_key(relation: &Relation, oid: pg_sys::Oid) -> Option<Vec<i16>> {
     }
 }
 
-/// What a unique index looks at, as numbers of columns.
+/// The columns of a unique index, as numbers of columns.
 pub(in crate::pg) struct UniqueIndex {
     pub columns: Vec<i16>,
     /// Of expressions, and of what generated columns are computed from.
@@ -74,7 +75,8 @@ pub(in crate::pg) fn unique_indexes(relation: pg_sys::Oid) -> Vec<UniqueIndex> {
 
 fn unique_index(relation: &Relation, oid: pg_sys::Oid) -> Option<UniqueIndex> {
     let lock = Lock::AccessShare as pg_sys::LOCKMODE;
-    // SAFETY: as for `index_key`; expressions are over the relation's columns, in copies that belong to the caller.
+    // SAFETY: as for `index_key`; expressions are over the relation's columns, in copies that
+    // belong to the caller.
     unsafe {
         let numbers = |list: *mut pg_sys::List| -> Vec<i16> {
             let columns = columns_of(list.cast(), 0);

@@ -1,7 +1,8 @@
 //! Which relations a statement names, and what it asks of them.
 //!
-//! In 15 the range table says both, and a view has an entry of its own beside that of its query. 16 moved what is asked into a list of
-//! its own, which an entry points into, and has the entry of a view's query name the view.
+//! In 15 the range table says both, and a view has an entry of its own beside that of its query. 16
+//! moved what is asked into a list of its own, which an entry points into, and has the entry of a
+//! view's query name the view.
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
@@ -15,7 +16,7 @@ pub enum Access {
     Write,
 }
 
-/// What the executor wants the rights for.
+/// The access for which the executor wants the rights.
 #[derive(Clone, Copy)]
 pub(in crate::pg) struct Asked {
     tables: *mut pg_sys::List,
@@ -76,7 +77,7 @@ impl Asked {
         entry.requiredPerms & WRITE != 0
     }
 
-    /// What the hook before ours says.
+    /// The answer of the hook before ours.
     ///
     /// # Safety
     /// As for [`Asked::relations`].
@@ -108,7 +109,7 @@ impl Asked {
         })
     }
 
-    /// What the hook before ours says.
+    /// The answer of the hook before ours.
     ///
     /// # Safety
     /// As for [`Asked::relations`].

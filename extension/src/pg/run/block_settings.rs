@@ -21,7 +21,7 @@ const EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// Temporary objects last: they hide nothing.
 const SEARCH_PATH: &CStr = c"public, pg_temp";
 
-/// What changes results, wording that can reach a result, or plans.
+/// Settings that change results, wording that can reach a result, or plans.
 const PINNED: &[(&CStr, &CStr)] = &[
     (c"search_path", SEARCH_PATH),
     (c"TimeZone", c"UTC"),
@@ -54,8 +54,9 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"lock_timeout", c"0"),
     (c"gin_fuzzy_search_limit", c"0"),
     (c"max_stack_depth", c"2MB"),
-    // A plan made for values computes `$1 + 1` while it is made, and fails where a plan for any value would not come to it; which of
-    // the two a statement gets would follow from how often this session ran it.
+    // A plan made for values computes `$1 + 1` while it is made, and fails where a plan for any
+    // value would not come to it; which of the two a statement gets would follow from how often
+    // this session ran it.
     (c"plan_cache_mode", c"force_generic_plan"),
     (c"constraint_exclusion", c"partition"),
     (c"enable_partition_pruning", c"on"),
@@ -90,7 +91,8 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"plpgsql.print_strict_params", c"off"),
 ];
 
-/// Runs `f` under the pinned settings. When `f` raises, abort processing puts the session's own back.
+/// Runs `f` under the pinned settings. When `f` raises, abort processing puts the session's own
+/// back.
 pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here; names and values are static.
     unsafe {
@@ -113,8 +115,9 @@ pub fn pinned_impatiently<T>(f: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs `f` under the search_path of a block, which a user's conditions and defaults are written for: to write a user's table, as its owner,
-/// outside of a block. What `f` runs names everything with its schema ([`crate::pg::base::spi::as_caller`]).
+/// Runs `f` under the search_path of a block, which a user's conditions and defaults are written
+/// for: to write a user's table, as its owner, outside of a block. What `f` runs names everything
+/// with its schema ([`crate::pg::base::spi::as_caller`]).
 pub fn under_path<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here; name and value are static.
     unsafe {
@@ -126,7 +129,8 @@ pub fn under_path<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Long enough for what two writers of one table wait for each other anyway: that it grows by a page.
+/// Long enough for what two writers of one table wait for each other anyway: that it grows by a
+/// page.
 const IMPATIENCE: &CStr = c"20ms";
 
 /// # Safety
@@ -173,7 +177,8 @@ impl Drop for StartTimes {
     }
 }
 
-/// Runs `f` with `now()` and its like at `unix_micros`. Raises 22008 for a time PostgreSQL does not have.
+/// Runs `f` with `now()` and its like at `unix_micros`. Raises 22008 for a time PostgreSQL does not
+/// have.
 pub fn at_time<T>(unix_micros: i64, f: impl FnOnce() -> T) -> T {
     let Some(time) = unix_micros
         .checked_sub(EPOCH_MICROS)
@@ -220,10 +225,12 @@ pub fn seed_random(seed: &[u8; 32]) {
     }
 }
 
-/// Shows `text` as the session's application name until the next call, as far as a name may be long; None puts the session's own name back.
+/// Shows `text` as the session's application name until the next call, as far as a name may be
+/// long; None puts the session's own name back.
 pub fn show_activity(text: Option<&str>) {
     let mut name = [0; pg_sys::NAMEDATALEN as usize];
-    // SAFETY: copied into shared memory, by whole characters, from a C string: `name` ends with a zero, and application_name is always one.
+    // SAFETY: copied into shared memory, by whole characters, from a C string: `name` ends with a
+    // zero, and application_name is always one.
     unsafe {
         raw::pgstat_report_appname(match text {
             Some(text) => {
@@ -234,7 +241,8 @@ pub fn show_activity(text: Option<&str>) {
             None => pg_sys::application_name.cast_const(),
         })
     }
-    // A function may have a setting application_name of its own; the query shown is out of its reach.
+    // A function may have a setting application_name of its own; the query shown is out of its
+    // reach.
     show_query(&match text {
         Some(text) => format!("{text}: execute_block()"),
         None => "execute_block()".to_owned(),

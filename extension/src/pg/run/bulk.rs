@@ -30,8 +30,8 @@ mod raw {
 /// Rows written at once.
 const BATCH: usize = 256;
 
-/// An insertion in progress. Fires no trigger and checks no constraint but unique indexes: for the ledger's own tables.
-/// Rows are copied from what is borrowed for `'s`.
+/// An insertion in progress. Fires no trigger and checks no constraint but unique indexes: for the
+/// ledger's own tables. Rows are copied from what is borrowed for `'s`.
 pub struct BulkInsert<'s> {
     relation: Relation,
     types: Vec<pg_sys::Oid>,
@@ -62,7 +62,8 @@ impl<'s> NewRow<'_, 's> {
         self.at += 1;
     }
 
-    /// The next column, from column `number` of a stored row; its store lives until the insertion is finished.
+    /// The next column, from column `number` of a stored row; its store lives until the insertion
+    /// is finished.
     pub fn copy(&mut self, from: &StoredTuple<'s, '_>, number: i16) {
         let oid = self
             .types
@@ -148,7 +149,8 @@ impl<'s> BulkInsert<'s> {
         let (relation, command, indexes) = (self.relation.raw(), self.command, &mut self.indexes);
         let store = || {
             let (slots, count) = (filled.as_mut_ptr(), filled.len() as i32);
-            // SAFETY: the slots hold rows of this relation; index entries need the tuple ids just assigned.
+            // SAFETY: the slots hold rows of this relation; index entries need the tuple ids just
+            // assigned.
             unsafe {
                 raw::heap_multi_insert(relation, slots, count, command, 0, std::ptr::null_mut());
                 for slot in filled {

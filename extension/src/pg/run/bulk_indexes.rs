@@ -1,4 +1,5 @@
-//! How a table's indexes are told of many rows: some kinds of them want less than to be told of every row at once.
+//! How a table's indexes are told of many rows: some kinds of them want less than to be told of
+//! every row at once.
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;
@@ -49,8 +50,8 @@ struct Single {
     length: i16,
 }
 
-/// A BRIN index on a column that is passed by value. It keeps which values a range of pages has: a value that was told of one row
-/// of a page need not be told of the next.
+/// A BRIN index on a column that is passed by value. It keeps which values a range of pages has: a
+/// value that was told of one row of a page need not be told of the next.
 struct Summary {
     index: Single,
     /// Page and value of the row that the index was told of last.
@@ -66,7 +67,8 @@ struct Scattered {
 }
 
 struct Entry {
-    /// Rows of one bucket have the last bits of their hash in common, however many buckets there are.
+    /// Rows of one bucket have the last bits of their hash in common, however many buckets there
+    /// are.
     order: u32,
     value: pg_sys::Datum,
     row: pg_sys::ItemPointerData,
@@ -74,7 +76,8 @@ struct Entry {
 
 impl Indexes {
     pub(in crate::pg) fn open(table: &Relation) -> Self {
-        // SAFETY: executor state and result relation live until `finish`, or die with the transaction's memory.
+        // SAFETY: executor state and result relation live until `finish`, or die with the
+        // transaction's memory.
         unsafe {
             let estate = pg_sys::CreateExecutorState();
             let result = pg_sys::palloc0(std::mem::size_of::<pg_sys::ResultRelInfo>())
@@ -195,13 +198,15 @@ impl Summary {
     /// Has the index passed over for a row that it need not be told of, or not.
     ///
     /// # Safety
-    /// `slot` must hold a row just stored in the table of `result`. Only where an ERROR may be raised.
+    /// `slot` must hold a row just stored in the table of `result`. Only where an ERROR may be
+    /// raised.
     unsafe fn pass_over(
         &mut self,
         slot: *mut pg_sys::TupleTableSlot,
         result: *mut pg_sys::ResultRelInfo,
     ) {
-        // SAFETY: by the caller's promise; an index that is null is passed over by ExecInsertIndexTuples.
+        // SAFETY: by the caller's promise; an index that is null is passed over by
+        // ExecInsertIndexTuples.
         unsafe {
             let page = (*slot).tts_tid.ip_blkid;
             let page = u32::from(page.bi_hi) << 16 | u32::from(page.bi_lo);

@@ -46,7 +46,8 @@ impl ClientPlan {
         }
     }
 
-    /// The analysed and rewritten queries of its statements: lists that live as long as the plan, or until it is made anew.
+    /// The analysed and rewritten queries of its statements: lists that live as long as the plan,
+    /// or until it is made anew.
     pub(in crate::pg) fn queries(&self) -> Result<Vec<*mut pg_sys::List>, PgError> {
         let sources = self.plan.sources()?;
         // SAFETY: the sources are kept by the plan.
@@ -57,7 +58,8 @@ impl ClientPlan {
     /// The names of the columns that its queries return.
     pub(in crate::pg) fn columns(&self) -> Result<Vec<String>, PgError> {
         let sources = self.plan.sources()?;
-        // SAFETY: the sources are kept by the plan; the descriptor of one that returns nothing is null.
+        // SAFETY: the sources are kept by the plan; the descriptor of one that returns nothing is
+        // null.
         let of = |source: &NonNull<pg_sys::CachedPlanSource>| unsafe {
             let descriptor = source.as_ref().resultDesc;
             let columns = descriptor.as_ref().map_or(0, |d| d.natts);
@@ -69,10 +71,12 @@ impl ClientPlan {
         Ok(names.concat())
     }
 
-    /// Bytes of memory that it takes, with the plan that PostgreSQL keeps for its executions once there was one.
+    /// Bytes of memory that it takes, with the plan that PostgreSQL keeps for its executions once
+    /// there was one.
     pub(in crate::pg) fn bytes(&self) -> Result<usize, PgError> {
         let sources = self.plan.sources()?;
-        // SAFETY: the contexts are those of the sources, which are kept by the plan, and of plans that they keep.
+        // SAFETY: the contexts are those of the sources, which are kept by the plan, and of plans
+        // that they keep.
         let of = |source: &NonNull<pg_sys::CachedPlanSource>| unsafe {
             let source = source.as_ref();
             let plan = source.gplan.as_ref();
@@ -82,7 +86,8 @@ impl ClientPlan {
         Ok(sources.iter().map(of).sum())
     }
 
-    /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at once.
+    /// Adds the numbers, from 1, of parameters that a cast may refuse where a literal is refused at
+    /// once.
     pub(in crate::pg) fn cast_parameters(&self, found: &mut Vec<i32>) -> Result<(), PgError> {
         for queries in self.queries()? {
             // SAFETY: analysed queries that are kept by the plan.
@@ -97,13 +102,15 @@ impl ClientPlan {
             let types = self.plan.types();
             assert_eq!(values.len(), types.len(), "one value per parameter");
             outermost::outermost();
-            // SAFETY: the source belongs to the plan, which is kept by self; the values are of its types.
+            // SAFETY: the source belongs to the plan, which is kept by self; the values are of its
+            // types.
             let ran = unsafe { catch_c(|| direct_call::run(source.as_ptr(), types, values))? };
             if ran {
                 return Ok(1);
             }
         }
-        // SAFETY: the receiver lives as long as the session; the parameters live until the call returns.
+        // SAFETY: the receiver lives as long as the session; the parameters live until the call
+        // returns.
         let rows = unsafe { self.plan.execute(values, executor_cache::discarding(), 0)? };
         Ok(rows + self.returned_by_calls)
     }
@@ -114,7 +121,8 @@ impl ClientPlan {
         values: &[Option<pg_sys::Datum>],
         max: u64,
     ) -> Result<Vec<Vec<Value>>, PgError> {
-        // SAFETY: the caller's values are of the plan's types; the table of tuples is there until it is freed.
+        // SAFETY: the caller's values are of the plan's types; the table of tuples is there until
+        // it is freed.
         unsafe {
             self.plan.execute(values, null_mut(), max)?;
             let Some(table) = NonNull::new(pg_sys::SPI_tuptable) else {

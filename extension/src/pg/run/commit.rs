@@ -1,11 +1,12 @@
-//! What happens around the commit of this session's transaction.
+//! The callbacks around the commit of this session's transaction.
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{enter, without_raising};
 
-/// Called at the end of every transaction of every session, so they look first whether there is anything to do.
+/// Called at the end of every transaction of every session, so they look first whether there is
+/// anything to do.
 pub struct CommitHooks {
     /// All statements are done, the transaction can still fail. May raise.
     pub before: fn(),
@@ -41,7 +42,8 @@ unsafe extern "C-unwind" fn on_event(event: pg_sys::XactEvent::Type, _: *mut std
     }
 }
 
-/// Whether this session's transaction is an ordinary one at its start: nothing written, no savepoint, read committed.
+/// Whether this session's transaction is an ordinary one at its start: nothing written, no
+/// savepoint, read committed.
 pub fn nothing_written() -> bool {
     // SAFETY: reads the state of the transaction in progress.
     unsafe {

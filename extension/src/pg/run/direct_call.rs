@@ -1,8 +1,9 @@
 //! `SELECT f($1, …)`: a statement that only calls a function, without starting the executor for it.
 //!
-//! Everything that the executor would do for it is done, in its order: the plan is validated, EXECUTE checked, a snapshot taken, the
-//! access hook called, a strict function not called with a NULL. What is not of this form, or not allowed, is left to the executor,
-//! which has the error. Nothing is kept from call to call.
+//! Everything that the executor would do for it is done, in its order: the plan is validated,
+//! EXECUTE checked, a snapshot taken, the access hook called, a strict function not called with a
+//! NULL. A call that is not of this form, or not allowed, is left to the executor, which has the
+//! error. Nothing is kept from call to call.
 use std::ptr::NonNull;
 
 use pgrx::pg_sys;
@@ -76,17 +77,19 @@ pub(in crate::pg) unsafe fn is_call(queries: *mut pg_sys::List) -> bool {
     }
 }
 
-/// Runs the plan of `source` when it is a call that the current role may make; false: nothing has been done.
+/// Runs the plan of `source` when it is a call that the current role may make; false: nothing has
+/// been done.
 ///
 /// # Safety
-/// Only inside `catch_c`. `values` must be of the parameters' `types`, with which the source was analysed.
+/// Only inside `catch_c`. `values` must be of the parameters' `types`, with which the source was
+/// analysed.
 pub(in crate::pg) unsafe fn run(
     source: *mut pg_sys::CachedPlanSource,
     types: &[pg_sys::Oid],
     values: &[Option<pg_sys::Datum>],
 ) -> bool {
-    // SAFETY: the plan is held from GetCachedPlan to ReleaseCachedPlan, by the resource owner when an ERROR comes between; the
-    // snapshot is popped here or by abort processing.
+    // SAFETY: the plan is held from GetCachedPlan to ReleaseCachedPlan, by the resource owner when
+    // an ERROR comes between; the snapshot is popped here or by abort processing.
     unsafe {
         let owner = pg_sys::CurrentResourceOwner;
         let none = std::ptr::null_mut();
@@ -161,7 +164,8 @@ unsafe fn frame(
     types: &[pg_sys::Oid],
     values: &[Option<pg_sys::Datum>],
 ) -> Option<NonNull<pg_sys::FunctionCallInfoBaseData>> {
-    // SAFETY: the frame has room for the arguments it says it has; it lives in the current memory context.
+    // SAFETY: the frame has room for the arguments it says it has; it lives in the current memory
+    // context.
     unsafe {
         let count = NonNull::new(call.args).map_or(0, |args| args.as_ref().length as usize);
         if count > ARGUMENTS_MAX {

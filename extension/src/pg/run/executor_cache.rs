@@ -1,15 +1,17 @@
 //! Executor states kept from one execution of a statement to the next.
 //!
-//! The statements of functions are short: starting and ending the executor takes as long as running them. While a block runs, the
-//! state of a statement whose plan is kept and [known](crate::pg::run::resettable_plans) is not thrown away at its end but put back to what it was at
-//! its beginning. The next execution of the plan sets what belongs to an execution (snapshot, command, parameters, receiver), and has
-//! its rights on tables checked as ever.
+//! The statements of functions are short: starting and ending the executor takes as long as running
+//! them. While a block runs, the state of a statement whose plan is kept and
+//! [known](crate::pg::run::resettable_plans) is not thrown away at its end but put back to what it
+//! was at its beginning. The next execution of the plan sets what belongs to an execution
+//! (snapshot, command, parameters, receiver), and has its rights on tables checked as ever.
 //!
 //! Invariant X10: an execution with a kept state does what one that starts anew does.
 //!
-//! A kept state has a memory context and a resource owner of its own, so that what it holds (open relations, their locks) outlives the
-//! subtransaction that used it. Whatever ends that subtransaction in the middle of an execution ends the state. So does the end of its
-//! plan, which PostgreSQL announces, any change of definitions, every utility statement, and the end of the block.
+//! A kept state has a memory context and a resource owner of its own, so that what it holds (open
+//! relations, their locks) outlives the subtransaction that used it. The end of that subtransaction
+//! in the middle of an execution ends the state. So does the end of its plan, which PostgreSQL
+//! announces, any change of definitions, every utility statement, and the end of the block.
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{c_int, c_void, CStr};
@@ -33,7 +35,8 @@ const KEPT_MAX: usize = 128;
 /// Roles remembered for a plan.
 const ROLES_MAX: usize = 1_024;
 
-/// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR could skip.
+/// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR
+/// could skip.
 mod raw {
     use super::{c_int, pg_sys};
     c_functions! {
@@ -52,7 +55,7 @@ mod raw {
     }
 }
 
-/// What is known of a statement.
+/// The known facts about a statement.
 struct Facts {
     known: bool,
     /// The last block that it ran in: the second time its state is worth keeping.
@@ -65,7 +68,8 @@ struct Facts {
     idle: Option<Held>,
 }
 
-/// The owner of a kept state. The hooks have pointers to the state beside it, which a `Box` that moves would not allow.
+/// The owner of a kept state. The hooks have pointers to the state beside it, which a `Box` that
+/// moves would not allow.
 struct Held(NonNull<Kept>);
 
 impl Held {
@@ -83,7 +87,8 @@ impl Deref for Held {
     type Target = Kept;
 
     fn deref(&self) -> &Kept {
-        // SAFETY: it lives until self is dropped. What the hooks do by pointer is over before self is looked at again.
+        // SAFETY: it lives until self is dropped. What the hooks do by pointer is over before self
+        // is looked at again.
         unsafe { self.0.as_ref() }
     }
 }
@@ -152,7 +157,8 @@ pub static HOOKS: Hooks = Hooks {
     },
 };
 
-/// Installs the hooks; once, while the library is loaded, before other hooks of the executor of our own.
+/// Installs the hooks; once, while the library is loaded, before other hooks of the executor of our
+/// own.
 pub fn install() {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
@@ -173,7 +179,8 @@ pub fn install() {
     }
 }
 
-/// Runs `f`, in which states are kept. When it raises, the transaction or subtransaction it is in must be undone.
+/// Runs `f`, in which states are kept. When it raises, the transaction or subtransaction it is in
+/// must be undone.
 pub fn keeping<T>(f: impl FnOnce() -> T) -> T {
     if WATCHED.get() || !settings::keep_states() || STATES.with_borrow(|s| s.block.is_some()) {
         return f();
@@ -381,7 +388,8 @@ unsafe fn choose(at: *mut pg_sys::QueryDesc, flags: c_int) -> Choice {
 /// # Safety
 /// `query` must be about to start.
 unsafe fn fits(query: &pg_sys::QueryDesc, flags: c_int) -> bool {
-    // SAFETY: by the caller's promise, it has a receiver or null. A cursor starts with another one and runs with a third.
+    // SAFETY: by the caller's promise, it has a receiver or null. A cursor starts with another one
+    // and runs with a third.
     unsafe {
         let kept_receiver = query.dest == discarding()
             || (!query.dest.is_null() && (*query.dest).mydest == pg_sys::CommandDest::DestSPI);
@@ -403,7 +411,8 @@ unsafe fn learn(statement: *mut pg_sys::PlannedStmt) -> bool {
     if let Some(known) = STATES.with_borrow(|s| s.statements.get(&key).map(|f| f.known)) {
         return known;
     }
-    // SAFETY: a planned statement is a chunk of a memory context. The callback is allocated in that context, and is called before it goes.
+    // SAFETY: a planned statement is a chunk of a memory context. The callback is allocated in that
+    // context, and is called before it goes.
     unsafe {
         let context = pg_sys::GetMemoryChunkContext(statement.cast());
         if CStr::from_ptr((*context).name) != c"CachedPlan" {
@@ -551,7 +560,8 @@ fn owner_of(query: *const pg_sys::QueryDesc) -> Option<pg_sys::ResourceOwner> {
     })
 }
 
-/// The state runs no more. Returns it when it is to be ended. The pointer is compared and not looked at.
+/// The state runs no more. Returns it when it is to be ended. The pointer is compared and not
+/// looked at.
 fn put_back(kept: *const Kept, again: bool) -> Option<Held> {
     let generation = generation(); // may raise, so before anything is taken
     STATES.with_borrow_mut(|states| {
@@ -581,7 +591,8 @@ fn undo() {
         // The block itself is undone, and with it the owners of all states.
         Some(block) if level <= block.level => {
             (HOOKS.end)();
-            // SAFETY: nothing uses what is in it: abort processing releases resources by their owners alone.
+            // SAFETY: nothing uses what is in it: abort processing releases resources by their
+            // owners alone.
             unsafe { raw::MemoryContextDelete(block.memory) };
         }
         Some(_) => cut_off(level),
@@ -602,8 +613,8 @@ fn cut_off(level: c_int) {
         cut
     });
     for kept in cut.iter().rev() {
-        // SAFETY: called by abort processing, which does the same with the owner of the subtransaction; its memory context is
-        // not of the state.
+        // SAFETY: called by abort processing, which does the same with the owner of the
+        // subtransaction; its memory context is not of the state.
         unsafe { release(kept, false) }
     }
 }

@@ -1,4 +1,5 @@
-//! One kept state of the executor: how it is made, used for one execution after the other, and ended (see `executor_cache.rs`).
+//! One kept state of the executor: how it is made, used for one execution after the other, and
+//! ended (see `executor_cache.rs`).
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
@@ -9,7 +10,8 @@ use crate::pg::base::major;
 use crate::pg::describe::relation_use;
 use crate::pg::run::resettable_plans::{has_own_conditions_alone, look_with, settle};
 
-/// Memory of a state above which it is not used again: functions may leave something behind with each call.
+/// Memory of a state above which it is not used again: functions may leave something behind with
+/// each call.
 const BYTES_MAX: usize = 1 << 20;
 /// Executions between two looks at its memory.
 const LOOK_EVERY: u32 = 64;
@@ -17,7 +19,8 @@ const LOOK_EVERY: u32 = 64;
 /// The address of a planned statement, which stays that statement's until its plan goes.
 pub(in crate::pg) type Statement = usize;
 
-/// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR could skip.
+/// PostgreSQL's functions without pgrx's boundary: nothing of ours is on the stack that an ERROR
+/// could skip.
 mod raw {
     use super::{c_int, c_void, pg_sys};
     c_functions! {
@@ -69,7 +72,7 @@ pub(in crate::pg) struct Kept {
     pub(in crate::pg) level: c_int,
 }
 
-/// What a new state is made in.
+/// The memory that a new state is made in.
 pub(in crate::pg) struct Room {
     pub(in crate::pg) memory: pg_sys::MemoryContext,
     pub(in crate::pg) owner: pg_sys::ResourceOwner,
@@ -108,7 +111,8 @@ pub(in crate::pg) unsafe fn make_room(
 /// Starts an execution of a statement in a new state.
 ///
 /// # Safety
-/// Only as the end of the hook: what is raised goes through. `kept` must be new, and among those that run.
+/// Only as the end of the hook: what is raised goes through. `kept` must be new, and among those
+/// that run.
 pub(in crate::pg) unsafe fn start_first(kept: *mut Kept, query: *mut pg_sys::QueryDesc) {
     // SAFETY: by the caller's promise.
     unsafe {
@@ -127,7 +131,8 @@ pub(in crate::pg) unsafe fn start_first(kept: *mut Kept, query: *mut pg_sys::Que
     }
 }
 
-/// The plan has locked them for the subtransaction; the state wants them locked as long as it is there.
+/// The plan has locked them for the subtransaction; the state wants them locked as long as it is
+/// there.
 ///
 /// # Safety
 /// `tables` must be a range table.
@@ -157,7 +162,8 @@ unsafe fn show_state(own: *mut pg_sys::QueryDesc, query: *mut pg_sys::QueryDesc)
 /// Does what standard_ExecutorStart does for an execution, with a state that is there.
 ///
 /// # Safety
-/// Only as the end of the hook: what is raised goes through. `kept` must be among those that run, and of the query's statement.
+/// Only as the end of the hook: what is raised goes through. `kept` must be among those that run,
+/// and of the query's statement.
 pub(in crate::pg) unsafe fn start_again(kept: *mut Kept, query: *mut pg_sys::QueryDesc) {
     // SAFETY: by the caller's promise; the state is of the query's statement.
     unsafe {

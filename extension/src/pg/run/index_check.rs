@@ -1,7 +1,9 @@
-//! Whether an index finds the rows of its table: what a scan of the index gives, beside what a scan of the table does.
+//! Whether an index finds the rows of its table: what a scan of the index gives, beside what a scan
+//! of the table does.
 //!
-//! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns, under the values that it has, in the order
-//! that the columns' types say now. Indexes that no scan reads from end to end (hash, GIN, BRIN) cannot be compared so.
+//! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns,
+//! under the values that it has, in the order that the columns' types say now. Indexes that no scan
+//! reads from end to end (hash, GIN, BRIN) cannot be compared so.
 use std::ptr::null_mut;
 
 use chainify_codec::{RangeDigest, SecretHasher};
@@ -26,7 +28,7 @@ mod raw {
     }
 }
 
-/// What an index has otherwise than its table.
+/// The differences between an index and its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// Rows that it should find.
@@ -48,8 +50,9 @@ pub enum Compared {
     Not,
 }
 
-/// Compares an index with its table; `pace` is told of each row read, of either. None: one of them is gone. To be called as the table's owner:
-/// conditions of indexes and comparisons of types may be a user's. Cost: one scan of both. Locks both against changes of their definition.
+/// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
+/// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
+/// be a user's. Cost: one scan of both. Locks both against changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -59,7 +62,8 @@ pub fn compare(
     let opened = Opened::try_open(table)?;
     let index = Index::try_open(index)?;
     let hasher = SecretHasher::new(&random::key());
-    // SAFETY: a SQL function runs under a snapshot. That used is registered meanwhile; an ERROR on the way cleans up at abort.
+    // SAFETY: a SQL function runs under a snapshot. That used is registered meanwhile; an ERROR on
+    // the way cleans up at abort.
     unsafe {
         let snapshot = pg_sys::RegisterSnapshot(match sees {
             Sees::Statement => pg_sys::GetActiveSnapshot(),
@@ -105,7 +109,8 @@ impl Index {
         }
     }
 
-    /// Whether it has entries of all row versions that snapshots of now see, as the planner asks before it uses one.
+    /// Whether it has entries of all row versions that snapshots of now see, as the planner asks
+    /// before it uses one.
     fn is_of_old(&self) -> bool {
         const FROZEN: u16 = (pg_sys::HEAP_XMIN_COMMITTED | pg_sys::HEAP_XMIN_INVALID) as u16;
         // SAFETY: held open by self; an index has a row of pg_index.
@@ -271,7 +276,8 @@ impl Scans {
     }
 }
 
-/// The columns of a B-tree's entries, compared with the row that each leads to and with those of the entry before.
+/// The columns of a B-tree's entries, compared with the row that each leads to and with those of
+/// the entry before.
 struct Keys {
     index: pg_sys::Relation,
     info: *mut pg_sys::IndexInfo,
@@ -323,9 +329,10 @@ impl Keys {
     }
 
     /// # Safety
-    /// `entry` is the index's that led to the row in `slot`. What is allocated is freed by the caller.
+    /// `entry` is the index's that led to the row in `slot`. The caller frees the memory.
     unsafe fn see(&mut self, entry: pg_sys::IndexTuple, slot: *mut pg_sys::TupleTableSlot) {
-        // SAFETY: by the caller's promise; values and nulls have as many places as the index has columns. The copy is as long as its entry.
+        // SAFETY: by the caller's promise; values and nulls have as many places as the index has
+        // columns. The copy is as long as its entry.
         unsafe {
             let descriptor = (*self.index).rd_att;
             let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
@@ -352,7 +359,8 @@ impl Keys {
         }
     }
 
-    /// Whether the entry's columns are the row's, as far as they are columns of the table as it has them.
+    /// Whether the entry's columns are the row's, as far as they are columns of the table as it has
+    /// them.
     ///
     /// # Safety
     /// As for [`Keys::see`].
@@ -394,7 +402,8 @@ impl Keys {
     /// # Safety
     /// As for [`Keys::see`]; both are deformed.
     unsafe fn order(&self) -> i32 {
-        // SAFETY: by the caller's promise; options, collations and functions are there for each key column.
+        // SAFETY: by the caller's promise; options, collations and functions are there for each key
+        // column.
         unsafe {
             for at in 0..(*self.info).ii_NumIndexKeyAttrs as usize {
                 let option = *(*self.index).rd_indoption.add(at) as u32;

@@ -1,8 +1,8 @@
-//! What queries inside functions may read and write: noted when they are planned, when values are not known yet, and compared with
-//! what is declared when they run.
+//! What queries inside functions may read and write: noted when they are planned, when values are
+//! not known yet, and compared with what is declared when they run.
 //!
-//! A plan is copied before it is kept, so it carries the number of its note as an invalidation item of a cache that there is not:
-//! such items are copied with the plan, and this one never matches.
+//! A plan is copied before it is kept, so it carries the number of its note as an invalidation item
+//! of a cache that there is not: such items are copied with the plan, and this one never matches.
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -74,7 +74,8 @@ thread_local! {
     static DECLARED: RefCell<Option<Rc<[Declared]>>> = const { RefCell::new(None) };
 }
 
-/// Whether queries are noted from now on. Between transactions of a block only: it may make all plans be made anew.
+/// Whether queries are noted from now on. Between transactions of a block only: it may make all
+/// plans be made anew.
 pub fn note(wanted: bool) {
     let full = NOTES.with_borrow(|notes| notes.full);
     if full || wanted && !NOTING.get() {
@@ -102,7 +103,8 @@ pub fn within<T>(declared: Option<Rc<[Declared]>>, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Notes a query about to be planned; gives its number. None: queries are not noted, or it accesses nothing.
+/// Notes a query about to be planned; gives its number. None: queries are not noted, or it accesses
+/// nothing.
 ///
 /// # Safety
 /// `query` must be analysed and rewritten, and no planner must have touched it.
@@ -110,8 +112,8 @@ pub(in crate::pg) unsafe fn note_query(query: NonNull<pg_sys::Query>) -> Option<
     if !NOTING.get() {
         return None;
     }
-    // What cannot be analysed is everything; it is for the planner to say so. What analysis held when it failed goes with
-    // the subtransaction.
+    // A query that cannot be analysed accesses everything; it is for the planner to say so.
+    // Resources that analysis held when it failed go with the subtransaction.
     // SAFETY: by the caller's promise.
     let template = subtransaction(|| Ok(unsafe { template_of_query(query) }));
     let template = template.unwrap_or_else(|error| {
@@ -203,7 +205,8 @@ unsafe fn number(plan: *mut pg_sys::PlannedStmt) -> Option<u32> {
 unsafe fn values(needed: &[usize], params: pg_sys::ParamListInfo) -> Vec<Value> {
     let count = needed.last().map_or(0, |last| last + 1);
     let mut values = vec![Value::Opaque; count];
-    // SAFETY: as ExecEvalParamExtern does it: who gives parameters on demand is asked, otherwise there are `numParams` of them.
+    // SAFETY: as ExecEvalParamExtern does it: who gives parameters on demand is asked, otherwise
+    // there are `numParams` of them.
     unsafe {
         for number in needed {
             if params.is_null() || *number >= (*params).numParams as usize {

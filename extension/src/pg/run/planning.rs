@@ -1,8 +1,9 @@
 //! Every query on its way to the planner, described.
 //!
-//! The planner is where a query is whole: views, defaults, generated columns and policies are in, and every statement of a function,
-//! however its text or tree was stored, comes by before it runs for the first time. Earlier hooks miss the latter, later ones see plans
-//! in which constants are folded, that is functions have run already.
+//! The planner is where a query is whole: views, defaults, generated columns and policies are in,
+//! and every statement of a function, however its text or tree was stored, comes by before it runs
+//! for the first time. Earlier hooks miss the latter, later ones see plans in which constants are
+//! folded, that is functions have run already.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
@@ -22,7 +23,7 @@ pub use crate::pg::run::planned_access::forget_plans;
 use crate::pg::run::planned_access::{check, mark, note_query};
 use crate::pg::tree::nesting::check_calls;
 
-/// What the extension wants to see. `query` raises to refuse.
+/// The callbacks of the extension. `query` raises to refuse.
 pub struct Watch {
     /// Asked first, for every query of every session.
     pub wanted: fn() -> bool,
@@ -70,8 +71,9 @@ pub fn watch(watch: &'static Watch) {
     }
 }
 
-/// Checks the call of a procedure, whose arguments are computed without a plan, and completes it. Null when nobody wants to see queries; else the
-/// statement to run in place of the one given, which belongs to a kept plan.
+/// Checks the call of a procedure, whose arguments are computed without a plan, and completes it.
+/// Null when nobody wants to see queries; else the statement to run in place of the one given,
+/// which belongs to a kept plan.
 ///
 /// # Safety
 /// `statement` must hold an analysed CALL.
@@ -90,8 +92,9 @@ pub(in crate::pg) unsafe fn check_call(
     }
 }
 
-/// Runs `f`, whose statements are planned with the texts of the SQL functions that they call, unwatched: no transaction of the ledger, nor
-/// a function that one may call, comes upon these plans.
+/// Runs `f`, whose statements are planned with the texts of the SQL functions that they call,
+/// unwatched: no transaction of the ledger, nor a function that one may call, comes upon these
+/// plans.
 pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {
@@ -121,7 +124,8 @@ unsafe extern "C-unwind" fn on_plan(
     options: c_int,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's to change.
+    // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's
+    // to change.
     unsafe {
         let note = enter(|| {
             let origin = origin(text);
@@ -140,7 +144,8 @@ unsafe extern "C-unwind" fn on_plan(
             }
             None
         });
-        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could skip.
+        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
+        // skip.
         let plan = match NEXT_PLANNER.get() {
             Some(next) => next(query, text, options, params),
             None => standard_planner(query, text, options, params),
@@ -152,8 +157,10 @@ unsafe extern "C-unwind" fn on_plan(
     }
 }
 
-/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay. Each lock is written into its row, PostgreSQL keeps
-/// those of all subtransactions there, and a row that a block changes often, or that foreign keys refer to, has as many as there are transactions.
+/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay. Each
+/// lock is written into its row, PostgreSQL keeps those of all subtransactions there, and a row
+/// that a block changes often, or that foreign keys refer to, has as many as there are
+/// transactions.
 ///
 /// # Safety
 /// The query must be the planner's to change.
@@ -178,7 +185,8 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
     }
 }
 
-/// Keeps the planner from copying the text of an SQL function into the query that calls it: it would not come by here.
+/// Keeps the planner from copying the text of an SQL function into the query that calls it: it
+/// would not come by here.
 unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
     // SAFETY: the next hook gets the argument as it came.
     unsafe {

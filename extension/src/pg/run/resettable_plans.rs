@@ -1,7 +1,9 @@
-//! Plans whose executor state can be used again, and how it is put back to what it was before it ran.
+//! Plans whose executor state can be used again, and how it is put back to what it was before it
+//! ran.
 //!
-//! PostgreSQL can run a plan anew only below a node that asks for it (ExecReScan), and never one that changes rows. The few kinds of
-//! nodes that the statements of functions mostly consist of are put back here by hand; a plan with any other is not kept.
+//! PostgreSQL can run a plan anew only below a node that asks for it (ExecReScan), and never one
+//! that changes rows. The few kinds of nodes that the statements of functions mostly consist of are
+//! put back here by hand; a plan with any other is not kept.
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, NonNull};
 
@@ -36,8 +38,9 @@ mod raw {
     }
 }
 
-/// Whether a planned statement consists of what [`settle`] knows, and calls PostgreSQL's own functions alone: what a function of
-/// someone else keeps from call to call within a statement must not live longer than the statement.
+/// Whether a planned statement consists of what [`settle`] knows, and calls PostgreSQL's own
+/// functions alone: what a function of someone else keeps from call to call within a statement must
+/// not live longer than the statement.
 ///
 /// # Safety
 /// `statement` must be a planned statement.
@@ -187,16 +190,18 @@ unsafe extern "C-unwind" fn is_of_a_user(function: pg_sys::Oid, _: *mut c_void) 
     function.to_u32() >= pg_sys::FirstNormalObjectId
 }
 
-/// Puts a state that has run, or was left off running, back to what it was when it was initialised, and releases what it holds for
-/// the snapshot it ran with. False: it must not run again.
+/// Puts a state that has run, or was left off running, back to what it was when it was initialised,
+/// and releases what it holds for the snapshot it ran with. False: it must not run again.
 ///
 /// # Safety
-/// The state must be of a statement that [`is_known`], with the resource owner it was made with current.
+/// The state must be of a statement that [`is_known`], with the resource owner it was made with
+/// current.
 pub(in crate::pg) unsafe fn settle(
     root: *mut pg_sys::PlanState,
     estate: &mut pg_sys::EState,
 ) -> bool {
-    // SAFETY: by the caller's promise; the lists are of slots, of expression contexts and of states of subplans.
+    // SAFETY: by the caller's promise; the lists are of slots, of expression contexts and of states
+    // of subplans.
     unsafe {
         let mut again = settle_node(root, estate);
         for subplan in nodes(estate.es_subplanstates) {
@@ -313,9 +318,10 @@ unsafe fn settle_node(node: *mut pg_sys::PlanState, estate: &pg_sys::EState) -> 
     }
 }
 
-/// Puts a scan of a B-tree back before its first row, with nothing pinned: most of what beginning one takes is its memory. Keys that are
-/// computed anew are so before the next row is asked for. Ends a scan of another index, and one that searches for the elements of an array,
-/// which putting it back would read.
+/// Puts a scan of a B-tree back before its first row, with nothing pinned: most of what beginning
+/// one takes is its memory. Keys that are computed anew are so before the next row is asked for.
+/// Ends a scan of another index, and one that searches for the elements of an array, which putting
+/// it back would read.
 ///
 /// # Safety
 /// `scan` must be null or the scan of an initialised node, `keys` its `count` keys.
@@ -323,7 +329,8 @@ unsafe fn rewind(scan: &mut pg_sys::IndexScanDesc, keys: *mut pg_sys::ScanKeyDat
     if scan.is_null() {
         return;
     }
-    // SAFETY: by the caller's promise; putting a scan back copies the keys, and follows those of arrays alone.
+    // SAFETY: by the caller's promise; putting a scan back copies the keys, and follows those of
+    // arrays alone.
     unsafe {
         let is_array = |i| (*keys.add(i)).sk_flags & pg_sys::SK_SEARCHARRAY as c_int != 0;
         let index = &*(*(**scan).indexRelation).rd_rel;
@@ -397,7 +404,8 @@ unsafe fn expect_initial(node: &pg_sys::PlanState, estate: &pg_sys::EState) {
     }
 }
 
-/// Of rows that had to be waited for; one that has looked at such a row again has a state of its own and is not used again.
+/// Of rows that had to be waited for; one that has looked at such a row again has a state of its
+/// own and is not used again.
 ///
 /// # Safety
 /// As for [`settle`].
@@ -413,7 +421,8 @@ unsafe fn settle_recheck(recheck: &pg_sys::EPQState, estate: &pg_sys::EState) ->
     recheck.recheckestate.is_null()
 }
 
-/// Whether the indexes that were written to are of columns alone, so that no expression of theirs is kept.
+/// Whether the indexes that were written to are of columns alone, so that no expression of theirs
+/// is kept.
 ///
 /// # Safety
 /// As for [`settle`].

@@ -35,11 +35,11 @@ pub struct Prepared {
     plans: Vec<ClientPlan>,
     parameters: Vec<ParameterType>,
     analysed: OnceCell<Analysed>,
-    /// What running them takes.
+    /// The time that running them takes.
     pub cost: Cost,
 }
 
-/// What statements may read and write.
+/// The access of statements.
 struct Analysed {
     template: Template,
     /// Which parameters' values decide about it.
@@ -60,8 +60,9 @@ struct ParameterType {
 }
 
 impl Prepared {
-    /// Prepares every statement of `sql`. `types` are names as format_type spells them; an empty one is inferred, as for
-    /// a driver that leaves the type open. Statements a ledger transaction may not contain give CH004.
+    /// Prepares every statement of `sql`. `types` are names as format_type spells them; an empty
+    /// one is inferred, as for a driver that leaves the type open. Statements a ledger transaction
+    /// may not contain give CH004.
     pub fn new(sql: &str, types: &[&str]) -> Result<Prepared, PgError> {
         let text = c_string(sql)?;
         let declared = types
@@ -120,10 +121,11 @@ impl Prepared {
         })
     }
 
-    /// Appends the values of one execution for [`Prepared::template`], one for each parameter. Plain spellings are read here, others
-    /// by PostgreSQL's own input functions; a value of another type, such as a domain, whose conditions are a user's, is not
-    /// known, nor is one that nothing depends on. Of the latter those are read all the same whose type is not declared: what
-    /// their type refuses runs as written, which is another statement.
+    /// Appends the values of one execution for [`Prepared::template`], one for each parameter.
+    /// Plain spellings are read here, others by PostgreSQL's own input functions; a value of
+    /// another type, such as a domain, whose conditions are a user's, is not known, nor is one that
+    /// nothing depends on. Of the latter those are read all the same whose type is not declared:
+    /// what their type refuses runs as written, which is another statement.
     ///
     /// Cost: for a plain value some 10 ns, for others 100.
     pub fn access_values<'v>(
@@ -141,13 +143,15 @@ impl Prepared {
         Ok(())
     }
 
-    /// Whether [`Prepared::template`] is known: then only reading a value may fail, and leaves nothing behind.
+    /// Whether [`Prepared::template`] is known: then only reading a value may fail, and leaves
+    /// nothing behind.
     pub fn is_analysed(&self) -> bool {
         self.analysed.get().is_some()
     }
 
-    /// What its statements may read and write; kept. The first time costs as much as analysing them, and takes the locks that analysis takes on what
-    /// functions and foreign keys add. Fails as analysing a function does; the caller then undoes the subtransaction it is in.
+    /// The access of its statements; kept. The first time costs as much as analysing
+    /// them, and takes the locks that analysis takes on what functions and foreign keys add. Fails
+    /// as analysing a function does; the caller then undoes the subtransaction it is in.
     pub fn template(&self) -> Result<&Template, PgError> {
         Ok(&self.analysed()?.template)
     }
@@ -210,8 +214,9 @@ impl Prepared {
         self.analysed.get_or_init(|| Analysed { template, needed })
     }
 
-    /// Which of the parameters from `first` on, counted from 0, mean something else than a literal in their place: an
-    /// interval, whose literal is read with the qualifier of its column, the name of a sequence, and what a cast may refuse.
+    /// Which of the parameters from `first` on, counted from 0, mean something else than a literal
+    /// in their place: an interval, whose literal is read with the qualifier of its column, the
+    /// name of a sequence, and what a cast may refuse.
     pub fn unlike_literals(&self, first: usize) -> Result<Vec<usize>, PgError> {
         let mut cast = Vec::new();
         for plan in &self.plans {
@@ -242,7 +247,8 @@ impl Bound<'_> {
         }
     }
 
-    /// Runs the statements in order. Returns the rows returned or changed by all together; rows returned are discarded.
+    /// Runs the statements in order. Returns the rows returned or changed by all together; rows
+    /// returned are discarded.
     pub fn run(self) -> Result<u64, PgError> {
         self.plans
             .iter()
@@ -262,8 +268,8 @@ unsafe fn infer(
     if !oids.contains(&pg_sys::InvalidOid) {
         return Ok(());
     }
-    // SAFETY: the analyser may move the array when it grows it, so it works on a palloc'd copy. It scribbles on the
-    // parse tree, which only serves this call: the plan is made from the text.
+    // SAFETY: the analyser may move the array when it grows it, so it works on a palloc'd copy. It
+    // scribbles on the parse tree, which only serves this call: the plan is made from the text.
     unsafe {
         let bytes = std::mem::size_of_val(oids);
         let mut types = pg_sys::palloc(bytes).cast::<pg_sys::Oid>();
@@ -375,7 +381,8 @@ impl ParameterType {
             return Ok(None);
         };
         debug_assert_ne!(self.oid, pg_sys::InvalidOid);
-        // SAFETY: input functions do not keep or change their text; the datum lives in the current memory context.
+        // SAFETY: input functions do not keep or change their text; the datum lives in the current
+        // memory context.
         let datum = unsafe {
             catch_c(|| {
                 raw::OidInputFunctionCall(

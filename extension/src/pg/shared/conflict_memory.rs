@@ -1,8 +1,9 @@
-//! What block executors, client sessions and the conflict worker tell each other through shared memory.
+//! The messages of block executors, client sessions and the conflict worker in shared memory.
 //!
-//! Nothing here outlives the server, and nothing needs rebuilding: a crash restart starts with zeroed memory. All of it
-//! is behind one lock that is held for a few copies, never across anything that can raise, wait or take another lock;
-//! so it may be taken while an error is being reported or unwound.
+//! Nothing here outlives the server, and nothing needs rebuilding: a crash restart starts with
+//! zeroed memory. All of it is behind one lock that is held for a few copies, never across anything
+//! that can raise, wait or take another lock. So it may be taken while an error is being reported
+//! or unwound.
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::mem::{align_of, size_of};
@@ -14,8 +15,8 @@ use crate::pg::base::error::enter;
 
 /// Processes that execute blocks at the same moment in one server. Further ones run unwatched.
 const EXECUTORS_MAX: usize = 64;
-/// Tables an executor tells the names of, because the worker can read no database's catalogs; locks on further ones
-/// are reported without a name.
+/// Tables an executor tells the names of, because the worker can read no database's catalogs; locks
+/// on further ones are reported without a name.
 const TABLES_MAX: usize = 64;
 /// Bytes of a table's name kept, `schema.table`; longer ones are cut at a character.
 const NAME_BYTES: usize = 2 * pg_sys::NAMEDATALEN as usize;
@@ -39,7 +40,8 @@ struct Slot {
     maintaining: bool,
     /// The local transaction that is being ended; 0 for none.
     ended: u32,
-    /// `waiting` when it was decided to end it: unwinding resets that one before the error is reported.
+    /// `waiting` when it was decided to end it: unwinding resets that one before the error is
+    /// reported.
     ended_waiting: bool,
     block: i64,
     table: Name,
@@ -105,8 +107,8 @@ unsafe extern "C-unwind" fn on_request() {
 }
 
 unsafe extern "C-unwind" fn on_startup() {
-    // SAFETY: runs in the postmaster, again after a crash restart, before any other process can look. Zeroes are a
-    // valid value of every field, and shared memory is aligned for all of them.
+    // SAFETY: runs in the postmaster, again after a crash restart, before any other process can
+    // look. Zeroes are a valid value of every field, and shared memory is aligned for all of them.
     unsafe {
         enter(|| {
             if let Some(next) = NEXT_STARTUP.get() {
@@ -124,11 +126,13 @@ unsafe extern "C-unwind" fn on_startup() {
     }
 }
 
-/// Runs `f` with the lock held; `None` in a process that has no place in the process array, such as the postmaster.
+/// Runs `f` with the lock held; `None` in a process that has no place in the process array, such as
+/// the postmaster.
 fn locked<T>(f: impl FnOnce(&mut Head, &mut [Slot]) -> T) -> Option<T> {
     let (head, lock) = (HEAD.get(), LOCK.get());
-    // SAFETY: set up by `on_startup` in the postmaster, whose children inherit the pointers; the slots follow the head,
-    // as many as `size` counts. The exclusive lock makes the references unique, and `f` neither raises nor nests.
+    // SAFETY: set up by `on_startup` in the postmaster, whose children inherit the pointers; the
+    // slots follow the head, as many as `size` counts. The exclusive lock makes the references
+    // unique, and `f` neither raises nor nests.
     unsafe {
         if head.is_null() || pg_sys::MyProc.is_null() {
             return None;
@@ -158,13 +162,15 @@ fn my_place() -> (usize, u32) {
     crate::pg::base::major::place_of(unsafe { &*pg_sys::MyProc })
 }
 
-/// Runs `f`, a block's transactions, while the conflict worker keeps its locks free. `tables`: oid and name.
+/// Runs `f`, a block's transactions, while the conflict worker keeps its locks free. `tables`: oid
+/// and name.
 pub fn executing<'a, T>(
     block: i64,
     tables: impl Iterator<Item = (pg_sys::Oid, &'a str)>,
     f: impl FnOnce() -> T,
 ) -> T {
-    /// Its drop cannot raise, so it also works while unwinding. A process that exits without it is noticed by its pid.
+    /// Its drop cannot raise, so it also works while unwinding. A process that exits without it is
+    /// noticed by its pid.
     struct Registered;
     impl Drop for Registered {
         fn drop(&mut self) {
@@ -192,7 +198,8 @@ pub fn enlist<'a>(block: i64, tables: impl Iterator<Item = (pg_sys::Oid, &'a str
         std::mem::take(&mut head.asleep).then_some(head.worker)
     });
     if let Some(latch) = latch.flatten().filter(|l| !l.is_null()) {
-        // SAFETY: a latch in the process array, which stays as long as the server; a wake-up too many does no harm.
+        // SAFETY: a latch in the process array, which stays as long as the server; a wake-up too
+        // many does no harm.
         unsafe { pg_sys::SetLatch(latch) }
     }
 }
@@ -202,7 +209,8 @@ pub fn retire() {
     forget_executor(my_pid());
 }
 
-/// Runs `f`, which waits for the outcome of a ledger transaction: such a session must not hold up a block at all.
+/// Runs `f`, which waits for the outcome of a ledger transaction: such a session must not hold up a
+/// block at all.
 pub fn waiting<T>(f: impl FnOnce() -> T) -> T {
     /// As above: cannot raise.
     struct Marked;
@@ -272,7 +280,8 @@ pub fn serve() {
     });
 }
 
-/// For the worker: pid and number of every block being executed. When there is none, the next one sets the latch.
+/// For the worker: pid and number of every block being executed. When there is none, the next one
+/// sets the latch.
 pub fn executing_now() -> Vec<(i32, i64)> {
     let mut found = Vec::with_capacity(EXECUTORS_MAX);
     locked(|head, _| {
@@ -292,7 +301,8 @@ pub fn forget_executor(pid: i32) {
     });
 }
 
-/// For the worker: whether the process `pid`, at `place` in the process array, waits in [`waiting`].
+/// For the worker: whether the process `pid`, at `place` in the process array, waits in
+/// [`waiting`].
 pub fn is_waiting(place: usize, pid: i32) -> bool {
     locked(|_, slots| slots.get(place).is_some_and(|s| s.pid == pid && s.waiting)).unwrap_or(false)
 }

@@ -1,4 +1,5 @@
-//! Cancelling a session's statement, or ending the session, as pg_cancel_backend and pg_terminate_backend do.
+//! Cancelling a session's statement, or ending the session, as pg_cancel_backend and
+//! pg_terminate_backend do.
 use std::ffi::c_int;
 
 use crate::pg::shared::lock_waits::Session;
@@ -21,8 +22,9 @@ pub fn terminate(session: &Session) {
 }
 
 fn signal(session: &Session, signal: c_int) {
-    // SAFETY: the pid was in the process array a moment ago, so it is above 1; a backend leads its process group, which
-    // holds what it started. That the pid is another's by now cannot be excluded, as for the functions named above.
+    // SAFETY: the pid was in the process array a moment ago, so it is above 1; a backend leads its
+    // process group, which holds what it started. That the pid is another's by now cannot be
+    // excluded, as for the functions named above.
     unsafe {
         kill(-session.pid, signal);
     }

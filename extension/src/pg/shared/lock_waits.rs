@@ -1,4 +1,4 @@
-//! Who waits for whom in the lock manager, and what the sessions in the way are doing.
+//! The waits in the lock manager, and the states of the sessions in the way.
 use std::ffi::c_char;
 use std::mem::size_of;
 
@@ -16,13 +16,16 @@ pub struct Session {
     pub transaction: u32,
     /// A client's; otherwise autovacuum, a background worker or a replication process.
     pub of_client: bool,
-    /// In a transaction, waiting for the client's next command. False when `track_activities` is off.
+    /// In a transaction, waiting for the client's next command. False when `track_activities` is
+    /// off.
     pub idle: bool,
 }
 
-/// Whether `pid` waits for a heavyweight lock; `None` when there is no such process. Takes none of the lock manager's locks.
+/// Whether `pid` waits for a heavyweight lock; `None` when there is no such process. Takes none of
+/// the lock manager's locks.
 pub fn waits(pid: i32) -> Option<bool> {
-    // SAFETY: an entry of the process array stays valid memory even when its process exits; one aligned word is read.
+    // SAFETY: an entry of the process array stays valid memory even when its process exits; one
+    // aligned word is read.
     unsafe {
         let process = pg_sys::BackendPidGetProc(pid).as_ref()?;
         let event = std::ptr::addr_of!(process.wait_event_info).read_volatile();
@@ -30,11 +33,13 @@ pub fn waits(pid: i32) -> Option<bool> {
     }
 }
 
-/// The processes `pid` waits for, also those before it in the queue of the lock; a prepared transaction is 0.
+/// The processes `pid` waits for, also those before it in the queue of the lock; a prepared
+/// transaction is 0.
 pub fn blockers(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
-    // SAFETY: pg_blocking_pids takes one int4 that is not null, and returns a one-dimensional int4[] without nulls, which
-    // is taken apart with the properties of int4: this process has no database to look them up in.
+    // SAFETY: pg_blocking_pids takes one int4 that is not null, and returns a one-dimensional
+    // int4[] without nulls, which is taken apart with the properties of int4: this process has no
+    // database to look them up in.
     unsafe {
         let args = [pid.into_datum()];
         let Some(array) = direct_function_call_as_datum(pg_sys::pg_blocking_pids, &args) else {
@@ -73,16 +78,17 @@ pub fn table_waited_for(pid: i32) -> Option<pg_sys::Oid> {
     };
     let own = || locks.iter().filter(|lock| lock.pid == pid);
     let waited = own().find(|lock| lock.waitLockMode != pg_sys::NoLock as i32)?;
-    // Whoever waits for the transaction that changed a row holds that row's lock meanwhile.
+    // A session that waits for the transaction that changed a row holds that row's lock meanwhile.
     let lock = Some(waited)
         .filter(of_table)
         .or_else(|| own().find(of_row))?;
     Some(pg_sys::Oid::from(lock.locktag.locktag_field2))
 }
 
-/// What the session of process `pid` is doing; `None` when it has gone.
+/// The state of the session of process `pid`; `None` when it has gone.
 pub fn session(pid: i32) -> Option<Session> {
-    // SAFETY: as in `waits`. The status entries are a copy that stays until it is cleared below; they count from 1.
+    // SAFETY: as in `waits`. The status entries are a copy that stays until it is cleared below;
+    // they count from 1.
     unsafe {
         let process = pg_sys::BackendPidGetProc(pid).as_ref()?;
         let (place, transaction) = major::place_of(process);

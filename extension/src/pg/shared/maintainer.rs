@@ -12,13 +12,13 @@ use crate::pg::base::subtransaction::subtransaction;
 
 static MAIN: OnceLock<fn()> = OnceLock::new();
 
-/// What started workers run; once, while the library is loaded.
+/// The function that started workers run; once, while the library is loaded.
 pub fn install(main: fn()) {
     let _ = MAIN.set(main);
 }
 
-/// Starts a worker in this session's database; false when the server has no room for one. It is not started again when it
-/// ends: it holds up DROP DATABASE no longer than whoever asked for it.
+/// Starts a worker in this session's database; false when the server has no room for one. It is not
+/// started again when it ends: it holds up DROP DATABASE no longer than whoever asked for it.
 pub fn start() -> bool {
     // SAFETY: a variable of the process, set once a session has connected.
     let database = unsafe { pg_sys::MyDatabaseId };
@@ -43,8 +43,9 @@ c_functions! {
 /// Where the new process starts: as superuser in the database named by its argument.
 #[no_mangle]
 extern "C-unwind" fn chainify_maintenance_worker(argument: pg_sys::Datum) {
-    // SAFETY: the whole body, with nothing to drop. The handlers are PostgreSQL's own, set before signals come through; the
-    // argument is the oid that `start` passed. MAIN was set in the postmaster, of which this process is a copy.
+    // SAFETY: the whole body, with nothing to drop. The handlers are PostgreSQL's own, set before
+    // signals come through; the argument is the oid that `start` passed. MAIN was set in the
+    // postmaster, of which this process is a copy.
     unsafe {
         enter(|| {
             pg_sys::pqsignal(signal::SIGHUP, Some(SignalHandlerForConfigReload));
@@ -63,10 +64,11 @@ mod signal {
     pub const SIGTERM: i32 = 15;
 }
 
-/// Runs `f` in a transaction of its own; what fails is undone and returned. `activity` is what pg_stat_activity shows.
+/// Runs `f` in a transaction of its own; what fails is undone and returned. `activity` is what
+/// pg_stat_activity shows.
 pub fn transaction<T>(activity: &CStr, f: impl FnOnce() -> T) -> Result<T, PgError> {
-    // SAFETY: the worker is connected and in no transaction; both ends are reached, since errors stop at the
-    // subtransaction. Only FATAL passes, and ends the process.
+    // SAFETY: the worker is connected and in no transaction; both ends are reached, since errors
+    // stop at the subtransaction. Only FATAL passes, and ends the process.
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -81,10 +83,12 @@ pub fn transaction<T>(activity: &CStr, f: impl FnOnce() -> T) -> Result<T, PgErr
     }
 }
 
-/// Waits between transactions, and takes over changed settings. A termination ends the process here.
+/// Waits between transactions, and takes over changed settings. A termination ends the process
+/// here.
 pub fn wait(time: Duration) {
     latch::pause(time);
-    // SAFETY: outside of transactions, where the server rereads its files as well; the flag belongs to this process.
+    // SAFETY: outside of transactions, where the server rereads its files as well; the flag belongs
+    // to this process.
     unsafe {
         if pg_sys::ConfigReloadPending != 0 {
             pg_sys::ConfigReloadPending = 0;

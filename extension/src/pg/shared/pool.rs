@@ -1,7 +1,8 @@
-//! Executor workers: background workers of one session, and the shared memory through which it talks to them.
+//! Executor workers: background workers of one session, and the shared memory through which it
+//! talks to them.
 //!
-//! The segment lives as long as the leader's session. When either side ends, the other finds its queues detached; so no
-//! worker outlives its leader, and no wait for a lost worker goes on.
+//! The segment lives as long as the leader's session. When either side ends, the other finds its
+//! queues detached; so no worker outlives its leader, and no wait for a lost worker goes on.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
@@ -59,7 +60,8 @@ pub fn register(serve: fn(&mut Leader)) {
 
 fn shared<T>(f: impl FnOnce(&Header, usize) -> T) -> Option<T> {
     let (header, part) = SHARED.get();
-    // SAFETY: set while the segment is attached, and cleared before it is detached; all fields are atomic or constant.
+    // SAFETY: set while the segment is attached, and cleared before it is detached; all fields are
+    // atomic or constant.
     unsafe { header.as_ref() }.map(|header| f(header, part))
 }
 
@@ -120,12 +122,13 @@ fn segment_bytes(workers: usize) -> usize {
 }
 
 impl Pool {
-    /// Starts up to `count` workers, in their own time; None when the server has no room for any. Raises when there is no
-    /// shared memory.
+    /// Starts up to `count` workers, in their own time; None when the server has no room for any.
+    /// Raises when there is no shared memory.
     pub fn start(count: usize) -> Option<Pool> {
         let count = count.min(WORKERS_MAX);
-        // SAFETY: the segment is long enough for what is laid out in it, and pinned last: an error on the way gives it
-        // back with the current resource owner, and the workers registered find nothing to attach to and end.
+        // SAFETY: the segment is long enough for what is laid out in it, and pinned last: an error
+        // on the way gives it back with the current resource owner, and the workers registered find
+        // nothing to attach to and end.
         unsafe {
             let context = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
             let segment = pg_sys::dsm_create(segment_bytes(count), 0);
@@ -173,7 +176,8 @@ impl Pool {
         });
     }
 
-    /// Sends a message, and waits while its queue is full. Interruptible: then the pool can only be ended.
+    /// Sends a message, and waits while its queue is full. Interruptible: then the pool can only be
+    /// ended.
     pub fn send(&mut self, worker: usize, message: &[u8]) -> Result<(), Lost> {
         if std::mem::replace(&mut self.torn, true) {
             return Err(Lost);
@@ -210,8 +214,8 @@ impl Pool {
     /// Cancels what the worker runs.
     pub fn cancel(&self, worker: usize) {
         let mut pid = 0;
-        // SAFETY: the handle is valid as long as self; a pid is only given for a worker that was started and, as far as
-        // the postmaster knows, has not ended, so it is above 1.
+        // SAFETY: the handle is valid as long as self; a pid is only given for a worker that was
+        // started and, as far as the postmaster knows, has not ended, so it is above 1.
         unsafe {
             let status = pg_sys::GetBackgroundWorkerPid(self.workers[worker].handle, &mut pid);
             if status == pg_sys::BgwHandleStatus::BGWH_STARTED {
@@ -223,7 +227,8 @@ impl Pool {
     /// Ends all workers. They roll back what they have open.
     pub fn end(self) {
         SHARED.set((null_mut(), 0));
-        // SAFETY: handles and segment are given back once, here; detaching the segment detaches its queues.
+        // SAFETY: handles and segment are given back once, here; detaching the segment detaches its
+        // queues.
         unsafe {
             for worker in &self.workers {
                 pg_sys::TerminateBackgroundWorker(worker.handle);
@@ -300,7 +305,8 @@ pub struct Leader {
 impl Leader {
     /// Waits for the next message; None when the leader is gone. Takes over changed settings first.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
-        // SAFETY: attached for the life of this process; settings are reread where the server does so, too.
+        // SAFETY: attached for the life of this process; settings are reread where the server does
+        // so, too.
         unsafe {
             if std::ptr::read_volatile(&raw const pg_sys::ConfigReloadPending) != 0 {
                 pg_sys::ConfigReloadPending = 0;
@@ -329,8 +335,8 @@ impl Leader {
 /// Where a worker's process starts; `argument` is the handle of the leader's segment.
 #[no_mangle]
 extern "C-unwind" fn chainify_executor_worker(argument: pg_sys::Datum) {
-    // SAFETY: the whole body, with nothing to drop. The segment was laid out by `Pool::start`; it is gone when that failed
-    // or the leader has ended since.
+    // SAFETY: the whole body, with nothing to drop. The segment was laid out by `Pool::start`; it
+    // is gone when that failed or the leader has ended since.
     unsafe {
         enter(|| {
             pg_sys::pqsignal(SIGHUP, Some(SignalHandlerForConfigReload));
@@ -367,7 +373,7 @@ extern "C-unwind" fn chainify_executor_worker(argument: pg_sys::Datum) {
     }
 }
 
-/// What the commits of the leader wait for, by the numbers that PostgreSQL gives these values.
+/// The waits of the leader's commits, by the numbers that PostgreSQL gives these values.
 const SYNCHRONOUS_COMMIT: [&CStr; 5] = [c"off", c"local", c"remote_write", c"on", c"remote_apply"];
 
 fn synchronous_commit() -> &'static CStr {
@@ -376,7 +382,8 @@ fn synchronous_commit() -> &'static CStr {
     name.unwrap_or(c"on")
 }
 
-/// A worker's settings: nothing is found but what the server defines, and a commit waits for what the leader's waits for.
+/// A worker's settings: nothing is found but what the server defines, and a commit waits for what
+/// the leader's waits for.
 pub fn settle_worker() {
     for (name, value) in [
         (c"application_name", c"chainify executor"),

@@ -1,7 +1,7 @@
 //! How far long verifications are, for other sessions to see: a few places in shared memory.
 //!
-//! Nothing is decided by what is kept here, and each field is written by one process alone, so there is no lock: a reader may see a place
-//! between two of its writes. A place whose process is gone is free.
+//! No decision depends on these fields, and one process alone writes each, so there is no lock. A
+//! reader may see a place between two of its writes. A place whose process is gone is free.
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -14,7 +14,7 @@ use crate::pg::base::error::enter;
 /// Verifications that are told of at the same moment in one server; of further ones nothing is.
 const PLACES: usize = 32;
 
-/// What is being verified.
+/// The verification that runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Phase {
@@ -89,8 +89,8 @@ unsafe extern "C-unwind" fn on_request() {
 }
 
 unsafe extern "C-unwind" fn on_startup() {
-    // SAFETY: runs in the postmaster, again after a crash restart, before any other process can look. Zeroes are a valid value of every
-    // field, and shared memory is aligned for all of them.
+    // SAFETY: runs in the postmaster, again after a crash restart, before any other process can
+    // look. Zeroes are a valid value of every field, and shared memory is aligned for all of them.
     unsafe {
         enter(|| {
             if let Some(next) = NEXT_STARTUP.get() {
@@ -110,8 +110,8 @@ fn places() -> &'static [Place] {
     if first.is_null() {
         return &[];
     }
-    // SAFETY: set up by `on_startup` in the postmaster, whose children inherit the pointer; shared memory outlives every process, and its
-    // fields are atomic.
+    // SAFETY: set up by `on_startup` in the postmaster, whose children inherit the pointer; shared
+    // memory outlives every process, and its fields are atomic.
     unsafe { std::slice::from_raw_parts(first, PLACES) }
 }
 
@@ -124,7 +124,8 @@ fn is_backend(pid: i32) -> bool {
 pub struct Progress(Option<&'static Place>, PhantomData<*const ()>);
 
 impl Progress {
-    /// Takes a place; where there is none left, the verification is not told of. `relation` is 0 for the ledger as a whole.
+    /// Takes a place; where there is none left, the verification is not told of. `relation` is 0
+    /// for the ledger as a whole.
     pub fn start(relation: pg_sys::Oid) -> Self {
         // SAFETY: both are set when a process starts.
         let (pid, database) = unsafe { (pg_sys::MyProcPid, pg_sys::MyDatabaseId) };
@@ -170,7 +171,7 @@ impl Drop for Progress {
     }
 }
 
-/// What is being verified in this database.
+/// The verification that runs in this database.
 pub fn seen() -> Vec<Seen> {
     // SAFETY: set when the process started.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();

@@ -28,10 +28,12 @@ pub fn register(main: fn()) {
         .load();
 }
 
-/// Where the new process starts. It belongs to no database: it serves all of them, and holds up no DROP DATABASE.
+/// Where the new process starts. It belongs to no database: it serves all of them, and holds up no
+/// DROP DATABASE.
 #[no_mangle]
 extern "C-unwind" fn chainify_conflict_worker(_: pg_sys::Datum) {
-    // SAFETY: the whole body, with nothing to drop. MAIN was set in the postmaster, of which this process is a copy.
+    // SAFETY: the whole body, with nothing to drop. MAIN was set in the postmaster, of which this
+    // process is a copy.
     unsafe {
         enter(|| {
             BackgroundWorker::attach_signal_handlers(
@@ -43,11 +45,13 @@ extern "C-unwind" fn chainify_conflict_worker(_: pg_sys::Datum) {
     }
 }
 
-/// Waits for the latch, at most `time`; false when the worker has to stop. Takes over changed settings.
+/// Waits for the latch, at most `time`; false when the worker has to stop. Takes over changed
+/// settings.
 pub fn wait(time: Option<Duration>) -> bool {
     let go_on = BackgroundWorker::wait_latch(time);
     if BackgroundWorker::sighup_received() {
-        // SAFETY: a background worker outside of transactions, where the server rereads its files as well.
+        // SAFETY: a background worker outside of transactions, where the server rereads its files
+        // as well.
         unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) }
     }
     go_on

@@ -1,9 +1,11 @@
-//! Which literals of a text may become parameters without changing what it does, by PostgreSQL's own parse tree.
+//! Which literals of a text may become parameters without changing what it does, by PostgreSQL's
+//! own parse tree.
 //!
-//! Left alone is what the grammar or the analyser reads as more than a value (ORDER BY 1, type modifiers, typed
-//! literals, arbiter predicates), and what the planner folds: an error in folding, as of `1/0`, comes before any row is
-//! looked at, and a branch folded away never raises one. Sums and products of small integers have no error: they are taken when
-//! the values are small, text by text ([`Slot::small`]).
+//! Left alone is what the grammar or the analyser reads as more than a value (ORDER BY 1, type
+//! modifiers, typed literals, arbiter predicates), and what the planner folds: an error in folding,
+//! as of `1/0`, comes before any row is looked at, and a branch folded away never raises one. Sums
+//! and products of small integers have no error: they are taken when the values are small, text by
+//! text ([`Slot::small`]).
 use std::ffi::{c_void, CStr};
 
 use chainify_sqltext::{Kind, Literal};
@@ -27,9 +29,11 @@ mod raw {
 pub struct Slot {
     /// Its place among the text's literals.
     pub literal: usize,
-    /// How many bytes before the literal its minus sign stands, which belongs to the value. The same in every text of the shape.
+    /// How many bytes before the literal its minus sign stands, which belongs to the value. The
+    /// same in every text of the shape.
     pub minus: Option<usize>,
-    /// Only a value up to [`SMALL_MAX`] may become a parameter here: the planner computes something of it, which might fail for more.
+    /// Only a value up to [`SMALL_MAX`] may become a parameter here: the planner computes something
+    /// of it, which might fail for more.
     pub small: bool,
 }
 
@@ -58,7 +62,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes a constant of the tree as a slot when it is one of the literals, with or without a minus, and the same value.
+    /// Takes a constant of the tree as a slot when it is one of the literals, with or without a
+    /// minus, and the same value.
     ///
     /// # Safety
     /// `constant` must come from the parser.
@@ -104,8 +109,9 @@ impl Walk<'_> {
 /// Function oids of casts that no value makes fail: int4 and int8 to wider types.
 const SAFE_CASTS: [u32; 5] = [481, 1740, 1781, 316, 482];
 
-/// Which parameters of analysed queries, from 1, go through a cast that may fail, where a query may not come to it. The
-/// planner casts a literal whether or not a row is found, so such a one is no parameter.
+/// Which parameters of analysed queries, from 1, go through a cast that may fail, where a query may
+/// not come to it. The planner casts a literal whether or not a row is found, so such a one is no
+/// parameter.
 ///
 /// # Safety
 /// `queries` must be a list of Query.
@@ -190,7 +196,8 @@ unsafe fn failing_cast_of(node: *mut pg_sys::Node, may_fail: bool) -> Option<i32
     }
 }
 
-/// A parameter of an expression that consists of parameters and constants; None when there is none, or something else.
+/// A parameter of an expression that consists of parameters and constants; None when there is none,
+/// or something else.
 ///
 /// # Safety
 /// `arguments` must be of an analysed query.
@@ -259,8 +266,9 @@ unsafe fn type_name(name: &pg_sys::TypeName) -> String {
     }
 }
 
-/// Whether a cast of the parameter does what the cast of the literal does. That of a string is its input function, which
-/// for an interval looks at more than the value; `date '…'` is no cast to the grammar. A number's must not fail.
+/// Whether a cast of the parameter does what the cast of the literal does. That of a string is its
+/// input function, which for an interval looks at more than the value; `date '…'` is no cast to the
+/// grammar. A number's must not fail.
 fn cast_allowed(to: &str, literal: &Literal, sql: &str) -> bool {
     let after = sql[literal.end..].trim_start().as_bytes();
     match literal.kind {
@@ -287,8 +295,8 @@ pub fn slots(sql: &str, literals: &[Literal]) -> Result<Vec<Slot>, PgError> {
     };
     for statement in parse(sql)? {
         let context = (&raw mut walk).cast();
-        // SAFETY: the tree lives in the current memory context. The walker owns nothing that an ERROR could skip: what
-        // it fills belongs to this frame, which `catch_c` returns to.
+        // SAFETY: the tree lives in the current memory context. The walker owns nothing that an
+        // ERROR could skip: what it fills belongs to this frame, which `catch_c` returns to.
         unsafe {
             let top = statement.as_ref().stmt;
             if (*top).type_ == pg_sys::NodeTag::T_CallStmt {
@@ -332,8 +340,8 @@ unsafe fn is_query(top: *mut pg_sys::Node) -> bool {
     .contains(&tag)
 }
 
-/// Whether `top` calls functions and does nothing else (`SELECT f(1, 'a')`): then there is no branch to fold away, and
-/// their arguments may become parameters.
+/// Whether `top` calls functions and does nothing else (`SELECT f(1, 'a')`): then there is no
+/// branch to fold away, and their arguments may become parameters.
 ///
 /// # Safety
 /// As of [`visit`].
@@ -438,8 +446,8 @@ unsafe fn visit_integers(node: *mut pg_sys::Node, context: *mut c_void) {
     }
 }
 
-/// How large a sum, difference or product of integers gets when each of them is up to [`SMALL_MAX`]; None for anything else, and
-/// when an integer might not hold it.
+/// How large a sum, difference or product of integers gets when each of them is up to
+/// [`SMALL_MAX`]; None for anything else, and when an integer might not hold it.
 ///
 /// # Safety
 /// As of [`visit`].
@@ -473,7 +481,7 @@ unsafe fn magnitude(node: *mut pg_sys::Node) -> Option<i64> {
     }
 }
 
-/// What AND, OR and COALESCE fold away depends on the constants among their arguments.
+/// The part that AND, OR and COALESCE fold away depends on the constants among their arguments.
 ///
 /// # Safety
 /// As of [`visit`].
@@ -508,8 +516,8 @@ unsafe fn visit_case(case: &pg_sys::CaseExpr, context: *mut c_void) {
     }
 }
 
-/// Of a SELECT that groups, removes duplicates or has windows: FROM, WHERE and VALUES alone, because the rest is
-/// compared with its other clauses, expression by expression.
+/// Of a SELECT that groups, removes duplicates or has windows: FROM, WHERE and VALUES alone,
+/// because the rest is compared with its other clauses, expression by expression.
 ///
 /// # Safety
 /// As of [`visit`].

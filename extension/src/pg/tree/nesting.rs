@@ -1,6 +1,7 @@
-//! How deep statements and calls may be nested: bounds that are the same in every organisation, far
-//! below what the smallest stack holds that PostgreSQL may have here (`max_stack_depth`, 2 MB in a
-//! block). What exceeds the stack all the same is an error of the machine (invariant X4).
+//! The bounds on the depth of statements and calls. They are the same in every organisation, far
+//! below the capacity of the smallest stack that PostgreSQL may have here (`max_stack_depth`, 2 MB
+//! in a block). A statement that exceeds the stack all the same is an error of the machine
+//! (invariant X4).
 use std::ffi::c_void;
 
 use pgrx::pg_sys;
@@ -11,22 +12,22 @@ use crate::pg::tree::tree_walkers::raw_expression_tree_walker;
 
 /// Nodes of a statement below each other: operators, calls, subqueries, UNIONs.
 const STATEMENT_MAX: u32 = 1_000;
-/// Functions and triggers that call each other. Each of PL/pgSQL has two error contexts, its own and
-/// that of the statement in it; one in SQL, and a foreign key's action, has one. Some 4 kB of stack
-/// each.
+/// Functions and triggers that call each other. Each of PL/pgSQL has two error contexts, its own
+/// and that of the statement in it; one in SQL, and a foreign key's action, has one. Some 4 kB of
+/// stack each.
 const CALLS_MAX: usize = 200;
 const CONTEXTS_MAX: usize = 2 * CALLS_MAX + 1;
 
-/// Refuses a statement that is nested too deeply, before it is analysed: one that reads or changes rows,
-/// or a call.
+/// Refuses a statement that is nested too deeply, before it is analysed: one that reads or changes
+/// rows, or a call.
 ///
 /// # Safety
 /// `statement` must come from the parser.
 pub(in crate::pg) unsafe fn check_statement(statement: *mut pg_sys::Node) -> Result<(), PgError> {
     use pg_sys::NodeTag::*;
     let mut depth = 0u32;
-    // SAFETY: by the caller's promise; the tag says which structure follows. The walker knows all that
-    // these statements are made of, and goes no deeper than the bound.
+    // SAFETY: by the caller's promise; the tag says which structure follows. The walker knows all
+    // that these statements are made of, and goes no deeper than the bound.
     let deeper = unsafe {
         let top = match (*statement).type_ {
             T_SelectStmt | T_InsertStmt | T_UpdateStmt | T_DeleteStmt | T_MergeStmt => statement,

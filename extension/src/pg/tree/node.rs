@@ -38,7 +38,8 @@ unsafe extern "C-unwind" fn note_function(oid: pg_sys::Oid, found: *mut c_void) 
 pub(in crate::pg) unsafe fn children(node: NodeAt) -> Vec<NodeAt> {
     let mut found: Vec<NodeAt> = Vec::new();
     let at = (&raw mut found).cast();
-    // SAFETY: the callback only pushes to `found`, which lives outside the frame that an error may leave.
+    // SAFETY: the callback only pushes to `found`, which lives outside the frame that an error may
+    // leave.
     unsafe { catch_c(|| expression_tree_walker(node.as_ptr(), note_node, at)).or_raise() };
     found
 }

@@ -24,7 +24,8 @@ pub(in crate::pg) mod raw {
     }
 }
 
-/// The statements of a text, as parsed and not yet analysed; they live in the current memory context. Errors: those of the parser, 54000.
+/// The statements of a text, as parsed and not yet analysed; they live in the current memory
+/// context. Errors: those of the parser, 54000.
 pub(in crate::pg) fn parse(sql: &str) -> Result<Vec<NonNull<pg_sys::RawStmt>>, PgError> {
     let text = c_string(sql)?;
     // SAFETY: the parser returns a list of RawStmt.

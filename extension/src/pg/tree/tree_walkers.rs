@@ -1,7 +1,8 @@
-//! PostgreSQL's own walkers over trees of nodes. Each passes the children of a node to a callback, until one returns true, and raises for
-//! a node that it does not know.
+//! PostgreSQL's own walkers over trees of nodes. Each passes the children of a node to a callback,
+//! until one returns true, and raises for a node that it does not know.
 //!
-//! 15 declares them with a callback of any kind; since 16 that is typed, and their names are macros.
+//! 15 declares them with a callback of any kind; since 16 that is typed, and their names are
+//! macros.
 use std::ffi::c_void;
 
 use pgrx::pg_sys;

@@ -20,7 +20,7 @@ pub struct Statement {
     pub found: Found,
 }
 
-/// What can be told of it.
+/// The facts that can be told of it.
 pub enum Found {
     Queries(Vec<Level>),
     /// No statement of a ledger transaction.
@@ -29,12 +29,12 @@ pub enum Found {
     Unknown(PgError),
 }
 
-/// Everything that running the function may come to, as its first call would see it; what it executes as text is not among it.
-/// The function must have arguments of known types, and be no trigger's. Errors: those of its compiler.
-/// Cost: a subtransaction for each expression.
+/// Everything that running the function may come to, as its first call would see it; what it
+/// executes as text is not among it. The function must have arguments of known types, and be no
+/// trigger's. Errors: those of its compiler. Cost: a subtransaction for each expression.
 pub fn plpgsql_statements(function: pg_sys::Oid) -> Result<Vec<Statement>, PgError> {
-    // SAFETY: the compiled function belongs to the language and stays while its use is counted; its parts are what
-    // plpgsql.h says.
+    // SAFETY: the compiled function belongs to the language and stays while its use is counted; its
+    // parts are what plpgsql.h says.
     unsafe {
         let function = compiled_for(function, null_mut(), pg_sys::InvalidOid)?;
         let mut body = Body::default();

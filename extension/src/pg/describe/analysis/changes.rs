@@ -1,4 +1,4 @@
-//! What a level changes, and whether rows meet on the way that do not meet in the end.
+//! The changes of a level, and whether rows meet on the way that do not meet in the end.
 use std::ptr::NonNull;
 
 use pgrx::pg_sys;
@@ -35,14 +35,16 @@ impl Reader<'_> {
                 true => unique_indexes(relation),
                 false => Vec::new(),
             };
-            // Rows are matched by one key; in another one that is inserted may meet one that is still to be deleted.
+            // Rows are matched by one key; in another one that is inserted may meet one that is
+            // still to be deleted.
             let makes_way = indexes.len() > 1
                 && self.merges(pg_sys::CmdType::CMD_DELETE)
                 && self.merges(pg_sys::CmdType::CMD_INSERT);
             let any = |of: &dyn Fn(&UniqueIndex, &[Assigned]) -> bool| {
                 updates.iter().any(|u| indexes.iter().any(|i| of(i, u)))
             };
-            // A row that a conflict updates makes way for one that is inserted, whatever it is set to.
+            // A row that a conflict updates makes way for one that is inserted, whatever it is set
+            // to.
             let excused = self.level.command != Command::Insert;
             self.level.change = Some(Change {
                 table: relation.to_u32(),
@@ -67,7 +69,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What each UPDATE in the level assigns to.
+    /// The columns that each UPDATE in the level assigns to.
     unsafe fn assignments(&self) -> Vec<Vec<Assigned>> {
         // SAFETY: the fields of a query are what parsenodes.h says.
         unsafe {
@@ -136,8 +138,9 @@ fn touches(index: &UniqueIndex, columns: &[Assigned]) -> bool {
     numbers.any(|number| columns.iter().any(|c| c.number == *number))
 }
 
-/// Whether a row may take a place in the index that another row, which the same statement changes, leaves. Not so when
-/// every row gets the same values in columns of the key: what a row meets then has them already and keeps them.
+/// Whether a row may take a place in the index that another row, which the same statement changes,
+/// leaves. Not so when every row gets the same values in columns of the key: what a row meets then
+/// has them already and keeps them.
 fn moves(index: &UniqueIndex, columns: &[Assigned], excused: bool) -> bool {
     let find = |number: &i16| columns.iter().find(|c| c.number == *number);
     let mut keys = index.columns.iter().filter_map(find);

@@ -1,4 +1,4 @@
-//! What a level reads rows from, and what its conditions imply about them.
+//! The sources of a level's rows, and the facts that its conditions imply about them.
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
@@ -16,7 +16,8 @@ use crate::pg::describe::relation_keys::unique_keys;
 
 impl Reader<'_> {
     pub(super) unsafe fn sources(&mut self) {
-        // SAFETY: range table entries are numbered from 1; set operations use entries that no join names.
+        // SAFETY: range table entries are numbered from 1; set operations use entries that no join
+        // names.
         unsafe {
             let entries = elements::<pg_sys::RangeTblEntry>(self.q().rtable);
             let mut used = Vec::new();
@@ -125,7 +126,8 @@ impl Reader<'_> {
         self.level.sources.push(source);
     }
 
-    /// VALUES are computed row by row in the order written, so what they draw is in a level of its own.
+    /// VALUES are computed row by row in the order written, so what they draw is in a level of its
+    /// own.
     unsafe fn values(&mut self, lists: *mut pg_sys::List) {
         // SAFETY: a list of lists of expressions.
         unsafe {
@@ -172,7 +174,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes the sources used and what the conditions imply. `only`: implications for these sources alone hold (outer joins).
+    /// Notes the sources used and what the conditions imply. `only`: implications for these sources
+    /// alone hold (outer joins).
     unsafe fn join_tree(&mut self, node: NodeAt, only: Option<&[u32]>, used: &mut Vec<u32>) {
         use pg_sys::JoinType::*;
         // SAFETY: a join tree consists of these three kinds of nodes.

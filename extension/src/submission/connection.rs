@@ -1,8 +1,9 @@
 //! This backend's connection to its organisation's node (spec/node-socket.md).
 //!
-//! The connection is kept between statements. It is taken out of its place while a request runs and put back only
-//! when the answer has been read: whatever ends a request early (cancel, timeout, an error anywhere) closes it, so no
-//! late answer is ever taken for that of another request, and nothing is left over by an aborted transaction.
+//! The connection is kept between statements. A request takes it out of its place, and puts it back
+//! only after the answer was read. A request that ends early (cancel, timeout, an error anywhere)
+//! closes it. So no late answer is taken for that of another request, and an aborted transaction
+//! leaves nothing behind.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
@@ -27,8 +28,8 @@ thread_local! {
     static KEPT: RefCell<Option<Connection>> = const { RefCell::new(None) };
 }
 
-/// Sends one request to the node listening on `path` and returns its answer; a `NodeError` becomes the failure it
-/// describes. Waits for the answer until `deadline`.
+/// Sends one request to the node listening on `path` and returns its answer; a `NodeError` becomes
+/// the failure it describes. Waits for the answer until `deadline`.
 pub fn ask(path: &str, body: RequestBody, deadline: Instant) -> Result<ResponseBody, PgError> {
     if path.is_empty() {
         return Err(PgError::new(b"08001", "no chainify node is configured for this database")
@@ -89,8 +90,8 @@ impl Connection {
         let address = SockAddr::unix(path).map_err(|error| unreachable(path, &error))?;
         let deadline = Instant::now() + CONNECT_WAIT_MAX;
         loop {
-            // Non-blocking from the start: connecting waits in the kernel while the node's queue is full, and that
-            // wait could not be cancelled.
+            // Non-blocking from the start: connecting waits in the kernel while the node's queue is
+            // full, and that wait could not be cancelled.
             let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)
                 .map_err(|error| unreachable(path, &error))?;
             match socket.connect(&address) {
@@ -113,7 +114,8 @@ impl Connection {
         }
     }
 
-    /// Whether the node still holds the other end and has nothing to say: the only state in which to send.
+    /// Whether the node still holds the other end and has nothing to say: the only state in which
+    /// to send.
     fn is_idle(&self) -> bool {
         let mut byte = [0];
         match (&self.stream).read(&mut byte) {

@@ -1,0 +1,5 @@
+//! The transactions that an ordinary session has ordered, on their way to the node.
+//!
+//! Knows the node's socket and the refusals outside of a block. Must not know SQL functions.
+pub mod connection;
+pub mod submit;
