@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use chainify_ledger::write_set::{WriteSet, TABLES_MAX};
+use chainify_ledger::write_set::{End, Isolation, WriteSet, BOUNDS_MAX, READS_MAX, TABLES_MAX};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -21,7 +21,15 @@ fuzz_target!(|bytes: &[u8]| {
     }
     assert_eq!(set.encode(), bytes);
     assert!((1..=TABLES_MAX).contains(&set.tables.len()));
-    let mut tables = set.changes.iter().map(|change| change.table).chain(set.seen.iter().map(|row| row.table));
+    let tables = set.changes.iter().map(|change| change.table).chain(set.seen.iter().map(|row| row.table));
+    let mut tables = tables.chain(set.reads.iter().map(|read| read.table));
     assert!(tables.all(|table| usize::from(table) < set.tables.len()));
     assert!(set.seen.is_sorted_by_key(|row| (row.table, row.key.clone())));
+    assert!(set.reads.is_empty() || set.isolation == Isolation::Serializable);
+    assert!(set.reads.len() <= READS_MAX);
+    for read in &set.reads {
+        assert!(read.bounds.len() <= BOUNDS_MAX);
+        assert!(read.bounds.windows(2).all(|two| two[0].ordinal < two[1].ordinal));
+        assert!(read.bounds.iter().all(|bound| (&bound.lower, &bound.upper) != (&End::None, &End::None)));
+    }
 });

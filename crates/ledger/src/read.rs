@@ -63,10 +63,15 @@ impl<'a> Reader<'a> {
 
     /// A value, whole: `u8 tag ‖ u32 length ‖ payload`
     pub fn value(&mut self, field: &str) -> Result<&'a [u8], WireError> {
+        let (read, whole) = self.spanned(|reader| reader.u8(field).and_then(|_| reader.prefixed(field)));
+        read.map(|_| whole)
+    }
+
+    /// What `read` makes of the bytes, and the bytes that it took.
+    pub fn spanned<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> (T, &'a [u8]) {
         let whole = self.rest;
-        self.u8(field)?;
-        self.prefixed(field)?;
-        Ok(&whole[..whole.len() - self.rest.len()])
+        let made = read(self);
+        (made, &whole[..whole.len() - self.rest.len()])
     }
 
     pub fn end(&self, what: &str) -> Result<(), WireError> {

@@ -3,11 +3,16 @@
 //!
 //! A write set names tables, rows and columns, and contains no text of statements.
 
-use chainify_codec::{decode_row, decode_value, Tag};
+mod pieces;
+mod reads;
+
+use chainify_codec::{decode_row, decode_value};
+use pieces::{check_count, check_tag, put_prefixed, put_u16, put_u32, read_count, read_ordinal, read_table};
+pub use reads::{Bound, End, Read, BOUNDS_MAX, READS_MAX};
 
 use crate::names::check_table;
 use crate::read::Reader;
-use crate::{length_prefix, Hash, WireError};
+use crate::{Hash, WireError};
 
 /// Bytes of a write set, which travels in a proposal.
 pub const WRITE_SET_BYTES_MAX: usize = 524_288;
@@ -48,12 +53,14 @@ pub struct WriteSet {
     pub snapshot: u64,
     /// Its isolation level.
     pub isolation: Isolation,
-    /// `schema.name`, unquoted, ascending by bytes. Each is used by a change or a row seen.
+    /// `schema.name`, unquoted, ascending by bytes. Each is used by a change, a row seen or a read.
     pub tables: Vec<String>,
     /// In the order in which the transaction made them; a row may change more than once.
     pub changes: Vec<Change>,
     /// Ascending by table and key, each row once.
     pub seen: Vec<SeenRow>,
+    /// Ascending by their bytes, each once. There are some in SERIALIZABLE alone.
+    pub reads: Vec<Read>,
 }
 
 /// A change of one row.
@@ -135,6 +142,9 @@ impl WriteSet {
         for (i, row) in self.seen.iter().enumerate() {
             check_row("pk", &row.key).map_err(|error| error.within(&format!("effects.seen[{i}]")))?;
         }
+        for (i, read) in self.reads.iter().enumerate() {
+            read.check_values().map_err(|error| error.within(&format!("effects.reads[{i}]")))?;
+        }
         Ok(())
     }
 
@@ -150,6 +160,8 @@ impl WriteSet {
         self.changes.iter().for_each(|change| change.write(&mut out));
         put_u32(&mut out, self.seen.len());
         self.seen.iter().for_each(|row| row.write(&mut out));
+        put_u32(&mut out, self.reads.len());
+        self.reads.iter().for_each(|read| read.write(&mut out));
         out
     }
 
@@ -166,15 +178,21 @@ impl WriteSet {
             .map(|i| Change::read(reader, &tables).map_err(|error| error.within(&format!("changes[{i}]"))))
             .collect::<Result<_, _>>()?;
         let seen = read_seen(reader, &tables)?;
-        Ok(Self { snapshot, isolation, tables, changes, seen })
+        let reads = reads::read_reads(reader, &tables)?;
+        if !reads.is_empty() && isolation != Isolation::Serializable {
+            return Err(WireError::new("reads", "are there though the isolation is not SERIALIZABLE"));
+        }
+        Ok(Self { snapshot, isolation, tables, changes, seen, reads })
     }
 
     fn check_uses(&self) -> Result<(), WireError> {
         let mut used = vec![false; self.tables.len()];
-        let of_changes = self.changes.iter().map(|change| change.table);
-        of_changes.chain(self.seen.iter().map(|row| row.table)).for_each(|table| used[usize::from(table)] = true);
+        let by_rows = self.changes.iter().map(|change| change.table).chain(self.seen.iter().map(|row| row.table));
+        by_rows.chain(self.reads.iter().map(|read| read.table)).for_each(|table| used[usize::from(table)] = true);
         match used.iter().position(|used| !used) {
-            Some(unused) => Err(WireError::new(format!("tables[{unused}]"), "is used by no change and no row seen")),
+            Some(unused) => {
+                Err(WireError::new(format!("tables[{unused}]"), "is used by no change, no row seen and no read"))
+            }
             None => Ok(()),
         }
     }
@@ -297,14 +315,6 @@ fn read_seen(reader: &mut Reader<'_>, tables: &[String]) -> Result<Vec<SeenRow>,
     Ok(seen)
 }
 
-fn read_table(reader: &mut Reader<'_>, tables: &[String]) -> Result<u16, WireError> {
-    let table = reader.u16("table")?;
-    if usize::from(table) >= tables.len() {
-        return Err(WireError::new("table", format!("is {table} of {}", tables.len())));
-    }
-    Ok(table)
-}
-
 /// `lp(row)`, of at least one column.
 fn read_row(reader: &mut Reader<'_>, field: &str) -> Result<Vec<u8>, WireError> {
     let row = reader.prefixed(field)?;
@@ -342,21 +352,6 @@ fn read_cells(reader: &mut Reader<'_>) -> Result<Vec<(u16, Vec<u8>)>, WireError>
     Ok(cells)
 }
 
-fn read_ordinal(reader: &mut Reader<'_>, field: &str, last: u16) -> Result<u16, WireError> {
-    let ordinal = reader.u16(field)?;
-    if ordinal <= last {
-        return Err(WireError::new(field, format!("ordinal {ordinal} is not above {last}")));
-    }
-    Ok(ordinal)
-}
-
-fn check_tag(field: &str, value: &[u8]) -> Result<(), WireError> {
-    match Tag::from_byte(value[0]) {
-        Some(_) => Ok(()),
-        None => Err(WireError::new(field, format!("tag {:02x} is unknown", value[0]))),
-    }
-}
-
 fn check_row(field: &str, row: &[u8]) -> Result<(), WireError> {
     decode_row(row).map(drop).map_err(|error| WireError::new(field, error.to_string()))
 }
@@ -366,32 +361,4 @@ fn check_cell(ordinal: u16, value: &[u8]) -> Result<(), WireError> {
         return Ok(());
     }
     decode_value(value).map(drop).map_err(|error| WireError::new("cells", format!("column {ordinal}: {error}")))
-}
-
-/// A count of things that the bytes left can hold.
-fn read_count(reader: &mut Reader<'_>, field: &str, bytes_min: usize) -> Result<u32, WireError> {
-    let count = reader.u32(field)?;
-    check_count(reader, field, usize::try_from(count).unwrap_or(usize::MAX), bytes_min)?;
-    Ok(count)
-}
-
-fn check_count(reader: &Reader<'_>, field: &str, count: usize, bytes_min: usize) -> Result<(), WireError> {
-    if count.saturating_mul(bytes_min) > reader.remaining() {
-        return Err(WireError::new(field, format!("{count} do not fit into {} bytes", reader.remaining())));
-    }
-    Ok(())
-}
-
-/// A count above the field's range becomes its greatest value, which no decoder accepts here.
-fn put_u16(out: &mut Vec<u8>, count: usize) {
-    out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
-}
-
-fn put_u32(out: &mut Vec<u8>, count: usize) {
-    out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
-}
-
-fn put_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&length_prefix(bytes));
-    out.extend_from_slice(bytes);
 }

@@ -40,7 +40,7 @@ fn proposal() -> impl Strategy<Value = Proposal> {
 fn effects(snapshot: u64) -> Vec<u8> {
     let seen = vec![SeenRow { table: 0, key: vec![0, 1, 0, 1, 1, 0, 0, 0, 1, 1], hash: None }];
     let tables = vec!["public.a".to_owned()];
-    WriteSet { snapshot, isolation: Isolation::Serializable, tables, changes: vec![], seen }.encode()
+    WriteSet { snapshot, isolation: Isolation::Serializable, tables, changes: vec![], seen, reads: vec![] }.encode()
 }
 
 fn chained() -> impl Strategy<Value = ChainedTx> {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chainify_codec::{value, Value};
 use chainify_ledger::messages::{Client, Kind, Parameter, Proposal};
-use chainify_ledger::write_set::{Action, Change, Isolation, SeenRow, WriteSet, TABLES_MAX, WRITE_SET_BYTES_MAX};
+use chainify_ledger::write_set::{Action, Bound, Change, End, Isolation, Read, SeenRow, WriteSet};
+use chainify_ledger::write_set::{BOUNDS_MAX, READS_MAX, TABLES_MAX, WRITE_SET_BYTES_MAX};
 use chainify_ledger::{decode_proposal, WireError};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -49,6 +50,17 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+fn bounds() -> impl Strategy<Value = Vec<Bound>> {
+    let end = (0..3u8, values::value()).prop_map(|(kind, value)| {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes).expect("generated values are canonical");
+        [End::None, End::Open(bytes.clone()), End::Closed(bytes)][usize::from(kind)].clone()
+    });
+    let ends = (end.clone(), end).prop_filter("a bound has an end", |ends| *ends != (End::None, End::None));
+    btree_map(1..=u16::MAX, ends, 0..4)
+        .prop_map(|of| of.into_iter().map(|(ordinal, (lower, upper))| Bound { ordinal, lower, upper }).collect())
+}
+
 /// Places stand for tables, of which those that are used stay.
 fn write_set() -> impl Strategy<Value = WriteSet> {
     let isolation = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
@@ -56,30 +68,42 @@ fn write_set() -> impl Strategy<Value = WriteSet> {
     let tables = btree_set("[a-z]{1,3}\\.[^\0]{1,3}", 1..5);
     let changes = vec((any::<Index>(), action()), 0..5);
     let seen = vec((any::<Index>(), row(), any::<Option<[u8; 32]>>()), 0..5);
-    let some = |(_, _, changes, seen): &(_, _, Vec<_>, Vec<_>)| !(changes.is_empty() && seen.is_empty());
-    (head, tables, changes, seen)
-        .prop_filter("a write set has a change or a row seen", some)
-        .prop_map(|((snapshot, isolation), tables, changes, seen)| of(snapshot, isolation, tables, changes, seen))
+    let reads = vec((any::<Index>(), bounds()), 0..4);
+    (head, tables, changes, seen, reads)
+        .prop_map(|(head, tables, changes, seen, reads)| of(head, tables, changes, seen, reads))
+        .prop_filter("a write set has a change, a row seen or a read", |set| !set.tables.is_empty())
 }
 
 fn of(
-    snapshot: u64,
-    isolation: Isolation,
+    (snapshot, isolation): (u64, Isolation),
     tables: BTreeSet<String>,
     changes: Vec<(Index, Action)>,
     seen: Vec<(Index, Vec<u8>, Option<[u8; 32]>)>,
+    mut reads: Vec<(Index, Vec<Bound>)>,
 ) -> WriteSet {
+    reads.retain(|_| isolation == Isolation::Serializable);
     let places = changes.iter().map(|(at, _)| at).chain(seen.iter().map(|(at, ..)| at));
+    let places = places.chain(reads.iter().map(|(at, _)| at));
     let used: BTreeSet<usize> = places.map(|at| at.index(tables.len())).collect();
     let table = |at: &Index| used.range(..at.index(tables.len())).count() as u16;
     let seen: BTreeMap<_, _> = seen.iter().map(|(at, key, hash)| ((table(at), key.clone()), *hash)).collect();
+    let reads = reads.iter().map(|(at, bounds)| Read { table: table(at), bounds: bounds.clone() });
     WriteSet {
         snapshot,
         isolation,
+        reads: ascending(reads.collect()),
         changes: changes.iter().map(|(at, action)| Change { table: table(at), action: action.clone() }).collect(),
         seen: seen.into_iter().map(|((table, key), hash)| SeenRow { table, key, hash }).collect(),
         tables: tables.iter().enumerate().filter(|(i, _)| used.contains(i)).map(|(_, name)| name.clone()).collect(),
     }
+}
+
+/// As the format orders reads: by their bytes, each once.
+fn ascending(mut reads: Vec<Read>) -> Vec<Read> {
+    let bytes = |read: &Read| WriteSet { reads: vec![read.clone()], ..example() }.encode();
+    reads.sort_by_key(bytes);
+    reads.dedup();
+    reads
 }
 
 fn mutated(mut bytes: Vec<u8>, mutations: &[(Index, u8, u8)]) -> Vec<u8> {
@@ -153,7 +177,19 @@ fn example() -> WriteSet {
             SeenRow { table: 0, key: key(1), hash: Some([1; 32]) },
             SeenRow { table: 1, key: key(9), hash: None },
         ],
+        reads: vec![],
     }
+}
+
+fn bound(ordinal: u16, lower: End, upper: End) -> Bound {
+    Bound { ordinal, lower, upper }
+}
+
+/// The example with one read of a whole table, and one within two bounds.
+fn with_reads() -> WriteSet {
+    let bounds = vec![bound(1, End::Closed(int(3)), End::Open(int(9))), bound(4, End::None, End::Closed(int(7)))];
+    let reads = vec![Read { table: 0, bounds: vec![] }, Read { table: 1, bounds }];
+    WriteSet { isolation: Isolation::Serializable, reads, ..example() }
 }
 
 fn refusal(bytes: &[u8]) -> WireError {
@@ -162,7 +198,10 @@ fn refusal(bytes: &[u8]) -> WireError {
 
 /// The example with one difference, and the field that the error names.
 fn refused(field: &str, differ: impl FnOnce(&mut WriteSet)) {
-    let mut set = example();
+    refused_of(example(), field, differ);
+}
+
+fn refused_of(mut set: WriteSet, field: &str, differ: impl FnOnce(&mut WriteSet)) {
     differ(&mut set);
     let bytes = set.encode();
     let error = refusal(&bytes);
@@ -172,7 +211,7 @@ fn refused(field: &str, differ: impl FnOnce(&mut WriteSet)) {
 
 /// The same where no more than a value's payload is wrong: the order lets it pass.
 fn refused_by_value(field: &str, differ: impl FnOnce(&mut WriteSet)) {
-    let mut set = example();
+    let mut set = with_reads();
     differ(&mut set);
     let error = refusal(&set.encode());
     assert_eq!(error.field, field, "{error}");
@@ -182,6 +221,7 @@ fn refused_by_value(field: &str, differ: impl FnOnce(&mut WriteSet)) {
 #[test]
 fn the_example_decodes() {
     assert_eq!(WriteSet::decode(&example().encode()), Ok(example()));
+    assert_eq!(WriteSet::decode(&with_reads().encode()), Ok(with_reads()));
 }
 
 #[test]
@@ -238,6 +278,9 @@ fn values_are_canonical() {
     refused_by_value("effects.changes[2].pk", |set| set.changes[2].action = delete);
     refused_by_value("effects.seen[0].pk", |set| set.seen[0].key = bad);
     for value in [vec![1, 0, 0, 0, 1, 2], vec![2, 0, 0, 0, 1, 2], vec![5, 0, 0, 0, 1, 0xff]] {
+        let (lower, upper) = (End::Closed(value.clone()), End::Open(value.clone()));
+        refused_by_value("effects.reads[1].bounds[0].lower", |set| set.reads[1].bounds[0].lower = lower);
+        refused_by_value("effects.reads[1].bounds[0].upper", |set| set.reads[1].bounds[0].upper = upper);
         refused_by_value("effects.changes[1].cells", |set| set.changes[1] = update(key(1), vec![(2, value)]));
     }
 }
@@ -268,13 +311,61 @@ fn rows_seen_ascend() {
     assert_eq!(WriteSet::decode(&set.encode()), Ok(set));
 }
 
+#[test]
+fn reads_are_of_serializable_alone_and_ascend() {
+    let refused = |field: &str, differ: &dyn Fn(&mut WriteSet)| refused_of(with_reads(), field, differ);
+    refused("effects.reads", &|set| set.isolation = Isolation::RepeatableRead);
+    refused("effects.reads", &|set| set.isolation = Isolation::ReadCommitted);
+    refused("effects.reads[1]", &|set| set.reads.swap(0, 1));
+    refused("effects.reads[1]", &|set| set.reads[1] = set.reads[0].clone());
+    refused("effects.reads[1].table", &|set| set.reads[1].table = 2);
+    let many = |count: u16| (0..count).map(|i| bound(1, End::Open(int(i.into())), End::None));
+    let reads = |count| ascending(many(count).map(|bound| Read { table: 0, bounds: vec![bound] }).collect());
+    refused("effects.reads", &|set| set.reads = reads(READS_MAX as u16 + 1));
+    let mut most = with_reads();
+    most.reads = reads(READS_MAX as u16);
+    assert_eq!(WriteSet::decode(&most.encode()), Ok(most));
+}
+
+#[test]
+fn bounds_ascend_and_have_an_end() {
+    let refused = |field: &str, bounds: Vec<Bound>| refused_of(with_reads(), field, |set| set.reads[1].bounds = bounds);
+    let seven = || End::Closed(int(7));
+    for first in [0, 4, 5] {
+        let field = if first == 0 { "bounds[0]" } else { "bounds[1]" };
+        let bounds = vec![bound(first, seven(), End::None), bound(4, End::None, seven())];
+        refused(&format!("effects.reads[1].{field}.ordinal"), bounds);
+    }
+    refused("effects.reads[1].bounds[0].upper", vec![bound(1, End::None, End::None)]);
+    for value in [NULL.to_vec(), vec![0x13, 0, 0, 0, 0], vec![], vec![1, 0, 0, 0, 1]] {
+        refused("effects.reads[1].bounds[0].upper", vec![bound(1, seven(), End::Open(value))]);
+    }
+    refused("effects.reads[1].bounds[0].lower", vec![bound(1, End::Closed(NULL.to_vec()), End::None)]);
+    let many = |count| (1..=count).map(|ordinal| bound(ordinal, seven(), End::None)).collect::<Vec<_>>();
+    refused("effects.reads[1].bounds", many(BOUNDS_MAX as u16 + 1));
+    let mut most = with_reads();
+    most.reads[1].bounds = many(BOUNDS_MAX as u16);
+    assert_eq!(WriteSet::decode(&most.encode()), Ok(most));
+}
+
+#[test]
+fn a_table_may_be_used_by_a_read_alone() {
+    let set = WriteSet { changes: vec![], seen: vec![], ..with_reads() };
+    assert_eq!(WriteSet::decode(&set.encode()), Ok(set));
+    refused_of(with_reads(), "effects.tables[1]", |set| {
+        set.changes.clear();
+        set.seen.clear();
+        set.reads.truncate(1);
+    });
+}
+
 /// Where a fixed field of the example stands, and bytes that it refuses.
 #[test]
 fn fixed_fields_have_few_values() {
     let good = example().encode();
     let changes = 1 + 8 + 1 + 2 + 2 * (4 + 8);
     let op = changes + 4 + 2;
-    let present = good.len() - 1;
+    let present = good.len() - 4 - 1;
     let places = [
         (0, vec![0, 2], "effects.version"),
         (9, vec![0, 4], "effects.isolation"),
@@ -298,7 +389,8 @@ fn counts_are_checked_before_use() {
     let tables = 10;
     let changes = 1 + 8 + 1 + 2 + 2 * (4 + 8);
     let cells = good.windows(4).position(|at| at == [0, 2, 0, 2]).expect("two cells, from column 2");
-    let seen = good.len() - (4 + 2 * (2 + 4 + 17 + 1) + 32);
+    let reads = good.len() - 4;
+    let seen = reads - (4 + 2 * (2 + 4 + 17 + 1) + 32);
     for (at, bytes, field) in [
         (tables, &[3, 0xe8][..], "effects.tables"),
         (changes, &[0xff; 4], "effects.changes"),
@@ -306,6 +398,8 @@ fn counts_are_checked_before_use() {
         (cells, &[0xff; 2], "effects.changes[1].cells"),
         (seen, &[0xff; 4], "effects.seen"),
         (seen, &[0, 0, 0, 9], "effects.seen"),
+        (reads, &[0xff; 4], "effects.reads"),
+        (reads, &[0, 0, 0, 1], "effects.reads"),
     ] {
         let mut counted = good.clone();
         counted[at..at + bytes.len()].copy_from_slice(bytes);
@@ -351,7 +445,7 @@ fn effects_are_there_exactly_in_their_kind() {
     let cut = bytes[..bytes.len() - 1].to_vec();
     for (proposal, field) in [
         (Proposal { effects: vec![], ..effects.clone() }, "proposal.effects"),
-        (Proposal { effects: cut, ..effects.clone() }, "proposal.effects.seen[1].present"),
+        (Proposal { effects: cut, ..effects.clone() }, "proposal.effects.reads"),
         (Proposal { sql: "SELECT 1".into(), ..effects.clone() }, "proposal.sql"),
         (Proposal { parameters: vec![Parameter::default()], ..effects.clone() }, "proposal.parameters"),
         (Proposal { kind: Kind::Sql as i32, ..effects.clone() }, "proposal.effects"),
