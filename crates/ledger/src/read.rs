@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         read.map(|_| whole)
     }
 
-    /// What `read` makes of the bytes, and the bytes that it took.
+    /// Returns the result of `read`, and the bytes that it took.
     pub fn spanned<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> (T, &'a [u8]) {
         let whole = self.rest;
         let made = read(self);
