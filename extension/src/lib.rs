@@ -47,5 +47,6 @@ pub extern "C-unwind" fn _PG_init() {
         verify::progress::install();
         pg::shared::pool::register(parallel::executor::serve);
         recovery::maintenance::install();
+        submission::plain_sql::install();
     });
 }

@@ -8,6 +8,7 @@
 pub mod agreement;
 pub mod audit;
 pub mod block_buffer;
+pub mod captured;
 pub mod cells;
 pub mod certificate;
 pub mod change;

@@ -1,14 +1,17 @@
 //! The triggers on ledger tables: record what a block changes, refuse what anyone else changes.
 use std::cell::RefCell;
+use std::rc::Rc;
 
-use crate::guard::writes;
+use crate::guard::{plain_sql, writes};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::ledger::tables::Leaf;
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 use crate::pg::base::trigger::{Event, TriggerCall};
 use crate::pg::tree::parse::not_allowed;
 use crate::transaction::effects;
+use crate::transaction::recorded::Effects;
 
 crate::trigger_function!(chainify_digest, pg_finfo_chainify_digest, digest);
 
@@ -16,27 +19,45 @@ thread_local! {
     static SCRATCH: RefCell<(Scratch, Scratch)> = RefCell::default();
 }
 
+/// The one transaction that a session's record of its own changes is of.
+const OWN: u32 = 0;
+
 /// AFTER INSERT OR UPDATE OR DELETE FOR EACH ROW, and BEFORE TRUNCATE FOR EACH STATEMENT on every
 /// relation with rows.
 fn digest(call: &TriggerCall) {
-    let tx = match session::mode() {
-        Mode::Internal => return,
-        Mode::Outside => return writes::refuse_write(call.relation()),
+    match session::mode() {
+        Mode::Internal => (),
+        Mode::Outside => writes::refuse_write(call.relation()),
         Mode::Deploy => not_allowed("changing rows while definitions change").raise(),
-        Mode::Client { tx } => tx,
-    };
+        Mode::Plain => record(call, OWN, plain_sql::record),
+        Mode::Client { tx } => record(call, tx, |change| effects::record(|e| change(e))),
+    }
+}
+
+/// Passes the change to `to`, which keeps it.
+fn record(call: &TriggerCall, tx: u32, to: impl Fn(&mut dyn FnMut(&mut Effects))) {
     // A table detached earlier in this block still has its triggers until that transaction ends.
     let Some(leaf) = tables::leaf(call.relation()) else {
         return;
     };
+    let leaf: &Rc<Leaf> = &leaf;
     if call.event() == Event::Truncate {
         Relation::open(leaf.relation, Lock::AccessShare)
-            .scan(|row| effects::deleted(&leaf, tx, row));
+            .scan(|row| to(&mut |e| e.deleted(leaf, tx, row)));
         return;
     }
     SCRATCH.with_borrow_mut(|(old, new)| match call.event() {
-        Event::Insert => effects::inserted(&leaf, tx, &call.row(new)),
-        Event::Delete => effects::deleted(&leaf, tx, &call.row(old)),
-        _ => effects::updated(&leaf, tx, &call.row(old), &call.new_row(new)),
+        Event::Insert => {
+            let row = call.row(new);
+            to(&mut |e| e.inserted(leaf, tx, &row));
+        }
+        Event::Delete => {
+            let row = call.row(old);
+            to(&mut |e| e.deleted(leaf, tx, &row));
+        }
+        _ => {
+            let (before, after) = (call.row(old), call.new_row(new));
+            to(&mut |e| e.updated(leaf, tx, &before, &after));
+        }
     });
 }

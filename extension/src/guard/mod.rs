@@ -3,5 +3,6 @@
 //! Knows what is on the ledger and what a session is doing. Must not know recovery.
 pub mod definitions;
 pub mod digest_triggers;
+pub mod plain_sql;
 pub mod stale_reads;
 pub mod writes;

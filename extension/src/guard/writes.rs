@@ -3,16 +3,18 @@
 use pgrx::pg_sys::Oid;
 
 use crate::block::restored;
-use crate::guard::{definitions, stale_reads};
+use crate::guard::{definitions, plain_sql, stale_reads};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{ColumnDef, Lock, Relation};
-use crate::pg::base::{catalog, settings, subtransaction};
+use crate::pg::base::settings::{self, Writes};
+use crate::pg::base::{catalog, subtransaction};
 use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
 use crate::pg::run::executor_cache;
+use crate::pg::session_transaction::{isolation, Isolation};
 use crate::pg::tree::parse::not_allowed;
 use crate::rules::determinism;
 use crate::transaction::{deploy, effects, sequences};
@@ -69,7 +71,7 @@ fn wanted() -> bool {
     match session::mode() {
         Mode::Internal => false,
         Mode::Outside => settings::guard() || settings::refuse_stale_reads(),
-        Mode::Client { .. } | Mode::Deploy => true,
+        Mode::Client { .. } | Mode::Deploy | Mode::Plain => true,
     }
 }
 
@@ -83,8 +85,23 @@ fn relation(relation: Oid, access: Access) {
         Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
             refuse_write(relation)
         }
-        Mode::Outside if access == Access::Read => stale_reads::refuse_read(relation),
+        Mode::Plain if access == Access::Write && tables::owner(relation).is_none() => {
+            plain_sql::changes_locally(|| format!("table {}", catalog::display_name(relation)));
+        }
+        Mode::Outside | Mode::Plain if access == Access::Read => {
+            stale_reads::refuse_read(relation);
+            note_read(relation);
+        }
         _ => (),
+    }
+}
+
+/// A SERIALIZABLE transaction that may change ledger tables depends on all that it read before.
+fn note_read(relation: Oid) {
+    if settings::writes() != Writes::Refuse && isolation() == Isolation::Serializable {
+        if let Some(table) = tables::owner(relation) {
+            plain_sql::read(&table.name);
+        }
     }
 }
 
@@ -117,7 +134,10 @@ fn utility(statement: &Utility) {
         Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
             not_allowed(statement.command).raise()
         }
-        Mode::Outside if !hooks::creating_extension() => {
+        Mode::Outside | Mode::Plain if !hooks::creating_extension() => {
+            if session::mode() == Mode::Plain && !statement.leaves_nothing {
+                plain_sql::changes_locally(|| format!("what {} changes", statement.command));
+            }
             let altered = statement.alters.and_then(tables::owner);
             refuse_ddl(altered.map(|t| t.name.clone()));
             if let Some(relation) = statement.alters {
@@ -187,7 +207,7 @@ fn ddl(event: Ddl) {
             Change::Truncate => not_on_the_ledger(event.object).raise(),
             _ => not_allowed("changing database objects").raise(),
         },
-        Mode::Outside => outside(event),
+        Mode::Outside | Mode::Plain => outside(event),
     }
 }
 
@@ -202,9 +222,12 @@ fn outside(event: Ddl) {
     {
         return;
     }
+    let plain = session::mode() == Mode::Plain;
     if event.change == Change::Truncate {
-        if tables::owner(event.object).is_some() {
-            refuse_write(event.object);
+        match tables::owner(event.object) {
+            Some(_) if !plain => refuse_write(event.object),
+            None if plain => truncates_locally(event.object),
+            _ => (),
         }
         return;
     }
@@ -228,6 +251,10 @@ fn outside(event: Ddl) {
         }));
         refuse_ddl(tables::owner(table).map(|t| t.name.clone()));
     }
+}
+
+fn truncates_locally(relation: Oid) {
+    plain_sql::changes_locally(|| format!("table {}", catalog::display_name(relation)));
 }
 
 fn refuse_ddl(table: Option<String>) {

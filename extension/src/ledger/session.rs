@@ -6,6 +6,8 @@ use std::cell::Cell;
 pub enum Mode {
     /// An ordinary session: the guard refuses writes.
     Outside,
+    /// An ordinary session whose changes are recorded, undone and ordered when it commits.
+    Plain,
     /// A client's transaction in a block: changes are recorded.
     Client { tx: u32 },
     /// A statement of a DEPLOY transaction: definitions change, rows do not.
@@ -16,10 +18,19 @@ pub enum Mode {
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Outside) };
+    static PLAIN: Cell<bool> = const { Cell::new(false) };
 }
 
 pub fn mode() -> Mode {
-    MODE.get()
+    match MODE.get() {
+        Mode::Outside if PLAIN.get() => Mode::Plain,
+        mode => mode,
+    }
+}
+
+/// From now on an ordinary session's changes are recorded, or not.
+pub fn set_plain(plain: bool) {
+    PLAIN.set(plain);
 }
 
 /// Runs `f` in `mode`; the old one returns however `f` ends.

@@ -6,10 +6,12 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
+use crate::pg::base::lists::nodes;
 use crate::pg::ddl::targets::Rights;
 use crate::pg::describe::relation_use;
 pub use crate::pg::describe::relation_use::Access;
 use crate::pg::describe::relation_use::Asked;
+use crate::pg::session_transaction::{self, Course};
 
 /// The change of a database object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +53,8 @@ pub struct Utility<'a> {
     pub locks: Vec<pg_sys::Oid>,
     /// Of GRANT and REVOKE.
     pub rights: Option<Rights>,
+    /// It leaves nothing behind in the transaction that a rollback of it would undo.
+    pub leaves_nothing: bool,
 }
 
 /// The callbacks of the extension. Callbacks raise to refuse.
@@ -127,6 +131,58 @@ unsafe fn locked_tables(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
     }
 }
 
+/// Whether a statement leaves nothing behind that undoing its subtransaction would take back: not
+/// the settings of the session, not objects, not notifications.
+///
+/// # Safety
+/// `node` must be a utility statement.
+unsafe fn leaves_nothing(node: *mut pg_sys::Node) -> bool {
+    use pg_sys::NodeTag::*;
+    // SAFETY: the tag says which structure follows.
+    unsafe {
+        match (*node).type_ {
+            T_VariableSetStmt => (*node.cast::<pg_sys::VariableSetStmt>()).is_local,
+            T_DeclareCursorStmt => {
+                let options = (*node.cast::<pg_sys::DeclareCursorStmt>()).options;
+                options & pg_sys::CURSOR_OPT_HOLD as c_int == 0
+            }
+            T_TransactionStmt | T_FetchStmt | T_ClosePortalStmt | T_PrepareStmt
+            | T_DeallocateStmt | T_ExecuteStmt | T_ExplainStmt | T_CopyStmt | T_TruncateStmt
+            | T_CallStmt | T_DoStmt | T_VariableShowStmt | T_LockStmt | T_ConstraintsSetStmt
+            | T_LoadStmt | T_CheckPointStmt => true,
+            _ => false,
+        }
+    }
+}
+
+/// The tables that COPY or TRUNCATE changes, and whether the statement may run any other.
+///
+/// # Safety
+/// `node` must be a utility statement.
+unsafe fn own_statement(node: *mut pg_sys::Node) -> session_transaction::Statement {
+    use pg_sys::NodeTag::*;
+    let mut statement = session_transaction::Statement::default();
+    // SAFETY: the tag says which structure follows; the names are from the parser.
+    unsafe {
+        match (*node).type_ {
+            T_CallStmt | T_DoStmt => statement.may_run_others = true,
+            T_CopyStmt => {
+                let copy = &*node.cast::<pg_sys::CopyStmt>();
+                if copy.is_from && !copy.relation.is_null() {
+                    statement.writes.extend(named(copy.relation));
+                }
+            }
+            T_TruncateStmt => {
+                let relations = (*node.cast::<pg_sys::TruncateStmt>()).relations;
+                let tables = nodes(relations).filter_map(|name| named(name.cast().as_ptr()));
+                statement.writes.extend(tables);
+            }
+            _ => (),
+        }
+    }
+    statement
+}
+
 /// # Safety
 /// `name` must be a name from the parser. It is looked up without a lock, and may be unknown.
 unsafe fn named(name: *mut pg_sys::RangeVar) -> Option<pg_sys::Oid> {
@@ -170,13 +226,17 @@ unsafe extern "C-unwind" fn on_utility(
     // are static strings.
     unsafe {
         let (mut statement, mut read_only_tree) = (statement, read_only_tree);
-        let replaced = enter(|| {
+        let (course, replaced) = enter(|| {
             let mut replaced = std::ptr::null_mut();
+            let node = (*statement).utilityStmt;
+            let course = session_transaction::utility(node, context, || own_statement(node));
+            if course == Course::Later {
+                return (course, replaced);
+            }
             if (*(*statement).utilityStmt).type_ != pg_sys::NodeTag::T_CallStmt {
                 crate::pg::run::executor_cache::forget();
             }
             if let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) {
-                let node = (*statement).utilityStmt;
                 let tag = CStr::from_ptr(pg_sys::GetCommandTagName(pg_sys::CreateCommandTag(node)));
                 (watch.utility)(&Utility {
                     command: &tag.to_string_lossy(),
@@ -189,13 +249,21 @@ unsafe extern "C-unwind" fn on_utility(
                     alters: altered_table(node),
                     locks: locked_tables(node),
                     rights: Rights::of(node),
+                    leaves_nothing: leaves_nothing(node),
                 });
                 if (*node).type_ == pg_sys::NodeTag::T_CallStmt {
                     replaced = crate::pg::run::planning::check_call(statement);
                 }
             }
-            replaced
+            (course, replaced)
         });
+        if course == Course::Later {
+            if let Some(completion) = completion.as_mut() {
+                completion.commandTag = pg_sys::CreateCommandTag((*statement).utilityStmt);
+                completion.nprocessed = 0;
+            }
+            return;
+        }
         if !replaced.is_null() {
             (statement, read_only_tree) = (replaced, false);
         }

@@ -5,7 +5,8 @@
 //! error enumeration cannot hold.
 //!
 //! The groups import downwards alone, and no files of them form a circle. Lowest first:
-//! [`base`] < [`tree`] < [`describe`] < [`access`] < [`run`] < [`ddl`] < [`shared`] < [`hooks`].
+//! [`base`] < [`tree`] < [`describe`] < [`access`] < [`run`] < [`ddl`] < [`shared`] <
+//! [`session_transaction`] < [`hooks`].
 #[macro_use]
 mod c;
 
@@ -15,5 +16,6 @@ pub mod ddl;
 pub mod describe;
 pub mod hooks;
 pub mod run;
+pub mod session_transaction;
 pub mod shared;
 pub mod tree;

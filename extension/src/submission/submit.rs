@@ -6,6 +6,7 @@ use chainify_ledger::node_messages::{
     Outcome, RequestBody, ResponseBody, Statement, SubmitRequest, WaitRequest,
 };
 
+use crate::guard::plain_sql;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::pg::base::error::{PgError, SqlState};
@@ -67,6 +68,17 @@ pub fn deadline() -> Instant {
 pub fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
     match session::mode() {
         Mode::Outside => (),
+        Mode::Plain if !plain_sql::has_changes() => (),
+        Mode::Plain => {
+            return Err(PgError::new(
+                b"25001",
+                "the session's own transaction has changed ledger tables",
+            )
+            .detail(
+                "Another transaction would wait for its locks, and it is ordered when it commits.",
+            )
+            .hint("COMMIT it first."));
+        }
         _ => {
             return Err(PgError::new(b"CH004", "a ledger transaction cannot submit another")
                 .detail("Every organisation would submit it, and the block would wait for a block after it."));

@@ -2,7 +2,7 @@
 use std::ffi::CString;
 use std::time::Duration;
 
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 /// Workers of one leader.
 pub const WORKERS_MAX: usize = 15;
@@ -10,6 +10,7 @@ pub const WORKERS_MAX: usize = 15;
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 /// Read by SQL alone.
 static AS_OF: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
+static WRITES: GucSetting<Writes> = GucSetting::<Writes>::new(Writes::Refuse);
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
@@ -23,6 +24,20 @@ static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
 static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
 static SCRUB_RATE: GucSetting<i32> = GucSetting::<i32>::new(50_000);
 static SCRUB_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(600);
+
+/// The way of a session's own changes of ledger tables.
+#[derive(Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+pub enum Writes {
+    /// They are refused: only `chainify.execute` and its relatives submit.
+    #[name = c"refuse"]
+    Refuse,
+    /// A statement of its own is ordered as SQL where it is deterministic, all else as effects.
+    #[name = c"ledger"]
+    Ledger,
+    /// They are undone, and ordered as effects when the session commits.
+    #[name = c"effects"]
+    Effects,
+}
 
 /// Defines them; once, while the library is loaded.
 pub fn define() {
@@ -39,6 +54,14 @@ pub fn define() {
         c"The block, or the time, at whose end the views <table>_as_of show their tables.",
         c"Empty: the last block.",
         &AS_OF,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"chainify.writes",
+        c"What becomes of changes that a session makes to ledger tables by plain SQL.",
+        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits. ledger: the same, but a statement of its own is ordered as SQL where it is deterministic.",
+        &WRITES,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -176,6 +199,11 @@ pub fn node_socket() -> String {
         .get()
         .map(|path| path.to_string_lossy().into_owned())
         .unwrap_or_default()
+}
+
+/// The way of the session's own changes of ledger tables.
+pub fn writes() -> Writes {
+    WRITES.get()
 }
 
 /// Whether writes and DDL outside a block are refused.

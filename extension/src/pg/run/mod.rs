@@ -8,6 +8,7 @@ pub mod direct_call;
 pub mod executor_cache;
 pub mod executor_state;
 pub mod index_check;
+pub mod locked_rows;
 pub mod planned_access;
 pub mod planning;
 pub mod resettable_plans;

@@ -1,0 +1,207 @@
+//! The changes that an ordinary session makes to ledger tables by plain SQL. The ledger records
+//! them, takes them back, and orders them when the session commits (docs/consistency.md).
+//!
+//! A part of the session's transaction holds them, and its end takes them back (invariant W1).
+//! Changes of other objects would go with it, so one part holds changes of one sort.
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use chainify_ledger::captured::{self, Event, Image};
+use chainify_ledger::write_set::{Isolation, WriteSet};
+use chainify_ledger::{Hash, WireError};
+use pgrx::pg_sys::Oid;
+
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::ledger::tables;
+use crate::pg::base::error::PgError;
+use crate::pg::base::relation::Tuple;
+use crate::pg::base::role::Role;
+use crate::pg::base::subtransaction::Hooks;
+use crate::transaction::recorded::Effects;
+
+/// Rows that one transaction may lock: their keys are kept in memory, and a write set has no room
+/// for more.
+const LOCKED_MAX: usize = 100_000;
+
+/// A row that the session locked after so many changes.
+struct Locked {
+    after: usize,
+    table: String,
+    key: Vec<u8>,
+    hash: Hash,
+}
+
+/// The work of the session's transaction. A rollback to a savepoint takes back the work since.
+#[derive(Default)]
+struct Work {
+    effects: Effects,
+    locked: Vec<Locked>,
+    /// How many locked rows there were when each open subtransaction began.
+    marks: Vec<usize>,
+    /// The ledger tables that a SERIALIZABLE transaction has read, from its first statement on.
+    reads: BTreeSet<String>,
+    /// The role of the changes; None: no part is open.
+    role: Option<Role>,
+    /// The first change of something else that the part made.
+    local: Option<String>,
+}
+
+thread_local! {
+    static WORK: RefCell<Work> = RefCell::default();
+}
+
+/// Registered while the library is loaded.
+pub static HOOKS: Hooks = Hooks {
+    begin: || {
+        WORK.with_borrow_mut(|work| {
+            work.effects.mark();
+            work.marks.push(work.locked.len());
+        });
+    },
+    release: || {
+        WORK.with_borrow_mut(|work| {
+            work.effects.keep();
+            work.marks.pop();
+        });
+    },
+    undo: || {
+        WORK.with_borrow_mut(|work| {
+            work.effects.undo();
+            let rows = work.marks.pop().unwrap_or_default();
+            work.locked.truncate(rows);
+        });
+    },
+    end: || {
+        session::set_plain(false);
+        WORK.with_borrow_mut(|work| *work = Work::default());
+    },
+};
+
+/// The part has begun: the session records changes of ledger tables, for this role.
+pub fn begin() {
+    session::set_plain(true);
+    WORK.with_borrow_mut(|work| work.role = Some(Role::current()));
+}
+
+/// The part is over, and its changes have left the session. Must not raise.
+pub fn end() {
+    session::set_plain(false);
+    WORK.with_borrow_mut(|work| {
+        work.effects.start();
+        work.locked.clear();
+        (work.role, work.local) = (None, None);
+    });
+}
+
+/// Records a change of a ledger table.
+pub fn record(change: &mut dyn FnMut(&mut Effects)) {
+    WORK.with_borrow_mut(|work| {
+        if let Some(local) = &work.local {
+            PgError::new(
+                b"0A000",
+                format!("this transaction has changed {local} and cannot change ledger tables now"),
+            )
+            .detail("Changes of ledger tables are undone here and applied when they were ordered.")
+            .hint("Change ledger tables in a transaction of their own, or before the part of the transaction that calls functions.")
+            .raise();
+        }
+        change(&mut work.effects);
+    });
+}
+
+/// Notes that the session has locked a row; one of a table beside the ledger is left out.
+pub fn locked(relation: Oid, row: &Tuple) {
+    let Some(leaf) = tables::leaf(relation).filter(|_| session::mode() == Mode::Plain) else {
+        return;
+    };
+    let (mut key, mut bytes) = (Vec::new(), Vec::new());
+    leaf.encoder.key(row, &mut key);
+    leaf.encoder.row(row, &mut bytes);
+    WORK.with_borrow_mut(|work| {
+        if work.locked.len() >= LOCKED_MAX {
+            PgError::new(b"54000", "transaction locks too many rows of ledger tables")
+                .detail(format!("A transaction may lock {LOCKED_MAX} rows."))
+                .raise();
+        }
+        work.locked.push(Locked {
+            after: work.effects.changes.len(),
+            hash: leaf.table.rows.hash(&bytes),
+            table: leaf.table.name.clone(),
+            key,
+        });
+    });
+}
+
+/// Notes that the transaction, which is SERIALIZABLE, reads a ledger table.
+pub fn read(table: &str) {
+    WORK.with_borrow_mut(|work| {
+        if !work.reads.contains(table) {
+            work.reads.insert(table.to_owned());
+        }
+    });
+}
+
+/// Notes a change of something that is not on the ledger; raises when ledger tables were changed.
+pub fn changes_locally(object: impl FnOnce() -> String) {
+    WORK.with_borrow_mut(|work| {
+        if work.local.is_some() {
+            return;
+        }
+        let object = object();
+        if !work.effects.changes.is_empty() {
+            PgError::new(
+                b"0A000",
+                format!("this transaction has changed ledger tables and cannot change {object} now"),
+            )
+            .detail("Changes of ledger tables are undone here and applied when they were ordered. Later changes of other objects would be lost.")
+            .hint("Change it before the ledger tables, or in a transaction of its own.")
+            .raise();
+        }
+        work.local = Some(object);
+    });
+}
+
+/// Whether the session's transaction has changed ledger tables.
+pub fn has_changes() -> bool {
+    WORK.with_borrow(|work| !work.effects.changes.is_empty())
+}
+
+/// The role of the part's changes; None: no part is open.
+pub fn role() -> Option<Role> {
+    WORK.with_borrow(|work| work.role)
+}
+
+/// The write set of the transaction; None when it changed no ledger table.
+pub fn write_set(snapshot: u64, isolation: Isolation) -> Result<Option<WriteSet>, WireError> {
+    WORK.with_borrow(|work| {
+        let hash = |table: usize, row: &[u8]| work.effects.leaves[table].table.rows.hash(row);
+        let mut locked = work.locked.iter().peekable();
+        let mut events = Vec::with_capacity(work.effects.changes.len() + work.locked.len());
+        for at in 0..=work.effects.changes.len() {
+            while let Some(row) = locked.next_if(|row| row.after == at) {
+                events.push(Event::Locked {
+                    table: &row.table,
+                    key: &row.key,
+                    hash: row.hash,
+                });
+            }
+            let Some(change) = work.effects.changes.get(at) else {
+                break;
+            };
+            let leaf = change.leaf as usize;
+            let image = |span| {
+                let row = work.effects.bytes(span);
+                let hash = hash(leaf, row);
+                Image { row, hash }
+            };
+            events.push(Event::Changed {
+                table: &work.effects.leaves[leaf].table.name,
+                key: work.effects.bytes(change.pk),
+                before: change.before.map(image),
+                after: change.after.map(|span| work.effects.bytes(span)),
+            });
+        }
+        captured::write_set(snapshot, isolation, &events, &work.reads)
+    })
+}

@@ -1,0 +1,592 @@
+//! The transaction of an ordinary session, of which one part can be undone before it ends.
+//!
+//! The part is an internal subtransaction at nest level 2. It begins before the first statement of
+//! the session that asks for it, and holds everything after that. When the session commits, the
+//! callbacks take what the part did, the part is undone, and what was taken goes its own way.
+//!
+//! Invariant W1: no part is committed that the callbacks did not let go.
+//!
+//! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
+//! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
+//! before they leave.
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, c_int, CStr};
+use std::sync::OnceLock;
+
+use pgrx::pg_sys;
+
+use crate::pg::base::error::{attempt, enter, PgError};
+use crate::pg::base::lists::nodes;
+use crate::pg::base::subtransaction::{self, Hooks};
+use crate::pg::run::locked_rows;
+
+/// A statement of the session itself that is about to start.
+#[derive(Default)]
+pub struct Statement {
+    /// The tables that it changes.
+    pub writes: Vec<pg_sys::Oid>,
+    /// The tables of which it locks rows.
+    pub locks_rows: Vec<pg_sys::Oid>,
+    /// It may run any other: it calls a function that is not PostgreSQL's own, or is CALL or DO.
+    pub may_run_others: bool,
+}
+
+/// The work that remains once the part is undone. Err: the session's COMMIT fails with it.
+pub type Remaining = Box<dyn FnOnce() -> Result<(), PgError>>;
+
+/// The callbacks of the extension. Each may raise.
+pub struct Watch {
+    /// Whether the session's statements are looked at; asked first, for every one.
+    pub wanted: fn() -> bool,
+    /// Whether a statement must run in the part.
+    pub needs_part: fn(&Statement) -> bool,
+    /// The part has begun.
+    pub begun: fn(),
+    /// Shown each row that a statement of the part locks.
+    pub locked: locked_rows::Shown,
+    /// The session commits; called in the part. None: the part is committed like the rest.
+    pub take: fn() -> Option<Remaining>,
+    /// The part is over, one way or another. Must not raise.
+    pub over: fn(),
+}
+
+static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+
+/// The part that is open.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The session said BEGIN.
+    block: bool,
+    /// The transaction of a single statement.
+    lone: bool,
+    /// The transaction had changed something before.
+    changed_before: bool,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    None,
+    Open(Part),
+    /// An error undid it; the transaction has failed.
+    Failed(Part),
+}
+
+/// How the session ends its transaction, said while a portal ran.
+#[derive(Clone, Copy)]
+enum End {
+    Commit { chain: bool },
+    Rollback,
+}
+
+thread_local! {
+    static STATE: Cell<State> = const { Cell::new(State::None) };
+    static END: Cell<Option<End>> = const { Cell::new(None) };
+    /// The session said BEGIN.
+    static BLOCK: Cell<bool> = const { Cell::new(false) };
+    /// The transaction ends with AND CHAIN.
+    static CHAIN: Cell<bool> = const { Cell::new(false) };
+    /// How many executors run, each inside of the one before.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The depth at which each open subtransaction began.
+    static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
+    static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
+    static NEXT_FINISH: Cell<pg_sys::ExecutorFinish_hook_type> = const { Cell::new(None) };
+    static SENDING: Cell<Option<&'static Methods>> = const { Cell::new(None) };
+}
+
+mod raw {
+    use super::{c_int, pg_sys};
+    c_functions! {
+        pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+        pub fn standard_ExecutorRun(
+            query: *mut pg_sys::QueryDesc,
+            direction: pg_sys::ScanDirection::Type,
+            count: u64,
+            once: bool,
+        );
+        pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
+    }
+    extern "C-unwind" {
+        /// timeout.h; the identifier of the timeout is the same in PostgreSQL 15 to 18.
+        pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
+    }
+    pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
+}
+
+/// `PQcommMethods` of libpq.h, the same in PostgreSQL 15 to 18: pgrx does not read that header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Methods {
+    reset: unsafe extern "C-unwind" fn(),
+    flush: unsafe extern "C-unwind" fn() -> c_int,
+    flush_if_writable: unsafe extern "C-unwind" fn() -> c_int,
+    is_send_pending: unsafe extern "C-unwind" fn() -> bool,
+    put_message: unsafe extern "C-unwind" fn(c_char, *const c_char, usize) -> c_int,
+    put_message_without_waiting: unsafe extern "C-unwind" fn(c_char, *const c_char, usize),
+}
+
+extern "C" {
+    static mut PqCommMethods: *const Methods;
+}
+
+static HOOKS: Hooks = Hooks {
+    begin: || DEPTHS.with_borrow_mut(|depths| depths.push(DEPTH.get())),
+    release: || {
+        DEPTHS.with_borrow_mut(Vec::pop);
+    },
+    undo: || {
+        let depth = DEPTHS.with_borrow_mut(Vec::pop);
+        DEPTH.set(depth.unwrap_or_default());
+        if DEPTHS.with_borrow(Vec::is_empty) {
+            if let State::Open(part) = STATE.get() {
+                STATE.set(State::Failed(part));
+                END.set(None);
+                over();
+            }
+        }
+    },
+    end: || {
+        if !matches!(STATE.replace(State::None), State::None) {
+            over();
+        }
+        DEPTHS.with_borrow_mut(Vec::clear);
+        DEPTH.set(0);
+        END.set(None);
+        BLOCK.set(CHAIN.take());
+    },
+};
+
+fn over() {
+    if let Some(watch) = WATCH.get() {
+        (watch.over)();
+    }
+}
+
+/// Installs hooks and callbacks; once, while the library is loaded, after the executor's other
+/// hooks of our own.
+pub fn watch(watch: &'static Watch) {
+    if WATCH.set(watch).is_err() {
+        return;
+    }
+    subtransaction::watch(&HOOKS);
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists; the
+    // callback is a static function.
+    unsafe {
+        NEXT_START.set(pg_sys::ExecutorStart_hook);
+        NEXT_RUN.set(pg_sys::ExecutorRun_hook);
+        NEXT_FINISH.set(pg_sys::ExecutorFinish_hook);
+        pg_sys::ExecutorStart_hook = Some(on_start);
+        pg_sys::ExecutorRun_hook = Some(on_run);
+        pg_sys::ExecutorFinish_hook = Some(on_finish);
+        pg_sys::RegisterXactCallback(Some(on_end), std::ptr::null_mut());
+    }
+}
+
+/// The isolation level of the session's transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// READ COMMITTED, which READ UNCOMMITTED is too.
+    ReadCommitted,
+    /// REPEATABLE READ
+    RepeatableRead,
+    /// SERIALIZABLE
+    Serializable,
+}
+
+/// The level of the transaction in progress.
+pub fn isolation() -> Isolation {
+    // SAFETY: a variable of this process.
+    match unsafe { pg_sys::XactIsoLevel } as u32 {
+        pg_sys::XACT_SERIALIZABLE => Isolation::Serializable,
+        pg_sys::XACT_REPEATABLE_READ => Isolation::RepeatableRead,
+        _ => Isolation::ReadCommitted,
+    }
+}
+
+/// Whether the part is open.
+fn is_open() -> bool {
+    matches!(STATE.get(), State::Open(_))
+}
+
+unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    // SAFETY: the executor's caller passes a query that has not started.
+    unsafe {
+        enter(|| {
+            if DEPTH.get() == 0 && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
+                if let Some(watch) = wanted() {
+                    let statement = statement_of(&*(*query).plannedstmt);
+                    begin_if((watch.needs_part)(&statement));
+                }
+            }
+        });
+        match NEXT_START.get() {
+            Some(next) => next(query, flags),
+            None => raw::standard_ExecutorStart(query, flags),
+        }
+        if is_open() {
+            enter(|| {
+                if let Some(watch) = wanted() {
+                    locked_rows::watch(query, watch.locked);
+                }
+            });
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn on_run(
+    query: *mut pg_sys::QueryDesc,
+    direction: pg_sys::ScanDirection::Type,
+    count: u64,
+    once: bool,
+) {
+    // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
+    DEPTH.set(DEPTH.get() + 1);
+    // SAFETY: the arguments are passed on.
+    unsafe {
+        match NEXT_RUN.get() {
+            Some(next) => next(query, direction, count, once),
+            None => raw::standard_ExecutorRun(query, direction, count, once),
+        }
+    }
+    DEPTH.set(DEPTH.get().saturating_sub(1));
+}
+
+unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
+    DEPTH.set(DEPTH.get() + 1);
+    // SAFETY: the argument is passed on.
+    unsafe {
+        match NEXT_FINISH.get() {
+            Some(next) => next(query),
+            None => raw::standard_ExecutorFinish(query),
+        }
+    }
+    DEPTH.set(DEPTH.get().saturating_sub(1));
+}
+
+unsafe extern "C-unwind" fn on_end(event: pg_sys::XactEvent::Type, _: *mut std::ffi::c_void) {
+    use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
+    if !matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE) || !is_open() {
+        return;
+    }
+    // SAFETY: the whole body of a callback in which raising is allowed.
+    unsafe {
+        enter(|| {
+            PgError::new(
+                b"XX000",
+                "changes of ledger tables cannot be committed here",
+            )
+            .detail(
+                "They are ordered when the session commits; something else ended its transaction.",
+            )
+            .raise()
+        })
+    }
+}
+
+/// The callbacks, where a client waits for the messages of a session that wants to be looked at.
+fn wanted() -> Option<&'static Watch> {
+    // SAFETY: variables of this process.
+    let serves = unsafe {
+        pg_sys::whereToSendOutput == pg_sys::CommandDest::DestRemote
+            && pg_sys::ParallelWorkerNumber < 0
+    };
+    WATCH
+        .get()
+        .copied()
+        .filter(|watch| serves && (watch.wanted)())
+}
+
+/// # Safety
+/// The statement must be planned.
+unsafe fn statement_of(planned: &pg_sys::PlannedStmt) -> Statement {
+    let mut statement = Statement::default();
+    // SAFETY: the lists are of the nodes that plannodes.h says.
+    unsafe {
+        let tables: Vec<_> = nodes(planned.rtable)
+            .map(|entry| entry.cast::<pg_sys::RangeTblEntry>().as_ref().relid)
+            .collect();
+        let table = |index: usize| index.checked_sub(1).and_then(|i| tables.get(i)).copied();
+        if let Some(list) = planned.resultRelations.as_ref() {
+            let cells = std::slice::from_raw_parts(list.elements, list.length as usize);
+            let of = |cell: &pg_sys::ListCell| table(cell.int_value as usize);
+            statement.writes = cells.iter().filter_map(of).collect();
+        }
+        for mark in nodes(planned.rowMarks) {
+            let mark = mark.cast::<pg_sys::PlanRowMark>().as_ref();
+            if mark.markType <= pg_sys::RowMarkType::ROW_MARK_KEYSHARE {
+                statement.locks_rows.extend(table(mark.rti as usize));
+            }
+        }
+        for item in nodes(planned.invalItems) {
+            // The planner notes every function but PostgreSQL's own.
+            let item = item.cast::<pg_sys::PlanInvalItem>().as_ref();
+            statement.may_run_others |=
+                item.cacheId == pg_sys::SysCacheIdentifier::PROCOID as c_int;
+        }
+    }
+    statement
+}
+
+/// Begins the part where one is needed and none is open.
+fn begin_if(needed: bool) {
+    if !needed || is_open() {
+        return;
+    }
+    // SAFETY: a transaction is in progress; memory context and resource owner are put back, so that
+    // the statement that is about to start keeps what it has.
+    unsafe {
+        if pg_sys::GetCurrentTransactionNestLevel() != 1 {
+            PgError::new(
+                b"25001",
+                "this savepoint was made before the ledger could follow",
+            )
+            .hint("Set chainify.writes before the transaction begins.")
+            .raise();
+        }
+        let lone = pg_sys::TransactionBlockStatusCode() as u8 == b'I';
+        let part = Part {
+            block: BLOCK.get() && !lone,
+            lone,
+            changed_before: pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId,
+        };
+        let context = pg_sys::CurrentMemoryContext;
+        let owner = pg_sys::CurrentResourceOwner;
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        STATE.set(State::Open(part));
+        watch_messages();
+    }
+    if let Some(watch) = WATCH.get() {
+        (watch.begun)();
+    }
+}
+
+/// A utility statement of the session itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::pg) enum Course {
+    /// PostgreSQL runs it.
+    Run,
+    /// It is done when CommandComplete is sent.
+    Later,
+}
+
+/// Looks at a utility statement before it runs.
+///
+/// # Safety
+/// `node` must be a utility statement.
+pub(in crate::pg) unsafe fn utility(
+    node: *mut pg_sys::Node,
+    context: pg_sys::ProcessUtilityContext::Type,
+    statement: impl FnOnce() -> Statement,
+) -> Course {
+    // SAFETY: the tag says which structure follows.
+    unsafe {
+        if (*node).type_ == pg_sys::NodeTag::T_TransactionStmt {
+            return match context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL {
+                true => transaction_statement(&*node.cast()),
+                false => Course::Run,
+            };
+        }
+    }
+    if DEPTH.get() == 0 {
+        if let Some(watch) = wanted() {
+            begin_if((watch.needs_part)(&statement()));
+        }
+    }
+    Course::Run
+}
+
+fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
+    use pg_sys::TransactionStmtKind::*;
+    let open = match STATE.get() {
+        State::Open(part) => Some(part),
+        _ => None,
+    };
+    match (statement.kind, open) {
+        (TRANS_STMT_BEGIN | TRANS_STMT_START, Some(part)) if !part.block => PgError::new(
+            b"0A000",
+            "BEGIN cannot follow changes of ledger tables in one request",
+        )
+        .hint("Send BEGIN before the first of them.")
+        .raise(),
+        (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => BLOCK.set(true),
+        (TRANS_STMT_COMMIT, Some(_)) => {
+            END.set(Some(End::Commit {
+                chain: statement.chain,
+            }));
+            return Course::Later;
+        }
+        (TRANS_STMT_ROLLBACK, Some(part)) if !part.block => {
+            END.set(Some(End::Rollback));
+            return Course::Later;
+        }
+        (TRANS_STMT_COMMIT | TRANS_STMT_ROLLBACK, _) => {
+            CHAIN.set(statement.chain && BLOCK.get());
+        }
+        (TRANS_STMT_PREPARE, Some(_)) => PgError::new(
+            b"0A000",
+            "a transaction that changed ledger tables cannot be prepared",
+        )
+        .hint("COMMIT it.")
+        .raise(),
+        // A savepoint must lie inside of the part: its release would keep the part otherwise.
+        (TRANS_STMT_SAVEPOINT, None) if BLOCK.get() && wanted().is_some() => begin_if(true),
+        _ => (),
+    }
+    Course::Run
+}
+
+/// Has this session's messages come by here.
+fn watch_messages() {
+    if SENDING.get().is_some() {
+        return;
+    }
+    // SAFETY: the structure is PostgreSQL's, which is there for as long as the session; ours is
+    // never freed.
+    unsafe {
+        let Some(theirs) = PqCommMethods.as_ref() else {
+            return;
+        };
+        SENDING.set(Some(theirs));
+        PqCommMethods = Box::leak(Box::new(Methods {
+            put_message,
+            ..*theirs
+        }));
+    }
+}
+
+unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, length: usize) -> c_int {
+    // SAFETY: the arguments are passed on, or a status byte in their place.
+    unsafe {
+        let mut text = text;
+        if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
+            let idle = enter(|| before_message(kind as u8));
+            if idle && kind as u8 == b'Z' {
+                text = c"I".as_ptr();
+            }
+        }
+        match SENDING.get() {
+            Some(theirs) => (theirs.put_message)(kind, text, length),
+            None => -1, // set before this function was
+        }
+    }
+}
+
+/// Ends the transaction where it is time to. True: no transaction is in progress any more.
+fn before_message(kind: u8) -> bool {
+    let ready = kind == b'Z';
+    match STATE.get() {
+        State::Open(part) => {
+            // SAFETY: a variable of this process.
+            let pipeline = unsafe { pg_sys::MyXactFlags } as u32 & pg_sys::XACT_FLAGS_PIPELINING;
+            let lone = !ready && part.lone && pipeline == 0;
+            let end = match END.take() {
+                Some(end) => end,
+                None if lone || ready && !part.block => End::Commit { chain: false },
+                None => return false,
+            };
+            if ready {
+                shows(c"COMMIT", true);
+            }
+            finish(part, end);
+        }
+        State::Failed(part) if ready && !part.block => abort(),
+        _ => return false,
+    }
+    if ready {
+        shows(c"", false);
+    }
+    true
+}
+
+/// Shows in `pg_stat_activity` whether the session is busy; PostgreSQL has said before
+/// ReadyForQuery that it is idle in a transaction.
+fn shows(text: &CStr, busy: bool) {
+    // SAFETY: the text is copied; ending a timeout that does not run does nothing.
+    unsafe {
+        raw::disable_timeout(raw::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, false);
+        let state = match busy {
+            true => pg_sys::BackendState::STATE_RUNNING,
+            false => pg_sys::BackendState::STATE_IDLE,
+        };
+        pg_sys::pgstat_report_activity(state, text.as_ptr());
+    }
+}
+
+/// Ends the transaction. When that fails, none is in progress afterwards and the error is raised:
+/// for the client, as after any COMMIT that failed.
+fn finish(part: Part, end: End) {
+    let End::Commit { chain } = end else {
+        return abort();
+    };
+    if let Err(error) = attempt(|| commit(part, chain)) {
+        abort();
+        error.raise();
+    }
+}
+
+fn abort() {
+    // SAFETY: no portal runs. The context of the messages is there for as long as the session.
+    unsafe {
+        pg_sys::AbortOutOfAnyTransaction();
+        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
+    }
+}
+
+fn commit(part: Part, chain: bool) {
+    let Some(remaining) = WATCH.get().and_then(|watch| (watch.take)()) else {
+        leave_part(true);
+        return end_rest(part, chain, false);
+    };
+    leave_part(false);
+    if part.changed_before {
+        // It is committed only if the rest is, and waits for that.
+        remaining().unwrap_or_else(|error| error.raise());
+        end_rest(part, chain, false);
+    } else {
+        // It holds locks and has changed nothing, so it ends first.
+        end_rest(part, chain, true);
+        remaining().unwrap_or_else(|error| error.raise());
+    }
+}
+
+/// Ends the part and what savepoints are open in it.
+fn leave_part(keep: bool) {
+    STATE.set(State::None);
+    over();
+    // SAFETY: no portal runs; the innermost subtransaction is in progress, since this is where the
+    // session commits.
+    unsafe {
+        while pg_sys::GetCurrentTransactionNestLevel() > 1 {
+            match keep {
+                true => pg_sys::ReleaseCurrentSubTransaction(),
+                false => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+            }
+        }
+        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
+    }
+}
+
+/// Commits the transaction itself. `empty`: it changed nothing, so nobody waits for the disk.
+fn end_rest(part: Part, chain: bool, empty: bool) {
+    // SAFETY: no subtransaction is open and no portal runs. The setting is put back; an ERROR
+    // before that ends the session's transaction, and PostgreSQL knows what was set.
+    unsafe {
+        let durable = pg_sys::synchronous_commit;
+        if empty {
+            pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as c_int;
+        }
+        if part.block {
+            CHAIN.set(chain);
+            pg_sys::EndTransactionBlock(chain);
+        } else if !part.lone {
+            pg_sys::EndImplicitTransactionBlock();
+        }
+        let ended = attempt(|| pg_sys::CommitTransactionCommand());
+        pg_sys::synchronous_commit = durable;
+        ended.unwrap_or_else(|error| error.raise());
+        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
+    }
+}

@@ -1,0 +1,142 @@
+//! Plain SQL through the ledger: the changes of a session's transaction are undone when it commits,
+//! submitted as one EFFECTS transaction, and the session waits for its outcome.
+//!
+//! Source: simulate, order, validate, as in Hyperledger Fabric and Fabric++ (Sharma, Schuhknecht,
+//! Agrawal, Dittrich, SIGMOD 2019).
+use chainify_ledger::messages::Kind;
+use chainify_ledger::node_messages::Statement as Submitted;
+use chainify_ledger::write_set::{Isolation, WRITE_SET_BYTES_MAX};
+use pgrx::pg_sys::Oid;
+
+use crate::guard::plain_sql;
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::ledger::stored_blocks::last_block;
+use crate::ledger::tables;
+use crate::pg::base::cursor::Sees;
+use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::role::Role;
+use crate::pg::base::settings::{self, Writes};
+use crate::pg::base::spi::connect;
+use crate::pg::base::subtransaction;
+use crate::pg::session_transaction::{self, Remaining, Statement, Watch};
+use crate::submission::submit::{
+    deadline, failure, hex, how_to_wait, outcome, submit_as, submitting_role, Need,
+};
+
+static WATCH: Watch = Watch {
+    wanted,
+    needs_part,
+    begun: plain_sql::begin,
+    locked: plain_sql::locked,
+    take,
+    over: plain_sql::end,
+};
+
+/// Installs the hooks; once, in the postmaster.
+pub fn install() {
+    subtransaction::watch(&plain_sql::HOOKS);
+    session_transaction::watch(&WATCH);
+}
+
+/// Whether changes of ledger tables by this session go through the ledger.
+fn wanted() -> bool {
+    settings::writes() != Writes::Refuse
+        && settings::guard()
+        && matches!(session::mode(), Mode::Outside | Mode::Plain)
+}
+
+/// A statement that may change ledger tables or lock rows of them, of a role that may submit.
+fn needs_part(statement: &Statement) -> bool {
+    if let Some(role) = plain_sql::role() {
+        check_role(role);
+        return false;
+    }
+    let on_ledger = |tables: &[Oid]| tables.iter().any(|table| tables::owner(*table).is_some());
+    let may = statement.may_run_others
+        || on_ledger(&statement.writes)
+        || on_ledger(&statement.locks_rows);
+    may && tables::is_own() && submitting_role(Need::Client).is_ok()
+}
+
+/// All changes of a transaction are applied as one role.
+fn check_role(role: Role) {
+    let now = Role::current();
+    if now != role && plain_sql::has_changes() {
+        PgError::new(
+            b"0A000",
+            format!(
+                "role \"{}\" cannot go on with a transaction in which \"{}\" changed ledger tables",
+                now.name(),
+                role.name()
+            ),
+        )
+        .detail("Every organisation applies the changes of a transaction as one role.")
+        .hint("COMMIT before SET ROLE.")
+        .raise();
+    }
+}
+
+fn take() -> Option<Remaining> {
+    if !plain_sql::has_changes() {
+        return None;
+    }
+    let role = plain_sql::role().unwrap_or_else(Role::current).name();
+    let snapshot = session::unrecorded(|| {
+        Role::bootstrap().run(|| connect(|client| last_block(client, Sees::Latest)))
+    });
+    let snapshot = snapshot.unwrap_or_default().unsigned_abs();
+    let set = plain_sql::write_set(snapshot, isolation())
+        .unwrap_or_else(|error| PgError::new(b"XX000", error.to_string()).raise())?;
+    let effects = set.encode();
+    if effects.len() > WRITE_SET_BYTES_MAX {
+        PgError::new(
+            b"54000",
+            format!(
+                "the transaction's changes take {} bytes, at most {WRITE_SET_BYTES_MAX} are allowed",
+                effects.len()
+            ),
+        )
+        .hint("Commit in smaller parts.")
+        .raise();
+    }
+    Some(Box::new(move || order(role, effects)))
+}
+
+fn isolation() -> Isolation {
+    match session_transaction::isolation() {
+        session_transaction::Isolation::ReadCommitted => Isolation::ReadCommitted,
+        session_transaction::Isolation::RepeatableRead => Isolation::RepeatableRead,
+        session_transaction::Isolation::Serializable => Isolation::Serializable,
+    }
+}
+
+/// Has the changes ordered, and waits until this database has applied or refused them.
+fn order(role: String, effects: Vec<u8>) -> Result<(), PgError> {
+    let statement = Submitted {
+        kind: Kind::Effects as i32,
+        effects,
+        ..Submitted::default()
+    };
+    let until = deadline();
+    let id = submit_as(role, vec![statement], until)?.remove(0);
+    let waited = attempt(|| outcome(&id, until)).and_then(|outcome| outcome);
+    let outcome = waited.map_err(|error| unknown(error, &id))?;
+    match outcome.succeeded {
+        true => Ok(()),
+        false => Err(failure(outcome)),
+    }
+}
+
+/// The user cancelled the wait, and the transaction goes its way.
+fn unknown(error: PgError, id: &[u8]) -> PgError {
+    if error.sqlstate.as_str() != "57014" {
+        return error;
+    }
+    error
+        .detail(format!(
+            "Transaction {} was submitted and may still be applied.",
+            hex(id)
+        ))
+        .hint(how_to_wait(id))
+}
