@@ -17,6 +17,7 @@ mod ranges;
 mod row;
 mod state;
 mod tag;
+mod text;
 mod uuid;
 pub mod value;
 
