@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call, Cell};
+use crate::pg::base::relation::quoted;
 use crate::pg::base::variadic::{variadic_from, TextValue};
 use crate::pg::base::{settings, spi};
 use crate::submission::connection::ask;
@@ -150,11 +151,6 @@ fn set_role_organisations(call: &mut Call) -> Answer {
         }
     };
     deployed(call, sql)
-}
-
-/// A name in double quotes.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn deployed(call: &mut Call, sql: String) -> Answer {

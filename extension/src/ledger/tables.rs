@@ -63,6 +63,14 @@ pub fn owner(relation: Oid) -> Option<Rc<LedgerTable>> {
     found
 }
 
+/// The relation of the ledger table of this name, unquoted. Cost: linear in the tables.
+pub fn named(name: &str) -> Option<Oid> {
+    refresh();
+    let attached = attached();
+    let mut tables = attached.iter();
+    tables.find_map(|(relation, table)| (table.name == name).then_some(*relation))
+}
+
 /// Every table on the ledger, with its relation.
 pub fn all() -> Vec<(Oid, Rc<LedgerTable>)> {
     refresh();

@@ -16,6 +16,7 @@ use crate::ledger::{definitions, triggers};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
+use crate::pg::base::relation::quoted;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
@@ -284,8 +285,4 @@ fn of_objects(client: &SpiClient<'_>) -> Vec<Repair> {
         });
     }
     repairs
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -16,6 +16,7 @@ use crate::ledger::{table_scans, triggers};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
+use crate::pg::base::relation::quoted;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
@@ -279,10 +280,6 @@ fn parts(client: &SpiClient<'_>) -> Vec<(pg_sys::Oid, String)> {
         ));
     }
     parts
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -20,3 +20,5 @@ pub mod role_organisations;
 pub mod run;
 pub mod sequences;
 pub mod uuids;
+pub mod write_sets;
+pub mod written_table;

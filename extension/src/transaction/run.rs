@@ -10,7 +10,7 @@ use crate::ledger::outcome::{is_of_the_machine, Outcome};
 use crate::ledger::place::At;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt, PgError, SqlState};
 use crate::pg::base::raised::{watched, Raised};
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
@@ -29,8 +29,7 @@ use crate::transaction::request::Request;
 use crate::transaction::role_organisations;
 use crate::transaction::sequences;
 use crate::transaction::uuids::seed_uuid;
-
-const EFFECTS_NOT_APPLIED: &str = "EFFECTS transactions are not applied by this version";
+use crate::transaction::write_sets;
 
 /// Runs the transaction of `request` at `at`; its changes are recorded under its index in the
 /// block. Err: an error of the machine, which is no outcome.
@@ -96,9 +95,12 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
     }
 }
 
-/// An outcome keeps the message alone, so why the ledger refuses goes there, and what to write
+/// An outcome keeps the message alone, and a conflict has the SQLSTATE that clients know. So why the ledger refuses goes there, and what to write
 /// instead.
 fn told_whole(mut error: PgError) -> PgError {
+    if error.sqlstate == SqlState::new(write_sets::CONFLICT) {
+        error.sqlstate = SqlState::new(b"40001");
+    }
     let ours = matches!(
         error.sqlstate.as_str(),
         "CH003" | "CH004" | "CH005" | "CH006"
@@ -158,7 +160,11 @@ fn dispatch(
             deploys.check(request.number, agreeing)?;
             Ok(rows)
         }
-        Kind::Effects => Err(PgError::new(b"0A000", EFFECTS_NOT_APPLIED)),
+        Kind::Effects => {
+            let rows = effects(transaction, index)?;
+            agreements::check(request, transaction, index)?;
+            Ok(rows)
+        }
         _ => Err(PgError::new(
             b"0A000",
             "transactions of this kind are reserved",
@@ -185,17 +191,30 @@ fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) ->
     Ok(rows)
 }
 
-/// Runs the statements of a SQL transaction, shows what they did, as changes of transaction 0, and
+/// Makes the changes of an EFFECTS transaction.
+fn effects(transaction: &Transaction, index: u32) -> Outcome {
+    let proposal = &transaction.proposal;
+    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+    role_organisations::check(transaction)?;
+    let role = client_role::of_client(name)?;
+    determinism::before_transaction();
+    sequences::before_transaction();
+    let rows = write_sets::apply(role, &proposal.effects, index)?;
+    sequences::after_transaction(index);
+    Ok(rows)
+}
+
+/// Runs a SQL or EFFECTS transaction, shows what it did, as changes of transaction 0, and
 /// undoes it. Err: they fail.
 pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T, PgError> {
-    if transaction.kind() == Kind::Effects {
-        return Err(PgError::new(b"0A000", EFFECTS_NOT_APPLIED));
-    }
     let as_written = Cell::new(false);
     let attempt = || {
         let mut shown = None;
         let undone = subtransaction(|| {
-            settings_undone(|| statements(transaction, 0, &as_written))?;
+            settings_undone(|| match transaction.kind() {
+                Kind::Effects => effects(transaction, 0),
+                _ => statements(transaction, 0, &as_written),
+            })?;
             shown = Some(show());
             Err::<(), _>(PgError::new(b"00000", "undone"))
         });

@@ -10,6 +10,7 @@ pub mod encode;
 pub mod error;
 pub mod function;
 pub mod generation;
+pub mod input;
 pub mod latch;
 pub mod lists;
 pub mod major;

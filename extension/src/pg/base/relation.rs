@@ -26,6 +26,8 @@ pub struct ColumnDef {
     pub number: i16,
     pub name: String,
     pub type_oid: pg_sys::Oid,
+    /// GENERATED ALWAYS AS (…) STORED
+    pub generated: bool,
 }
 
 impl Relation {
@@ -98,6 +100,7 @@ impl Relation {
             number: a.attnum,
             name: name_text(&a.attname),
             type_oid: a.atttypid,
+            generated: a.attgenerated != 0,
         })
         .collect()
     }
@@ -175,6 +178,11 @@ impl Drop for Relation {
         // SAFETY: opened by `open` in this transaction and not closed since.
         unsafe { pg_sys::table_close(self.raw(), pg_sys::NoLock as pg_sys::LOCKMODE) }
     }
+}
+
+/// A name in double quotes.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 pub(in crate::pg) fn name_text(name: &pg_sys::NameData) -> String {

@@ -34,6 +34,16 @@ mod raw {
             plan: pg_sys::SPIPlanPtr,
             options: *const pg_sys::SPIExecuteOptions,
         ) -> i32;
+        pub fn SPI_execute_snapshot(
+            plan: pg_sys::SPIPlanPtr,
+            values: *mut pg_sys::Datum,
+            nulls: *const std::ffi::c_char,
+            snapshot: pg_sys::Snapshot,
+            crosscheck: pg_sys::Snapshot,
+            read_only: bool,
+            fire_triggers: bool,
+            tcount: std::ffi::c_long,
+        ) -> i32;
     }
 }
 
@@ -139,15 +149,46 @@ impl Plan {
             let plan = self.plan.as_ptr();
             outermost::outermost();
             let code = catch_c(|| raw::SPI_execute_plan_extended(plan, options))?;
-            if code < 0 {
-                return Err(PgError::new(
-                    b"0A000",
-                    format!("statement cannot run here (SPI code {code})"),
-                ));
-            }
-            Ok(pg_sys::SPI_processed)
+            processed(code)
         }
     }
+
+    /// The same, but its AFTER triggers are left to the end of the query around it.
+    ///
+    /// # Safety
+    /// `values` must be of the plan's types; a query level of AFTER triggers must be open.
+    pub(in crate::pg) unsafe fn execute_within(
+        &self,
+        values: &[Option<pg_sys::Datum>],
+    ) -> Result<u64, PgError> {
+        assert_eq!(values.len(), self.types.len(), "one value per parameter");
+        let null = |value: &Option<pg_sys::Datum>| if value.is_some() { b' ' } else { b'n' } as i8;
+        let nulls: Vec<std::ffi::c_char> = values.iter().map(null).collect();
+        let value = |value: &Option<pg_sys::Datum>| value.unwrap_or(pg_sys::Datum::from(0));
+        let mut values: Vec<_> = values.iter().map(value).collect();
+        let (plan, newest) = (self.plan.as_ptr(), std::ptr::null_mut());
+        outermost::outermost();
+        // SAFETY: there is a value and a mark for each parameter; the plan is kept by self.
+        unsafe {
+            let code = catch_c(|| {
+                let (values, nulls) = (values.as_mut_ptr(), nulls.as_ptr());
+                raw::SPI_execute_snapshot(plan, values, nulls, newest, newest, false, false, 0)
+            })?;
+            processed(code)
+        }
+    }
+}
+
+/// The rows that the statement just run returned or changed.
+fn processed(code: i32) -> Result<u64, PgError> {
+    if code < 0 {
+        return Err(PgError::new(
+            b"0A000",
+            format!("statement cannot run here (SPI code {code})"),
+        ));
+    }
+    // SAFETY: a variable of this process.
+    Ok(unsafe { pg_sys::SPI_processed })
 }
 
 impl Drop for Plan {

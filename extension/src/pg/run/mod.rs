@@ -12,4 +12,5 @@ pub mod locked_rows;
 pub mod planned_access;
 pub mod planning;
 pub mod resettable_plans;
+pub mod row_changes;
 pub mod statement;

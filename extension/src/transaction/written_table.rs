@@ -1,0 +1,270 @@
+//! A ledger table as write sets change it: statements by key, and the values that they take.
+use chainify_codec::{decode_row, decode_value, DecodeError};
+use chainify_ledger::Hash;
+use pgrx::pg_sys::Oid;
+
+use crate::ledger::session;
+use crate::ledger::session::Mode;
+use crate::ledger::tables::Leaf;
+use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::function::{cell, Cell};
+use crate::pg::base::input::{base_type, input, null};
+use crate::pg::base::relation::{quoted, Lock, Relation};
+use crate::pg::base::role::Role;
+use crate::pg::base::spi;
+
+/// The encoding of NULL in a cell.
+const NULL: [u8; 5] = [0; 5];
+
+/// A column on the ledger.
+struct Column {
+    ordinal: u16,
+    /// In quotes.
+    name: String,
+    /// The type below its domain, if it has one.
+    of: Oid,
+    key: bool,
+    generated: bool,
+    /// Of a column of the key: the operator that its index takes as equality.
+    equals: String,
+}
+
+/// A table that may be changed by key.
+pub struct WrittenTable {
+    /// `schema.name`, unquoted.
+    pub name: String,
+    pub relation: Oid,
+    id: i32,
+    /// In quotes.
+    quoted: String,
+    /// Ascending by ordinal.
+    columns: Vec<Column>,
+    rows: chainify_codec::RowHasher,
+}
+
+/// What a statement does to the row with a key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Shape {
+    Insert,
+    /// Of the columns with these ordinals.
+    Update(Vec<u16>),
+    Delete,
+    Find,
+}
+
+impl WrittenTable {
+    /// Reads the definition, as a role that may. Raises for a column without equality in the key.
+    pub fn of(leaf: &Leaf) -> Self {
+        let relation = Relation::open(leaf.relation, Lock::AccessShare);
+        let physical = relation.columns();
+        let column = |known: &crate::pg::base::encode::LedgerColumn| {
+            let found = physical.iter().find(|c| c.name == known.name);
+            let found = found.unwrap_or_else(|| {
+                let message = format!("column \"{}\" of a ledger table is missing", known.name);
+                PgError::new(b"42703", message).raise()
+            });
+            let of = base_type(found.type_oid);
+            Column {
+                ordinal: known.ordinal,
+                name: quoted(&known.name),
+                of,
+                key: known.key,
+                generated: found.generated,
+                equals: if known.key {
+                    equality(of)
+                } else {
+                    String::new()
+                },
+            }
+        };
+        let mut columns: Vec<_> = leaf.table.columns.iter().map(column).collect();
+        columns.sort_by_key(|column| column.ordinal);
+        Self {
+            name: leaf.table.name.clone(),
+            relation: leaf.relation,
+            id: leaf.table.id,
+            quoted: relation.quoted_name(),
+            columns,
+            rows: leaf.table.rows.clone(),
+        }
+    }
+
+    /// The statement of a shape, with the types of its parameters.
+    pub fn statement(&self, shape: &Shape) -> (String, Vec<Oid>) {
+        let given = |c: &&Column| match shape {
+            Shape::Insert => !c.generated,
+            Shape::Update(ordinals) => ordinals.contains(&c.ordinal),
+            Shape::Delete | Shape::Find => false,
+        };
+        let given: Vec<_> = self.columns.iter().filter(given).collect();
+        let mut types: Vec<Oid> = given.iter().map(|c| c.of).collect();
+        if *shape != Shape::Insert {
+            types.extend(self.key_columns().map(|c| c.of));
+        }
+        let conditions = self.is_key(given.len() + 1);
+        let list = |item: &dyn Fn(&Column, usize) -> String| {
+            let items = given.iter().zip(1..).map(|(column, n)| item(column, n));
+            items.collect::<Vec<_>>().join(", ")
+        };
+        let table = &self.quoted;
+        let sql = match shape {
+            Shape::Insert => format!(
+                "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE VALUES ({})",
+                list(&|column, _| column.name.clone()),
+                list(&|_, n| format!("${n}"))
+            ),
+            Shape::Update(_) => format!(
+                "UPDATE {table} SET {} WHERE {conditions}",
+                list(&|column, n| format!("{} = ${n}", column.name))
+            ),
+            Shape::Delete => format!("DELETE FROM {table} WHERE {conditions}"),
+            Shape::Find => format!("SELECT FROM {table} WHERE {conditions}"),
+        };
+        (sql, types)
+    }
+
+    /// The values of an insert: of every column that is not generated, NULL where the row has none.
+    pub fn row(&self, row: &[u8]) -> Result<Vec<Cell>, PgError> {
+        let values = decode_row(row).map_err(malformed)?;
+        if let Some((ordinal, _)) = values
+            .iter()
+            .find(|(ordinal, _)| self.column(*ordinal).is_none())
+        {
+            return Err(self.without_column(*ordinal));
+        }
+        let given = self.columns.iter().filter(|column| !column.generated);
+        let value = |column: &Column| {
+            let found = values.binary_search_by_key(&column.ordinal, |(ordinal, _)| *ordinal);
+            match found {
+                Ok(at) => input(&values[at].1, column.of),
+                Err(_) => Ok(null(column.of)),
+            }
+        };
+        given.map(value).collect()
+    }
+
+    /// The ordinals and values of an update, without generated columns.
+    pub fn cells(&self, cells: &[(u16, Vec<u8>)]) -> Result<(Vec<u16>, Vec<Cell>), PgError> {
+        let (mut ordinals, mut values) = (Vec::new(), Vec::new());
+        for (ordinal, value) in cells {
+            let Some(column) = self.column(*ordinal) else {
+                return Err(self.without_column(*ordinal));
+            };
+            if column.generated {
+                continue;
+            }
+            ordinals.push(*ordinal);
+            values.push(match value[..] == NULL {
+                true => null(column.of),
+                false => input(&decode_value(value).map_err(malformed)?, column.of)?,
+            });
+        }
+        match ordinals.is_empty() {
+            true => Err(PgError::new(
+                b"22023",
+                format!(
+                    "update of table \"{}\" changes generated columns alone",
+                    self.name
+                ),
+            )),
+            false => Ok((ordinals, values)),
+        }
+    }
+
+    /// The values of a primary key.
+    pub fn key(&self, key: &[u8]) -> Result<Vec<Cell>, PgError> {
+        let values = decode_row(key).map_err(malformed)?;
+        let ordinals = values.iter().map(|(ordinal, _)| *ordinal);
+        if !ordinals.eq(self.key_columns().map(|c| c.ordinal)) {
+            return Err(PgError::new(
+                b"22023",
+                format!(
+                    "key of table \"{}\" has other columns than its primary key",
+                    self.name
+                ),
+            ));
+        }
+        let values = values.iter().zip(self.key_columns());
+        values
+            .map(|((_, value), column)| input(value, column.of))
+            .collect()
+    }
+
+    /// The key of a row, or of a key itself, as people read it.
+    pub fn key_text(&self, row: &[u8]) -> String {
+        let values = decode_row(row).unwrap_or_default();
+        let key = |ordinal: u16| self.column(ordinal).is_some_and(|c| c.key);
+        let values = values.iter().filter(|(ordinal, _)| key(*ordinal));
+        values
+            .map(|(_, value)| value.to_text())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// The hash of the row with this key; None when there is no such row. Cost: a query that is
+    /// planned anew.
+    pub fn hash_now(&self, key: &[u8]) -> Result<Option<Hash>, PgError> {
+        let mut values = self.key(key)?;
+        values.push(cell(self.id));
+        let sql = format!(
+            "SELECT chainify_ledger.encoded_row(${}, t) FROM {} t WHERE {}",
+            values.len(),
+            self.quoted,
+            self.is_key(1)
+        );
+        let mut hash = None;
+        let find = || {
+            spi::query_once(&sql, &values, |row| {
+                hash = row.get::<Vec<u8>>(1).map(|row| self.rows.hash(&row));
+            })
+        };
+        let find = || session::with(Mode::Internal, || spi::connected(find));
+        attempt(|| Role::bootstrap().run(find))?;
+        Ok(hash)
+    }
+
+    /// The condition for a row with a key, whose values are the parameters from `first` on.
+    fn is_key(&self, first: usize) -> String {
+        let conditions = self.key_columns().zip(first..);
+        let conditions = conditions.map(|(c, n)| format!("{} {} ${n}", c.name, c.equals));
+        conditions.collect::<Vec<_>>().join(" AND ")
+    }
+
+    fn column(&self, ordinal: u16) -> Option<&Column> {
+        let found = self
+            .columns
+            .binary_search_by_key(&ordinal, |column| column.ordinal);
+        found.ok().map(|at| &self.columns[at])
+    }
+
+    fn key_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.key)
+    }
+
+    fn without_column(&self, ordinal: u16) -> PgError {
+        PgError::new(
+            b"42703",
+            format!(
+                "table \"{}\" has no column with ordinal {ordinal}",
+                self.name
+            ),
+        )
+    }
+}
+
+/// The operator of a type's equality in its default order, with its schema.
+fn equality(of: Oid) -> String {
+    let sql = "SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname)
+        FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod
+        JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amoplefttype = c.opcintype AND a.amoprighttype = c.opcintype
+        JOIN pg_operator o ON o.oid = a.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
+        WHERE m.amname = 'btree' AND c.opcdefault AND c.opcintype = $1 AND a.amopstrategy = 3";
+    let mut found = None;
+    spi::connected(|| spi::query(sql, &[cell(of)], |row| found = Some(row.must(1))));
+    // Types without an order of their own take that of another, whose operators are in pg_catalog.
+    found.unwrap_or_else(|| "OPERATOR(pg_catalog.=)".to_owned())
+}
+
+fn malformed(error: DecodeError) -> PgError {
+    PgError::new(b"22023", error.to_string())
+}
