@@ -1,0 +1,309 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+)
+
+// plainSession opens a session whose own changes of ledger tables go through the ledger.
+func plainSession(ctx context.Context, t *testing.T, o *harness.Organisation) *pgx.Conn {
+	t.Helper()
+	conn, err := o.Cluster.Connect(ctx, database, "bank")
+	must(t, err)
+	t.Cleanup(func() { conn.Close(context.WithoutCancel(ctx)) })
+	run(ctx, t, conn, "SET chainify.writes = 'effects'")
+	return conn
+}
+
+func run(ctx context.Context, t *testing.T, conn *pgx.Conn, sql string, args ...any) pgconn.CommandTag {
+	t.Helper()
+	tag, err := conn.Exec(ctx, sql, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, describe(err))
+	}
+	return tag
+}
+
+// fails runs a statement that must fail by sqlstate and returns the error.
+func fails(ctx context.Context, t *testing.T, conn *pgx.Conn, sqlstate, sql string) *pgconn.PgError {
+	t.Helper()
+	_, err := conn.Exec(ctx, sql)
+	var failed *pgconn.PgError
+	if !errors.As(err, &failed) || failed.Code != sqlstate {
+		t.Fatalf("%s: %v, want SQLSTATE %s", sql, describe(err), sqlstate)
+	}
+	return failed
+}
+
+func describe(err error) string {
+	var failed *pgconn.PgError
+	if !errors.As(err, &failed) {
+		return errString(err)
+	}
+	return strings.Join([]string{failed.Code, failed.Message, failed.Detail, failed.Hint}, " | ")
+}
+
+func errString(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return err.Error()
+}
+
+// plainTables are of the kinds that applications have.
+const plainTables = `
+	CREATE TABLE parents (id int PRIMARY KEY, name text NOT NULL UNIQUE, note text);
+	CREATE TABLE children (id int PRIMARY KEY, parent int REFERENCES parents ON DELETE CASCADE, amount numeric(10,2) CHECK (amount >= 0),
+		twice numeric GENERATED ALWAYS AS (amount * 2) STORED, made timestamptz DEFAULT now(), tags text[], data jsonb, code uuid);
+	CREATE TABLE parts (region text, id int, v int, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
+	CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
+	CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
+	GRANT ALL ON parents, children, parts TO bank`
+
+// plainRows is what the tables of the test hold, the same in every organisation.
+const plainRows = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
+	SELECT 'parent ' || p::text FROM parents p UNION ALL SELECT 'child ' || c::text FROM children c
+	UNION ALL SELECT tableoid::regclass || ' ' || p::text FROM parts p UNION ALL SELECT 'checking ' || c::text FROM checking c WHERE custid < 10) rows (x)`
+
+// Sessions change ledger tables by plain SQL, each in its own organisation's database, and every
+// organisation gets the same rows.
+func TestPlainSQL(t *testing.T) {
+	t.Parallel()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	t.Cleanup(stop)
+	ctx, cancel := context.WithTimeout(ctx, testLimit)
+	t.Cleanup(cancel)
+	net := newNetwork(ctx, t)
+	must(t, net.Each(func(o *harness.Organisation) error {
+		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
+	}))
+	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
+	must(t, acme.Exec(ctx, "dba", "SELECT chainify.deploy($$"+plainTables+"$$)"))
+	tip, err := acme.Tip(ctx)
+	must(t, err)
+	reaches(ctx, t, bolt, tip.Number, catchUpLimit)
+	for _, c := range plainCases {
+		t.Run(c.name, func(t *testing.T) {
+			one, two := plainSession(ctx, t, acme), plainSession(ctx, t, bolt)
+			c.run(ctx, t, one, two)
+			tip, err := acme.Tip(ctx)
+			must(t, err)
+			_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
+			must(t, err)
+			var first string
+			for i, o := range net.Organisations {
+				var rows string
+				must(t, o.Scan(ctx, plainRows, &rows))
+				if i == 0 {
+					first = rows
+				}
+				if rows != first {
+					t.Errorf("%s has the rows\n%s\nand %s has\n%s", net.Organisations[0].Name, first, o.Name, rows)
+				}
+			}
+		})
+	}
+	for _, o := range net.Organisations {
+		checkVerified(ctx, t, o)
+	}
+	checkSameTransactions(ctx, t, net)
+}
+
+// want compares the first column of a query's rows.
+func want(ctx context.Context, t *testing.T, conn *pgx.Conn, sql string, values ...string) {
+	t.Helper()
+	rows, err := conn.Query(ctx, sql)
+	must(t, err)
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %s", sql, describe(err))
+	}
+	if strings.Join(got, ",") != strings.Join(values, ",") {
+		t.Errorf("%s: %q, want %q", sql, got, values)
+	}
+}
+
+// idle fails unless the session is in no transaction.
+func idle(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	if status := conn.PgConn().TxStatus(); status != 'I' {
+		t.Errorf("the session's transaction status is %c, want I", status)
+	}
+}
+
+type plainCase struct {
+	name string
+	run  func(ctx context.Context, t *testing.T, one, two *pgx.Conn)
+}
+
+var plainCases = []plainCase{
+	{"a block commits", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (1, 'one'), (2, 'two')")
+		run(ctx, t, one, "UPDATE parents SET note = 'changed' WHERE id = 2")
+		run(ctx, t, one, "UPDATE checking SET balance = balance + 1 WHERE custid = $1", 1)
+		run(ctx, t, one, "COMMIT")
+		idle(t, one)
+		want(ctx, t, one, "SELECT id || ' ' || name || coalesce(note, '') FROM parents ORDER BY id", "1 one", "2 twochanged")
+	}},
+	{"rollback leaves nothing", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (3, 'three')")
+		want(ctx, t, one, "SELECT name FROM parents WHERE id = 3", "three")
+		run(ctx, t, one, "ROLLBACK")
+		idle(t, one)
+		want(ctx, t, one, "SELECT name FROM parents WHERE id = 3")
+	}},
+	{"statements of their own", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four')")
+		run(ctx, t, one, "INSERT INTO parents VALUES ($1, $2)", 5, "five")
+		want(ctx, t, one, "INSERT INTO parents VALUES (6, 'six') RETURNING name", "six")
+		idle(t, one)
+		if tag := run(ctx, t, one, "UPDATE parents SET note = 'x' WHERE id IN (4, 5, 6)"); tag.RowsAffected() != 3 {
+			t.Errorf("the tag is %s", tag)
+		}
+		want(ctx, t, one, "SELECT name FROM parents WHERE note = 'x' ORDER BY id", "four", "five", "six")
+	}},
+	{"several statements in one string", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "INSERT INTO parents VALUES (7, 'seven'); UPDATE parents SET note = 'y' WHERE id = 7; SELECT 1")
+		want(ctx, t, one, "SELECT note FROM parents WHERE id = 7", "y")
+		fails(ctx, t, one, "23505", "INSERT INTO parents VALUES (8, 'eight'); INSERT INTO parents VALUES (8, 'eight')")
+		idle(t, one)
+		want(ctx, t, one, "SELECT note FROM parents WHERE id = 8")
+	}},
+	{"savepoints", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "SAVEPOINT a")
+		run(ctx, t, one, "INSERT INTO parents VALUES (10, 'ten')")
+		run(ctx, t, one, "SAVEPOINT b")
+		run(ctx, t, one, "INSERT INTO parents VALUES (11, 'eleven')")
+		run(ctx, t, one, "ROLLBACK TO b")
+		fails(ctx, t, one, "23505", "INSERT INTO parents VALUES (10, 'ten')")
+		run(ctx, t, one, "ROLLBACK TO b")
+		run(ctx, t, one, "INSERT INTO parents VALUES (12, 'twelve')")
+		run(ctx, t, one, "RELEASE a")
+		run(ctx, t, one, "COMMIT")
+		want(ctx, t, one, "SELECT name FROM parents WHERE id BETWEEN 10 AND 19 ORDER BY id", "ten", "twelve")
+	}},
+	{"an error in a block", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (20, 'twenty')")
+		fails(ctx, t, one, "23505", "INSERT INTO parents VALUES (20, 'again')")
+		fails(ctx, t, one, "25P02", "SELECT 1")
+		if tag := run(ctx, t, one, "COMMIT"); tag.String() != "ROLLBACK" {
+			t.Errorf("COMMIT says %s", tag)
+		}
+		idle(t, one)
+		want(ctx, t, one, "SELECT name FROM parents WHERE id = 20")
+	}},
+	{"values of many types, and what is not deterministic", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, `INSERT INTO children (id, parent, amount, tags, data, code)
+			SELECT i, 1, (random() * 100)::numeric(10,2), ARRAY['a,b', 'c"d', NULL], jsonb_build_object('n', i, 'x', random()), gen_random_uuid() FROM generate_series(1, 5) i`)
+		run(ctx, t, one, "UPDATE children SET tags = NULL, data = '[1, null, \"\\u00e9\"]', made = clock_timestamp() WHERE id = 2")
+		want(ctx, t, one, "SELECT count(*)::text FROM children WHERE twice = amount * 2", "5")
+	}},
+	{"actions of foreign keys", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "INSERT INTO children (id, parent, amount) VALUES (10, 2, 1), (11, 2, 2)")
+		run(ctx, t, one, "DELETE FROM parents WHERE id = 2")
+		want(ctx, t, one, "SELECT id::text FROM children WHERE id IN (10, 11)")
+		fails(ctx, t, one, "23503", "INSERT INTO children (id, parent, amount) VALUES (12, 99, 1)")
+	}},
+	{"ON CONFLICT, MERGE, COPY", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four'), (30, 'thirty') ON CONFLICT (id) DO UPDATE SET note = 'met'")
+		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four') ON CONFLICT DO NOTHING")
+		run(ctx, t, one, "MERGE INTO parents p USING (VALUES (30, 'merged'), (31, 'thirty-one')) v (id, name) ON p.id = v.id WHEN MATCHED THEN UPDATE SET note = v.name WHEN NOT MATCHED THEN INSERT (id, name) VALUES (v.id, v.name)")
+		if _, err := one.PgConn().CopyFrom(ctx, strings.NewReader("32\tthirty-two\n33\tthirty-three\n"), "COPY parents (id, name) FROM STDIN"); err != nil {
+			t.Fatal(describe(err))
+		}
+		want(ctx, t, one, "SELECT id || coalesce(note, '') FROM parents WHERE id BETWEEN 30 AND 39 OR id = 4 ORDER BY id", "4met", "30merged", "31", "32", "33")
+	}},
+	{"partitions", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "INSERT INTO parts SELECT 'eu', i, i FROM generate_series(1, 4) i")
+		run(ctx, t, one, "UPDATE parts SET region = 'us' WHERE id = 2")
+		run(ctx, t, one, "UPDATE parts SET v = 7 WHERE region = 'us'")
+		run(ctx, t, one, "DELETE FROM parts WHERE region = 'eu' AND id = 3")
+		want(ctx, t, one, "SELECT tableoid::regclass || ' ' || id || ' ' || v FROM parts ORDER BY id", "parts_eu 1 1", "parts_us 2 7", "parts_eu 4 4")
+		run(ctx, t, one, "TRUNCATE parts")
+		want(ctx, t, one, "SELECT id::text FROM parts")
+	}},
+	{"cursors, prepared statements, temporary tables", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "CREATE TEMP TABLE kept (id int)")
+		run(ctx, t, one, "INSERT INTO kept SELECT 40 + i FROM generate_series(1, 3) i")
+		run(ctx, t, one, "PREPARE ins (int) AS INSERT INTO parents VALUES ($1, 'p' || $1)")
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "DECLARE c CURSOR FOR SELECT id::text FROM parents WHERE id < 6 ORDER BY id")
+		want(ctx, t, one, "FETCH 1 FROM c", "1")
+		run(ctx, t, one, "EXECUTE ins (41)")
+		run(ctx, t, one, "INSERT INTO parents SELECT id, 'k' || id FROM kept WHERE id > 41")
+		want(ctx, t, one, "FETCH 1 FROM c", "4")
+		run(ctx, t, one, "COMMIT")
+		want(ctx, t, one, "SELECT name FROM parents WHERE id BETWEEN 40 AND 49 ORDER BY id", "p41", "k42", "k43")
+	}},
+	{"COMMIT AND CHAIN", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (50, 'fifty')")
+		run(ctx, t, one, "COMMIT AND CHAIN")
+		if status := one.PgConn().TxStatus(); status != 'T' {
+			t.Errorf("after COMMIT AND CHAIN the status is %c", status)
+		}
+		run(ctx, t, one, "INSERT INTO parents VALUES (51, 'fifty-one')")
+		run(ctx, t, one, "ROLLBACK AND CHAIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (52, 'fifty-two')")
+		run(ctx, t, one, "COMMIT")
+		want(ctx, t, one, "SELECT id::text FROM parents WHERE id BETWEEN 50 AND 59 ORDER BY id", "50", "52")
+	}},
+	{"a pipeline", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		batch := &pgx.Batch{}
+		batch.Queue("INSERT INTO parents VALUES ($1, $2)", 60, "sixty")
+		batch.Queue("UPDATE parents SET note = $1 WHERE id = $2", "z", 60)
+		batch.Queue("SELECT note FROM parents WHERE id = 60")
+		if err := one.SendBatch(ctx, batch).Close(); err != nil {
+			t.Fatal(describe(err))
+		}
+		idle(t, one)
+		want(ctx, t, one, "SELECT note FROM parents WHERE id = 60", "z")
+	}},
+	{"first committer wins", func(ctx context.Context, t *testing.T, one, two *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "UPDATE parents SET note = 'of one' WHERE id = 4")
+		run(ctx, t, two, "BEGIN")
+		run(ctx, t, two, "UPDATE parents SET note = 'of two' WHERE id = 4")
+		run(ctx, t, two, "UPDATE checking SET balance = balance + 100 WHERE custid = 3")
+		run(ctx, t, one, "COMMIT")
+		failed := fails(ctx, t, two, "40001", "COMMIT")
+		if !strings.Contains(failed.Message, `row (4) of table "public.parents"`) {
+			t.Errorf("the conflict says %q", failed.Message)
+		}
+		idle(t, two)
+		want(ctx, t, two, "SELECT note FROM parents WHERE id = 4", "of one")
+	}},
+	{"rows that are locked must stay as they are", func(ctx context.Context, t *testing.T, one, two *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		want(ctx, t, one, "SELECT name FROM parents WHERE id = 5 FOR UPDATE", "five")
+		run(ctx, t, one, "UPDATE checking SET balance = balance + 100 WHERE custid = 4")
+		run(ctx, t, two, "UPDATE parents SET note = 'meanwhile' WHERE id = 5")
+		fails(ctx, t, one, "40001", "COMMIT")
+		run(ctx, t, one, "BEGIN")
+		want(ctx, t, one, "SELECT note FROM parents WHERE id = 5 FOR SHARE", "meanwhile")
+		run(ctx, t, one, "UPDATE checking SET balance = balance + 100 WHERE custid = 4")
+		run(ctx, t, one, "COMMIT")
+	}},
+	{"refusals", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (70, 'seventy')")
+		fails(ctx, t, one, "0A000", "PREPARE TRANSACTION 'p'")
+		run(ctx, t, one, "ROLLBACK")
+		run(ctx, t, one, "SET chainify.writes = 'refuse'")
+		fails(ctx, t, one, "CH003", "INSERT INTO parents VALUES (70, 'seventy')")
+	}},
+}
