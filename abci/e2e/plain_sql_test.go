@@ -68,11 +68,14 @@ const plainTables = `
 	CREATE TABLE parts (region text, id int, v int, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
 	CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
 	CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
-	GRANT ALL ON parents, children, parts TO bank`
+	CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, serial serial UNIQUE, of text NOT NULL);
+	GRANT USAGE ON SEQUENCE numbered_serial_seq TO bank;
+	GRANT ALL ON parents, children, parts, numbered TO bank`
 
 // plainRows is what the tables of the test hold, the same in every organisation.
 const plainRows = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
 	SELECT 'parent ' || p::text FROM parents p UNION ALL SELECT 'child ' || c::text FROM children c
+	UNION ALL SELECT 'number ' || n::text FROM numbered n UNION ALL SELECT 'sequence ' || s::text FROM chainify.sequences s
 	UNION ALL SELECT tableoid::regclass || ' ' || p::text FROM parts p UNION ALL SELECT 'checking ' || c::text FROM checking c WHERE custid < 10) rows (x)`
 
 // Sessions change ledger tables by plain SQL, each in its own organisation's database, and every
@@ -95,7 +98,7 @@ func TestPlainSQL(t *testing.T) {
 	for _, c := range plainCases {
 		t.Run(c.name, func(t *testing.T) {
 			one, two := plainSession(ctx, t, acme), plainSession(ctx, t, bolt)
-			c.run(ctx, t, one, two)
+			c.run(ctx, t, acme, one, two)
 			tip, err := acme.Tip(ctx)
 			must(t, err)
 			_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
@@ -141,13 +144,24 @@ func idle(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
+// appears waits until a query has a row at an organisation: what a session of another one has
+// committed comes there a moment later.
+func appears(ctx context.Context, t *testing.T, o *harness.Organisation, sql string) {
+	t.Helper()
+	must(t, harness.Poll(ctx, progressLimit, sql, func(ctx context.Context) (ok bool, why string, err error) {
+		err = o.Scan(ctx, "SELECT EXISTS ("+sql+")", &ok)
+		return ok, "no row", err
+	}))
+}
+
+// plainCase has sessions of acme and of bolt.
 type plainCase struct {
 	name string
-	run  func(ctx context.Context, t *testing.T, one, two *pgx.Conn)
+	run  func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn)
 }
 
 var plainCases = []plainCase{
-	{"a block commits", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"a block commits", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "INSERT INTO parents VALUES (1, 'one'), (2, 'two')")
 		run(ctx, t, one, "UPDATE parents SET note = 'changed' WHERE id = 2")
@@ -156,7 +170,7 @@ var plainCases = []plainCase{
 		idle(t, one)
 		want(ctx, t, one, "SELECT id || ' ' || name || coalesce(note, '') FROM parents ORDER BY id", "1 one", "2 twochanged")
 	}},
-	{"rollback leaves nothing", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"rollback leaves nothing", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "INSERT INTO parents VALUES (3, 'three')")
 		want(ctx, t, one, "SELECT name FROM parents WHERE id = 3", "three")
@@ -164,7 +178,7 @@ var plainCases = []plainCase{
 		idle(t, one)
 		want(ctx, t, one, "SELECT name FROM parents WHERE id = 3")
 	}},
-	{"statements of their own", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"statements of their own", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four')")
 		run(ctx, t, one, "INSERT INTO parents VALUES ($1, $2)", 5, "five")
 		want(ctx, t, one, "INSERT INTO parents VALUES (6, 'six') RETURNING name", "six")
@@ -174,14 +188,14 @@ var plainCases = []plainCase{
 		}
 		want(ctx, t, one, "SELECT name FROM parents WHERE note = 'x' ORDER BY id", "four", "five", "six")
 	}},
-	{"several statements in one string", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"several statements in one string", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO parents VALUES (7, 'seven'); UPDATE parents SET note = 'y' WHERE id = 7; SELECT 1")
 		want(ctx, t, one, "SELECT note FROM parents WHERE id = 7", "y")
 		fails(ctx, t, one, "23505", "INSERT INTO parents VALUES (8, 'eight'); INSERT INTO parents VALUES (8, 'eight')")
 		idle(t, one)
 		want(ctx, t, one, "SELECT note FROM parents WHERE id = 8")
 	}},
-	{"savepoints", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"savepoints", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "SAVEPOINT a")
 		run(ctx, t, one, "INSERT INTO parents VALUES (10, 'ten')")
@@ -195,7 +209,7 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "COMMIT")
 		want(ctx, t, one, "SELECT name FROM parents WHERE id BETWEEN 10 AND 19 ORDER BY id", "ten", "twelve")
 	}},
-	{"an error in a block", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"an error in a block", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "INSERT INTO parents VALUES (20, 'twenty')")
 		fails(ctx, t, one, "23505", "INSERT INTO parents VALUES (20, 'again')")
@@ -206,19 +220,19 @@ var plainCases = []plainCase{
 		idle(t, one)
 		want(ctx, t, one, "SELECT name FROM parents WHERE id = 20")
 	}},
-	{"values of many types, and what is not deterministic", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"values of many types, and what is not deterministic", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, `INSERT INTO children (id, parent, amount, tags, data, code)
 			SELECT i, 1, (random() * 100)::numeric(10,2), ARRAY['a,b', 'c"d', NULL], jsonb_build_object('n', i, 'x', random()), gen_random_uuid() FROM generate_series(1, 5) i`)
 		run(ctx, t, one, "UPDATE children SET tags = NULL, data = '[1, null, \"\\u00e9\"]', made = clock_timestamp() WHERE id = 2")
 		want(ctx, t, one, "SELECT count(*)::text FROM children WHERE twice = amount * 2", "5")
 	}},
-	{"actions of foreign keys", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"actions of foreign keys", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO children (id, parent, amount) VALUES (10, 2, 1), (11, 2, 2)")
 		run(ctx, t, one, "DELETE FROM parents WHERE id = 2")
 		want(ctx, t, one, "SELECT id::text FROM children WHERE id IN (10, 11)")
 		fails(ctx, t, one, "23503", "INSERT INTO children (id, parent, amount) VALUES (12, 99, 1)")
 	}},
-	{"ON CONFLICT, MERGE, COPY", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"ON CONFLICT, MERGE, COPY", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four'), (30, 'thirty') ON CONFLICT (id) DO UPDATE SET note = 'met'")
 		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four') ON CONFLICT DO NOTHING")
 		run(ctx, t, one, "MERGE INTO parents p USING (VALUES (30, 'merged'), (31, 'thirty-one')) v (id, name) ON p.id = v.id WHEN MATCHED THEN UPDATE SET note = v.name WHEN NOT MATCHED THEN INSERT (id, name) VALUES (v.id, v.name)")
@@ -227,7 +241,7 @@ var plainCases = []plainCase{
 		}
 		want(ctx, t, one, "SELECT id || coalesce(note, '') FROM parents WHERE id BETWEEN 30 AND 39 OR id = 4 ORDER BY id", "4met", "30merged", "31", "32", "33")
 	}},
-	{"partitions", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"partitions", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO parts SELECT 'eu', i, i FROM generate_series(1, 4) i")
 		run(ctx, t, one, "UPDATE parts SET region = 'us' WHERE id = 2")
 		run(ctx, t, one, "UPDATE parts SET v = 7 WHERE region = 'us'")
@@ -236,7 +250,7 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "TRUNCATE parts")
 		want(ctx, t, one, "SELECT id::text FROM parts")
 	}},
-	{"cursors, prepared statements, temporary tables", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"cursors, prepared statements, temporary tables", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "CREATE TEMP TABLE kept (id int)")
 		run(ctx, t, one, "INSERT INTO kept SELECT 40 + i FROM generate_series(1, 3) i")
 		run(ctx, t, one, "PREPARE ins (int) AS INSERT INTO parents VALUES ($1, 'p' || $1)")
@@ -249,7 +263,7 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "COMMIT")
 		want(ctx, t, one, "SELECT name FROM parents WHERE id BETWEEN 40 AND 49 ORDER BY id", "p41", "k42", "k43")
 	}},
-	{"COMMIT AND CHAIN", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"COMMIT AND CHAIN", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "INSERT INTO parents VALUES (50, 'fifty')")
 		run(ctx, t, one, "COMMIT AND CHAIN")
@@ -262,7 +276,7 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "COMMIT")
 		want(ctx, t, one, "SELECT id::text FROM parents WHERE id BETWEEN 50 AND 59 ORDER BY id", "50", "52")
 	}},
-	{"a pipeline", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"a pipeline", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		batch := &pgx.Batch{}
 		batch.Queue("INSERT INTO parents VALUES ($1, $2)", 60, "sixty")
 		batch.Queue("UPDATE parents SET note = $1 WHERE id = $2", "z", 60)
@@ -273,7 +287,7 @@ var plainCases = []plainCase{
 		idle(t, one)
 		want(ctx, t, one, "SELECT note FROM parents WHERE id = 60", "z")
 	}},
-	{"first committer wins", func(ctx context.Context, t *testing.T, one, two *pgx.Conn) {
+	{"first committer wins", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "UPDATE parents SET note = 'of one' WHERE id = 4")
 		run(ctx, t, two, "BEGIN")
@@ -281,13 +295,14 @@ var plainCases = []plainCase{
 		run(ctx, t, two, "UPDATE checking SET balance = balance + 100 WHERE custid = 3")
 		run(ctx, t, one, "COMMIT")
 		failed := fails(ctx, t, two, "40001", "COMMIT")
-		if !strings.Contains(failed.Message, `row (4) of table "public.parents"`) {
-			t.Errorf("the conflict says %q", failed.Message)
+		// The block reaches the session before its COMMIT, or the other way round.
+		if said := describe(failed); !strings.Contains(said, `table "public.parents"`) {
+			t.Errorf("the conflict says %s", said)
 		}
 		idle(t, two)
 		want(ctx, t, two, "SELECT note FROM parents WHERE id = 4", "of one")
 	}},
-	{"rows that are locked must stay as they are", func(ctx context.Context, t *testing.T, one, two *pgx.Conn) {
+	{"rows that are locked must stay as they are", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		want(ctx, t, one, "SELECT name FROM parents WHERE id = 5 FOR UPDATE", "five")
 		run(ctx, t, one, "UPDATE checking SET balance = balance + 100 WHERE custid = 4")
@@ -298,7 +313,58 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "UPDATE checking SET balance = balance + 100 WHERE custid = 4")
 		run(ctx, t, one, "COMMIT")
 	}},
-	{"refusals", func(ctx context.Context, t *testing.T, one, _ *pgx.Conn) {
+	{"an idle session is in no block's way", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		for _, end := range []string{"SELECT 1", "COMMIT", "ROLLBACK", "SAVEPOINT s"} {
+			run(ctx, t, one, "BEGIN")
+			run(ctx, t, one, "SAVEPOINT a")
+			run(ctx, t, one, "UPDATE parents SET note = 'idle' WHERE id = 6")
+			run(ctx, t, two, "UPDATE parents SET note = $1 WHERE id = 6", "before "+end)
+			appears(ctx, t, acme, "SELECT true FROM parents WHERE id = 6 AND note = 'before "+end+"'")
+			if end == "ROLLBACK" {
+				run(ctx, t, one, end)
+			} else if failed := fails(ctx, t, one, "40001", end); !strings.Contains(failed.Detail, `"public.parents"`) {
+				t.Errorf("%s says %s", end, describe(failed))
+			}
+			if end != "COMMIT" && end != "ROLLBACK" {
+				fails(ctx, t, one, "25P02", "SELECT 1")
+				run(ctx, t, one, "ROLLBACK")
+			}
+			idle(t, one)
+			want(ctx, t, one, "SELECT note FROM parents WHERE id = 6", "before "+end)
+		}
+	}},
+	{"a statement is in no block's way", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "UPDATE parents SET note = 'busy' WHERE id = 6")
+		failed := make(chan error, 1)
+		go func() {
+			_, err := one.Exec(ctx, "SELECT pg_sleep(60)")
+			failed <- err
+		}()
+		run(ctx, t, two, "UPDATE parents SET note = 'busier' WHERE id = 6")
+		if err := <-failed; !strings.Contains(describe(err), "40001 | could not serialize access due to a ledger block") {
+			t.Errorf("the statement ended with %s", describe(err))
+		}
+		run(ctx, t, one, "ROLLBACK")
+		want(ctx, t, one, "SELECT note FROM parents WHERE id = 6", "busier")
+	}},
+	{"columns that draw from sequences", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, two, "BEGIN")
+		for range 20 {
+			run(ctx, t, one, "INSERT INTO numbered (of) VALUES ('one')")
+			run(ctx, t, two, "INSERT INTO numbered (of) VALUES ('two')")
+		}
+		run(ctx, t, one, "COMMIT")
+		run(ctx, t, two, "COMMIT")
+		run(ctx, t, two, "SELECT chainify.execute('INSERT INTO numbered (of) VALUES (''sql'')')")
+		run(ctx, t, one, "INSERT INTO numbered (of) SELECT 'one' FROM generate_series(1, 10)")
+		run(ctx, t, one, "INSERT INTO numbered OVERRIDING SYSTEM VALUE VALUES (1000000, 1000000, 'far')")
+		run(ctx, t, two, "INSERT INTO numbered (of) SELECT 'two' FROM generate_series(1, 10)")
+		want(ctx, t, one, "SELECT count(*) || ' ' || count(DISTINCT serial) || ' ' || (max(id) < 1000) FROM numbered WHERE of <> 'far'", "61 61 true")
+		want(ctx, t, one, "SELECT (s.last_value < 1000 AND s.last_value >= (SELECT max(id) FROM numbered WHERE of <> 'far'))::text FROM chainify.sequences s WHERE name = 'public.numbered_id_seq'", "true")
+	}},
+	{"refusals", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "INSERT INTO parents VALUES (70, 'seventy')")
 		fails(ctx, t, one, "0A000", "PREPARE TRANSACTION 'p'")

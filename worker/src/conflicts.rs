@@ -5,6 +5,11 @@
 //! loses its statement. A session that holds its locks between statements loses its connection, as
 //! queries do that conflict with replay on a hot standby.
 //!
+//! A session whose changes are ordered when it commits has no grace. The block changes a row that
+//! the session has changed or locked, so the session's transaction cannot succeed any more: the
+//! early abort of Fabric++ (Sharma, Schuhknecht, Agrawal, Dittrich, SIGMOD 2019, section 5.2). It
+//! loses its transaction, and keeps its connection.
+//!
 //! Ending the sessions that are directly in the way is enough: one that itself waits for others
 //! gives up its locks, or its place in the queue, all the same. PostgreSQL's own rules hold for
 //! autovacuum, which makes way unless it prevents wraparound.
@@ -12,10 +17,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How often a running block is looked at: a fraction of the grace, within these bounds.
-const LOOKS_PER_GRACE: u32 = 5;
-const LOOK_MIN: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_millis(100);
+/// How often a running block is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A session that still blocks so long after its statement was cancelled is terminated. It went on,
 /// or it runs in a subtransaction and the transaction around it has its locks.
@@ -45,6 +48,8 @@ pub struct Session<H> {
     pub idle: bool,
     /// Waiting for the outcome of its own ledger transaction, which cannot come before the block.
     pub waiting: bool,
+    /// Its changes are ordered when it commits: it loses its transaction, and keeps its connection.
+    pub gives_up: bool,
 }
 
 /// The server whose processes are watched.
@@ -74,6 +79,8 @@ pub trait Host {
     fn table_waited_for(&mut self, pid: i32) -> Option<u32>;
     /// Leaves the reason for a session whose transaction is about to be ended.
     fn leave_reason(&mut self, session: &Session<Self::Handle>, executor: Executor, table: Option<u32>);
+    /// Asks an idle session to give up its transaction.
+    fn ask_to_give_up(&mut self, session: Self::Handle);
     /// Cancels the statement of a session.
     fn cancel(&mut self, session: Self::Handle);
     /// Ends a session.
@@ -102,6 +109,7 @@ type Claims = BTreeMap<Claim, History>;
 #[derive(Clone, Copy)]
 enum Action {
     Wait,
+    GiveUp,
     Cancel,
     Terminate,
 }
@@ -116,8 +124,7 @@ pub fn run(host: &mut impl Host) {
             claims = look(host, &running, grace, &claims);
             host.looked();
         }
-        let pause = grace.map_or(LOOK_MAX, |grace| (grace / LOOKS_PER_GRACE).clamp(LOOK_MIN, LOOK_MAX));
-        if !host.wait((!running.is_empty()).then_some(pause)) {
+        if !host.wait((!running.is_empty()).then_some(LOOK)) {
             return;
         }
     }
@@ -171,6 +178,9 @@ fn part(host: &mut impl Host, waiting: i32, holding: i32) {
 fn decide<H>(history: History, now: Duration, grace: Duration, session: &Session<H>) -> Action {
     let lasted = |since| now.saturating_sub(since);
     match history.cancelled {
+        Some(at) if session.gives_up && lasted(at) >= CANCEL_TAKES_MAX => Action::Terminate,
+        _ if session.gives_up && session.idle => Action::GiveUp,
+        None if session.gives_up => Action::Cancel,
         None if session.waiting => Action::Cancel,
         None if lasted(history.since) < grace => Action::Wait,
         None if session.idle => Action::Terminate,
@@ -196,6 +206,10 @@ fn resolve<H: Host>(host: &mut H, claim: Claim, history: &mut History, session: 
     host.leave_reason(session, claim.executor, table);
     match action {
         Action::Wait => (),
+        Action::GiveUp => {
+            host.ask_to_give_up(session.handle);
+            history.cancelled.get_or_insert(now);
+        }
         Action::Cancel => {
             host.cancel(session.handle);
             history.cancelled = Some(now);
@@ -221,7 +235,27 @@ pub struct Reason {
     pub waiting: bool,
 }
 
+/// SQLSTATE of the same for a session whose changes are ordered when it commits: every framework
+/// retries it, and the block is over by then.
+pub const RETRY: &[u8; 5] = b"40001";
+
 impl Reason {
+    /// The message of a session whose changes are ordered when it commits.
+    pub fn conflict() -> &'static str {
+        "could not serialize access due to a ledger block"
+    }
+
+    /// The detail of the same.
+    pub fn conflict_detail(&self) -> String {
+        let block = self.block;
+        match &self.table {
+            Some(table) => {
+                format!("Block {block} changes a row of table \"{table}\" that this transaction has changed or locked.")
+            }
+            None => format!("Block {block} changes what this transaction has changed or locked."),
+        }
+    }
+
     /// The error's message; `fatal` when the connection ends.
     pub fn message(fatal: bool) -> &'static str {
         match fatal {

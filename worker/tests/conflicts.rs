@@ -14,12 +14,21 @@ const BLOCK: Executor = Executor { pid: 100, block: 7 };
 /// A session's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lost {
+    Transaction,
     Statement,
     Connection,
 }
 
 fn of_client() -> Session<i32> {
-    Session { handle: 0, transaction: 1, of_client: true, maintains: false, idle: false, waiting: false }
+    Session {
+        handle: 0,
+        transaction: 1,
+        of_client: true,
+        maintains: false,
+        idle: false,
+        waiting: false,
+        gives_up: false,
+    }
 }
 
 /// A server in which executors wait for the sessions that there are.
@@ -129,6 +138,10 @@ impl Host for Server {
         self.reasons.push((session.handle, executor, table));
     }
 
+    fn ask_to_give_up(&mut self, session: i32) {
+        self.lose(session, Lost::Transaction);
+    }
+
     fn cancel(&mut self, session: i32) {
         self.lose(session, Lost::Statement);
     }
@@ -177,6 +190,31 @@ fn a_session_that_is_idle_after_a_cancel_is_terminated_at_once() {
 }
 
 #[test]
+fn a_session_whose_changes_are_ordered_later_has_no_grace_and_keeps_its_connection() {
+    let of_client = || Session { gives_up: true, ..of_client() };
+    assert_eq!(Server::new(2_000, Session { idle: true, ..of_client() }).lost(), [(0, 5, Lost::Transaction)]);
+    assert_eq!(Server::new(2_000, of_client()).lost(), [(0, 5, Lost::Statement)]);
+    // Savepoints keep locks when a statement fails.
+    let mut server = Server::new(2_000, of_client());
+    server.stubborn = true;
+    server.story = |server, now| {
+        server.stubborn = now < 100;
+        server.sessions.get_mut(&5).unwrap().idle = now >= 100;
+    };
+    assert_eq!(server.lost(), [(0, 5, Lost::Statement), (100, 5, Lost::Transaction)]);
+}
+
+#[test]
+fn a_session_that_does_not_give_up_is_terminated() {
+    let mut server = Server::new(9_000, Session { gives_up: true, idle: true, ..of_client() });
+    server.stubborn = true;
+    let lost = server.lost();
+    let (last, asked) = lost.split_last().expect("it was asked");
+    assert!(asked.iter().all(|(_, _, what)| *what == Lost::Transaction), "{lost:?}");
+    assert_eq!(*last, (1_000, 5, Lost::Connection));
+}
+
+#[test]
 fn another_transaction_has_a_grace_of_its_own() {
     let mut server = Server::new(1_500, of_client());
     server.story = |server, now| server.sessions.get_mut(&5).unwrap().transaction = if now < 400 { 1 } else { 2 };
@@ -188,7 +226,7 @@ fn a_session_that_was_out_of_the_way_begins_anew() {
     let mut server = Server::new(1_500, of_client());
     server.story = |server, now| *server.blocked.get_mut(&100).unwrap() = if now == 400 { vec![] } else { vec![5] };
     let lost = server.lost();
-    assert_eq!(lost[0], (1_000, 5, Lost::Statement));
+    assert_eq!(lost[0], (905, 5, Lost::Statement));
 }
 
 #[test]
@@ -228,16 +266,16 @@ fn without_a_grace_nobody_gives_way() {
     server.grace = None;
     run(&mut server);
     assert!(server.lost.is_empty());
-    assert!(server.waits.iter().all(|wait| *wait == Some(100)));
+    assert!(server.waits.iter().all(|wait| *wait == Some(5)));
 }
 
 #[test]
-fn looks_are_a_fifth_of_the_grace_within_bounds() {
-    for (grace, pause) in [(0, 10), (20, 10), (100, 20), (400, 80), (500, 100), (60_000, 100)] {
+fn a_running_block_is_looked_at_every_few_milliseconds() {
+    for grace in [0, 20, 60_000] {
         let mut server = Server::new(1_000, of_client());
         server.grace = Some(grace);
         run(&mut server);
-        assert_eq!(server.waits[0], Some(pause), "{grace}");
+        assert_eq!(server.waits[0], Some(5), "{grace}");
     }
 }
 

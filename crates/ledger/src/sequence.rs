@@ -1,6 +1,10 @@
 //! A sequence as part of the agreed state: what it gives next follows from its row in the ledger
 //! alone.
 
+/// How many numbers ahead of its position a value may be that was drawn elsewhere. One further
+/// ahead was not drawn: whoever inserts it must not use up the sequence.
+pub const AHEAD_MAX: i128 = 10_000;
+
 /// A sequence with its definition, as in `chainify_ledger.sequence`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
@@ -58,11 +62,92 @@ impl Sequence {
         }
         within
     }
+
+    /// Takes over a value that was drawn elsewhere and is ahead of all given so far, by at most
+    /// [`AHEAD_MAX`] numbers. Any other value changes nothing.
+    pub fn follow(&mut self, value: i64) {
+        if self.is_led_by(value) {
+            let _ = self.set(value, true);
+        }
+    }
+
+    /// Whether a value that has been given is ahead of this position, by at most [`AHEAD_MAX`]
+    /// numbers.
+    pub fn is_led_by(&self, value: i64) -> bool {
+        let (way, step) = (i128::from(value) - i128::from(self.last_value), i128::from(self.increment));
+        let first = i128::from(self.called);
+        way % step == 0 && (first..=AHEAD_MAX).contains(&(way / step))
+    }
+}
+
+/// The place of an organisation among those that draw from one sequence at once: each takes every
+/// n-th number, so that no two take the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// From 0.
+    pub place: i64,
+    /// Above 0, and above `place`.
+    pub of: i64,
+}
+
+impl Turn {
+    /// Whether a number of a sequence with this increment belongs to this place. Of as many numbers
+    /// in a row as there are places, each belongs to another.
+    pub fn takes(&self, value: i64, increment: i64) -> bool {
+        value.wrapping_div_euclid(increment).rem_euclid(self.of) == self.place
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn follows_values_that_were_drawn_elsewhere() {
+        let at = |last_value, called, increment| Sequence {
+            last_value,
+            called,
+            increment,
+            maximum: i64::MAX,
+            minimum: i64::MIN,
+            ..ASCENDING
+        };
+        for (before, value, after) in [
+            (at(1, false, 1), 1, (1, true)),
+            (at(1, true, 1), 1, (1, true)),
+            (at(5, true, 1), 4, (5, true)),
+            (at(5, true, 1), 10_005, (10_005, true)),
+            (at(5, true, 1), 10_006, (5, true)),
+            (at(5, true, 10), 26, (5, true)),
+            (at(5, true, 10), 25, (25, true)),
+            (at(5, true, -1), 3, (3, true)),
+            (at(5, true, -1), 6, (5, true)),
+            (at(i64::MIN, true, 1), i64::MAX, (i64::MIN, true)),
+        ] {
+            let mut now = before;
+            now.follow(value);
+            assert_eq!((now.last_value, now.called), after, "{before:?} follows {value}");
+        }
+        let mut bounded = Sequence { last_value: 2, called: true, ..ASCENDING };
+        bounded.follow(4);
+        assert_eq!(bounded.last_value, 2, "the maximum is 3");
+    }
+
+    #[test]
+    fn each_number_is_the_turn_of_one_place() {
+        for increment in [1, 7, -3, i64::MIN] {
+            for of in 1..6 {
+                let numbers = (-10..10).map(|n: i64| n.wrapping_mul(increment).wrapping_add(2));
+                for value in numbers {
+                    let takers = (0..of).filter(|place| Turn { place: *place, of }.takes(value, increment));
+                    assert_eq!(takers.count(), 1, "{value} by {increment}");
+                }
+                let run: Vec<i64> = (0..of).map(|n| n.wrapping_mul(increment).wrapping_add(2)).collect();
+                let taken = |place| run.iter().any(|value| Turn { place, of }.takes(*value, increment));
+                assert!(increment == i64::MIN || (0..of).all(taken), "{run:?} by {increment}");
+            }
+        }
+    }
 
     const ASCENDING: Sequence =
         Sequence { last_value: 1, called: false, increment: 1, minimum: 1, maximum: 3, cycle: false };

@@ -6,9 +6,11 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use chainify_worker::conflicts::{self, Executor, Reason, Session, SQLSTATE};
+use chainify_worker::conflicts::{self, Executor, Reason, Session, RETRY, SQLSTATE};
 use pgrx::pg_sys::Oid;
 
+use crate::ledger::session;
+use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::ledger::tables::LedgerTable;
 use crate::pg::base::error::PgError;
@@ -107,6 +109,7 @@ impl conflicts::Host for Server {
             maintains: memory::is_maintaining(session.place, pid),
             idle: session.idle,
             waiting: memory::is_waiting(session.place, pid),
+            gives_up: memory::is_giving_up(session.place, pid),
         };
         self.seen.push(session);
         Some(told)
@@ -133,6 +136,10 @@ impl conflicts::Host for Server {
         );
     }
 
+    fn ask_to_give_up(&mut self, session: usize) {
+        end_session::wake(&self.seen[session]);
+    }
+
     fn cancel(&mut self, session: usize) {
         end_session::cancel_statement(&self.seen[session]);
     }
@@ -149,16 +156,35 @@ impl conflicts::Host for Server {
 
 /// The error a session gets in place of a plain cancel or termination. Must not raise.
 fn explain(fatal: bool) -> Option<PgError> {
+    let reason = reason()?;
+    if !fatal && session::mode() == Mode::Plain {
+        return Some(conflict(&reason));
+    }
+    let error = PgError::new(SQLSTATE, Reason::message(fatal));
+    Some(error.detail(reason.detail()).hint(reason.hint()))
+}
+
+/// Why this session's transaction is to be ended; None: it is not. Told once.
+fn reason() -> Option<Reason> {
     let memory::Reason {
         block,
         table,
         waiting,
     } = memory::take_reason()?;
-    let reason = Reason {
+    Some(Reason {
         block,
         table,
         waiting,
-    };
-    let error = PgError::new(SQLSTATE, Reason::message(fatal));
-    Some(error.detail(reason.detail()).hint(reason.hint()))
+    })
+}
+
+fn conflict(reason: &Reason) -> PgError {
+    let error = PgError::new(RETRY, Reason::conflict()).detail(reason.conflict_detail());
+    error.hint("The transaction might succeed if retried.")
+}
+
+/// The error of a session that has to give up its transaction, whose changes would be ordered; None
+/// when it need not.
+pub fn gives_up() -> Option<PgError> {
+    reason().map(|reason| conflict(&reason))
 }

@@ -18,6 +18,7 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::relation::Tuple;
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::Hooks;
+use crate::pg::shared::conflict_memory;
 use crate::transaction::recorded::Effects;
 
 /// Rows that one transaction may lock: their keys are kept in memory, and a write set has no room
@@ -73,6 +74,9 @@ pub static HOOKS: Hooks = Hooks {
         });
     },
     end: || {
+        if session::mode() == Mode::Plain {
+            conflict_memory::gives_up(false);
+        }
         session::set_plain(false);
         WORK.with_borrow_mut(|work| *work = Work::default());
     },
@@ -81,12 +85,14 @@ pub static HOOKS: Hooks = Hooks {
 /// The part has begun: the session records changes of ledger tables, for this role.
 pub fn begin() {
     session::set_plain(true);
+    conflict_memory::gives_up(true);
     WORK.with_borrow_mut(|work| work.role = Some(Role::current()));
 }
 
 /// The part is over, and its changes have left the session. Must not raise.
 pub fn end() {
     session::set_plain(false);
+    conflict_memory::gives_up(false);
     WORK.with_borrow_mut(|work| {
         work.effects.start();
         work.locked.clear();

@@ -15,7 +15,8 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{attempt, enter, PgError};
+use crate::pg::base::catalog::NO_RELATION;
+use crate::pg::base::error::{attempt, enter, without_raising, PgError};
 use crate::pg::base::lists::nodes;
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
@@ -46,6 +47,9 @@ pub struct Watch {
     pub locked: locked_rows::Shown,
     /// The session commits; called in the part. None: the part is committed like the rest.
     pub take: fn() -> Option<Remaining>,
+    /// Asked while the session waits for its client: the error of its next statement when it has to
+    /// give up its transaction. Must not raise.
+    pub gives_up: fn() -> Option<PgError>,
     /// The part is over, one way or another. Must not raise.
     pub over: fn(),
 }
@@ -69,6 +73,8 @@ enum State {
     Open(Part),
     /// An error undid it; the transaction has failed.
     Failed(Part),
+    /// The session gave up its transaction while it waited for its client, who does not know.
+    GivenUp,
 }
 
 /// How the session ends its transaction, said while a portal ran.
@@ -89,6 +95,8 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The depth at which each open subtransaction began.
     static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// The error of the next statement after the transaction was given up.
+    static REASON: RefCell<Option<PgError>> = const { RefCell::new(None) };
     static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
     static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
     static NEXT_FINISH: Cell<pg_sys::ExecutorFinish_hook_type> = const { Cell::new(None) };
@@ -153,6 +161,7 @@ static HOOKS: Hooks = Hooks {
         DEPTHS.with_borrow_mut(Vec::clear);
         DEPTH.set(0);
         END.set(None);
+        REASON.set(None);
         BLOCK.set(CHAIN.take());
     },
 };
@@ -180,6 +189,7 @@ pub fn watch(watch: &'static Watch) {
         pg_sys::ExecutorRun_hook = Some(on_run);
         pg_sys::ExecutorFinish_hook = Some(on_finish);
         pg_sys::RegisterXactCallback(Some(on_end), std::ptr::null_mut());
+        pg_sys::CacheRegisterRelcacheCallback(Some(on_message), pg_sys::Datum::from(0));
     }
 }
 
@@ -204,6 +214,64 @@ pub fn isolation() -> Isolation {
     }
 }
 
+/// A message that a relation changed. A session that waits for its client in a transaction reads
+/// them as well, and runs nothing then.
+unsafe extern "C-unwind" fn on_message(_: pg_sys::Datum, relation: pg_sys::Oid) {
+    if relation.to_u32() == NO_RELATION && matches!(STATE.get(), State::Open(_) | State::Failed(_))
+    {
+        without_raising("giving way to a block", || {
+            if waits_for_client() {
+                if let Some(error) = WATCH.get().and_then(|watch| (watch.gives_up)()) {
+                    give_up(error);
+                }
+            }
+        });
+    }
+}
+
+/// Whether the session is in a transaction and waits for the next message of its client.
+fn waits_for_client() -> bool {
+    use pg_sys::BackendState::{STATE_IDLEINTRANSACTION, STATE_IDLEINTRANSACTION_ABORTED};
+    // SAFETY: variables of this process; its own entry is written by nobody else.
+    unsafe {
+        pg_sys::ActivePortal.is_null()
+            && pg_sys::MyBEEntry.as_ref().is_some_and(|entry| {
+                [STATE_IDLEINTRANSACTION, STATE_IDLEINTRANSACTION_ABORTED].contains(&entry.st_state)
+            })
+    }
+}
+
+/// Undoes the transaction, with all its locks, and begins an empty one in its place: the client
+/// believes to be in one. Its next statement fails.
+fn give_up(error: PgError) {
+    // SAFETY: no portal runs and no message is being handled. The message that is being read lies
+    // in the context that was current, which outlives transactions.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        pg_sys::AbortOutOfAnyTransaction();
+        pg_sys::StartTransactionCommand();
+        pg_sys::BeginTransactionBlock();
+        pg_sys::CommitTransactionCommand();
+        pg_sys::MemoryContextSwitchTo(context);
+    }
+    BLOCK.set(true);
+    STATE.set(State::GivenUp);
+    REASON.set(Some(error));
+}
+
+/// Raises when the transaction was given up.
+fn fail_if_given_up() {
+    if matches!(STATE.get(), State::GivenUp) {
+        reason().raise();
+    }
+}
+
+/// Why the transaction was given up.
+fn reason() -> PgError {
+    let reason = REASON.take();
+    reason.unwrap_or_else(|| PgError::new(b"40001", "the transaction was given up"))
+}
+
 /// Whether the part is open.
 fn is_open() -> bool {
     matches!(STATE.get(), State::Open(_))
@@ -213,6 +281,7 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
         enter(|| {
+            fail_if_given_up();
             if DEPTH.get() == 0 && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
                 if let Some(watch) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
@@ -390,6 +459,7 @@ pub(in crate::pg) unsafe fn utility(
             };
         }
     }
+    fail_if_given_up();
     if DEPTH.get() == 0 {
         if let Some(watch) = wanted() {
             begin_if((watch.needs_part)(&statement()));
@@ -402,6 +472,7 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
     use pg_sys::TransactionStmtKind::*;
     let open = match STATE.get() {
         State::Open(part) => Some(part),
+        State::GivenUp => return given_up(statement),
         _ => None,
     };
     match (statement.kind, open) {
@@ -436,6 +507,25 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         _ => (),
     }
     Course::Run
+}
+
+/// COMMIT fails and ends the transaction, as any COMMIT that fails does.
+fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
+    use pg_sys::TransactionStmtKind::*;
+    match statement.kind {
+        TRANS_STMT_ROLLBACK => {
+            CHAIN.set(statement.chain);
+            Course::Run
+        }
+        TRANS_STMT_COMMIT => {
+            END.set(Some(End::Commit { chain: false }));
+            Course::Later
+        }
+        _ => {
+            fail_if_given_up();
+            Course::Run
+        }
+    }
 }
 
 /// Has this session's messages come by here.
@@ -493,6 +583,11 @@ fn before_message(kind: u8) -> bool {
             finish(part, end);
         }
         State::Failed(part) if ready && !part.block => abort(),
+        State::GivenUp if END.take().is_some() => {
+            let reason = reason();
+            abort();
+            reason.raise();
+        }
         _ => return false,
     }
     if ready {

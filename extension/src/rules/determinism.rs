@@ -16,6 +16,7 @@ use crate::ledger::session::Mode;
 use crate::pg::base::catalog;
 use crate::pg::base::collation;
 use crate::pg::base::error::PgError;
+use crate::pg::base::settings::{self, Writes};
 use crate::pg::describe::function_facts;
 use crate::pg::run::planning;
 use crate::pg::run::planning::Watch;
@@ -48,6 +49,7 @@ static WATCH: Watch = Watch {
     wanted,
     query,
     alone,
+    draws,
 };
 
 thread_local! {
@@ -91,6 +93,11 @@ fn query(level: &Level, origin: Origin) {
 /// transaction locks none that others would change.
 fn alone() -> bool {
     matches!(session::mode(), Mode::Client { .. })
+}
+
+/// The changes of such a session go through the ledger.
+fn draws() -> bool {
+    settings::writes() != Writes::Refuse && session::mode() != Mode::Internal
 }
 
 /// Raises CH006 for a function that a client's transaction must not run, wherever the call stands.

@@ -8,6 +8,7 @@ use chainify_ledger::node_messages::Statement as Submitted;
 use chainify_ledger::write_set::{Isolation, WRITE_SET_BYTES_MAX};
 use pgrx::pg_sys::Oid;
 
+use crate::block::lock_conflicts;
 use crate::guard::plain_sql;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
@@ -30,6 +31,7 @@ static WATCH: Watch = Watch {
     begun: plain_sql::begin,
     locked: plain_sql::locked,
     take,
+    gives_up: lock_conflicts::gives_up,
     over: plain_sql::end,
 };
 

@@ -6,18 +6,26 @@
 //! give back what they took; a block that is run again takes the same numbers; and what a session
 //! had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of
 //! the database follows at the block's end, for whoever looks at it.
-use std::collections::{BTreeMap, HashMap};
+//!
+//! A session whose changes go through the ledger draws from the sequence of its own database, and
+//! organisations take turns, so that no two draw the same number. The ledger's row follows when
+//! what was drawn is inserted in a block. A number that was drawn twice all the same costs a
+//! conflict, and nothing else.
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use chainify_ledger::sequence::{Sequence, Spent};
+use chainify_codec::{decode_row, Value};
+use chainify_ledger::sequence::{Sequence, Spent, Turn};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::as_of::AsOf;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::pg::base::error::{attempt, PgError};
-use crate::pg::base::function::{cell, Answer, Call, Cell};
+use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 use crate::pg::base::role::Role;
+use crate::pg::base::settings::{self, Writes};
 use crate::pg::base::spi::{connected, query, Row};
 use crate::pg::base::subtransaction::{subtransaction, Hooks};
 use crate::pg::base::{catalog, sequence};
@@ -39,9 +47,14 @@ crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
 /// The table's name as it is hashed.
 const TABLE: &str = "chainify_ledger.sequence";
 
+/// How often all turns go by while others draw as well, before a number is taken out of turn.
+const TRIES_PER_TURN: usize = 16;
+
 thread_local! {
     /// Names of this database's ledger sequences.
     static NAMES: AsOf<HashMap<Oid, String>> = const { AsOf::nothing() };
+    /// The turn of this organisation, as of this transaction.
+    static TURN: Cell<Option<Turn>> = const { Cell::new(None) };
 }
 
 fn in_use<T>(f: impl FnOnce(&mut Drawn) -> T) -> T {
@@ -57,7 +70,10 @@ pub static HOOKS: Hooks = Hooks {
         in_use(|d| d.marks.pop());
     },
     undo: || in_use(Drawn::undo),
-    end: || in_use(|d| *d = Drawn::default()),
+    end: || {
+        in_use(|d| *d = Drawn::default());
+        TURN.set(None);
+    },
 };
 
 /// To be called before a client's transaction runs.
@@ -193,11 +209,70 @@ fn draw(relation: Oid) -> i64 {
     })
 }
 
+/// Draws from the database's own sequence: of one on the ledger, the next number whose turn it is.
+fn draw_here(relation: Oid, next: fn(Oid) -> i64) -> i64 {
+    let value = next(relation);
+    if settings::writes() == Writes::Refuse || name_of(relation).is_none() {
+        return value;
+    }
+    let increment = sequence::increment(relation);
+    let turn = turn();
+    // The first of as many numbers as there are turns, or all of them when others draw as well.
+    let mut numbers = std::iter::successors(Some(value), |_| Some(next(relation)));
+    let numbers = numbers.by_ref().take(TRIES_PER_TURN * turn.of as usize);
+    let mut last = value;
+    for number in numbers {
+        last = number;
+        if turn.takes(number, increment) {
+            break;
+        }
+    }
+    last
+}
+
+/// The place of this database's organisation among all that execute.
+fn turn() -> Turn {
+    if let Some(known) = TURN.get() {
+        return known;
+    }
+    let turn = read_turn().unwrap_or(Turn { place: 0, of: 1 });
+    TURN.set(Some(turn));
+    turn
+}
+
+fn read_turn() -> Option<Turn> {
+    let open = |name| {
+        let relation = catalog::relation_named("chainify_ledger", name)?;
+        Some(Relation::open(relation, Lock::AccessShare))
+    };
+    let mut own: Option<String> = None;
+    open("chain")?.scan(|row| own = row.get(3));
+    let own = own?;
+    let mut members = BTreeSet::new();
+    open("organisation")?.scan(|row| {
+        if let (Some(name), Some(false), None) =
+            (row.get::<String>(1), row.get::<bool>(3), row.get::<i64>(5))
+        {
+            members.insert(name);
+        }
+    });
+    let place = members.iter().position(|name| *name == own)?;
+    Some(Turn {
+        place: i64::try_from(place).ok()?,
+        of: i64::try_from(members.len()).ok()?,
+    })
+}
+
+/// A row came in whose column takes its values from this sequence: the ledger's row follows.
+pub fn drawn_elsewhere(relation: Oid, value: i64) {
+    with(relation, |used| used.now.follow(value));
+}
+
 /// `nextval(regclass)`.
 fn nextval(call: &mut Call) -> Answer {
     let relation: Oid = call.required(0, "sequence");
     if !in_block() {
-        return call.value(sequence::nextval(relation));
+        return call.value(draw_here(relation, sequence::nextval));
     }
     sequence::check_right(relation, false);
     call.value(draw(relation))
@@ -207,7 +282,7 @@ fn nextval(call: &mut Call) -> Answer {
 fn next_identity(call: &mut Call) -> Answer {
     let relation: Oid = call.required(0, "sequence");
     if !in_block() {
-        return call.value(sequence::nextval(relation));
+        return call.value(draw_here(relation, sequence::next_identity));
     }
     call.value(draw(relation))
 }
@@ -303,7 +378,7 @@ pub fn after_statement(relations: &[Oid], tx: u32) {
     });
 }
 
-fn row_of(name: &str, s: &Sequence) -> [Cell; 7] {
+fn row_of(name: &str, s: &Sequence) -> [crate::pg::base::cell::Cell; 7] {
     [
         cell(name.to_owned()),
         cell(s.last_value),
@@ -394,7 +469,7 @@ fn show(relation: Oid, value: i64, called: bool) {
 
 /// At the end of a block: the database's sequences follow those that it changed.
 pub fn follow_ledger() {
-    for (name, (value, called)) in effects::with(changed) {
+    for (name, to) in effects::with(changed) {
         let mut here: Option<Oid> = None;
         query(
             "SELECT relation FROM chainify_ledger.sequence_here WHERE name = $1",
@@ -402,24 +477,67 @@ pub fn follow_ledger() {
             |row| here = row.get(1),
         );
         if let Some(here) = here {
-            show(here, value, called);
+            show_unless_ahead(here, &to);
         }
     }
 }
 
+/// Sessions here may have drawn numbers that are still on their way to the ledger.
+fn show_unless_ahead(here: Oid, to: &Moved) {
+    let drawn = sequence::position(here).and_then(|(value, given)| given.then_some(value));
+    let ahead = |value| {
+        let position = Sequence {
+            last_value: to.value,
+            called: to.called,
+            increment: sequence::increment(here),
+            minimum: i64::MIN,
+            maximum: i64::MAX,
+            cycle: false,
+        };
+        position.is_led_by(value)
+    };
+    if to.back || !drawn.is_some_and(ahead) {
+        show(here, to.value, to.called);
+    }
+}
+
+/// The position to which a block has moved a sequence.
+struct Moved {
+    value: i64,
+    called: bool,
+    /// Some change moved it against its direction.
+    back: bool,
+}
+
 /// The position that the block's last change of each sequence left.
-fn changed(effects: &Effects) -> BTreeMap<String, (i64, bool)> {
+fn changed(effects: &Effects) -> BTreeMap<String, Moved> {
     let mut scratch = Scratch::default();
-    let mut changed = BTreeMap::new();
+    let mut changed: BTreeMap<String, Moved> = BTreeMap::new();
     for change in effects.changes.iter().filter(|c| c.after.is_some()) {
         let leaf = &effects.leaves[change.leaf as usize];
         if leaf.table.name != TABLE {
             continue;
         }
         let row = effects.images.get(change.image, &leaf.shape, &mut scratch);
-        if let (Some(name), Some(value), Some(called)) = (row.get(1), row.get(2), row.get(3)) {
-            changed.insert(name, (value, called));
-        }
+        let fields = (row.get(1), row.get(2), row.get(3), row.get::<i64>(4));
+        let (Some(name), Some(value), Some(called), Some(increment)) = fields else {
+            continue;
+        };
+        let back = change.before.is_none_or(|before| {
+            let before = decode_row(effects.bytes(before)).unwrap_or_default();
+            let before = before.into_iter().find(|(ordinal, _)| *ordinal == 2);
+            !matches!(before, Some((_, Value::Int(before))) if (value >= before) == (increment > 0) || value == before)
+        });
+        let earlier = changed.get(&name).is_some_and(|moved| moved.back);
+        let back = back || earlier;
+        changed.insert(
+            name,
+            Moved {
+                value,
+                called,
+                back,
+            },
+        );
     }
     changed
 }

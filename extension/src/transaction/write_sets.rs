@@ -26,6 +26,7 @@ use crate::pg::base::{catalog, spi};
 use crate::pg::run::row_changes::{together, RowStatement};
 use crate::transaction::effects;
 use crate::transaction::recorded::{Effects, Recorded};
+use crate::transaction::sequences;
 use crate::transaction::written_table::{Shape, WrittenTable};
 
 /// Statements kept in a session; above it all are forgotten.
@@ -92,6 +93,7 @@ pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
         })
     })?;
     effects::with(|e| applying.compare(&set.changes, e, before))?;
+    attempt(|| applying.follow_sequences(&set.changes))?;
     Ok(set.changes.len() as u64)
 }
 
@@ -177,6 +179,18 @@ impl Applying {
         match rows {
             1 => Ok(()),
             _ => Err(conflict(table, row_of(&change.action))),
+        }
+    }
+
+    /// The ledger's sequences follow the values that were drawn from them.
+    fn follow_sequences(&self, changes: &[Change]) {
+        for change in changes {
+            if let Action::Insert { row } = &change.action {
+                let drawn = self.table(change.table).drawn(row);
+                drawn
+                    .into_iter()
+                    .for_each(|(sequence, value)| sequences::drawn_elsewhere(sequence, value));
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! A ledger table as write sets change it: statements by key, and the values that they take.
-use chainify_codec::{decode_row, decode_value, DecodeError};
+use chainify_codec::{decode_row, decode_value, DecodeError, Value};
 use chainify_ledger::Hash;
 use pgrx::pg_sys::Oid;
 
@@ -27,6 +27,8 @@ struct Column {
     generated: bool,
     /// Of a column of the key: the operator that its index takes as equality.
     equals: String,
+    /// Sequences on the ledger from which it takes its values.
+    sequences: Vec<Oid>,
 }
 
 /// A table that may be changed by key.
@@ -57,6 +59,7 @@ impl WrittenTable {
     pub fn of(leaf: &Leaf) -> Self {
         let relation = Relation::open(leaf.relation, Lock::AccessShare);
         let physical = relation.columns();
+        let sequences = sequences_of(leaf.relation);
         let column = |known: &crate::pg::base::encode::LedgerColumn| {
             let found = physical.iter().find(|c| c.name == known.name);
             let found = found.unwrap_or_else(|| {
@@ -70,6 +73,7 @@ impl WrittenTable {
                 of,
                 key: known.key,
                 generated: found.generated,
+                sequences: of_column(&sequences, found.number),
                 equals: if known.key {
                     equality(of)
                 } else {
@@ -141,6 +145,25 @@ impl WrittenTable {
             }
         };
         given.map(value).collect()
+    }
+
+    /// The sequences from which columns of a new row take their values, with those of the row.
+    pub fn drawn(&self, row: &[u8]) -> Vec<(Oid, i64)> {
+        if self
+            .columns
+            .iter()
+            .all(|column| column.sequences.is_empty())
+        {
+            return Vec::new();
+        }
+        let values = decode_row(row).unwrap_or_default();
+        let mut drawn = Vec::new();
+        for (ordinal, value) in values {
+            if let (Some(column), Value::Int(value)) = (self.column(ordinal), value) {
+                drawn.extend(column.sequences.iter().map(|sequence| (*sequence, value)));
+            }
+        }
+        drawn
     }
 
     /// The ordinals and values of an update, without generated columns.
@@ -250,6 +273,29 @@ impl WrittenTable {
             ),
         )
     }
+}
+
+/// The ledger's sequences that columns of a table own or have in their defaults, with the numbers of
+/// these columns.
+fn sequences_of(relation: Oid) -> Vec<(Oid, i16)> {
+    let sql = "SELECT h.relation::oid, d.refobjsubid::smallint FROM chainify_ledger.sequence_here h
+        JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = h.relation AND d.deptype IN ('a', 'i')
+        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = $1
+        UNION SELECT h.relation::oid, a.adnum FROM chainify_ledger.sequence_here h
+        JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = h.relation AND d.classid = 'pg_attrdef'::regclass
+        JOIN pg_attrdef a ON a.oid = d.objid WHERE a.adrelid = $1";
+    let mut found = Vec::new();
+    spi::connected(|| {
+        spi::query(sql, &[cell(relation)], |row| {
+            found.push((row.must(1), row.must(2)))
+        })
+    });
+    found
+}
+
+fn of_column(sequences: &[(Oid, i16)], number: i16) -> Vec<Oid> {
+    let of_it = sequences.iter().filter(|(_, column)| *column == number);
+    of_it.map(|(sequence, _)| *sequence).collect()
 }
 
 /// The operator of a type's equality in its default order, with its schema.

@@ -335,7 +335,14 @@ pub fn watch_relations() {
     unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)) }
 }
 
+/// A number that no relation has. A message that it changed makes a session look at something else
+/// (`session_transaction.rs`).
+pub const NO_RELATION: u32 = 1;
+
 unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
+    if relation.to_u32() == NO_RELATION {
+        return;
+    }
     generation::note_relation(relation);
     without_raising("noting a change of a relation", || note_change(relation));
 }

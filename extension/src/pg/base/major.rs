@@ -207,6 +207,14 @@ pub(in crate::pg) fn place_of(process: &pg_sys::PGPROC) -> (usize, u32) {
     return (process.vxid.procNumber as usize, process.vxid.lxid);
 }
 
+/// A session's number among those that are sent signals.
+pub(in crate::pg) fn backend_of(process: &pg_sys::PGPROC) -> i32 {
+    #[cfg(not(feature = "pg17"))]
+    return process.backendId;
+    #[cfg(feature = "pg17")]
+    return process.vxid.procNumber;
+}
+
 /// The status of a session, by its number in the list of them, from 1. Since 16 there is another
 /// function that takes other numbers.
 ///

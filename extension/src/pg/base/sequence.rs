@@ -3,6 +3,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::catalog;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::relation::{Lock, Relation};
 
 /// Functions of pg_proc.dat.
 const NEXTVAL: u32 = 1574;
@@ -28,6 +29,11 @@ mod raw {
             arg3: pg_sys::Datum,
         ) -> pg_sys::Datum;
     }
+
+    extern "C-unwind" {
+        /// commands/sequence.h; the same in PostgreSQL 15 to 18.
+        pub fn nextval_internal(sequence: pg_sys::Oid, check_permissions: bool) -> i64;
+    }
 }
 
 fn of_sequence(function: u32, sequence: pg_sys::Oid) -> i64 {
@@ -43,6 +49,39 @@ fn of_sequence(function: u32, sequence: pg_sys::Oid) -> i64 {
 /// PostgreSQL's own nextval(); raises what it does.
 pub fn nextval(sequence: pg_sys::Oid) -> i64 {
     of_sequence(NEXTVAL, sequence)
+}
+
+/// The same for an identity column, which asks for no right on its sequence.
+pub fn next_identity(sequence: pg_sys::Oid) -> i64 {
+    // SAFETY: the sequence is that of a column.
+    unsafe { catch_c(|| raw::nextval_internal(sequence, false)).or_raise() }
+}
+
+/// Column `seqincrement` of pg_sequence.
+const INCREMENT: i16 = 4;
+
+/// By how much a sequence ascends; 1 for one that is gone.
+pub fn increment(sequence: pg_sys::Oid) -> i64 {
+    // SAFETY: the tuple is a row of pg_sequence, and is released after its last use. The column is
+    // an int8 that is never NULL.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::SEQRELID as i32;
+        let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(sequence));
+        if row.is_null() {
+            return 1;
+        }
+        let mut null = false;
+        let increment = pg_sys::SysCacheGetAttr(cache, row, INCREMENT, &mut null).value() as i64;
+        pg_sys::ReleaseSysCache(row);
+        increment
+    }
+}
+
+/// The last value of a sequence, and whether it was given.
+pub fn position(sequence: pg_sys::Oid) -> Option<(i64, bool)> {
+    let mut position = None;
+    Relation::open(sequence, Lock::AccessShare).scan(|row| position = row.get(1).zip(row.get(3)));
+    position
 }
 
 /// PostgreSQL's own currval(); raises what it does.

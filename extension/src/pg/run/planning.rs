@@ -31,6 +31,9 @@ pub struct Watch {
     pub query: fn(&Level, Origin),
     /// Whether nobody else changes what it reads, so that rows need not be locked.
     pub alone: fn() -> bool,
+    /// Asked for a query that is not wanted: whether it draws from the ledger's sequences all the
+    /// same.
+    pub draws: fn() -> bool,
 }
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
@@ -141,6 +144,9 @@ unsafe extern "C-unwind" fn on_plan(
                     lock_no_rows(query);
                 }
                 return note;
+            }
+            if !query.is_null() && WATCH.get().is_some_and(|w| (w.draws)()) {
+                complete(query.cast());
             }
             None
         });

@@ -38,6 +38,7 @@ struct Slot {
     pid: i32,
     waiting: bool,
     maintaining: bool,
+    gives_up: bool,
     /// The local transaction that is being ended; 0 for none.
     ended: u32,
     /// `waiting` when it was decided to end it: unwinding resets that one before the error is
@@ -244,6 +245,22 @@ pub fn maintains() {
     });
 }
 
+/// Whether the changes of this session's transaction are ordered when it commits. Cannot raise.
+pub fn gives_up(gives_up: bool) {
+    let pid = my_pid();
+    locked(|_, slots| {
+        if let Some(slot) = slots.get_mut(my_place().0) {
+            slot.own(pid);
+            slot.gives_up = gives_up;
+        }
+    });
+}
+
+/// For the worker: whether the process `pid`, at `place` in the process array, is such a one.
+pub fn is_giving_up(place: usize, pid: i32) -> bool {
+    locked(|_, slots| slots.get(place).is_some_and(|s| s.pid == pid && s.gives_up)).unwrap_or(false)
+}
+
 /// For the worker: whether the process `pid`, at `place` in the process array, is such a one.
 pub fn is_maintaining(place: usize, pid: i32) -> bool {
     locked(|_, slots| {
@@ -334,7 +351,8 @@ impl Slot {
     /// Makes the slot that of `pid`, without what it held of an earlier process.
     fn own(&mut self, pid: i32) {
         if self.pid != pid {
-            (self.pid, self.waiting, self.maintaining, self.ended) = (pid, false, false, 0);
+            (self.pid, self.ended) = (pid, 0);
+            (self.waiting, self.maintaining, self.gives_up) = (false, false, false);
         }
     }
 }

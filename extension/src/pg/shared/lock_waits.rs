@@ -12,6 +12,9 @@ pub struct Session {
     pub pid: i32,
     /// Its place in the process array, below `MaxBackends`.
     pub place: usize,
+    /// Its number among those that are sent signals.
+    pub backend: i32,
+    pub database: pg_sys::Oid,
     /// Its local transaction; 0 when it has none.
     pub transaction: u32,
     /// A client's; otherwise autovacuum, a background worker or a replication process.
@@ -104,6 +107,8 @@ pub fn session(pid: i32) -> Option<Session> {
         Some(Session {
             pid,
             place,
+            backend: major::backend_of(process),
+            database: process.databaseId,
             transaction,
             of_client: kind == pg_sys::BackendType::B_BACKEND,
             idle: state == STATE_IDLEINTRANSACTION || state == STATE_IDLEINTRANSACTION_ABORTED,
