@@ -178,6 +178,12 @@ fn reason() -> Option<Reason> {
     })
 }
 
+/// Whether the conflict worker has cancelled this session, whatever its transaction was then. Told
+/// once.
+pub fn take_cancel() -> bool {
+    memory::take_end()
+}
+
 fn conflict(reason: &Reason) -> PgError {
     let error = PgError::new(RETRY, Reason::conflict()).detail(reason.conflict_detail());
     error.hint("The transaction might succeed if retried.")

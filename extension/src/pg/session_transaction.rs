@@ -17,6 +17,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::catalog::NO_RELATION;
 use crate::pg::base::error::{attempt, enter, without_raising, PgError};
+use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::lists::nodes;
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
@@ -630,20 +631,24 @@ fn abort() {
     }
 }
 
+/// A cancel for the sake of a block finds its locks gone, so it is put off until the work remains
+/// that may be cancelled.
 fn commit(part: Part, chain: bool) {
-    let Some(remaining) = WATCH.get().and_then(|watch| (watch.take)()) else {
-        leave_part(true);
-        return end_rest(part, chain, false);
-    };
-    leave_part(false);
-    if part.changed_before {
-        // It is committed only if the rest is, and waits for that.
+    let remaining = without_cancels(|| {
+        let remaining = WATCH.get().and_then(|watch| (watch.take)());
+        leave_part(remaining.is_none());
+        // It holds locks, so it ends first unless it has changed something: that is committed only
+        // if the rest is.
+        if remaining.is_none() || !part.changed_before {
+            end_rest(part, chain, remaining.is_some());
+        }
+        remaining
+    });
+    if let Some(remaining) = remaining {
         remaining().unwrap_or_else(|error| error.raise());
-        end_rest(part, chain, false);
-    } else {
-        // It holds locks and has changed nothing, so it ends first.
-        end_rest(part, chain, true);
-        remaining().unwrap_or_else(|error| error.raise());
+        if part.changed_before {
+            end_rest(part, chain, false);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::ledger::stored_blocks::last_block;
 use crate::ledger::tables;
 use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::base::spi::connect;
@@ -121,18 +122,27 @@ fn order(role: String, effects: Vec<u8>) -> Result<(), PgError> {
         ..Submitted::default()
     };
     let until = deadline();
-    let id = submit_as(role, vec![statement], until)?.remove(0);
-    let waited = attempt(|| outcome(&id, until)).and_then(|outcome| outcome);
-    let outcome = waited.map_err(|error| unknown(error, &id))?;
+    let id = without_cancels(|| submit_as(role, vec![statement], until))?.remove(0);
+    let outcome = loop {
+        match attempt(|| outcome(&id, until)).and_then(|outcome| outcome) {
+            // For the sake of a block, which has had its way since: the changes are undone.
+            Err(error) if is_cancel(&error) && lock_conflicts::take_cancel() => {}
+            waited => break waited.map_err(|error| unknown(error, &id))?,
+        }
+    };
     match outcome.succeeded {
         true => Ok(()),
         false => Err(failure(outcome)),
     }
 }
 
+fn is_cancel(error: &PgError) -> bool {
+    error.sqlstate.as_str() == "57014"
+}
+
 /// The user cancelled the wait, and the transaction goes its way.
 fn unknown(error: PgError, id: &[u8]) -> PgError {
-    if error.sqlstate.as_str() != "57014" {
+    if !is_cancel(&error) {
         return error;
     }
     error

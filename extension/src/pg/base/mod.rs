@@ -11,6 +11,7 @@ pub mod error;
 pub mod function;
 pub mod generation;
 pub mod input;
+pub mod interrupts;
 pub mod latch;
 pub mod lists;
 pub mod major;

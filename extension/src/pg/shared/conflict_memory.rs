@@ -289,6 +289,16 @@ pub fn take_reason() -> Option<Reason> {
     })
 }
 
+/// Whether some transaction of this session, which may be over, was to be ended; told once.
+pub fn take_end() -> bool {
+    let pid = my_pid();
+    locked(|_, slots| {
+        let slot = slots.get_mut(my_place().0).filter(|slot| slot.pid == pid);
+        slot.is_some_and(|slot| std::mem::take(&mut slot.ended) != 0)
+    })
+    .unwrap_or(false)
+}
+
 /// For the worker: has executors wake this process.
 pub fn serve() {
     locked(|head, _| {
