@@ -196,7 +196,7 @@ class Consortium:
         if number in (1, 2):
             setattr(self, "consent" if number == 1 else "approvals", body)
             return
-        if number == 12:  # how long a block may run: nothing of whose votes count
+        if number in (12, 13):  # a block's time and its shares: nothing of whose votes count
             return
         if number == 4:
             self.member(body.decode(), field)

@@ -93,7 +93,7 @@ func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 	out := &wire.RegistryResponse{
 		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
 		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
-		BlockTimes: registry.BlockTimes(),
+		BlockTimes: registry.BlockTimes(), BlockShares: registry.BlockShares(),
 	}
 	status, ok := n.app.Status()
 	if !ok || status.Governance.Waiting == nil {

@@ -352,6 +352,7 @@ def pb_action(action):
         "ordering_only": lambda: pb_bytes(7, pb_text(1, a["organisation"]) + pb_int(2, a["only"])),
         "withdraw": lambda: pb_bytes(8, bytes.fromhex(a)),
         "block_times": lambda: pb_bytes(12, pb_int(1, a["statements"]) + pb_int(2, a["deploys"])),
+        "block_shares": lambda: pb_bytes(13, pb_int(1, a["client"]) + pb_int(2, a["organisation"])),
     }[kind]()
 
 
