@@ -119,8 +119,8 @@ func (*greedy) ProcessProposal(context.Context, *abci.RequestProcessProposal) (*
 	return &abci.ResponseProcessProposal{Status: abci.ResponseProcessProposal_ACCEPT}, nil
 }
 
-// A member whose gateway floods, and whose proposals take all of it, has what governance allows in
-// each block and no more. The others' proposals go on, and hold its transactions with the others'.
+// A10: a member whose gateway floods, and whose proposals take all of it, has in each block as much
+// as governance allows. The others' proposals go on, and hold its transactions with the others'.
 func TestAMemberCannotFillBlocks(t *testing.T) {
 	c := ordertest.New(4, 0)
 	limited(0, 2)(c)

@@ -137,8 +137,8 @@ func (t Times) Parameters() order.Parameters {
 	return order.Parameters{BlockTimeMaxMS: int(t.Block.Milliseconds()), DeployTimeMaxMS: int(t.Deploy.Milliseconds())}
 }
 
-// Shares are how many transactions a block accepts of one client and of one organisation. 0: as many
-// as it holds.
+// Shares are how many transactions a block accepts of one client and of one organisation. 0: as
+// many as it holds.
 type Shares struct{ Client, Organisation int }
 
 // In sets them in the parameters of a genesis.

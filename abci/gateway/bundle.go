@@ -138,8 +138,9 @@ func (g *Gateway) patience() time.Duration {
 	return g.bundleDelay() / 2
 }
 
-// newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8.
-// nil when everything queued has its outcome already, or as much is on its way as a block accepts.
+// newBundle packs, encodes and signs. It cannot fail, because submissions are checked to be UTF-8.
+// It returns nil when everything queued has its outcome already, or when as much is on its way as a
+// block accepts.
 func (g *Gateway) newBundle() *bundle {
 	key := g.opt.Key()
 	if key == nil {

@@ -145,7 +145,7 @@ func TestSystemsAreChosenByName(t *testing.T) {
 	}
 }
 
-// Whatever one system a run is cut down to, its figures are there, and none of the others.
+// A run that is cut down to one system has the figures of that one, and none of the others.
 func TestFiguresOfOneSystemAlone(t *testing.T) {
 	for _, name := range []string{
 		chainifyFour, chainifyOne, chainifySync, floorSync, standalone, baselineSingle, baselineSync, unsealed, deadOne, slowOne, latencyMode, tpccFour, tpccAlone,

@@ -7,9 +7,11 @@ import (
 )
 
 // Shares bounds what one organisation and one client have in an order block, by the numbers that
-// governance sets (spec/effect-consensus.md, "Shares of a block"). Proposer and validators ask the
-// same question of the same registry, so no honest proposal is refused for it. It is for one order
-// block, and not safe for concurrent use.
+// governance sets (spec/effect-consensus.md, "Shares of a block"). It is for one order block, and
+// not safe for concurrent use.
+//
+// Invariant A10: no order block accepts more of a client or of an organisation. Proposers and
+// validators ask the same question of the same registry, so no honest proposal is refused for it.
 type Shares struct {
 	clientMax, organisationMax int            // 0: no limit beside the block's
 	carried                    map[string]int // transactions of the bundles taken, by client and by organisation

@@ -154,9 +154,9 @@ func (s *sharing) small(b offered) bool {
 	return true
 }
 
-// TestSharesOfABlock plays random mempools under random limits. What an honest proposer takes, a
-// block takes; every bundle comes into some block; no block accepts more of one client or
-// organisation than its limit; and only a bundle that is itself too large is cut.
+// TestSharesOfABlock plays random mempools under random limits (A10). A block takes all that an
+// honest proposer takes. Every bundle comes into some block. No block accepts more of one client or
+// organisation than its limit. Only a bundle that is itself too large is cut.
 func TestSharesOfABlock(t *testing.T) {
 	random := newRandom(t)
 	cut, waited := 0, 0

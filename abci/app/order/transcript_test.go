@@ -169,8 +169,8 @@ func (p *player) bundle(s string) []byte {
 
 // change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent),
 // a3 (approvals), +o4, -o1, g0 (another gateway key for o0), v0 (another validator for o0), p0/20
-// (its power), only0, votes0, t9 (a block's time, in seconds), s2/3 (transactions of a client and of
-// an organisation in a block), withdraw (the change accepted last) and withdraw7.
+// (its power), only0, votes0, t9 (a block's time, in seconds), s2/3 (shares of a client and of an
+// organisation), withdraw (the change accepted last) and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
 	sequence, actions, _ := strings.Cut(what, ":")

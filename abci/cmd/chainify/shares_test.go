@@ -8,7 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// What a proposal does not name stays as it is; 0 takes a limit away.
+// A limit that a proposal does not name stays as it is; 0 takes a limit away.
 func TestSharesOfABlockAreProposed(t *testing.T) {
 	d := openDoor(t)
 	d.members = &wire.RegistryResponse{ChainId: "trade", Changes: 3, Consent: 1, DefaultConsent: true, Approvals: 1, DefaultApprovals: true, Organisations: []*wire.Member{
