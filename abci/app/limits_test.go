@@ -76,6 +76,27 @@ func TestAProposalKeepsToTheSharesOfABlock(t *testing.T) {
 	}
 }
 
+// A change that sets shares binds from when it is in force, also a node that starts again.
+func TestSharesHoldFromWhenTheyAreInForce(t *testing.T) {
+	c := newChain(t, 4, 3)
+	two := func(first uint64) [][]byte { return c.of(0, "a", first, 1, 1) }
+	if !c.process(two(0)...) {
+		t.Fatal("without shares two bundles are refused")
+	}
+	c.decide(nil, c.consortium.Governance(&wire.GovernanceChange{Sequence: 1, Actions: []*wire.GovernanceAction{
+		{Body: &wire.GovernanceAction_BlockShares{BlockShares: &wire.BlockShares{Client: 1}}},
+	}}, 0, 1, 2))
+	c.decide(nil)
+	if c.process(two(2)...) {
+		t.Error("two bundles of a client are accepted")
+	}
+	c.open()
+	c.attach()
+	if txs := two(4); c.process(txs...) || !c.process(txs[0]) || len(c.prepare(txs...)) != 1 {
+		t.Error("after a restart two bundles of a client are accepted, or one is refused")
+	}
+}
+
 // contents counts the transactions of a proposal's bundles by organisation.
 func (c *chain) contents(txs [][]byte) string {
 	c.t.Helper()
