@@ -196,12 +196,14 @@ class Consortium:
         if number in (1, 2):
             setattr(self, "consent" if number == 1 else "approvals", body)
             return
-        if number == 12:  # how long a block may run: nothing of whose votes count
+        if number in (12, 13):  # a block's time and its shares: nothing of whose votes count
             return
         if number == 4:
             self.member(body.decode(), field)
             del self.organisations[body.decode()]
             return
+        if number not in (3, 5, 6, 7):
+            raise Wrong(field, "there is no such action")
         parts = {}
         for part, content in fields(body, field):
             parts.setdefault(part, []).append(content)
@@ -217,10 +219,8 @@ class Consortium:
             validator = dict(fields(parts[2][0], field))
             keys = self.member(name, field).validators
             (keys.add if validator.get(2) else keys.discard)(validator[1])
-        elif number == 7:
-            self.member(name, field).ordering_only = bool(parts.get(2, [0])[0])
         else:
-            raise Wrong(field, "there is no such action")
+            self.member(name, field).ordering_only = bool(parts.get(2, [0])[0])
 
 
 GOVERNANCE = is_object({

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
+	abci "github.com/cometbft/cometbft/abci/types"
 	cmtcfg "github.com/cometbft/cometbft/config"
 	cmted25519 "github.com/cometbft/cometbft/crypto/ed25519"
 	cmtlog "github.com/cometbft/cometbft/libs/log"
@@ -132,6 +133,8 @@ type testNode struct {
 	genesis *cmttypes.GenesisDoc
 	key     cmted25519.PrivKey
 	dbs     map[string]dbm.DB // outlive a restart
+	// lies makes the application that CometBFT sees, of an organisation that cheats; nil: app.
+	lies func(*App) abci.Application
 }
 
 // start runs the node on its stores.
@@ -156,7 +159,11 @@ func (n *testNode) start(t *testing.T) {
 		pv = privval.LoadFilePV(n.config.PrivValidatorKeyFile(), n.config.PrivValidatorStateFile())
 	}
 	pv.Save()
-	n.node, err = node.NewNode(n.config, pv, &p2p.NodeKey{PrivKey: n.key}, proxy.NewConnSyncLocalClientCreator(n.app),
+	shown := abci.Application(n.app)
+	if n.lies != nil {
+		shown = n.lies(n.app)
+	}
+	n.node, err = node.NewNode(n.config, pv, &p2p.NodeKey{PrivKey: n.key}, proxy.NewConnSyncLocalClientCreator(shown),
 		func() (*cmttypes.GenesisDoc, error) { return n.genesis, nil },
 		func(c *cmtcfg.DBContext) (dbm.DB, error) { return database(c.ID), nil },
 		node.DefaultMetricsProvider(n.config.Instrumentation), cmtlog.NewNopLogger())

@@ -50,10 +50,10 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 		space -= sizeInBlock(changes[0])
 		out.Txs = append(out.Txs, changes[0])
 	}
-	changed, used := pick(clients, min(space, max(req.MaxTxBytes/clientsPart, sizeInBlock(make([]byte, clientBytesMax)))), clientsMax)
+	changed, used := pick(clients, min(space, max(req.MaxTxBytes/clientsPart, sizeInBlock(make([]byte, clientBytesMax)))), clientsMax, nil)
 	out.Txs = append(out.Txs, changed...)
 	if space -= used; next.Pending() == nil && !state.Settles() {
-		taken, _ := pick(bundles, space, a.transactionsMax(state.Registry().Parameters(), bundles))
+		taken, _ := pick(bundles, space, a.transactionsMax(state.Registry().Parameters(), bundles), state.Registry().Shares())
 		out.Txs = append(out.Txs, taken...)
 	}
 	return out, nil
@@ -72,6 +72,7 @@ type waiting struct {
 	raw          []byte
 	organisation string
 	transactions int
+	bundle       *order.Bundle // opened; nil: a change of clients, or not opened yet
 }
 
 // inTurn leaves out the bundles of organisations whose turn it is not (turns).
@@ -118,9 +119,9 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clie
 		case tx.IsGovernance():
 			changes = append(changes, raw)
 		case tx.IsClient():
-			clients = append(clients, waiting{raw, tx.Organisation(), 1})
+			clients = append(clients, waiting{raw, tx.Organisation(), 1, nil})
 		default:
-			bundles = append(bundles, waiting{raw, tx.Organisation(), tx.Bundle().Len()})
+			bundles = append(bundles, waiting{raw, tx.Organisation(), tx.Bundle().Len(), tx.Bundle()})
 		}
 	}
 	return changes, clients, bundles
@@ -143,17 +144,17 @@ func (a *App) among(first [][]byte, space int64) [][]byte {
 	}
 	var list []waiting
 	for _, raw := range all {
-		list = append(list, waiting{raw, wire.PeekOwner(raw), 0}) // which it says it is of: opened are those taken
+		list = append(list, waiting{raw, wire.PeekOwner(raw), 0, nil}) // which it says it is of: opened are those taken
 	}
-	taken, _ := pick(list, space, 0)
+	taken, _ := pick(list, space, 0, nil)
 	return taken
 }
 
 // pick takes of what waits what fits the space and so many transactions, fairly: of one
 // organisation in its order, of several always that of which least was taken so far, be it bytes or
 // transactions. An organisation of which one does not fit gets nothing more: taking its next ones
-// now would starve that one.
-func pick(list []waiting, space int64, transactionsMax int) (taken [][]byte, used int64) {
+// now would starve that one. Bundles keep to shares, where there are any.
+func pick(list []waiting, space int64, transactionsMax int, shares *order.Shares) (taken [][]byte, used int64) {
 	var lines [][]waiting
 	of := map[string]int{}
 	for _, w := range list {
@@ -170,7 +171,7 @@ func pick(list []waiting, space int64, transactionsMax int) (taken [][]byte, use
 	}
 	fair.Round(lines, part, func(w waiting) bool {
 		size := sizeInBlock(w.raw)
-		if used+size > space || w.transactions > left {
+		if used+size > space || w.transactions > left || w.bundle != nil && shares.Take(w.bundle) != nil {
 			return false
 		}
 		used, left = used+size, left-w.transactions

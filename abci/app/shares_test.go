@@ -27,7 +27,7 @@ func TestAGreedyOrganisationLeavesOthersTheirShareOfABlock(t *testing.T) {
 		mempool = append(mempool, c.consortium.Bundle(0, c.consortium.Proposal(0, n, 100)))
 	}
 	space := 120 * sizeInBlock(mempool[0])
-	alone, _ := pick(c.sorted(mempool), space, 10_000)
+	alone, _ := pick(c.sorted(mempool), space, 10_000, c.app.state.Registry().Shares())
 	if len(alone) < 110 {
 		t.Errorf("alone it has %d of 120 places", len(alone))
 	}
@@ -40,7 +40,7 @@ func TestAGreedyOrganisationLeavesOthersTheirShareOfABlock(t *testing.T) {
 		mempool = append(mempool, c.consortium.Bundle(1, c.consortium.Proposal(1, n, 100)))
 	}
 	mempool = append(mempool, c.consortium.Bundle(2, c.consortium.Proposal(2, 1, 100)))
-	taken, _ := pick(c.sorted(mempool), space, 10_000)
+	taken, _ := pick(c.sorted(mempool), space, 10_000, c.app.state.Registry().Shares())
 	if got := c.owners(taken); got["o2"] != 1 || got["o0"]-got["o1"] > 1 || got["o1"]-got["o0"] > 1 || len(taken) < 110 {
 		t.Errorf("of a block in which all want to be: %v", got)
 	}
@@ -50,7 +50,7 @@ func TestAGreedyOrganisationLeavesOthersTheirShareOfABlock(t *testing.T) {
 		large = append(large, c.consortium.Proposal(0, 1000+n, 100))
 	}
 	mempool = append([][]byte{c.consortium.Bundle(0, large...), c.consortium.Bundle(0, large[1:]...), c.consortium.Bundle(0, large[2:]...)}, mempool[400:]...)
-	taken, _ = pick(c.sorted(mempool), 1<<20, 100)
+	taken, _ = pick(c.sorted(mempool), 1<<20, 100, c.app.state.Registry().Shares())
 	if got := c.owners(taken); got["o0"] != 1 || got["o1"] != 49 || got["o2"] != 1 {
 		t.Errorf("of 100 transactions: %v", got)
 	}

@@ -133,6 +133,9 @@ func makeGovernance(t *testing.T) governanceFile {
 	consent := &wire.GovernanceAction{Body: &wire.GovernanceAction_Consent{Consent: 4}}
 	approvals := &wire.GovernanceAction{Body: &wire.GovernanceAction_Approvals{Approvals: 4}}
 
+	times := &wire.GovernanceAction{Body: &wire.GovernanceAction_BlockTimes{BlockTimes: &wire.BlockTimes{Statements: 20_000}}}
+	shares := &wire.GovernanceAction{Body: &wire.GovernanceAction_BlockShares{BlockShares: &wire.BlockShares{Client: 100, Organisation: 2000}}}
+
 	keys := approvedBy(10, sequence(1, 100, gatewayKey, validator("acme", "acme validator", 0), validator("acme", "acme validator 2", 5)), "acme gateway", "bolt gateway", "cargo gateway")
 	joins := approvedBy(20, sequence(2, 0, add, votes, approvals, consent), "acme gateway 2", "bolt gateway", "cargo gateway")
 	withdrawal := &wire.GovernanceAction{Body: &wire.GovernanceAction_Withdraw{Withdraw: make([]byte, 32)}}
@@ -178,6 +181,10 @@ func makeGovernance(t *testing.T) governanceFile {
 			{"certificate", digestOf(t, 20, 200, "acme validator 2", "bolt validator", "cargo validator")},
 		}},
 		{"the first was withdrawn", record(approvedBy(1, sequence(2, 0, withdrawal), "acme gateway", "bolt gateway", "cargo gateway")), "", []digestVector{{"", founders}}},
+		{"a block's time and its shares changed", record(approvedBy(10, sequence(1, 100, times, shares), "acme gateway", "bolt gateway", "cargo gateway")), "", []digestVector{
+			{"", founders},
+			{"", digestOf(t, 15, 120, "acme validator", "bolt validator", "cargo validator")},
+		}},
 		{"the withdrawal is left out", record(keys, then), "changes[1].change", nil},
 		{"a withdrawal of none", record(keys, approvedBy(10, sequence(2, 0, withdrawal), "acme gateway 2", "bolt gateway", "cargo gateway")), "changes[1].change", nil},
 		{"a withdrawal lacks an approval", record(keys, without(withdrawn, 0), then), "changes[1].approvals", nil},

@@ -137,6 +137,16 @@ func (t Times) Parameters() order.Parameters {
 	return order.Parameters{BlockTimeMaxMS: int(t.Block.Milliseconds()), DeployTimeMaxMS: int(t.Deploy.Milliseconds())}
 }
 
+// Shares are how many transactions a block accepts of one client and of one organisation. 0: as
+// many as it holds.
+type Shares struct{ Client, Organisation int }
+
+// In sets them in the parameters of a genesis.
+func (s Shares) In(p order.Parameters) order.Parameters {
+	p.BlockClientMax, p.BlockOrganisationMax = s.Client, s.Organisation
+	return p
+}
+
 // Genesis makes CometBFT's genesis file. The same founding gives the same bytes. An organisation
 // may have several parts, one for each of its validators; their gateway keys must be the same.
 func (f Founding) Genesis() ([]byte, error) {

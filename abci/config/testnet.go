@@ -36,6 +36,7 @@ type Testnet struct {
 	Powers       []int64  // of the validators; empty: all the same
 	Consent      int
 	Times        Times // of a block
+	Shares       Shares
 	Now          time.Time
 }
 
@@ -63,7 +64,7 @@ func (t Testnet) Create() ([]Home, error) {
 		part.OrderingOnly = i >= len(t.Organisations)
 		parts[i] = part
 	}
-	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parameters: t.Times.Parameters(), Parts: parts}.Genesis()
+	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parameters: t.Shares.In(t.Times.Parameters()), Parts: parts}.Genesis()
 	if err != nil {
 		return nil, err
 	}

@@ -138,14 +138,16 @@ func (g *Gateway) patience() time.Duration {
 	return g.bundleDelay() / 2
 }
 
-// newBundle packs, encodes and signs; it cannot fail, because submissions are checked to be UTF-8.
-// nil when everything queued has its outcome already.
+// newBundle packs, encodes and signs. It cannot fail, because submissions are checked to be UTF-8.
+// It returns nil when everything queued has its outcome already, or when as much is on its way as a
+// block accepts.
 func (g *Gateway) newBundle() *bundle {
 	key := g.opt.Key()
 	if key == nil {
 		return nil // they wait until they expire
 	}
-	entries := g.queue.take(g.opt.Limits.BundleTransactions, g.opt.Limits.BundleBytes)
+	room, ofRole := g.flight.room(g.opt.Shares())
+	entries := g.queue.take(min(g.opt.Limits.BundleTransactions, room), g.opt.Limits.BundleBytes, ofRole)
 	if len(entries) == 0 {
 		return nil
 	}
@@ -159,6 +161,7 @@ func (g *Gateway) newBundle() *bundle {
 	}
 	b := &bundle{ordered: wire.SignBundle(key, message), key: key, made: g.opt.Now(), entries: entries, unordered: len(entries)}
 	for _, e := range entries {
+		g.flight.enter(e)
 		e.bundle, e.tx = b, nil
 	}
 	g.stats.Bundles++

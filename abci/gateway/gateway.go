@@ -107,6 +107,9 @@ type Options struct {
 	// Suspended gives until when the order refuses what a client of the organisation submits, who
 	// signs itself or has no key. nil: never.
 	Suspended func(role string, key []byte) time.Time
+	// Shares gives how many transactions of a client and of the organisation a block accepts; 0: as
+	// many as it holds. nil: both.
+	Shares func() (client, organisation int)
 	// OrderingOnly tells that the organisation has no database. nil: it has one.
 	OrderingOnly func() bool
 	Limits       Limits
@@ -145,8 +148,9 @@ type Gateway struct {
 	// unordered and unorderedBytes count entries that are in no block yet, queued or broadcast.
 	unordered      int
 	unorderedBytes int
-	shares         shares        // of entries
-	inFlight       []*bundle     // broadcast, with transactions not ordered
+	shares         shares    // of entries
+	inFlight       []*bundle // broadcast, with transactions not ordered
+	flight         flight
 	orderTook      time.Duration // from when the bundle ordered last was made until the block with it was decided
 	retry          *bundle       // the mempool had no room for it
 	recent         *recentOutcomes
@@ -177,6 +181,9 @@ func New(opt Options) (*Gateway, error) {
 	if opt.Suspended == nil {
 		opt.Suspended = func(string, []byte) time.Time { return time.Time{} }
 	}
+	if opt.Shares == nil {
+		opt.Shares = func() (int, int) { return 0, 0 }
+	}
 	if opt.OrderingOnly == nil {
 		opt.OrderingOnly = func() bool { return false }
 	}
@@ -205,7 +212,7 @@ func New(opt Options) (*Gateway, error) {
 		opt: opt, rates: rates, waitShares: fair.New[string](opt.Limits.WaitsMax), idShares: fair.New[string](max(idsWaitedMax, opt.Limits.WaitsMax)), wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
-		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{},
+		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{}, flight: flight{roles: map[string]int{}},
 		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: map[wire.TxID][]*waiter{},
 	}
 	g.signatures = signatures{chainID: opt.ChainID, patience: g.patience}
@@ -409,6 +416,7 @@ func (g *Gateway) leaveUnordered(e *entry) {
 	g.unordered--
 	g.unorderedBytes -= e.size
 	g.shares.leftUnordered(e)
+	g.flight.leave(e)
 	if e.bundle != nil {
 		e.bundle.unordered--
 	}

@@ -15,6 +15,8 @@ type entry struct {
 	size       int // bytes it adds to a bundle
 	tx         *wire.ChainedTx
 	deploys    bool
+	keyed      bool    // its client signed it
+	flies      bool    // counted in Gateway.flight
 	bundle     *bundle // nil while it is queued
 	ordered    bool
 	orderedAt  time.Time
@@ -52,13 +54,19 @@ func (q *fairQueue) push(e *entry) {
 
 // take removes up to countMax transactions of together at most bytesMax bytes, one role after the
 // other. It stops at the first one that does not fit, so that no large transaction is passed over
-// for ever.
-func (q *fairQueue) take(countMax, bytesMax int) []*entry {
+// for ever. A role whose next client has no key waits when ofRole has no room for it; nil: there is
+// room for all.
+func (q *fairQueue) take(countMax, bytesMax int, ofRole func(role string) int) []*entry {
 	var taken []*entry
-	bytes := 0
+	var full []*roleQueue // they keep their turns
+	bytes, of := 0, map[string]int{}
 	for len(q.turns) > 0 && len(taken) < countMax {
 		r := q.turns[0]
 		e := r.waiting[0]
+		if ofRole != nil && !e.settled && !e.keyed && of[e.role] >= ofRole(e.role) {
+			full, q.turns = append(full, r), q.turns[1:]
+			continue
+		}
 		if !e.settled && bytes+e.size > bytesMax && len(taken) > 0 {
 			break
 		}
@@ -76,8 +84,11 @@ func (q *fairQueue) take(countMax, bytesMax int) []*entry {
 			continue
 		}
 		bytes += e.size
-		taken = append(taken, e)
+		if taken = append(taken, e); !e.keyed {
+			of[e.role]++
+		}
 	}
+	q.turns = append(full, q.turns...)
 	return taken
 }
 

@@ -90,7 +90,7 @@ func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 		}
 		made = append(made, &entry{
 			id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
-			size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY,
+			size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY, keyed: true,
 		})
 	}
 	return made, nil

@@ -65,6 +65,12 @@ func (n *node) suspended(role string, key []byte) time.Time {
 	return n.app.Suspended(&wire.Client{Organisation: n.opt.Config.Organisation, Role: role, Key: key})
 }
 
+// shares are how many transactions of a client and of an organisation a block accepts.
+func (n *node) shares() (client, organisation int) {
+	p := n.registry().Parameters()
+	return p.BlockClientMax, p.BlockOrganisationMax
+}
+
 // clients is the node's answer to ClientsRequest.
 func (n *node) clients() *wire.ClientsResponse {
 	list, changes := n.app.Clients().Of(n.opt.Config.Organisation)
@@ -93,7 +99,7 @@ func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 	out := &wire.RegistryResponse{
 		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
 		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
-		BlockTimes: registry.BlockTimes(),
+		BlockTimes: registry.BlockTimes(), BlockShares: registry.BlockShares(),
 	}
 	status, ok := n.app.Status()
 	if !ok || status.Governance.Waiting == nil {

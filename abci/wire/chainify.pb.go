@@ -828,6 +828,7 @@ type GovernanceAction struct {
 	//	*GovernanceAction_OrderingOnly
 	//	*GovernanceAction_Withdraw
 	//	*GovernanceAction_BlockTimes
+	//	*GovernanceAction_BlockShares
 	Body          isGovernanceAction_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -951,6 +952,15 @@ func (x *GovernanceAction) GetBlockTimes() *BlockTimes {
 	return nil
 }
 
+func (x *GovernanceAction) GetBlockShares() *BlockShares {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_BlockShares); ok {
+			return x.BlockShares
+		}
+	}
+	return nil
+}
+
 type isGovernanceAction_Body interface {
 	isGovernanceAction_Body()
 }
@@ -991,6 +1001,10 @@ type GovernanceAction_BlockTimes struct {
 	BlockTimes *BlockTimes `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3,oneof"`
 }
 
+type GovernanceAction_BlockShares struct {
+	BlockShares *BlockShares `protobuf:"bytes,13,opt,name=block_shares,json=blockShares,proto3,oneof"`
+}
+
 func (*GovernanceAction_Consent) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_Approvals) isGovernanceAction_Body() {}
@@ -1008,6 +1022,8 @@ func (*GovernanceAction_OrderingOnly) isGovernanceAction_Body() {}
 func (*GovernanceAction_Withdraw) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_BlockTimes) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_BlockShares) isGovernanceAction_Body() {}
 
 // How long the transactions of a block may run together, in milliseconds; 0: the default.
 type BlockTimes struct {
@@ -1062,6 +1078,59 @@ func (x *BlockTimes) GetDeploys() uint32 {
 	return 0
 }
 
+// How many transactions one order block accepts; 0: as many as the block holds.
+type BlockShares struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`             // of one client: a key, or a role of an organisation
+	Organisation  uint32                 `protobuf:"varint,2,opt,name=organisation,proto3" json:"organisation,omitempty"` // of one organisation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockShares) Reset() {
+	*x = BlockShares{}
+	mi := &file_chainify_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockShares) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockShares) ProtoMessage() {}
+
+func (x *BlockShares) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockShares.ProtoReflect.Descriptor instead.
+func (*BlockShares) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *BlockShares) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *BlockShares) GetOrganisation() uint32 {
+	if x != nil {
+		return x.Organisation
+	}
+	return 0
+}
+
 // An organisation that joins.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1075,7 +1144,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1156,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1169,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{13}
+	return file_chainify_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Member) GetOrganisation() string {
@@ -1141,7 +1210,7 @@ type ValidatorPower struct {
 
 func (x *ValidatorPower) Reset() {
 	*x = ValidatorPower{}
-	mi := &file_chainify_proto_msgTypes[14]
+	mi := &file_chainify_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1222,7 @@ func (x *ValidatorPower) String() string {
 func (*ValidatorPower) ProtoMessage() {}
 
 func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[14]
+	mi := &file_chainify_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1235,7 @@ func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidatorPower.ProtoReflect.Descriptor instead.
 func (*ValidatorPower) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{14}
+	return file_chainify_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ValidatorPower) GetKey() []byte {
@@ -1194,7 +1263,7 @@ type GatewayKey struct {
 
 func (x *GatewayKey) Reset() {
 	*x = GatewayKey{}
-	mi := &file_chainify_proto_msgTypes[15]
+	mi := &file_chainify_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1275,7 @@ func (x *GatewayKey) String() string {
 func (*GatewayKey) ProtoMessage() {}
 
 func (x *GatewayKey) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[15]
+	mi := &file_chainify_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1288,7 @@ func (x *GatewayKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayKey.ProtoReflect.Descriptor instead.
 func (*GatewayKey) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{15}
+	return file_chainify_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GatewayKey) GetOrganisation() string {
@@ -1247,7 +1316,7 @@ type MemberValidator struct {
 
 func (x *MemberValidator) Reset() {
 	*x = MemberValidator{}
-	mi := &file_chainify_proto_msgTypes[16]
+	mi := &file_chainify_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1328,7 @@ func (x *MemberValidator) String() string {
 func (*MemberValidator) ProtoMessage() {}
 
 func (x *MemberValidator) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[16]
+	mi := &file_chainify_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1341,7 @@ func (x *MemberValidator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberValidator.ProtoReflect.Descriptor instead.
 func (*MemberValidator) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{16}
+	return file_chainify_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MemberValidator) GetOrganisation() string {
@@ -1300,7 +1369,7 @@ type OrderingOnly struct {
 
 func (x *OrderingOnly) Reset() {
 	*x = OrderingOnly{}
-	mi := &file_chainify_proto_msgTypes[17]
+	mi := &file_chainify_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1381,7 @@ func (x *OrderingOnly) String() string {
 func (*OrderingOnly) ProtoMessage() {}
 
 func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[17]
+	mi := &file_chainify_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1394,7 @@ func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderingOnly.ProtoReflect.Descriptor instead.
 func (*OrderingOnly) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{17}
+	return file_chainify_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OrderingOnly) GetOrganisation() string {
@@ -1353,7 +1422,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_chainify_proto_msgTypes[18]
+	mi := &file_chainify_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1434,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[18]
+	mi := &file_chainify_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1447,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{18}
+	return file_chainify_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Approval) GetOrganisation() string {
@@ -1405,7 +1474,7 @@ type SignedGovernanceChange struct {
 
 func (x *SignedGovernanceChange) Reset() {
 	*x = SignedGovernanceChange{}
-	mi := &file_chainify_proto_msgTypes[19]
+	mi := &file_chainify_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1486,7 @@ func (x *SignedGovernanceChange) String() string {
 func (*SignedGovernanceChange) ProtoMessage() {}
 
 func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[19]
+	mi := &file_chainify_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1499,7 @@ func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedGovernanceChange.ProtoReflect.Descriptor instead.
 func (*SignedGovernanceChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{19}
+	return file_chainify_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SignedGovernanceChange) GetChange() []byte {
@@ -1461,7 +1530,7 @@ type ClientChange struct {
 
 func (x *ClientChange) Reset() {
 	*x = ClientChange{}
-	mi := &file_chainify_proto_msgTypes[20]
+	mi := &file_chainify_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1542,7 @@ func (x *ClientChange) String() string {
 func (*ClientChange) ProtoMessage() {}
 
 func (x *ClientChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[20]
+	mi := &file_chainify_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1555,7 @@ func (x *ClientChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientChange.ProtoReflect.Descriptor instead.
 func (*ClientChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{20}
+	return file_chainify_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClientChange) GetChainId() string {
@@ -1534,7 +1603,7 @@ type SignedClientChange struct {
 
 func (x *SignedClientChange) Reset() {
 	*x = SignedClientChange{}
-	mi := &file_chainify_proto_msgTypes[21]
+	mi := &file_chainify_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1615,7 @@ func (x *SignedClientChange) String() string {
 func (*SignedClientChange) ProtoMessage() {}
 
 func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[21]
+	mi := &file_chainify_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1628,7 @@ func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedClientChange.ProtoReflect.Descriptor instead.
 func (*SignedClientChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{21}
+	return file_chainify_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SignedClientChange) GetChange() []byte {
@@ -1592,7 +1661,7 @@ type OrderedTx struct {
 
 func (x *OrderedTx) Reset() {
 	*x = OrderedTx{}
-	mi := &file_chainify_proto_msgTypes[22]
+	mi := &file_chainify_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1673,7 @@ func (x *OrderedTx) String() string {
 func (*OrderedTx) ProtoMessage() {}
 
 func (x *OrderedTx) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[22]
+	mi := &file_chainify_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1686,7 @@ func (x *OrderedTx) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderedTx.ProtoReflect.Descriptor instead.
 func (*OrderedTx) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{22}
+	return file_chainify_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OrderedTx) GetBody() isOrderedTx_Body {
@@ -1751,7 +1820,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12)\n" +
 	"\x10effective_height\x18\x03 \x01(\x04R\x0feffectiveHeight\x127\n" +
-	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xaf\x03\n" +
+	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xee\x03\n" +
 	"\x10GovernanceAction\x12\x1a\n" +
 	"\aconsent\x18\x01 \x01(\rH\x00R\aconsent\x12\x1e\n" +
 	"\tapprovals\x18\x02 \x01(\rH\x00R\tapprovals\x12'\n" +
@@ -1763,14 +1832,18 @@ const file_chainify_proto_rawDesc = "" +
 	"\rordering_only\x18\a \x01(\v2\x19.chainify.v1.OrderingOnlyH\x00R\forderingOnly\x12\x1c\n" +
 	"\bwithdraw\x18\b \x01(\fH\x00R\bwithdraw\x12:\n" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesH\x00R\n" +
-	"blockTimesB\x06\n" +
+	"blockTimes\x12=\n" +
+	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesH\x00R\vblockSharesB\x06\n" +
 	"\x04body\"F\n" +
 	"\n" +
 	"BlockTimes\x12\x1e\n" +
 	"\n" +
 	"statements\x18\x01 \x01(\rR\n" +
 	"statements\x12\x18\n" +
-	"\adeploys\x18\x02 \x01(\rR\adeploys\"\xaf\x01\n" +
+	"\adeploys\x18\x02 \x01(\rR\adeploys\"I\n" +
+	"\vBlockShares\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\rR\x06client\x12\"\n" +
+	"\forganisation\x18\x02 \x01(\rR\forganisation\"\xaf\x01\n" +
 	"\x06Member\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1f\n" +
 	"\vgateway_key\x18\x02 \x01(\fR\n" +
@@ -1835,7 +1908,7 @@ func file_chainify_proto_rawDescGZIP() []byte {
 }
 
 var file_chainify_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_chainify_proto_goTypes = []any{
 	(Kind)(0),                      // 0: chainify.v1.Kind
 	(*Client)(nil),                 // 1: chainify.v1.Client
@@ -1851,16 +1924,17 @@ var file_chainify_proto_goTypes = []any{
 	(*GovernanceChange)(nil),       // 11: chainify.v1.GovernanceChange
 	(*GovernanceAction)(nil),       // 12: chainify.v1.GovernanceAction
 	(*BlockTimes)(nil),             // 13: chainify.v1.BlockTimes
-	(*Member)(nil),                 // 14: chainify.v1.Member
-	(*ValidatorPower)(nil),         // 15: chainify.v1.ValidatorPower
-	(*GatewayKey)(nil),             // 16: chainify.v1.GatewayKey
-	(*MemberValidator)(nil),        // 17: chainify.v1.MemberValidator
-	(*OrderingOnly)(nil),           // 18: chainify.v1.OrderingOnly
-	(*Approval)(nil),               // 19: chainify.v1.Approval
-	(*SignedGovernanceChange)(nil), // 20: chainify.v1.SignedGovernanceChange
-	(*ClientChange)(nil),           // 21: chainify.v1.ClientChange
-	(*SignedClientChange)(nil),     // 22: chainify.v1.SignedClientChange
-	(*OrderedTx)(nil),              // 23: chainify.v1.OrderedTx
+	(*BlockShares)(nil),            // 14: chainify.v1.BlockShares
+	(*Member)(nil),                 // 15: chainify.v1.Member
+	(*ValidatorPower)(nil),         // 16: chainify.v1.ValidatorPower
+	(*GatewayKey)(nil),             // 17: chainify.v1.GatewayKey
+	(*MemberValidator)(nil),        // 18: chainify.v1.MemberValidator
+	(*OrderingOnly)(nil),           // 19: chainify.v1.OrderingOnly
+	(*Approval)(nil),               // 20: chainify.v1.Approval
+	(*SignedGovernanceChange)(nil), // 21: chainify.v1.SignedGovernanceChange
+	(*ClientChange)(nil),           // 22: chainify.v1.ClientChange
+	(*SignedClientChange)(nil),     // 23: chainify.v1.SignedClientChange
+	(*OrderedTx)(nil),              // 24: chainify.v1.OrderedTx
 }
 var file_chainify_proto_depIdxs = []int32{
 	1,  // 0: chainify.v1.Proposal.client:type_name -> chainify.v1.Client
@@ -1871,23 +1945,24 @@ var file_chainify_proto_depIdxs = []int32{
 	6,  // 5: chainify.v1.Bundle.transactions:type_name -> chainify.v1.ChainedTx
 	9,  // 6: chainify.v1.EffectCertificate.votes:type_name -> chainify.v1.ExtendedVote
 	12, // 7: chainify.v1.GovernanceChange.actions:type_name -> chainify.v1.GovernanceAction
-	14, // 8: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
-	16, // 9: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
-	17, // 10: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
-	18, // 11: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
+	15, // 8: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
+	17, // 9: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
+	18, // 10: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
+	19, // 11: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
 	13, // 12: chainify.v1.GovernanceAction.block_times:type_name -> chainify.v1.BlockTimes
-	15, // 13: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
-	15, // 14: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
-	19, // 15: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
-	10, // 16: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
-	8,  // 17: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
-	20, // 18: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
-	22, // 19: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	14, // 13: chainify.v1.GovernanceAction.block_shares:type_name -> chainify.v1.BlockShares
+	16, // 14: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
+	16, // 15: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
+	20, // 16: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
+	10, // 17: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
+	8,  // 18: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
+	21, // 19: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
+	23, // 20: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_chainify_proto_init() }
@@ -1905,8 +1980,9 @@ func file_chainify_proto_init() {
 		(*GovernanceAction_OrderingOnly)(nil),
 		(*GovernanceAction_Withdraw)(nil),
 		(*GovernanceAction_BlockTimes)(nil),
+		(*GovernanceAction_BlockShares)(nil),
 	}
-	file_chainify_proto_msgTypes[22].OneofWrappers = []any{
+	file_chainify_proto_msgTypes[23].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),
 		(*OrderedTx_Bundle)(nil),
 		(*OrderedTx_Governance)(nil),
@@ -1918,7 +1994,7 @@ func file_chainify_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chainify_proto_rawDesc), len(file_chainify_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

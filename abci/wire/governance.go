@@ -14,6 +14,7 @@ const (
 	ValidatorPowerMax        = 1_000_000_000
 	BlockTimeMSMax           = 3_600_000
 	DeployTimeMSMax          = 86_400_000
+	BlockTransactionsBound   = 1_000_000
 	heightMax                = 1 << 62
 )
 
@@ -97,6 +98,11 @@ func checkAction(a *GovernanceAction) error {
 	case *GovernanceAction_BlockTimes:
 		if t := body.BlockTimes; t.Statements > BlockTimeMSMax || t.Deploys > DeployTimeMSMax {
 			return fieldErrorf("block_times", "%d and %d ms, want at most %d and %d", t.Statements, t.Deploys, BlockTimeMSMax, DeployTimeMSMax)
+		}
+		return nil
+	case *GovernanceAction_BlockShares:
+		if s := body.BlockShares; s.Client > BlockTransactionsBound || s.Organisation > BlockTransactionsBound {
+			return fieldErrorf("block_shares", "%d and %d transactions, want at most %d, or 0 for as many as the block holds", s.Client, s.Organisation, BlockTransactionsBound)
 		}
 		return nil
 	case *GovernanceAction_Withdraw:

@@ -21,6 +21,8 @@ func testChange() *GovernanceChange {
 		{Body: &GovernanceAction_GatewayKey{GatewayKey: &GatewayKey{Organisation: "acme", Key: bytes.Repeat([]byte{4}, 32)}}},
 		{Body: &GovernanceAction_Validator{Validator: &MemberValidator{Organisation: "acme", Validator: validator(5, 0)}}},
 		{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: "bolt"}}},
+		{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: 20_000}}},
+		{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: 100, Organisation: 2000}}},
 	}}
 }
 
@@ -58,6 +60,10 @@ func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {
 		"actions[4].gateway_key.key: 33 bytes":                        func(c *GovernanceChange) { c.Actions[4].GetGatewayKey().Key = make([]byte, 33) },
 		"actions[5].validator.validator: missing":                     func(c *GovernanceChange) { c.Actions[5].GetValidator().Validator = nil },
 		"actions[5].validator.validator.power: 1000000001":            func(c *GovernanceChange) { c.Actions[5].GetValidator().Validator.Power = ValidatorPowerMax + 1 },
+		"actions[7].block_times: 3600001 and 0 ms":                    func(c *GovernanceChange) { c.Actions[7].GetBlockTimes().Statements = BlockTimeMSMax + 1 },
+		"actions[7].block_times: 20000 and 86400001 ms":               func(c *GovernanceChange) { c.Actions[7].GetBlockTimes().Deploys = DeployTimeMSMax + 1 },
+		"actions[8].block_shares: 1000001 and 2000":                   func(c *GovernanceChange) { c.Actions[8].GetBlockShares().Client = BlockTransactionsBound + 1 },
+		"actions[8].block_shares: 100 and 1000001":                    func(c *GovernanceChange) { c.Actions[8].GetBlockShares().Organisation = BlockTransactionsBound + 1 },
 		"actions[6].ordering_only.organisation:":                      func(c *GovernanceChange) { c.Actions[6].GetOrderingOnly().Organisation = "" },
 	} {
 		c := testChange()

@@ -904,6 +904,7 @@ type RegistryResponse struct {
 	Organisations    []*Member              `protobuf:"bytes,7,rep,name=organisations,proto3" json:"organisations,omitempty"` // by name
 	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
 	BlockTimes       *BlockTimes            `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3" json:"block_times,omitempty"`
+	BlockShares      *BlockShares           `protobuf:"bytes,13,opt,name=block_shares,json=blockShares,proto3" json:"block_shares,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -997,6 +998,13 @@ func (x *RegistryResponse) GetWaiting() *GovernanceChange {
 func (x *RegistryResponse) GetBlockTimes() *BlockTimes {
 	if x != nil {
 		return x.BlockTimes
+	}
+	return nil
+}
+
+func (x *RegistryResponse) GetBlockShares() *BlockShares {
+	if x != nil {
+		return x.BlockShares
 	}
 	return nil
 }
@@ -1459,7 +1467,7 @@ type StatusResponse struct {
 	LastOrdered   uint64                 `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
 	LastCertified uint64                 `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
 	LastCommitted uint64                 `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
-	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, failing, catching_up, database_down, excluded, ordering_only
+	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, catching_up, database_down, excluded, ordering_only
 	Peers         uint32                 `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
 	Organisations uint32                 `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
 	Consent       uint32                 `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next
@@ -2016,7 +2024,7 @@ const file_node_proto_rawDesc = "" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
-	"\x12GovernanceResponse\"\x83\x03\n" +
+	"\x12GovernanceResponse\"\xc0\x03\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
@@ -2027,7 +2035,8 @@ const file_node_proto_rawDesc = "" +
 	"\rorganisations\x18\a \x03(\v2\x13.chainify.v1.MemberR\rorganisations\x127\n" +
 	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\x128\n" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
-	"blockTimes\"\x10\n" +
+	"blockTimes\x12;\n" +
+	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesR\vblockShares\"\x10\n" +
 	"\x0eRejoinResponse\"<\n" +
 	"\x0eCancelResponse\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
@@ -2149,7 +2158,8 @@ var file_node_proto_goTypes = []any{
 	(*Member)(nil),                 // 33: chainify.v1.Member
 	(*GovernanceChange)(nil),       // 34: chainify.v1.GovernanceChange
 	(*BlockTimes)(nil),             // 35: chainify.v1.BlockTimes
-	(*ExtendedVote)(nil),           // 36: chainify.v1.ExtendedVote
+	(*BlockShares)(nil),            // 36: chainify.v1.BlockShares
+	(*ExtendedVote)(nil),           // 37: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
 	28, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
@@ -2172,27 +2182,28 @@ var file_node_proto_depIdxs = []int32{
 	33, // 17: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
 	34, // 18: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
 	35, // 19: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	27, // 20: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	36, // 21: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	36, // 22: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
-	20, // 23: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
-	22, // 24: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	13, // 25: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	23, // 26: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	24, // 27: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	25, // 28: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 29: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 30: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 31: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 32: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 33: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 34: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 35: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	36, // 20: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	27, // 21: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	37, // 22: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	37, // 23: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	20, // 24: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
+	22, // 25: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	13, // 26: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	23, // 27: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	24, // 28: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	25, // 29: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 30: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 31: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 32: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 33: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 34: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 35: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 36: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }

@@ -51,6 +51,12 @@ type actionVector struct {
 	OrderingOnly *orderingOnlyVector `json:"ordering_only,omitempty"`
 	Withdraw     hexBytes            `json:"withdraw,omitempty"`
 	BlockTimes   *blockTimesVector   `json:"block_times,omitempty"`
+	BlockShares  *blockSharesVector  `json:"block_shares,omitempty"`
+}
+
+type blockSharesVector struct {
+	Client       uint32 `json:"client"`
+	Organisation uint32 `json:"organisation"`
 }
 
 type blockTimesVector struct {
@@ -144,6 +150,8 @@ func (a actionVector) message() *GovernanceAction {
 		return &GovernanceAction{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: a.OrderingOnly.Organisation, Only: a.OrderingOnly.Only}}}
 	case a.BlockTimes != nil:
 		return &GovernanceAction{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: a.BlockTimes.Statements, Deploys: a.BlockTimes.Deploys}}}
+	case a.BlockShares != nil:
+		return &GovernanceAction{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: a.BlockShares.Client, Organisation: a.BlockShares.Organisation}}}
 	case a.Withdraw != nil:
 		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:

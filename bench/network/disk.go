@@ -126,6 +126,9 @@ func diskFigures(r *report.Report, id string, ours, alone []map[string]float64) 
 		errs = append(errs, r.AddFigure(id+"."+f.id, sums(ours, f.parts), "bytes/tx", report.Target{}, f.how))
 	}
 	written := sums(alone, []string{databaseBytes, walBytes})
+	if len(written) == 0 { // left out by name
+		return errors.Join(errs...)
+	}
 	return errors.Join(append(errs,
 		r.AddFigure(id+".bytes_standalone", written, "bytes/tx", report.Target{}, "PostgreSQL alone: its log and growth of the tables (pgbench, one commit each)"),
 		r.AddRatio(id+".bytes_over_standalone", sums(ours, kept), written, targets["network.bytes_over_standalone"], fmt.Sprintf("%s.bytes_per_transaction / PostgreSQL alone", id)),

@@ -37,7 +37,7 @@ func figures(r *report.Report, cfg Config) error {
 			return err
 		}
 	}
-	if four != nil && alone != nil {
+	if four != nil {
 		if err := diskFigures(r, "network", details(four), details(alone)); err != nil {
 			return err
 		}

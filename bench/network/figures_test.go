@@ -145,6 +145,30 @@ func TestSystemsAreChosenByName(t *testing.T) {
 	}
 }
 
+// A run that is cut down to one system has the figures of that one, and none of the others.
+func TestFiguresOfOneSystemAlone(t *testing.T) {
+	for _, name := range []string{
+		chainifyFour, chainifyOne, chainifySync, floorSync, standalone, baselineSingle, baselineSync, unsealed, deadOne, slowOne, latencyMode, tpccFour, tpccAlone,
+		readsLedger, readsPlain, zipfFour, mixPlain, vouched, signed, agreed, unasked, checked, echoed,
+	} {
+		r := &report.Report{}
+		for _, point := range []float64{0, 1, many, readers} {
+			sampled(r, name, point, 100, map[string]float64{"p50_ms": 10, "p99_ms": 20, databaseBytes: 3, blockBytes: 2, stateBytes: 1, walBytes: 4})
+		}
+		if err := figures(r, Config{Only: []string{name}, Modes: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		ids := map[string]float64{}
+		for _, f := range r.Figures {
+			ids[f.ID] = f.Value
+		}
+		_, beside := ids["network.bytes_over_standalone"]
+		if four := name == chainifyFour; (ids["network.four"] == 100) != four || (ids["network.bytes_per_transaction"] == 6) != four || beside {
+			t.Errorf("%s: figures %v", name, ids)
+		}
+	}
+}
+
 // idle runs nothing; led, beside, follows another.
 type (
 	idle struct{ name string }

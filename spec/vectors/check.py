@@ -352,6 +352,7 @@ def pb_action(action):
         "ordering_only": lambda: pb_bytes(7, pb_text(1, a["organisation"]) + pb_int(2, a["only"])),
         "withdraw": lambda: pb_bytes(8, bytes.fromhex(a)),
         "block_times": lambda: pb_bytes(12, pb_int(1, a["statements"]) + pb_int(2, a["deploys"])),
+        "block_shares": lambda: pb_bytes(13, pb_int(1, a["client"]) + pb_int(2, a["organisation"])),
     }[kind]()
 
 
@@ -420,6 +421,23 @@ def registry():
     signatures([{"seed": sha256(s["signer"].encode()).hex(), "sign_bytes": raw, **s} for raw, s in signed])
 
 
+def registries():
+    for case in load("registries.json")["cases"]:
+        record, parameters = case["record"], case["record"]["parameters"]
+        shares = [parameters.get("block_client_max", 0), parameters.get("block_organisation_max", 0)]
+        numbers = [record["consent"], record["approvals"]] + [parameters[name] for name in (
+            "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max", "block_time_max_ms", "deploy_time_max_ms")]
+        if any(shares):
+            numbers += shares
+        out = b"chainify/registry/" + (b"5" if any(shares) else b"4") + lp(record["chain_id"].encode())
+        out += b"".join(struct.pack(">I", n) for n in numbers + [len(record["organisations"])])
+        for o in record["organisations"]:
+            out += lp(o["name"].encode()) + base64.b64decode(o["gateway_key"]) + bytes([o.get("ordering_only", False)])
+            out += struct.pack(">I", len(o["validators"]))
+            out += b"".join(base64.b64decode(v["key"]) + struct.pack(">Q", v["power"]) for v in o["validators"])
+        expect("registry", [out.hex(), sha256(out).hex()], [case["registry"], case["hash"]])
+
+
 def signatures(cases):
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -436,6 +454,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes, registry, messages):
+    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes, registry, registries, messages):
         check()
     print(f"{checked} values reproduced")

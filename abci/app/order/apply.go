@@ -199,25 +199,26 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 		return fmt.Errorf("transaction %d: a bundle while ledger block %d stays pending", first, s.pending.Number)
 	}
 	body, raw, position, who := &Body{}, [][]byte(nil), uint32(0), clientsMaker{}
-	seen := map[wire.TxID]struct{}{}
+	taken := &taking{seen: map[wire.TxID]struct{}{}, shares: s.registry.Shares()}
 	for i, tx := range b.Txs[first:] {
+		if err := taken.shares.Take(tx.bundle); err != nil {
+			return fmt.Errorf("transaction %d: %w", first+i, err)
+		}
 		accepted := false
 		for _, t := range tx.bundle.transactions {
-			switch verdict := s.judge(t, b, seen, len(seen)); verdict {
+			switch verdict := s.judge(t, b, taken); verdict {
 			case live:
 				accepted = true
-				seen[t.id] = struct{}{}
-				s.added = append(s.added, Accepted{t.id, t.validUntil})
+				s.remember(t, taken)
 				body.IDs, raw = append(body.IDs, t.id), append(raw, t.raw)
 				who.add(t.client)
 			case replayed: // its outcome is that of the one accepted, so it is not reported as refused
 				body.Skipped = append(body.Skipped, position)
 			default:
 				body.Skipped = append(body.Skipped, position)
-				result.Refused = append(result.Refused, s.refusalOf(t, verdict))
+				result.Refused = append(result.Refused, s.refusalOf(t, verdict, taken.shares))
 				if verdict == suspended { // for good: its client may submit it anew, and it must not be ordered twice
-					seen[t.id] = struct{}{}
-					s.added = append(s.added, Accepted{t.id, t.validUntil})
+					s.remember(t, taken)
 				}
 			}
 			position++
@@ -242,6 +243,20 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	return nil
 }
 
+// taking is what an order block took so far, of suspended clients included: they are remembered
+// too.
+type taking struct {
+	seen   map[wire.TxID]struct{}
+	shares *Shares
+}
+
+// remember has no later transaction be this one.
+func (s *State) remember(t transaction, taken *taking) {
+	taken.seen[t.id] = struct{}{}
+	taken.shares.accept(t)
+	s.added = append(s.added, Accepted{t.id, t.validUntil})
+}
+
 type liveness int
 
 const (
@@ -250,15 +265,16 @@ const (
 	expired
 	tooFarAhead
 	overBound
+	overOrganisation
+	overClient
 	unregistered
 	suspended
 )
 
-// judge decides about one transaction of an order block, after taken others, those of suspended
-// clients included: they are remembered too.
-func (s *State) judge(t transaction, b Block, seen map[wire.TxID]struct{}, taken int) liveness {
+// judge decides about one transaction of an order block, after those taken.
+func (s *State) judge(t transaction, b Block, taken *taking) liveness {
 	height := b.Height
-	if _, twice := seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
+	if _, twice := taken.seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
 		return replayed
 	}
 	switch {
@@ -268,16 +284,19 @@ func (s *State) judge(t transaction, b Block, seen map[wire.TxID]struct{}, taken
 		return tooFarAhead
 	case !s.vouched(t):
 		return unregistered
-	case taken >= s.registry.record.Parameters.BlockTransactionsMax:
+	case len(taken.seen) >= s.registry.record.Parameters.BlockTransactionsMax:
 		return overBound
-	case s.suspensions.until(t.client) > b.TimeMicro:
-		return suspended
-	default:
-		return live
 	}
+	if cut := taken.shares.cuts(t); cut != live {
+		return cut
+	}
+	if s.suspensions.until(t.client) > b.TimeMicro {
+		return suspended
+	}
+	return live
 }
 
-func (s *State) refusalOf(t transaction, l liveness) wire.TxResult {
+func (s *State) refusalOf(t transaction, l liveness, shares *Shares) wire.TxResult {
 	id := t.id
 	switch l {
 	case suspended:
@@ -286,6 +305,8 @@ func (s *State) refusalOf(t transaction, l liveness) wire.TxResult {
 		return wire.TxResult{ID: id, SQLState: "40001", Message: "transaction expired before it was ordered"}
 	case tooFarAhead:
 		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", wire.ValidityHeightsMax)}
+	case overOrganisation, overClient:
+		return wire.TxResult{ID: id, SQLState: "53400", Message: shares.refusal(t, l)}
 	case unregistered:
 		return wire.TxResult{ID: id, SQLState: "28000", Message: "the client's key is not registered for this role"}
 	default:
@@ -303,7 +324,7 @@ func (s *State) Live(tx Tx) bool {
 		return s.clients.accepts(tx.client.change) == nil
 	}
 	for _, t := range tx.bundle.transactions {
-		if s.judge(t, Block{Height: s.height + 1, TimeMicro: math.MaxInt64}, nil, 0) == live {
+		if s.judge(t, Block{Height: s.height + 1, TimeMicro: math.MaxInt64}, &taking{shares: &Shares{}}) == live {
 			return true
 		}
 	}

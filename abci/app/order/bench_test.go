@@ -28,9 +28,15 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkApply is what an order block with 4,000 transactions costs once its bundles are open.
-func BenchmarkApply(b *testing.B) {
+// BenchmarkApply is what an order block with 4,000 transactions costs once its bundles are open,
+// BenchmarkApplyShares the same where clients and organisations have shares.
+func BenchmarkApply(b *testing.B) { benchmarkApply(b, 0) }
+
+func BenchmarkApplyShares(b *testing.B) { benchmarkApply(b, 4000) }
+
+func benchmarkApply(b *testing.B, share int) {
 	c := ordertest.New(4, 0)
+	c.Genesis.Parameters.BlockClientMax, c.Genesis.Parameters.BlockOrganisationMax = share, share
 	registry := c.Registry(b)
 	block := order.Block{Height: 1}
 	for i := range uint64(4) {

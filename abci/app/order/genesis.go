@@ -45,6 +45,10 @@ type Parameters struct {
 	// rounds that ended otherwise than by stuck votes give as much again.
 	BlockTimeMaxMS  int `json:"block_time_max_ms,omitempty"`
 	DeployTimeMaxMS int `json:"deploy_time_max_ms,omitempty"`
+	// BlockClientMax and BlockOrganisationMax are how many transactions of one client and of one
+	// organisation a block accepts; 0: as many as the block holds.
+	BlockClientMax       int `json:"block_client_max,omitempty"`
+	BlockOrganisationMax int `json:"block_organisation_max,omitempty"`
 }
 
 // Defaults and bounds of Parameters.
@@ -54,7 +58,7 @@ const (
 	EffectRoundsMax         = 3
 	effectRoundsBound       = 100
 	BlockTransactionsMax    = 10_000
-	blockTransactionsBound  = 1_000_000
+	blockTransactionsBound  = wire.BlockTransactionsBound
 	BlockTimeMaxMS          = 10_000
 	blockTimeBoundMS        = wire.BlockTimeMSMax
 	DeployTimeMaxMS         = 600_000
@@ -163,6 +167,8 @@ func (p Parameters) validate() error {
 		{"block_transactions_max", p.BlockTransactionsMax, blockTransactionsBound},
 		{"block_time_max_ms", p.BlockTimeMaxMS, blockTimeBoundMS},
 		{"deploy_time_max_ms", p.DeployTimeMaxMS, deployTimeBoundMS},
+		{"block_client_max", p.BlockClientMax, blockTransactionsBound},
+		{"block_organisation_max", p.BlockOrganisationMax, blockTransactionsBound},
 	} {
 		if bound.value < 0 || bound.value > bound.max {
 			return fmt.Errorf("%s: %d, want 1 to %d, or 0 for the default", bound.field, bound.value, bound.max)

@@ -191,7 +191,7 @@ func (p *changing) change() []byte {
 	name := func() string { return fmt.Sprintf("o%d", p.random.IntN(7)) }
 	for range 1 + p.random.IntN(2) {
 		a := &wire.GovernanceAction{}
-		switch p.random.IntN(6) {
+		switch p.random.IntN(7) {
 		case 0:
 			a.Body = &wire.GovernanceAction_Consent{Consent: uint32(p.random.IntN(6))}
 		case 1:
@@ -203,6 +203,8 @@ func (p *changing) change() []byte {
 		case 4:
 			i := p.random.IntN(7)
 			a = validator(fmt.Sprintf("o%d", i), p.all.Validators[i].Key, uint64(p.random.IntN(30)))
+		case 5:
+			a.Body = &wire.GovernanceAction_BlockShares{BlockShares: &wire.BlockShares{Client: uint32(p.random.IntN(3)), Organisation: uint32(p.random.IntN(3))}}
 		default:
 			a.Body = &wire.GovernanceAction_OrderingOnly{OrderingOnly: &wire.OrderingOnly{Organisation: name(), Only: p.random.IntN(2) == 0}}
 		}

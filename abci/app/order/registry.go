@@ -120,11 +120,14 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	out := lp([]byte("chainify/registry/4"), r.record.ChainID)
-	for _, v := range []int{
-		r.record.Consent, r.record.Approvals, r.record.Parameters.EffectRoundTimeoutMS, r.record.Parameters.EffectRoundsMax,
-		r.record.Parameters.BlockTransactionsMax, r.record.Parameters.BlockTimeMaxMS, r.record.Parameters.DeployTimeMaxMS, len(r.record.Organisations),
-	} {
+	p, version, shares := r.record.Parameters, "chainify/registry/4", []int(nil)
+	if r.BlockShares() != nil { // a registry without limits has the bytes that it always had
+		version, shares = "chainify/registry/5", []int{p.BlockClientMax, p.BlockOrganisationMax}
+	}
+	out := lp([]byte(version), r.record.ChainID)
+	for _, v := range slices.Concat([]int{
+		r.record.Consent, r.record.Approvals, p.EffectRoundTimeoutMS, p.EffectRoundsMax, p.BlockTransactionsMax, p.BlockTimeMaxMS, p.DeployTimeMaxMS,
+	}, shares, []int{len(r.record.Organisations)}) {
 		out = binary.BigEndian.AppendUint32(out, uint32(v))
 	}
 	for _, o := range r.record.Organisations {

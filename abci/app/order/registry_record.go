@@ -157,6 +157,9 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 		record.Parameters.BlockTimeMaxMS, record.Parameters.DeployTimeMaxMS = int(a.BlockTimes.Statements), int(a.BlockTimes.Deploys)
 		record.Parameters = record.Parameters.withDefaults()
 		return nil
+	case *wire.GovernanceAction_BlockShares:
+		record.Parameters.BlockClientMax, record.Parameters.BlockOrganisationMax = int(a.BlockShares.Client), int(a.BlockShares.Organisation)
+		return nil
 	case *wire.GovernanceAction_Withdraw: // changes nothing but the sequence
 		return nil
 	default:

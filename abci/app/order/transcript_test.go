@@ -169,8 +169,8 @@ func (p *player) bundle(s string) []byte {
 
 // change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent),
 // a3 (approvals), +o4, -o1, g0 (another gateway key for o0), v0 (another validator for o0), p0/20
-// (its power), only0, votes0, t9 (a block's time, in seconds), withdraw (the change accepted last)
-// and withdraw7.
+// (its power), only0, votes0, t9 (a block's time, in seconds), s2/3 (shares of a client and of an
+// organisation), withdraw (the change accepted last) and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
 	sequence, actions, _ := strings.Cut(what, ":")
@@ -201,6 +201,10 @@ func (p *player) actions(s string) []*wire.GovernanceAction {
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Withdraw{Withdraw: of[:]}}}
 	case s[0] == 't':
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_BlockTimes{BlockTimes: &wire.BlockTimes{Statements: uint32(1000 * p.number(s[1:]))}}}}
+	case s[0] == 's':
+		client, organisation, _ := strings.Cut(s[1:], "/")
+		shares := &wire.BlockShares{Client: uint32(p.number(client)), Organisation: uint32(p.number(organisation))}
+		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_BlockShares{BlockShares: shares}}}
 	case s[0] == 'c':
 		return []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Consent{Consent: uint32(p.number(s[1:]))}}}
 	case s[0] == 'a':
@@ -316,6 +320,9 @@ func (p *player) apply(b order.Block) string {
 	}
 	if r := next.Registry(); r.BlockTimes().Statements != before.Registry().BlockTimes().Statements {
 		fmt.Fprintf(&out, ", a block may run for %d ms", r.BlockTimes().Statements)
+	}
+	if s := next.Registry().BlockShares(); s.String() != before.Registry().BlockShares().String() {
+		fmt.Fprintf(&out, ", a block accepts %d of a client and %d of an organisation", s.GetClient(), s.GetOrganisation())
 	}
 	if q := next.Pending(); q != nil {
 		fmt.Fprintf(&out, ", pending block %d round %d", q.Number, q.Round)

@@ -66,6 +66,7 @@ func newGenesis() *cobra.Command {
 	var chainID, at string
 	var consent int
 	var times config.Times
+	var shares config.Shares
 	cmd := &cobra.Command{
 		Use:   "genesis --chain-id ID PART.json...",
 		Short: "Make the common genesis.json of all organisations' parts",
@@ -79,7 +80,7 @@ then the same. It prints each node's address to standard error, for the others' 
 			if err != nil {
 				return usageError("--time: %q is not a time such as 2026-01-01T00:00:00Z", at)
 			}
-			f := config.Founding{ChainID: chainID, Time: when.UTC(), Consent: consent, Parameters: times.Parameters()}
+			f := config.Founding{ChainID: chainID, Time: when.UTC(), Consent: consent, Parameters: shares.In(times.Parameters())}
 			for _, file := range files {
 				text, err := os.ReadFile(file)
 				if err != nil {
@@ -104,6 +105,7 @@ then the same. It prints each node's address to standard error, for the others' 
 	cmd.Flags().StringVar(&at, "time", "", "founding time, RFC 3339 (required)")
 	numberFlag(cmd, &consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
 	timesFlags(cmd, &times)
+	sharesFlags(cmd, &shares)
 	require(cmd, "chain-id", "time")
 	return cmd
 }
@@ -146,6 +148,7 @@ the fourth for metrics.`,
 	cmd.Flags().Var(powers{&n.Powers}, "powers", "voting powers in the order, separated by commas; left out: all the same")
 	numberFlag(cmd, &n.Consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
 	timesFlags(cmd, &n.Times)
+	sharesFlags(cmd, &n.Shares)
 	require(cmd, "dir", "organisations")
 	return cmd
 }

@@ -161,6 +161,8 @@ func describeActions(actions []*wire.GovernanceAction) []string {
 			}
 		case *wire.GovernanceAction_BlockTimes:
 			out[i] = "a block may run for " + blockTimes(a.BlockTimes)
+		case *wire.GovernanceAction_BlockShares:
+			out[i] = "a block accepts " + blockShares(a.BlockShares)
 		case *wire.GovernanceAction_Withdraw:
 			out[i] = fmt.Sprintf("withdraw the change that waits, with SHA-256 %x", a.Withdraw)
 		}
@@ -201,6 +203,7 @@ func timesAction(cmd *cobra.Command, now *wire.BlockTimes, times config.Times) *
 func newPropose() *cobra.Command {
 	var p proposal
 	var times config.Times
+	var shares config.Shares
 	var consent, approvals uint32
 	var power []string
 	var orderingOnly, votes []string
@@ -244,8 +247,11 @@ It takes effect once enough organisations have signed the file and somebody has 
 				}
 				actions = append(actions, timesAction(cmd, registry.BlockTimes, times))
 			}
+			if more := sharesAction(cmd, registry.BlockShares, shares); more != nil {
+				actions = append(actions, more)
+			}
 			if len(actions) == 0 {
-				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max and --deploy-time-max is needed")
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max and --block-organisation-max is needed")
 			}
 			return p.printFor(cmd, registry, actions...)
 		},
@@ -257,6 +263,7 @@ It takes effect once enough organisations have signed the file and somebody has 
 	cmd.Flags().StringArrayVar(&orderingOnly, "ordering-only", nil, "an organisation that only orders from then on")
 	cmd.Flags().StringArrayVar(&votes, "votes", nil, "an organisation that only orders and votes on effects from then on")
 	timesFlags(cmd, &times)
+	sharesFlags(cmd, &shares)
 	return cmd
 }
 
@@ -458,6 +465,8 @@ type governanceStatus struct {
 	Approvals     uint32 `json:"approvals"`
 	BlockTimeMS   uint32 `json:"block_time_max_ms"`
 	DeployTimeMS  uint32 `json:"deploy_time_max_ms"`
+	ClientMax     uint32 `json:"block_client_max"` // 0: as many as a block holds
+	ShareMax      uint32 `json:"block_organisation_max"`
 	Waiting       any    `json:"waiting"` // a changeFile, or null
 }
 
@@ -478,7 +487,7 @@ func newGovernanceStatus() *cobra.Command {
 			if err != nil {
 				return errors.Join(errors.New("the node's answer is no registry"), err)
 			}
-			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), nil}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), nil}
 			if r.Waiting != nil {
 				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
 			}
@@ -486,8 +495,8 @@ func newGovernanceStatus() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\n",
-				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes))
+			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\na block accepts   %s\n",
+				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes), blockShares(r.BlockShares))
 			if r.Waiting != nil {
 				fmt.Fprintf(out, "waiting           change %d", r.Waiting.Sequence)
 				if r.Waiting.EffectiveHeight > 0 {

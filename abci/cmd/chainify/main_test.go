@@ -112,6 +112,9 @@ func TestInitAndGenesis(t *testing.T) {
 	if _, again, _ := call("", args...); again != genesis {
 		t.Error("the same parts give another genesis")
 	}
+	if _, limited, _ := call("", append(args, "--block-client-max", "7", "--block-organisation-max", "9")...); !strings.Contains(limited, `"block_client_max": 7`) || !strings.Contains(limited, `"block_organisation_max": 9`) {
+		t.Errorf("a genesis without the shares of a block: %s", limited)
+	}
 	home := config.Home(filepath.Join(dir, "acme"))
 	if err := os.WriteFile(home.Genesis(), []byte(genesis), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,6 +148,7 @@ type door struct {
 	gateway *gateway.Gateway
 	status  *wire.StatusResponse
 	found   *wire.EvidenceResponse
+	members *wire.RegistryResponse
 	mu      sync.Mutex
 	outcome func(id wire.TxID) *wire.TxResult
 }
@@ -189,6 +193,7 @@ func openDoor(t *testing.T) *door {
 	}, &gateway.Handler{
 		Gateway: d.gateway, Status: func(context.Context) *wire.StatusResponse { return d.status },
 		Evidence: func() *wire.EvidenceResponse { return d.found },
+		Registry: func() (*wire.RegistryResponse, error) { return d.members, nil },
 		GiveUp: func(block uint64, index uint32, id []byte) (uint64, uint32, bool) {
 			if len(id) > 0 {
 				return 7, uint32(id[0]), true

@@ -36,6 +36,7 @@ func TestNumbersOnTheCommandLineAreDecimal(t *testing.T) {
 		{"governance", "propose", "--home", "x", "--consent"},
 		{"governance", "propose", "--home", "x", "--approvals"},
 		{"governance", "propose", "--home", "x", "--from-height"},
+		{"governance", "propose", "--home", "x", "--block-client-max"},
 		{"org", "remove", "--home", "x", "acme", "--from-height"},
 		{"org", "rotate-key", "--home", "x", "--gateway", "--from-height"},
 		{"genesis", "--chain-id", "x", "--time", "x", "part", "--consent"},

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+const clientMaxFlag, organisationMaxFlag = "block-client-max", "block-organisation-max"
+
+// sharesFlags are of how many transactions a block accepts.
+func sharesFlags(cmd *cobra.Command, s *config.Shares) {
+	numberFlag(cmd, &s.Client, clientMaxFlag, "transactions that a block accepts of one client: a role, or a key; 0: as many as it holds")
+	numberFlag(cmd, &s.Organisation, organisationMaxFlag, "the same of one organisation")
+}
+
+// sharesAction is what the flags change, nil for nothing; what is not given stays as it is.
+func sharesAction(cmd *cobra.Command, now *wire.BlockShares, shares config.Shares) *wire.GovernanceAction {
+	s := &wire.BlockShares{Client: now.GetClient(), Organisation: now.GetOrganisation()}
+	client, organisation := cmd.Flags().Changed(clientMaxFlag), cmd.Flags().Changed(organisationMaxFlag)
+	if !client && !organisation {
+		return nil
+	}
+	if client {
+		s.Client = uint32(shares.Client)
+	}
+	if organisation {
+		s.Organisation = uint32(shares.Organisation)
+	}
+	return &wire.GovernanceAction{Body: &wire.GovernanceAction_BlockShares{BlockShares: s}}
+}
+
+// blockShares says how many transactions a block accepts.
+func blockShares(s *wire.BlockShares) string {
+	most := func(n uint32) string {
+		if n == 0 {
+			return "as many as it holds"
+		}
+		return plural(n, "transaction")
+	}
+	return fmt.Sprintf("%s of a client, %s of an organisation", most(s.GetClient()), most(s.GetOrganisation()))
+}

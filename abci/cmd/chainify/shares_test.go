@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// A limit that a proposal does not name stays as it is; 0 takes a limit away.
+func TestSharesOfABlockAreProposed(t *testing.T) {
+	d := openDoor(t)
+	d.members = &wire.RegistryResponse{ChainId: "trade", Changes: 3, Consent: 1, DefaultConsent: true, Approvals: 1, DefaultApprovals: true, Organisations: []*wire.Member{
+		{Organisation: "acme", GatewayKey: make([]byte, 32), Validators: []*wire.ValidatorPower{{Key: append(make([]byte, 31), 1), Power: 1}}},
+	}}
+	d.members.BlockShares = &wire.BlockShares{Client: 100}
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--block-organisation-max 2000", exitOK, "a block accepts 100 transactions of a client, 2000 transactions of an organisation"},
+		{"--block-client-max 1", exitOK, "a block accepts 1 transaction of a client, as many as it holds of an organisation"},
+		{"--block-client-max 0", exitOK, "a block accepts as many as it holds of a client, as many as it holds of an organisation"},
+		{"--block-client-max 1000001", exitUsage, "block_shares: 1000001 and 0 transactions, want at most 1000000"},
+		{"--block-organisation-max -1", exitUsage, "is not a number in decimal digits"},
+		{"", exitUsage, "--block-client-max and --block-organisation-max is needed"},
+	} {
+		code, out, errs := call("", append([]string{"governance", "propose", "--socket", d.path}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("propose %s: code %d, want %d: %s%s", c.args, code, c.code, out, errs)
+		}
+	}
+	if code, out, errs := call("", "governance", "status", "--socket", d.path); code != exitOK || !strings.Contains(out, "a block accepts   100 transactions of a client, as many as it holds of an organisation\n") {
+		t.Error(code, out, errs)
+	}
+	_, out, _ := call("", "governance", "status", "--socket", d.path, "--json")
+	var s governanceStatus
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.ClientMax != 100 || s.ShareMax != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
