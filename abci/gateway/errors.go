@@ -15,7 +15,7 @@ const (
 	StateTooMany     = "53300" // too many connections, or requests over HTTP, at once
 	StateBound       = "54000" // a bound of spec/formats.md is exceeded
 	StateMalformed   = "22023" // the message names the field
-	StateUnsupported = "0A000" // reserved kinds of transactions; an organisation that only orders
+	StateUnsupported = "0A000" // the reserved kind of transactions; an organisation that only orders
 	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
 	StateRefused     = "55000" // the order refused the bundle
 	// StateNotRegistered: a client's signature is wrong, its key not registered for the role, or it

@@ -53,7 +53,12 @@ func checkStatements(role string, statements []*wire.Statement) error {
 func checkStatement(s *wire.Statement) error {
 	switch s.GetKind() {
 	case wire.Kind_KIND_SQL, wire.Kind_KIND_DEPLOY:
-	case wire.Kind_KIND_EFFECTS, wire.Kind_KIND_GOVERNANCE:
+		if len(s.GetEffects()) > 0 {
+			return malformed("effects: not empty though the transaction has statements")
+		}
+	case wire.Kind_KIND_EFFECTS:
+		return checkEffects(s)
+	case wire.Kind_KIND_GOVERNANCE:
 		return &Error{SQLState: StateUnsupported, Message: "transactions of kind " + s.GetKind().String() + " are not supported yet"}
 	default:
 		return malformed("kind: %d is not a kind of transaction", s.GetKind())
@@ -72,6 +77,16 @@ func checkStatement(s *wire.Statement) error {
 		if p.GetNull() && p.GetText() != "" {
 			return malformed("parameters[%d]: null with a text", i)
 		}
+	}
+	return nil
+}
+
+func checkEffects(s *wire.Statement) error {
+	if n := len(s.GetEffects()); n > wire.WriteSetBytesMax {
+		return beyondBound("size of the write set in bytes", n, wire.WriteSetBytesMax)
+	}
+	if err := wire.CheckEffects(s); err != nil {
+		return malformed("%v", err)
 	}
 	return nil
 }
@@ -95,7 +110,7 @@ func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Ti
 		g.nonce++
 		proposal := wire.Encode(&wire.Proposal{
 			ChainId: g.opt.ChainID, Client: client, Nonce: g.nonce, ValidUntilHeight: validUntil,
-			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(),
+			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(), Effects: s.GetEffects(),
 		})
 		if len(proposal) > wire.ProposalBytesMax {
 			return nil, beyondBound("size of the transaction in bytes", len(proposal), wire.ProposalBytesMax)

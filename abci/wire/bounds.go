@@ -11,6 +11,10 @@ import (
 const (
 	ProposalBytesMax        = 524_288
 	ParametersMax           = 1_000
+	WriteSetBytesMax        = ProposalBytesMax
+	WriteSetTablesMax       = 1_000
+	WriteSetReadsMax        = 1_024
+	ReadBoundsMax           = 16 // of one read
 	BundleTransactionsMax   = 10_000
 	BundleBytesMax          = 1_048_576
 	NameBytesMax            = 63 // organisation, role
@@ -45,6 +49,10 @@ func MayBeNewer(err error) bool {
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
 func fieldErrorf(field, format string, args ...any) error {
+	return newFieldError(field, format, args...)
+}
+
+func newFieldError(field, format string, args ...any) *FieldError {
 	return &FieldError{Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 

@@ -32,7 +32,7 @@ type Kind int32
 const (
 	Kind_KIND_UNSPECIFIED Kind = 0
 	Kind_KIND_SQL         Kind = 1 // statements that read and write ledger tables
-	Kind_KIND_EFFECTS     Kind = 2 // reserved: a write set simulated by the client's organisation
+	Kind_KIND_EFFECTS     Kind = 2 // a write set made in the client's own database (spec/formats.md)
 	Kind_KIND_DEPLOY      Kind = 3 // what is on the ledger: attach, detach, later DDL
 	Kind_KIND_GOVERNANCE  Kind = 4 // reserved: organisations, keys, policies
 )
@@ -211,8 +211,9 @@ type Proposal struct {
 	Nonce            uint64                 `protobuf:"varint,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	ValidUntilHeight uint64                 `protobuf:"varint,4,opt,name=valid_until_height,json=validUntilHeight,proto3" json:"valid_until_height,omitempty"`
 	Kind             Kind                   `protobuf:"varint,5,opt,name=kind,proto3,enum=chainify.v1.Kind" json:"kind,omitempty"`
-	Sql              string                 `protobuf:"bytes,6,opt,name=sql,proto3" json:"sql,omitempty"`
+	Sql              string                 `protobuf:"bytes,6,opt,name=sql,proto3" json:"sql,omitempty"` // empty in kind EFFECTS
 	Parameters       []*Parameter           `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Effects          []byte                 `protobuf:"bytes,8,opt,name=effects,proto3" json:"effects,omitempty"` // of kind EFFECTS alone: "EFFECTS transactions" of spec/formats.md
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -292,6 +293,13 @@ func (x *Proposal) GetSql() string {
 func (x *Proposal) GetParameters() []*Parameter {
 	if x != nil {
 		return x.Parameters
+	}
+	return nil
+}
+
+func (x *Proposal) GetEffects() []byte {
+	if x != nil {
+		return x.Effects
 	}
 	return nil
 }
@@ -1695,7 +1703,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\tParameter\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04null\x18\x02 \x01(\bR\x04null\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\x87\x02\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\xa1\x02\n" +
 	"\bProposal\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12+\n" +
 	"\x06client\x18\x02 \x01(\v2\x13.chainify.v1.ClientR\x06client\x12\x14\n" +
@@ -1705,7 +1713,8 @@ const file_chainify_proto_rawDesc = "" +
 	"\x03sql\x18\x06 \x01(\tR\x03sql\x126\n" +
 	"\n" +
 	"parameters\x18\a \x03(\v2\x16.chainify.v1.ParameterR\n" +
-	"parameters\"J\n" +
+	"parameters\x12\x18\n" +
+	"\aeffects\x18\b \x01(\fR\aeffects\"J\n" +
 	"\x0eSignedProposal\x12\x1a\n" +
 	"\bproposal\x18\x01 \x01(\fR\bproposal\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x84\x01\n" +

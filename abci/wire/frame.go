@@ -110,7 +110,7 @@ func checkSubmit(s *SubmitRequest) error {
 		return fieldErrorf("submit.statements", "none")
 	}
 	for i, statement := range s.Statements {
-		if err := checkStatement(statement.Kind, statement.Sql, statement.Parameters); err != nil {
+		if err := checkContent(statement); err != nil {
 			return fmt.Errorf("submit.statements[%d].%w", i, err)
 		}
 	}

@@ -2,6 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -54,6 +57,9 @@ func FuzzDecodeChainedTx(f *testing.F) {
 
 func FuzzDecodeProposal(f *testing.F) {
 	f.Add(Encode(testProposal()))
+	effects := testProposal()
+	effects.Kind, effects.Sql, effects.Parameters, effects.Effects = Kind_KIND_EFFECTS, "", nil, testWriteSet().Encode()
+	f.Add(Encode(effects))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if p, err := DecodeProposal(raw); err == nil && !bytes.Equal(Encode(p), raw) {
 			t.Errorf("%x is accepted and encodes as %x", raw, Encode(p))
@@ -148,6 +154,38 @@ func FuzzDecodeAgreementMessage(f *testing.F) {
 		id, chainID, organisation := PeekAsked(m.GetAsk())
 		if tx, err := DecodeAsked(m.GetAsk()); err == nil && (tx.ID != id || tx.Proposal.ChainId != chainID || tx.Proposal.Client.Organisation != organisation) {
 			t.Errorf("%x is asked about as %x of %q on %q", raw, id, organisation, chainID)
+		}
+	})
+}
+
+func FuzzWriteSet(f *testing.F) {
+	f.Add(testWriteSet().Encode())
+	few := testWriteSet()
+	few.Isolation, few.Reads = ReadCommitted, nil
+	f.Add(few.Encode())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := DecodeWriteSet(raw)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "effects") {
+				t.Error(err)
+			}
+			return
+		}
+		if !bytes.Equal(s.Encode(), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, s.Encode())
+		}
+		if n := len(s.Tables); n < 1 || n > WriteSetTablesMax || len(s.Reads) > WriteSetReadsMax || len(s.Reads) > 0 && s.Isolation != Serializable {
+			t.Errorf("%x is accepted with %d tables and %d reads", raw, n, len(s.Reads))
+		}
+		if !slices.IsSortedFunc(s.Tables, strings.Compare) || !slices.IsSortedFunc(s.Seen, func(a, b RowSeen) int {
+			return cmp.Or(cmp.Compare(a.Table, b.Table), bytes.Compare(a.Key, b.Key))
+		}) {
+			t.Errorf("%x is accepted out of order", raw)
+		}
+		for _, c := range s.Changes {
+			if int(c.Table) >= len(s.Tables) || (len(c.Cells) > 0) != (c.Op == 'U') {
+				t.Errorf("%x is accepted with %+v", raw, c)
+			}
 		}
 	})
 }

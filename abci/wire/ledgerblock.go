@@ -96,10 +96,9 @@ func DecodeHeader(raw []byte) (*Header, error) {
 	h.EffectsCount = r.u32("effects_count")
 	h.StateRoot = r.hash("state_root")
 	h.Previous = r.hash("previous")
-	if r.err == nil && len(r.rest) > 0 {
-		r.fail("end", "%d bytes too many", len(r.rest))
-	}
+	r.end("end")
 	if r.err != nil {
+		r.within("header")
 		return nil, r.err
 	}
 	var err error
@@ -126,58 +125,4 @@ func (h *Header) check() error {
 		return fieldErrorf("header.previous", "not zeros for block 1")
 	}
 	return nil
-}
-
-// reader takes fields off the front of a byte string and keeps the first error.
-type reader struct {
-	rest []byte
-	err  error
-}
-
-func (r *reader) fail(field, format string, args ...any) {
-	if r.err == nil {
-		r.err = fieldErrorf("header."+field, format, args...)
-	}
-}
-
-func (r *reader) take(field string, n int) []byte {
-	if r.err == nil && n > len(r.rest) {
-		r.fail(field, "%d bytes left, want %d", len(r.rest), n)
-	}
-	if r.err != nil {
-		return nil
-	}
-	out := r.rest[:n]
-	r.rest = r.rest[n:]
-	return out
-}
-
-func (r *reader) u32(field string) uint32 {
-	if b := r.take(field, 4); b != nil {
-		return binary.BigEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *reader) u64(field string) uint64 {
-	if b := r.take(field, 8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) hash(field string) Hash {
-	if b := r.take(field, len(Hash{})); b != nil {
-		return Hash(b)
-	}
-	return Hash{}
-}
-
-func (r *reader) length(field string, bytesMax int) int {
-	n := r.u32(field)
-	if uint64(n) > uint64(bytesMax) {
-		r.fail(field, "%d bytes, want at most %d", n, bytesMax)
-		return 0
-	}
-	return int(n)
 }

@@ -29,6 +29,7 @@ type Statement struct {
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=chainify.v1.Kind" json:"kind,omitempty"`
 	Sql           string                 `protobuf:"bytes,2,opt,name=sql,proto3" json:"sql,omitempty"`
 	Parameters    []*Parameter           `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Effects       []byte                 `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"` // as in Proposal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -80,6 +81,13 @@ func (x *Statement) GetSql() string {
 func (x *Statement) GetParameters() []*Parameter {
 	if x != nil {
 		return x.Parameters
+	}
+	return nil
+}
+
+func (x *Statement) GetEffects() []byte {
+	if x != nil {
+		return x.Effects
 	}
 	return nil
 }
@@ -1957,13 +1965,14 @@ var File_node_proto protoreflect.FileDescriptor
 const file_node_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"|\n" +
+	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"\x96\x01\n" +
 	"\tStatement\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.chainify.v1.KindR\x04kind\x12\x10\n" +
 	"\x03sql\x18\x02 \x01(\tR\x03sql\x126\n" +
 	"\n" +
 	"parameters\x18\x03 \x03(\v2\x16.chainify.v1.ParameterR\n" +
-	"parameters\"[\n" +
+	"parameters\x12\x18\n" +
+	"\aeffects\x18\x04 \x01(\fR\aeffects\"[\n" +
 	"\rSubmitRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x126\n" +
 	"\n" +

@@ -185,8 +185,8 @@ func checkAgreement(a *Agreement) error {
 	return nil
 }
 
-// DecodeProposal reads a proposal and checks its bounds. The reserved kinds are refused: nothing
-// executes them.
+// DecodeProposal reads a proposal and checks its bounds, and of kind EFFECTS the structure of the
+// write set. The reserved kind is refused: nothing executes it.
 func DecodeProposal(raw []byte) (*Proposal, error) {
 	p := &Proposal{}
 	if err := decodeStrict("proposal", raw, ProposalBytesMax, proposalShape, p); err != nil {
@@ -216,14 +216,49 @@ func checkProposal(p *Proposal) error {
 			return err
 		}
 	}
-	return checkStatement(p.Kind, p.Sql, p.Parameters)
+	return checkContent(p)
 }
 
-// checkStatement checks what a client chose: kind, text and parameters.
-func checkStatement(kind Kind, sql string, parameters []*Parameter) error {
-	if kind != Kind_KIND_SQL && kind != Kind_KIND_DEPLOY {
-		return fieldErrorf("kind", "%d cannot be executed, want %d or %d", kind, Kind_KIND_SQL, Kind_KIND_DEPLOY)
+// Content is what a client chose: of a Proposal, or of a Statement that becomes one.
+type Content interface {
+	GetKind() Kind
+	GetSql() string
+	GetParameters() []*Parameter
+	GetEffects() []byte
+}
+
+func checkContent(c Content) error {
+	switch kind := c.GetKind(); kind {
+	case Kind_KIND_SQL, Kind_KIND_DEPLOY:
+		if len(c.GetEffects()) > 0 {
+			return fieldErrorf("effects", "not empty though the transaction has statements")
+		}
+		return checkStatements(c.GetSql(), c.GetParameters())
+	case Kind_KIND_EFFECTS:
+		return CheckEffects(c)
+	default:
+		return fieldErrorf("kind", "%d cannot be executed, want %d to %d", kind, Kind_KIND_SQL, Kind_KIND_DEPLOY)
 	}
+}
+
+// CheckEffects checks the content of kind EFFECTS: a write set and nothing else. It checks the
+// structure and not the payloads of values, of which a wrong one makes the transaction fail where
+// it is executed. Cost: linear in the bytes.
+func CheckEffects(c Content) error {
+	if c.GetSql() != "" {
+		return fieldErrorf("sql", "not empty though the transaction has effects")
+	}
+	if n := len(c.GetParameters()); n > 0 {
+		return fieldErrorf("parameters", "%d of them though the transaction has effects", n)
+	}
+	if len(c.GetEffects()) == 0 {
+		return fieldErrorf("effects", "empty")
+	}
+	_, err := DecodeWriteSet(c.GetEffects())
+	return err
+}
+
+func checkStatements(sql string, parameters []*Parameter) error {
 	if sql == "" {
 		return fieldErrorf("sql", "empty")
 	}

@@ -105,7 +105,7 @@ func TestDecodersRefuseWhatBreaksTheFormat(t *testing.T) {
 		"organisation":        {proposal(func(p *Proposal) { p.Client.Organisation = "1a" }), "proposal.client.organisation: "},
 		"no role":             {proposal(func(p *Proposal) { p.Client.Role = "" }), "proposal.client.role: 0 bytes"},
 		"long role":           {proposal(func(p *Proposal) { p.Client.Role = strings.Repeat("r", 64) }), "proposal.client.role: 64 bytes"},
-		"kind":                {proposal(func(p *Proposal) { p.Kind = Kind_KIND_EFFECTS }), "proposal.kind: 2 "},
+		"reserved kind":       {proposal(func(p *Proposal) { p.Kind = Kind_KIND_GOVERNANCE }), "proposal.kind: 4 "},
 		"unknown kind":        {proposal(func(p *Proposal) { p.Kind = 9 }), "proposal.kind: 9 "},
 		"no sql":              {proposal(func(p *Proposal) { p.Sql = "" }), "proposal.sql: empty"},
 		"zero byte":           {proposal(func(p *Proposal) { p.Sql = "a\x00b" }), "proposal.sql: has a zero byte"},

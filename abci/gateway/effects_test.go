@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// testEffects is a write set with one insert.
+func testEffects() []byte {
+	row := append([]byte{0, 1, 0, 1, 2, 0, 0, 0, 8}, make([]byte, 8)...)
+	set := &wire.WriteSet{Isolation: wire.ReadCommitted, Tables: []string{"public.t"}, Changes: []wire.RowChange{{Op: 'I', Row: row}}}
+	return set.Encode()
+}
+
+func effects() *wire.Statement {
+	return &wire.Statement{Kind: wire.Kind_KIND_EFFECTS, Effects: testEffects()}
+}
+
+// orderedEffects checks that one transaction is bundled, as every organisation reads it.
+func (f *fixture) orderedEffects() *wire.ChainedTx {
+	f.t.Helper()
+	f.step()
+	if n := len(f.mempool.bundles); n != 1 {
+		f.t.Fatalf("%d bundles", n)
+	}
+	chained := f.mempool.bundles[0].Transactions[0]
+	tx, err := wire.DecodeChainedTx(wire.Encode(chained))
+	if err != nil || tx.Proposal.Kind != wire.Kind_KIND_EFFECTS || !bytes.Equal(tx.Proposal.Effects, testEffects()) {
+		f.t.Errorf("ordered %v, %v", tx.Proposal, err)
+	}
+	return chained
+}
+
+func TestEffectsAreQueuedWithStatements(t *testing.T) {
+	f := newFixture(t, nil)
+	if ids, err := f.g.Submit("bank", []*wire.Statement{effects(), sql("SELECT 1"), effects()}); err != nil || ids[0] == ids[2] {
+		t.Fatal(ids, err)
+	}
+	f.orderedEffects()
+}
+
+func TestSignedEffectsAreQueued(t *testing.T) {
+	f := newFixture(t, registerClerk)
+	of := func(p *wire.Proposal) { p.Kind, p.Sql, p.Effects = wire.Kind_KIND_EFFECTS, "", testEffects() }
+	if _, err := f.submitSigned(signed(clerkKey, of)); err != nil {
+		t.Fatal(err)
+	}
+	f.orderedEffects()
+	cut := signed(clerkKey, func(p *wire.Proposal) { of(p); p.Effects = p.Effects[:20] })
+	_, err := f.submitSigned(cut)
+	var e *Error
+	if !errors.As(err, &e) || e.SQLState != StateMalformed || !strings.HasPrefix(e.Message, "proposal.effects.tables[0]: ") {
+		t.Errorf("a write set that is cut off: %v", err)
+	}
+}
+
+func TestMalformedEffectsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change         func(*wire.Statement)
+		state, message string
+	}{
+		"none":            {func(s *wire.Statement) { s.Effects = nil }, StateMalformed, "effects: empty"},
+		"a cut write set": {func(s *wire.Statement) { s.Effects = s.Effects[:len(s.Effects)-1] }, StateMalformed, "effects.reads: "},
+		"a long one":      {func(s *wire.Statement) { s.Effects = make([]byte, wire.WriteSetBytesMax+1) }, StateBound, "size of the write set"},
+		"too long beside the rest": {func(s *wire.Statement) {
+			payload := wire.WriteSetBytesMax - len(s.Effects)
+			row := append([]byte{0, 1, 0, 1, 6, byte(payload >> 24), byte(payload >> 16), byte(payload >> 8), byte(payload)}, make([]byte, payload)...)
+			s.Effects = (&wire.WriteSet{Isolation: wire.ReadCommitted, Tables: []string{"public.t"}, Changes: []wire.RowChange{{Op: 'I', Row: row}}}).Encode()
+		}, StateBound, "size of the transaction"},
+		"with statements":         {func(s *wire.Statement) { s.Sql = "SELECT 1" }, StateMalformed, "sql: "},
+		"with parameters":         {func(s *wire.Statement) { s.Parameters = []*wire.Parameter{{Null: true}} }, StateMalformed, "parameters: "},
+		"with statements, of SQL": {func(s *wire.Statement) { s.Kind, s.Sql = wire.Kind_KIND_SQL, "SELECT 1" }, StateMalformed, "effects: not empty"},
+		"with statements, of DDL": {func(s *wire.Statement) { s.Kind, s.Sql = wire.Kind_KIND_DEPLOY, "SELECT 1" }, StateMalformed, "effects: not empty"},
+		"of the reserved kind":    {func(s *wire.Statement) { s.Kind = wire.Kind_KIND_GOVERNANCE }, StateUnsupported, ""},
+		"of no kind there is":     {func(s *wire.Statement) { s.Kind = 5 }, StateMalformed, "kind: "},
+	} {
+		f := newFixture(t, nil)
+		s := effects()
+		c.change(s)
+		_, err := f.g.Submit("bank", []*wire.Statement{effects(), s})
+		var e *Error
+		if !errors.As(err, &e) || e.SQLState != c.state || !strings.HasPrefix(e.Message, c.message) {
+			t.Errorf("%s: %v, want SQLSTATE %s and %q", name, err, c.state, c.message)
+		}
+		if n := f.g.Stats().Pending; n != 0 {
+			t.Errorf("%s: %d transactions of a refused submission are queued", name, n)
+		}
+	}
+}
+
+// A database that cannot rehearse effects says so, and they are ordered without agreements: the
+// execution shows whether they need any. One that can is asked as for statements.
+func TestAgreementsToEffects(t *testing.T) {
+	for name, c := range map[string]struct {
+		database   rehearsing
+		agreements int
+	}{
+		"not rehearsed": {rehearsing{policies: true, enough: 2, first: backend.Rehearsal{SQLState: "0A000"}}, 0},
+		"rehearsed":     {rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}, 2},
+	} {
+		f := newFixture(t, func(o *Options) {
+			o.Agreements = &Agreements{Database: &c.database, Others: &c.database, Limit: time.Second}
+		})
+		if _, err := f.g.SubmitAgreed(context.Background(), "bank", []*wire.Statement{effects()}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := len(f.orderedEffects().Agreements); n != c.agreements {
+			t.Errorf("%s: ordered with %d agreements, want %d", name, n, c.agreements)
+		}
+	}
+}
