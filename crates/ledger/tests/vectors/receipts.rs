@@ -45,7 +45,7 @@ fn statements(nonce: u64) -> Proposal {
     Proposal { kind: Kind::Sql as i32, sql, ..Proposal::default() }
 }
 
-/// What the first transaction of a block does, as a write set.
+/// The change of a block's first transaction, as a write set.
 fn effects(_: u64) -> Proposal {
     let mut cell = Vec::new();
     value::int(&mut cell, 0);
