@@ -79,6 +79,34 @@ func TestWriteSetOfTheGreatestSize(t *testing.T) {
 	}
 }
 
+// Both bounds are met and not exceeded.
+func TestWriteSetOfTheMostTablesAndReads(t *testing.T) {
+	for _, c := range []struct {
+		tables, reads int
+		want          string
+	}{
+		{WriteSetTablesMax, WriteSetReadsMax, ""},
+		{WriteSetTablesMax + 1, WriteSetTablesMax + 1, "effects.tables: 1001, want 1 to 1000"},
+		{1, WriteSetReadsMax + 1, "effects.reads: 1025, want at most 1024"},
+	} {
+		s := &WriteSet{Isolation: Serializable}
+		for i := range c.tables {
+			s.Tables = append(s.Tables, fmt.Sprintf("public.t%04d", i))
+		}
+		for i := range c.reads {
+			read := Read{Table: uint16(min(i, c.tables-1))}
+			if i >= c.tables {
+				read.Bounds = []Bound{{1, End{2, testInt(int64(i))}, End{}}}
+			}
+			s.Reads = append(s.Reads, read)
+		}
+		_, err := DecodeWriteSet(s.Encode())
+		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%d tables, %d reads: %v, want %q", c.tables, c.reads, err, c.want)
+		}
+	}
+}
+
 // Effects are there exactly in their kind, and nothing else is.
 func TestProposalsOfEffects(t *testing.T) {
 	effects := func(change func(*Proposal)) *Proposal {

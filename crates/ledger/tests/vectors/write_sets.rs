@@ -104,6 +104,11 @@ fn of_changes(isolation: u8, table: &str, changes: Json) -> Json {
     json!({ "snapshot": "0", "isolation": isolation, "tables": [table], "changes": changes, "seen": [], "reads": [] })
 }
 
+fn with_member(mut set: Json, name: &str, value: Json) -> Json {
+    set[name] = value;
+    set
+}
+
 pub(crate) fn cases() -> Vec<Json> {
     let pair = json!([column(1, json!({ "text": "a" })), column(3, json!({ "uuid": "00".repeat(16) }))]);
     let kinds = json!([
@@ -127,6 +132,20 @@ pub(crate) fn cases() -> Vec<Json> {
         "reads": [] });
     let read = json!({ "snapshot": "9", "isolation": 3, "tables": ["public.a", "public.b"], "changes": [], "seen": [],
         "reads": [{ "table": 0, "bounds": [] }, { "table": 1, "bounds": [] }] });
+    let nine = |one: Json| Json::Array(vec![one; 9]);
+    let empty = json!([column(1, json!({ "text": "" }))]);
+    let nulls = (1..10).map(|ordinal| column(ordinal, Json::Null)).collect::<Json>();
+    let emptied = json!([{ "table": 0, "op": "U", "before": hex([6; 32]), "pk": key(1), "cells": nulls }]);
+    let absent =
+        (1..10).map(|ordinal| json!({ "table": 0, "pk": [column(ordinal, json!({ "text": "" }))], "row_hash": null }));
+    let tables = (b'a'..=b'i').map(|letter| format!("a.{}", char::from(letter))).collect::<Json>();
+    let all = (0..9).map(|table| json!({ "table": table, "bounds": [] })).collect::<Json>();
+    let smallest = [
+        ("the smallest changes", of_changes(1, "a.b", nine(json!({ "table": 0, "op": "I", "row": empty })))),
+        ("the smallest cells", of_changes(1, "a.b", emptied)),
+        ("the smallest rows seen", with_member(of_changes(1, "a.b", json!([])), "seen", absent.collect())),
+        ("the smallest reads", with_member(with_member(of_changes(3, "", json!([])), "tables", tables), "reads", all)),
+    ];
     let inputs = [
         ("an insert before block 1", of_changes(1, "public.t", json!([{ "table": 0, "op": "I", "row": key(1) }]))),
         ("a change of each kind, rows seen, reads", whole()),
@@ -139,7 +158,7 @@ pub(crate) fn cases() -> Vec<Json> {
         ("rows locked and nothing changed", locked),
         ("reads alone", read),
     ];
-    inputs.into_iter().map(|(name, set)| write_set_case(name, set)).collect()
+    inputs.into_iter().chain(smallest).map(|(name, set)| write_set_case(name, set)).collect()
 }
 
 fn write_set_case(name: &str, input: Json) -> Json {
@@ -293,7 +312,7 @@ fn seen_and_reads() -> Vec<Refused> {
     };
     let at = |bytes: &[u8]| example().encode().windows(bytes.len()).position(|some| some == bytes).unwrap();
     let present = at(&[&row_of(&key(9))[..], &[0]].concat()) + row_of(&key(9)).len();
-    let lower = at(&[&[0, 4, 0][..], &[2, 7]].concat()) + 2;
+    let upper = at(&[0, 4, 0, 2, 7]) + 3;
     vec![
         ("rows seen that descend", with(|set| set.seen.swap(0, 1)), "effects.seen[1]"),
         ("a row seen twice", with(|set| set.seen[1] = set.seen[0].clone()), "effects.seen[1]"),
@@ -304,7 +323,7 @@ fn seen_and_reads() -> Vec<Refused> {
         ("a read twice", with(|set| set.reads[1] = set.reads[0].clone()), "effects.reads[1]"),
         ("a table that only a lost read used", with(only_reads), "effects.tables[1]"),
         ("a bound without ends", bounds(vec![bound(1, End::None)]), "effects.reads[1].bounds[0].upper"),
-        ("an end of another kind", spelled(lower, &[3]), "effects.reads[1].bounds[1].lower"),
+        ("an end of another kind", spelled(upper, &[3]), "effects.reads[1].bounds[1].upper"),
         ("a bound of NULL", bounds(vec![bound(1, End::Open(NULL.to_vec()))]), "effects.reads[1].bounds[0].lower"),
         ("the bound of column 0", bounds(vec![bound(0, seven())]), "effects.reads[1].bounds[0].ordinal"),
         (
