@@ -242,6 +242,14 @@ pub(crate) fn forged() -> Vec<Json> {
     let transaction = transaction_proof(&failed, 4);
     let change = change_proof(&failed, 3);
     let of_failed = to_json(&failed.header, &certificate(&failed.header, &BANKS), Some(&transaction), Some(&change));
+    // All certified a transaction that no order takes.
+    let unordered = block_of(2, 1, |_| Proposal { effects: vec![2], ..effects(0) });
+    let of_unordered = to_json(
+        &unordered.header,
+        &certificate(&unordered.header, &BANKS),
+        Some(&transaction_proof(&unordered, 0)),
+        None,
+    );
     // A change of another transaction than the one beside it.
     let other = transaction_proof(&honest, 2);
     let other =
@@ -271,6 +279,7 @@ pub(crate) fn forged() -> Vec<Json> {
             0,
         ),
         json!({ "name": "a change by a transaction that failed", "field": "change", "authority": authority(), "receipt": of_failed }),
+        json!({ "name": "an EFFECTS transaction without a write set", "field": "transaction.body", "authority": authority(), "receipt": of_unordered }),
         json!({ "name": "a change of another transaction", "field": "change", "authority": authority(), "receipt": other }),
     ]
 }
