@@ -2,11 +2,11 @@
 """Checks receipts, digests, exported chains of blocks and evidence of two votes: an auditor's own implementation, written from spec/receipt.md,
 spec/evidence.md and spec/formats.md alone.
 
-Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] FILE...
+Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] [--show] FILE...
 
 FILE is a receipt, a digest or evidence, or a list of them: the blocks are a chain, and must not contradict each other. RECORD is who came, went and changed keys
 since the genesis. Needs Python 3.11 and the package
-`cryptography` (Debian: python3-cryptography). Prints a line for each file. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
+`cryptography` (Debian: python3-cryptography). Prints a line for each file, and with --show what the transactions of receipts ask for. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
 """
 
 import argparse
@@ -19,6 +19,8 @@ import sys
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+import write_set
 
 BYTES_MAX, VOTES_MAX, PATH_MAX, EXTENSION_MAX = 67_108_864, 1_000, 64, 16_464
 U32, U64, I64, I32 = (0, 2**32 - 1), (0, 2**64 - 1), (-2**63, 2**63 - 1), (0, 2**31 - 1)
@@ -407,6 +409,42 @@ def only(message, number, field):
     return found[0]
 
 
+def content_of(proposal):
+    """What a proposal asks for: kind, the text of its statements, its parameters, and the write set of kind EFFECTS, which has it instead."""
+    every = fields(proposal, "transaction.body")
+    if any(type(content) is not (bytes if number in (1, 2, 6, 7, 8) else int) for number, content in every):
+        raise Wrong("transaction.body", "malformed")
+    of = dict(every)
+    kind, sql, effects = of.get(5), of.get(6, b""), of.get(8, b"")
+    parameters = [dict(fields(content, "transaction.body")) for number, content in every if number == 7]
+    if kind not in (1, 2, 3):
+        raise Wrong("transaction.body", "it is of no kind that is executed")
+    if (kind == 2) != bool(effects) or (kind == 2) == bool(sql) or kind == 2 and parameters:
+        raise Wrong("transaction.body", "statements and effects are not as its kind has them")
+    try:
+        return kind, sql, parameters, write_set.read(effects) if effects else None
+    except write_set.Malformed as malformed:
+        raise Wrong("transaction.body", str(malformed)) from None
+
+
+def shown(receipt):
+    """What the transaction of a receipt that holds asks for, as lines of text. Text that a client chose is escaped."""
+    transaction = receipt["transaction"]
+    proposal = only(only(transaction["body"], 1, "transaction.body"), 1, "transaction.body")
+    client = dict(fields(only(proposal, 2, "transaction.body"), "transaction.body"))
+    kind, sql, parameters, effects = content_of(proposal)
+
+    def text(content):
+        return json.dumps(content.decode(errors="replace"))
+    yield f"transaction {transaction['id'].hex()} {'succeeded' if transaction['outcome'] else 'failed'}, by {text(client.get(2, b''))} of {text(client.get(1, b''))}"
+    if effects:
+        yield from write_set.lines(effects)
+        return
+    yield f"{'definitions' if kind == 3 else 'statements'}: {text(sql)}"
+    for i, parameter in enumerate(parameters):
+        yield f"  ${i + 1}: {'NULL' if parameter.get(2) else text(parameter.get(3, b''))}"
+
+
 def check_transaction(receipt):
     transaction, block = receipt["transaction"], receipt["block"]
     index = transaction["index"]
@@ -421,6 +459,7 @@ def check_transaction(receipt):
         raise Wrong("transaction.outcome", "the block says otherwise")
     if root_of(sha256(b"\0", transaction["id"]), index, block["tx_count"], transaction["path"]) != block["tx_root"]:
         raise Wrong("transaction.path", "it does not lead to tx_root")
+    content_of(proposal)
 
 
 def check_change(receipt):
@@ -518,6 +557,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--genesis", required=True)
     options.add_argument("--governance")
+    options.add_argument("--show", action="store_true", help="print what the transactions of receipts ask for")
     options.add_argument("files", nargs="+", metavar="FILE")
     options = options.parse_args()
     with open(options.genesis, encoding="utf-8") as file:
@@ -540,6 +580,8 @@ def main():
             check_chain(receipts)
             if receipts or not evidence:
                 print(f"{path}: holds, {len(receipts)} blocks" if isinstance(content, list) else f"{path}: holds, block {receipts[0]['block']['number']}")
+            for line in (line for receipt in receipts if options.show and "transaction" in receipt for line in shown(receipt)):
+                print(f"  {line}")
             for piece in evidence:
                 print(f"{path}: holds, {piece['organisation']} voted twice, differently, for block {piece['block']} in effect round {piece['effect_round']}")
         except (Wrong, ValueError, RecursionError) as wrong:

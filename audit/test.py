@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import audit
+import write_set
 
 VECTORS = pathlib.Path(__file__).parent.parent / "spec" / "vectors"
 
@@ -102,6 +103,77 @@ def evidence():
     return failures, len(vectors["cases"])
 
 
+def as_vector(read):
+    """What was read of a write set in the form of the vectors: columns as ordinals alone, since values are encoded there from other words."""
+    def columns(row):
+        return [ordinal for ordinal, _ in row]
+    changes = [{"table": c["table"], "op": c["op"], **({"row": columns(c["row"])} if c["op"] == "I" else {"before": c["before"].hex(), "pk": columns(c["key"])}),
+                **({"cells": [(ordinal, value == write_set.NULL) for ordinal, value in c["cells"]]} if c["op"] == "U" else {})} for c in read["changes"]]
+    seen = [{"table": s["table"], "pk": columns(s["key"]), "row_hash": s["row_hash"] and s["row_hash"].hex()} for s in read["seen"]]
+    reads = [{"table": r["table"], "bounds": [{**b, **{side: b[side] and ("closed" if b[side][0] else "open") for side in ("lower", "upper")}} for b in r["bounds"]]} for r in read["reads"]]
+    return {**read, "snapshot": str(read["snapshot"]), "changes": changes, "seen": seen, "reads": reads}
+
+
+def without_values(of):
+    """A write set of the vectors in the same form."""
+    def columns(row):
+        return [column["ordinal"] for column in row]
+    changes = [{**c, **{part: columns(c[part]) for part in ("row", "pk") if part in c},
+                **({"cells": [(cell["ordinal"], cell["value"] is None) for cell in c["cells"]]} if "cells" in c else {})} for c in of["changes"]]
+    reads = [{**r, "bounds": [{**b, **{side: b[side] and next(iter(b[side])) for side in ("lower", "upper")}} for b in r["bounds"]]} for r in of["reads"]]
+    return {**of, "changes": changes, "seen": [{**s, "pk": columns(s["pk"])} for s in of["seen"]], "reads": reads}
+
+
+SHOWN = """changes made in the client's own database, SERIALIZABLE, after block 41:
+  insert into "public.transfer": 1 = 5, 2 = "rent"
+  update "public.account" where 1 = 42: 2 = "10.5", 3 = NULL; row before 0101
+  delete from "public.transfer" where 1 = 4; row before 0202
+  saw "public.account" where 1 = 42: row 0101
+  saw "public.transfer" where 1 = 9: no row
+  read "public.account", the whole table
+  read "public.transfer" where 3 <= column 1 < 9 and column 4 <= 07:0000000000004d46"""
+
+
+def write_sets():
+    """What is not as the vectors of write sets and of transactions with them say, and how many write sets there are."""
+    vectors, failures = json.loads((VECTORS / "write_sets.json").read_text(encoding="utf-8")), []
+
+    def wrong(raw):
+        try:
+            write_set.read(raw)
+        except write_set.Malformed as malformed:
+            return malformed.field
+        return ""
+    for case in vectors["cases"] + vectors["refused"] + vectors["failing"]:
+        raw = bytes.fromhex(case["encoded"])
+        want = case["field"] if case in vectors["refused"] else ""
+        if wrong(raw) != want:
+            failures.append(f"write set {case['name']}: {wrong(raw) or 'it is taken'}")
+        if not wrong(raw):
+            list(write_set.lines(write_set.read(raw)))
+        if "write_set" in case and as_vector(write_set.read(raw)) != without_values(case["write_set"]):
+            failures.append(f"write set {case['name']}: {as_vector(write_set.read(raw))}")
+    whole = bytes.fromhex(vectors["cases"][1]["encoded"])
+    if [line.replace("01" * 32, "0101").replace("02" * 32, "0202") for line in write_set.lines(write_set.read(whole))] != SHOWN.split("\n"):
+        failures.append("\n".join(write_set.lines(write_set.read(whole))))
+    failures += [f"{size} bytes of a write set are taken" for size in range(len(whole)) if not wrong(whole[:size])]
+    if wrong(bytes(write_set.BYTES_MAX + 1)) != "effects":
+        failures.append("a write set that is too long is taken")
+    transactions = json.loads((VECTORS / "transactions.json").read_text(encoding="utf-8"))
+    of_kind = [case for case in transactions["refused"] if case["field"].startswith(("transaction.proposal.effects", "transaction.proposal.kind"))]
+    of_kind += [case for case in transactions["refused"] if "EFFECTS" in case["name"] or "effects" in case["name"]]
+    for case in transactions["cases"] + of_kind:
+        body = bytes.fromhex(case["chained_tx"])
+        try:
+            audit.content_of(audit.only(audit.only(body, 1, "transaction.body"), 1, "transaction.body"))
+            taken = True
+        except audit.Wrong:
+            taken = False
+        if taken != ("id" in case):
+            failures.append(f"transaction {case['name']}: {'taken' if taken else 'refused'}")
+    return failures, len(vectors["cases"]) + len(vectors["refused"]) + len(vectors["failing"])
+
+
 def main():
     vectors, tried = json.loads((VECTORS / "receipts.json").read_text(encoding="utf-8")), 0
     failures = []
@@ -129,9 +201,15 @@ def main():
     failures += wrong
     wrong, pieces = evidence()
     failures += wrong
+    wrong, sets = write_sets()
+    failures += wrong
+    for case in vectors["receipts"]:
+        lines = list(audit.shown(audit.check(case["receipt"], authority(case)))) if "transaction" in case["receipt"] else []
+        if lines and not lines[1].startswith("changes made" if "EFFECTS" in case["name"] else "statements: "):
+            failures.append(f"{case['name']}: shown as {lines}")
     for failure in failures:
         print(failure)
-    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
     return 1 if failures or tried < 500 else 0
 
 

@@ -109,6 +109,9 @@ type transaction struct {
 	ClientKey    []byte
 }
 
+// IsEffects reports whether the transaction carries a write set in place of statements.
+func (t transaction) IsEffects() bool { return t.Kind != nil && *t.Kind == "effects" }
+
 const transactionColumns = `t.block, t.index, t.id, t.organisation, t.role, t.kind, t.sql, t.parameters, t.outcome, t.rows, t.sqlstate, left(t.error, 4000), t.block_time, t.client_key`
 
 // transactionsOf are some of a block's, from an index on, with the beginnings of their statements.

@@ -146,6 +146,16 @@ type transactionBody struct {
 	More      bool
 }
 
+// ChangedTables are the tables of the changes shown, in the order in which they first changed.
+func (b transactionBody) ChangedTables() (names []string) {
+	for _, c := range b.Changes {
+		if !slices.Contains(names, c.Table) {
+			names = append(names, c.Table)
+		}
+	}
+	return names
+}
+
 func (e *Explorer) transaction(w http.ResponseWriter, r *http.Request) error {
 	id, err := transactionID(r)
 	if err != nil {

@@ -174,3 +174,45 @@ func TestRequestsAtOnceAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A transaction with a write set has no statement to show, and says so.
+func TestWriteSetsAreShownInPlaceOfStatements(t *testing.T) {
+	kind, sql, who, state := "effects", "", "acme", "40001"
+	effects := transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, Rows: 3}
+	failed := effects
+	failed.Succeeded, failed.SQLState = false, &state
+	other, text := effects, "UPDATE t SET n = 1"
+	statements := "sql"
+	other.Kind, other.SQL = &statements, &text
+	changes := []changedRow{{Table: "public.<a>", Operation: "I"}, {Table: "public.b", Operation: "U"}, {Table: "public.<a>", Operation: "D"}}
+	for name, c := range map[string]struct {
+		page        string
+		body        any
+		says, lacks []string
+	}{
+		"certified": {
+			"transaction",
+			transactionBody{transaction: effects, Certified: true, Changes: changes},
+			[]string{">Write set</h2>", "in public.&lt;a&gt;, public.b; its receipt has them all.", "Rows changed", "inserted", "deleted"},
+			[]string{"<pre", ">Statement</h2>", "is no transaction"},
+		},
+		"failed":     {"transaction", transactionBody{transaction: failed}, []string{"made there.</p>", "40001", "changes nothing"}, []string{"<pre", "its receipt has them all"}},
+		"statements": {"transaction", transactionBody{transaction: other, Changes: changes}, []string{">Statement</h2>", text}, []string{"Write set", "session ran"}},
+		"in a block": {"block", blockBody{Transactions: []transaction{effects, other}}, []string{`<span class="quiet">write set</span></td>`, "<code>" + text + "</code>"}, []string{"<code></code></td>"}},
+	} {
+		var out strings.Builder
+		if err := pages[c.page].ExecuteTemplate(&out, "page", page{Body: c.body}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: the page lacks %q", name, want)
+			}
+		}
+		for _, not := range c.lacks {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: the page has %q", name, not)
+			}
+		}
+	}
+}

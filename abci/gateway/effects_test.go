@@ -102,7 +102,7 @@ func TestAgreementsToEffects(t *testing.T) {
 		database   rehearsing
 		agreements int
 	}{
-		"not rehearsed": {rehearsing{policies: true, enough: 2, first: backend.Rehearsal{SQLState: "0A000"}}, 0},
+		"not rehearsed": {rehearsing{policies: true, enough: 2, first: backend.Rehearsal{SQLState: "0A000", Wanted: []string{"b"}}}, 0},
 		"rehearsed":     {rehearsing{policies: true, enough: 2, says: map[string]string{"b": "", "c": ""}}, 2},
 	} {
 		f := newFixture(t, func(o *Options) {
@@ -113,6 +113,9 @@ func TestAgreementsToEffects(t *testing.T) {
 		}
 		if n := len(f.orderedEffects().Agreements); n != c.agreements {
 			t.Errorf("%s: ordered with %d agreements, want %d", name, n, c.agreements)
+		}
+		if n := len(c.database.asked); n != c.agreements {
+			t.Errorf("%s: %d organisations are asked, want %d", name, n, c.agreements)
 		}
 	}
 }

@@ -1028,7 +1028,7 @@ func (*GovernanceAction_BlockShares) isGovernanceAction_Body() {}
 // How long the transactions of a block may run together, in milliseconds; 0: the default.
 type BlockTimes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Statements    uint32                 `protobuf:"varint,1,opt,name=statements,proto3" json:"statements,omitempty"` // those of kind SQL, and a millisecond more for each
+	Statements    uint32                 `protobuf:"varint,1,opt,name=statements,proto3" json:"statements,omitempty"` // those of kind SQL or EFFECTS, and a millisecond more for each
 	Deploys       uint32                 `protobuf:"varint,2,opt,name=deploys,proto3" json:"deploys,omitempty"`       // those of kind DEPLOY
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -3,6 +3,9 @@ package wire
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +166,15 @@ func FuzzWriteSet(f *testing.F) {
 	few := testWriteSet()
 	few.Isolation, few.Reads = ReadCommitted, nil
 	f.Add(few.Encode())
+	var v struct {
+		Refused []struct{ Encoded hexBytes }
+	}
+	if raw, err := os.ReadFile(filepath.Join("..", "..", "spec", "vectors", "write_sets.json")); err != nil || json.Unmarshal(raw, &v) != nil {
+		f.Fatal(err)
+	}
+	for _, c := range v.Refused {
+		f.Add([]byte(c.Encoded))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s, err := DecodeWriteSet(raw)
 		if err != nil {

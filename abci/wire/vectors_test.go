@@ -51,6 +51,7 @@ func TestVectorsOfTransactions(t *testing.T) {
 				Kind       Kind
 				SQL        string
 				Parameters []*Parameter
+				Effects    hexBytes
 			}
 			Signature  hexBytes
 			Agreements []struct {
@@ -84,7 +85,7 @@ func TestVectorsOfTransactions(t *testing.T) {
 		p := c.Proposal
 		proposal := Encode(&Proposal{
 			ChainId: p.ChainID, Client: &Client{Organisation: p.Client.Organisation, Role: p.Client.Role, Key: p.Client.Key}, Nonce: p.Nonce, ValidUntilHeight: p.ValidUntil, Kind: p.Kind,
-			Sql: p.SQL, Parameters: p.Parameters,
+			Sql: p.SQL, Parameters: p.Parameters, Effects: p.Effects,
 		})
 		chained := &ChainedTx{Proposal: &SignedProposal{Proposal: proposal, Signature: c.Signature}}
 		for _, a := range c.Agreements {

@@ -87,8 +87,8 @@ type End struct {
 var null = make([]byte, 5)
 
 // DecodeWriteSet reads a write set and checks everything but the payloads of values: all that the
-// order checks. Errors name the place: effects.changes[3].cells. Cost: linear in the bytes, of which
-// it copies names alone.
+// order checks. Errors name the place: effects.changes[3].cells. Cost: linear in the bytes, with a
+// copy of names alone.
 func DecodeWriteSet(raw []byte) (*WriteSet, error) {
 	if len(raw) > WriteSetBytesMax {
 		return nil, fieldErrorf("effects", "%d bytes, want at most %d", len(raw), WriteSetBytesMax)

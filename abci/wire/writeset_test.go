@@ -3,7 +3,9 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,6 +79,34 @@ func TestWriteSetOfTheGreatestSize(t *testing.T) {
 	}
 }
 
+// Both bounds are met and not exceeded.
+func TestWriteSetOfTheMostTablesAndReads(t *testing.T) {
+	for _, c := range []struct {
+		tables, reads int
+		want          string
+	}{
+		{WriteSetTablesMax, WriteSetReadsMax, ""},
+		{WriteSetTablesMax + 1, WriteSetTablesMax + 1, "effects.tables: 1001, want 1 to 1000"},
+		{1, WriteSetReadsMax + 1, "effects.reads: 1025, want at most 1024"},
+	} {
+		s := &WriteSet{Isolation: Serializable}
+		for i := range c.tables {
+			s.Tables = append(s.Tables, fmt.Sprintf("public.t%04d", i))
+		}
+		for i := range c.reads {
+			read := Read{Table: uint16(min(i, c.tables-1))}
+			if i >= c.tables {
+				read.Bounds = []Bound{{1, End{2, testInt(int64(i))}, End{}}}
+			}
+			s.Reads = append(s.Reads, read)
+		}
+		_, err := DecodeWriteSet(s.Encode())
+		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%d tables, %d reads: %v, want %q", c.tables, c.reads, err, c.want)
+		}
+	}
+}
+
 // Effects are there exactly in their kind, and nothing else is.
 func TestProposalsOfEffects(t *testing.T) {
 	effects := func(change func(*Proposal)) *Proposal {
@@ -106,6 +136,117 @@ func TestProposalsOfEffects(t *testing.T) {
 		_, err = DecodeNodeRequest(Encode(&NodeRequest{Request: 1, Body: &NodeRequest_Submit{Submit: submit}}))
 		if err == nil || !strings.HasPrefix(err.Error(), "submit.statements[0]"+strings.TrimPrefix(want, "proposal")) {
 			t.Errorf("on the socket: error %v, want %s", err, want)
+		}
+	}
+}
+
+// writeSetVector is a write set as write_sets.json holds it. Rows and values are those of rows.json
+// and values.json.
+type writeSetVector struct {
+	Snapshot  uint64 `json:",string"`
+	Isolation Isolation
+	Tables    []string
+	Changes   []struct {
+		Table          uint16
+		Op             string
+		Before         Hash
+		Row, PK, Cells []struct {
+			Ordinal uint16
+			Value   json.RawMessage
+		}
+	}
+	Seen []struct {
+		Table   uint16
+		PK      json.RawMessage
+		RowHash *Hash `json:"row_hash"`
+	}
+	Reads []struct {
+		Table  uint16
+		Bounds []struct {
+			Ordinal      uint16
+			Lower, Upper map[string]json.RawMessage // nil, or "open" or "closed" with a value
+		}
+	}
+}
+
+// same compares everything but the encodings of values.
+func (v *writeSetVector) same(s *WriteSet) bool {
+	if v.Snapshot != s.Snapshot || v.Isolation != s.Isolation || !slices.Equal(v.Tables, s.Tables) ||
+		len(v.Changes) != len(s.Changes) || len(v.Seen) != len(s.Seen) || len(v.Reads) != len(s.Reads) {
+		return false
+	}
+	for i, c := range v.Changes {
+		got := s.Changes[i]
+		columns := binary.BigEndian.Uint16(got.Row)
+		if c.Table != got.Table || c.Op != string(got.Op) || c.Before != got.Before || int(columns) != len(c.Row)+len(c.PK) || len(c.Cells) != len(got.Cells) {
+			return false
+		}
+		for j, cell := range c.Cells {
+			if cell.Ordinal != got.Cells[j].Ordinal || (string(cell.Value) == "null") != bytes.Equal(got.Cells[j].Value, null) {
+				return false
+			}
+		}
+	}
+	for i, seen := range v.Seen {
+		got := s.Seen[i]
+		if seen.Table != got.Table || (seen.RowHash != nil) != got.Present || got.Present && *seen.RowHash != got.Hash {
+			return false
+		}
+	}
+	kind := func(end map[string]json.RawMessage) byte {
+		switch {
+		case end["open"] != nil:
+			return 1
+		case end["closed"] != nil:
+			return 2
+		}
+		return 0
+	}
+	for i, read := range v.Reads {
+		got := s.Reads[i]
+		if read.Table != got.Table || len(read.Bounds) != len(got.Bounds) {
+			return false
+		}
+		for j, b := range read.Bounds {
+			if g := got.Bounds[j]; b.Ordinal != g.Ordinal || kind(b.Lower) != g.Lower.Kind || kind(b.Upper) != g.Upper.Kind {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func TestVectorsOfWriteSets(t *testing.T) {
+	type wrong struct {
+		Name, Field string
+		Encoded     hexBytes
+	}
+	var v struct {
+		Cases []struct {
+			Name     string
+			WriteSet writeSetVector `json:"write_set"`
+			Encoded  hexBytes
+		}
+		Refused, Failing []wrong
+	}
+	readVectors(t, "write_sets", &v)
+	if len(v.Cases) < 5 || len(v.Refused) < 50 || len(v.Failing) < 5 {
+		t.Fatalf("%d cases, %d refused, %d failing", len(v.Cases), len(v.Refused), len(v.Failing))
+	}
+	for _, c := range v.Cases {
+		s, err := DecodeWriteSet(c.Encoded)
+		if err != nil || !bytes.Equal(s.Encode(), c.Encoded) || !c.WriteSet.same(s) {
+			t.Errorf("%s: decoded as %+v, %v", c.Name, s, err)
+		}
+	}
+	for _, c := range v.Refused {
+		if _, err := DecodeWriteSet(c.Encoded); err == nil || !strings.HasPrefix(err.Error(), c.Field+": ") {
+			t.Errorf("%s: error %v, want one of %s", c.Name, err, c.Field)
+		}
+	}
+	for _, c := range v.Failing { // in the database: the order takes them
+		if s, err := DecodeWriteSet(c.Encoded); err != nil || !bytes.Equal(s.Encode(), c.Encoded) {
+			t.Errorf("%s: %v", c.Name, err)
 		}
 	}
 }

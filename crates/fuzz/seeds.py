@@ -106,6 +106,7 @@ SEEDS = {
         for state, bits, ranges in [("0F" * 32, 3, [0, 7]), ("00" * 32, 0, [0]), ("00" * 32, 24, []), ("00" * 32, 3, [7, 0]), ("00" * 32, 3, [7, 7]), ("0" * 63, 3, []), ("00" * 32, 25, [])]
     ],
     "transaction": vectors("transactions", "cases", "chained_tx") + vectors("transactions", "refused", "chained_tx"),
+    "write_set": vectors("write_sets", "cases", "encoded") + vectors("write_sets", "refused", "encoded") + vectors("write_sets", "failing", "encoded"),
     "vote": vectors("votes", "votes", "extension") + vectors("votes", "refused", "extension"),
 }
 

@@ -263,7 +263,7 @@ def pb_proposal(p):
     parameters = [pb_text(1, q["type"]) + pb_int(2, q["null"]) + pb_text(3, q["text"]) for q in p["parameters"]]
     return (pb_text(1, p["chain_id"]) + pb_bytes(2, client) + pb_int(3, int(p["nonce"]))
             + pb_int(4, int(p["valid_until_height"])) + pb_int(5, p["kind"]) + pb_text(6, p["sql"])
-            + b"".join(pb_bytes(7, q) for q in parameters))
+            + b"".join(pb_bytes(7, q) for q in parameters) + (pb_bytes(8, bytes.fromhex(p["effects"])) if "effects" in p else b""))
 
 
 def pb_chained(case):
@@ -286,6 +286,49 @@ def transactions():
         expect("block buffer", (struct.pack(">I", len(parts)) + b"".join(parts)).hex(), case["buffer"])
         root = mth([sha256(b"\0", bytes.fromhex(tx_id)) for tx_id in case["ids"]])
         expect("transaction root", root.hex(), case["tx_root"])
+
+
+def u16(n):
+    return struct.pack(">H", n)
+
+
+def u32(n):
+    return struct.pack(">I", n)
+
+
+def write_set_change(change):
+    out = u16(change["table"]) + change["op"].encode()
+    if change["op"] == "I":
+        return out + lp(fields(change["row"]))
+    out += bytes.fromhex(change["before"]) + lp(fields(change["pk"]))
+    if change["op"] == "D":
+        return out
+    cells = [u16(cell["ordinal"]) + (bytes(5) if cell["value"] is None else value(cell["value"])) for cell in change["cells"]]
+    return out + u16(len(cells)) + b"".join(cells)
+
+
+def write_set_seen(row):
+    found = bytes(1) if row["row_hash"] is None else b"\1" + bytes.fromhex(row["row_hash"])
+    return u16(row["table"]) + lp(fields(row["pk"])) + found
+
+
+def write_set_read(read):
+    def end(of):
+        if of is None:
+            return bytes(1)
+        ((kind, content),) = of.items()
+        return bytes([{"open": 1, "closed": 2}[kind]]) + value(content)
+    bounds = [u16(bound["ordinal"]) + end(bound["lower"]) + end(bound["upper"]) for bound in read["bounds"]]
+    return u16(read["table"]) + u16(len(bounds)) + b"".join(bounds)
+
+
+def write_sets():
+    for case in load("write_sets.json")["cases"]:
+        of = case["write_set"]
+        out = struct.pack(">BQB", 1, int(of["snapshot"]), of["isolation"]) + u16(len(of["tables"])) + b"".join(lp(name.encode()) for name in of["tables"])
+        for part, encode in (("changes", write_set_change), ("seen", write_set_seen), ("reads", write_set_read)):
+            out += u32(len(of[part])) + b"".join(map(encode, of[part]))
+        expect(case["name"], out.hex(), case["encoded"])
 
 
 def blocks():
@@ -454,6 +497,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, blocks, votes, registry, registries, messages):
+    for check in (values, rows, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, messages):
         check()
     print(f"{checked} values reproduced")

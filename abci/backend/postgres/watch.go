@@ -162,8 +162,8 @@ func (s *spent) isOfDeploy(index uint32) bool {
 	return err == nil && tx.Proposal.Kind == wire.Kind_KIND_DEPLOY
 }
 
-// slow is by how much the organisations' SQL transactions took longer than as many quick ones; nil:
-// none did by much.
+// slow is by how much the organisations' SQL and EFFECTS transactions took longer than as many
+// quick ones; nil: none did by much.
 func (s *spent) slow() map[string]time.Duration {
 	var over map[string]time.Duration
 	took := map[string]time.Duration{}

@@ -257,5 +257,30 @@ func transactionLine(t *audit.Transaction) string {
 		outcome = "succeeded"
 	}
 	p := tx.Proposal
-	return fmt.Sprintf("  transaction %x %s\n  by %s of %s: %q\n", t.ID[:], outcome, p.Client.Role, p.Client.Organisation, p.Sql)
+	content := fmt.Sprintf("%q", p.Sql)
+	if p.Kind == wire.Kind_KIND_EFFECTS {
+		content = writeSetLine(p.Effects)
+	}
+	return fmt.Sprintf("  transaction %x %s\n  by %s of %s: %s\n", t.ID[:], outcome, p.Client.Role, p.Client.Organisation, content)
+}
+
+// tablesShown are those of a write set that a line names.
+const tablesShown = 10
+
+// writeSetLine counts the changes of a write set that a decoder took, and names its tables.
+func writeSetLine(effects []byte) string {
+	set, err := wire.DecodeWriteSet(effects)
+	if err != nil {
+		return err.Error()
+	}
+	count := map[byte]int{}
+	for _, c := range set.Changes {
+		count[c.Op]++
+	}
+	names := fmt.Sprintf("%q", set.Tables[:min(len(set.Tables), tablesShown)])
+	if more := len(set.Tables) - tablesShown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("a write set after block %d, %d rows inserted, %d updated, %d deleted, with tables %s",
+		set.Snapshot, count['I'], count['U'], count['D'], names)
 }

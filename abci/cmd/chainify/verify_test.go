@@ -104,6 +104,7 @@ func TestVerifyingWithoutNodeOrDatabase(t *testing.T) {
 		out  string // part of what is printed, to either
 	}{
 		{"a row", append([]string{"verify-receipt", row}, genesis...), exitOK, "updated a row of public.account"},
+		{"of an EFFECTS transaction", append([]string{"verify-receipt", in(names["the change of an EFFECTS transaction"])}, genesis...), exitOK, "by clerk of bank-a: a write set after block 1, 0 rows inserted, 1 updated, 0 deleted, with tables [\"public.account\"]"},
 		{"from standard input", append([]string{"verify-receipt", "-"}, genesis...), exitOK, "by clerk of bank-a"},
 		{"for machines", append([]string{"verify-receipt", "--json", row}, genesis...), exitOK, `"valid": true`},
 		{"forged", append([]string{"verify-receipt", forged}, genesis...), exitFailed, "certificate: 2 organisations agree, want 3"},

@@ -11,6 +11,7 @@ mod hashes;
 mod receipts;
 mod transactions;
 mod values;
+mod write_sets;
 
 use std::path::PathBuf;
 
@@ -111,6 +112,16 @@ fn transactions_vectors() {
         "refused_blocks": transactions::refused_block_buffers(),
     });
     verify("transactions.json", content);
+}
+
+#[test]
+fn write_sets_vectors() {
+    let content = json!({
+        "cases": write_sets::cases(),
+        "refused": write_sets::refused(),
+        "failing": write_sets::failing(),
+    });
+    verify("write_sets.json", content);
 }
 
 #[test]

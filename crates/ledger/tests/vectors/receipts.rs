@@ -5,6 +5,7 @@ use chainify_ledger::certificate::{address, check, Certificate, CertifiedVote, E
 use chainify_ledger::messages::{ChainedTx, Client, Kind, Proposal, SignedProposal};
 use chainify_ledger::receipt::{change_path, to_json, transaction_path, ChangeProof, TransactionProof};
 use chainify_ledger::vote::{self, salted, EffectVote, Verdict};
+use chainify_ledger::write_set::{self, Action, Isolation, WriteSet};
 use chainify_ledger::{tx_id, tx_root, LedgerBlock, Outcomes};
 use ed25519_dalek::{Signer, SigningKey};
 use prost::Message;
@@ -39,17 +40,31 @@ impl Made {
     }
 }
 
-fn body(nonce: u64) -> (Vec<u8>, Hash) {
-    let client = Client { organisation: "bank-a".into(), role: "clerk".into(), key: vec![] };
-    let proposal = Proposal {
-        chain_id: CHAIN.into(),
-        client: Some(client),
-        nonce,
-        valid_until_height: 90,
-        kind: Kind::Sql as i32,
-        sql: format!("UPDATE account SET balance = balance + {nonce} WHERE id = 42"),
-        ..Proposal::default()
+fn statements(nonce: u64) -> Proposal {
+    let sql = format!("UPDATE account SET balance = balance + {nonce} WHERE id = 42");
+    Proposal { kind: Kind::Sql as i32, sql, ..Proposal::default() }
+}
+
+/// The change of a block's first transaction, as a write set.
+fn effects(_: u64) -> Proposal {
+    let mut cell = Vec::new();
+    value::int(&mut cell, 0);
+    let action = Action::Update { before: [8; 32], key: row(&[(1, 42)]), cells: vec![(2, cell)] };
+    let set = WriteSet {
+        snapshot: 1,
+        isolation: Isolation::ReadCommitted,
+        tables: vec![TABLE.into()],
+        changes: vec![write_set::Change { table: 0, action }],
+        seen: vec![],
+        reads: vec![],
     };
+    Proposal { kind: Kind::Effects as i32, effects: set.encode(), ..Proposal::default() }
+}
+
+fn body(nonce: u64, content: fn(u64) -> Proposal) -> (Vec<u8>, Hash) {
+    let client = Client { organisation: "bank-a".into(), role: "clerk".into(), key: vec![] };
+    let proposal =
+        Proposal { chain_id: CHAIN.into(), client: Some(client), nonce, valid_until_height: 90, ..content(nonce) };
     let proposal = proposal.encode_to_vec();
     let id = tx_id(&proposal);
     (
@@ -79,7 +94,12 @@ fn leaves(changes: &[Made]) -> Vec<Change<'_>> {
 }
 
 fn block(number: u64, transactions: u32) -> Block {
-    let (bodies, ids): (Vec<_>, Vec<_>) = (0..transactions).map(|i| body(number * 100 + u64::from(i))).unzip();
+    block_of(number, transactions, statements)
+}
+
+fn block_of(number: u64, transactions: u32, content: fn(u64) -> Proposal) -> Block {
+    let body = |i: u32| body(number * 100 + u64::from(i), content);
+    let (bodies, ids): (Vec<_>, Vec<_>) = (0..transactions).map(body).unzip();
     let mut outcomes = Outcomes::failed(transactions);
     let mut changes = Vec::new();
     for tx in (0..transactions).filter(|tx| *tx != 1) {
@@ -195,6 +215,7 @@ pub(crate) fn receipts() -> Vec<Json> {
         receipt("the only change of a block", &alone, 0, Some(0)),
         receipt("a row's third change in its block", &many, 4, Some(3)),
         receipt("a row inserted", &many, 5, Some(4)),
+        receipt("the change of an EFFECTS transaction", &block_of(2, 1, effects), 0, Some(0)),
     ]
 }
 
@@ -221,6 +242,14 @@ pub(crate) fn forged() -> Vec<Json> {
     let transaction = transaction_proof(&failed, 4);
     let change = change_proof(&failed, 3);
     let of_failed = to_json(&failed.header, &certificate(&failed.header, &BANKS), Some(&transaction), Some(&change));
+    // All certified a transaction that no order takes.
+    let unordered = block_of(2, 1, |_| Proposal { effects: vec![2], ..effects(0) });
+    let of_unordered = to_json(
+        &unordered.header,
+        &certificate(&unordered.header, &BANKS),
+        Some(&transaction_proof(&unordered, 0)),
+        None,
+    );
     // A change of another transaction than the one beside it.
     let other = transaction_proof(&honest, 2);
     let other =
@@ -250,6 +279,7 @@ pub(crate) fn forged() -> Vec<Json> {
             0,
         ),
         json!({ "name": "a change by a transaction that failed", "field": "change", "authority": authority(), "receipt": of_failed }),
+        json!({ "name": "an EFFECTS transaction without a write set", "field": "transaction.body", "authority": authority(), "receipt": of_unordered }),
         json!({ "name": "a change of another transaction", "field": "change", "authority": authority(), "receipt": other }),
     ]
 }

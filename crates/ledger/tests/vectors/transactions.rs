@@ -8,7 +8,7 @@ use prost::Message;
 use serde_json::{json, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::{case, hash, hex, list, number, text, unhex};
+use crate::{case, hash, hex, list, number, text, unhex, write_sets};
 
 /// The proposal that most cases vary.
 fn transfer() -> Json {
@@ -64,6 +64,14 @@ fn chained(json: &Json) -> ChainedTx {
     ChainedTx { proposal: Some(signed), agreements: list(&json["agreements"]).iter().map(agreement).collect() }
 }
 
+/// A transaction of kind EFFECTS.
+fn applied() -> Json {
+    let effects = hex(write_sets::example().encode());
+    let client = json!({ "organisation": "bank-a", "role": "clerk" });
+    json!({ "chain_id": "trade-1", "client": client, "nonce": "7", "valid_until_height": "120", "kind": 2, "sql": "",
+        "parameters": [], "effects": effects })
+}
+
 fn unsigned(name: &str, proposal: Json) -> Json {
     json!({ "name": name, "proposal": proposal, "signature": "", "agreements": [] })
 }
@@ -95,6 +103,7 @@ pub(crate) fn transactions() -> Vec<Json> {
         unsigned("two parameters, one NULL", transfer()),
         unsigned("defaults leave no bytes", least),
         unsigned("deploy", with(attach, "/parameters", json!([]))),
+        unsigned("effects", applied()),
         unsigned(
             "longest names",
             with(
@@ -162,6 +171,7 @@ pub(crate) fn refused() -> Vec<Json> {
         ("no kind", varied("/kind", json!(0)), "transaction.proposal.kind"),
         ("negative kind", varied("/kind", json!(-1)), "transaction.proposal.kind"),
         ("reserved kind", varied("/kind", json!(4)), "transaction.proposal.kind"),
+        ("statements of kind EFFECTS", varied("/kind", json!(2)), "transaction.proposal.sql"),
         ("empty chain id", varied("/chain_id", json!("")), "transaction.proposal.chain_id"),
         ("chain id with a capital", varied("/chain_id", json!("Trade")), "transaction.proposal.chain_id"),
         ("chain id of 51 bytes", varied("/chain_id", json!("c".repeat(51))), "transaction.proposal.chain_id"),
@@ -205,6 +215,7 @@ pub(crate) fn refused() -> Vec<Json> {
         ),
     ];
     cases.extend(misspelled());
+    cases.extend(misapplied());
     let tree = |index, size, hashes| chained(&signed("", &placed(index, size, hashes))).encode_to_vec();
     cases.extend(
         [
@@ -225,6 +236,22 @@ pub(crate) fn refused() -> Vec<Json> {
     // Too long for a file that people read: checked here only.
     too_long.iter().for_each(|(name, bytes, field)| check_refused(name, bytes, field));
     cases.into_iter().map(|(name, bytes, field)| refused_case(name, &bytes, field)).collect()
+}
+
+/// Effects beside what they do not go with, or that are no write set.
+fn misapplied() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let varied = |path: &str, value: Json| chained(&unsigned("", with(applied(), path, value))).encode_to_vec();
+    let parameter = json!([{ "type": "", "null": true, "text": "" }]);
+    let kind =
+        |kind: u8, sql: &str| chained(&unsigned("", with(with(applied(), "/kind", json!(kind)), "/sql", json!(sql))));
+    vec![
+        ("effects with parameters", varied("/parameters", parameter), "transaction.proposal.parameters"),
+        ("no effects", varied("/effects", json!("")), "transaction.proposal.effects"),
+        ("effects of another version", varied("/effects", json!("02")), "transaction.proposal.effects.version"),
+        ("effects beside statements", kind(1, "SELECT 1").encode_to_vec(), "transaction.proposal.effects"),
+        ("effects in a deploy", kind(3, "DROP TABLE a").encode_to_vec(), "transaction.proposal.effects"),
+        ("effects of the reserved kind", kind(4, "").encode_to_vec(), "transaction.proposal.kind"),
+    ]
 }
 
 /// The same message in other bytes than its one spelling.

@@ -9,6 +9,24 @@ use crate::{case, hex, list, number, text, unhex};
 type Out = Vec<u8>;
 type Result = std::result::Result<(), ValueError>;
 
+/// The encoding of `{type: input}`.
+pub(crate) fn value_of(json: &Json) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out, json).unwrap();
+    out
+}
+
+/// The row encoding of `[{ordinal, value}]`.
+pub(crate) fn row_of(columns: &Json) -> Vec<u8> {
+    let mut row = Vec::new();
+    let mut writer = RowWriter::begin(&mut row);
+    for column in list(columns) {
+        writer.column(number(&column["ordinal"]), |out| write(out, &column["value"])).unwrap();
+    }
+    writer.finish();
+    row
+}
+
 /// Writes `{type: input}` with the writer of that type.
 fn write(out: &mut Out, json: &Json) -> Result {
     let (kind, input) = json.as_object().unwrap().iter().next().unwrap();
@@ -151,8 +169,7 @@ pub(crate) fn values() -> Vec<Json> {
 }
 
 fn value_case(name: &str, input: Json) -> Json {
-    let mut encoded = Vec::new();
-    write(&mut encoded, &input).unwrap();
+    let encoded = value_of(&input);
     assert!(decode_value(&encoded).is_ok(), "{name}");
     json!({ "name": name, "value": input, "encoded": hex(encoded) })
 }
@@ -211,12 +228,7 @@ pub(crate) fn rows() -> Vec<Json> {
 }
 
 fn row_case(input: Json) -> Json {
-    let mut row = Vec::new();
-    let mut writer = RowWriter::begin(&mut row);
-    for column in list(&input["columns"]) {
-        writer.column(number(&column["ordinal"]), |out| write(out, &column["value"])).unwrap();
-    }
-    writer.finish();
+    let row = row_of(&input["columns"]);
     assert!(decode_row(&row).is_ok());
     let hash = row_hash(text(&input["table"]), &row);
     case(input, json!({ "row": hex(&row), "row_hash": hex(hash) }))
