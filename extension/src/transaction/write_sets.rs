@@ -1,8 +1,8 @@
 //! Applies the write sets of EFFECTS transactions (spec/transactions.md). Their changes were made
 //! in the client's own database, and are made here as the client's role, by key.
 //!
-//! Invariant E1: an EFFECTS transaction succeeds only when the changes that it made here are the
-//! ones that it names: of the same rows, in the same order, each row as the transaction saw it.
+//! Invariant E1: an EFFECTS transaction succeeds only when it made here the changes that it names.
+//! They are of the same rows, in the same order, and each row was as the transaction saw it.
 //!
 //! Source: the validation phase of Hyperledger Fabric, by row hashes in the place of version
 //! numbers (Sharma, Schuhknecht, Agrawal, Dittrich, SIGMOD 2019, section 2).

@@ -44,7 +44,7 @@ pub struct WrittenTable {
     rows: chainify_codec::RowHasher,
 }
 
-/// What a statement does to the row with a key.
+/// The kind of a statement on the row with a key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Shape {
     Insert,
@@ -275,8 +275,8 @@ impl WrittenTable {
     }
 }
 
-/// The ledger's sequences that columns of a table own or have in their defaults, with the numbers of
-/// these columns.
+/// The ledger's sequences that columns of a table own or have in their defaults, with the numbers
+/// of these columns.
 fn sequences_of(relation: Oid) -> Vec<(Oid, i16)> {
     let sql = "SELECT h.relation::oid, d.refobjsubid::smallint FROM chainify_ledger.sequence_here h
         JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = h.relation AND d.deptype IN ('a', 'i')
