@@ -24,6 +24,7 @@ mod interval;
 mod lists;
 mod place;
 pub mod plan;
+pub mod reorder;
 mod statement;
 pub mod template;
 pub mod text;
