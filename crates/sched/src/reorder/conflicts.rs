@@ -4,23 +4,39 @@ use super::{Accesses, PlaceNumber};
 use crate::lists::Lists;
 use crate::TxIndex;
 
-/// A transaction at a place, from the side of either.
+/// A transaction at a place, from the side of either: the other side's number, and two roles.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Access {
-    /// The place, or the transaction.
-    pub at: u32,
-    /// Whether the transaction saw the place.
-    pub sees: bool,
-    /// Whether it writes the place.
-    pub writes: bool,
-}
+pub(super) struct Access(u32);
 
 impl Access {
+    /// The place, or the transaction.
+    pub fn at(self) -> u32 {
+        self.0 >> 2
+    }
+
+    /// Whether the transaction saw the place.
+    pub fn sees(self) -> bool {
+        self.0 & SEES != 0
+    }
+
+    /// Whether it writes the place.
+    pub fn writes(self) -> bool {
+        self.0 & WRITES != 0
+    }
+
     /// Whether it does both.
-    pub fn updates(&self) -> bool {
-        self.sees && self.writes
+    pub fn updates(self) -> bool {
+        self.sees() && self.writes()
+    }
+
+    /// The same roles beside another number, below 2^30.
+    fn beside(self, at: u32) -> Self {
+        Self(at << 2 | self.0 & (SEES | WRITES))
     }
 }
+
+const SEES: u32 = 1;
+const WRITES: u32 = 2;
 
 /// Some transactions, numbered from 0, and the places that matter among them: one writes it, and
 /// another one sees or writes it.
@@ -40,7 +56,7 @@ impl Conflicts {
         merge_roles(&mut found);
         let (mut at, mut places) = (Lists::default(), Vec::new());
         for here in found.chunk_by(|one, next| place_of(*one) == place_of(*next)) {
-            if here.len() > 1 && here.iter().any(|key| key & WRITES != 0) {
+            if here.len() > 1 && here.iter().any(|key| access_of(*key).writes()) {
                 at.push(here.iter().map(|key| access_of(*key)));
                 places.push(place_of(here[0]));
             }
@@ -57,13 +73,13 @@ impl Conflicts {
     pub fn among(&self, members: &[u32], numbers: &mut [u32]) -> Self {
         let mut seen: Vec<(u32, [u32; 2])> = Vec::new(); // by new number: place, accesses and writes
         for access in members.iter().flat_map(|member| self.of.get(*member)) {
-            let number = &mut numbers[access.at as usize];
+            let number = &mut numbers[access.at() as usize];
             if *number == NONE {
                 *number = seen.len() as u32;
-                seen.push((access.at, [0, 0]));
+                seen.push((access.at(), [0, 0]));
             }
             let counts = &mut seen[*number as usize].1;
-            *counts = [counts[0] + 1, counts[1] + u32::from(access.writes)];
+            *counts = [counts[0] + 1, counts[1] + u32::from(access.writes())];
         }
         let mut count = 0;
         for (place, [accesses, writes]) in &seen {
@@ -73,9 +89,8 @@ impl Conflicts {
         }
         let mut of = Lists::default();
         for member in members {
-            let renumbered =
-                self.of.get(*member).iter().map(|access| Access { at: numbers[access.at as usize], ..*access });
-            of.push(renumbered.filter(|access| access.at != NONE));
+            let mattering = self.of.get(*member).iter().filter(|access| numbers[access.at() as usize] != NONE);
+            of.push(mattering.map(|access| access.beside(numbers[access.at() as usize])));
         }
         seen.iter().for_each(|(place, _)| numbers[*place as usize] = NONE);
         let at = Lists::group(count, turned(&of));
@@ -96,24 +111,21 @@ impl Conflicts {
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-const SEES: u64 = 1;
-const WRITES: u64 = 2;
-
 fn place_of(key: u64) -> PlaceNumber {
     (key >> 32) as u32
 }
 
 fn access_of(key: u64) -> Access {
-    Access { at: key as u32 >> 2, sees: key & SEES != 0, writes: key & WRITES != 0 }
+    Access(key as u32)
 }
 
 /// Place, transaction and role of each access in one number, ascending.
 fn sorted(block: &[Accesses], admitted: &[bool]) -> Vec<u64> {
     let mut found: Vec<u64> = Vec::new();
-    for ((tx, accesses), _) in (0u64..).zip(block).zip(admitted).filter(|(_, admitted)| **admitted) {
-        let key = |place: &PlaceNumber| u64::from(*place) << 32 | tx << 2;
-        found.extend(accesses.sees.iter().map(|place| key(place) | SEES));
-        found.extend(accesses.writes.iter().map(|place| key(place) | WRITES));
+    for ((tx, accesses), _) in (0u32..).zip(block).zip(admitted).filter(|(_, admitted)| **admitted) {
+        let key = |place: &PlaceNumber, role: u32| u64::from(*place) << 32 | u64::from(tx << 2 | role);
+        found.extend(accesses.sees.iter().map(|place| key(place, SEES)));
+        found.extend(accesses.writes.iter().map(|place| key(place, WRITES)));
     }
     found.sort_unstable();
     found
@@ -132,6 +144,5 @@ fn merge_roles(found: &mut Vec<u64>) {
 
 /// The accesses from the other side.
 fn turned(lists: &Lists<Access>) -> impl Iterator<Item = (u32, Access)> + Clone + '_ {
-    (0..lists.len())
-        .flat_map(|list| lists.get(list).iter().map(move |access| (access.at, Access { at: list, ..*access })))
+    (0..lists.len()).flat_map(|list| lists.get(list).iter().map(move |access| (access.at(), access.beside(list))))
 }

@@ -44,12 +44,14 @@ impl Cut<'_> {
             return self.keep_first_comers(set);
         }
         for members in groups(set) {
-            let group = set.among(&members, &mut self.numbers);
-            if self.cut_by_cycles(&group) {
+            let smaller = (members.len() < set.transactions() as usize).then(|| set.among(&members, &mut self.numbers));
+            let group = smaller.as_ref().unwrap_or(set);
+            let roles = roles(group);
+            if self.cut_by_cycles(group, &roles) {
                 continue;
             }
-            let mut rest = by_degree(&group);
-            rest.drain(..members.len().div_ceil(REMOVED_OF)).for_each(|tx| self.remove(&group, tx));
+            let mut rest = by_degree(group, &roles);
+            rest.drain(..members.len().div_ceil(REMOVED_OF)).for_each(|tx| self.remove(group, tx));
             rest.sort_unstable();
             waiting.push_back(group.among(&rest, &mut self.numbers));
         }
@@ -64,19 +66,22 @@ impl Cut<'_> {
         let mut written = vec![false; set.at.len() as usize];
         for tx in 0..set.transactions() {
             let accesses = set.of.get(tx);
-            if accesses.iter().any(|access| access.sees && written[access.at as usize]) {
+            if accesses.iter().any(|access| access.sees() && written[access.at() as usize]) {
                 self.remove(set, tx);
             } else {
-                accesses.iter().filter(|access| access.writes).for_each(|access| written[access.at as usize] = true);
+                accesses
+                    .iter()
+                    .filter(|access| access.writes())
+                    .for_each(|access| written[access.at() as usize] = true);
             }
         }
     }
 
     /// Removes the transaction that is in most cycles until there is no cycle. Says whether it did
     /// so: the cycles may be too many.
-    fn cut_by_cycles(&mut self, group: &Conflicts) -> bool {
+    fn cut_by_cycles(&mut self, group: &Conflicts, roles: &[Roles]) -> bool {
         let transactions = u64::from(group.transactions());
-        let (conflicts, updates) = count_conflicts(group);
+        let (conflicts, updates) = count_conflicts(roles);
         let size = transactions + conflicts;
         let cycles_max = self.limits.cycles.min(self.limits.cycle_steps / size);
         if conflicts + 1 > transactions + cycles_max || updates >= UPDATES_TOO_MANY {
@@ -92,30 +97,43 @@ impl Cut<'_> {
     }
 }
 
-/// How many triples there are of a transaction, a place that it saw and another transaction that
-/// writes it; and how many transactions at most both saw and write one place.
-fn count_conflicts(group: &Conflicts) -> (u64, u64) {
-    let counts = (0..group.at.len()).map(|place| {
-        let [sees, writes, updates] = roles(group, place);
-        (sees * writes - updates, updates)
-    });
-    counts.fold((0, 0), |(conflicts, most), (here, updates)| (conflicts + here, most.max(updates)))
+/// How many transactions saw a place, write it, and do both.
+#[derive(Clone, Copy)]
+struct Roles {
+    sees: u64,
+    writes: u64,
+    updates: u64,
 }
 
-/// How many transactions saw a place, write it, and do both.
-fn roles(group: &Conflicts, place: u32) -> [u64; 3] {
-    let at = group.at.get(place);
-    let count = |role: fn(&super::conflicts::Access) -> bool| at.iter().filter(|access| role(access)).count() as u64;
-    [count(|access| access.sees), count(|access| access.writes), count(|access| access.updates())]
+/// By place.
+fn roles(group: &Conflicts) -> Vec<Roles> {
+    let count = |place| {
+        let mut roles = Roles { sees: 0, writes: 0, updates: 0 };
+        for access in group.at.get(place) {
+            roles.sees += u64::from(access.sees());
+            roles.writes += u64::from(access.writes());
+            roles.updates += u64::from(access.updates());
+        }
+        roles
+    };
+    (0..group.at.len()).map(count).collect()
+}
+
+/// How many triples there are of a transaction, a place that it saw and another transaction that
+/// writes it; and how many transactions at most both saw and write one place.
+fn count_conflicts(roles: &[Roles]) -> (u64, u64) {
+    let conflicts = roles.iter().map(|roles| roles.sees * roles.writes - roles.updates).sum();
+    (conflicts, roles.iter().map(|roles| roles.updates).max().unwrap_or(0))
 }
 
 /// From each transaction to the others that write what it saw, once each, ascending.
 fn edges(group: &Conflicts) -> Lists<u32> {
     let mut edges = Lists::default();
     for tx in 0..group.transactions() {
-        let seen = group.of.get(tx).iter().filter(|access| access.sees);
-        let writers = seen.flat_map(|access| group.at.get(access.at)).filter(|access| access.writes && access.at != tx);
-        let mut writers: Vec<u32> = writers.map(|access| access.at).collect();
+        let seen = group.of.get(tx).iter().filter(|access| access.sees());
+        let writers =
+            seen.flat_map(|access| group.at.get(access.at())).filter(|access| access.writes() && access.at() != tx);
+        let mut writers: Vec<u32> = writers.map(|access| access.at()).collect();
         writers.sort_unstable();
         writers.dedup();
         edges.push(writers);
@@ -142,17 +160,16 @@ fn most_cycles(transactions: u32, mut cycles: Vec<Vec<u32>>) -> Vec<u32> {
 
 /// The transactions by falling number of conflicts, of several the first. A conflict counts once
 /// for each place.
-fn by_degree(group: &Conflicts) -> Vec<u32> {
-    let at: Vec<[u64; 3]> = (0..group.at.len()).map(|place| roles(group, place)).collect();
-    let degree = |tx: &u32| -> u64 {
-        let conflicts = group.of.get(*tx).iter().map(|access| {
-            let [sees, writes, _] = at[access.at as usize];
-            let (own_sees, own_writes) = (u64::from(access.sees), u64::from(access.writes));
+fn by_degree(group: &Conflicts, roles: &[Roles]) -> Vec<u32> {
+    let degree = |tx: u32| -> u64 {
+        let conflicts = group.of.get(tx).iter().map(|access| {
+            let Roles { sees, writes, .. } = roles[access.at() as usize];
+            let (own_sees, own_writes) = (u64::from(access.sees()), u64::from(access.writes()));
             own_sees * (writes - own_writes) + own_writes * (sees - own_sees)
         });
         conflicts.sum()
     };
     let mut by_degree: Vec<u32> = (0..group.transactions()).collect();
-    by_degree.sort_by_cached_key(|tx| (std::cmp::Reverse(degree(tx)), *tx));
+    by_degree.sort_by_cached_key(|tx| (std::cmp::Reverse(degree(*tx)), *tx));
     by_degree
 }

@@ -1,5 +1,6 @@
 //! The elementary cycles of a graph, up to a number of them.
 
+use super::conflicts::NONE;
 use super::groups::strong_components;
 use crate::lists::Lists;
 
@@ -21,7 +22,9 @@ pub(super) fn cycles(next: &Lists<u32>, count_max: u64) -> Vec<Vec<u32>> {
     };
     let mut start = 0;
     while search.wants_more() {
-        let component_of = strong_components(next, start);
+        let component_of = strong_components(start..next.len(), |node, edge| {
+            next.get(node).get(edge as usize).map(|to| if *to < start { NONE } else { *to })
+        });
         let has_cycle = |node: &u32| {
             let inside = |to: &u32| *to >= start && component_of[*to as usize] == component_of[*node as usize];
             next.get(*node).iter().any(inside)

@@ -1,7 +1,8 @@
 //! Groups of nodes that lead to each other.
 
+use std::ops::Range;
+
 use super::conflicts::{Conflicts, NONE};
-use crate::lists::Lists;
 
 /// The transactions of each cycle are in one group; groups of one are left out. Members ascend, and
 /// groups by their first member.
@@ -11,46 +12,56 @@ use crate::lists::Lists;
 pub(super) fn groups(conflicts: &Conflicts) -> Vec<Vec<u32>> {
     let transactions = conflicts.transactions();
     let nodes = transactions + conflicts.at.len();
-    let seen = (0..transactions).flat_map(|tx| {
-        let seen = conflicts.of.get(tx).iter().filter(|access| access.sees);
-        seen.map(move |access| (tx, transactions + access.at))
+    let component_of = strong_components(0..nodes, |node, edge| {
+        let lists = if node < transactions { &conflicts.of } else { &conflicts.at };
+        let access = lists.get(if node < transactions { node } else { node - transactions }).get(edge as usize)?;
+        Some(match (node < transactions, access.sees(), access.writes()) {
+            (true, true, _) => transactions + access.at(),
+            (false, _, true) => access.at(),
+            _ => NONE,
+        })
     });
-    let written = (0..conflicts.at.len()).flat_map(|place| {
-        let writers = conflicts.at.get(place).iter().filter(|access| access.writes);
-        writers.map(move |access| (transactions + place, access.at))
-    });
-    let next = Lists::group(nodes, seen.chain(written));
-    let component_of = strong_components(&next, 0);
-    let mut members: Vec<Vec<u32>> = vec![Vec::new(); nodes as usize];
-    (0..transactions).for_each(|tx| members[component_of[tx as usize] as usize].push(tx));
-    let mut groups: Vec<Vec<u32>> = members.into_iter().filter(|members| members.len() > 1).collect();
-    groups.sort_unstable();
+    let component = |tx: u32| component_of[tx as usize] as usize;
+    let mut sizes = vec![0u32; nodes as usize];
+    (0..transactions).for_each(|tx| sizes[component(tx)] += 1);
+    let mut numbers = vec![NONE; nodes as usize];
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    for tx in (0..transactions).filter(|tx| sizes[component(*tx)] > 1) {
+        let number = &mut numbers[component(tx)];
+        if *number == NONE {
+            *number = groups.len() as u32;
+            groups.push(Vec::new());
+        }
+        groups[*number as usize].push(tx);
+    }
     groups
 }
 
-/// The strongly connected component of each node from `first` on, without the nodes before it.
+/// The strongly connected component of each of some nodes, by node. `next` gives a node's edges by
+/// number: where each leads, or [`NONE`] for an edge that does not count.
 ///
 /// Cost: linear, on a stack of its own: paths may be as long as there are nodes.
 /// Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
-pub(super) fn strong_components(next: &Lists<u32>, first: u32) -> Vec<u32> {
+pub(super) fn strong_components(nodes: Range<u32>, next: impl Fn(u32, u32) -> Option<u32>) -> Vec<u32> {
     let mut search = Search {
         next,
-        first,
-        number_of: vec![NONE; next.len() as usize],
-        component_of: vec![NONE; next.len() as usize],
+        number_of: vec![NONE; nodes.end as usize],
+        component_of: vec![NONE; nodes.end as usize],
         numbered: 0,
         components: 0,
         open: Vec::new(),
         path: Vec::new(),
     };
-    (first..next.len()).for_each(|root| search.explore(root));
+    nodes.for_each(|root| search.explore(root));
     search.component_of
 }
 
-struct Search<'a> {
-    next: &'a Lists<u32>,
-    first: u32,
-    /// In the order of their discovery.
+/// Instead of the number of a node whose component is known.
+const CLOSED: u32 = NONE - 1;
+
+struct Search<F> {
+    next: F,
+    /// By node, in the order of their discovery, or [`NONE`], or [`CLOSED`].
     number_of: Vec<u32>,
     component_of: Vec<u32>,
     numbered: u32,
@@ -69,24 +80,24 @@ struct Visit {
     low: u32,
 }
 
-impl Search<'_> {
+impl<F: Fn(u32, u32) -> Option<u32>> Search<F> {
     fn explore(&mut self, root: u32) {
         if self.number_of[root as usize] == NONE {
             self.enter(root);
         }
         while let Some(visit) = self.path.last_mut() {
-            let Some(to) = self.next.get(visit.node).get(visit.followed as usize).copied() else {
+            let Some(to) = (self.next)(visit.node, visit.followed) else {
                 self.leave();
                 continue;
             };
             visit.followed += 1;
-            if to < self.first {
+            if to == NONE {
                 continue;
             }
-            match (self.number_of[to as usize], self.component_of[to as usize]) {
-                (NONE, _) => self.enter(to),
-                (number, NONE) => visit.low = visit.low.min(number),
-                _ => {}
+            match self.number_of[to as usize] {
+                NONE => self.enter(to),
+                CLOSED => {}
+                number => visit.low = visit.low.min(number),
             }
         }
     }
@@ -106,6 +117,7 @@ impl Search<'_> {
         }
         if low == self.number_of[node as usize] {
             while let Some(member) = self.open.pop() {
+                self.number_of[member as usize] = CLOSED;
                 self.component_of[member as usize] = self.components;
                 if member == node {
                     break;

@@ -39,10 +39,13 @@ struct Chances<'a> {
     steps: u64,
     /// The bound, which the last search may exceed.
     steps_max: u64,
-    /// By transaction, in a search: how many conflicts lead from it to the victim, and the next
-    /// transaction on the way.
-    way: Vec<(u32, u32)>,
-    /// By place, in a search.
+    /// In a search: the victim, and the transactions from which conflicts lead to it.
+    found: Vec<u32>,
+    /// By transaction found, the next one on the shortest way to the victim.
+    next: Vec<u32>,
+    /// By transaction that writes what the victim saw, the first such place.
+    after: Vec<u32>,
+    /// By place, whether those that saw it were found.
     visited: Vec<bool>,
 }
 
@@ -58,7 +61,9 @@ impl<'a> Chances<'a> {
             updater: vec![NONE; places.len()],
             steps: 0,
             steps_max,
-            way: vec![(NONE, NONE); conflicts.transactions() as usize],
+            found: Vec::new(),
+            next: vec![NONE; conflicts.transactions() as usize],
+            after: vec![NONE; conflicts.transactions() as usize],
             visited: vec![false; places.len()],
         };
         for tx in 0..conflicts.transactions() {
@@ -72,9 +77,9 @@ impl<'a> Chances<'a> {
     fn keep(&mut self, tx: u32) {
         self.kept[tx as usize] = true;
         for access in self.conflicts.of.get(tx) {
-            let place = access.at as usize;
-            self.seen[place] += u32::from(access.sees);
-            self.written[place] += u32::from(access.writes);
+            let place = access.at() as usize;
+            self.seen[place] += u32::from(access.sees());
+            self.written[place] += u32::from(access.writes());
             if access.updates() {
                 self.updater[place] = tx;
             }
@@ -84,81 +89,88 @@ impl<'a> Chances<'a> {
     /// Why a victim stays one; none: it closes no cycle.
     fn why_not(&mut self, victim: u32) -> Option<Why> {
         let accesses = self.conflicts.of.get(victim);
-        let before = accesses.iter().any(|access| access.writes && self.seen[access.at as usize] > 0);
-        let after = accesses.iter().find(|access| access.sees && self.written[access.at as usize] > 0);
+        let before = accesses.iter().any(|access| access.writes() && self.seen[access.at() as usize] > 0);
+        let after = accesses.iter().find(|access| access.sees() && self.written[access.at() as usize] > 0);
         let (true, Some(after)) = (before, after) else { return None };
-        let updated = accesses.iter().find(|access| access.updates() && self.updater[access.at as usize] != NONE);
+        let updated = accesses.iter().find(|access| access.updates() && self.updater[access.at() as usize] != NONE);
         if let Some(access) = updated {
-            let (place, other) = (self.places[access.at as usize], self.updater[access.at as usize]);
+            let (place, other) = (self.places[access.at() as usize], self.updater[access.at() as usize]);
             return Some(Why::Cycle { place, others: vec![other] });
         }
         if self.steps >= self.steps_max {
-            return Some(Why::Place(self.places[after.at as usize]));
+            return Some(Why::Place(self.places[after.at() as usize]));
         }
-        let leading = self.search(victim);
-        let why = self.shortest_cycle(victim);
-        self.forget(&leading);
-        why
+        let cycle = self.shortest_cycle(victim);
+        self.forget(victim);
+        cycle
     }
 
-    /// Finds the ways that lead to the victim, and returns all transactions on them. Of several
-    /// shortest ways from a transaction, that with the smallest next transaction counts.
-    fn search(&mut self, victim: u32) -> Vec<u32> {
-        self.way[victim as usize] = (0, NONE);
-        let mut found = vec![victim];
+    /// Looks for the shortest cycle through the victim, from those that saw what it writes to those
+    /// before them. Of several shortest ones, it is that with the smallest transactions, the first
+    /// one first.
+    fn shortest_cycle(&mut self, victim: u32) -> Option<Why> {
+        self.note_after(victim);
+        self.found.push(victim);
         let mut from = 0;
-        while from < found.len() {
-            let to = found.len();
-            found[from..to].sort_unstable();
-            (from..to).for_each(|at| self.visit(found[at], &mut found));
+        while from < self.found.len() {
+            let to = self.found.len();
+            self.found[from..to].sort_unstable();
+            (from..to).for_each(|at| self.visit(self.found[at]));
+            let closing = self.found[to..].iter().filter(|tx| self.after[**tx as usize] != NONE);
+            if let Some(first) = closing.min() {
+                return Some(self.describe(victim, *first));
+            }
             from = to;
         }
-        found
+        None
+    }
+
+    /// Notes those that write what the victim saw, each with the first such place.
+    fn note_after(&mut self, victim: u32) {
+        for access in self.conflicts.of.get(victim).iter().filter(|access| access.sees()) {
+            let at = self.conflicts.at.get(access.at());
+            self.steps += at.len() as u64;
+            for after in at.iter().filter(|after| after.writes() && self.kept[after.at() as usize]) {
+                let place = &mut self.after[after.at() as usize];
+                *place = access.at().min(*place);
+            }
+        }
     }
 
     /// Adds those that saw what `tx` writes.
-    fn visit(&mut self, tx: u32, found: &mut Vec<u32>) {
+    fn visit(&mut self, tx: u32) {
         let accesses = self.conflicts.of.get(tx);
         self.steps += accesses.len() as u64;
-        for access in accesses.iter().filter(|access| access.writes) {
-            if std::mem::replace(&mut self.visited[access.at as usize], true) {
+        for access in accesses.iter().filter(|access| access.writes()) {
+            if std::mem::replace(&mut self.visited[access.at() as usize], true) {
                 continue;
             }
-            let at = self.conflicts.at.get(access.at);
+            let at = self.conflicts.at.get(access.at());
             self.steps += at.len() as u64;
-            for before in at.iter().filter(|before| before.sees && self.kept[before.at as usize]) {
-                if self.way[before.at as usize].0 == NONE {
-                    self.way[before.at as usize] = (self.way[tx as usize].0 + 1, tx);
-                    found.push(before.at);
+            for before in at.iter().filter(|before| before.sees() && self.kept[before.at() as usize]) {
+                let next = &mut self.next[before.at() as usize];
+                if *next == NONE {
+                    *next = tx;
+                    self.found.push(before.at());
                 }
             }
         }
     }
 
-    /// The shortest cycle through the victim after a search. Of several, it has the smallest
-    /// transactions, the first one first.
-    fn shortest_cycle(&mut self, victim: u32) -> Option<Why> {
-        let mut best = (NONE, NONE, NONE); // conflicts to the victim, transaction, place
-        for access in self.conflicts.of.get(victim).iter().filter(|access| access.sees) {
-            let at = self.conflicts.at.get(access.at);
-            self.steps += at.len() as u64;
-            for after in at.iter().filter(|after| after.writes && self.kept[after.at as usize]) {
-                best = best.min((self.way[after.at as usize].0, after.at, access.at));
-            }
-        }
-        let (conflicts, first, place) = best;
-        if conflicts == NONE {
-            return None;
-        }
-        let next = |tx: &u32| Some(self.way[*tx as usize].1).filter(|next| *next != victim);
+    fn describe(&self, victim: u32, first: u32) -> Why {
+        let next = |tx: &u32| Some(self.next[*tx as usize]).filter(|next| *next != victim);
         let others = std::iter::successors(Some(first), next).take(OTHERS_MAX).collect();
-        Some(Why::Cycle { place: self.places[place as usize], others })
+        Why::Cycle { place: self.places[self.after[first as usize] as usize], others }
     }
 
-    fn forget(&mut self, leading: &[u32]) {
-        leading.iter().for_each(|tx| self.way[*tx as usize] = (NONE, NONE));
-        for access in leading.iter().flat_map(|tx| self.conflicts.of.get(*tx)) {
-            self.visited[access.at as usize] = false;
+    /// Makes room for the next search.
+    fn forget(&mut self, victim: u32) {
+        for access in self.conflicts.of.get(victim).iter().filter(|access| access.sees()) {
+            self.conflicts.at.get(access.at()).iter().for_each(|after| self.after[after.at() as usize] = NONE);
+        }
+        for tx in std::mem::take(&mut self.found) {
+            self.next[tx as usize] = NONE;
+            self.conflicts.of.get(tx).iter().for_each(|access| self.visited[access.at() as usize] = false);
         }
     }
 }

@@ -47,18 +47,18 @@ struct Turns<'a> {
 impl<'a> Turns<'a> {
     fn new(conflicts: &'a Conflicts, kept: &[bool]) -> Self {
         let places = conflicts.at.len();
-        let here = |place: u32| conflicts.at.get(place).iter().filter(|access| kept[access.at as usize]);
+        let here = |place: u32| conflicts.at.get(place).iter().filter(|access| kept[access.at() as usize]);
         let seers: Vec<u32> =
-            (0..places).map(|place| here(place).filter(|access| access.sees).count() as u32).collect();
+            (0..places).map(|place| here(place).filter(|access| access.sees()).count() as u32).collect();
         let mut blind = Lists::default();
         let mut blind_waits = vec![0; kept.len()];
         for place in 0..places {
-            blind.push(here(place).filter(|access| access.writes && !access.sees).map(|access| access.at));
+            blind.push(here(place).filter(|access| access.writes() && !access.sees()).map(|access| access.at()));
             blind.get(place).iter().skip(1).for_each(|tx| blind_waits[*tx as usize] += 1);
         }
         let waits = |tx: u32| {
             let held = |access: &&super::conflicts::Access| {
-                access.writes && seers[access.at as usize] > u32::from(access.sees)
+                access.writes() && seers[access.at() as usize] > u32::from(access.sees())
             };
             conflicts.of.get(tx).iter().filter(held).count() as u32
         };
@@ -98,11 +98,11 @@ impl<'a> Turns<'a> {
     fn place(&mut self, tx: u32) {
         self.left[tx as usize] = false;
         for access in self.conflicts.of.get(tx) {
-            if access.sees {
-                self.seers[access.at as usize] -= 1;
-                self.release(access.at);
+            if access.sees() {
+                self.seers[access.at() as usize] -= 1;
+                self.release(access.at());
             } else {
-                self.pass_turn(access.at);
+                self.pass_turn(access.at());
             }
         }
     }
@@ -114,9 +114,9 @@ impl<'a> Turns<'a> {
             return;
         }
         for access in self.conflicts.at.get(place) {
-            if access.writes && u32::from(access.sees) == left && self.left[access.at as usize] {
-                self.waits[access.at as usize] -= 1;
-                self.offer(access.at);
+            if access.writes() && u32::from(access.sees()) == left && self.left[access.at() as usize] {
+                self.waits[access.at() as usize] -= 1;
+                self.offer(access.at());
             }
         }
     }
