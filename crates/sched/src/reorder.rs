@@ -36,7 +36,7 @@ pub struct Limits {
 /// The limits that all organisations use. A block of 4 MiB has no more accesses: an inserted row
 /// takes 16 bytes and is two of them.
 pub const LIMITS: Limits =
-    Limits { accesses: 1 << 19, cut_steps: 3 << 18, cycles: 256, cycle_steps: 1 << 15, chance_steps: 1 << 19 };
+    Limits { accesses: 1 << 19, cut_steps: 3 << 18, cycles: 64, cycle_steps: 1 << 15, chance_steps: 1 << 19 };
 
 /// The bound on the other transactions that a [`Why::Cycle`] names.
 pub const OTHERS_MAX: usize = 8;

@@ -8,9 +8,9 @@ use super::groups::groups;
 use super::Limits;
 use crate::lists::Lists;
 
-/// The number of updates of one place from which a group has too many cycles: six transactions that
-/// all conflict with each other have 409.
-const UPDATES_TOO_MANY: u64 = 6;
+/// The number of updates of one place from which a group has too many cycles: five transactions that
+/// all conflict with each other have 84.
+const UPDATES_TOO_MANY: u64 = 5;
 
 /// Of a group with too many cycles, so many transactions are one that is removed.
 const REMOVED_OF: usize = 8;
@@ -84,7 +84,8 @@ impl Cut<'_> {
         let (conflicts, updates) = count_conflicts(roles);
         let size = transactions + conflicts;
         let cycles_max = self.limits.cycles.min(self.limits.cycle_steps / size);
-        if conflicts + 1 > transactions + cycles_max || updates >= UPDATES_TOO_MANY {
+        let too_many = conflicts + 1 > transactions + cycles_max || updates >= UPDATES_TOO_MANY;
+        if too_many || self.steps > self.limits.cut_steps {
             return false;
         }
         let found = cycles(&edges(group), cycles_max + 1);
