@@ -82,6 +82,16 @@ fn written_cases() -> Vec<Case> {
         case("a ring, cut by degree", &[("cycles", 0)], ring(20)),
         case("a ring, cut by degree, no steps for chances", &[("cycles", 0), ("chance_steps", 0)], ring(20)),
         case("a ring, first comers", &[("cut_steps", 0)], ring(9)),
+        case(
+            "two shortest ways lead back to T0",
+            &[],
+            vec![
+                transaction(&[4], &[0, 1]),
+                transaction(&[2, 3], &[4]),
+                transaction(&[1], &[2]),
+                transaction(&[0], &[3]),
+            ],
+        ),
         case("accesses beyond the limit", &[("accesses", 9)], dissertation()),
     ]
 }
