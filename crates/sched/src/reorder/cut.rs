@@ -8,8 +8,8 @@ use super::groups::groups;
 use super::Limits;
 use crate::lists::Lists;
 
-/// The number of updates of one place from which a group has too many cycles: five transactions that
-/// all conflict with each other have 84.
+/// The number of updates of one place from which a group has too many cycles. Five transactions
+/// that all conflict with each other have 84.
 const UPDATES_TOO_MANY: u64 = 5;
 
 /// Of a group with too many cycles, so many transactions are one that is removed.

@@ -7,8 +7,8 @@ use super::conflicts::{Conflicts, NONE};
 /// The transactions of each cycle are in one group; groups of one are left out. Members ascend, and
 /// groups by their first member.
 ///
-/// Cost: linear. A place stands between those that saw it and those that write it, so that the pairs
-/// of them take no time.
+/// Cost: linear. A place stands between those that saw it and those that write it, so that the
+/// pairs of them take no time.
 pub(super) fn groups(conflicts: &Conflicts) -> Vec<Vec<u32>> {
     let transactions = conflicts.transactions();
     let nodes = transactions + conflicts.at.len();

@@ -8,8 +8,8 @@ use crate::lists::Lists;
 use crate::TxIndex;
 
 /// The transactions that are kept, each after all others that saw what it writes. Beyond that, the
-/// order is that of the block; one that waits for those lets others pass it. Of those that write one
-/// place and saw it neither, the first comes first, unless conflicts demand another order.
+/// order is that of the block; one that waits for those lets others pass it. Of two that overwrite
+/// a place, which they did not see, the first comes first, unless conflicts demand another order.
 ///
 /// Cost: O(n log n) for n transactions, and linear in the accesses.
 pub(super) fn take_turns(conflicts: &Conflicts, kept: &[bool]) -> Vec<TxIndex> {
