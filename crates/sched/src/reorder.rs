@@ -12,73 +12,15 @@ mod conflicts;
 mod cut;
 mod cycles;
 mod groups;
+mod input;
 mod second_chance;
 mod turns;
+mod victim;
 
 use crate::TxIndex;
 use conflicts::Conflicts;
-
-/// The bounds on the time that [`reorder`] takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Accesses of a block, each place seen and each place written.
-    pub accesses: u64,
-    /// Steps of choosing victims. Beyond it, sets of transactions keep those that come first.
-    pub cut_steps: u64,
-    /// Cycles of a group. A group with more of them is cut by degree.
-    pub cycles: u64,
-    /// Transactions and conflicts of a group, times its cycles.
-    pub cycle_steps: u64,
-    /// Steps of second chances. Beyond it, only victims whose case is plain get one.
-    pub chance_steps: u64,
-}
-
-/// The limits that all organisations use. A block of 4 MiB has no more accesses: an inserted row
-/// takes 16 bytes and is two of them.
-pub const LIMITS: Limits =
-    Limits { accesses: 1 << 19, cut_steps: 3 << 18, cycles: 64, cycle_steps: 1 << 15, chance_steps: 1 << 19 };
-
-/// The bound on the other transactions that a [`Why::Cycle`] names.
-pub const OTHERS_MAX: usize = 8;
-
-/// The number that the caller gave to a table and a key.
-pub type PlaceNumber = u32;
-
-/// The places of one transaction.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Accesses {
-    /// The rows that it saw, and the absent rows that it looked for.
-    pub sees: Vec<PlaceNumber>,
-    /// The rows that it inserts, updates or deletes. It normally saw them, too.
-    pub writes: Vec<PlaceNumber>,
-}
-
-/// A transaction that is not applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Victim {
-    /// The transaction.
-    pub transaction: TxIndex,
-    /// The reason.
-    pub why: Why,
-}
-
-/// The reason for a victim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It would close a cycle with transactions that are applied.
-    Cycle {
-        /// A place that it saw and the first of the others writes.
-        place: PlaceNumber,
-        /// The others in the order of the cycle, [`OTHERS_MAX`] at most: each saw what the next
-        /// one writes. The last one of the whole cycle saw what the victim writes.
-        others: Vec<TxIndex>,
-    },
-    /// It saw this place, which an applied transaction writes. Whether it would close a cycle
-    /// remains open: the steps were used up.
-    Place(PlaceNumber),
-    /// The accesses of the block are more than [`Limits::accesses`].
-    Excess,
-}
+pub use input::{Accesses, Limits, PlaceNumber, LIMITS};
+pub use victim::{Victim, Why, OTHERS_MAX};
 
 /// The order of the EFFECTS transactions of a block.
 ///
@@ -100,7 +42,8 @@ pub struct Reordering {
 /// Transactions keep the order of the block where no conflict demands another one. A victim closes
 /// a cycle with those that remain, as far as [`Limits::chance_steps`] allows to know.
 ///
-/// Cost: O(a log a) for a accesses, and the steps of [`LIMITS`].
+/// Cost: O(a log a) for a accesses, and the steps of [`LIMITS`]. 1,024 transactions without
+/// conflicts take 0.1 ms. The worst of the hostile blocks in `examples/reorder.rs` takes 45 ms.
 ///
 /// # Panics
 /// If there are 2^30 transactions or more.

@@ -1,6 +1,6 @@
 //! The places at which transactions may conflict.
 
-use super::{Accesses, PlaceNumber};
+use super::input::{Accesses, PlaceNumber};
 use crate::lists::Lists;
 use crate::TxIndex;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::conflicts::{Conflicts, NONE};
 use super::cycles::cycles;
 use super::groups::groups;
-use super::Limits;
+use super::input::Limits;
 use crate::lists::Lists;
 
 /// The number of updates of one place from which a group has too many cycles. Five transactions

@@ -1,7 +1,8 @@
 //! Takes victims back that close no cycle any more, and says why the others stay victims.
 
 use super::conflicts::{Conflicts, NONE};
-use super::{PlaceNumber, Victim, Why, OTHERS_MAX};
+use super::input::PlaceNumber;
+use super::victim::{Victim, Why, OTHERS_MAX};
 
 /// The victims, ascending, and the steps that it took. `kept` gets those that are taken back.
 pub(super) fn give_second_chances(

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::conflicts::Conflicts;
+use super::conflicts::{Access, Conflicts};
 use crate::lists::Lists;
 use crate::TxIndex;
 
@@ -57,9 +57,7 @@ impl<'a> Turns<'a> {
             blind.get(place).iter().skip(1).for_each(|tx| blind_waits[*tx as usize] += 1);
         }
         let waits = |tx: u32| {
-            let held = |access: &&super::conflicts::Access| {
-                access.writes() && seers[access.at() as usize] > u32::from(access.sees())
-            };
+            let held = |access: &&Access| access.writes() && seers[access.at() as usize] > u32::from(access.sees());
             conflicts.of.get(tx).iter().filter(held).count() as u32
         };
         let waits = (0..conflicts.transactions()).map(waits).collect();
