@@ -482,6 +482,8 @@ def registries():
             out += struct.pack(">I", len(o["validators"]))
             out += b"".join(base64.b64decode(v["key"]) + struct.pack(">Q", v["power"]) for v in o["validators"])
         expect("registry", [out.hex(), sha256(out).hex()], [case["registry"], case["hash"]])
+
+
 def effects():
     results = ("order", "victims", "cut_steps", "chance_steps")
     for case in load("order.json")["cases"]:

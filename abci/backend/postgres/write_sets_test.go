@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -183,11 +184,31 @@ func writeSetCases(r rowsOf) []writeSetCase {
 	}
 }
 
-// Every organisation checks a write set by itself: nothing that its sender makes up gets more than
-// the role's rights, and nothing happens that it does not name.
-func TestWriteSetsAreChecked(t *testing.T) {
-	dsn := database(t, writeSetTables)
-	b := open(t, dsn+" user=effects_node")
+// orderedWriteSets is block n of these write sets.
+func orderedWriteSets(n uint64, cases []writeSetCase) *wire.OrderedBlock {
+	block := &wire.OrderedBlock{Number: n, Height: int64(2 * n), TimeMicro: int64(n) * 1_000_000}
+	var raw [][]byte
+	for i, c := range cases {
+		role := c.role
+		if role == "" {
+			role = "effects_ops"
+		}
+		proposal := marshal(&wire.Proposal{
+			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: role}, Nonce: n<<16 + uint64(i),
+			ValidUntilHeight: 1000, Kind: wire.Kind_KIND_EFFECTS, Effects: c.set.Encode(),
+		})
+		block.IDs = append(block.IDs, wire.TxIDOf(proposal))
+		raw = append(raw, marshal(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}))
+	}
+	block.Transactions = wire.EncodeTransactions(raw)
+	return block
+}
+
+// writeSetDatabase has the tables of write sets on the ledger; rows encodes rows as it does.
+func writeSetDatabase(t *testing.T) (dsn string, b *Backend, first wire.Hash, rows rowsOf) {
+	t.Helper()
+	dsn = database(t, writeSetTables)
+	b = open(t, dsn+" user=effects_node")
 	at := connected(t, b)
 	attach := orderedBlock(1, wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.parents, public.children, public.hidden, public.others, public.drawn")
 	x, err := b.Execute(t.Context(), attach, at.Hash)
@@ -201,24 +222,18 @@ func TestWriteSetsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
-	cases := writeSetCases(rowsOf{t, conn})
-	block := &wire.OrderedBlock{Number: 2, Height: 4, TimeMicro: 2_000_000}
-	var raw [][]byte
-	for i, c := range cases {
-		role := c.role
-		if role == "" {
-			role = "effects_ops"
-		}
-		proposal := marshal(&wire.Proposal{
-			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: role}, Nonce: uint64(i + 1),
-			ValidUntilHeight: 1000, Kind: wire.Kind_KIND_EFFECTS, Effects: c.set.Encode(),
-		})
-		block.IDs = append(block.IDs, wire.TxIDOf(proposal))
-		raw = append(raw, marshal(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}))
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return dsn, b, x.Hash, rowsOf{t, conn}
+}
+
+// apply executes and commits a block of write sets, and compares the outcomes.
+func applyWriteSets(t *testing.T, b *Backend, n uint64, previous wire.Hash, cases []writeSetCase) wire.Hash {
+	t.Helper()
+	x, err := b.Execute(t.Context(), orderedWriteSets(n, cases), previous)
+	if err == nil {
+		err = b.Commit(t.Context())
 	}
-	block.Transactions = wire.EncodeTransactions(raw)
-	if x, err = b.Execute(t.Context(), block, x.Hash); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range x.Results {
@@ -226,21 +241,71 @@ func TestWriteSetsAreChecked(t *testing.T) {
 			t.Errorf("%s: %q %s, want %q %s", c.name, r.SQLState, r.Message, c.sqlstate, c.says)
 		}
 	}
-	if err := b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for sql, want := range map[string]string{
-		"SELECT note FROM parents WHERE id = 1":                                          "twice",
-		"SELECT string_agg(id::text, ',' ORDER BY id) FROM children":                     "1,3,52,55",
-		"SELECT twice::text FROM children WHERE id = 52":                                 "104",
-		"SELECT last_value::text FROM chainify.sequences WHERE name LIKE '%drawn_id%'":   "7",
-		"SELECT count(*)::text FROM parents":                                             "19",
-		"SELECT coalesce(string_agg(v::text, '; '), '') FROM chainify.verify_ledger() v WHERE v::text NOT LIKE '%certificate missing%'": "",
-	} {
+	return x.Hash
+}
+
+func shows(t *testing.T, dsn string, wants map[string]string) {
+	t.Helper()
+	for sql, want := range wants {
 		var got string
 		query(t, dsn, sql, &got)
 		if got != want {
 			t.Errorf("%s: %s, want %s", sql, got, want)
 		}
 	}
+}
+
+// Every organisation checks a write set by itself: nothing that its sender makes up gets more than
+// the role's rights, and nothing happens that it does not name.
+func TestWriteSetsAreChecked(t *testing.T) {
+	dsn, b, first, rows := writeSetDatabase(t)
+	previous := first
+	// Each has a block of its own, so that none has another's turn.
+	for i, c := range writeSetCases(rows) {
+		previous = applyWriteSets(t, b, uint64(i+2), previous, []writeSetCase{c})
+	}
+	shows(t, dsn, map[string]string{
+		"SELECT note FROM parents WHERE id = 1":                                        "twice",
+		"SELECT string_agg(id::text, ',' ORDER BY id) FROM children":                   "1,3,52,55",
+		"SELECT twice::text FROM children WHERE id = 52":                               "104",
+		"SELECT last_value::text FROM chainify.sequences WHERE name LIKE '%drawn_id%'": "7",
+		"SELECT count(*)::text FROM parents":                                           "19",
+		verified:                                                                       "",
+	})
+}
+
+// verified is what verification finds, but for certificates, which these blocks have none of.
+const verified = "SELECT coalesce(string_agg(v::text, '; '), '') FROM chainify.verify_ledger() v WHERE v::text NOT LIKE '%certificate missing%'"
+
+// Of the write sets of one block, those that saw a row come before the one that changes it, and of
+// those that exclude each other the fewest lose. One that saw an older row takes no other's turn.
+func TestWriteSetsOfABlockTakeTurns(t *testing.T) {
+	dsn, b, first, r := writeSetDatabase(t)
+	const parents, children = "public.parents", "public.children"
+	update := func(id int, note string) *wire.WriteSet {
+		return r.change(parents, 'U', fmt.Sprintf("%d, 'n%d'", id, id), fmt.Sprintf("%d, '%s'", id, note), 2)
+	}
+	saw := func(s *wire.WriteSet, id int) *wire.WriteSet {
+		s.Seen = append(s.Seen, wire.RowSeen{Key: r.key(parents, fmt.Sprint(id, ", NULL")), Present: true, Hash: r.hash(parents, fmt.Sprintf("%d, 'n%d'", id, id))})
+		return s
+	}
+	stale := r.change(parents, 'U', "9, 'older'", "9, 'stale'", 2)
+	stale.Changes = append(stale.Changes, update(10, "stale").Changes...)
+	applyWriteSets(t, b, 2, first, []writeSetCase{
+		{name: "a writer of row 1", set: update(1, "written")},
+		{name: "a reader of row 1", set: saw(update(2, "after a reader"), 1)},
+		{name: "three that exclude each other: the first", set: saw(update(4, "a"), 5), sqlstate: "40001", says: "by transaction 3"},
+		{name: "three that exclude each other: the second", set: saw(update(5, "b"), 6)},
+		{name: "three that exclude each other: the third", set: saw(update(6, "c"), 4)},
+		{name: "one that saw an older row", set: stale, sqlstate: "40001", says: "row (9)"},
+		{name: "another one with a row of its", set: update(10, "fresh")},
+		{name: "the only key", set: r.insert(children, "70, 5, 140"), sqlstate: "40001", says: `row (70) of table "public.children" is changed by others of the block`},
+		{name: "the same key", set: r.insert(children, "70, 6, 140")},
+	})
+	shows(t, dsn, map[string]string{
+		"SELECT string_agg(id || note, ',' ORDER BY id) FROM parents WHERE note !~ '^n'":               "1written,2after a reader,5b,6c,10fresh",
+		"SELECT parent::text FROM children WHERE id = 70":                                              "6",
+		"SELECT string_agg(_tx::text, ',' ORDER BY id) FROM chainify_history.parents WHERE _block = 2": "0,1,3,4,6",
+		verified: "",
+	})
 }

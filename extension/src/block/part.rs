@@ -26,6 +26,7 @@ use crate::pg::shared::pool;
 use crate::transaction::declared;
 use crate::transaction::deploy;
 use crate::transaction::effects;
+use crate::transaction::effects_order::{self, Turns};
 use crate::transaction::groups;
 use crate::transaction::recorded::{Effects, Recorded};
 use crate::transaction::request::{is_quarantined, Request};
@@ -54,6 +55,9 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
                 check_company(company);
                 match run_group(request, rest, &memory) {
                     Some(group) => outcomes.extend(group),
+                    None if let Some(turns) = effects_order::of(request, rest) => {
+                        outcomes.extend(run_in_turns(request, rest, turns, &memory));
+                    }
                     None => {
                         pgrx::check_for_interrupts!();
                         let outcome = memory.enter(|| run_one(request, rest[0]));
@@ -95,6 +99,25 @@ fn run_group(request: &Request, positions: &[usize], memory: &Context) -> Option
     let outcomes = run::run_together(request, &positions[..count], each)
         .unwrap_or_else(|(at, error)| raise_at(request, at, error));
     groups::ran_together(count, outcomes.is_some());
+    outcomes
+}
+
+/// Runs the EFFECTS transactions at the beginning of `positions` in the order of their turns.
+fn run_in_turns(
+    request: &Request,
+    positions: &[usize],
+    turns: Turns,
+    memory: &Context,
+) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = vec![Ok(0); turns.count()];
+    for (at, conflict) in turns.lost {
+        outcomes[at] = Err(conflict);
+    }
+    for at in turns.order {
+        pgrx::check_for_interrupts!();
+        outcomes[at] = memory.enter(|| run_one(request, positions[at]));
+        memory.reset();
+    }
     outcomes
 }
 

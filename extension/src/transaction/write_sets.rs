@@ -74,7 +74,6 @@ pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
             "EFFECTS transactions are not SERIALIZABLE in this version",
         ));
     }
-    refresh();
     let tables = set.tables.iter().map(|name| table(name));
     let tables = tables.collect::<Result<Vec<_>, _>>()?;
     let applying = Applying {
@@ -97,8 +96,9 @@ pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
     Ok(set.changes.len() as u64)
 }
 
-/// The ledger table of this name.
-fn table(name: &str) -> Result<Rc<WrittenTable>, PgError> {
+/// The ledger table of this name. Needs a subtransaction that is undone after an Err.
+pub fn table(name: &str) -> Result<Rc<WrittenTable>, PgError> {
+    refresh();
     if let Some(known) = KEPT.with_borrow(|kept| kept.tables.get(name).cloned()) {
         return Ok(known);
     }

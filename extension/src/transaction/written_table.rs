@@ -213,6 +213,15 @@ impl WrittenTable {
             .collect()
     }
 
+    /// The key of a row; empty for bytes that are no row.
+    pub fn key_of(&self, row: &[u8]) -> Vec<u8> {
+        let mut key = decode_row(row).unwrap_or_default();
+        key.retain(|(ordinal, _)| self.column(*ordinal).is_some_and(|c| c.key));
+        let mut bytes = Vec::new();
+        let encoded = Value::encode_row(&key, &mut bytes);
+        encoded.map_or_else(|_| Vec::new(), |()| bytes)
+    }
+
     /// The key of a row, or of a key itself, as people read it.
     pub fn key_text(&self, row: &[u8]) -> String {
         let values = decode_row(row).unwrap_or_default();
@@ -224,8 +233,8 @@ impl WrittenTable {
             .join(", ")
     }
 
-    /// The hash of the row with this key; None when there is no such row. Cost: a query that is
-    /// planned anew.
+    /// The hash of the row with this key; None when there is no such row. Needs a subtransaction
+    /// that is undone after an Err.
     pub fn hash_now(&self, key: &[u8]) -> Result<Option<Hash>, PgError> {
         let mut values = self.key(key)?;
         values.push(cell(self.id));
@@ -237,7 +246,7 @@ impl WrittenTable {
         );
         let mut hash = None;
         let find = || {
-            spi::query_once(&sql, &values, |row| {
+            spi::query(&sql, &values, |row| {
                 hash = row.get::<Vec<u8>>(1).map(|row| self.rows.hash(&row));
             })
         };
