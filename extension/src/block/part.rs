@@ -14,6 +14,7 @@ use crate::ledger::outcome::Outcome;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
 use crate::pg::base::catalog::relation_named;
+use crate::pg::base::constraints;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::memory::Context;
@@ -50,6 +51,8 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
     let mut outcomes = Vec::with_capacity(positions.len());
     let all = || {
         at_time(request.block_time, || {
+            // A constraint that waited for the transaction's end would wait for that of the block.
+            constraints::check_at_once();
             while outcomes.len() < positions.len() {
                 let rest = &positions[outcomes.len()..];
                 check_company(company);

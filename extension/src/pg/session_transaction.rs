@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use crate::pg::base::catalog::NO_RELATION;
+use crate::pg::base::constraints;
 use crate::pg::base::error::{attempt, enter, without_raising, PgError};
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::lists::nodes;
@@ -291,7 +292,9 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     unsafe {
         enter(|| {
             fail_if_given_up();
-            if DEPTH.get() == 0 && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
+            // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
+            let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
+            if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
                 if let Some(watch) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
                     begin_if((watch.needs_part)(&statement));
@@ -702,6 +705,7 @@ fn abort() {
 /// that may be cancelled.
 fn commit(part: Part, chain: bool) {
     let remaining = without_cancels(|| {
+        constraints::check_at_once();
         let remaining = WATCH.get().and_then(|watch| (watch.take)());
         let settings = settings();
         leave_part(remaining.is_none());

@@ -19,7 +19,7 @@ use crate::ledger::row_bytes;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt, PgError, SqlState};
 use crate::pg::base::function::Cell;
 use crate::pg::base::role::Role;
 use crate::pg::base::{catalog, spi};
@@ -85,12 +85,13 @@ pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
         applying.check_seen(row)?;
     }
     let before = effects::with(|e| e.changes.len());
-    applying.as_client(|| {
+    let made = applying.as_client(|| {
         together(|| {
             let mut changes = set.changes.iter();
             changes.try_for_each(|change| applying.change(change))
         })
-    })?;
+    });
+    made.map_err(of_others)?;
     effects::with(|e| applying.compare(&set.changes, e, before))?;
     attempt(|| applying.follow_sequences(&set.changes))?;
     Ok(set.changes.len() as u64)
@@ -240,6 +241,18 @@ fn is_same(table: &WrittenTable, action: &Action, effects: &Effects, made: &Reco
         Action::Delete { before: saw, key } => {
             made.op == Op::Delete && before == Some(*saw) && of_key(key)
         }
+    }
+}
+
+/// What the transaction itself violated, its client's own database told. A key or a parent that it
+/// did not see there comes from another transaction, and the next attempt sees it.
+fn of_others(error: PgError) -> PgError {
+    match error.sqlstate.as_str() {
+        "23503" | "23505" => PgError {
+            sqlstate: SqlState::new(CONFLICT),
+            ..error
+        },
+        _ => error,
     }
 }
 
