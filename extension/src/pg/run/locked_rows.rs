@@ -20,6 +20,7 @@ thread_local! {
 
 extern "C-unwind" {
     /// nodeFuncs.h; the same in PostgreSQL 15 to 18 but for the name of 16 and later.
+    #[cfg_attr(not(feature = "pg15"), link_name = "planstate_tree_walker_impl")]
     fn planstate_tree_walker(
         state: *mut pg_sys::PlanState,
         walker: unsafe extern "C-unwind" fn(*mut pg_sys::PlanState, *mut c_void) -> bool,
