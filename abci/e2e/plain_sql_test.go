@@ -65,16 +65,17 @@ const plainTables = `
 	CREATE TABLE parents (id int PRIMARY KEY, name text NOT NULL UNIQUE, note text);
 	CREATE TABLE children (id int PRIMARY KEY, parent int REFERENCES parents ON DELETE CASCADE, amount numeric(10,2) CHECK (amount >= 0),
 		twice numeric GENERATED ALWAYS AS (amount * 2) STORED, made timestamptz DEFAULT now(), tags text[], data jsonb, code uuid);
+	CREATE TABLE deferred (id int PRIMARY KEY, parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
 	CREATE TABLE parts (region text, id int, v int, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
 	CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
 	CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
 	CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, serial serial UNIQUE, of text NOT NULL);
 	GRANT USAGE ON SEQUENCE numbered_serial_seq TO bank;
-	GRANT ALL ON parents, children, parts, numbered TO bank`
+	GRANT ALL ON parents, children, deferred, parts, numbered TO bank`
 
 // plainRows is what the tables of the test hold, the same in every organisation.
 const plainRows = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
-	SELECT 'parent ' || p::text FROM parents p UNION ALL SELECT 'child ' || c::text FROM children c
+	SELECT 'parent ' || p::text FROM parents p UNION ALL SELECT 'child ' || c::text FROM children c UNION ALL SELECT 'deferred ' || d::text FROM deferred d
 	UNION ALL SELECT 'number ' || n::text FROM numbered n UNION ALL SELECT 'sequence ' || s::text FROM chainify.sequences s
 	UNION ALL SELECT tableoid::regclass || ' ' || p::text FROM parts p UNION ALL SELECT 'checking ' || c::text FROM checking c WHERE custid < 10) rows (x)`
 
@@ -231,6 +232,15 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "DELETE FROM parents WHERE id = 2")
 		want(ctx, t, one, "SELECT id::text FROM children WHERE id IN (10, 11)")
 		fails(ctx, t, one, "23503", "INSERT INTO children (id, parent, amount) VALUES (12, 99, 1)")
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO deferred VALUES (1, 90)")
+		run(ctx, t, one, "INSERT INTO parents VALUES (90, 'ninety')")
+		run(ctx, t, one, "COMMIT")
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO deferred VALUES (2, 91)")
+		fails(ctx, t, one, "23503", "COMMIT")
+		idle(t, one)
+		want(ctx, t, one, "SELECT id::text FROM deferred", "1")
 	}},
 	{"ON CONFLICT, MERGE, COPY", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO parents VALUES (4, 'four'), (30, 'thirty') ON CONFLICT (id) DO UPDATE SET note = 'met'")
@@ -287,7 +297,7 @@ var plainCases = []plainCase{
 		idle(t, one)
 		want(ctx, t, one, "SELECT note FROM parents WHERE id = 60", "z")
 	}},
-	{"first committer wins", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
+	{"first committer wins", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "UPDATE parents SET note = 'of one' WHERE id = 4")
 		run(ctx, t, two, "BEGIN")
@@ -300,7 +310,7 @@ var plainCases = []plainCase{
 			t.Errorf("the conflict says %s", said)
 		}
 		idle(t, two)
-		want(ctx, t, two, "SELECT note FROM parents WHERE id = 4", "of one")
+		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 4 AND note = 'of one'")
 	}},
 	{"rows that are locked must stay as they are", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
@@ -352,7 +362,7 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, two, "BEGIN")
 		for range 20 {
-			run(ctx, t, one, "INSERT INTO numbered (of) VALUES ('one')")
+			want(ctx, t, one, "INSERT INTO numbered (of) VALUES ('one') RETURNING (currval('numbered_id_seq') = id)::text", "true")
 			run(ctx, t, two, "INSERT INTO numbered (of) VALUES ('two')")
 		}
 		run(ctx, t, one, "COMMIT")
@@ -364,11 +374,36 @@ var plainCases = []plainCase{
 		want(ctx, t, one, "SELECT count(*) || ' ' || count(DISTINCT serial) || ' ' || (max(id) < 1000) FROM numbered WHERE of <> 'far'", "61 61 true")
 		want(ctx, t, one, "SELECT (s.last_value < 1000 AND s.last_value >= (SELECT max(id) FROM numbered WHERE of <> 'far'))::text FROM chainify.sequences s WHERE name = 'public.numbered_id_seq'", "true")
 	}},
+	{"settings outlive the transaction", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (80, 'eighty')")
+		run(ctx, t, one, "SET application_name = 'kept'")
+		run(ctx, t, one, "SET LOCAL work_mem = '65kB'")
+		run(ctx, t, one, "SAVEPOINT a")
+		run(ctx, t, one, "SET DateStyle = 'SQL, DMY'")
+		run(ctx, t, one, "ROLLBACK TO a")
+		run(ctx, t, one, "INSERT INTO parents VALUES (81, 'eighty-one')")
+		run(ctx, t, one, "COMMIT")
+		want(ctx, t, one, "SELECT current_setting('application_name') || current_setting('DateStyle') || (current_setting('work_mem') = '65kB') FROM parents WHERE id = 81", "keptISO, MDYfalse")
+	}},
 	{"refusals", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, one, "INSERT INTO parents VALUES (70, 'seventy')")
 		fails(ctx, t, one, "0A000", "PREPARE TRANSACTION 'p'")
 		run(ctx, t, one, "ROLLBACK")
+		run(ctx, t, one, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+		fails(ctx, t, one, "0A000", "INSERT INTO parents VALUES (70, 'seventy')")
+		run(ctx, t, one, "ROLLBACK")
+		run(ctx, t, one, "CREATE TEMP TABLE beside (id int)")
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (70, 'seventy')")
+		fails(ctx, t, one, "0A000", "INSERT INTO beside VALUES (1)")
+		run(ctx, t, one, "ROLLBACK")
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "INSERT INTO parents VALUES (70, 'seventy')")
+		fails(ctx, t, one, "0A000", "NOTIFY somebody")
+		run(ctx, t, one, "ROLLBACK")
+		want(ctx, t, one, "SELECT name FROM parents WHERE id = 70")
 		run(ctx, t, one, "SET chainify.writes = 'refuse'")
 		fails(ctx, t, one, "CH003", "INSERT INTO parents VALUES (70, 'seventy')")
 	}},

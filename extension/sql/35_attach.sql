@@ -153,7 +153,7 @@ BEGIN
     SELECT CASE WHEN contype = 'x' THEN format('Constraint "%s" is an exclusion constraint.', conname)
                 ELSE format('Constraint "%s" is deferrable.', conname) END
     INTO found FROM pg_constraint
-    WHERE (conrelid = tbl OR confrelid = tbl) AND (condeferrable OR contype = 'x') ORDER BY conname LIMIT 1;
+    WHERE (conrelid = tbl OR confrelid = tbl) AND (condeferrable AND contype <> 'f' OR contype = 'x') ORDER BY conname LIMIT 1;
     IF found IS NOT NULL THEN
         RETURN found;
     END IF;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Recomputes the hashes of spec/vectors/*.json from spec/formats.md alone: Python's standard library, no code shared
-with the implementations. Ed25519 signatures too where the package `cryptography` is there.
+"""Recomputes the hashes of spec/vectors/*.json from spec/formats.md alone, and the order of EFFECTS transactions from
+spec/scheduling.md (effects_order.py): Python's standard library, no code shared with the implementations. Ed25519 signatures too where
+the package `cryptography` is there.
 
 Usage: python3 spec/vectors/check.py
 """
@@ -12,6 +13,8 @@ import json
 import pathlib
 import struct
 import sys
+
+import effects_order
 
 HERE = pathlib.Path(__file__).parent
 checked = 0
@@ -481,6 +484,13 @@ def registries():
         expect("registry", [out.hex(), sha256(out).hex()], [case["registry"], case["hash"]])
 
 
+def effects():
+    results = ("order", "victims", "cut_steps", "chance_steps")
+    for case in load("order.json")["cases"]:
+        found = effects_order.reorder(case["block"], case.get("limits", {}))
+        expect(f"order of {case['name']}", found, {result: case[result] for result in results})
+
+
 def signatures(cases):
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -497,6 +507,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, messages):
+    for check in (values, rows, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, messages, effects):
         check()
     print(f"{checked} values reproduced")

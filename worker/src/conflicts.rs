@@ -6,9 +6,9 @@
 //! queries do that conflict with replay on a hot standby.
 //!
 //! A session whose changes are ordered when it commits has no grace. The block changes a row that
-//! the session has changed or locked, so the session's transaction cannot succeed any more: the
-//! early abort of Fabric++ (Sharma, Schuhknecht, Agrawal, Dittrich, SIGMOD 2019, section 5.2). It
-//! loses its transaction, and keeps its connection.
+//! the session has changed or locked, so the session's transaction cannot succeed any more. It
+//! loses its transaction, and keeps its connection. Source: the early abort of Fabric++ (Sharma,
+//! Schuhknecht, Agrawal, Dittrich, SIGMOD 2019, section 5.2).
 //!
 //! Ending the sessions that are directly in the way is enough: one that itself waits for others
 //! gives up its locks, or its place in the queue, all the same. PostgreSQL's own rules hold for

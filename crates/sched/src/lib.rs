@@ -5,6 +5,9 @@
 //! ([`AccessSet`]) give the graph of dependencies ([`graph::build`]) and parts that have nothing to
 //! do with each other ([`plan::assign`]). None of it can change a result; it only changes the time.
 //!
+//! [`reorder`] stands beside it: it gives the EFFECTS transactions of a block the order in which
+//! they are validated, which decides outcomes.
+//!
 //! Everything is a function of its arguments: no PostgreSQL, no clock, no thread, no randomness, no
 //! global.
 
@@ -24,6 +27,7 @@ mod interval;
 mod lists;
 mod place;
 pub mod plan;
+pub mod reorder;
 mod statement;
 pub mod template;
 pub mod text;

@@ -14,6 +14,7 @@ use crate::ledger::outcome::Outcome;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
 use crate::pg::base::catalog::relation_named;
+use crate::pg::base::constraints;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::memory::Context;
@@ -26,6 +27,7 @@ use crate::pg::shared::pool;
 use crate::transaction::declared;
 use crate::transaction::deploy;
 use crate::transaction::effects;
+use crate::transaction::effects_order::{self, Turns};
 use crate::transaction::groups;
 use crate::transaction::recorded::{Effects, Recorded};
 use crate::transaction::request::{is_quarantined, Request};
@@ -49,11 +51,16 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
     let mut outcomes = Vec::with_capacity(positions.len());
     let all = || {
         at_time(request.block_time, || {
+            // A constraint that waited for the transaction's end would wait for that of the block.
+            constraints::check_at_once();
             while outcomes.len() < positions.len() {
                 let rest = &positions[outcomes.len()..];
                 check_company(company);
                 match run_group(request, rest, &memory) {
                     Some(group) => outcomes.extend(group),
+                    None if let Some(turns) = effects_order::of(request, rest) => {
+                        outcomes.extend(run_in_turns(request, rest, turns, &memory));
+                    }
                     None => {
                         pgrx::check_for_interrupts!();
                         let outcome = memory.enter(|| run_one(request, rest[0]));
@@ -95,6 +102,25 @@ fn run_group(request: &Request, positions: &[usize], memory: &Context) -> Option
     let outcomes = run::run_together(request, &positions[..count], each)
         .unwrap_or_else(|(at, error)| raise_at(request, at, error));
     groups::ran_together(count, outcomes.is_some());
+    outcomes
+}
+
+/// Runs the EFFECTS transactions at the beginning of `positions` in the order of their turns.
+fn run_in_turns(
+    request: &Request,
+    positions: &[usize],
+    turns: Turns,
+    memory: &Context,
+) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = vec![Ok(0); turns.count()];
+    for (at, conflict) in turns.lost {
+        outcomes[at] = Err(conflict);
+    }
+    for at in turns.order {
+        pgrx::check_for_interrupts!();
+        outcomes[at] = memory.enter(|| run_one(request, positions[at]));
+        memory.reset();
+    }
     outcomes
 }
 

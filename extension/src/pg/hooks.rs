@@ -141,7 +141,10 @@ unsafe fn leaves_nothing(node: *mut pg_sys::Node) -> bool {
     // SAFETY: the tag says which structure follows.
     unsafe {
         match (*node).type_ {
-            T_VariableSetStmt => (*node.cast::<pg_sys::VariableSetStmt>()).is_local,
+            T_VariableSetStmt => {
+                let set = &*node.cast::<pg_sys::VariableSetStmt>();
+                set.is_local || session_transaction::keeps(set)
+            }
             T_DeclareCursorStmt => {
                 let options = (*node.cast::<pg_sys::DeclareCursorStmt>()).options;
                 options & pg_sys::CURSOR_OPT_HOLD as c_int == 0

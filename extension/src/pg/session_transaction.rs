@@ -10,17 +10,23 @@
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int, CStr};
+use std::collections::BTreeSet;
+use std::ffi::{c_char, c_int, CStr, CString};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::catalog::NO_RELATION;
+use crate::pg::base::constraints;
 use crate::pg::base::error::{attempt, enter, without_raising, PgError};
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::lists::nodes;
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
+
+/// Settings that one part may set; a SET of a further one counts as a change of something else.
+const SETTINGS_MAX: usize = 64;
 
 /// A statement of the session itself that is about to start.
 #[derive(Default)]
@@ -96,6 +102,8 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The depth at which each open subtransaction began.
     static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// Settings that the session has set in the part, whose values outlive it.
+    static SETTINGS: RefCell<BTreeSet<CString>> = const { RefCell::new(BTreeSet::new()) };
     /// The error of the next statement after the transaction was given up.
     static REASON: RefCell<Option<PgError>> = const { RefCell::new(None) };
     static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
@@ -163,6 +171,7 @@ static HOOKS: Hooks = Hooks {
         DEPTH.set(0);
         END.set(None);
         REASON.set(None);
+        SETTINGS.take();
         BLOCK.set(CHAIN.take());
     },
 };
@@ -283,7 +292,9 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     unsafe {
         enter(|| {
             fail_if_given_up();
-            if DEPTH.get() == 0 && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
+            // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
+            let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
+            if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
                 if let Some(watch) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
                     begin_if((watch.needs_part)(&statement));
@@ -396,6 +407,65 @@ unsafe fn statement_of(planned: &pg_sys::PlannedStmt) -> Statement {
         }
     }
     statement
+}
+
+/// Whether the session keeps what a SET in the part sets: it is set again when the part is undone.
+///
+/// # Safety
+/// The name of the setting must be null or a C string.
+pub(in crate::pg) unsafe fn keeps(statement: &pg_sys::VariableSetStmt) -> bool {
+    use pg_sys::VariableSetKind::*;
+    // SAFETY: by the caller's promise.
+    let name = unsafe { statement.name.as_ref().map(|name| CStr::from_ptr(name)) };
+    match (statement.kind, name) {
+        (VAR_SET_VALUE | VAR_SET_DEFAULT | VAR_SET_CURRENT | VAR_RESET, Some(name)) => SETTINGS
+            .with_borrow_mut(|names| {
+                let kept = names.len() < SETTINGS_MAX;
+                if kept && is_open() {
+                    names.insert(name.to_owned());
+                }
+                kept
+            }),
+        // SET TRANSACTION ends with it.
+        (VAR_SET_MULTI, Some(name)) => name.to_bytes() == b"TRANSACTION",
+        _ => false,
+    }
+}
+
+/// The values of the settings that the session has set in the part.
+fn settings() -> Vec<(CString, CString)> {
+    let value = |name: CString| {
+        // SAFETY: a C string; the value is one as well, or null for a setting that is gone.
+        let value = unsafe {
+            let value = pg_sys::GetConfigOptionByName(name.as_ptr(), null_mut(), true);
+            value.as_ref().map(|value| CStr::from_ptr(value).to_owned())
+        };
+        value.map(|value| (name, value))
+    };
+    SETTINGS.take().into_iter().filter_map(value).collect()
+}
+
+/// Sets them again, as the session.
+fn set_again(settings: Vec<(CString, CString)>) {
+    // SAFETY: C strings, which are copied. PostgreSQL checks the right to each setting.
+    unsafe {
+        let context = match pg_sys::superuser() {
+            true => pg_sys::GucContext::PGC_SUSET,
+            false => pg_sys::GucContext::PGC_USERSET,
+        };
+        for (name, value) in settings {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                context,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SET,
+                true,
+                0,
+                false,
+            );
+        }
+    }
 }
 
 /// Begins the part where one is needed and none is open.
@@ -635,8 +705,13 @@ fn abort() {
 /// that may be cancelled.
 fn commit(part: Part, chain: bool) {
     let remaining = without_cancels(|| {
+        constraints::check_at_once();
         let remaining = WATCH.get().and_then(|watch| (watch.take)());
+        let settings = settings();
         leave_part(remaining.is_none());
+        if remaining.is_some() {
+            set_again(settings);
+        }
         // It holds locks, so it ends first unless it has changed something: that is committed only
         // if the rest is.
         if remaining.is_none() || !part.changed_before {

@@ -56,9 +56,11 @@ fn needs_part(statement: &Statement) -> bool {
         return false;
     }
     let on_ledger = |tables: &[Oid]| tables.iter().any(|table| tables::owner(*table).is_some());
-    let may = statement.may_run_others
-        || on_ledger(&statement.writes)
-        || on_ledger(&statement.locks_rows);
+    let writes = on_ledger(&statement.writes);
+    if writes {
+        check_isolation();
+    }
+    let may = statement.may_run_others || writes || on_ledger(&statement.locks_rows);
     may && tables::is_own() && submitting_role(Need::Client).is_ok()
 }
 
@@ -80,10 +82,23 @@ fn check_role(role: Role) {
     }
 }
 
+/// Blocks do not check yet what a SERIALIZABLE transaction read.
+fn check_isolation() {
+    if isolation() == Isolation::Serializable {
+        PgError::new(
+            b"0A000",
+            "SERIALIZABLE transactions cannot change ledger tables in this version",
+        )
+        .hint("Use REPEATABLE READ, and lock the rows that must stay as they are with SELECT … FOR SHARE.")
+        .raise();
+    }
+}
+
 fn take() -> Option<Remaining> {
     if !plain_sql::has_changes() {
         return None;
     }
+    check_isolation();
     let role = plain_sql::role().unwrap_or_else(Role::current).name();
     let snapshot = session::unrecorded(|| {
         Role::bootstrap().run(|| connect(|client| last_block(client, Sees::Latest)))

@@ -12,6 +12,7 @@ pub mod deploy;
 pub mod deploy_checks;
 pub mod drawn;
 pub mod effects;
+pub mod effects_order;
 pub mod groups;
 pub mod plans;
 pub mod recorded;

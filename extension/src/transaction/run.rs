@@ -95,8 +95,8 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
     }
 }
 
-/// An outcome keeps the message alone, and a conflict has the SQLSTATE that clients know. So why the ledger refuses goes there, and what to write
-/// instead.
+/// An outcome keeps the message alone. So why the ledger refuses goes there, and what to write
+/// instead. A conflict gets the SQLSTATE that clients know.
 fn told_whole(mut error: PgError) -> PgError {
     if error.sqlstate == SqlState::new(write_sets::CONFLICT) {
         error.sqlstate = SqlState::new(b"40001");

@@ -48,7 +48,7 @@ crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
 const TABLE: &str = "chainify_ledger.sequence";
 
 /// How often all turns go by while others draw as well, before a number is taken out of turn.
-const TRIES_PER_TURN: usize = 16;
+const TRIES_PER_TURN: i64 = 16;
 
 thread_local! {
     /// Names of this database's ledger sequences.
@@ -217,17 +217,15 @@ fn draw_here(relation: Oid, next: fn(Oid) -> i64) -> i64 {
     }
     let increment = sequence::increment(relation);
     let turn = turn();
-    // The first of as many numbers as there are turns, or all of them when others draw as well.
-    let mut numbers = std::iter::successors(Some(value), |_| Some(next(relation)));
-    let numbers = numbers.by_ref().take(TRIES_PER_TURN * turn.of as usize);
-    let mut last = value;
-    for number in numbers {
-        last = number;
-        if turn.takes(number, increment) {
+    // One of as many numbers as there are turns, unless others draw as well.
+    let mut drawn = value;
+    for _ in 0..TRIES_PER_TURN * turn.of {
+        if turn.takes(drawn, increment) {
             break;
         }
+        drawn = next(relation);
     }
-    last
+    drawn
 }
 
 /// The place of this database's organisation among all that execute.

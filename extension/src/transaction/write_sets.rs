@@ -1,8 +1,8 @@
 //! Applies the write sets of EFFECTS transactions (spec/transactions.md). Their changes were made
 //! in the client's own database, and are made here as the client's role, by key.
 //!
-//! Invariant E1: an EFFECTS transaction succeeds only when the changes that it made here are the
-//! ones that it names: of the same rows, in the same order, each row as the transaction saw it.
+//! Invariant E1: an EFFECTS transaction succeeds only when it made here the changes that it names.
+//! They are of the same rows, in the same order, and each row was as the transaction saw it.
 //!
 //! Source: the validation phase of Hyperledger Fabric, by row hashes in the place of version
 //! numbers (Sharma, Schuhknecht, Agrawal, Dittrich, SIGMOD 2019, section 2).
@@ -19,7 +19,7 @@ use crate::ledger::row_bytes;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt, PgError, SqlState};
 use crate::pg::base::function::Cell;
 use crate::pg::base::role::Role;
 use crate::pg::base::{catalog, spi};
@@ -74,7 +74,6 @@ pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
             "EFFECTS transactions are not SERIALIZABLE in this version",
         ));
     }
-    refresh();
     let tables = set.tables.iter().map(|name| table(name));
     let tables = tables.collect::<Result<Vec<_>, _>>()?;
     let applying = Applying {
@@ -86,19 +85,21 @@ pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
         applying.check_seen(row)?;
     }
     let before = effects::with(|e| e.changes.len());
-    applying.as_client(|| {
+    let made = applying.as_client(|| {
         together(|| {
             let mut changes = set.changes.iter();
             changes.try_for_each(|change| applying.change(change))
         })
-    })?;
+    });
+    made.map_err(of_others)?;
     effects::with(|e| applying.compare(&set.changes, e, before))?;
     attempt(|| applying.follow_sequences(&set.changes))?;
     Ok(set.changes.len() as u64)
 }
 
-/// The ledger table of this name.
-fn table(name: &str) -> Result<Rc<WrittenTable>, PgError> {
+/// The ledger table of this name. Needs a subtransaction that is undone after an Err.
+pub fn table(name: &str) -> Result<Rc<WrittenTable>, PgError> {
+    refresh();
     if let Some(known) = KEPT.with_borrow(|kept| kept.tables.get(name).cloned()) {
         return Ok(known);
     }
@@ -240,6 +241,18 @@ fn is_same(table: &WrittenTable, action: &Action, effects: &Effects, made: &Reco
         Action::Delete { before: saw, key } => {
             made.op == Op::Delete && before == Some(*saw) && of_key(key)
         }
+    }
+}
+
+/// What the transaction itself violated, its client's own database told. A key or a parent that it
+/// did not see there comes from another transaction, and the next attempt sees it.
+fn of_others(error: PgError) -> PgError {
+    match error.sqlstate.as_str() {
+        "23503" | "23505" => PgError {
+            sqlstate: SqlState::new(CONFLICT),
+            ..error
+        },
+        _ => error,
     }
 }
 

@@ -44,7 +44,7 @@ pub struct WrittenTable {
     rows: chainify_codec::RowHasher,
 }
 
-/// What a statement does to the row with a key.
+/// The kind of a statement on the row with a key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Shape {
     Insert,
@@ -213,6 +213,15 @@ impl WrittenTable {
             .collect()
     }
 
+    /// The key of a row; empty for bytes that are no row.
+    pub fn key_of(&self, row: &[u8]) -> Vec<u8> {
+        let mut key = decode_row(row).unwrap_or_default();
+        key.retain(|(ordinal, _)| self.column(*ordinal).is_some_and(|c| c.key));
+        let mut bytes = Vec::new();
+        let encoded = Value::encode_row(&key, &mut bytes);
+        encoded.map_or_else(|_| Vec::new(), |()| bytes)
+    }
+
     /// The key of a row, or of a key itself, as people read it.
     pub fn key_text(&self, row: &[u8]) -> String {
         let values = decode_row(row).unwrap_or_default();
@@ -224,8 +233,8 @@ impl WrittenTable {
             .join(", ")
     }
 
-    /// The hash of the row with this key; None when there is no such row. Cost: a query that is
-    /// planned anew.
+    /// The hash of the row with this key; None when there is no such row. Needs a subtransaction
+    /// that is undone after an Err.
     pub fn hash_now(&self, key: &[u8]) -> Result<Option<Hash>, PgError> {
         let mut values = self.key(key)?;
         values.push(cell(self.id));
@@ -237,7 +246,7 @@ impl WrittenTable {
         );
         let mut hash = None;
         let find = || {
-            spi::query_once(&sql, &values, |row| {
+            spi::query(&sql, &values, |row| {
                 hash = row.get::<Vec<u8>>(1).map(|row| self.rows.hash(&row));
             })
         };
@@ -275,8 +284,8 @@ impl WrittenTable {
     }
 }
 
-/// The ledger's sequences that columns of a table own or have in their defaults, with the numbers of
-/// these columns.
+/// The ledger's sequences that columns of a table own or have in their defaults, with the numbers
+/// of these columns.
 fn sequences_of(relation: Oid) -> Vec<(Oid, i16)> {
     let sql = "SELECT h.relation::oid, d.refobjsubid::smallint FROM chainify_ledger.sequence_here h
         JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = h.relation AND d.deptype IN ('a', 'i')

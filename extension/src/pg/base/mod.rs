@@ -4,6 +4,7 @@ pub mod c_string;
 pub mod catalog;
 pub mod cell;
 pub mod collation;
+pub mod constraints;
 pub mod crash;
 pub mod cursor;
 pub mod encode;

@@ -204,7 +204,8 @@ impl Drop for Plan {
 }
 
 thread_local! {
-    /// Plans of our own statements, by their text; as many as the source has.
+    /// Plans of our own statements, by their text; as many as the source has, and one for each
+    /// table whose rows write sets name.
     static OWN: RefCell<HashMap<String, &'static Plan>> = RefCell::default();
 }
 
