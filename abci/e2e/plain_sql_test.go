@@ -362,7 +362,7 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, two, "BEGIN")
 		for range 20 {
-			want(ctx, t, one, "INSERT INTO numbered (of) VALUES ('one') RETURNING (currval('numbered_id_seq') = id)::text", "true")
+			want(ctx, t, one, "INSERT INTO numbered (of) VALUES ('one') RETURNING (currval('numbered_serial_seq') = serial)::text", "true")
 			run(ctx, t, two, "INSERT INTO numbered (of) VALUES ('two')")
 		}
 		run(ctx, t, one, "COMMIT")

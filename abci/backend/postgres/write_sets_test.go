@@ -12,8 +12,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// writeSetTables are on the ledger. The role of the transactions may change all of them but one, and
-// a policy hides rows of another from it.
+// writeSetTables are on the ledger. The role of the transactions may change all of them but one,
+// and a policy hides rows of another from it.
 const writeSetTables = setup + `;
 	DO $$ BEGIN
 		IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'effects_reader') THEN
@@ -58,6 +58,7 @@ func (r rowsOf) row(table, row string) []byte {
 	r.t.Helper()
 	return r.encoded("encoded_row", table, row)
 }
+
 func (r rowsOf) key(table, row string) []byte {
 	r.t.Helper()
 	return r.encoded("encoded_key", table, row)

@@ -11,7 +11,7 @@ use crate::pg::ddl::targets::Rights;
 use crate::pg::describe::relation_use;
 pub use crate::pg::describe::relation_use::Access;
 use crate::pg::describe::relation_use::Asked;
-use crate::pg::session_transaction::{self, Course};
+use crate::pg::session_transaction::{self, kept_settings, Course};
 
 /// The change of a database object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,7 +143,7 @@ unsafe fn leaves_nothing(node: *mut pg_sys::Node) -> bool {
         match (*node).type_ {
             T_VariableSetStmt => {
                 let set = &*node.cast::<pg_sys::VariableSetStmt>();
-                set.is_local || session_transaction::keeps(set)
+                set.is_local || kept_settings::keeps(set)
             }
             T_DeclareCursorStmt => {
                 let options = (*node.cast::<pg_sys::DeclareCursorStmt>()).options;

@@ -9,10 +9,11 @@
 //! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
+pub mod kept_settings;
+pub mod statement;
+
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
-use std::ffi::{c_char, c_int, CStr, CString};
-use std::ptr::null_mut;
+use std::ffi::{c_char, c_int, CStr};
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
@@ -21,23 +22,10 @@ use crate::pg::base::catalog::NO_RELATION;
 use crate::pg::base::constraints;
 use crate::pg::base::error::{attempt, enter, without_raising, PgError};
 use crate::pg::base::interrupts::without_cancels;
-use crate::pg::base::lists::nodes;
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
-
-/// Settings that one part may set; a SET of a further one counts as a change of something else.
-const SETTINGS_MAX: usize = 64;
-
-/// A statement of the session itself that is about to start.
-#[derive(Default)]
-pub struct Statement {
-    /// The tables that it changes.
-    pub writes: Vec<pg_sys::Oid>,
-    /// The tables of which it locks rows.
-    pub locks_rows: Vec<pg_sys::Oid>,
-    /// It may run any other: it calls a function that is not PostgreSQL's own, or is CALL or DO.
-    pub may_run_others: bool,
-}
+use crate::pg::session_transaction::statement::statement_of;
+pub use crate::pg::session_transaction::statement::Statement;
 
 /// The work that remains once the part is undone. Err: the session's COMMIT fails with it.
 pub type Remaining = Box<dyn FnOnce() -> Result<(), PgError>>;
@@ -102,8 +90,6 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The depth at which each open subtransaction began.
     static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-    /// Settings that the session has set in the part, whose values outlive it.
-    static SETTINGS: RefCell<BTreeSet<CString>> = const { RefCell::new(BTreeSet::new()) };
     /// The error of the next statement after the transaction was given up.
     static REASON: RefCell<Option<PgError>> = const { RefCell::new(None) };
     static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
@@ -171,7 +157,7 @@ static HOOKS: Hooks = Hooks {
         DEPTH.set(0);
         END.set(None);
         REASON.set(None);
-        SETTINGS.take();
+        kept_settings::forget();
         BLOCK.set(CHAIN.take());
     },
 };
@@ -376,96 +362,6 @@ fn wanted() -> Option<&'static Watch> {
         .get()
         .copied()
         .filter(|watch| serves && (watch.wanted)())
-}
-
-/// # Safety
-/// The statement must be planned.
-unsafe fn statement_of(planned: &pg_sys::PlannedStmt) -> Statement {
-    let mut statement = Statement::default();
-    // SAFETY: the lists are of the nodes that plannodes.h says.
-    unsafe {
-        let tables: Vec<_> = nodes(planned.rtable)
-            .map(|entry| entry.cast::<pg_sys::RangeTblEntry>().as_ref().relid)
-            .collect();
-        let table = |index: usize| index.checked_sub(1).and_then(|i| tables.get(i)).copied();
-        if let Some(list) = planned.resultRelations.as_ref() {
-            let cells = std::slice::from_raw_parts(list.elements, list.length as usize);
-            let of = |cell: &pg_sys::ListCell| table(cell.int_value as usize);
-            statement.writes = cells.iter().filter_map(of).collect();
-        }
-        for mark in nodes(planned.rowMarks) {
-            let mark = mark.cast::<pg_sys::PlanRowMark>().as_ref();
-            if mark.markType <= pg_sys::RowMarkType::ROW_MARK_KEYSHARE {
-                statement.locks_rows.extend(table(mark.rti as usize));
-            }
-        }
-        for item in nodes(planned.invalItems) {
-            // The planner notes every function but PostgreSQL's own.
-            let item = item.cast::<pg_sys::PlanInvalItem>().as_ref();
-            statement.may_run_others |=
-                item.cacheId == pg_sys::SysCacheIdentifier::PROCOID as c_int;
-        }
-    }
-    statement
-}
-
-/// Whether the session keeps what a SET in the part sets: it is set again when the part is undone.
-///
-/// # Safety
-/// The name of the setting must be null or a C string.
-pub(in crate::pg) unsafe fn keeps(statement: &pg_sys::VariableSetStmt) -> bool {
-    use pg_sys::VariableSetKind::*;
-    // SAFETY: by the caller's promise.
-    let name = unsafe { statement.name.as_ref().map(|name| CStr::from_ptr(name)) };
-    match (statement.kind, name) {
-        (VAR_SET_VALUE | VAR_SET_DEFAULT | VAR_SET_CURRENT | VAR_RESET, Some(name)) => SETTINGS
-            .with_borrow_mut(|names| {
-                let kept = names.len() < SETTINGS_MAX;
-                if kept && is_open() {
-                    names.insert(name.to_owned());
-                }
-                kept
-            }),
-        // SET TRANSACTION ends with it.
-        (VAR_SET_MULTI, Some(name)) => name.to_bytes() == b"TRANSACTION",
-        _ => false,
-    }
-}
-
-/// The values of the settings that the session has set in the part.
-fn settings() -> Vec<(CString, CString)> {
-    let value = |name: CString| {
-        // SAFETY: a C string; the value is one as well, or null for a setting that is gone.
-        let value = unsafe {
-            let value = pg_sys::GetConfigOptionByName(name.as_ptr(), null_mut(), true);
-            value.as_ref().map(|value| CStr::from_ptr(value).to_owned())
-        };
-        value.map(|value| (name, value))
-    };
-    SETTINGS.take().into_iter().filter_map(value).collect()
-}
-
-/// Sets them again, as the session.
-fn set_again(settings: Vec<(CString, CString)>) {
-    // SAFETY: C strings, which are copied. PostgreSQL checks the right to each setting.
-    unsafe {
-        let context = match pg_sys::superuser() {
-            true => pg_sys::GucContext::PGC_SUSET,
-            false => pg_sys::GucContext::PGC_USERSET,
-        };
-        for (name, value) in settings {
-            pg_sys::set_config_option(
-                name.as_ptr(),
-                value.as_ptr(),
-                context,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SET,
-                true,
-                0,
-                false,
-            );
-        }
-    }
 }
 
 /// Begins the part where one is needed and none is open.
@@ -707,10 +603,10 @@ fn commit(part: Part, chain: bool) {
     let remaining = without_cancels(|| {
         constraints::check_at_once();
         let remaining = WATCH.get().and_then(|watch| (watch.take)());
-        let settings = settings();
+        let settings = kept_settings::values();
         leave_part(remaining.is_none());
         if remaining.is_some() {
-            set_again(settings);
+            kept_settings::set_again(settings);
         }
         // It holds locks, so it ends first unless it has changed something: that is committed only
         // if the rest is.

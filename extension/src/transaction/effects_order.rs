@@ -1,5 +1,5 @@
-//! The order in which EFFECTS transactions that follow each other in a block are applied: readers of
-//! a row before its writers, and of transactions that exclude each other the fewest lose
+//! The order in which EFFECTS transactions that follow each other in a block are applied. Readers
+//! of a row come before its writers. Of transactions that exclude each other, the fewest lose
 //! (`chainify_sched::reorder`).
 //!
 //! It decides who has a chance and not who is valid: each transaction is compared with the rows

@@ -244,8 +244,8 @@ fn is_same(table: &WrittenTable, action: &Action, effects: &Effects, made: &Reco
     }
 }
 
-/// What the transaction itself violated, its client's own database told. A key or a parent that it
-/// did not see there comes from another transaction, and the next attempt sees it.
+/// The client's own database told what the transaction itself violates. A key or a missing parent
+/// that it did not see there comes from another transaction, and the next attempt sees it.
 fn of_others(error: PgError) -> PgError {
     match error.sqlstate.as_str() {
         "23503" | "23505" => PgError {
