@@ -3,7 +3,7 @@
 //! (`chainify_sched::reorder`).
 //!
 //! It decides who has a chance and not who is valid: each transaction is compared with the rows
-//! when its turn comes (E1).
+//! when its turn comes (W2).
 use std::collections::HashMap;
 
 use chainify_codec::Hash;

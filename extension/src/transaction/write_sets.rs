@@ -1,7 +1,7 @@
 //! Applies the write sets of EFFECTS transactions (spec/transactions.md). Their changes were made
 //! in the client's own database, and are made here as the client's role, by key.
 //!
-//! Invariant E1: an EFFECTS transaction succeeds only when it made here the changes that it names.
+//! Invariant W2: an EFFECTS transaction succeeds only when it made here the changes that it names.
 //! They are of the same rows, in the same order, and each row was as the transaction saw it.
 //!
 //! Source: the validation phase of Hyperledger Fabric, by row hashes in the place of version

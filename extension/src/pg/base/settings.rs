@@ -31,9 +31,6 @@ pub enum Writes {
     /// They are refused: only `chainify.execute` and its relatives submit.
     #[name = c"refuse"]
     Refuse,
-    /// A statement of its own is ordered as SQL where it is deterministic, all else as effects.
-    #[name = c"ledger"]
-    Ledger,
     /// They are undone, and ordered as effects when the session commits.
     #[name = c"effects"]
     Effects,
@@ -60,7 +57,7 @@ pub fn define() {
     GucRegistry::define_enum_guc(
         c"chainify.writes",
         c"What becomes of changes that a session makes to ledger tables by plain SQL.",
-        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits. ledger: the same, but a statement of its own is ordered as SQL where it is deterministic.",
+        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits.",
         &WRITES,
         GucContext::Userset,
         GucFlags::default(),
