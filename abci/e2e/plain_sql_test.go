@@ -369,7 +369,7 @@ var plainCases = []plainCase{
 		run(ctx, t, two, "COMMIT")
 		run(ctx, t, two, "SELECT chainify.execute('INSERT INTO numbered (of) VALUES (''sql'')')")
 		run(ctx, t, one, "INSERT INTO numbered (of) SELECT 'one' FROM generate_series(1, 10)")
-		run(ctx, t, one, "INSERT INTO numbered OVERRIDING SYSTEM VALUE VALUES (1000000, 1000000, 'far')")
+		run(ctx, t, one, "INSERT INTO numbered OVERRIDING SYSTEM VALUE VALUES (9000000000000000000, 2000000000, 'far')")
 		run(ctx, t, two, "INSERT INTO numbered (of) SELECT 'two' FROM generate_series(1, 10)")
 		appears(ctx, t, acme, "SELECT FROM numbered HAVING count(*) = 62")
 		want(ctx, t, one, "SELECT count(*) || ' ' || count(DISTINCT serial) || ' ' || (max(id) < 1000) FROM numbered WHERE of <> 'far'", "61 61 true")

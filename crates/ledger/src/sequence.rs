@@ -1,9 +1,12 @@
 //! A sequence as part of the agreed state: what it gives next follows from its row in the ledger
 //! alone.
 
-/// How many numbers ahead of its position a value may be that was drawn elsewhere. One further
-/// ahead was not drawn: whoever inserts it must not use up the sequence.
-pub const AHEAD_MAX: i128 = 10_000;
+/// How many numbers ahead of its position a value may be that was drawn elsewhere, beside a part of
+/// all numbers that are left. One further ahead was not drawn, and its row must not use up the
+/// sequence.
+const AHEAD_MIN: i128 = 10_000;
+/// That part: sessions may give back millions of numbers before one arrives.
+const AHEAD_OF_REST: i128 = 1_024;
 
 /// A sequence with its definition, as in `chainify_ledger.sequence`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,20 +66,21 @@ impl Sequence {
         within
     }
 
-    /// Takes over a value that was drawn elsewhere and is ahead of all given so far, by at most
-    /// [`AHEAD_MAX`] numbers. Any other value changes nothing.
+    /// Takes over a value that was drawn elsewhere and is ahead of all given so far, by no more than
+    /// [`Self::is_led_by`] allows. Any other value changes nothing.
     pub fn follow(&mut self, value: i64) {
         if self.is_led_by(value) {
             let _ = self.set(value, true);
         }
     }
 
-    /// Whether a value that has been given is ahead of this position, by at most [`AHEAD_MAX`]
-    /// numbers.
+    /// Whether a value that has been given is ahead of this position, by at most 10,000 numbers and
+    /// a 1,024th of those that are left.
     pub fn is_led_by(&self, value: i64) -> bool {
-        let (way, step) = (i128::from(value) - i128::from(self.last_value), i128::from(self.increment));
-        let first = i128::from(self.called);
-        way % step == 0 && (first..=AHEAD_MAX).contains(&(way / step))
+        let (last, step) = (i128::from(self.last_value), i128::from(self.increment));
+        let (way, end) = (i128::from(value) - last, if step > 0 { self.maximum } else { self.minimum });
+        let most = AHEAD_MIN + (i128::from(end) - last) / step / AHEAD_OF_REST;
+        way % step == 0 && (i128::from(self.called)..=most.max(AHEAD_MIN)).contains(&(way / step))
     }
 }
 
@@ -112,12 +116,16 @@ mod tests {
             minimum: i64::MIN,
             ..ASCENDING
         };
+        let upto = |maximum| Sequence { maximum, ..at(5, true, 1) };
         for (before, value, after) in [
             (at(1, false, 1), 1, (1, true)),
             (at(1, true, 1), 1, (1, true)),
             (at(5, true, 1), 4, (5, true)),
-            (at(5, true, 1), 10_005, (10_005, true)),
-            (at(5, true, 1), 10_006, (5, true)),
+            (upto(1_034), 1_034, (1_034, true)),
+            (upto(102_405), 10_105, (10_105, true)),
+            (upto(102_405), 10_106, (5, true)),
+            (at(5, true, 1), 1 << 50, (1 << 50, true)),
+            (at(5, true, 1), i64::MAX, (5, true)),
             (at(5, true, 10), 26, (5, true)),
             (at(5, true, 10), 25, (25, true)),
             (at(5, true, -1), 3, (3, true)),

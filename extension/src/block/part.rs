@@ -53,6 +53,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
         at_time(request.block_time, || {
             // A constraint that waited for the transaction's end would wait for that of the block.
             constraints::check_at_once();
+            sequences::begin_block();
             while outcomes.len() < positions.len() {
                 let rest = &positions[outcomes.len()..];
                 check_company(company);

@@ -69,7 +69,7 @@ fn on_the_ledger(table: &str) -> PgError {
 
 fn wanted() -> bool {
     match session::mode() {
-        Mode::Internal => false,
+        Mode::Internal | Mode::Own { .. } => false,
         Mode::Outside => settings::guard() || settings::refuse_stale_reads(),
         Mode::Client { .. } | Mode::Deploy | Mode::Plain => true,
     }
@@ -199,7 +199,7 @@ fn refuse_schema_change(schema: Oid) {
 
 fn ddl(event: Ddl) {
     match session::mode() {
-        Mode::Internal => (),
+        Mode::Internal | Mode::Own { .. } => (),
         Mode::Deploy if event.change == Change::Truncate => not_allowed("TRUNCATE TABLE").raise(),
         Mode::Deploy => deploy::note(event),
         Mode::Client { .. } => match event.change {

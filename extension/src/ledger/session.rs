@@ -10,6 +10,9 @@ pub enum Mode {
     Plain,
     /// A client's transaction in a block: changes are recorded.
     Client { tx: u32 },
+    /// A statement of the ledger's own in a client's transaction: changes are recorded, and nobody
+    /// judges the statement.
+    Own { tx: u32 },
     /// A statement of a DEPLOY transaction: definitions change, rows do not.
     Deploy,
     /// The ledger's own work (attach, seal, repair): neither refused nor recorded.

@@ -2,6 +2,7 @@
 use std::collections::HashMap;
 
 use chainify_ledger::sequence::Sequence;
+use pgrx::pg_sys;
 use pgrx::pg_sys::Oid;
 
 /// A sequence in use by the transaction.
@@ -17,6 +18,27 @@ pub struct Used {
     pub kept: usize,
 }
 
+impl Used {
+    /// One that the transaction has not drawn from.
+    pub fn at(name: String, now: Sequence) -> Self {
+        Used {
+            name,
+            before: now,
+            now,
+            given: None,
+            kept: 0,
+        }
+    }
+}
+
+/// A sequence as the last transaction of the block that changed it has left it.
+#[derive(Clone, Copy)]
+pub struct Left {
+    pub sequence: Sequence,
+    /// Where the row lies. A search would meet all versions of it that the block has made.
+    pub place: Option<pg_sys::ItemPointerData>,
+}
+
 /// One entry of the log of what to put back.
 pub struct Before {
     sequence: Oid,
@@ -28,6 +50,8 @@ pub struct Before {
 #[derive(Default)]
 pub struct Drawn {
     pub used: HashMap<Oid, Used>,
+    /// By name. Forgotten whenever a subtransaction is undone.
+    pub left: HashMap<String, Left>,
     /// The sequence that lastval() is about.
     pub last: Option<Oid>,
     pub undo: Vec<Before>,
@@ -38,6 +62,7 @@ pub struct Drawn {
 impl Drawn {
     /// Undoes the innermost subtransaction.
     pub fn undo(&mut self) {
+        self.left.clear();
         let mark = self.marks.pop().unwrap_or(0);
         for before in self.undo.drain(mark..).rev() {
             match before.used {

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chainify_codec::{decode_row, Value};
 use chainify_ledger::sequence::{Sequence, Spent, Turn};
+use pgrx::pg_sys;
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::as_of::AsOf;
@@ -30,7 +31,7 @@ use crate::pg::base::spi::{connected, query, Row};
 use crate::pg::base::subtransaction::{subtransaction, Hooks};
 use crate::pg::base::{catalog, sequence};
 use crate::transaction::block_state::block;
-use crate::transaction::drawn::{Drawn, Used};
+use crate::transaction::drawn::{Drawn, Left, Used};
 use crate::transaction::effects;
 use crate::transaction::recorded::Effects;
 
@@ -86,24 +87,52 @@ pub fn before_transaction() {
     });
 }
 
-/// Writes what the transaction took, as changes of transaction `tx`. Cost: one UPDATE by key for
-/// each sequence it drew from.
+/// To be called when a block begins: nothing is known of its sequences.
+pub fn begin_block() {
+    in_use(|d| d.left.clear());
+}
+
+/// Writes what the transaction took, as changes of transaction `tx`. Cost: one UPDATE for each
+/// sequence it drew from.
 pub fn after_transaction(tx: u32) {
     let changed: BTreeMap<String, Sequence> = in_use(|d| {
         let changed = d.used.values().filter(|used| used.now != used.before);
         changed.map(|used| (used.name.clone(), used.now)).collect()
     });
-    session::with(Mode::Client { tx }, || {
+    session::with(Mode::Own { tx }, || {
         for (name, now) in changed {
-            let sql =
-                "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3 WHERE name = $1";
-            query(
-                sql,
-                &[cell(name), cell(now.last_value), cell(now.called)],
-                |_| (),
-            );
+            let place = write(&name, now);
+            let left = Left {
+                sequence: now,
+                place,
+            };
+            in_use(|d| d.left.insert(name, left));
         }
     });
+}
+
+/// Writes the position of a sequence; returns where the row lies now.
+fn write(name: &str, now: Sequence) -> Option<pg_sys::ItemPointerData> {
+    let known = in_use(|d| d.left.get(name).and_then(|left| left.place));
+    let values = || {
+        [
+            cell(name.to_owned()),
+            cell(now.last_value),
+            cell(now.called),
+        ]
+    };
+    let mut place = None;
+    if let Some(known) = known {
+        let sql = "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3 WHERE ctid = $4 AND name = $1 RETURNING ctid";
+        let [name, last_value, called] = values();
+        let values = [name, last_value, called, cell(known)];
+        query(sql, &values, |row| place = row.get(1));
+    }
+    if place.is_none() {
+        let sql = "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3 WHERE name = $1 RETURNING ctid";
+        query(sql, &values(), |row| place = row.get(1));
+    }
+    place
 }
 
 /// The name of a sequence on the ledger; None for any other.
@@ -153,7 +182,10 @@ fn read(relation: Oid) -> Used {
     let Some(name) = name_of(relation) else {
         not_on_the_ledger(relation).raise()
     };
-    let mut found = None;
+    let mut found = in_use(|d| d.left.get(&name).map(|left| left.sequence));
+    if let Some(now) = found {
+        return Used::at(name, now);
+    }
     let sql = "SELECT last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence WHERE name = $1";
     let table = catalog::relation_named("chainify_ledger", "sequence");
     let owner = table.map_or_else(Role::current, Role::owner_of);
@@ -169,13 +201,7 @@ fn read(relation: Oid) -> Used {
         )
         .raise()
     };
-    Used {
-        name,
-        before: now,
-        now,
-        given: None,
-        kept: 0,
-    }
+    Used::at(name, now)
 }
 
 fn stands(row: &Row) -> Sequence {
@@ -353,6 +379,7 @@ struct New {
 /// Before a statement that may change definitions of sequences, which are among `relations` or
 /// belong to columns of these: the database's own become what the ledger says.
 pub fn before_statement(relations: &[Oid]) {
+    in_use(|d| d.left.clear());
     query(
         "SELECT chainify_ledger.show_sequences($1)",
         &[cell(relations.to_vec())],
@@ -392,6 +419,7 @@ fn row_of(name: &str, s: &Sequence) -> [crate::pg::base::cell::Cell; 7] {
 /// that name, and puts on it those that are used now, as changes of transaction `tx` in block
 /// `number`. Cost: a look at the dependencies of the ledger tables' defaults.
 pub fn follow_tables(number: i64, tx: u32) {
+    in_use(|d| d.left.clear());
     let mut old: Vec<(String, Option<Oid>)> = Vec::new();
     query(
         "SELECT name, relation FROM chainify_ledger.sequences_old()",
