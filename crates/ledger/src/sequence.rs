@@ -66,8 +66,8 @@ impl Sequence {
         within
     }
 
-    /// Takes over a value that was drawn elsewhere and is ahead of all given so far, by no more than
-    /// [`Self::is_led_by`] allows. Any other value changes nothing.
+    /// Takes over a value that was drawn elsewhere and is ahead of all given so far, by no more
+    /// than [`Self::is_led_by`] allows. Any other value changes nothing.
     pub fn follow(&mut self, value: i64) {
         if self.is_led_by(value) {
             let _ = self.set(value, true);

@@ -30,7 +30,9 @@ fn digest(call: &TriggerCall) {
         Mode::Outside => writes::refuse_write(call.relation()),
         Mode::Deploy => not_allowed("changing rows while definitions change").raise(),
         Mode::Plain => record(call, OWN, plain_sql::record),
-        Mode::Client { tx } | Mode::Own { tx } => record(call, tx, |change| effects::record(|e| change(e))),
+        Mode::Client { tx } | Mode::Own { tx } => {
+            record(call, tx, |change| effects::record(|e| change(e)))
+        }
     }
 }
 

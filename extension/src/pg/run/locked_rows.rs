@@ -8,6 +8,7 @@ use crate::pg::base::error::enter;
 use crate::pg::base::lists::nodes;
 use crate::pg::base::memory::Context;
 use crate::pg::base::relation::{Scratch, Tuple};
+use crate::pg::tree::tree_walkers::planstate_tree_walker;
 
 /// Shown a table and a row of it that is locked now. It may raise.
 pub type Shown = fn(pg_sys::Oid, &Tuple);
@@ -16,16 +17,6 @@ thread_local! {
     /// PostgreSQL's function of the plan nodes that lock rows, the same for all of them.
     static LOCK_ROWS: Cell<pg_sys::ExecProcNodeMtd> = const { Cell::new(None) };
     static SHOWN: Cell<Option<Shown>> = const { Cell::new(None) };
-}
-
-extern "C-unwind" {
-    /// nodeFuncs.h; the same in PostgreSQL 15 to 18 but for the name of 16 and later.
-    #[cfg_attr(not(feature = "pg15"), link_name = "planstate_tree_walker_impl")]
-    fn planstate_tree_walker(
-        state: *mut pg_sys::PlanState,
-        walker: unsafe extern "C-unwind" fn(*mut pg_sys::PlanState, *mut c_void) -> bool,
-        context: *mut c_void,
-    ) -> bool;
 }
 
 /// Has `shown` called for each row that the query locks FOR UPDATE, FOR NO KEY UPDATE or FOR SHARE.

@@ -23,6 +23,12 @@ extern "C-unwind" {
         context: *mut c_void,
         flags: i32,
     ) -> bool;
+    #[cfg_attr(not(feature = "pg15"), link_name = "planstate_tree_walker_impl")]
+    pub(in crate::pg) fn planstate_tree_walker(
+        state: *mut pg_sys::PlanState,
+        walker: unsafe extern "C-unwind" fn(*mut pg_sys::PlanState, *mut c_void) -> bool,
+        context: *mut c_void,
+    ) -> bool;
     #[cfg_attr(not(feature = "pg15"), link_name = "raw_expression_tree_walker_impl")]
     pub(in crate::pg) fn raw_expression_tree_walker(
         node: *mut pg_sys::Node,
