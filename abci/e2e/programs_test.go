@@ -99,7 +99,7 @@ func copied(ctx context.Context, t *testing.T, first func(*harness.Organisation)
 		make.Do(func() {
 			made = true
 			if failed = first(o); failed == nil {
-				_, failed = program(ctx, o, "postgres", "pg_dump", "--no-owner", "-f", file)
+				_, failed = program(ctx, o, "postgres", "pg_dump", "-f", file)
 			}
 		})
 		if made || failed != nil {
