@@ -143,9 +143,12 @@ func transfer(ctx context.Context, tx pgx.Tx, from, to int) error {
 
 // writeNotes writes notesEach notes: by COPY, one by one, and after a savepoint.
 func writeNotes(ctx context.Context, pool *pgxpool.Pool, me int) error {
-	_, err := pool.CopyFrom(ctx, pgx.Identifier{"notes"}, []string{"writer", "text", "tags"}, pgx.CopyFromSlice(100, func(i int) ([]any, error) {
-		return []any{me, fmt.Sprintf("note %d", i), []string{"a", "b"}}, nil
-	}))
+	err := again(func() error {
+		_, err := pool.CopyFrom(ctx, pgx.Identifier{"notes"}, []string{"writer", "text", "tags"}, pgx.CopyFromSlice(100, func(i int) ([]any, error) {
+			return []any{me, fmt.Sprintf("note %d", i), []string{"a", "b"}}, nil
+		}))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("copy: %w", err)
 	}

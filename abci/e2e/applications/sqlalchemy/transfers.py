@@ -25,7 +25,7 @@ class Account(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     owner: Mapped[str] = mapped_column(unique=True)
     balance: Mapped[float] = mapped_column(Numeric(12, 2))
-    version: Mapped[int]
+    version: Mapped[int] = mapped_column()
     entries: Mapped[list["Entry"]] = relationship(back_populates="of")
     __mapper_args__ = {"version_id_col": version}
 
