@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,12 +61,11 @@ func runs(ctx context.Context, o *harness.Organisation, role string, variables [
 	cmd.Env = append(os.Environ(), "PGHOST="+o.Cluster.SocketDir, fmt.Sprintf("PGPORT=%d", o.Cluster.Port), "PGUSER="+role, "PGDATABASE="+database)
 	cmd.Env = append(cmd.Env, variables...)
 	cmd.WaitDelay = time.Second
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s at %s: %w\n%s%s", filepath.Base(path), o.Name, err, &out, &problems)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s at %s: %w\n%s", filepath.Base(path), o.Name, err, out)
 	}
-	return out.String(), nil
+	return string(out), err
 }
 
 // everywhere runs a program at all organisations at once, each with its number as last argument.
