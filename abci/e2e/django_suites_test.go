@@ -47,8 +47,8 @@ func TestDjangosOwnTestsPass(t *testing.T) {
 		runner string
 		labels []string
 	}{
-		{"runners.CommittingRunner", []string{"sessions_tests.tests.DatabaseSessionTests"}},
 		{"runners.RollingBackRunner", djangoTests},
+		{"runners.CommittingRunner", []string{"sessions_tests.tests.DatabaseSessionTests"}},
 	} {
 		out, err := django(acme, append([]string{"test", "--keepdb", "--noinput", "--testrunner", c.runner}, c.labels...)...)
 		must(t, err)

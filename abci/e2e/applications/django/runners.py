@@ -13,9 +13,10 @@ class RollingBackRunner(DiscoverRunner):
     """A test of a TestCase is a savepoint, and its class is one transaction that is rolled back."""
 
     def setup_databases(self, **kwargs):
-        # What migrations put into tables is there.
+        made = super().setup_databases(**kwargs)
+        # What this puts into tables is there from now on.
         post_migrate.receivers.clear()
-        return super().setup_databases(**kwargs)
+        return made
 
 
 class CommittingRunner(RollingBackRunner):
