@@ -32,7 +32,7 @@ func TestDjangosOwnTestsPass(t *testing.T) {
 	}
 	fill := copied(ctx, t, func(o *harness.Organisation) error {
 		_, err := django(o, "migrate", "--run-syncdb", "-v0")
-		return errors.Join(err, o.Exec(ctx, "owner", immediateKeys))
+		return err
 	})
 	net := applicationNetwork(ctx, t, func(o *harness.Organisation) error {
 		return errors.Join(o.Exec(ctx, "postgres", "CREATE ROLE owner LOGIN; GRANT CREATE ON SCHEMA public TO owner"), fill(o))

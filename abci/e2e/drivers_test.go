@@ -154,22 +154,27 @@ func writeNotes(ctx context.Context, pool *pgxpool.Pool, me int) error {
 	}
 	for i := range 4 {
 		var id int64
-		if err := pool.QueryRow(ctx, "INSERT INTO notes (writer, text, facts, at, code) VALUES ($1, $2, $3, now(), gen_random_uuid()) RETURNING id", me, "one", map[string]int{"i": i}).Scan(&id); err != nil {
+		if err := again(func() error {
+			return pool.QueryRow(ctx, "INSERT INTO notes (writer, text, facts, at, code) VALUES ($1, $2, $3, now(), gen_random_uuid()) RETURNING id", me, "one", map[string]int{"i": i}).Scan(&id)
+		}); err != nil {
 			return err
 		}
 	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		failed := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO notes (id, writer, text) SELECT min(id), $1, 'double' FROM notes", me)
-			return err
-		})
-		var duplicate *pgconn.PgError
-		if !errors.As(failed, &duplicate) || duplicate.Code != "23505" {
-			return fmt.Errorf("a duplicate after a savepoint: %w", failed)
-		}
-		_, err := tx.Exec(ctx, "INSERT INTO notes (writer, text) VALUES ($1, 'after the savepoint')", me)
+	return again(func() error { return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return nested(ctx, tx, me) }) })
+}
+
+// nested writes a note after a savepoint to which it rolled back.
+func nested(ctx context.Context, tx pgx.Tx, me int) error {
+	failed := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO notes (id, writer, text) SELECT min(id), $1, 'double' FROM notes", me)
 		return err
 	})
+	var duplicate *pgconn.PgError
+	if !errors.As(failed, &duplicate) || duplicate.Code != "23505" {
+		return fmt.Errorf("a duplicate after a savepoint: %w", failed)
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO notes (writer, text) VALUES ($1, 'after the savepoint')", me)
+	return err
 }
 
 // again does the work until it does not lose against another transaction, at most 1000 times.
