@@ -24,8 +24,8 @@ import (
 // programLimit bounds one run of a program.
 const programLimit = 60 * time.Second
 
-// applications gives the directory in which scripts/setup-applications put the programs. The test is skipped
-// when the script was not run, or could not get the program; it says which and why.
+// applications gives the directory in which scripts/setup-applications put the programs. The test
+// is skipped when the script was not run, or could not get the program. It says which and why.
 func applications(t *testing.T, program string) string {
 	t.Helper()
 	dir := os.Getenv("CHAINIFY_E2E_APPLICATIONS")
