@@ -58,10 +58,13 @@ func TestDjangoRunsUnmodified(t *testing.T) {
 	}
 }
 
-// migrate makes the project's second migration the way that a user's guide tells: its SQL is
-// deployed, and Django is told that it is done.
+// migrate makes the project's second migration through the ledger: its SQL is deployed, and Django
+// is told that it is done. Django's own migrate is refused.
 func migrate(ctx context.Context, t *testing.T, o *harness.Organisation, manage func(*harness.Organisation, string, ...string) (string, error)) {
 	t.Helper()
+	if _, err := manage(o, "app", "migrate", "-v0", "shop", "0002"); err == nil || !strings.Contains(err.Error(), "is on the ledger") {
+		t.Fatalf("migrate of a table on the ledger: %v", err)
+	}
 	sql, err := manage(o, "app", "sqlmigrate", "shop", "0002")
 	must(t, err)
 	sql = strings.NewReplacer("BEGIN;", "", "COMMIT;", "").Replace(sql)

@@ -15,8 +15,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Each program here moves money between ten accounts, at all organisations at once, with two entries
-// for each transfer. A transfer that lost with 40001 is made again. Other statements are on notes.
+// Each program here moves money between ten accounts, at all organisations at once. A transfer has
+// two entries. A transfer that lost with 40001 is made again. Other statements are on notes.
 const (
 	transfersEach = 20
 	notesEach     = 105
