@@ -126,14 +126,15 @@ func checkTables(ctx context.Context, t *testing.T, net *harness.Network) {
 		fmt.Fprintf(&rows, " || coalesce((SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM %s x), '-')", table)
 	}
 	checkSame(ctx, t, net, "SELECT ''"+rows.String())
-	for _, o := range net.Organisations {
+	must(t, net.Each(func(o *harness.Organisation) error {
 		var findings *string
-		must(t, o.Scan(ctx, `SELECT string_agg(v, '; ') FROM (SELECT v::text FROM chainify.verify_ledger() v
-			UNION ALL SELECT v::text FROM unnest(string_to_array('`+strings.Join(tables, ",")+`', ',')) t, chainify.verify_table(t) v LIMIT 5) all_findings (v)`, &findings))
+		err := o.Scan(ctx, `SELECT string_agg(v, '; ') FROM (SELECT v::text FROM chainify.verify_ledger() v
+			UNION ALL SELECT v::text FROM unnest(string_to_array('`+strings.Join(tables, ",")+`', ',')) t, chainify.verify_table(t) v LIMIT 5) all_findings (v)`, &findings)
 		if findings != nil {
 			t.Errorf("%s: verification finds %s", o.Name, *findings)
 		}
-	}
+		return err
+	}))
 }
 
 // ledgered counts the transactions of plain SQL on the ledger that took effect.
