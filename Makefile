@@ -146,6 +146,13 @@ e2e: pgtree build-node build-faults
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
+## applications: sysbench, Django, SQLAlchemy, GORM, JDBC and node-postgres against networks, as they are (three minutes); what this machine cannot get is named and skipped
+.PHONY: applications
+applications: pgtree build-node
+	@scripts/setup-applications $(CURDIR)/build/applications
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_APPLICATIONS=$(CURDIR)/build/applications \
+		$(GO) test -count=1 -timeout 15m -parallel 2 -v -run 'Unmodified$$|DjangosOwnTests' ./e2e
+
 ## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
 MINUTES   ?= 5
 RUNS      ?= 0
