@@ -12,14 +12,12 @@ use crate::block::lock_conflicts;
 use crate::guard::plain_sql;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
-use crate::ledger::stored_blocks::last_block;
 use crate::ledger::tables;
-use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, Writes};
-use crate::pg::base::spi::connect;
+use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction;
 use crate::pg::session_transaction::{self, Remaining, Statement, Watch};
 use crate::submission::submit::{
@@ -100,10 +98,13 @@ fn take() -> Option<Remaining> {
     }
     check_isolation();
     let role = plain_sql::role().unwrap_or_else(Role::current).name();
-    let snapshot = session::unrecorded(|| {
-        Role::bootstrap().run(|| connect(|client| last_block(client, Sees::Latest)))
+    let mut snapshot: i64 = 0;
+    let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
+    session::unrecorded(|| {
+        let read = || connected(|| query(sql, &[], |row| snapshot = row.must(1)));
+        Role::bootstrap().run(read)
     });
-    let snapshot = snapshot.unwrap_or_default().unsigned_abs();
+    let snapshot = snapshot.unsigned_abs();
     let set = plain_sql::write_set(snapshot, isolation())
         .unwrap_or_else(|error| PgError::new(b"XX000", error.to_string()).raise())?;
     let effects = set.encode();
