@@ -1,0 +1,341 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// What is done with the transactions of one script.
+const (
+	aloneOn       = ", PostgreSQL alone"
+	aloneOff      = ", PostgreSQL alone, sync off"
+	aloneUndone   = ", PostgreSQL alone, ROLLBACK"
+	captured      = ", captured and undone"
+	rolledBack    = ", captured, ROLLBACK"
+	applied       = ", applied in a block"
+	executed      = ", executed in a block"
+	plainSessions = 8
+
+	// setSize is a detail of what was captured.
+	setSize = "write_set_bytes_per_tx"
+
+	recorderLimit = 30 * time.Second
+)
+
+// plainScripts are the scripts of which it is told what capturing and applying cost.
+func plainScripts() []workload.Script { return workload.Scripts()[:2] }
+
+// plainSizes give each transaction of a block a branch of its own, so that no two write sets of a
+// block meet.
+func plainSizes(block int) workload.TPCB {
+	return workload.TPCB{Branches: block, Tellers: 1, Accounts: 25}
+}
+
+// plain is the measurement of one database without a network.
+type plain struct {
+	cfg      Config
+	sites    *sites
+	tables   workload.TPCB
+	recorder *recorder
+	chain    *chain
+	sessions map[*site][]*pgx.Conn
+	report   *report.Report
+}
+
+// Plain measures what plain SQL through the ledger costs one database: sessions that capture and
+// undo their changes, and blocks that apply the write sets; beside PostgreSQL alone, and beside
+// blocks of the same transactions as SQL. There is no network: the sessions' node is a recorder.
+// The caller adds it to a report with other parts.
+func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
+	p := &plain{cfg: cfg, tables: plainSizes(cfg.Block), sessions: map[*site][]*pgx.Conn{}, report: r}
+	if p.sites, err = open(ctx, cfg, r, p.tables.Schema()); err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, p.close(ctx)); err == nil {
+			err = p.sites.network.Remove()
+		}
+	}()
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	if err := machine.Settle(ctx, r, cfg.Settle, cfg.Progress); err != nil {
+		return err
+	}
+	for repetition := 0; repetition <= cfg.Repeat; repetition++ { // nothing of the first counts
+		if err := p.repeat(ctx, repetition); err != nil {
+			return err
+		}
+	}
+	return plainFigures(r, cfg.Block)
+}
+
+// begin opens the sessions and lets those of the ledger meet the recorder.
+func (p *plain) begin(ctx context.Context) (err error) {
+	if p.chain, err = p.sites.ledger.chain(ctx); err != nil {
+		return err
+	}
+	socket := filepath.Join(p.sites.network.Dir, "run", "recorder")
+	if p.recorder, err = newRecorder(socket); err != nil {
+		return err
+	}
+	if err := p.sites.ledger.organisation.SetSystem(ctx, recorderLimit, "chainify.node_socket", socket); err != nil {
+		return err
+	}
+	for _, s := range []*site{p.sites.plain, p.sites.ledger} {
+		for range plainSessions {
+			conn, err := s.organisation.Cluster.Connect(ctx, database, role)
+			if err != nil {
+				return err
+			}
+			p.sessions[s] = append(p.sessions[s], conn)
+		}
+	}
+	return p.set(ctx, p.sites.ledger, "SET chainify.writes = 'effects'")
+}
+
+// set sets something in all sessions of a site.
+func (p *plain) set(ctx context.Context, s *site, sql string) error {
+	for _, conn := range p.sessions[s] {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plain) close(ctx context.Context) error {
+	var errs []error
+	for _, conns := range p.sessions {
+		for _, conn := range conns {
+			errs = append(errs, conn.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	if p.recorder != nil {
+		errs = append(errs, p.recorder.close())
+	}
+	return errors.Join(append(errs, p.sites.close())...)
+}
+
+// repeat does everything once, in an order drawn for it. Every step does a whole block's number of
+// transactions, at different branches each.
+func (p *plain) repeat(ctx context.Context, repetition int) error {
+	random := rand.New(rand.NewPCG(p.cfg.Seed, uint64(repetition)))
+	var steps []func() error
+	for _, script := range plainScripts() {
+		draw := func() []workload.Drawn {
+			out := make([]workload.Drawn, p.tables.Branches)
+			for i, branch := range random.Perm(p.tables.Branches) {
+				out[i] = p.tables.Draw(script, branch+1, random)
+			}
+			return out
+		}
+		add := func(system string, sample report.Sample) { p.add(script.Name+system, repetition, sample) }
+		alone := func(system, set, end string) func() error {
+			return func() error {
+				if err := p.set(ctx, p.sites.plain, "SET synchronous_commit = "+set); err != nil {
+					return err
+				}
+				sample, err := p.inSessions(ctx, p.sites.plain, draw(), end)
+				add(system, sample)
+				return err
+			}
+		}
+		steps = append(steps, alone(aloneOn, "on", "COMMIT"), alone(aloneOff, "off", "COMMIT"), alone(aloneUndone, "on", "ROLLBACK"),
+			func() error {
+				sample, err := p.inSessions(ctx, p.sites.ledger, draw(), "ROLLBACK")
+				add(rolledBack, sample)
+				return err
+			},
+			func() error { return p.captureAndApply(ctx, draw(), add) },
+			func() error {
+				calls := make([]workload.Statement, p.tables.Branches)
+				for i, d := range draw() {
+					calls[i] = d.Call()
+				}
+				raw, err := p.chain.encode(wire.Kind_KIND_SQL, calls)
+				if err != nil {
+					return err
+				}
+				sample, err := p.block(ctx, raw)
+				add(executed, sample)
+				return err
+			})
+	}
+	for _, i := range random.Perm(len(steps)) {
+		for _, s := range []*site{p.sites.plain, p.sites.ledger} {
+			if err := s.vacuum(ctx); err != nil {
+				return err
+			}
+		}
+		if err := steps[i](); err != nil {
+			return fmt.Errorf("plain SQL, repetition %d: %w", repetition, err)
+		}
+	}
+	return nil
+}
+
+// add keeps a sample, unless it was to warm up.
+func (p *plain) add(system string, repetition int, sample report.Sample) {
+	if repetition == 0 || sample.Transactions == 0 {
+		return
+	}
+	sample.Repetition, sample.Load = repetition, machine.Load()
+	p.report.Add(system, 0, "tx/s", sample)
+	fmt.Fprintf(p.cfg.Progress, "repetition %d/%d: %-40s %7.0f tx/s, %6.1f us of server CPU each, load %.1f\n",
+		repetition, p.cfg.Repeat, system, sample.Value, sample.ServerCPUUS, sample.Load)
+}
+
+// captureAndApply records the write sets of transactions and applies them in one block.
+func (p *plain) captureAndApply(ctx context.Context, transactions []workload.Drawn, add func(string, report.Sample)) error {
+	sample, err := p.inSessions(ctx, p.sites.ledger, transactions, "COMMIT")
+	if err != nil {
+		return err
+	}
+	sets, err := p.recorder.take()
+	if err != nil {
+		return err
+	}
+	if len(sets) != len(transactions) {
+		return fmt.Errorf("%d write sets of %d transactions were recorded", len(sets), len(transactions))
+	}
+	size := 0
+	for _, set := range sets {
+		size += len(set)
+	}
+	sample.Detail = map[string]float64{setSize: float64(size) / float64(len(sets))}
+	add(captured, sample)
+	raw, err := p.chain.author.WriteSets(p.chain.nonce, sets)
+	if err != nil {
+		return err
+	}
+	p.chain.nonce += uint64(len(sets))
+	if sample, err = p.block(ctx, raw); err == nil {
+		add(applied, sample)
+	}
+	return err
+}
+
+// inSessions runs transactions in the sessions of a site, each from BEGIN to its end, a message of
+// the client for each statement.
+func (p *plain) inSessions(ctx context.Context, s *site, transactions []workload.Drawn, end string) (report.Sample, error) {
+	started := time.Now()
+	conns := p.sessions[s]
+	cpu, err := s.cpu(func() error {
+		group, ctx := errgroup.WithContext(ctx)
+		for i, conn := range conns {
+			group.Go(func() error {
+				for n := i; n < len(transactions); n += len(conns) {
+					if err := interactive(ctx, conn, transactions[n], end); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return group.Wait()
+	})
+	return sampleOf(len(transactions), time.Since(started), cpu), err
+}
+
+// interactive runs one transaction.
+func interactive(ctx context.Context, conn *pgx.Conn, transaction workload.Drawn, end string) error {
+	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	for _, s := range transaction.Statements() {
+		values := make([]any, len(s.Values))
+		for i, v := range s.Values {
+			values[i] = v
+		}
+		if _, err := conn.Exec(ctx, s.SQL, values...); err != nil {
+			return err
+		}
+	}
+	tag, err := conn.Exec(ctx, end)
+	if err == nil && tag.String() != end {
+		err = fmt.Errorf("%s gave %s", end, tag)
+	}
+	return err
+}
+
+// block runs one block on the ledger.
+func (p *plain) block(ctx context.Context, raw []byte) (report.Sample, error) {
+	var execute, commit time.Duration
+	cpu, err := p.sites.ledger.cpu(func() (err error) {
+		execute, commit, err = p.chain.run(ctx, raw)
+		return err
+	})
+	return sampleOf(p.tables.Branches, execute+commit, cpu), err
+}
+
+func sampleOf(transactions int, took, cpu time.Duration) report.Sample {
+	return report.Sample{
+		Value: float64(transactions) / took.Seconds(), Transactions: transactions, Seconds: took.Seconds(),
+		ServerCPUUS: perTransaction(cpu, transactions),
+	}
+}
+
+// plainFigures states what capturing and applying cost.
+func plainFigures(r *report.Report, block int) error {
+	for _, script := range plainScripts() {
+		cpu := func(system string) []float64 { return r.Find(script.Name+system, 0).CPUs() }
+		id := "plain." + map[string]string{"tpcb-like": "tpcb_like", "simple-update": "simple_update"}[script.Name]
+		both, err := sums(cpu(captured), cpu(applied))
+		if err != nil {
+			return err
+		}
+		const alone = "processor time of the server: captured in the client's session, undone, submitted, and applied / the same transactions in PostgreSQL alone"
+		for _, f := range []struct {
+			id   string
+			a, b []float64
+			how  string
+		}{
+			{"_cost", both, cpu(aloneOn), fmt.Sprintf("%s, one database without a network, %d sessions, blocks of %d; %s", script.Name, plainSessions, block, alone)},
+			{"_cost_sync_off", both, cpu(aloneOff), "the same beside PostgreSQL with synchronous_commit=off"},
+			{"_capture_cost", cpu(captured), cpu(aloneOn), "of this the sessions alone: captured, undone, submitted"},
+			{"_capture_rollback_cost", cpu(rolledBack), cpu(aloneUndone), "transactions that end in ROLLBACK, which submit nothing: captured / in PostgreSQL alone"},
+			{"_apply_over_execute", cpu(applied), cpu(executed), fmt.Sprintf("%s, blocks of %d: write sets applied / the same as one call of a function each, by processor time", script.Name, block)},
+		} {
+			if err := r.AddRatio(id+f.id, f.a, f.b, plainTargets[id+f.id], f.how); err != nil {
+				return err
+			}
+		}
+		if err := r.AddFigure(id+"_write_set", r.Find(script.Name+captured, 0).Details(setSize), "bytes", report.Target{}, "write set of a transaction"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sums adds two series, repetition by repetition.
+func sums(a, b []float64) ([]float64, error) {
+	if len(a) != len(b) {
+		return nil, fmt.Errorf("%d repetitions of one and %d of the other", len(a), len(b))
+	}
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = a[i] + b[i]
+	}
+	return out, nil
+}
+
+// plainTargets are the promises; a figure without one is only reported.
+var plainTargets = map[string]report.Target{
+	"plain.tpcb_like_cost":                   report.AtMost(2),
+	"plain.simple_update_cost":               report.AtMost(2),
+	"plain.tpcb_like_apply_over_execute":     report.AtMost(0.6),
+	"plain.simple_update_apply_over_execute": report.AtMost(0.6),
+}
