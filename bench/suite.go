@@ -119,7 +119,7 @@ func runPlain(ctx context.Context, o options, r *report.Report, progress io.Writ
 	}
 	parts := len(only) == 0
 	if parts || slices.Contains(only, plainAlone) {
-		cfg := executor.Config{Dir: filepath.Join(o.dir, plainAlone), PG: o.pg, Seed: o.seed, Repeat: o.repeat, Block: o.block, Settle: settle, Progress: progress}
+		cfg := executor.Config{Dir: filepath.Join(o.dir, plainAlone), PG: o.pg, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Block: o.block, Settle: settle, Progress: progress}
 		if err := executor.Plain(ctx, cfg, r); err != nil {
 			return err
 		}

@@ -148,30 +148,18 @@ func (p *plain) repeat(ctx context.Context, repetition int) error {
 				if err := p.set(ctx, p.sites.plain, "SET synchronous_commit = "+set); err != nil {
 					return err
 				}
-				sample, err := p.inSessions(ctx, p.sites.plain, draw(), end)
-				add(system, sample)
-				return err
+				return p.rounds(func(sum *tally) error { return p.inSessions(ctx, p.sites.plain, draw(), end, sum) }, system, add)
 			}
 		}
 		steps = append(steps, alone(aloneOn, "on", "COMMIT"), alone(aloneOff, "off", "COMMIT"), alone(aloneUndone, "on", "ROLLBACK"),
 			func() error {
-				sample, err := p.inSessions(ctx, p.sites.ledger, draw(), "ROLLBACK")
-				add(rolledBack, sample)
-				return err
+				return p.rounds(func(sum *tally) error {
+					return errors.Join(p.inSessions(ctx, p.sites.ledger, draw(), "ROLLBACK", sum), p.drawAgain(ctx))
+				}, rolledBack, add)
 			},
-			func() error { return p.captureAndApply(ctx, draw(), add) },
+			func() error { return p.captureAndApply(ctx, draw, add) },
 			func() error {
-				calls := make([]workload.Statement, p.tables.Branches)
-				for i, d := range draw() {
-					calls[i] = d.Call()
-				}
-				raw, err := p.chain.encode(wire.Kind_KIND_SQL, calls)
-				if err != nil {
-					return err
-				}
-				sample, err := p.block(ctx, raw)
-				add(executed, sample)
-				return err
+				return p.rounds(func(sum *tally) error { return p.execute(ctx, draw(), sum) }, executed, add)
 			})
 	}
 	for _, i := range random.Perm(len(steps)) {
@@ -189,7 +177,7 @@ func (p *plain) repeat(ctx context.Context, repetition int) error {
 
 // add keeps a sample, unless it was to warm up.
 func (p *plain) add(system string, repetition int, sample report.Sample) {
-	if repetition == 0 || sample.Transactions == 0 {
+	if repetition == 0 {
 		return
 	}
 	sample.Repetition, sample.Load = repetition, machine.Load()
@@ -198,39 +186,104 @@ func (p *plain) add(system string, repetition int, sample report.Sample) {
 		repetition, p.cfg.Repeat, system, sample.Value, sample.ServerCPUUS, sample.Load)
 }
 
-// captureAndApply records the write sets of transactions and applies them in one block.
-func (p *plain) captureAndApply(ctx context.Context, transactions []workload.Drawn, add func(string, report.Sample)) error {
-	sample, err := p.inSessions(ctx, p.sites.ledger, transactions, "COMMIT")
-	if err != nil {
-		return err
+// tally sums up rounds, of which each has a block's number of transactions.
+type tally struct {
+	transactions int
+	took, cpu    time.Duration
+}
+
+func (t *tally) add(transactions int, took, cpu time.Duration) {
+	t.transactions, t.took, t.cpu = t.transactions+transactions, t.took+took, t.cpu+cpu
+}
+
+func (t *tally) sample() report.Sample {
+	return report.Sample{
+		Value: float64(t.transactions) / t.took.Seconds(), Transactions: t.transactions, Seconds: t.took.Seconds(),
+		ServerCPUUS: perTransaction(t.cpu, t.transactions),
 	}
-	sets, err := p.recorder.take()
-	if err != nil {
-		return err
+}
+
+// rounds does one round after the other until they took the seconds of a measurement.
+func (p *plain) rounds(round func(sum *tally) error, system string, add func(string, report.Sample)) error {
+	var sum tally
+	for sum.took < time.Duration(p.cfg.Seconds)*time.Second {
+		if err := round(&sum); err != nil {
+			return err
+		}
 	}
-	if len(sets) != len(transactions) {
-		return fmt.Errorf("%d write sets of %d transactions were recorded", len(sets), len(transactions))
-	}
+	add(system, sum.sample())
+	return nil
+}
+
+// captureAndApply records the write sets of a block's transactions and applies them, over and
+// over.
+func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Drawn, add func(string, report.Sample)) error {
+	var capturing tally
 	size := 0
-	for _, set := range sets {
-		size += len(set)
+	if err := p.rounds(func(applying *tally) error {
+		transactions := draw()
+		if err := p.inSessions(ctx, p.sites.ledger, transactions, "COMMIT", &capturing); err != nil {
+			return err
+		}
+		sets, err := p.recorder.take()
+		if err != nil {
+			return err
+		}
+		if len(sets) != len(transactions) {
+			return fmt.Errorf("%d write sets of %d transactions were recorded", len(sets), len(transactions))
+		}
+		for _, set := range sets {
+			size += len(set)
+		}
+		raw, err := p.chain.author.WriteSets(p.chain.nonce, sets)
+		if err != nil {
+			return err
+		}
+		p.chain.nonce += uint64(len(sets))
+		return p.block(ctx, raw, len(sets), applying)
+	}, applied, add); err != nil {
+		return err
 	}
-	sample.Detail = map[string]float64{setSize: float64(size) / float64(len(sets))}
+	sample := capturing.sample()
+	sample.Detail = map[string]float64{setSize: float64(size) / float64(capturing.transactions)}
 	add(captured, sample)
-	raw, err := p.chain.author.WriteSets(p.chain.nonce, sets)
+	return nil
+}
+
+// drawAgain puts the database's own sequence back to where the ledger's stands. What was drawn and
+// rolled back would otherwise leave the ledger's behind, which follows over 10,000 numbers only.
+func (p *plain) drawAgain(ctx context.Context) error {
+	_, err := p.sites.ledger.conn.Exec(ctx, "SELECT setval('tpcb.history_id_seq', greatest(last_value, 1)) FROM chainify.sequences WHERE name = 'tpcb.history_id_seq'")
+	return err
+}
+
+// execute runs transactions in one block, each as one call of its function.
+func (p *plain) execute(ctx context.Context, transactions []workload.Drawn, sum *tally) error {
+	calls := make([]workload.Statement, len(transactions))
+	for i, d := range transactions {
+		calls[i] = d.Call()
+	}
+	raw, err := p.chain.encode(wire.Kind_KIND_SQL, calls)
 	if err != nil {
 		return err
 	}
-	p.chain.nonce += uint64(len(sets))
-	if sample, err = p.block(ctx, raw); err == nil {
-		add(applied, sample)
-	}
+	return p.block(ctx, raw, len(calls), sum)
+}
+
+// block runs one block on the ledger.
+func (p *plain) block(ctx context.Context, raw []byte, transactions int, sum *tally) error {
+	var execute, commit time.Duration
+	cpu, err := p.sites.ledger.cpu(func() (err error) {
+		execute, commit, err = p.chain.run(ctx, raw)
+		return err
+	})
+	sum.add(transactions, execute+commit, cpu)
 	return err
 }
 
 // inSessions runs transactions in the sessions of a site, each from BEGIN to its end, a message of
 // the client for each statement.
-func (p *plain) inSessions(ctx context.Context, s *site, transactions []workload.Drawn, end string) (report.Sample, error) {
+func (p *plain) inSessions(ctx context.Context, s *site, transactions []workload.Drawn, end string, sum *tally) error {
 	started := time.Now()
 	conns := p.sessions[s]
 	cpu, err := s.cpu(func() error {
@@ -247,7 +300,8 @@ func (p *plain) inSessions(ctx context.Context, s *site, transactions []workload
 		}
 		return group.Wait()
 	})
-	return sampleOf(len(transactions), time.Since(started), cpu), err
+	sum.add(len(transactions), time.Since(started), cpu)
+	return err
 }
 
 // interactive runs one transaction.
@@ -269,23 +323,6 @@ func interactive(ctx context.Context, conn *pgx.Conn, transaction workload.Drawn
 		err = fmt.Errorf("%s gave %s", end, tag)
 	}
 	return err
-}
-
-// block runs one block on the ledger.
-func (p *plain) block(ctx context.Context, raw []byte) (report.Sample, error) {
-	var execute, commit time.Duration
-	cpu, err := p.sites.ledger.cpu(func() (err error) {
-		execute, commit, err = p.chain.run(ctx, raw)
-		return err
-	})
-	return sampleOf(p.tables.Branches, execute+commit, cpu), err
-}
-
-func sampleOf(transactions int, took, cpu time.Duration) report.Sample {
-	return report.Sample{
-		Value: float64(transactions) / took.Seconds(), Transactions: transactions, Seconds: took.Seconds(),
-		ServerCPUUS: perTransaction(cpu, transactions),
-	}
 }
 
 // plainFigures states what capturing and applying cost.
