@@ -157,7 +157,7 @@ func plainFigures(r *report.Report) error {
 			if session == nil || call == nil {
 				continue
 			}
-			id := "plain." + idOf(script.Name) + "_over_execute" + beside.id
+			id := "plain." + script.ID() + "_over_execute" + beside.id
 			how := fmt.Sprintf("%s, %d clients of pgbench at four organisations, each with rows of its own: BEGIN to COMMIT with chainify.writes = 'effects' / %s, by transactions a second", script.Name, plainClients, beside.what)
 			if err := errors.Join(
 				r.AddRatio(id, session.Values(), call.Values(), plainTargets[id], how),
@@ -168,17 +168,6 @@ func plainFigures(r *report.Report) error {
 		}
 	}
 	return hotFigures(r)
-}
-
-// idOf makes a name a part of a figure's.
-func idOf(name string) string {
-	out := []byte(name)
-	for i, c := range out {
-		if c == '-' || c == ' ' {
-			out[i] = '_'
-		}
-	}
-	return string(out)
 }
 
 // plainTargets are the promises; a figure without one is only reported.

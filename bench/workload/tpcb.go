@@ -42,6 +42,9 @@ type Script struct {
 	statements []string // with :name for a parameter
 }
 
+// ID is the name as a part of a figure's.
+func (s Script) ID() string { return strings.ReplaceAll(s.Name, "-", "_") }
+
 // Scripts are the transactions: tpcb-like and simple-update of pgbench, and oltp_write_only of
 // sysbench. The program of sysbench is not needed: pgbench sends the same statements.
 func Scripts() []Script {
@@ -126,11 +129,15 @@ type Drawn struct {
 	values []string // of the parameters
 }
 
-// Draw draws a transaction of tpcb-like or simple-update at a branch.
+// Draw draws a transaction at a branch. Two of different branches share no row.
 func (t TPCB) Draw(script Script, branch int, random *rand.Rand) Drawn {
-	account, teller := (branch-1)*t.Accounts+1+random.IntN(t.Accounts), (branch-1)*t.Tellers+1+random.IntN(t.Tellers)
+	row := func() int { return (branch-1)*t.Accounts + 1 + random.IntN(t.Accounts) }
+	values := []int{row(), row(), row(), 1 + random.IntN(1_000_000)}
+	if script.parameters[0] == "aid" {
+		values = []int{row(), (branch-1)*t.Tellers + 1 + random.IntN(t.Tellers), branch, random.IntN(10_001) - 5_000}
+	}
 	d := Drawn{script: script}
-	for _, v := range []int{account, teller, branch, random.IntN(10_001) - 5_000} {
+	for _, v := range values {
 		d.values = append(d.values, strconv.Itoa(v))
 	}
 	return d
