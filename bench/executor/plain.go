@@ -57,8 +57,8 @@ type plain struct {
 // blocks of the same transactions as SQL. There is no network: the sessions' node is a recorder.
 // The caller adds it to a report with other parts.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
-	p := &plain{cfg: cfg, tables: plainSizes(cfg.Block), sessions: map[*site][]*pgx.Conn{}, report: r}
-	if p.sites, err = open(ctx, cfg, r, p.tables.Schema()); err != nil {
+	p, err := openPlain(ctx, cfg, r)
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -66,18 +66,33 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			err = p.sites.network.Remove()
 		}
 	}()
-	if err := p.begin(ctx); err != nil {
-		return err
-	}
 	if err := machine.Settle(ctx, r, cfg.Settle, cfg.Progress); err != nil {
 		return err
 	}
-	for repetition := 0; repetition <= cfg.Repeat; repetition++ { // nothing of the first counts
+	return p.run(ctx)
+}
+
+// openPlain makes the clusters and opens the sessions. The caller ends it with close.
+func openPlain(ctx context.Context, cfg Config, r *report.Report) (*plain, error) {
+	p := &plain{cfg: cfg, tables: plainSizes(cfg.Block), sessions: map[*site][]*pgx.Conn{}, report: r}
+	var err error
+	if p.sites, err = open(ctx, cfg, r, p.tables.Schema()); err != nil {
+		return nil, err
+	}
+	if err := p.begin(ctx); err != nil {
+		return nil, errors.Join(err, p.close(ctx))
+	}
+	return p, nil
+}
+
+// run measures all repetitions and states the figures.
+func (p *plain) run(ctx context.Context) error {
+	for repetition := 0; repetition <= p.cfg.Repeat; repetition++ { // nothing of the first counts
 		if err := p.repeat(ctx, repetition); err != nil {
 			return err
 		}
 	}
-	return plainFigures(r, cfg.Block)
+	return plainFigures(p.report, p.cfg.Block)
 }
 
 // begin opens the sessions and lets those of the ledger meet the recorder.
@@ -217,7 +232,7 @@ func (t *tally) sample() report.Sample {
 // rounds does one round after the other until they took the seconds of a measurement.
 func (p *plain) rounds(round func(sum *tally) error, system string, size float64, add adds) error {
 	var sum tally
-	for sum.took < time.Duration(p.cfg.Seconds)*time.Second {
+	for sum.took == 0 || sum.took < time.Duration(p.cfg.Seconds)*time.Second {
 		if err := round(&sum); err != nil {
 			return err
 		}
@@ -230,7 +245,7 @@ func (p *plain) rounds(round func(sum *tally) error, system string, size float64
 func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Drawn, size int, add adds) error {
 	var capturing, applying tally
 	bytes := 0
-	for capturing.took+applying.took < 2*time.Duration(p.cfg.Seconds)*time.Second {
+	for applying.took == 0 || capturing.took+applying.took < 2*time.Duration(p.cfg.Seconds)*time.Second {
 		transactions := draw()
 		if err := p.inSessions(ctx, p.sites.ledger, transactions, "COMMIT", &capturing); err != nil {
 			return err
