@@ -20,8 +20,15 @@ func TestTheCostIsOfCapturingAndApplying(t *testing.T) {
 				size   float64
 				cpu    float64
 			}{
-				{aloneOn, 0, 100}, {aloneOff, 0, 50}, {aloneUndone, 0, 80}, {captured, 0, 130}, {rolledBack, 0, 120},
-				{applied, block, 30}, {executed, block, 60}, {applied, block / 8, 50}, {executed, block / 8, 80},
+				{aloneOn, 0, 100},
+				{aloneOff, 0, 50},
+				{aloneUndone, 0, 80},
+				{captured, 0, 130},
+				{rolledBack, 0, 120},
+				{applied, block, 30},
+				{executed, block, 60},
+				{applied, block / 8, 50},
+				{executed, block / 8, 80},
 			} {
 				r.Add(s.Name+of.system, of.size, "tx/s", report.Sample{Repetition: repetition, Value: 1, ServerCPUUS: of.cpu * slow, Detail: map[string]float64{setSize: 400}})
 			}
