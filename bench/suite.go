@@ -109,10 +109,12 @@ const plainAlone = "alone"
 
 func runPlain(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	var only []string
+	command := r.Command
 	if o.only != "" {
 		only = strings.Split(o.only, ",")
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
+	defer func() { repeatable(r, command) }()
 	settle := machine.SettleLimit
 	if o.short {
 		settle = 0
@@ -134,6 +136,23 @@ func runPlain(ctx context.Context, o options, r *report.Report, progress io.Writ
 		}
 	}
 	return drawPlain(o, r)
+}
+
+// repeatable gives each figure of plain SQL the command that measures it without all others.
+func repeatable(r *report.Report, command string) {
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		part := plainAlone
+		if strings.HasPrefix(f.ID, "plain.hot_rows") {
+			part = "hot rows"
+		}
+		for _, s := range workload.Scripts() {
+			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") {
+				part = s.Name
+			}
+		}
+		f.Command = fmt.Sprintf("%s -only %q", command, part)
+	}
 }
 
 // drawPlain writes a bar for each system.

@@ -18,7 +18,7 @@ import (
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
-// What is done with the transactions of one script.
+// Systems: the transactions of one script, in one of these ways.
 const (
 	aloneOn       = ", PostgreSQL alone"
 	aloneOff      = ", PostgreSQL alone, sync off"
@@ -52,10 +52,10 @@ type plain struct {
 	report   *report.Report
 }
 
-// Plain measures what plain SQL through the ledger costs one database: sessions that capture and
-// undo their changes, and blocks that apply the write sets; beside PostgreSQL alone, and beside
-// blocks of the same transactions as SQL. There is no network: the sessions' node is a recorder.
-// The caller adds it to a report with other parts.
+// Plain measures the cost of plain SQL through the ledger in one database. Sessions capture and
+// undo their changes, and blocks apply the write sets. Beside them run PostgreSQL alone, and blocks
+// of the same transactions as SQL. There is no network: the sessions' node is a recorder. The
+// caller may add other parts to the report.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	p, err := openPlain(ctx, cfg, r)
 	if err != nil {
@@ -280,8 +280,9 @@ func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Draw
 	return nil
 }
 
-// drawAgain puts the database's own sequence back to where the ledger's stands. What was drawn and
-// rolled back would otherwise leave the ledger's behind, which follows over 10,000 numbers only.
+// drawAgain puts the database's own sequence back to where the ledger's stands. Numbers that were
+// drawn and rolled back would otherwise leave the ledger's behind, which follows over 10,000
+// numbers only.
 func (p *plain) drawAgain(ctx context.Context) error {
 	_, err := p.sites.ledger.conn.Exec(ctx, "SELECT setval('tpcb.history_id_seq', greatest(last_value, 1)) FROM chainify.sequences WHERE name = 'tpcb.history_id_seq'")
 	return err

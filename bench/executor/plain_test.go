@@ -91,8 +91,8 @@ func TestPlainSQLIsMeasured(t *testing.T) {
 		(SELECT count(*) FROM tpcb.history), (SELECT sum(succeeded) FROM chainify.ledger WHERE number > 1)`).Scan(&findings, &history, &transactions); err != nil {
 		t.Fatal(err)
 	}
-	// Two repetitions, of which one counts, of three scripts. Each is applied and executed in blocks
-	// of two sizes, and two of them write history.
+	// Two repetitions, of which one counts, of three scripts. Each is applied and executed in
+	// blocks of two sizes, and two of them write history.
 	if all := 2 * 3 * 4 * cfg.Block; findings != 0 || transactions != all || history != all*2/3 {
 		t.Errorf("seed %d: %d findings, %d rows of history, %d transactions of %d", cfg.Seed, findings, history, transactions, all)
 	}

@@ -31,9 +31,9 @@ const (
 // plainTables give each client of pgbench a branch of its own, so that no two transactions meet.
 var plainTables = workload.TPCB{Branches: plainClients, Tellers: 10, Accounts: 3000}
 
-// Plain measures plain SQL through the ledger in a network of four: transactions of pgbench and
-// sysbench as applications send them, beside the same work by one call of chainify.execute each;
-// and sessions that meet at a few rows. The caller adds it to a report with other parts.
+// Plain measures plain SQL through the ledger in a network of four. Transactions of pgbench and
+// sysbench run as applications send them, and as one call of chainify.execute each. Other sessions
+// meet at a few rows. The caller may add other parts to the report.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	cfg.Customers = 2 // of Smallbank, which is not measured here
 	net, err := openNetwork(ctx, cfg, "plain", settings, []string{"acme", "bolt", "cargo", "delta"}, plainTables.Schema())

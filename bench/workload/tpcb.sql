@@ -1,5 +1,5 @@
--- The tables and the two transactions of pgbench's own scripts, and the table and the transaction of sysbench's
--- oltp_write_only, in a size of their own. A row is as wide as theirs.
+-- The tables and two transactions of pgbench's own scripts, and the table and the transaction of
+-- sysbench's oltp_write_only, in a size of their own. A row is as wide as theirs.
 CREATE SCHEMA tpcb;
 
 CREATE TABLE tpcb.branch (bid int PRIMARY KEY, bbalance int NOT NULL, filler char(88));
