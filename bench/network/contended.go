@@ -194,7 +194,8 @@ func watchWaits(ctx context.Context, at members) (longest *atomic.Int64, end fun
 // waitSQL is the longest wait of now, in microseconds.
 const waitSQL = `SELECT coalesce(max(extract(epoch FROM clock_timestamp() - waitstart) * 1000000), 0)::bigint
 	FROM pg_locks WHERE NOT granted AND waitstart IS NOT NULL
-	AND pid IN (SELECT pid FROM pg_stat_activity WHERE query LIKE '%chainify_node.execute_block(%' AND pid <> pg_backend_pid())`
+	AND pid IN (SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()
+		AND (query LIKE '%execute_block(%' OR query LIKE 'chainify block%' OR application_name LIKE 'chainify block%'))`
 
 // hotFigures says what sessions that meet do beside one alone, where both were measured.
 func hotFigures(r *report.Report) error {

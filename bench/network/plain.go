@@ -31,12 +31,14 @@ const (
 // plainTables give each client of pgbench a branch of its own, so that no two transactions meet.
 var plainTables = workload.TPCB{Branches: plainClients, Tellers: 10, Accounts: 3000}
 
+var plainMembers = []string{"acme", "bolt", "cargo", "delta"}
+
 // Plain measures plain SQL through the ledger in a network of four. Transactions of pgbench and
 // sysbench run as applications send them, and as one call of chainify.execute each. Other sessions
 // meet at a few rows. The caller may add other parts to the report.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	cfg.Customers = 2 // of Smallbank, which is not measured here
-	net, err := openNetwork(ctx, cfg, "plain", settings, []string{"acme", "bolt", "cargo", "delta"}, plainTables.Schema())
+	net, err := openNetwork(ctx, cfg, "plain", settings, plainMembers, plainTables.Schema())
 	defer func() {
 		if net == nil {
 			return
@@ -48,7 +50,7 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	o := &ours{net, cfg, config.Balanced, bankTables(plainTables.Schema())}
+	o := plainOurs(net, cfg)
 	if err := errors.Join(machine.Facts(r, net.Dir), describeServer(ctx, r, "clusters of four", net.Organisations[0]), describeNodes(r, cfg.Chainify, net, o.mode)); err != nil {
 		return err
 	}
@@ -67,6 +69,11 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		}
 	}
 	return plainFigures(r)
+}
+
+// plainOurs is the network with the tables that its load changes.
+func plainOurs(net *harness.Network, cfg Config) *ours {
+	return &ours{net, cfg, config.Balanced, append(bankTables(plainTables.Schema()), workload.SequenceTable)}
 }
 
 func plainSystems(o *ours) []system {

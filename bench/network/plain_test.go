@@ -73,6 +73,53 @@ func TestOnlyATransactionThatLostIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A session that may not give way at once holds a lock that a block needs: the watcher sees the wait.
+func TestWaitsOfABlockAreSeen(t *testing.T) {
+	tree, dir := benchtest.Places(t)
+	ctx := t.Context()
+	cfg := Config{Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Seed: 1, Seconds: 1, Customers: 2, Progress: &strings.Builder{}}
+	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
+	net, err := openNetwork(ctx, cfg, "waits", settings, []string{"solo"}, plainTables.Schema())
+	if net != nil {
+		t.Cleanup(func() {
+			if err := net.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := plainOurs(net, cfg)
+	if err := o.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := net.Organisations[0].Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"SET chainify.guard = off", "BEGIN", "SELECT FROM tpcb.hot WHERE id = 1 FOR UPDATE"} {
+		if _, err := holder.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits, end, err := watchWaits(ctx, o.members())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It gets its way after chainify.conflict_grace, 500 ms.
+	if err := net.Organisations[0].Exec(ctx, role, "SELECT 1 / outcome::int FROM chainify.execute('UPDATE tpcb.hot SET v = v + 1 WHERE id = 1')"); err != nil {
+		t.Error(err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if seen := time.Duration(waits.Load()); seen < 300*time.Millisecond || seen > 10*time.Second {
+		t.Errorf("the longest wait is %s", seen)
+	}
+	_ = holder.Close(ctx) // it may have lost its connection
+}
+
 // The measurement, tiny, against real databases and nodes.
 func TestPlainSQLIsMeasured(t *testing.T) {
 	tree, dir := benchtest.Places(t)

@@ -22,6 +22,9 @@ type TPCB struct {
 	Accounts int // of a branch, and as many rows of oltp_write_only
 }
 
+// SequenceTable is the ledger's own table of the values of sequences.
+const SequenceTable = "chainify_ledger.sequence"
+
 // HotRows are the rows of table tpcb.hot, for transactions that are to meet.
 const HotRows = 10
 
