@@ -73,7 +73,7 @@ func TestOnlyATransactionThatLostIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A session that may not give way at once holds a lock that a block needs: the watcher sees the wait.
+// A session holds a lock that a block needs, until it has to give way: the watcher sees the wait.
 func TestWaitsOfABlockAreSeen(t *testing.T) {
 	tree, dir := benchtest.Places(t)
 	ctx := t.Context()
