@@ -61,7 +61,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.block, "block", 4096, "transactions of a block")
 	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
 	f.IntVar(&o.minutes, "minutes", 60, "steady: for how long")
-	f.StringVar(&o.only, "only", "", "network: of the systems only those whose names contain one of these, separated by commas")
+	f.StringVar(&o.only, "only", "", "network and plain: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	f.BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	if err := f.Parse(args); err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/bench/report"
 )
 
 func TestOptions(t *testing.T) {
@@ -18,9 +20,28 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+func TestEachFigureOfPlainSQLHasItsCommand(t *testing.T) {
+	r := &report.Report{Name: "plain", Command: "bench"}
+	for _, id := range []string{"plain.tpcb_like_over_execute_cpu", "plain.tpcb_like_cost", "plain.hot_rows_lost", "plain.oltp_write_only_apply_over_execute"} {
+		if err := r.AddFigure(id, []float64{1}, "ratio", report.Target{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repeatable(r, "bench")
+	for i, want := range []string{"tpcb-like", "alone", "hot rows", "alone"} {
+		if got := r.Figures[i].Command; got != "bench -only \""+want+"\"" {
+			t.Errorf("%s is repeated by %s", r.Figures[i].ID, got)
+		}
+	}
+	var out strings.Builder
+	if err := r.Print(&out); err != nil || !strings.Contains(out.String(), "\ntpcb_like_cost, oltp_write_only_apply_over_execute: bench -only \"alone\"\n") || !strings.Contains(out.String(), "\nto repeat: bench\n") {
+		t.Errorf("printed, %v:\n%s", err, out.String())
+	}
+}
+
 func TestBenchmarksAreChosenByName(t *testing.T) {
 	all, err := chosen("all")
-	if err != nil || len(all) != 3 {
+	if err != nil || len(all) != 4 {
 		t.Errorf("all are %d, %v: one that takes an hour is not among them", len(all), err)
 	}
 	if one, err := chosen("executor"); err != nil || len(one) != 1 || one[0].name != "executor" {

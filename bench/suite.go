@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/network"
@@ -28,6 +30,7 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", false, runExecutor},
 	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank and TPC-C", false, runNetwork},
+	{"plain", "plain SQL through the ledger: beside calls of chainify.execute, beside PostgreSQL alone, and sessions that meet", false, runPlain},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
@@ -99,6 +102,66 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Run(ctx, cfg, r)
+}
+
+// The parts of `plain`, by which -only names them: what is not of the first is of the second.
+const plainAlone = "alone"
+
+func runPlain(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	var only []string
+	command := r.Command
+	if o.only != "" {
+		only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
+	defer func() { repeatable(r, command) }()
+	settle := machine.SettleLimit
+	if o.short {
+		settle = 0
+	}
+	parts := len(only) == 0
+	if parts || slices.Contains(only, plainAlone) {
+		cfg := executor.Config{Dir: filepath.Join(o.dir, plainAlone), PG: o.pg, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Block: o.block, Settle: settle, Progress: progress}
+		if err := executor.Plain(ctx, cfg, r); err != nil {
+			return err
+		}
+	}
+	only = slices.DeleteFunc(only, func(name string) bool { return name == plainAlone })
+	if parts || len(only) > 0 {
+		cfg := network.Config{
+			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Only: only, Settle: settle, WarmUp: true, Progress: progress,
+		}
+		if err := network.Plain(ctx, cfg, r); err != nil {
+			return err
+		}
+	}
+	return drawPlain(o, r)
+}
+
+// repeatable gives each figure of plain SQL the command that measures it without all others.
+func repeatable(r *report.Report, command string) {
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		part := plainAlone
+		if strings.HasPrefix(f.ID, "plain.hot_rows") {
+			part = "hot rows"
+		}
+		for _, s := range workload.Scripts() {
+			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") {
+				part = s.Name
+			}
+		}
+		f.Command = fmt.Sprintf("%s -only %q", command, part)
+	}
+}
+
+// drawPlain writes a bar for each system.
+func drawPlain(o options, r *report.Report) error {
+	bars := chart.Bars{Title: "Transactions per second"}
+	for _, s := range r.Series {
+		bars.Bars = append(bars.Bars, chart.Level{Name: fmt.Sprintf("%s (%g)", s.System, s.Point), Spread: s.Spread})
+	}
+	return bars.Write(o.out, r.Name)
 }
 
 func runVerify(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

@@ -65,7 +65,7 @@ func open(ctx context.Context, cfg Config, r *report.Report, workloads ...worklo
 	s = &sites{network: network}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.close())
+			err = errors.Join(err, network.Close())
 		}
 	}()
 	if err := network.Each(func(o *harness.Organisation) error { return o.Cluster.Configure(Settings) }); err != nil {

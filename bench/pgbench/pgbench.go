@@ -38,6 +38,8 @@ type Run struct {
 	Customers         int
 	Seed              uint64
 	SynchronousCommit string
+	Writes            string // chainify.writes; empty: as the server has it
+	Tries             int    // of a transaction that loses against another one; 0: one
 	Led               func() // called when the lead is over; may be nil
 }
 
@@ -47,6 +49,7 @@ type Result struct {
 	Processed int     // after the lead
 	Led       int     // before
 	Failed    int     // by deadlock, in all; any other failure ends pgbench
+	Retries   int     // in all, where transactions are tried again
 }
 
 // Scripts writes Smallbank's scripts into a directory and returns their paths.
@@ -83,11 +86,18 @@ func (r Run) Do(ctx context.Context) (Result, error) {
 		"-c", fmt.Sprint(r.Clients), "-j", fmt.Sprint(min(r.Clients, threads)), "-T", fmt.Sprint(r.Seconds + int(Lead.Seconds())),
 		"-P", fmt.Sprint(int(Lead.Seconds())), "-D", fmt.Sprintf("customers=%d", r.Customers), "--random-seed", fmt.Sprint(r.Seed),
 	}
+	if r.Tries > 0 {
+		args = append(args, "--max-tries", fmt.Sprint(r.Tries))
+	}
 	for _, script := range r.Scripts {
 		args = append(args, "-f", script)
 	}
 	cmd := exec.CommandContext(ctx, r.Cluster.Bin("pgbench"), append(args, r.Database)...)
-	cmd.Env = []string{"PGOPTIONS=-c synchronous_commit=" + r.SynchronousCommit, "LC_ALL=C.UTF-8"}
+	options := "-c synchronous_commit=" + r.SynchronousCommit
+	if r.Writes != "" {
+		options += " -c chainify.writes=" + r.Writes
+	}
+	cmd.Env = []string{"PGOPTIONS=" + options, "LC_ALL=C.UTF-8"}
 	var text strings.Builder
 	led := 0
 	err := eachLine(cmd, func(line string) {
@@ -123,6 +133,7 @@ var (
 	ratePattern      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 	processedPattern = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
 	failedPattern    = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
+	retriesPattern   = regexp.MustCompile(`(?m)^total number of retries: (\d+)`)
 )
 
 // progress is how many transactions the lead had, if that is what the line says.
@@ -136,7 +147,7 @@ func progress(line string) (transactions int, is bool) {
 }
 
 // read takes from what was printed of the whole run what the lead had.
-func read(text string, led int) (Result, error) {
+func read(text string, led int) (_ Result, err error) {
 	rate, n, f := ratePattern.FindStringSubmatch(text), processedPattern.FindStringSubmatch(text), failedPattern.FindStringSubmatch(text)
 	if rate == nil || n == nil || f == nil || led == 0 {
 		return Result{}, fmt.Errorf("pgbench printed no result:\n%s", text)
@@ -147,9 +158,15 @@ func read(text string, led int) (Result, error) {
 	if err := errors.Join(errRate, errProcessed, errFailed); err != nil {
 		return Result{}, fmt.Errorf("read what pgbench printed: %w", err)
 	}
+	retries := 0
+	if found := retriesPattern.FindStringSubmatch(text); found != nil { // not printed where there is one try
+		if retries, err = strconv.Atoi(found[1]); err != nil {
+			return Result{}, fmt.Errorf("read what pgbench printed: %w", err)
+		}
+	}
 	took := float64(processed)/all - Lead.Seconds()
 	if all <= 0 || processed <= led || took <= 0 {
 		return Result{}, fmt.Errorf("pgbench processed nothing after its lead:\n%s", text)
 	}
-	return Result{Rate: float64(processed-led) / took, Processed: processed - led, Led: led, Failed: failed}, nil
+	return Result{Rate: float64(processed-led) / took, Processed: processed - led, Led: led, Failed: failed, Retries: retries}, nil
 }

@@ -22,6 +22,10 @@ SQL script 1: balance.sql
 	if r, err := read(strings.Replace(printed, "6172.5", "3086.25", 1), 1600); err != nil || r.Processed != 10745 || r.Led != 1600 || r.Failed != 3 || math.Abs(r.Rate-5372.5) > 0.01 {
 		t.Errorf("%+v, %v", r, err)
 	}
+	tried := strings.Replace(strings.Replace(printed, "6172.5", "3086.25", 1), "initial", "number of transactions retried: 7 (0.057%)\ntotal number of retries: 21\ninitial", 1)
+	if r, err := read(tried, 1600); err != nil || r.Retries != 21 {
+		t.Errorf("%+v, %v", r, err)
+	}
 	for _, bad := range []string{
 		"", strings.Replace(printed, "12345", "0", 1), strings.Replace(printed, "tps = 6172.500000", "tps = 0.000000", 1), printed, // which is no longer than the lead
 	} {

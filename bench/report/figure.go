@@ -18,6 +18,7 @@ type Figure struct {
 
 	Each    []float64 `json:"each"`              // of each repetition
 	Answers int       `json:"answers,omitempty"` // where the value is of what all repetitions saw together: of how many
+	Command string    `json:"command,omitempty"` // measures this one again without the whole; empty: the report's
 }
 
 // Target is a bound on a figure; the zero value promises nothing.

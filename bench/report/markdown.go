@@ -53,6 +53,13 @@ func (r *Report) Markdown(w io.Writer, plots []string) error {
 			number(s.Spread.Min), number(s.Spread.Max), s.CPU.Median)
 	}
 	fmt.Fprintf(&b, "\nRun with `%s` on %s, for %.0f s.\n", r.Command, r.Started.Format("2006-01-02"), r.TookS)
+	if commands := r.commands(); len(commands) > 0 {
+		b.WriteString("\n| these figures alone | command |\n|---|---|\n")
+		for _, of := range commands {
+			fmt.Fprintf(&b, "| %s | `%s` |\n", strings.Join(of.ids, ", "), of.command)
+		}
+		b.WriteString("\n")
+	}
 	for _, facts := range []map[string]any{r.Machine, anyOf(r.Versions), r.Settings} {
 		if line := list(facts); line != "" {
 			fmt.Fprintf(&b, "%s.  \n", line)

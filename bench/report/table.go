@@ -24,10 +24,37 @@ func (r *Report) Print(w io.Writer) error {
 	for _, f := range r.Figures {
 		fmt.Fprintf(t, "%s\t%s\t%s to %s\t%s\t%s\t%s\n", f.ID, number(f.Value), number(f.Min), number(f.Max), f.Unit, f.Target, verdict(f.Holds))
 	}
+	fmt.Fprintf(t, "\nto repeat: %s\n", r.Command)
+	for _, of := range r.commands() {
+		fmt.Fprintf(t, "%s: %s\n", strings.Join(of.ids, ", "), of.command)
+	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(t, "note: %s\n", note)
 	}
 	return t.Flush()
+}
+
+// again are the figures that one command measures.
+type again struct {
+	command string
+	ids     []string
+}
+
+// commands are those that measure some of the figures without the others, in the figures' order.
+func (r *Report) commands() (out []again) {
+	places := map[string]int{}
+	for _, f := range r.Figures {
+		if f.Command == "" {
+			continue
+		}
+		i, known := places[f.Command]
+		if !known {
+			i, places[f.Command] = len(out), len(out)
+			out = append(out, again{command: f.Command})
+		}
+		out[i].ids = append(out[i].ids, strings.TrimPrefix(f.ID, r.Name+"."))
+	}
+	return out
 }
 
 func verdict(holds *bool) string {

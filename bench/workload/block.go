@@ -50,15 +50,31 @@ type Author struct {
 // Transactions encodes statements as chainify_node.execute_block takes them. Nonces count from
 // the given one: the same statement twice is two transactions.
 func (a Author) Transactions(kind wire.Kind, nonce uint64, statements []Statement) ([]byte, error) {
-	raw := make([][]byte, len(statements))
+	proposals := make([]*wire.Proposal, len(statements))
 	for i, s := range statements {
-		p := &wire.Proposal{
-			ChainId: a.ChainID, Client: &wire.Client{Organisation: a.Organisation, Role: a.Role},
-			Nonce: nonce + uint64(i), ValidUntilHeight: 1, Kind: kind, Sql: s.SQL,
-		}
+		proposals[i] = &wire.Proposal{Kind: kind, Sql: s.SQL}
 		for j, v := range s.Values {
-			p.Parameters = append(p.Parameters, &wire.Parameter{Type: s.Types[j], Text: v})
+			proposals[i].Parameters = append(proposals[i].Parameters, &wire.Parameter{Type: s.Types[j], Text: v})
 		}
+	}
+	return a.encode(nonce, proposals)
+}
+
+// WriteSets encodes write sets as EFFECTS transactions, in the same form.
+func (a Author) WriteSets(nonce uint64, sets [][]byte) ([]byte, error) {
+	proposals := make([]*wire.Proposal, len(sets))
+	for i, set := range sets {
+		proposals[i] = &wire.Proposal{Kind: wire.Kind_KIND_EFFECTS, Effects: set}
+	}
+	return a.encode(nonce, proposals)
+}
+
+// encode completes the proposals.
+func (a Author) encode(nonce uint64, proposals []*wire.Proposal) ([]byte, error) {
+	raw := make([][]byte, len(proposals))
+	for i, p := range proposals {
+		p.ChainId, p.Client = a.ChainID, &wire.Client{Organisation: a.Organisation, Role: a.Role}
+		p.Nonce, p.ValidUntilHeight = nonce+uint64(i), 1
 		proposal := wire.Encode(p)
 		if _, err := wire.DecodeProposal(proposal); err != nil {
 			return nil, fmt.Errorf("encode transaction %d: %w", i, err)
