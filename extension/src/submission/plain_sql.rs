@@ -17,6 +17,7 @@ use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, Writes};
+use crate::pg::base::snapshot::under_snapshot;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction;
 use crate::pg::session_transaction::{self, Remaining, Statement, Watch};
@@ -102,7 +103,7 @@ fn take() -> Option<Remaining> {
     let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
     session::unrecorded(|| {
         let read = || connected(|| query(sql, &[], |row| snapshot = row.must(1)));
-        Role::bootstrap().run(read)
+        Role::bootstrap().run(|| under_snapshot(read))
     });
     let snapshot = snapshot.unsigned_abs();
     let set = plain_sql::write_set(snapshot, isolation())
