@@ -5,6 +5,7 @@
 //! It decides who has a chance and not who is valid: each transaction is compared with the rows
 //! when its turn comes (W2).
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use chainify_codec::Hash;
 use chainify_ledger::messages::Kind;
@@ -76,13 +77,22 @@ struct Seen {
 #[derive(Default)]
 struct Rows {
     numbers: HashMap<(usize, Vec<u8>), PlaceNumber>,
-    tables: Vec<std::rc::Rc<WrittenTable>>,
+    /// By number: the table's place in `tables`, and the key.
+    places: Vec<(usize, Vec<u8>)>,
+    tables: Vec<Rc<WrittenTable>>,
+    /// By name, also those that are not on the ledger: a block may name them thousands of times.
+    known: HashMap<String, Option<usize>>,
 }
 
 impl Rows {
     fn number(&mut self, table: usize, key: Vec<u8>) -> PlaceNumber {
-        let next = self.numbers.len() as PlaceNumber;
-        *self.numbers.entry((table, key)).or_insert(next)
+        let next = self.places.len() as PlaceNumber;
+        let place = (table, key);
+        let number = *self.numbers.entry(place.clone()).or_insert(next);
+        if number == next {
+            self.places.push(place);
+        }
+        number
     }
 
     /// A transaction that cannot be read has no rows, and fails by itself.
@@ -115,12 +125,15 @@ impl Rows {
     }
 
     fn table(&mut self, name: &str) -> Option<usize> {
-        if let Some(known) = self.tables.iter().position(|table| table.name == name) {
-            return Some(known);
+        if let Some(known) = self.known.get(name) {
+            return *known;
         }
-        let table = within(|| write_sets::table(name))?;
-        self.tables.push(table);
-        Some(self.tables.len() - 1)
+        let found = within(|| write_sets::table(name)).map(|table| {
+            self.tables.push(table);
+            self.tables.len() - 1
+        });
+        self.known.insert(name.to_owned(), found);
+        found
     }
 
     /// The rows of each transaction that count: of one that shares no row with another, or saw a
@@ -139,24 +152,22 @@ impl Rows {
             let (transactions, written) = touched[place];
             transactions > 1 && written
         };
-        let mut keys: HashMap<PlaceNumber, (usize, &[u8])> = HashMap::new();
-        for ((table, key), number) in &self.numbers {
-            keys.insert(*number, (*table, key));
-        }
         let mut now: HashMap<PlaceNumber, Option<Option<Hash>>> = HashMap::new();
         let mut is_as_seen = |(place, saw): (&PlaceNumber, &Option<Hash>)| {
-            let (table, key) = keys[place];
-            let hash = || within(|| self.tables[table].hash_now(key));
+            let (table, key) = &self.places[*place as usize];
+            let hash = || within(|| self.tables[*table].hash_now(key));
             *now.entry(*place).or_insert_with(hash) == Some(*saw)
         };
         let mut accesses = |seen: &Seen| {
             let counts = seen.saw.keys().any(shared) && seen.saw.iter().all(&mut is_as_seen);
-            match counts {
-                true => Accesses {
-                    sees: seen.saw.keys().copied().collect(),
-                    writes: seen.writes.clone(),
-                },
-                false => Accesses::default(),
+            if !counts {
+                return Accesses::default();
+            }
+            let mut sees: Vec<PlaceNumber> = seen.saw.keys().copied().collect();
+            sees.sort_unstable();
+            Accesses {
+                sees,
+                writes: seen.writes.clone(),
             }
         };
         seen.iter().map(&mut accesses).collect()
@@ -164,11 +175,9 @@ impl Rows {
 
     fn conflict(&self, why: &Why, index: impl Fn(u32) -> u32) -> PgError {
         let row = |place: &PlaceNumber| {
-            let found = self.numbers.iter().find(|(_, number)| *number == place);
-            found.map_or_else(String::new, |((table, key), _)| {
-                let table = &self.tables[*table];
-                format!("row ({}) of table \"{}\"", table.key_text(key), table.name)
-            })
+            let (table, key) = &self.places[*place as usize];
+            let table = &self.tables[*table];
+            format!("row ({}) of table \"{}\"", table.key_text(key), table.name)
         };
         let message = match why {
             Why::Cycle { place, others } => {
