@@ -140,6 +140,22 @@ func sendSlow(ctx context.Context, t *testing.T, o *harness.Organisation, count 
 	t.Logf("%d batches taken, %d refused", sent, refused)
 }
 
+// slowRows is so many rows that counting them takes this machine about a second: well beyond what
+// counts as quick.
+func slowRows(ctx context.Context, t *testing.T, o *harness.Organisation) int {
+	t.Helper()
+	const wanted, most = 700 * time.Millisecond, 1 << 28
+	rows := 1 << 20
+	for {
+		began, count := time.Now(), 0
+		must(t, o.Scan(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT generate_series(1, %d)) x", rows), &count))
+		if time.Since(began) >= wanted || rows >= most {
+			return rows
+		}
+		rows *= 2
+	}
+}
+
 // One client sends statements that each end well within the time of a block, one after the other
 // without a pause. It has a part of the time, and in the rest the others' transactions take about
 // as long as before.
@@ -151,6 +167,7 @@ func TestSlowStatementsThatEndLeaveTimeToTheOthers(t *testing.T) {
 	greedy, rest := net.Organisations[0], net.Organisations[1:]
 
 	before := load(ctx, t, rest, calm, nil)
+	rows := slowRows(ctx, t, greedy)
 	sent := 0
 	during := load(ctx, t, rest, attack, func(limited context.Context) {
 		conn, err := greedy.Cluster.Connect(ctx, database, "bank")
@@ -161,7 +178,7 @@ func TestSlowStatementsThatEndLeaveTimeToTheOthers(t *testing.T) {
 		defer conn.Close(context.WithoutCancel(ctx))
 		for ; limited.Err() == nil; sent++ {
 			var succeeded bool
-			err := conn.QueryRow(ctx, fmt.Sprintf("SELECT outcome FROM chainify.execute('SELECT count(*) FROM (SELECT generate_series(1, 4000000)) x -- %d')", sent)).Scan(&succeeded)
+			err := conn.QueryRow(ctx, fmt.Sprintf("SELECT outcome FROM chainify.execute('SELECT count(*) FROM (SELECT generate_series(1, %d)) x -- %d')", rows, sent)).Scan(&succeeded)
 			if err != nil || !succeeded {
 				t.Errorf("a statement that ends in time: %v, %v", succeeded, err)
 				return
