@@ -19,8 +19,9 @@ func ours() []string {
 	return out
 }
 
-// isOurs leaves out a goroutine that has ended and is about to go, and one of CometBFT's that is
-// just writing to our log: CometBFT does not wait for those that read from a peer.
+// isOurs leaves out a goroutine that has ended and is about to go. It also leaves out one of
+// CometBFT's that is just writing to our log: CometBFT does not wait for those that read from a
+// peer.
 func isOurs(stack string) bool {
 	if _, frames, _ := strings.Cut(stack, "\n"); strings.HasPrefix(frames, "runtime.goexit") {
 		return false
