@@ -53,7 +53,7 @@ thread_local! {
 fn refresh() {
     let generation = catalog::generation();
     KEPT.with_borrow_mut(|kept| {
-        if kept.generation != generation || kept.statements.len() >= KEPT_MAX {
+        if kept.generation != generation {
             *kept = Kept {
                 generation,
                 ..Kept::default()
@@ -140,7 +140,13 @@ impl Applying {
             None => {
                 let (sql, types) = table.statement(&place.2);
                 let statement = Rc::new(RowStatement::prepare(&sql, &types)?);
-                KEPT.with_borrow_mut(|kept| kept.statements.insert(place, statement.clone()));
+                KEPT.with_borrow_mut(|kept| {
+                    // One write set may have as many shapes as changes.
+                    if kept.statements.len() >= KEPT_MAX {
+                        kept.statements.clear();
+                    }
+                    kept.statements.insert(place, statement.clone())
+                });
                 statement
             }
         };

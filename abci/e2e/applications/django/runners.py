@@ -14,7 +14,7 @@ class RollingBackRunner(DiscoverRunner):
 
     def setup_databases(self, **kwargs):
         made = super().setup_databases(**kwargs)
-        # What this puts into tables is there from now on.
+        # The rows that this puts into tables are there from now on.
         post_migrate.receivers.clear()
         return made
 
