@@ -13,6 +13,7 @@ mod error;
 mod json;
 mod lanes;
 pub mod merkle;
+mod order;
 mod ranges;
 mod row;
 mod state;

@@ -8,7 +8,7 @@ mod reads;
 
 use chainify_codec::{decode_row, decode_value};
 use pieces::{check_count, check_tag, put_prefixed, put_u16, put_u32, read_count, read_ordinal, read_table};
-pub use reads::{Bound, End, Read, BOUNDS_MAX, READS_MAX};
+pub use reads::{Bound, End, Known, Read, BOUNDS_MAX, READS_MAX};
 
 use crate::names::check_table;
 use crate::read::Reader;

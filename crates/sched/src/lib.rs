@@ -27,6 +27,7 @@ mod interval;
 mod lists;
 mod place;
 pub mod plan;
+pub mod ranges;
 pub mod reorder;
 mod statement;
 pub mod template;

@@ -455,7 +455,7 @@ impl Operand {
     }
 
     /// `None`: not known.
-    fn value<'v>(&'v self, values: &'v [Value]) -> Option<&'v Value> {
+    pub(crate) fn value<'v>(&'v self, values: &'v [Value]) -> Option<&'v Value> {
         match self {
             Self::Constant(value) => Some(value),
             Self::Given(number) => values.get(*number),

@@ -1,6 +1,8 @@
 //! Reads of a SERIALIZABLE transaction: the predicates under which it looked for rows.
 
-use chainify_codec::decode_value;
+use std::cmp::Ordering;
+
+use chainify_codec::{decode_row, decode_value, Value};
 
 use super::pieces::{check_tag, put_u16, read_count, read_ordinal, read_table};
 use crate::read::Reader;
@@ -45,7 +47,53 @@ pub enum End {
     Closed(Vec<u8>),
 }
 
+/// The known facts about a column of a row.
+pub enum Known {
+    /// Nothing.
+    Unknown,
+    /// It is NULL.
+    Null,
+    /// Its value.
+    Value(Value),
+}
+
 impl Read {
+    /// Whether a row may lie within all bounds, where `column` tells what is known of the column
+    /// with an ordinal. NULL lies in no bound. A value of another kind than a bound's counts as
+    /// inside.
+    pub fn may_cover(&self, column: impl Fn(u16) -> Known) -> bool {
+        self.bounds.iter().all(|bound| match column(bound.ordinal) {
+            Known::Unknown => true,
+            Known::Null => false,
+            Known::Value(value) => {
+                bound.lower.allows(&value, Ordering::Less) && bound.upper.allows(&value, Ordering::Greater)
+            }
+        })
+    }
+
+    /// Whether a row, encoded as `chainify_codec` does, lies within all bounds. Cost: linear in the
+    /// row, nothing without bounds.
+    pub fn covers(&self, row: &[u8]) -> bool {
+        if self.bounds.is_empty() {
+            return true;
+        }
+        let Ok(values) = decode_row(row) else { return true };
+        self.may_cover(|ordinal| match values.binary_search_by_key(&ordinal, |(ordinal, _)| *ordinal) {
+            Ok(at) => Known::Value(values[at].1.clone()),
+            Err(_) => Known::Null,
+        })
+    }
+
+    /// The ordinals and values of bounds that are one value each; `None`: a bound is a range.
+    pub fn point(&self) -> Option<Vec<(u16, &[u8])>> {
+        let point = |bound: &'_ Bound| match (&bound.lower, &bound.upper) {
+            (End::Closed(lower), End::Closed(upper)) if lower == upper => Some(bound.ordinal),
+            _ => None,
+        };
+        let value = |bound| Some((point(bound)?, bound.lower.value()?));
+        self.bounds.iter().map(value).collect()
+    }
+
     pub(super) fn check_values(&self) -> Result<(), WireError> {
         for (i, bound) in self.bounds.iter().enumerate() {
             let check = bound.lower.check_value("lower").and_then(|()| bound.upper.check_value("upper"));
@@ -101,6 +149,16 @@ impl End {
         }
     }
 
+    /// Whether a value does not lie beyond the end, which is where it compares as `beyond`.
+    fn allows(&self, value: &Value, beyond: Ordering) -> bool {
+        let Some(Ok(end)) = self.value().map(decode_value) else { return true };
+        match value.order(&end) {
+            None => true,
+            Some(Ordering::Equal) => !matches!(self, Self::Open(_)),
+            Some(order) => order != beyond,
+        }
+    }
+
     fn read(reader: &mut Reader<'_>, field: &str) -> Result<Self, WireError> {
         let end = match reader.u8(field)? {
             0 => return Ok(End::None),
@@ -145,4 +203,66 @@ pub(super) fn read_reads(reader: &mut Reader<'_>, tables: &[String]) -> Result<V
         last = bytes;
     }
     Ok(reads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(number: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        chainify_codec::value::int(&mut out, number);
+        out
+    }
+
+    fn row(columns: &[(u16, i64)]) -> Vec<u8> {
+        let values: Vec<(u16, Value)> =
+            columns.iter().map(|(ordinal, number)| (*ordinal, Value::Int(*number))).collect();
+        let mut out = Vec::new();
+        Value::encode_row(&values, &mut out).expect("numbers have an encoding");
+        out
+    }
+
+    fn read(bounds: Vec<Bound>) -> Read {
+        Read { table: 0, bounds }
+    }
+
+    fn bound(ordinal: u16, lower: End, upper: End) -> Bound {
+        Bound { ordinal, lower, upper }
+    }
+
+    #[test]
+    fn a_row_is_covered_within_all_bounds() {
+        let read =
+            read(vec![bound(1, End::Closed(int(2)), End::Open(int(5))), bound(3, End::None, End::Closed(int(9)))]);
+        let covered = |first, third| read.covers(&row(&[(1, first), (2, 0), (3, third)]));
+        assert!(covered(2, 9) && covered(4, -100));
+        assert!(!covered(1, 9) && !covered(5, 9) && !covered(2, 10));
+        assert!(!read.covers(&row(&[(1, 3)])), "NULL lies in no bound");
+        assert!(self::read(vec![]).covers(&row(&[(1, 3)])), "without bounds all rows are covered");
+    }
+
+    #[test]
+    fn a_value_of_another_kind_counts_as_inside() {
+        let mut text = Vec::new();
+        chainify_codec::value::text(&mut text, "5");
+        assert!(read(vec![bound(1, End::Closed(text.clone()), End::Closed(text))]).covers(&row(&[(1, 3)])));
+    }
+
+    #[test]
+    fn an_unknown_column_may_lie_inside() {
+        let read = read(vec![bound(1, End::Open(int(2)), End::None), bound(2, End::None, End::Open(int(7)))]);
+        let known =
+            |second| move |ordinal| if ordinal == 2 { Known::Value(Value::Int(second)) } else { Known::Unknown };
+        assert!(read.may_cover(known(6)));
+        assert!(!read.may_cover(known(7)));
+    }
+
+    #[test]
+    fn one_value_per_bound_is_a_point() {
+        let one = |ordinal, number| bound(ordinal, End::Closed(int(number)), End::Closed(int(number)));
+        assert_eq!(read(vec![one(1, 4), one(2, 5)]).point(), Some(vec![(1, &int(4)[..]), (2, &int(5)[..])]));
+        assert_eq!(read(vec![one(1, 4), bound(2, End::Closed(int(5)), End::None)]).point(), None);
+        assert_eq!(read(vec![bound(1, End::Closed(int(4)), End::Open(int(4)))]).point(), None);
+    }
 }
