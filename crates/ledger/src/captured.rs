@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read::Reader;
-use crate::write_set::{Action, Change, Isolation, Read, SeenRow, WriteSet};
+use crate::write_set::{Action, Bound, Change, Isolation, Read, SeenRow, WriteSet};
 use crate::{Hash, WireError};
 
 /// NULL in a cell: tag 00 with length 0.
@@ -51,22 +51,69 @@ impl Event<'_> {
     }
 }
 
+/// Reads of one table that are kept apart; with more it counts as read whole.
+const READS_OF_TABLE_MAX: usize = 64;
+/// Reads that are kept apart; with more each table counts as read whole.
+const READS_MAX: usize = 512;
+
+/// The reads of a SERIALIZABLE transaction, by table: bounds of columns. A table with a read
+/// without bounds has no other one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads(BTreeMap<String, BTreeSet<Vec<Bound>>>);
+
+impl Reads {
+    /// Adds a read of the rows within the bounds, which ascend by ordinal; of all rows without any.
+    /// Cost: a look-up among the reads.
+    pub fn add(&mut self, table: &str, bounds: Vec<Bound>) {
+        let count: usize = self.0.values().map(BTreeSet::len).sum();
+        if !self.0.contains_key(table) {
+            self.0.insert(table.to_owned(), BTreeSet::new());
+        }
+        let Some(reads) = self.0.get_mut(table) else { return };
+        if reads.contains(&Vec::new()) {
+            return;
+        }
+        if bounds.is_empty() || reads.len() >= READS_OF_TABLE_MAX || count >= READS_MAX {
+            *reads = [Vec::new()].into();
+        } else {
+            reads.insert(bounds);
+        }
+    }
+
+    /// Each table with the bounds of its reads.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &BTreeSet<Vec<Bound>>)> {
+        self.0.iter().map(|(table, reads)| (table.as_str(), reads))
+    }
+}
+
+/// A row that a read looked for by its key.
+pub struct Found {
+    /// `schema.name`, unquoted.
+    pub table: String,
+    /// The primary key.
+    pub key: Vec<u8>,
+    /// Its row hash; `None`: there was none.
+    pub hash: Option<Hash>,
+}
+
 /// The write set of a session's transaction; None when it changed nothing. A row that it locked, or
-/// wrote as it was, counts as seen unless the transaction had changed it before. `reads` are the
-/// tables that a SERIALIZABLE transaction read, each as a whole. Err: a row that is not encoded as
-/// rows are. Cost: one copy of all rows after.
+/// wrote as it was, counts as seen unless the transaction had changed it before, and so does one
+/// that its reads found. `reads` and `found` count in SERIALIZABLE alone. Err: a row that is not
+/// encoded as rows are. Cost: one copy of all rows after.
 pub fn write_set(
     snapshot: u64,
     isolation: Isolation,
     events: &[Event<'_>],
-    reads: &BTreeSet<String>,
+    reads: &Reads,
+    found: &[Found],
 ) -> Result<Option<WriteSet>, WireError> {
-    let read_tables = reads.iter().filter(|_| isolation == Isolation::Serializable).map(String::as_str);
-    let names = events.iter().map(|event| event.table()).chain(read_tables.clone());
+    let serializable = isolation == Isolation::Serializable;
+    let read_tables = reads.tables().map(|(table, _)| table).chain(found.iter().map(|row| row.table.as_str()));
+    let names = events.iter().map(|event| event.table()).chain(read_tables.filter(|_| serializable));
     let tables: BTreeSet<&str> = names.collect();
     let number: BTreeMap<&str, u16> = tables.iter().copied().zip(0..=u16::MAX).collect();
     let mut changed: BTreeSet<(u16, &[u8])> = BTreeSet::new();
-    let mut seen: BTreeMap<(u16, &[u8]), Hash> = BTreeMap::new();
+    let mut seen: BTreeMap<(u16, &[u8]), Option<Hash>> = BTreeMap::new();
     let mut changes = Vec::new();
     for event in events {
         let table = number.get(event.table()).copied().unwrap_or(u16::MAX);
@@ -83,15 +130,26 @@ pub fn write_set(
             },
         };
         if !changed.contains(&(table, key)) {
-            seen.insert((table, key), hash);
+            seen.insert((table, key), Some(hash));
+        }
+    }
+    for row in found.iter().filter(|_| serializable) {
+        let place = (number.get(row.table.as_str()).copied().unwrap_or(u16::MAX), row.key.as_slice());
+        if !changed.contains(&place) {
+            seen.entry(place).or_insert(row.hash);
         }
     }
     if changes.is_empty() {
         return Ok(None);
     }
-    let seen = seen.into_iter().map(|((table, key), hash)| SeenRow { table, key: key.to_vec(), hash: Some(hash) });
-    let whole = |table: &str| number.get(table).map(|table| Read { table: *table, bounds: Vec::new() });
-    let reads = read_tables.filter_map(whole).collect();
+    let seen = seen.into_iter().map(|((table, key), hash)| SeenRow { table, key: key.to_vec(), hash });
+    let of_table = |(table, reads)| {
+        let table = number.get(table).copied().unwrap_or(u16::MAX);
+        let read = move |bounds: &Vec<Bound>| Read { table, bounds: bounds.clone() };
+        BTreeSet::iter(reads).map(read)
+    };
+    let mut reads: Vec<Read> = reads.tables().filter(|_| serializable).flat_map(of_table).collect();
+    reads.sort_by_cached_key(Read::encode);
     let tables = tables.into_iter().map(str::to_owned).collect();
     Ok(Some(used(WriteSet { snapshot, isolation, tables, changes, seen: seen.collect(), reads })))
 }
@@ -151,6 +209,7 @@ mod tests {
     use chainify_codec::{row_hash, value, RowWriter, ValueError};
 
     use super::*;
+    use crate::write_set::End;
 
     fn row(columns: &[(u16, i64)]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -178,7 +237,8 @@ mod tests {
     }
 
     fn set(events: &[Event<'_>]) -> Option<WriteSet> {
-        let set = write_set(7, Isolation::ReadCommitted, events, &BTreeSet::new()).expect("the rows are well formed");
+        let set =
+            write_set(7, Isolation::ReadCommitted, events, &Reads::default(), &[]).expect("the rows are well formed");
         if let Some(set) = &set {
             assert_eq!(WriteSet::decode(&set.encode()).as_ref(), Ok(set), "a write set decodes to itself");
         }
@@ -219,18 +279,44 @@ mod tests {
         assert_eq!(built.seen, []);
     }
 
+    fn from(ordinal: u16, number: i64) -> Vec<Bound> {
+        vec![Bound { ordinal, lower: End::Closed(int(number)), upper: End::None }]
+    }
+
     #[test]
-    fn a_serializable_transaction_names_the_tables_that_it_read() {
+    fn a_serializable_transaction_names_what_it_read() {
         let key = row(&[(1, 1)]);
         let insert = || Event::Changed { table: "public.b", key: &key, before: None, after: Some(&key) };
-        let reads = ["public.a".to_owned(), "public.c".to_owned()].into();
-        let built = |isolation| write_set(7, isolation, &[insert()], &reads).expect("rows are well formed");
+        let mut reads = Reads::default();
+        [300, 2, -1].into_iter().for_each(|number| reads.add("public.a", from(2, number)));
+        reads.add("public.c", vec![]);
+        let found = |table: &str, hash| Found { table: table.to_owned(), key: key.clone(), hash };
+        let found = [found("public.b", Some([9; 32])), found("public.d", None)];
+        let built = |isolation| write_set(7, isolation, &[insert()], &reads, &found).expect("rows are well formed");
         let set = built(Isolation::Serializable).expect("there is a change");
-        assert_eq!(set.tables, ["public.a", "public.b", "public.c"]);
-        let whole = |table| Read { table, bounds: vec![] };
-        assert_eq!(set.reads, [whole(0), whole(2)]);
+        assert_eq!(set.tables, ["public.a", "public.b", "public.c", "public.d"]);
+        assert_eq!(set.reads.len(), 4);
+        assert!(set.reads.contains(&Read { table: 2, bounds: vec![] }));
+        assert_eq!(set.seen, [SeenRow { table: 3, key: key.clone(), hash: None }], "its own insert is not seen");
         assert_eq!(WriteSet::decode(&set.encode()).as_ref(), Ok(&set));
-        assert_eq!(built(Isolation::RepeatableRead).map(|set| set.tables), Some(vec!["public.b".to_owned()]));
+        let weaker = built(Isolation::RepeatableRead).expect("there is a change");
+        assert_eq!((weaker.tables, weaker.seen, weaker.reads), (vec!["public.b".to_owned()], vec![], vec![]));
+    }
+
+    #[test]
+    fn a_table_read_in_many_ways_is_read_whole() {
+        let mut reads = Reads::default();
+        (0..READS_OF_TABLE_MAX as i64).for_each(|number| reads.add("public.a", from(1, number)));
+        reads.add("public.b", from(1, 0));
+        let count =
+            |reads: &Reads, table| reads.tables().find(|(name, _)| *name == table).map(|(_, reads)| reads.clone());
+        assert_eq!(count(&reads, "public.a").map(|reads| reads.len()), Some(READS_OF_TABLE_MAX));
+        reads.add("public.a", from(1, -1));
+        assert_eq!(count(&reads, "public.a"), Some([vec![]].into()));
+        assert_eq!(count(&reads, "public.b"), Some([from(1, 0)].into()));
+        reads.add("public.b", vec![]);
+        reads.add("public.b", from(1, 1));
+        assert_eq!(count(&reads, "public.b"), Some([vec![]].into()));
     }
 
     #[test]

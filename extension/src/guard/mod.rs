@@ -4,5 +4,6 @@
 pub mod definitions;
 pub mod digest_triggers;
 pub mod plain_sql;
+pub mod reads;
 pub mod stale_reads;
 pub mod writes;

@@ -4,10 +4,9 @@
 //! A part of the session's transaction holds them, and its end takes them back (invariant W1).
 //! Changes of other objects would go with it, so one part holds changes of one sort.
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 
-use chainify_ledger::captured::{self, Event, Image};
-use chainify_ledger::write_set::{Isolation, WriteSet};
+use chainify_ledger::captured::{self, Event, Found, Image, Reads};
+use chainify_ledger::write_set::{Bound, Isolation, WriteSet};
 use chainify_ledger::{Hash, WireError};
 use pgrx::pg_sys::Oid;
 
@@ -40,8 +39,9 @@ struct Work {
     locked: Vec<Locked>,
     /// How many locked rows there were when each open subtransaction began.
     marks: Vec<usize>,
-    /// The ledger tables that a SERIALIZABLE transaction has read, from its first statement on.
-    reads: BTreeSet<String>,
+    /// The rows of ledger tables that a SERIALIZABLE transaction has read, from its first statement
+    /// on. A rollback to a savepoint leaves them: the client has seen them.
+    reads: Reads,
     /// The role of the changes; None: no part is open.
     role: Option<Role>,
     /// The first change of something else that the part made.
@@ -139,13 +139,14 @@ pub fn locked(relation: Oid, row: &Tuple) {
     });
 }
 
-/// Notes that the transaction, which is SERIALIZABLE, reads a ledger table.
-pub fn read(table: &str) {
-    WORK.with_borrow_mut(|work| {
-        if !work.reads.contains(table) {
-            work.reads.insert(table.to_owned());
-        }
-    });
+/// Notes what the transaction, which is SERIALIZABLE, reads of a ledger table.
+pub fn read(table: &str, bounds: Vec<Bound>) {
+    WORK.with_borrow_mut(|work| work.reads.add(table, bounds));
+}
+
+/// The reads noted so far.
+pub fn reads() -> Reads {
+    WORK.with_borrow(|work| work.reads.clone())
 }
 
 /// Notes a change of something that is not on the ledger; raises when ledger tables were changed.
@@ -178,8 +179,14 @@ pub fn role() -> Option<Role> {
     WORK.with_borrow(|work| work.role)
 }
 
-/// The write set of the transaction; None when it changed no ledger table.
-pub fn write_set(snapshot: u64, isolation: Isolation) -> Result<Option<WriteSet>, WireError> {
+/// The write set of the transaction with these reads and the rows that they found; None when it
+/// changed no ledger table.
+pub fn write_set(
+    snapshot: u64,
+    isolation: Isolation,
+    reads: &Reads,
+    found: &[Found],
+) -> Result<Option<WriteSet>, WireError> {
     WORK.with_borrow(|work| {
         let hash = |table: usize, row: &[u8]| work.effects.leaves[table].table.rows.hash(row);
         let mut locked = work.locked.iter().peekable();
@@ -208,6 +215,6 @@ pub fn write_set(snapshot: u64, isolation: Isolation) -> Result<Option<WriteSet>
                 after: change.after.map(|span| work.effects.bytes(span)),
             });
         }
-        captured::write_set(snapshot, isolation, &events, &work.reads)
+        captured::write_set(snapshot, isolation, &events, reads, found)
     })
 }

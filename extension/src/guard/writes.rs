@@ -3,18 +3,17 @@
 use pgrx::pg_sys::Oid;
 
 use crate::block::restored;
-use crate::guard::{definitions, plain_sql, stale_reads};
+use crate::guard::{definitions, plain_sql, reads, stale_reads};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{ColumnDef, Lock, Relation};
-use crate::pg::base::settings::{self, Writes};
+use crate::pg::base::settings;
 use crate::pg::base::{catalog, subtransaction};
 use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
 use crate::pg::run::executor_cache;
-use crate::pg::session_transaction::{isolation, Isolation};
 use crate::pg::tree::parse::not_allowed;
 use crate::rules::determinism;
 use crate::transaction::{deploy, effects, sequences};
@@ -46,6 +45,7 @@ pub fn install() {
     subtransaction::watch(&executor_cache::HOOKS);
     catalog::watch_relations();
     executor_cache::install();
+    reads::install();
     determinism::install();
 }
 
@@ -90,18 +90,8 @@ fn relation(relation: Oid, access: Access) {
         }
         Mode::Outside | Mode::Plain if access == Access::Read => {
             stale_reads::refuse_read(relation);
-            note_read(relation);
         }
         _ => (),
-    }
-}
-
-/// A SERIALIZABLE transaction that may change ledger tables depends on all that it read before.
-fn note_read(relation: Oid) {
-    if settings::writes() != Writes::Refuse && isolation() == Isolation::Serializable {
-        if let Some(table) = tables::owner(relation) {
-            plain_sql::read(&table.name);
-        }
     }
 }
 
@@ -144,6 +134,7 @@ fn utility(statement: &Utility) {
                 refuse_type_change(Oid::from(PG_CLASS), relation);
             }
             statement.locks.iter().for_each(|r| refuse_lock(*r));
+            statement.copies.into_iter().for_each(reads::copied);
             if let Some(rights) = &statement.rights {
                 definitions::refuse_rights(rights);
             }

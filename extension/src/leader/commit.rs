@@ -12,6 +12,7 @@ use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
 use crate::pg::run::commit::{uncancelled, watch, CommitHooks};
 use crate::transaction::block_state::{block, Open};
+use crate::transaction::recent_changes;
 
 static HOOKS: CommitHooks = CommitHooks {
     before,
@@ -80,5 +81,6 @@ fn committed() {
 
 fn rolled_back() {
     block(|block| block.open.set(None));
+    recent_changes::forget();
     team::abandon();
 }

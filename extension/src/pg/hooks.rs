@@ -51,6 +51,8 @@ pub struct Utility<'a> {
     pub alters: Option<pg_sys::Oid>,
     /// Of LOCK in a mode that keeps writers out: the tables and views named.
     pub locks: Vec<pg_sys::Oid>,
+    /// The table that COPY … TO reads.
+    pub copies: Option<pg_sys::Oid>,
     /// Of GRANT and REVOKE.
     pub rights: Option<Rights>,
     /// It leaves nothing behind in the transaction that a rollback of it would undo.
@@ -128,6 +130,23 @@ unsafe fn locked_tables(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
             .iter()
             .filter_map(|cell| named(cell.ptr_value.cast()))
             .collect()
+    }
+}
+
+/// The table that COPY … TO reads.
+///
+/// # Safety
+/// `node` must be a utility statement.
+unsafe fn copied_table(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
+    // SAFETY: the tag says which structure follows; the name is from the parser.
+    unsafe {
+        if (*node).type_ != pg_sys::NodeTag::T_CopyStmt {
+            return None;
+        }
+        let copy = &*node.cast::<pg_sys::CopyStmt>();
+        (!copy.is_from && !copy.relation.is_null())
+            .then(|| named(copy.relation))
+            .flatten()
     }
 }
 
@@ -251,6 +270,7 @@ unsafe extern "C-unwind" fn on_utility(
                         && (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
                     alters: altered_table(node),
                     locks: locked_tables(node),
+                    copies: copied_table(node),
                     rights: Rights::of(node),
                     leaves_nothing: leaves_nothing(node),
                 });

@@ -3,4 +3,5 @@
 //! Knows the node's socket and the refusals outside of a block. Must not know SQL functions.
 pub mod connection;
 pub mod plain_sql;
+mod reads;
 pub mod submit;

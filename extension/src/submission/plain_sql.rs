@@ -3,6 +3,7 @@
 //!
 //! Source: simulate, order, validate, as in Hyperledger Fabric and Fabric++ (Sharma, Schuhknecht,
 //! Agrawal, Dittrich, SIGMOD 2019).
+use chainify_ledger::captured::Reads;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::node_messages::Statement as Submitted;
 use chainify_ledger::write_set::{Isolation, WRITE_SET_BYTES_MAX};
@@ -13,7 +14,7 @@ use crate::guard::plain_sql;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, Writes};
@@ -21,6 +22,7 @@ use crate::pg::base::snapshot::under_snapshot;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction;
 use crate::pg::session_transaction::{self, Remaining, Statement, Watch};
+use crate::submission::reads;
 use crate::submission::submit::{
     deadline, failure, hex, how_to_wait, outcome, submit_as, submitting_role, Need,
 };
@@ -55,11 +57,9 @@ fn needs_part(statement: &Statement) -> bool {
         return false;
     }
     let on_ledger = |tables: &[Oid]| tables.iter().any(|table| tables::owner(*table).is_some());
-    let writes = on_ledger(&statement.writes);
-    if writes {
-        check_isolation();
-    }
-    let may = statement.may_run_others || writes || on_ledger(&statement.locks_rows);
+    let may = statement.may_run_others
+        || on_ledger(&statement.writes)
+        || on_ledger(&statement.locks_rows);
     may && tables::is_own() && submitting_role(Need::Client).is_ok()
 }
 
@@ -81,24 +81,11 @@ fn check_role(role: Role) {
     }
 }
 
-/// Blocks do not check yet what a SERIALIZABLE transaction read.
-fn check_isolation() {
-    if isolation() == Isolation::Serializable {
-        PgError::new(
-            b"0A000",
-            "SERIALIZABLE transactions cannot change ledger tables in this version",
-        )
-        .hint("Use REPEATABLE READ, and lock the rows that must stay as they are with SELECT … FOR SHARE.")
-        .raise();
-    }
-}
-
 fn take() -> Option<Remaining> {
     if !plain_sql::has_changes() {
         return None;
     }
-    check_isolation();
-    let role = plain_sql::role().unwrap_or_else(Role::current).name();
+    let role = plain_sql::role().unwrap_or_else(Role::current);
     let mut snapshot: i64 = 0;
     let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
     session::unrecorded(|| {
@@ -106,7 +93,12 @@ fn take() -> Option<Remaining> {
         Role::bootstrap().run(|| under_snapshot(read))
     });
     let snapshot = snapshot.unsigned_abs();
-    let set = plain_sql::write_set(snapshot, isolation())
+    let found = || under_snapshot(|| reads::with_rows(role, &plain_sql::reads()));
+    let (reads, found) = match isolation() {
+        Isolation::Serializable => session::unrecorded(found).or_raise(),
+        _ => (Reads::default(), Vec::new()),
+    };
+    let set = plain_sql::write_set(snapshot, isolation(), &reads, &found)
         .unwrap_or_else(|error| PgError::new(b"XX000", error.to_string()).raise())?;
     let effects = set.encode();
     if effects.len() > WRITE_SET_BYTES_MAX {
@@ -120,6 +112,7 @@ fn take() -> Option<Remaining> {
         .hint("Commit in smaller parts.")
         .raise();
     }
+    let role = role.name();
     Some(Box::new(move || order(role, effects)))
 }
 

@@ -22,6 +22,7 @@ use crate::rules::determinism;
 use crate::transaction::agreement_policies;
 use crate::transaction::agreements;
 use crate::transaction::attach;
+use crate::transaction::conflict::CONFLICT;
 use crate::transaction::declared;
 use crate::transaction::deploy;
 use crate::transaction::plans;
@@ -98,7 +99,7 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
 /// An outcome keeps the message alone. So why the ledger refuses goes there, and what to write
 /// instead. A conflict gets the SQLSTATE that clients know.
 fn told_whole(mut error: PgError) -> PgError {
-    if error.sqlstate == SqlState::new(write_sets::CONFLICT) {
+    if error.sqlstate == SqlState::new(CONFLICT) {
         error.sqlstate = SqlState::new(b"40001");
     }
     let ours = matches!(

@@ -24,17 +24,15 @@ use crate::pg::base::function::Cell;
 use crate::pg::base::role::Role;
 use crate::pg::base::{catalog, spi};
 use crate::pg::run::row_changes::{together, RowStatement};
+use crate::transaction::conflict::{self, CONFLICT};
 use crate::transaction::effects;
 use crate::transaction::recorded::{Effects, Recorded};
 use crate::transaction::sequences;
+use crate::transaction::serializable;
 use crate::transaction::written_table::{Shape, WrittenTable};
 
 /// Statements kept in a session; above it all are forgotten.
 const KEPT_MAX: usize = 2_048;
-
-/// The SQLSTATE of a conflict until the client is told 40001. PostgreSQL raises that for reasons of
-/// its own, which are no outcome.
-pub const CONFLICT: &[u8; 5] = b"CH010";
 
 #[derive(Default)]
 struct Kept {
@@ -68,14 +66,11 @@ fn refresh() {
 pub fn apply(role: Role, write_set: &[u8], index: u32) -> Outcome {
     let set =
         WriteSet::decode(write_set).map_err(|error| PgError::new(b"22023", error.to_string()))?;
-    if set.isolation == Isolation::Serializable {
-        return Err(PgError::new(
-            b"0A000",
-            "EFFECTS transactions are not SERIALIZABLE in this version",
-        ));
-    }
     let tables = set.tables.iter().map(|name| table(name));
     let tables = tables.collect::<Result<Vec<_>, _>>()?;
+    if set.isolation == Isolation::Serializable {
+        serializable::check(role, &set, &tables)?;
+    }
     let applying = Applying {
         role,
         index,
@@ -268,10 +263,9 @@ fn conflict(table: &WrittenTable, key: &[u8]) -> PgError {
 }
 
 fn conflict_of(table: &str, key: &str) -> PgError {
-    PgError::new(
-        CONFLICT,
-        format!("row ({key}) of table \"{table}\" is not as the transaction saw it"),
-    )
+    conflict::conflict(format!(
+        "row ({key}) of table \"{table}\" is not as the transaction saw it"
+    ))
 }
 
 /// A row changed that the transaction did not see.

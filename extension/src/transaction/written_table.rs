@@ -1,5 +1,6 @@
 //! A ledger table as write sets change it: statements by key, and the values that they take.
 use chainify_codec::{decode_row, decode_value, DecodeError, Value};
+use chainify_ledger::write_set::{Bound, End};
 use chainify_ledger::Hash;
 use pgrx::pg_sys::Oid;
 
@@ -10,15 +11,21 @@ use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::input::{base_type, input, null};
 use crate::pg::base::relation::{quoted, Lock, Relation};
+use crate::pg::base::rights::may_read_all_rows;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 
 /// The encoding of NULL in a cell.
 const NULL: [u8; 5] = [0; 5];
 
+/// The operators of a B-tree's order, from place 1 on.
+const OPERATORS: [&str; 5] = ["<", "<=", "=", ">=", ">"];
+const EQUAL: i16 = 3;
+
 /// A column on the ledger.
 struct Column {
     ordinal: u16,
+    number: i16,
     /// In quotes.
     name: String,
     /// The type below its domain, if it has one.
@@ -31,12 +38,19 @@ struct Column {
     sequences: Vec<Oid>,
 }
 
+/// A row's primary key and hash.
+pub type KeyAndHash = (Vec<u8>, Hash);
+
 /// A table that may be changed by key.
 pub struct WrittenTable {
     /// `schema.name`, unquoted.
     pub name: String,
     pub relation: Oid,
-    id: i32,
+    pub id: i32,
+    /// The block that put it on the ledger as it is now.
+    pub since: i64,
+    /// In quotes.
+    pub history: String,
     /// In quotes.
     quoted: String,
     /// Ascending by ordinal.
@@ -69,13 +83,14 @@ impl WrittenTable {
             let of = base_type(found.type_oid);
             Column {
                 ordinal: known.ordinal,
+                number: found.number,
                 name: quoted(&known.name),
                 of,
                 key: known.key,
                 generated: found.generated,
                 sequences: of_column(&sequences, found.number),
                 equals: if known.key {
-                    equality(of)
+                    operator(of, EQUAL)
                 } else {
                     String::new()
                 },
@@ -87,6 +102,8 @@ impl WrittenTable {
             name: leaf.table.name.clone(),
             relation: leaf.relation,
             id: leaf.table.id,
+            since: since(leaf.table.id),
+            history: Relation::open(leaf.table.history, Lock::AccessShare).quoted_name(),
             quoted: relation.quoted_name(),
             columns,
             rows: leaf.table.rows.clone(),
@@ -255,6 +272,81 @@ impl WrittenTable {
         Ok(hash)
     }
 
+    /// Whether a role sees all rows of the table and reads the columns with these bounds and of the
+    /// key: whoever may not could learn of a hidden row by what changes within bounds.
+    pub fn may_bound(&self, role: Role, bounds: &[Bound]) -> Result<bool, PgError> {
+        let bounded = |column: &&Column| {
+            column.key || bounds.iter().any(|bound| bound.ordinal == column.ordinal)
+        };
+        let columns: Vec<i16> = self
+            .columns
+            .iter()
+            .filter(bounded)
+            .map(|c| c.number)
+            .collect();
+        may_read_all_rows(role, self.relation, &columns)
+    }
+
+    /// The key that bounds name value by value; None: they do not name all columns of the key.
+    pub fn key_at(&self, bounds: &[Bound]) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        for column in self.key_columns() {
+            let bound = bounds
+                .iter()
+                .find(|bound| bound.ordinal == column.ordinal)?;
+            let value = bound.point().and_then(|value| decode_value(value).ok())?;
+            key.push((column.ordinal, value));
+        }
+        let mut bytes = Vec::new();
+        Value::encode_row(&key, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Keys and hashes of the rows within bounds, as this session sees them; None: there are more
+    /// than `max`. Needs a subtransaction that is undone after an Err.
+    pub fn rows_within(
+        &self,
+        bounds: &[Bound],
+        max: usize,
+    ) -> Result<Option<Vec<KeyAndHash>>, PgError> {
+        let mut values = vec![cell(self.id)];
+        let mut conditions = vec!["true".to_owned()];
+        for bound in bounds {
+            let Some(column) = self.column(bound.ordinal) else {
+                return Err(self.without_column(bound.ordinal));
+            };
+            for (end, open, closed) in [(&bound.lower, 5, 4), (&bound.upper, 1, 2)] {
+                let place = match end {
+                    End::None => continue,
+                    End::Open(_) => open,
+                    End::Closed(_) => closed,
+                };
+                let value = decode_value(end.value().unwrap_or(&NULL)).map_err(malformed)?;
+                values.push(input(&value, column.of)?);
+                let operator = || operator(column.of, place);
+                let operator =
+                    attempt(|| Role::bootstrap().run(|| session::with(Mode::Internal, operator)))?;
+                conditions.push(format!("t.{} {operator} ${}", column.name, values.len()));
+            }
+        }
+        let sql = format!(
+            "SELECT chainify_ledger.encoded_key($1, t), chainify_ledger.encoded_row($1, t) FROM {} t WHERE {} LIMIT {}",
+            self.quoted,
+            conditions.join(" AND "),
+            max + 1
+        );
+        let mut rows = Vec::new();
+        let find = || {
+            spi::query_once(&sql, &values, |row| {
+                let encoded: Vec<u8> = row.must(2);
+                rows.push((row.must(1), self.rows.hash(&encoded)));
+            })
+        };
+        let find = || session::with(Mode::Internal, || spi::connected(find));
+        attempt(|| Role::bootstrap().run(find))?;
+        Ok((rows.len() <= max).then_some(rows))
+    }
+
     /// The condition for a row with a key, whose values are the parameters from `first` on.
     fn is_key(&self, first: usize) -> String {
         let conditions = self.key_columns().zip(first..);
@@ -302,22 +394,30 @@ fn sequences_of(relation: Oid) -> Vec<(Oid, i16)> {
     found
 }
 
+fn since(table: i32) -> i64 {
+    let sql = "SELECT attached_at FROM chainify_ledger.ledger_table WHERE id = $1";
+    let mut since = i64::MAX;
+    spi::connected(|| spi::query(sql, &[cell(table)], |row| since = row.must(1)));
+    since
+}
+
 fn of_column(sequences: &[(Oid, i16)], number: i16) -> Vec<Oid> {
     let of_it = sequences.iter().filter(|(_, column)| *column == number);
     of_it.map(|(sequence, _)| *sequence).collect()
 }
 
-/// The operator of a type's equality in its default order, with its schema.
-fn equality(of: Oid) -> String {
+/// An operator of a type's default order, by its place in it, with its schema.
+fn operator(of: Oid, place: i16) -> String {
     let sql = "SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname)
         FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod
         JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amoplefttype = c.opcintype AND a.amoprighttype = c.opcintype
         JOIN pg_operator o ON o.oid = a.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
-        WHERE m.amname = 'btree' AND c.opcdefault AND c.opcintype = $1 AND a.amopstrategy = 3";
+        WHERE m.amname = 'btree' AND c.opcdefault AND c.opcintype = $1 AND a.amopstrategy = $2";
     let mut found = None;
-    spi::connected(|| spi::query(sql, &[cell(of)], |row| found = Some(row.must(1))));
+    let arguments = [cell(of), cell(place)];
+    spi::connected(|| spi::query(sql, &arguments, |row| found = Some(row.must(1))));
     // Types without an order of their own take that of another, whose operators are in pg_catalog.
-    found.unwrap_or_else(|| "OPERATOR(pg_catalog.=)".to_owned())
+    found.unwrap_or_else(|| format!("OPERATOR(pg_catalog.{})", OPERATORS[place as usize - 1]))
 }
 
 fn malformed(error: DecodeError) -> PgError {

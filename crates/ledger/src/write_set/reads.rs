@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use chainify_codec::{decode_row, decode_value, Value};
+use chainify_codec::{decode_value, Value};
 
 use super::pieces::{check_tag, put_u16, read_count, read_ordinal, read_table};
 use crate::read::Reader;
@@ -26,7 +26,7 @@ pub struct Read {
 }
 
 /// The values of a column between two ends, of which at least one is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bound {
     /// Ordinal of the column.
     pub ordinal: u16,
@@ -37,7 +37,7 @@ pub struct Bound {
 }
 
 /// An end of a bound, with its whole value (`tag ‖ length ‖ payload`), which is never NULL.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// There is none.
     None,
@@ -71,27 +71,24 @@ impl Read {
         })
     }
 
-    /// Whether a row, encoded as `chainify_codec` does, lies within all bounds. Cost: linear in the
-    /// row, nothing without bounds.
+    /// Whether a row, encoded as `chainify_codec` does, lies within all bounds. Cost: a look at each
+    /// column and a copy of those with bounds; nothing without bounds.
     pub fn covers(&self, row: &[u8]) -> bool {
         if self.bounds.is_empty() {
             return true;
         }
-        let Ok(values) = decode_row(row) else { return true };
-        self.may_cover(|ordinal| match values.binary_search_by_key(&ordinal, |(ordinal, _)| *ordinal) {
-            Ok(at) => Known::Value(values[at].1.clone()),
-            Err(_) => Known::Null,
+        let Ok(values) = columns(row) else { return true };
+        self.may_cover(|ordinal| match values.iter().find(|(known, _)| *known == ordinal) {
+            Some((_, value)) => decode_value(value).map_or(Known::Unknown, Known::Value),
+            None => Known::Null,
         })
     }
 
-    /// The ordinals and values of bounds that are one value each; `None`: a bound is a range.
-    pub fn point(&self) -> Option<Vec<(u16, &[u8])>> {
-        let point = |bound: &'_ Bound| match (&bound.lower, &bound.upper) {
-            (End::Closed(lower), End::Closed(upper)) if lower == upper => Some(bound.ordinal),
-            _ => None,
-        };
-        let value = |bound| Some((point(bound)?, bound.lower.value()?));
-        self.bounds.iter().map(value).collect()
+    /// Its bytes, whose order is that of reads in a write set.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        bytes
     }
 
     pub(super) fn check_values(&self) -> Result<(), WireError> {
@@ -130,6 +127,14 @@ impl Read {
 }
 
 impl Bound {
+    /// The encoded value of a bound that has one alone.
+    pub fn point(&self) -> Option<&[u8]> {
+        match (&self.lower, &self.upper) {
+            (End::Closed(lower), End::Closed(upper)) if lower == upper => Some(lower),
+            _ => None,
+        }
+    }
+
     fn read(reader: &mut Reader<'_>, last: u16) -> Result<Self, WireError> {
         let ordinal = read_ordinal(reader, "ordinal", last)?;
         let (lower, upper) = (End::read(reader, "lower")?, End::read(reader, "upper")?);
@@ -184,6 +189,14 @@ impl End {
         });
         out.extend(self.value().into_iter().flatten());
     }
+}
+
+/// The columns of a row that are not NULL, with their encoded values.
+fn columns(row: &[u8]) -> Result<Vec<(u16, &[u8])>, WireError> {
+    let mut reader = Reader::new(row);
+    let count = reader.u16("row")?;
+    let column = |_| Ok((reader.u16("row")?, reader.value("row")?));
+    (0..count).map(column).collect()
 }
 
 pub(super) fn read_reads(reader: &mut Reader<'_>, tables: &[String]) -> Result<Vec<Read>, WireError> {
@@ -259,10 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn one_value_per_bound_is_a_point() {
-        let one = |ordinal, number| bound(ordinal, End::Closed(int(number)), End::Closed(int(number)));
-        assert_eq!(read(vec![one(1, 4), one(2, 5)]).point(), Some(vec![(1, &int(4)[..]), (2, &int(5)[..])]));
-        assert_eq!(read(vec![one(1, 4), bound(2, End::Closed(int(5)), End::None)]).point(), None);
-        assert_eq!(read(vec![bound(1, End::Closed(int(4)), End::Open(int(4)))]).point(), None);
+    fn one_value_is_a_point() {
+        let of = |lower, upper| bound(1, lower, upper).point().map(<[u8]>::to_vec);
+        assert_eq!(of(End::Closed(int(4)), End::Closed(int(4))), Some(int(4)));
+        assert_eq!(of(End::Closed(int(4)), End::Closed(int(5))), None);
+        assert_eq!(of(End::Closed(int(4)), End::Open(int(4))), None);
+        assert_eq!(of(End::Closed(int(4)), End::None), None);
     }
 }

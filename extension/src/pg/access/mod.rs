@@ -23,6 +23,7 @@ mod columns;
 mod conditions;
 mod functions;
 pub mod plpgsql;
+pub mod reads;
 mod relation;
 pub mod show;
 mod uses;
@@ -89,6 +90,26 @@ pub(super) unsafe fn template_of_query(query: NonNull<pg_sys::Query>) -> Templat
     reader.finish()
 }
 
+/// The template of the rows that one query reads to have its result, as reads alone. Those are left
+/// out that its changes find: the changed rows tell of themselves. Functions in SQL and PL/pgSQL
+/// that it calls are left out as well.
+///
+/// # Safety
+/// `query` must be analysed and rewritten, and no planner must have touched it.
+pub(super) unsafe fn template_of_reads(query: NonNull<pg_sys::Query>) -> Template {
+    let mut reader = Reader {
+        one_query: true,
+        reads: true,
+        ..Reader::default()
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { reader.statement(query, &with_parameters(PARAMETERS_MAX)) };
+    reader
+        .uses
+        .retain(|one| matches!(one, Use::Read(_) | Use::Found(..)));
+    reader.finish()
+}
+
 fn with_parameters(count: usize) -> Place {
     let values = (0..count).map(|i| Some(Known::Operand(Operand::Given(i))));
     Place {
@@ -104,6 +125,8 @@ fn with_parameters(count: usize) -> Place {
 struct Reader {
     /// See [`template_of_query`].
     one_query: bool,
+    /// See [`template_of_reads`].
+    reads: bool,
     columns: Columns,
     uses: Vec<Use>,
     template: Template,
@@ -488,7 +511,7 @@ impl Reader {
         relation: pg_sys::Oid,
         place: &Place,
     ) {
-        if conflict.action != pg_sys::OnConflictAction::ONCONFLICT_UPDATE {
+        if conflict.action != pg_sys::OnConflictAction::ONCONFLICT_UPDATE && !self.reads {
             return; // the values are looked up where they are inserted
         }
         // SAFETY: an arbiter's elements are columns or expressions.
@@ -516,8 +539,10 @@ impl Reader {
                         (*column, row.get(column).cloned().unwrap_or(absent))
                     })
                     .collect();
-                self.uses
-                    .push(Use::UpdateFound(relation, found, new.clone()));
+                self.uses.push(match self.reads {
+                    true => Use::Found(relation, found),
+                    false => Use::UpdateFound(relation, found, new.clone()),
+                });
             }
         }
     }

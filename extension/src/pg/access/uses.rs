@@ -36,6 +36,8 @@ pub(super) enum Use {
     Update(Rows, New),
     /// ON CONFLICT DO UPDATE: the rows that have these values, and what is assigned.
     UpdateFound(pg_sys::Oid, New, New),
+    /// ON CONFLICT, as a read: the rows that have these values.
+    Found(pg_sys::Oid, New),
     Delete(Rows),
     Sequence(pg_sys::Oid),
 }
@@ -84,6 +86,11 @@ impl Resolver<'_> {
             Use::UpdateFound(relation, found, new) => {
                 let (found, new) = (looked_up(self.stored(&found)), self.stored(&new));
                 self.update(relation, &facts(relation), &found, &new, 0);
+            }
+            Use::Found(relation, found) => {
+                let found = looked_up(self.stored(&found));
+                let facts = facts(relation);
+                self.access(relation, &facts, None, &found, false, Touched::All);
             }
             Use::Delete(rows) => {
                 let (facts, limits) = self.rows(rows);

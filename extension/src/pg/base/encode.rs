@@ -294,7 +294,8 @@ impl Encoder {
     }
 }
 
-fn days(date: i32) -> i64 {
+/// Days since 1970, from PostgreSQL's since 2000.
+pub fn days(date: i32) -> i64 {
     match date {
         i32::MIN => i64::MIN,
         i32::MAX => i64::MAX,
@@ -302,8 +303,9 @@ fn days(date: i32) -> i64 {
     }
 }
 
-/// The last 30 years before PostgreSQL's limit do not fit microseconds since 1970.
-fn micros(timestamp: i64) -> Result<i64, PgError> {
+/// Microseconds since 1970, from PostgreSQL's since 2000. The last 30 years before PostgreSQL's limit
+/// do not fit.
+pub fn micros(timestamp: i64) -> Result<i64, PgError> {
     match timestamp {
         i64::MIN | i64::MAX => Ok(timestamp),
         t => t

@@ -25,6 +25,7 @@ pub mod random;
 pub mod record;
 pub mod relation;
 pub mod report;
+pub mod rights;
 pub mod role;
 pub mod sequence;
 pub mod settings;

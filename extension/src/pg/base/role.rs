@@ -36,6 +36,10 @@ impl Role {
         Role(oid)
     }
 
+    pub(in crate::pg) fn oid(self) -> pg_sys::Oid {
+        self.0
+    }
+
     /// None when there is no role of this name.
     pub fn find(name: &str) -> Option<Role> {
         let name = CString::new(name).ok()?;

@@ -21,6 +21,7 @@ use crate::pg::describe::function_facts::is_sql;
 use crate::pg::describe::query_level::Level;
 pub use crate::pg::run::planned_access::forget_plans;
 use crate::pg::run::planned_access::{check, mark, note_query};
+use crate::pg::run::session_reads;
 use crate::pg::tree::nesting::check_calls;
 
 /// The callbacks of the extension. `query` raises to refuse.
@@ -130,7 +131,7 @@ unsafe extern "C-unwind" fn on_plan(
     // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's
     // to change.
     unsafe {
-        let note = enter(|| {
+        let (note, reads) = enter(|| {
             let origin = origin(text);
             INLINES.set(origin == Origin::Submitted && MAY_INLINE.get());
             let watch = WATCH.get().filter(|w| (w.wanted)());
@@ -143,12 +144,15 @@ unsafe extern "C-unwind" fn on_plan(
                 if (watch.alone)() {
                     lock_no_rows(query);
                 }
-                return note;
+                return (note, None);
             }
             if !query.is_null() && WATCH.get().is_some_and(|w| (w.draws)()) {
                 complete(query.cast());
             }
-            None
+            (
+                None,
+                NonNull::new(query).and_then(|query| session_reads::note_query(query)),
+            )
         });
         // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
         // skip.
@@ -158,6 +162,9 @@ unsafe extern "C-unwind" fn on_plan(
         };
         if let Some(note) = note {
             enter(|| mark(plan, note));
+        }
+        if let Some(reads) = reads {
+            enter(|| session_reads::mark_plan(plan, reads));
         }
         plan
     }
@@ -183,6 +190,7 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
         enter(|| {
             check_calls();
             check(description);
+            session_reads::show(description);
         });
         match NEXT_START.get() {
             Some(next) => next(description, flags),
@@ -196,7 +204,9 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
 unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
     // SAFETY: the next hook gets the argument as it came.
     unsafe {
-        enter(|| !INLINES.get() && WATCH.get().is_some_and(|w| (w.wanted)()) && is_sql(function))
+        let watched =
+            || WATCH.get().is_some_and(|w| (w.wanted)()) || session_reads::wanted().is_some();
+        enter(|| !INLINES.get() && watched() && is_sql(function))
             || NEXT_FMGR.get().is_some_and(|next| next(function))
     }
 }

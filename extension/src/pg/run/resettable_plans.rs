@@ -11,7 +11,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 
 use crate::pg::base::lists::nodes;
-use crate::pg::run::planned_access::has_note_at_most;
+use crate::pg::run::plan_notes::has_notes_at_most;
 use crate::pg::tree::tree_walkers::expression_tree_walker;
 
 mod raw {
@@ -57,7 +57,7 @@ pub(in crate::pg) unsafe fn is_known(statement: &pg_sys::PlannedStmt) -> bool {
         && statement.jitFlags == 0
         && statement.utilityStmt.is_null()
         && statement.appendRelations.is_null()
-        && has_note_at_most(statement);
+        && has_notes_at_most(statement);
     if !known || !plain {
         return false;
     }
