@@ -15,6 +15,8 @@ type entry struct {
 	size       int // bytes it adds to a bundle
 	tx         *wire.ChainedTx
 	deploys    bool
+	effects    bool
+	snapshot   uint64  // of its write set
 	keyed      bool    // its client signed it
 	flies      bool    // counted in Gateway.flight
 	bundle     *bundle // nil while it is queued
