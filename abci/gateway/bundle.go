@@ -149,7 +149,7 @@ func (g *Gateway) newBundle() *bundle {
 	room, ofRole := g.flight.room(g.opt.Shares())
 	var entries []*entry
 	for len(entries) == 0 {
-		entries = g.queue.take(min(g.opt.Limits.BundleTransactions, room), g.opt.Limits.BundleBytes, ofRole)
+		entries = g.queue.take(min(g.opt.Limits.BundleTransactions, room), g.opt.Limits.BundleBytes, g.opt.BlockKeys(), ofRole)
 		if len(entries) == 0 {
 			return nil
 		}

@@ -111,6 +111,9 @@ type Options struct {
 	// Shares gives how many transactions of a client and of the organisation a block accepts; 0: as
 	// many as it holds. nil: both.
 	Shares func() (client, organisation int)
+	// BlockKeys gives how many rows the EFFECTS transactions of a block name at most; 0: as many as
+	// it holds. nil: that.
+	BlockKeys func() int
 	// OrderingOnly tells that the organisation has no database. nil: it has one.
 	OrderingOnly func() bool
 	Limits       Limits
@@ -186,6 +189,9 @@ func New(opt Options) (*Gateway, error) {
 	}
 	if opt.Shares == nil {
 		opt.Shares = func() (int, int) { return 0, 0 }
+	}
+	if opt.BlockKeys == nil {
+		opt.BlockKeys = func() int { return 0 }
 	}
 	if opt.OrderingOnly == nil {
 		opt.OrderingOnly = func() bool { return false }

@@ -92,7 +92,7 @@ func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 			id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
 			size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY, keyed: true,
 		}
-		e.setEffects(p.Kind, p.Effects)
+		g.setEffects(e, p.Kind, p.Effects)
 		made = append(made, e)
 	}
 	return made, nil

@@ -27,7 +27,7 @@ const (
 
 // staleRows knows rows that committed EFFECTS transactions changed. The gateway refuses a
 // transaction that saw such a row before the change (spec/transactions.md, "Early abort"). The idea
-// is that of Fabric++, section 5.2. It is not safe for concurrent use.
+// is that of Fabric++, section 4.2.2. It is not safe for concurrent use.
 //
 // Invariant G4: each fact about a row holds behind all decided blocks. A decided block that leaves
 // a doubt about a row makes it forget the row. Forgetting is always safe.
@@ -360,10 +360,18 @@ func (g *Gateway) staleError(made []*entry) error {
 	}
 }
 
-// setEffects keeps of a checked write set what tells whether it may be stale.
-func (e *entry) setEffects(kind wire.Kind, set []byte) {
-	if e.effects = kind == wire.Kind_KIND_EFFECTS; e.effects {
-		e.snapshot = binary.BigEndian.Uint64(set[1:9])
+// setEffects keeps of a checked write set its snapshot and, where a block has a limit, how many
+// rows it names.
+func (g *Gateway) setEffects(e *entry, kind wire.Kind, raw []byte) {
+	if e.effects = kind == wire.Kind_KIND_EFFECTS; !e.effects {
+		return
+	}
+	e.snapshot = binary.BigEndian.Uint64(raw[1:9])
+	if g.opt.BlockKeys() == 0 {
+		return
+	}
+	if set, err := wire.DecodeWriteSet(raw); err == nil {
+		e.rows = len(set.Changes) + len(set.Seen)
 	}
 }
 

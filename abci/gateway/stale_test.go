@@ -377,3 +377,19 @@ func TestKeysInMessages(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A bundle closes before its transactions name more rows than a block may, so that none is cut. One
+// that alone names more goes alone.
+func TestABundleNamesNoMoreRowsThanABlockMay(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.BlockKeys = func() int { return 2 } })
+	one := func(k int64) *wire.WriteSet { return setOf(4, updates(k, 1, 2)) }
+	if _, err := f.submitSet(one(1), one(2), one(3), setOf(4, updates(4, 1, 2), updates(5, 1, 2), updates(6, 1, 2)), one(7)); err != nil {
+		t.Fatal(err)
+	}
+	f.submit("bank", 1)
+	for range 6 {
+		f.now = f.now.Add(100 * time.Millisecond)
+		f.step()
+	}
+	f.wantSizes(2, 1, 1, 2)
+}
