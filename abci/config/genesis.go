@@ -137,13 +137,13 @@ func (t Times) Parameters() order.Parameters {
 	return order.Parameters{BlockTimeMaxMS: int(t.Block.Milliseconds()), DeployTimeMaxMS: int(t.Deploy.Milliseconds())}
 }
 
-// Shares are how many transactions a block accepts of one client and of one organisation. 0: as
-// many as it holds.
-type Shares struct{ Client, Organisation int }
+// Shares are how many transactions a block accepts of one client and of one organisation, and how
+// many rows its EFFECTS transactions name. 0: as many as it holds.
+type Shares struct{ Client, Organisation, Keys int }
 
 // In sets them in the parameters of a genesis.
 func (s Shares) In(p order.Parameters) order.Parameters {
-	p.BlockClientMax, p.BlockOrganisationMax = s.Client, s.Organisation
+	p.BlockClientMax, p.BlockOrganisationMax, p.BlockKeysMax = s.Client, s.Organisation, s.Keys
 	return p
 }
 

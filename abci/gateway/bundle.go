@@ -147,9 +147,13 @@ func (g *Gateway) newBundle() *bundle {
 		return nil // they wait until they expire
 	}
 	room, ofRole := g.flight.room(g.opt.Shares())
-	entries := g.queue.take(min(g.opt.Limits.BundleTransactions, room), g.opt.Limits.BundleBytes, ofRole)
-	if len(entries) == 0 {
-		return nil
+	var entries []*entry
+	for len(entries) == 0 {
+		entries = g.queue.take(min(g.opt.Limits.BundleTransactions, room), g.opt.Limits.BundleBytes, g.opt.BlockKeys(), ofRole)
+		if len(entries) == 0 {
+			return nil
+		}
+		entries = g.dropStale(entries)
 	}
 	txs := make([]*wire.ChainedTx, len(entries))
 	for i, e := range entries {

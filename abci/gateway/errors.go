@@ -17,6 +17,7 @@ const (
 	StateMalformed   = "22023" // the message names the field
 	StateUnsupported = "0A000" // the reserved kind of transactions; an organisation that only orders
 	StateExpired     = "40001" // never ordered before its expiry: it has no effects and may be submitted again
+	StateStale       = "40001" // a row that the transaction saw has changed: it was not ordered
 	StateRefused     = "55000" // the order refused the bundle
 	// StateNotRegistered: a client's signature is wrong, its key not registered for the role, or it
 	// did not show who it is.

@@ -9,6 +9,7 @@
 //	    refusal once no block can hold it any more.
 //	G2  An outcome "refused" is given only to a transaction that is in no block: never after it was ordered.
 //	G3  Everything kept is bounded: transactions without outcome, their bytes, outcomes remembered, waits, connections.
+//	G4  A refusal for a row that changed says what the order would say, behind all decided blocks.
 //
 // Nothing is kept on disk. After a restart, transactions that were accepted and not yet ordered may
 // still be ordered by way of another node that had received them; "wait" finds the outcome in the
@@ -110,6 +111,9 @@ type Options struct {
 	// Shares gives how many transactions of a client and of the organisation a block accepts; 0: as
 	// many as it holds. nil: both.
 	Shares func() (client, organisation int)
+	// BlockKeys gives how many rows the EFFECTS transactions of a block name at most; 0: as many as
+	// it holds. nil: that.
+	BlockKeys func() int
 	// OrderingOnly tells that the organisation has no database. nil: it has one.
 	OrderingOnly func() bool
 	Limits       Limits
@@ -151,6 +155,7 @@ type Gateway struct {
 	shares         shares    // of entries
 	inFlight       []*bundle // broadcast, with transactions not ordered
 	flight         flight
+	stale          *staleRows
 	orderTook      time.Duration // from when the bundle ordered last was made until the block with it was decided
 	retry          *bundle       // the mempool had no room for it
 	recent         *recentOutcomes
@@ -165,6 +170,7 @@ type Gateway struct {
 // Stats are counters since the start and current sizes.
 type Stats struct {
 	Accepted, Refused, Bundles uint64
+	EarlyAborts                uint64 // EFFECTS transactions refused since a row that they saw had changed
 	Pending, Unordered         int
 	Stalled                    bool
 }
@@ -183,6 +189,9 @@ func New(opt Options) (*Gateway, error) {
 	}
 	if opt.Shares == nil {
 		opt.Shares = func() (int, int) { return 0, 0 }
+	}
+	if opt.BlockKeys == nil {
+		opt.BlockKeys = func() int { return 0 }
 	}
 	if opt.OrderingOnly == nil {
 		opt.OrderingOnly = func() bool { return false }
@@ -212,7 +221,7 @@ func New(opt Options) (*Gateway, error) {
 		opt: opt, rates: rates, waitShares: fair.New[string](opt.Limits.WaitsMax), idShares: fair.New[string](max(idsWaitedMax, opt.Limits.WaitsMax)), wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
-		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{}, flight: flight{roles: map[string]int{}},
+		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{}, flight: flight{roles: map[string]int{}}, stale: newStaleRows(),
 		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: map[wire.TxID][]*waiter{},
 	}
 	g.signatures = signatures{chainID: opt.ChainID, patience: g.patience}
@@ -339,6 +348,9 @@ func (g *Gateway) enqueue(role string, made []*entry) ([]wire.TxID, error) {
 
 // accept queues transactions, all or none. g.mu is held.
 func (g *Gateway) accept(role string, made []*entry, now time.Time) ([]wire.TxID, error) {
+	if err := g.staleError(made); err != nil {
+		return nil, err
+	}
 	bytes := 0
 	for _, e := range made {
 		bytes += e.size
@@ -463,6 +475,7 @@ func (g *Gateway) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answered = 0
+	g.learn(block, results)
 	for _, r := range results {
 		g.answered += g.settle(r)
 	}

@@ -66,7 +66,7 @@ func statusOf(sqlstate string) int {
 		return http.StatusForbidden
 	case StateUnsupported:
 		return http.StatusNotImplemented
-	case stateLacksAgreement, StateRefused:
+	case stateLacksAgreement, StateRefused, StateStale:
 		return http.StatusConflict
 	default:
 		return http.StatusInternalServerError

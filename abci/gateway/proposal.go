@@ -120,6 +120,7 @@ func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Ti
 			id: wire.TxIDOf(proposal), role: role, validUntil: validUntil, queuedAt: now,
 			size: proto.Size(tx) + transactionOverhead, tx: tx, deploys: s.GetKind() == wire.Kind_KIND_DEPLOY,
 		}
+		g.setEffects(e, s.GetKind(), s.GetEffects())
 		made[i] = e
 	}
 	return made, nil

@@ -15,6 +15,9 @@ type entry struct {
 	size       int // bytes it adds to a bundle
 	tx         *wire.ChainedTx
 	deploys    bool
+	effects    bool
+	snapshot   uint64  // of its write set
+	rows       int     // that it names; 0: no limit counts them
 	keyed      bool    // its client signed it
 	flies      bool    // counted in Gateway.flight
 	bundle     *bundle // nil while it is queued
@@ -52,14 +55,14 @@ func (q *fairQueue) push(e *entry) {
 	q.bytes += e.size
 }
 
-// take removes up to countMax transactions of together at most bytesMax bytes, one role after the
-// other. It stops at the first one that does not fit, so that no large transaction is passed over
-// for ever. A role whose next client has no key waits when ofRole has no room for it; nil: there is
-// room for all.
-func (q *fairQueue) take(countMax, bytesMax int, ofRole func(role string) int) []*entry {
+// take removes up to countMax transactions of together at most bytesMax bytes and, unless it is 0,
+// rowsMax rows that they name, one role after the other. It stops at the first one that does not
+// fit, so that no large transaction is passed over for ever. A role whose next client has no key
+// waits when ofRole has no room for it; nil: there is room for all.
+func (q *fairQueue) take(countMax, bytesMax, rowsMax int, ofRole func(role string) int) []*entry {
 	var taken []*entry
 	var full []*roleQueue // they keep their turns
-	bytes, of := 0, map[string]int{}
+	bytes, rows, of := 0, 0, map[string]int{}
 	for len(q.turns) > 0 && len(taken) < countMax {
 		r := q.turns[0]
 		e := r.waiting[0]
@@ -67,7 +70,7 @@ func (q *fairQueue) take(countMax, bytesMax int, ofRole func(role string) int) [
 			full, q.turns = append(full, r), q.turns[1:]
 			continue
 		}
-		if !e.settled && bytes+e.size > bytesMax && len(taken) > 0 {
+		if !e.settled && len(taken) > 0 && (bytes+e.size > bytesMax || rowsMax > 0 && rows > 0 && rows+e.rows > rowsMax) {
 			break
 		}
 		r.waiting[0] = nil
@@ -83,7 +86,7 @@ func (q *fairQueue) take(countMax, bytesMax int, ofRole func(role string) int) [
 		if e.settled {
 			continue
 		}
-		bytes += e.size
+		bytes, rows = bytes+e.size, rows+e.rows
 		if taken = append(taken, e); !e.keyed {
 			of[e.role]++
 		}

@@ -88,10 +88,12 @@ func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 		if height := uint64(max(g.height, 0)); p.ValidUntilHeight <= height || p.ValidUntilHeight > height+wire.ValidityHeightsMax {
 			return nil, ofSeveral(i, len(txs), malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax))
 		}
-		made = append(made, &entry{
+		e := &entry{
 			id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
 			size: proto.Size(tx.Chained) + transactionOverhead, tx: tx.Chained, deploys: p.Kind == wire.Kind_KIND_DEPLOY, keyed: true,
-		})
+		}
+		g.setEffects(e, p.Kind, p.Effects)
+		made = append(made, e)
 	}
 	return made, nil
 }

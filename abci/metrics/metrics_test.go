@@ -37,7 +37,7 @@ func newMetrics(db *database) *Metrics {
 				State: "serving", Peers: 2, Organisations: 3, Consent: 2,
 			}
 		},
-		Queue:    func() gateway.Stats { return gateway.Stats{Pending: 5, Unordered: 1} },
+		Queue:    func() gateway.Stats { return gateway.Stats{Pending: 5, Unordered: 1, EarlyAborts: 3} },
 		Evidence: func() uint64 { return 0 }, Suspended: func() int { return 0 },
 	}
 	if db != nil {
@@ -80,7 +80,8 @@ func TestWhatStandsIsToldWhenAsked(t *testing.T) {
 		`chainify_state{state="serving"}`: "1", `chainify_state{state="excluded"}`: "0", "chainify_height": "9",
 		`chainify_ledger_blocks{stage="ordered"}`: "4", `chainify_ledger_blocks{stage="committed"}`: "2",
 		`chainify_queue_transactions{stage="pending"}`: "5", "chainify_deviations_open": "1", "chainify_database_up": "1",
-		"chainify_scrub_age_seconds": "60", "chainify_scrub_interval_seconds": "600",
+		"chainify_early_aborts_total": "3",
+		"chainify_scrub_age_seconds":  "60", "chainify_scrub_interval_seconds": "600",
 		`chainify_votes_total{organisation="cargo",verdict="differs"}`:       "0", // there before its first step
 		`chainify_build_info{chain="trade",organisation="acme",version="1"}`: "1",
 	})

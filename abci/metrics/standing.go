@@ -38,6 +38,7 @@ var (
 	organisations = describe("organisations", "Organisations with a database.")
 	consentOf     = describe("consent", "How many organisations must report the same effects.")
 	pending       = describe("queue_transactions", "Transactions accepted here: without an outcome yet (pending), and not in a block yet (unordered).", "stage")
+	earlyAborts   = describe("early_aborts_total", "EFFECTS transactions refused and not ordered, since a row that they saw had changed.")
 	stalled       = describe("stalled", "1 while transactions wait and no block is made: the order has no quorum.")
 	evidence      = describe("evidence", "Conflicting votes on record.")
 	suspended     = describe("suspended_clients", "Clients and organisations of which nothing is ordered, since their transactions did not end in the time of a block.")
@@ -48,7 +49,7 @@ var (
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, blocks, peersUp, organisations, consentOf, pending, stalled, evidence, suspended, offences, deviations, scrubAge, scrubEvery, databaseUp,
+		state, build, height, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, deviations, scrubAge, scrubEvery, databaseUp,
 	}
 )
 
@@ -87,6 +88,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(consentOf, float64(s.Consent))
 	gauge(pending, float64(q.Pending), "pending")
 	gauge(pending, float64(q.Unordered), "unordered")
+	out <- prometheus.MustNewConstMetric(earlyAborts, prometheus.CounterValue, float64(q.EarlyAborts))
 	gauge(stalled, number(q.Stalled))
 	gauge(evidence, float64(c.Evidence()))
 	gauge(suspended, float64(c.Suspended()))

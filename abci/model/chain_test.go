@@ -35,11 +35,12 @@ type chains struct {
 	registry   *order.Registry
 	root       *chain
 	signed     map[string]*wire.ExtendedVote
+	saw        map[wire.TxID]wire.Hash // the row that an EFFECTS transaction saw
 	states     int
 }
 
 func newChains(consortium *ordertest.Consortium, registry *order.Registry) *chains {
-	c := &chains{consortium: consortium, registry: registry, signed: map[string]*wire.ExtendedVote{}}
+	c := &chains{consortium: consortium, registry: registry, signed: map[string]*wire.ExtendedVote{}, saw: map[wire.TxID]wire.Hash{}}
 	c.root = &chain{of: c, state: registry.Genesis(1), next: map[string]*chain{}, live: map[*wire.ExtendedVote]*liveVote{}}
 	return c
 }
@@ -126,7 +127,7 @@ func (c *chain) extend(votes []*wire.ExtendedVote, known func(wire.Key) (wire.Ha
 	next, result, err := c.state.Apply(block)
 	if err == nil && next.Pending() == nil && asks {
 		first := uint64(10 * c.length)
-		bundle := c.of.consortium.Bundle(0, c.of.consortium.Proposal(0, first, 1000), c.of.consortium.Proposal(0, first+1, 1000))
+		bundle := c.of.consortium.Bundle(0, c.of.consortium.Proposal(0, first, 1000), c.of.effects(first+1))
 		block.Txs = append(block.Txs, c.open(bundle))
 		next, result, err = c.state.Apply(block)
 	}
@@ -146,6 +147,16 @@ func (c *chain) extend(votes []*wire.ExtendedVote, known func(wire.Key) (wire.Ha
 	c.next[key] = made
 	c.of.states++
 	return made
+}
+
+// effects is an EFFECTS transaction that saw one row as it is where nobody tampered.
+func (c *chains) effects(nonce uint64) *wire.Proposal {
+	p := c.consortium.Proposal(0, nonce, 1000)
+	key := []byte{0, 1, 0, 1, 1, 0, 0, 0, 1, 1} // a boolean
+	set := &wire.WriteSet{Isolation: wire.RepeatableRead, Tables: []string{"public.t"}, Seen: []wire.RowSeen{{Key: key, Present: true, Hash: row(false)}}}
+	p.Kind, p.Sql, p.Effects = wire.Kind_KIND_EFFECTS, "", set.Encode()
+	c.saw[wire.TxIDOf(wire.Encode(p))] = set.Seen[0].Hash
+	return p
 }
 
 // copied gives a state a replay window of its own: worlds that branch off share the state before.

@@ -30,7 +30,7 @@ var walkSeed = flag.Uint64("seed", 0, "seed of the random paths; 0: a new one")
 // consortia are what is explored; the bounds stand in spec/model.md too.
 func consortia() (out []bounds) {
 	for _, s := range []struct{ n, c int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}, {4, 2}, {4, 3}, {4, 4}} {
-		for _, f := range []fault{none, tampered, differs, liar, forger, slow} {
+		for _, f := range []fault{none, tampered, differs, liar, forger, conflicts, slow} {
 			if s.n == 1 && f != none || s.n == 2 && f == liar || s.n < 4 && f == forger {
 				continue // nobody is left who is right, or in whose name to forge
 			}

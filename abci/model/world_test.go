@@ -16,20 +16,21 @@ import (
 type fault int
 
 const (
-	none     fault = iota
-	tampered       // its database is changed once, behind the ledger's back, after its first block
-	differs        // transaction 1 has other effects there, for good
-	liar           // it has no core: it votes what it likes, to each organisation something else
-	forger         // as tampered; besides, the last organisation sends live votes in others' names
-	slow           // it alone is quick enough for transaction 0 of every block, which ends in no other's time
+	none      fault = iota
+	tampered        // its database is changed once, behind the ledger's back, after its first block
+	differs         // transaction 1 has other effects there, for good
+	liar            // it has no core: it votes what it likes, to each organisation something else
+	forger          // as tampered; besides, the last organisation sends live votes in others' names
+	conflicts       // as tampered, with the one row that the EFFECTS transaction of each block saw
+	slow            // it alone is quick enough for transaction 0 of every block, which ends in no other's time
 )
 
 func (f fault) String() string {
-	return [...]string{"none", "tampered", "differs", "liar", "forger", "slow"}[f]
+	return [...]string{"none", "tampered", "differs", "liar", "forger", "conflicts", "slow"}[f]
 }
 
 // tampers tells whether the first organisation's database is tampered with.
-func (f fault) tampers() bool { return f == tampered || f == forger }
+func (f fault) tampers() bool { return f == tampered || f == forger || f == conflicts }
 
 // bounds of what may go wrong on one path.
 type bounds struct {
@@ -206,7 +207,7 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 		e.Failure, e.StuckAt = effects.Stuck, uint32(n.i%len(op.Block.IDs))
 	} else if f == effects.Fine {
 		apart := w.effectsOf(op.Block, n.db.tampered, w.fault == differs && n.i == 0)
-		e.Hash = blockHash(op.Block, apart, at.Hash, n.db.tampered)
+		e.Hash = blockHash(op.Block, apart, at.Hash, n.db.tampered && w.fault != conflicts)
 		if op.Block.Round > 0 {
 			e.Parts = op.Block.InQuestion().Hashes(apart)
 		}
@@ -222,13 +223,24 @@ func (w *world) isSlow(n *node, b *wire.OrderedBlock) bool {
 }
 
 // effectsOf is what each transaction of a block does: every one changes a row that the next reads,
-// if tampering did.
+// if tampering did. An EFFECTS transaction does nothing where the row that it saw is another one.
 func (w *world) effectsOf(b *wire.OrderedBlock, isTampered, isDifferent bool) (out []wire.Hash) {
 	for i := range b.IDs {
 		isOut := b.QuarantineAll || slices.Contains(b.Quarantined, uint32(i))
-		out = append(out, sha256.Sum256(fmt.Appendf(nil, "%d %x %v %v", i, b.IDs[i], !isOut && isTampered, !isOut && isDifferent && i == 1)))
+		saw, validates := w.chain.of.saw[b.IDs[i]]
+		applied := !isOut && (!validates || saw == row(isTampered))
+		reads := isTampered && w.fault != conflicts
+		out = append(out, sha256.Sum256(fmt.Appendf(nil, "%d %x %v %v %v", i, b.IDs[i], applied, applied && reads, applied && isDifferent && i == 1)))
 	}
 	return out
+}
+
+// row is the hash of the row that EFFECTS transactions saw, in a database.
+func row(isTampered bool) wire.Hash {
+	if isTampered {
+		return wire.Hash{2}
+	}
+	return wire.Hash{1}
 }
 
 func blockHash(b *wire.OrderedBlock, apart []wire.Hash, previous wire.Hash, isTampered bool) wire.Hash {

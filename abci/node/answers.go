@@ -71,6 +71,9 @@ func (n *node) shares() (client, organisation int) {
 	return p.BlockClientMax, p.BlockOrganisationMax
 }
 
+// blockKeys is how many rows the EFFECTS transactions of a block name at most.
+func (n *node) blockKeys() int { return n.registry().Parameters().BlockKeysMax }
+
 // clients is the node's answer to ClientsRequest.
 func (n *node) clients() *wire.ClientsResponse {
 	list, changes := n.app.Clients().Of(n.opt.Config.Organisation)

@@ -25,6 +25,7 @@ func (t tee) Decided(d wire.Decision) {
 	var ids []wire.TxID
 	if d.Ordered != nil {
 		ids = d.Ordered.IDs
+		t.node.gateway.Ordered(d.Ordered)
 	}
 	t.node.decided(d.Height, ids)
 	t.node.metrics.Decided(d)

@@ -1078,11 +1078,13 @@ func (x *BlockTimes) GetDeploys() uint32 {
 	return 0
 }
 
-// How many transactions one order block accepts; 0: as many as the block holds.
+// How many transactions one order block accepts, and how many rows its EFFECTS transactions name; 0: as
+// many as the block holds.
 type BlockShares struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`             // of one client: a key, or a role of an organisation
 	Organisation  uint32                 `protobuf:"varint,2,opt,name=organisation,proto3" json:"organisation,omitempty"` // of one organisation
+	Keys          uint32                 `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`                 // rows that EFFECTS transactions name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1127,6 +1129,13 @@ func (x *BlockShares) GetClient() uint32 {
 func (x *BlockShares) GetOrganisation() uint32 {
 	if x != nil {
 		return x.Organisation
+	}
+	return 0
+}
+
+func (x *BlockShares) GetKeys() uint32 {
+	if x != nil {
+		return x.Keys
 	}
 	return 0
 }
@@ -1840,10 +1849,11 @@ const file_chainify_proto_rawDesc = "" +
 	"\n" +
 	"statements\x18\x01 \x01(\rR\n" +
 	"statements\x12\x18\n" +
-	"\adeploys\x18\x02 \x01(\rR\adeploys\"I\n" +
+	"\adeploys\x18\x02 \x01(\rR\adeploys\"]\n" +
 	"\vBlockShares\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\"\n" +
-	"\forganisation\x18\x02 \x01(\rR\forganisation\"\xaf\x01\n" +
+	"\forganisation\x18\x02 \x01(\rR\forganisation\x12\x12\n" +
+	"\x04keys\x18\x03 \x01(\rR\x04keys\"\xaf\x01\n" +
 	"\x06Member\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1f\n" +
 	"\vgateway_key\x18\x02 \x01(\fR\n" +

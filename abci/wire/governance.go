@@ -101,8 +101,8 @@ func checkAction(a *GovernanceAction) error {
 		}
 		return nil
 	case *GovernanceAction_BlockShares:
-		if s := body.BlockShares; s.Client > BlockTransactionsBound || s.Organisation > BlockTransactionsBound {
-			return fieldErrorf("block_shares", "%d and %d transactions, want at most %d, or 0 for as many as the block holds", s.Client, s.Organisation, BlockTransactionsBound)
+		if s := body.BlockShares; s.Client > BlockTransactionsBound || s.Organisation > BlockTransactionsBound || s.Keys > BlockTransactionsBound {
+			return fieldErrorf("block_shares", "%d and %d transactions and %d rows, want at most %d, or 0 for as many as the block holds", s.Client, s.Organisation, s.Keys, BlockTransactionsBound)
 		}
 		return nil
 	case *GovernanceAction_Withdraw:

@@ -57,6 +57,7 @@ type actionVector struct {
 type blockSharesVector struct {
 	Client       uint32 `json:"client"`
 	Organisation uint32 `json:"organisation"`
+	Keys         uint32 `json:"keys,omitempty"`
 }
 
 type blockTimesVector struct {
@@ -151,7 +152,7 @@ func (a actionVector) message() *GovernanceAction {
 	case a.BlockTimes != nil:
 		return &GovernanceAction{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: a.BlockTimes.Statements, Deploys: a.BlockTimes.Deploys}}}
 	case a.BlockShares != nil:
-		return &GovernanceAction{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: a.BlockShares.Client, Organisation: a.BlockShares.Organisation}}}
+		return &GovernanceAction{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: a.BlockShares.Client, Organisation: a.BlockShares.Organisation, Keys: a.BlockShares.Keys}}}
 	case a.Withdraw != nil:
 		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:

@@ -398,7 +398,7 @@ def pb_action(action):
         "ordering_only": lambda: pb_bytes(7, pb_text(1, a["organisation"]) + pb_int(2, a["only"])),
         "withdraw": lambda: pb_bytes(8, bytes.fromhex(a)),
         "block_times": lambda: pb_bytes(12, pb_int(1, a["statements"]) + pb_int(2, a["deploys"])),
-        "block_shares": lambda: pb_bytes(13, pb_int(1, a["client"]) + pb_int(2, a["organisation"])),
+        "block_shares": lambda: pb_bytes(13, pb_int(1, a["client"]) + pb_int(2, a["organisation"]) + pb_int(3, a.get("keys", 0))),
     }[kind]()
 
 
@@ -471,11 +471,15 @@ def registries():
     for case in load("registries.json")["cases"]:
         record, parameters = case["record"], case["record"]["parameters"]
         shares = [parameters.get("block_client_max", 0), parameters.get("block_organisation_max", 0)]
+        keys = parameters.get("block_keys_max", 0)
+        version = b"6" if keys else b"5" if any(shares) else b"4"
+        if keys:
+            shares.append(keys)
         numbers = [record["consent"], record["approvals"]] + [parameters[name] for name in (
             "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max", "block_time_max_ms", "deploy_time_max_ms")]
         if any(shares):
             numbers += shares
-        out = b"chainify/registry/" + (b"5" if any(shares) else b"4") + lp(record["chain_id"].encode())
+        out = b"chainify/registry/" + version + lp(record["chain_id"].encode())
         out += b"".join(struct.pack(">I", n) for n in numbers + [len(record["organisations"])])
         for o in record["organisations"]:
             out += lp(o["name"].encode()) + base64.b64decode(o["gateway_key"]) + bytes([o.get("ordering_only", False)])

@@ -267,6 +267,7 @@ const (
 	overBound
 	overOrganisation
 	overClient
+	overKeys
 	unregistered
 	suspended
 )
@@ -305,7 +306,7 @@ func (s *State) refusalOf(t transaction, l liveness, shares *Shares) wire.TxResu
 		return wire.TxResult{ID: id, SQLState: "40001", Message: "transaction expired before it was ordered"}
 	case tooFarAhead:
 		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", wire.ValidityHeightsMax)}
-	case overOrganisation, overClient:
+	case overOrganisation, overClient, overKeys:
 		return wire.TxResult{ID: id, SQLState: "53400", Message: shares.refusal(t, l)}
 	case unregistered:
 		return wire.TxResult{ID: id, SQLState: "28000", Message: "the client's key is not registered for this role"}

@@ -87,6 +87,7 @@ type transaction struct {
 	id         wire.TxID
 	validUntil uint64
 	raw        []byte // ChainedTx bytes
+	keys       []key  // of an EFFECTS transaction: the rows that it names
 	client     string // who is asked when it does not end (Pending.Clients)
 	// Of a client that signs itself, the signature checked; key is empty where the gateway vouches.
 	organisation, role string
@@ -203,6 +204,9 @@ func compact(txs []wire.BundledTx) Tx {
 	for i, tx := range txs {
 		client := tx.Proposal.Client
 		b.transactions[i] = transaction{id: tx.ID, validUntil: tx.Proposal.ValidUntilHeight, raw: tx.Raw}
+		if tx.Proposal.Kind == wire.Kind_KIND_EFFECTS {
+			b.transactions[i].keys = keysOf(tx.Proposal.Effects)
+		}
 		if before != nil && before.Role == client.Role && bytes.Equal(before.Key, client.Key) {
 			b.transactions[i].client = b.transactions[i-1].client // one string for all of them
 		} else {

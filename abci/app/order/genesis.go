@@ -49,6 +49,9 @@ type Parameters struct {
 	// organisation a block accepts; 0: as many as the block holds.
 	BlockClientMax       int `json:"block_client_max,omitempty"`
 	BlockOrganisationMax int `json:"block_organisation_max,omitempty"`
+	// BlockKeysMax is how many rows the EFFECTS transactions of a block name; 0: as many as it
+	// holds.
+	BlockKeysMax int `json:"block_keys_max,omitempty"`
 }
 
 // Defaults and bounds of Parameters.
@@ -169,6 +172,7 @@ func (p Parameters) validate() error {
 		{"deploy_time_max_ms", p.DeployTimeMaxMS, deployTimeBoundMS},
 		{"block_client_max", p.BlockClientMax, blockTransactionsBound},
 		{"block_organisation_max", p.BlockOrganisationMax, blockTransactionsBound},
+		{"block_keys_max", p.BlockKeysMax, blockTransactionsBound},
 	} {
 		if bound.value < 0 || bound.value > bound.max {
 			return fmt.Errorf("%s: %d, want 1 to %d, or 0 for the default", bound.field, bound.value, bound.max)

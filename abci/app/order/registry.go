@@ -124,6 +124,9 @@ func (r *Registry) encode() []byte {
 	if r.BlockShares() != nil { // a registry without limits has the bytes that it always had
 		version, shares = "chainify/registry/5", []int{p.BlockClientMax, p.BlockOrganisationMax}
 	}
+	if p.BlockKeysMax > 0 {
+		version, shares = "chainify/registry/6", append(shares, p.BlockKeysMax)
+	}
 	out := lp([]byte(version), r.record.ChainID)
 	for _, v := range slices.Concat([]int{
 		r.record.Consent, r.record.Approvals, p.EffectRoundTimeoutMS, p.EffectRoundsMax, p.BlockTransactionsMax, p.BlockTimeMaxMS, p.DeployTimeMaxMS,

@@ -159,6 +159,7 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 		return nil
 	case *wire.GovernanceAction_BlockShares:
 		record.Parameters.BlockClientMax, record.Parameters.BlockOrganisationMax = int(a.BlockShares.Client), int(a.BlockShares.Organisation)
+		record.Parameters.BlockKeysMax = int(a.BlockShares.Keys)
 		return nil
 	case *wire.GovernanceAction_Withdraw: // changes nothing but the sequence
 		return nil

@@ -16,6 +16,7 @@ type Shares struct {
 	clientMax, organisationMax int            // 0: no limit beside the block's
 	carried                    map[string]int // transactions of the bundles taken, by client and by organisation
 	accepted                   map[string]int // those of them that the block accepted
+	keys                       keysOfBlock
 }
 
 // Shares begins an order block under this registry.
@@ -23,6 +24,7 @@ func (r *Registry) Shares() *Shares {
 	return &Shares{
 		clientMax: r.record.Parameters.BlockClientMax, organisationMax: r.record.Parameters.BlockOrganisationMax,
 		carried: map[string]int{}, accepted: map[string]int{},
+		keys: newKeysOfBlock(r.record.Parameters.BlockKeysMax),
 	}
 }
 
@@ -34,9 +36,18 @@ func (s *Shares) limited() bool { return s.clientMax > 0 || s.organisationMax > 
 // All transactions of a bundle count, also those that the block does not accept. Cost: one step for
 // each of them, none where there are no limits.
 func (s *Shares) Take(b *Bundle) error {
-	if !s.limited() {
-		return nil
+	added, err := s.keys.fits(b)
+	if err == nil && s.limited() {
+		err = s.takeTransactions(b)
 	}
+	if err == nil {
+		s.keys.carry(added)
+	}
+	return err
+}
+
+// takeTransactions is Take where transactions are limited.
+func (s *Shares) takeTransactions(b *Bundle) error {
 	if n := len(b.transactions); s.exceeds(b.organisation, n, s.organisationMax) {
 		return fmt.Errorf("a further bundle of organisation %q: %d and %d transactions, block_organisation_max is %d", b.organisation, s.carried[b.organisation], n, s.organisationMax)
 	}
@@ -69,6 +80,8 @@ func (s *Shares) cuts(t transaction) liveness {
 		return overOrganisation
 	case s.clientMax > 0 && s.accepted[t.client] >= s.clientMax:
 		return overClient
+	case s.keys.cuts(t):
+		return overKeys
 	default:
 		return live
 	}
@@ -80,10 +93,14 @@ func (s *Shares) accept(t transaction) {
 		s.accepted[t.client]++
 		s.accepted[organisationOf(t.client)]++
 	}
+	s.keys.accept(t)
 }
 
 // refusal tells the client of a cut transaction which limit it met.
 func (s *Shares) refusal(t transaction, l liveness) string {
+	if l == overKeys {
+		return fmt.Sprintf("EFFECTS transactions of the order block name %d rows, block_keys_max is %d; submit it again", len(s.keys.accepted), s.keys.max)
+	}
 	if l == overOrganisation {
 		return fmt.Sprintf("order block has %d transactions of organisation %q, as many as block_organisation_max allows; submit it again", s.organisationMax, organisationOf(t.client))
 	}
@@ -93,8 +110,8 @@ func (s *Shares) refusal(t transaction, l liveness) string {
 // BlockShares gives the limits as a message; nil where there are none.
 func (r *Registry) BlockShares() *wire.BlockShares {
 	p := r.record.Parameters
-	if p.BlockClientMax == 0 && p.BlockOrganisationMax == 0 {
+	if p.BlockClientMax == 0 && p.BlockOrganisationMax == 0 && p.BlockKeysMax == 0 {
 		return nil
 	}
-	return &wire.BlockShares{Client: uint32(p.BlockClientMax), Organisation: uint32(p.BlockOrganisationMax)}
+	return &wire.BlockShares{Client: uint32(p.BlockClientMax), Organisation: uint32(p.BlockOrganisationMax), Keys: uint32(p.BlockKeysMax)}
 }

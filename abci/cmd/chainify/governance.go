@@ -251,7 +251,7 @@ It takes effect once enough organisations have signed the file and somebody has 
 				actions = append(actions, more)
 			}
 			if len(actions) == 0 {
-				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max and --block-organisation-max is needed")
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max, --block-organisation-max and --block-keys-max is needed")
 			}
 			return p.printFor(cmd, registry, actions...)
 		},
@@ -467,6 +467,7 @@ type governanceStatus struct {
 	DeployTimeMS  uint32 `json:"deploy_time_max_ms"`
 	ClientMax     uint32 `json:"block_client_max"` // 0: as many as a block holds
 	ShareMax      uint32 `json:"block_organisation_max"`
+	KeysMax       uint32 `json:"block_keys_max"`
 	Waiting       any    `json:"waiting"` // a changeFile, or null
 }
 
@@ -487,7 +488,7 @@ func newGovernanceStatus() *cobra.Command {
 			if err != nil {
 				return errors.Join(errors.New("the node's answer is no registry"), err)
 			}
-			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), nil}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), r.BlockShares.GetKeys(), nil}
 			if r.Waiting != nil {
 				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
 			}

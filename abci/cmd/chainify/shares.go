@@ -9,19 +9,20 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-const clientMaxFlag, organisationMaxFlag = "block-client-max", "block-organisation-max"
+const clientMaxFlag, organisationMaxFlag, keysMaxFlag = "block-client-max", "block-organisation-max", "block-keys-max"
 
 // sharesFlags are of how many transactions a block accepts.
 func sharesFlags(cmd *cobra.Command, s *config.Shares) {
 	numberFlag(cmd, &s.Client, clientMaxFlag, "transactions that a block accepts of one client: a role, or a key; 0: as many as it holds")
 	numberFlag(cmd, &s.Organisation, organisationMaxFlag, "the same of one organisation")
+	numberFlag(cmd, &s.Keys, keysMaxFlag, "rows that the EFFECTS transactions of a block name; 0: as many as it holds")
 }
 
 // sharesAction is what the flags change, nil for nothing; what is not given stays as it is.
 func sharesAction(cmd *cobra.Command, now *wire.BlockShares, shares config.Shares) *wire.GovernanceAction {
-	s := &wire.BlockShares{Client: now.GetClient(), Organisation: now.GetOrganisation()}
-	client, organisation := cmd.Flags().Changed(clientMaxFlag), cmd.Flags().Changed(organisationMaxFlag)
-	if !client && !organisation {
+	s := &wire.BlockShares{Client: now.GetClient(), Organisation: now.GetOrganisation(), Keys: now.GetKeys()}
+	client, organisation, keys := cmd.Flags().Changed(clientMaxFlag), cmd.Flags().Changed(organisationMaxFlag), cmd.Flags().Changed(keysMaxFlag)
+	if !client && !organisation && !keys {
 		return nil
 	}
 	if client {
@@ -29,6 +30,9 @@ func sharesAction(cmd *cobra.Command, now *wire.BlockShares, shares config.Share
 	}
 	if organisation {
 		s.Organisation = uint32(shares.Organisation)
+	}
+	if keys {
+		s.Keys = uint32(shares.Keys)
 	}
 	return &wire.GovernanceAction{Body: &wire.GovernanceAction_BlockShares{BlockShares: s}}
 }
@@ -41,5 +45,9 @@ func blockShares(s *wire.BlockShares) string {
 		}
 		return plural(n, "transaction")
 	}
-	return fmt.Sprintf("%s of a client, %s of an organisation", most(s.GetClient()), most(s.GetOrganisation()))
+	text := fmt.Sprintf("%s of a client, %s of an organisation", most(s.GetClient()), most(s.GetOrganisation()))
+	if n := s.GetKeys(); n > 0 {
+		text += ", EFFECTS transactions of " + plural(n, "row")
+	}
+	return text
 }

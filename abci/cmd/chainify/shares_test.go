@@ -23,9 +23,10 @@ func TestSharesOfABlockAreProposed(t *testing.T) {
 		{"--block-organisation-max 2000", exitOK, "a block accepts 100 transactions of a client, 2000 transactions of an organisation"},
 		{"--block-client-max 1", exitOK, "a block accepts 1 transaction of a client, as many as it holds of an organisation"},
 		{"--block-client-max 0", exitOK, "a block accepts as many as it holds of a client, as many as it holds of an organisation"},
-		{"--block-client-max 1000001", exitUsage, "block_shares: 1000001 and 0 transactions, want at most 1000000"},
+		{"--block-keys-max 50", exitOK, "a block accepts 100 transactions of a client, as many as it holds of an organisation, EFFECTS transactions of 50 rows"},
+		{"--block-client-max 1000001", exitUsage, "block_shares: 1000001 and 0 transactions and 0 rows, want at most 1000000"},
 		{"--block-organisation-max -1", exitUsage, "is not a number in decimal digits"},
-		{"", exitUsage, "--block-client-max and --block-organisation-max is needed"},
+		{"", exitUsage, "--block-client-max, --block-organisation-max and --block-keys-max is needed"},
 	} {
 		code, out, errs := call("", append([]string{"governance", "propose", "--socket", d.path}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
