@@ -10,6 +10,8 @@
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
 pub mod kept_settings;
+mod retry;
+mod run_again;
 pub mod statement;
 
 use std::cell::{Cell, RefCell};
@@ -284,6 +286,9 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
                 if let Some(watch) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
                     begin_if((watch.needs_part)(&statement));
+                    if matches!(STATE.get(), State::Open(part) if part.lone) {
+                        retry::keep(&*query);
+                    }
                 }
             }
         });
@@ -508,6 +513,7 @@ fn watch_messages() {
         };
         SENDING.set(Some(theirs));
         PqCommMethods = Box::leak(Box::new(Methods {
+            flush,
             put_message,
             ..*theirs
         }));
@@ -518,16 +524,42 @@ unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, lengt
     // SAFETY: the arguments are passed on, or a status byte in their place.
     unsafe {
         let mut text = text;
+        let message = match length {
+            0 => &[],
+            _ => std::slice::from_raw_parts(text.cast::<u8>(), length),
+        };
+        let ready = kind as u8 == b'Z';
+        let mut idle = false;
         if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
-            let idle = enter(|| before_message(kind as u8));
-            if idle && kind as u8 == b'Z' {
-                text = c"I".as_ptr();
-            }
+            idle = enter(|| before_message(kind as u8));
+        }
+        if ready && enter(|| retry::ready(&send)) || ready && idle {
+            text = c"I".as_ptr();
+        }
+        if !ready && retry::holds(kind as u8, message, is_open(), &send) {
+            return 0;
         }
         match SENDING.get() {
             Some(theirs) => (theirs.put_message)(kind, text, length),
             None => -1, // set before this function was
         }
+    }
+}
+
+unsafe extern "C-unwind" fn flush() -> c_int {
+    retry::flush(&send);
+    // SAFETY: their own function.
+    SENDING
+        .get()
+        .map_or(-1, |theirs| unsafe { (theirs.flush)() })
+}
+
+/// Sends a message that was held back. A connection that is lost shows with the next one.
+fn send(kind: u8, message: &[u8]) {
+    if let Some(theirs) = SENDING.get() {
+        let text = message.as_ptr().cast();
+        // SAFETY: their own function, which copies the message.
+        unsafe { (theirs.put_message)(kind as c_char, text, message.len()) };
     }
 }
 
@@ -547,6 +579,7 @@ fn before_message(kind: u8) -> bool {
             if ready {
                 shows(c"COMMIT", true);
             }
+            retry::ending();
             finish(part, end);
         }
         State::Failed(part) if ready && !part.block => abort(),
@@ -616,7 +649,10 @@ fn commit(part: Part, chain: bool) {
         remaining
     });
     if let Some(remaining) = remaining {
-        remaining().unwrap_or_else(|error| error.raise());
+        remaining().unwrap_or_else(|error| {
+            retry::refused(&error);
+            error.raise()
+        });
         if part.changed_before {
             end_rest(part, chain, false);
         }
