@@ -38,7 +38,7 @@ func TestPlainSQLRetriesLoneStatements(t *testing.T) {
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
 	must(t, acme.Exec(ctx, "dba", `SELECT chainify.deploy($$
 		CREATE TABLE counters (id int PRIMARY KEY, n bigint NOT NULL, note text);
-		GRANT SELECT, INSERT, UPDATE ON counters TO bank$$)`))
+		GRANT SELECT, INSERT, UPDATE, DELETE ON counters TO bank$$)`))
 	must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute('INSERT INTO counters VALUES (1, 0), (2, 0)')"))
 	tip, err := acme.Tip(ctx)
 	must(t, err)
@@ -46,6 +46,8 @@ func TestPlainSQLRetriesLoneStatements(t *testing.T) {
 	must(t, acme.Exec(ctx, "postgres", "CREATE FUNCTION said(text) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE '%', $1; RETURN true; END$$"))
 
 	t.Run("a statement that gives up", func(t *testing.T) { retryLost(ctx, t, acme, bolt) })
+
+	t.Run("the setting ledger", func(t *testing.T) { singleStatements(ctx, t, acme) })
 
 	began := time.Now()
 	var all sync.WaitGroup
@@ -152,4 +154,50 @@ func retryLost(ctx context.Context, t *testing.T, acme, bolt *harness.Organisati
 		})
 	}
 	run(ctx, t, winner, "UPDATE counters SET n = 0 WHERE id = 1")
+}
+
+// singleStatements has deterministic statements ordered as SQL, and all others as effects.
+func singleStatements(ctx context.Context, t *testing.T, acme *harness.Organisation) {
+	session := plainSession(ctx, t, acme)
+	run(ctx, t, session, "SET chainify.writes = 'ledger'; SET TimeZone = 'UTC'")
+	for _, c := range []struct {
+		name, before, sql, kind string
+		args                    []any
+		rows                    int64
+	}{
+		{"literals", "", "UPDATE counters SET n = n + 0, note = 'a' WHERE id IN (1, 2)", "sql", nil, 2},
+		{"values", "", "UPDATE counters SET note = $1 WHERE id = $2", "sql", []any{"b", 1}, 1},
+		{"no row", "", "DELETE FROM counters WHERE id = 99", "sql", nil, 0},
+		{"values as they are", "", "UPDATE counters SET note = 'b' WHERE id = 1", "sql", nil, 1},
+		{"random(), which a block seeds", "", "UPDATE counters SET note = random()::text WHERE id = 1", "sql", nil, 1},
+		{"the time of the server", "", "UPDATE counters SET note = clock_timestamp()::text WHERE id = 1", "effects", nil, 1},
+		{"RETURNING", "", "UPDATE counters SET note = 'c' WHERE id = 1 RETURNING n", "effects", nil, 1},
+		{"a common table expression that writes", "", "WITH w AS (UPDATE counters SET note = 'd' WHERE id = 1) UPDATE counters SET note = 'd' WHERE id = 2", "effects", nil, 1},
+		{"another table", "CREATE TEMP TABLE beside AS SELECT 2 AS id", "UPDATE counters SET note = 'e' WHERE id IN (SELECT id FROM beside)", "effects", nil, 1},
+		{"names of another schema first", "", "UPDATE counters SET note = 'f' WHERE id = 1", "effects", nil, 1},
+		{"another zone", "DROP TABLE beside; SET TimeZone = 'Europe/Berlin'", "UPDATE counters SET note = 'g' WHERE id = 1", "effects", nil, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run(ctx, t, session, "SELECT 1;"+c.before)
+			before, err := acme.Tip(ctx)
+			must(t, err)
+			if tag := run(ctx, t, session, c.sql, c.args...); tag.RowsAffected() != c.rows {
+				t.Errorf("the tag is %s, want %d rows", tag, c.rows)
+			}
+			idle(t, session)
+			var kind string
+			must(t, acme.Scan(ctx, fmt.Sprintf("SELECT coalesce(string_agg(kind, ' '), 'none') FROM chainify.transactions WHERE block > %d", before.Number), &kind))
+			if kind != c.kind {
+				t.Errorf("it was ordered as %s, want %s", kind, c.kind)
+			}
+		})
+	}
+	run(ctx, t, session, "SET TimeZone = 'UTC'; SET chainify.writes = 'effects'")
+	other := plainSession(ctx, t, acme)
+	run(ctx, t, other, "SET chainify.writes = 'ledger'")
+	fails(ctx, t, other, "23505", "INSERT INTO counters VALUES (1, 1)")
+	run(ctx, t, other, "BEGIN")
+	run(ctx, t, other, "UPDATE counters SET note = 'block' WHERE id = 1")
+	run(ctx, t, other, "COMMIT")
+	appears(ctx, t, acme, "SELECT FROM chainify.transactions WHERE kind = 'effects' AND block = (SELECT max(block) FROM chainify.transactions)")
 }

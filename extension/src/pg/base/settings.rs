@@ -35,6 +35,9 @@ pub enum Writes {
     /// They are undone, and ordered as effects when the session commits.
     #[name = c"effects"]
     Effects,
+    /// The same; a deterministic statement that is alone in its transaction is ordered as SQL.
+    #[name = c"ledger"]
+    Ledger,
 }
 
 /// Defines them; once, while the library is loaded.
@@ -58,7 +61,7 @@ pub fn define() {
     GucRegistry::define_enum_guc(
         c"chainify.writes",
         c"What becomes of changes that a session makes to ledger tables by plain SQL.",
-        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits.",
+        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits. ledger: the same, but single statements that are deterministic run everywhere.",
         &WRITES,
         GucContext::Userset,
         GucFlags::default(),

@@ -46,12 +46,11 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) -> bool {
     // SAFETY: texts are C strings. Contexts below the top one live until they are deleted; values
     // of a portal need none of PostgreSQL's callbacks to be copied.
     unsafe {
-        if pg_sys::debug_query_string.is_null() || query.sourceText.is_null() {
+        if query.sourceText.is_null() {
             return false;
         }
         let text = CStr::from_ptr(query.sourceText);
-        let too_long = text.count_bytes() > TEXT_BYTES_MAX;
-        if too_long || text != CStr::from_ptr(pg_sys::debug_query_string) {
+        if text.count_bytes() > TEXT_BYTES_MAX || !is_request(query) {
             return false;
         }
         let values = query.params;
@@ -74,6 +73,18 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) -> bool {
         pg_sys::MemoryContextSwitchTo(before);
     }
     true
+}
+
+/// Whether the text of a statement is all that the client sent.
+///
+/// # Safety
+/// The query must be about to start.
+pub(super) unsafe fn is_request(query: &pg_sys::QueryDesc) -> bool {
+    // SAFETY: texts are C strings or null.
+    unsafe {
+        let (text, request) = (query.sourceText, pg_sys::debug_query_string);
+        !text.is_null() && !request.is_null() && CStr::from_ptr(text) == CStr::from_ptr(request)
+    }
 }
 
 /// Runs it in a transaction of its own and tells the client how many rows it changed. Raises its
