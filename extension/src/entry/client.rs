@@ -4,19 +4,19 @@
 
 use std::time::{Duration, Instant};
 
-use chainify_ledger::messages::{Kind, Parameter};
+use chainify_ledger::messages::Kind;
 use chainify_ledger::node_messages::{
     Outcome, RejoinRequest, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse,
 };
-use chainify_ledger::{PARAMETERS_MAX, PROPOSAL_BYTES_MAX};
 use pgrx::prelude::*;
 
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::relation::quoted;
-use crate::pg::base::variadic::{variadic_from, TextValue};
+use crate::pg::base::variadic::variadic_from;
 use crate::pg::base::{settings, spi};
 use crate::submission::connection::ask;
+use crate::submission::sql_statement::sql_statement;
 use crate::submission::submit::{
     deadline, failure, run_one, submit, unexpected_answer, wait, ANSWER_GRACE,
 };
@@ -212,60 +212,6 @@ fn node_status(call: &mut Call) -> Answer {
 /// The statement of the first argument with the parameters after it.
 fn sql_statement_of(call: &Call) -> Result<Statement, PgError> {
     sql_statement(call.arg(0), variadic_from(call, 1))
-}
-
-fn sql_statement(sql: Option<String>, values: Vec<TextValue>) -> Result<Statement, PgError> {
-    let sql = sql
-        .filter(|sql| !sql.trim().is_empty())
-        .ok_or_else(|| PgError::new(b"22023", "statement is empty"))?;
-    if values.len() > PARAMETERS_MAX {
-        return Err(PgError::new(
-            b"54000",
-            format!(
-                "{} parameters, at most {PARAMETERS_MAX} are allowed",
-                values.len()
-            ),
-        ));
-    }
-    let bytes = sql.len()
-        + values
-            .iter()
-            .filter_map(|value| value.text.as_ref())
-            .map(String::len)
-            .sum::<usize>();
-    if bytes > PROPOSAL_BYTES_MAX {
-        return Err(PgError::new(b"54000", format!("statement and parameters have {bytes} bytes, at most {PROPOSAL_BYTES_MAX} are allowed")));
-    }
-    let parameters = values
-        .into_iter()
-        .enumerate()
-        .map(parameter)
-        .collect::<Result<_, _>>()?;
-    Ok(Statement {
-        kind: Kind::Sql as i32,
-        sql,
-        parameters,
-        ..Statement::default()
-    })
-}
-
-fn parameter((index, value): (usize, TextValue)) -> Result<Parameter, PgError> {
-    if value.pseudo_type {
-        return Err(PgError::new(
-            b"22023",
-            format!(
-                "parameter ${} has pseudo-type {}",
-                index + 1,
-                value.type_name
-            ),
-        )
-        .hint("Cast it to a type that every organisation has."));
-    }
-    Ok(Parameter {
-        r#type: value.type_name,
-        null: value.text.is_none(),
-        text: value.text.unwrap_or_default(),
-    })
 }
 
 /// A month counts 30 days; a negative length is none.

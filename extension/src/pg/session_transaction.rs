@@ -9,7 +9,11 @@
 //! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
+mod elsewhere;
 pub mod kept_settings;
+mod messages;
+mod retry;
+mod run_again;
 pub mod statement;
 
 use std::cell::{Cell, RefCell};
@@ -40,6 +44,8 @@ pub struct Watch {
     pub begun: fn(),
     /// Shown each row that a statement of the part locks.
     pub locked: locked_rows::Shown,
+    /// Has a statement executed elsewhere.
+    pub execute: elsewhere::Execute,
     /// The session commits; called in the part. None: the part is committed like the rest.
     pub take: fn() -> Option<Remaining>,
     /// Asked while the session waits for its client: the error of its next statement when it has to
@@ -95,7 +101,6 @@ thread_local! {
     static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
     static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
     static NEXT_FINISH: Cell<pg_sys::ExecutorFinish_hook_type> = const { Cell::new(None) };
-    static SENDING: Cell<Option<&'static Methods>> = const { Cell::new(None) };
 }
 
 mod raw {
@@ -115,22 +120,6 @@ mod raw {
         pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
     }
     pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
-}
-
-/// `PQcommMethods` of libpq.h, the same in PostgreSQL 15 to 18: pgrx does not read that header.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Methods {
-    reset: unsafe extern "C-unwind" fn(),
-    flush: unsafe extern "C-unwind" fn() -> c_int,
-    flush_if_writable: unsafe extern "C-unwind" fn() -> c_int,
-    is_send_pending: unsafe extern "C-unwind" fn() -> bool,
-    put_message: unsafe extern "C-unwind" fn(c_char, *const c_char, usize) -> c_int,
-    put_message_without_waiting: unsafe extern "C-unwind" fn(c_char, *const c_char, usize),
-}
-
-extern "C" {
-    static mut PqCommMethods: *const Methods;
 }
 
 static HOOKS: Hooks = Hooks {
@@ -284,6 +273,10 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
                 if let Some(watch) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
                     begin_if((watch.needs_part)(&statement));
+                    if matches!(STATE.get(), State::Open(part) if part.lone) {
+                        retry::keep(&*query);
+                        elsewhere::note(query);
+                    }
                 }
             }
         });
@@ -307,6 +300,12 @@ unsafe extern "C-unwind" fn on_run(
     count: u64,
     once: bool,
 ) {
+    // SAFETY: the executor's caller passes a query that has started.
+    let done =
+        unsafe { enter(|| wanted().is_some_and(|watch| elsewhere::run(query, watch.execute))) };
+    if done {
+        return;
+    }
     // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
     DEPTH.set(DEPTH.get() + 1);
     // SAFETY: the arguments are passed on.
@@ -392,7 +391,7 @@ fn begin_if(needed: bool) {
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
         STATE.set(State::Open(part));
-        watch_messages();
+        messages::watch(put_message, flush);
     }
     if let Some(watch) = WATCH.get() {
         (watch.begun)();
@@ -495,40 +494,35 @@ fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
     }
 }
 
-/// Has this session's messages come by here.
-fn watch_messages() {
-    if SENDING.get().is_some() {
-        return;
-    }
-    // SAFETY: the structure is PostgreSQL's, which is there for as long as the session; ours is
-    // never freed.
-    unsafe {
-        let Some(theirs) = PqCommMethods.as_ref() else {
-            return;
-        };
-        SENDING.set(Some(theirs));
-        PqCommMethods = Box::leak(Box::new(Methods {
-            put_message,
-            ..*theirs
-        }));
-    }
-}
-
 unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, length: usize) -> c_int {
     // SAFETY: the arguments are passed on, or a status byte in their place.
     unsafe {
         let mut text = text;
+        let message = match length {
+            0 => &[],
+            _ => std::slice::from_raw_parts(text.cast::<u8>(), length),
+        };
+        let ready = kind as u8 == b'Z';
+        let mut idle = false;
         if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
-            let idle = enter(|| before_message(kind as u8));
-            if idle && kind as u8 == b'Z' {
+            idle = enter(|| before_message(kind as u8));
+        }
+        if ready {
+            let ran = enter(|| retry::ready(&messages::send));
+            if ran || idle {
                 text = c"I".as_ptr();
             }
         }
-        match SENDING.get() {
-            Some(theirs) => (theirs.put_message)(kind, text, length),
-            None => -1, // set before this function was
+        if !ready && retry::holds(kind as u8, message, is_open(), &messages::send) {
+            return 0;
         }
+        messages::pass_on(kind, text, length)
     }
+}
+
+unsafe extern "C-unwind" fn flush() -> c_int {
+    retry::flush(&messages::send);
+    messages::flush_on()
 }
 
 /// Ends the transaction where it is time to. True: no transaction is in progress any more.
@@ -547,6 +541,7 @@ fn before_message(kind: u8) -> bool {
             if ready {
                 shows(c"COMMIT", true);
             }
+            retry::ending();
             finish(part, end);
         }
         State::Failed(part) if ready && !part.block => abort(),
@@ -616,7 +611,10 @@ fn commit(part: Part, chain: bool) {
         remaining
     });
     if let Some(remaining) = remaining {
-        remaining().unwrap_or_else(|error| error.raise());
+        remaining().unwrap_or_else(|error| {
+            retry::refused(&error);
+            error.raise()
+        });
         if part.changed_before {
             end_rest(part, chain, false);
         }

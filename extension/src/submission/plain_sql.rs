@@ -22,6 +22,7 @@ use crate::pg::base::snapshot::under_snapshot;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction;
 use crate::pg::session_transaction::{self, Remaining, Statement, Watch};
+use crate::submission::as_sql;
 use crate::submission::reads;
 use crate::submission::submit::{
     deadline, failure, hex, how_to_wait, outcome, submit_as, submitting_role, Need,
@@ -32,6 +33,7 @@ static WATCH: Watch = Watch {
     needs_part,
     begun: plain_sql::begin,
     locked: plain_sql::locked,
+    execute: as_sql::execute,
     take,
     gives_up: lock_conflicts::gives_up,
     over: plain_sql::end,

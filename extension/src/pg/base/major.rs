@@ -19,7 +19,7 @@
 //!
 //! What an expression gives, and the wording of messages, which a function can look at, are of one
 //! major: all organisations run the same.
-use std::ffi::{c_char, CStr};
+use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;
@@ -430,4 +430,39 @@ pub(in crate::pg) fn next_number() -> u32 {
         let variables = pg_sys::TransamVariables;
         (&raw const (*variables).nextOid).read_volatile().to_u32()
     }
+}
+
+extern "C-unwind" {
+    // libpq.h, which pgrx does not read.
+    fn pq_startmsgread();
+    fn pq_endmsgread();
+    fn pq_peekbyte() -> c_int;
+    #[cfg(not(feature = "pg17"))]
+    fn pq_buffer_has_data() -> bool;
+    #[cfg(feature = "pg17")]
+    fn pq_buffer_remaining_data() -> isize;
+}
+
+/// Whether the client's next message is here already, and is Sync. Must be called between two
+/// messages of the client.
+pub(in crate::pg) fn next_message_is_sync() -> bool {
+    // SAFETY: no message is being read. A byte that is here is looked at without waiting.
+    unsafe {
+        #[cfg(not(feature = "pg17"))]
+        let here = pq_buffer_has_data();
+        #[cfg(feature = "pg17")]
+        let here = pq_buffer_remaining_data() > 0;
+        if !here {
+            return false;
+        }
+        pq_startmsgread();
+        let byte = pq_peekbyte();
+        pq_endmsgread();
+        byte == c_int::from(b'S')
+    }
+}
+
+/// `IDLE_SESSION_TIMEOUT` of timeout.h; 17 has another timeout before it.
+pub(in crate::pg) fn idle_session_timeout() -> c_int {
+    8 + c_int::from(cfg!(feature = "pg17"))
 }

@@ -16,6 +16,7 @@ static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static KEEP_STATES: GucSetting<bool> = GucSetting::<bool>::new(true);
 static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
+static STATEMENT_RETRIES: GucSetting<i32> = GucSetting::<i32>::new(50);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
@@ -34,6 +35,9 @@ pub enum Writes {
     /// They are undone, and ordered as effects when the session commits.
     #[name = c"effects"]
     Effects,
+    /// The same; a deterministic statement that is alone in its transaction is ordered as SQL.
+    #[name = c"ledger"]
+    Ledger,
 }
 
 /// Defines them; once, while the library is loaded.
@@ -57,7 +61,7 @@ pub fn define() {
     GucRegistry::define_enum_guc(
         c"chainify.writes",
         c"What becomes of changes that a session makes to ledger tables by plain SQL.",
-        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits.",
+        c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits. ledger: the same, but single statements that are deterministic run everywhere.",
         &WRITES,
         GucContext::Userset,
         GucFlags::default(),
@@ -172,7 +176,21 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::UNIT_S,
     );
+    define_of_retries();
     define_of_parts();
+}
+
+fn define_of_retries() {
+    GucRegistry::define_int_guc(
+        c"chainify.statement_retries",
+        c"How often a statement of plain SQL outside of a transaction block runs again after a conflict.",
+        c"0: its client gets the conflict. All runs together end at chainify.wait_timeout.",
+        &STATEMENT_RETRIES,
+        0,
+        10_000,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
 }
 
 /// Those of execution in parts.
@@ -231,6 +249,11 @@ pub fn group_after() -> Option<usize> {
 /// Milliseconds, 0 to 600,000.
 pub fn wait_timeout_ms() -> i32 {
     WAIT_TIMEOUT_MS.get()
+}
+
+/// How often a lone statement runs again after a conflict, 0 to 10,000.
+pub fn statement_retries() -> u32 {
+    STATEMENT_RETRIES.get().unsigned_abs()
 }
 
 /// How long a session may hold a lock that a block needs; `None`: for ever.

@@ -50,7 +50,11 @@ pub fn variadic_from(call: &Call, first: usize) -> Vec<TextValue> {
 
 /// # Safety
 /// `value` is of the type `type_oid` unless `null`.
-unsafe fn text_value(value: pg_sys::Datum, type_oid: pg_sys::Oid, null: bool) -> TextValue {
+pub(in crate::pg) unsafe fn text_value(
+    value: pg_sys::Datum,
+    type_oid: pg_sys::Oid,
+    null: bool,
+) -> TextValue {
     if type_oid == pg_sys::UNKNOWNOID {
         // SAFETY: an unknown literal is a C string.
         let text = (!null).then(|| unsafe { owned(value.cast_mut_ptr()) });

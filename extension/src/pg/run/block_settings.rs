@@ -106,7 +106,57 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The same, giving up a lock that is not to be had within [`IMPATIENCE`].
+/// Those of the pinned settings that decide about a statement's result, or its values' texts.
+const DECIDE: &[&CStr] = &[
+    c"TimeZone",
+    c"timezone_abbreviations",
+    c"DateStyle",
+    c"IntervalStyle",
+    c"xmloption",
+    c"xmlbinary",
+    c"bytea_output",
+    c"default_text_search_config",
+    c"standard_conforming_strings",
+    c"array_nulls",
+    c"transform_null_equals",
+    c"row_security",
+    c"session_replication_role",
+];
+
+/// Whether a statement means in this session what it means in a block: names and literals are read
+/// alike.
+pub fn reads_as_in_a_block() -> bool {
+    let alike = |(name, value): &(&CStr, &CStr)| {
+        // SAFETY: the value is a C string that is read at once, or null.
+        let current = unsafe {
+            let current = pg_sys::GetConfigOption(name.as_ptr(), true, false);
+            current.as_ref().map(|current| CStr::from_ptr(current))
+        };
+        current == Some(value)
+            || *name == c"TimeZone" && current.is_some_and(|zone| zone == c"Etc/UTC")
+    };
+    let decide = PINNED.iter().filter(|(name, _)| DECIDE.contains(name));
+    decide.copied().collect::<Vec<_>>().iter().all(alike) && {
+        let of_session = schemas();
+        under_path(schemas) == of_session
+    }
+}
+
+/// The schemas in which names are looked up, in their order.
+fn schemas() -> Vec<pg_sys::Oid> {
+    // SAFETY: a list of OIDs in the current memory context.
+    unsafe {
+        let list = pg_sys::fetch_search_path(true);
+        match list.as_ref() {
+            Some(list) => (0..list.length as usize)
+                .map(|at| (*list.elements.add(at)).oid_value)
+                .collect(),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// The same as [`pinned`], giving up a lock that is not to be had within [`IMPATIENCE`].
 pub fn pinned_impatiently<T>(f: impl FnOnce() -> T) -> T {
     pinned(|| {
         // SAFETY: inside the nest level of `pinned`; name and value are static.
