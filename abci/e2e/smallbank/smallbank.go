@@ -1,5 +1,5 @@
-// Package smallbank sets up the Smallbank tables in a network of organisations and loads them with
-// pgbench: six transaction types submitted as SQL, some of which fail a CHECK, or four types in
+// Package smallbank sets up the Smallbank tables in a network of organisations. pgbench loads them:
+// six transaction types submitted as SQL, some of which fail a CHECK, or four types in
 // plain SQL.
 package smallbank
 
