@@ -1,6 +1,5 @@
-// Package smallbank sets up the Smallbank tables in a network of organisations. pgbench loads them:
-// six transaction types submitted as SQL, some of which fail a CHECK, or four types in
-// plain SQL.
+// Package smallbank sets up the Smallbank tables in a network of organisations. It loads them with
+// pgbench, by SQL that every organisation executes or by plain SQL.
 package smallbank
 
 import (
