@@ -1,6 +1,5 @@
-// Package smallbank sets up the Smallbank tables in a network of organisations and loads them with
-// pgbench: six transaction types, submitted as SQL from an ordinary PostgreSQL client. Some of them
-// fail a CHECK.
+// Package smallbank sets up the Smallbank tables in a network of organisations. It loads them with
+// pgbench, by SQL that every organisation executes or by plain SQL.
 package smallbank
 
 import (
@@ -82,25 +81,37 @@ type Run struct {
 // Load runs pgbench to its end. A transaction that the ledger reports as failed is an answer, not
 // an error; an error is a statement that was not answered.
 func (b Bank) Load(ctx context.Context, o *harness.Organisation, database string, run Run) error {
-	args := []string{
+	scripts := make([]string, len(transactions))
+	for i, t := range transactions {
+		scripts[i] = t + ".sql"
+	}
+	_, err := b.pgbench(ctx, o, database, run, nil, scripts)
+	return err
+}
+
+func (b Bank) pgbench(ctx context.Context, o *harness.Organisation, database string, run Run, options, scripts []string) (string, error) {
+	args := append([]string{
 		"-h", o.Cluster.SocketDir, "-p", fmt.Sprint(o.Cluster.Port), "-U", "bank", "-n",
 		"-c", fmt.Sprint(run.Clients), "-j", "1", "-D", fmt.Sprintf("customers=%d", b.Customers),
 		"--random-seed", fmt.Sprint(run.Seed), "--log", "--log-prefix", run.LogPrefix,
-	}
+	}, options...)
 	if run.Seconds > 0 {
 		args = append(args, "-T", fmt.Sprint(run.Seconds))
 	} else {
 		args = append(args, "-t", fmt.Sprint(run.Transactions))
 	}
-	for _, t := range transactions {
-		args = append(args, "-f", filepath.Join(b.Scripts, t+".sql"))
+	for _, script := range scripts {
+		args = append(args, "-f", filepath.Join(b.Scripts, script))
 	}
 	cmd := exec.CommandContext(ctx, o.Cluster.Bin("pgbench"), append(args, database)...)
+	if options != nil {
+		cmd.Env = append(os.Environ(), "PGOPTIONS="+PlainOptions)
+	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("pgbench at %s: %w\n%s", o.Name, err, lastLines(string(out), 10))
+		return "", fmt.Errorf("pgbench at %s: %w\n%s", o.Name, err, lastLines(string(out), 10))
 	}
-	return nil
+	return string(out), nil
 }
 
 func lastLines(text string, n int) string {

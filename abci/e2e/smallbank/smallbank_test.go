@@ -34,3 +34,13 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+func TestPlainResultIsReadFromTheReport(t *testing.T) {
+	got, err := readPlainResult("number of transactions actually processed: 40/40\nnumber of failed transactions: 0 (0.000%)\nnumber of transactions retried: 3 (7.500%)\n")
+	if err != nil || got != (PlainResult{Processed: 40, Retried: 3}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := readPlainResult("number of transactions retried: 3 (7.500%)\n"); err == nil {
+		t.Error("a report without the transactions processed was read")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,26 +16,47 @@ import (
 
 const watchEvery = 250 * time.Millisecond
 
-// load runs pgbench against all organisations at once and shows the ledger grow meanwhile.
-func (d *demo) load(ctx context.Context) error {
-	perClient := max(1, d.transactions/(d.clients*len(organisations)))
-	d.out.announce("%d Smallbank transactions by SQL: pgbench with %d clients at each of the four", perClient*d.clients*len(organisations), d.clients)
-	watched := make(chan error, 1)
-	watchCtx, stopWatching := context.WithCancel(ctx)
-	go func() { watched <- d.watch(watchCtx) }()
-
-	started := time.Now()
-	prefix := filepath.Join(d.dir, "pgbench-")
-	err := d.net.Each(func(o *harness.Organisation) error {
-		return d.bank.Load(ctx, o, database, smallbank.Run{
-			Clients: d.clients, Transactions: perClient, Seed: d.seed + int64(o.Cluster.Port), LogPrefix: prefix + o.Name,
-		})
+// loadPlain runs pgbench with plain SQL against all organisations at once.
+func (d *demo) loadPlain(ctx context.Context) error {
+	perClient := d.perClient()
+	asked := perClient * d.clients * len(organisations)
+	d.out.announce("%d Smallbank transactions in plain SQL: pgbench as Debian ships it, PGOPTIONS='%s', %d clients at each of the four",
+		asked, smallbank.PlainOptions, d.clients)
+	var mutex sync.Mutex
+	var sum smallbank.PlainResult
+	took, latencies, err := d.everywhere(ctx, "plain", func(o *harness.Organisation, run smallbank.Run) error {
+		got, err := d.bank.LoadPlain(ctx, o, database, run)
+		mutex.Lock()
+		defer mutex.Unlock()
+		sum.Processed, sum.Retried = sum.Processed+got.Processed, sum.Retried+got.Retried
+		return err
 	})
-	took := time.Since(started)
-	stopWatching()
-	if watchErr := <-watched; err == nil {
-		err = watchErr
+	if err != nil {
+		return err
 	}
+	d.report.plain = rate{len(latencies), took, latencies}
+	var recorded, first int
+	same := true
+	for i, o := range d.net.Organisations {
+		if err := o.Scan(ctx, "SELECT count(*) FROM chainify.transactions WHERE outcome AND kind = 'effects' AND role = 'bank'", &recorded); err != nil {
+			return err
+		}
+		if i == 0 {
+			first = recorded
+		}
+		same = same && recorded == first
+	}
+	d.claims.add(sum.Processed == asked && same && first == asked,
+		"pgbench's plain SQL: %d of %d transactions succeeded, %d after a conflict, and each is on the ledger once: %d", sum.Processed, asked, sum.Retried, first)
+	return nil
+}
+
+// load submits SQL by chainify.execute, with pgbench, at all organisations at once.
+func (d *demo) load(ctx context.Context) error {
+	d.out.announce("%d Smallbank transactions by chainify.execute: pgbench with %d clients at each of the four", d.perClient()*d.clients*len(organisations), d.clients)
+	took, latencies, err := d.everywhere(ctx, "execute", func(o *harness.Organisation, run smallbank.Run) error {
+		return d.bank.Load(ctx, o, database, run)
+	})
 	if err != nil {
 		return err
 	}
@@ -42,20 +64,46 @@ func (d *demo) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	latencies, err := smallbank.ReadLatencies(prefix + "*")
-	if err != nil {
-		return err
-	}
-	d.report.load(len(latencies), took, latencies)
+	d.report.executed = rate{len(latencies), took, latencies}
 	d.claims.add(true, "same LedgerBlockHash in all four databases after the load: block %d, %.16s…", tip.Number, tip.Hash)
 	return d.claimOutcomes(ctx, len(latencies))
+}
+
+// perClient is the number of transactions of each client in each of the two loads.
+func (d *demo) perClient() int { return max(1, d.transactions/(2*d.clients*len(organisations))) }
+
+// everywhere runs a load at all organisations at once and shows the ledger grow meanwhile. It gives
+// the time of the whole and of each transaction.
+func (d *demo) everywhere(ctx context.Context, name string, load func(*harness.Organisation, smallbank.Run) error) (time.Duration, smallbank.Latencies, error) {
+	watched := make(chan error, 1)
+	watchCtx, stopWatching := context.WithCancel(ctx)
+	go func() { watched <- d.watch(watchCtx) }()
+
+	started := time.Now()
+	prefix := filepath.Join(d.dir, "pgbench-"+name+"-")
+	err := d.net.Each(func(o *harness.Organisation) error {
+		return load(o, smallbank.Run{Clients: d.clients, Transactions: d.perClient(), Seed: d.seed + int64(o.Cluster.Port), LogPrefix: prefix + o.Name})
+	})
+	took := time.Since(started)
+	stopWatching()
+	if watchErr := <-watched; err == nil {
+		err = watchErr
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if _, err := harness.WaitSame(ctx, d.net.Organisations, 1, agreeLimit); err != nil {
+		return 0, nil, err
+	}
+	latencies, err := smallbank.ReadLatencies(prefix + "*")
+	return took, latencies, err
 }
 
 // claimOutcomes compares what became of every transaction in all databases with what was answered.
 func (d *demo) claimOutcomes(ctx context.Context, answered int) error {
 	const text = `SELECT count(*) FILTER (WHERE outcome), count(*) FILTER (WHERE sqlstate = '23514'), count(*),
 		md5(string_agg(encode(id, 'hex') || outcome::text, ',' ORDER BY block, index))
-		FROM chainify.transactions WHERE role = 'bank'`
+		FROM chainify.transactions WHERE role = 'bank' AND kind = 'sql'`
 	type outcomes struct {
 		succeeded, check, all int
 		digest                string

@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "directory of the network; emptied when an earlier demo made it")
 	flag.StringVar(&o.scripts, "scripts", "", "directory of the Smallbank scripts")
 	flag.IntVar(&o.customers, "customers", 10000, "customers of the bank")
-	flag.IntVar(&o.transactions, "transactions", 4000, "transactions to submit in all")
+	flag.IntVar(&o.transactions, "transactions", 4000, "transactions in all: half by plain SQL, half by chainify.execute")
 	flag.IntVar(&o.clients, "clients", 8, "clients of each organisation")
 	flag.Int64Var(&o.seed, "seed", 2021, "seed of the load")
 	flag.BoolVar(&o.once, "once", os.Getenv("ONCE") == "1", "end after the report (also: ONCE=1)")
@@ -84,7 +84,7 @@ func run(ctx context.Context, o options) (err error) {
 	defer func() {
 		err = d.finish(err)
 	}()
-	for _, step := range []func(context.Context) error{d.databases, d.enable, d.attach, d.load, d.tamper, d.verify} {
+	for _, step := range []func(context.Context) error{d.databases, d.enable, d.attach, d.loadPlain, d.conflict, d.load, d.tamper, d.verify} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("ended before all was shown")
@@ -190,7 +190,8 @@ func (d *demo) lookAround() {
 	d.out.line("  SELECT * FROM chainify.execute('UPDATE checking SET balance = balance + 10 WHERE custid = 1');")
 	d.out.line("  SELECT * FROM chainify.ledger ORDER BY number DESC LIMIT 5;")
 	d.out.line("  SELECT * FROM chainify.deviations;     SELECT * FROM chainify.verify_ledger();")
-	d.out.line("  UPDATE checking SET balance = 0;       -- refused: the table is on the ledger")
+	d.out.line("  UPDATE checking SET balance = 0;       -- refused: it does not go through the ledger")
+	d.out.line("  SET chainify.writes = 'effects'; BEGIN; UPDATE checking SET balance = balance + 10 WHERE custid = 1; COMMIT;")
 	d.out.line("")
 	d.out.line("Logs: %s and node.log beside it.  Ctrl-C ends the network.", filepath.Join(d.dir, "<organisation>", "postgres.log"))
 }
