@@ -12,10 +12,6 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// serializableIsThere says whether plain SQL may be SERIALIZABLE. The expectations of that level
-// hold from then on.
-const serializableIsThere = false
-
 type level int
 
 const (
@@ -26,14 +22,6 @@ const (
 
 func (l level) String() string {
 	return [...]string{"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[l]
-}
-
-// isolationLevels are the levels that the suite runs.
-func isolationLevels() []level {
-	if serializableIsThere {
-		return []level{readCommitted, repeatableRead, serializable}
-	}
-	return []level{readCommitted, repeatableRead}
 }
 
 // anomaly is a script of sessions, each with one transaction. The names are those of Adya's thesis
@@ -192,7 +180,7 @@ func TestIsolation(t *testing.T) {
 	for _, a := range anomalies {
 		checkDetector(ctx, t, oracle, a)
 	}
-	for _, l := range isolationLevels() {
+	for l := readCommitted; l <= serializable; l++ {
 		for _, a := range anomalies {
 			t.Run(l.String()+"/"+a.name+"/of different organisations", func(t *testing.T) {
 				checkAnomaly(ctx, t, seen, oracle, a, l, different)
@@ -202,13 +190,7 @@ func TestIsolation(t *testing.T) {
 			})
 		}
 	}
-	if !serializableIsThere {
-		t.Run("SERIALIZABLE is refused", func(t *testing.T) {
-			session := plainSession(ctx, t, net.Organisations[0])
-			run(ctx, t, session, "BEGIN ISOLATION LEVEL SERIALIZABLE")
-			fails(ctx, t, session, "0A000", "INSERT INTO test VALUES (5, 50)")
-		})
-	}
+	checkReads(ctx, t, seen)
 	checkTables(ctx, t, net)
 }
 
@@ -281,7 +263,7 @@ func TestConsistencyPageHasTheAnomalies(t *testing.T) {
 			t.Errorf("docs/consistency.md lacks %s", a.name)
 			continue
 		}
-		for l := readCommitted; l < serializable; l++ {
+		for l := readCommitted; l <= serializable; l++ {
 			if prevented := strings.HasPrefix(row[l], "no"); prevented != (l >= a.preventedFrom) {
 				t.Errorf("%s at %s: docs/consistency.md says %q, the suite says prevented: %t", a.name, l, row[l], l >= a.preventedFrom)
 			}

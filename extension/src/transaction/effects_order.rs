@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use chainify_codec::Hash;
+use chainify_codec::{decode_value, Hash};
 use chainify_ledger::messages::Kind;
-use chainify_ledger::write_set::{Action, WriteSet};
+use chainify_ledger::write_set::{columns, Action, Known, Read, WriteSet};
 use chainify_sched::reorder::{reorder, Accesses, PlaceNumber, Victim, Why};
 
 use crate::ledger::outcome::is_of_the_machine;
@@ -49,7 +49,8 @@ pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     let seen = positions[..count]
         .iter()
         .map(|at| rows.seen_by(effects(at)));
-    let seen: Vec<Seen> = seen.collect();
+    let mut seen: Vec<Seen> = seen.collect();
+    cover(&mut seen);
     let accesses = rows.accesses(&seen);
     let found = reorder(&accesses);
     let lost = |victim: &Victim| {
@@ -65,12 +66,82 @@ pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     })
 }
 
+/// Comparisons of a read with a row that is written, in all transactions; those beyond count as not
+/// covered. The place of a transaction whose reads are not looked at is a guess like any other.
+const COMPARISONS_MAX: usize = 1 << 20;
+
 /// The rows of one transaction.
 #[derive(Default)]
 struct Seen {
     /// As the transaction saw them; None: there was no row.
     saw: HashMap<PlaceNumber, Option<Hash>>,
     writes: Vec<PlaceNumber>,
+    /// The rows written, as far as the write set tells them: what its bounds are compared with.
+    written: Vec<Written>,
+    /// The reads of a SERIALIZABLE transaction, by table.
+    reads: Vec<(usize, Read)>,
+    /// Rows that others write and its reads cover.
+    covers: Vec<PlaceNumber>,
+}
+
+/// A row that a transaction writes.
+struct Written {
+    table: usize,
+    place: PlaceNumber,
+    /// Known columns with their encoded values; those of an insert are all.
+    columns: Vec<(u16, Vec<u8>)>,
+    /// Columns that are not named are NULL.
+    all: bool,
+}
+
+impl Written {
+    /// Whether the row may come to lie in a read. Of an update that changes no column with a bound,
+    /// and of a delete, the read has found the row or has nothing to do with it.
+    fn may_come(&self, read: &Read) -> bool {
+        let named = |ordinal: u16| self.columns.iter().find(|(known, _)| *known == ordinal);
+        let column = |ordinal| match named(ordinal) {
+            Some((_, value)) => decode_value(value).map_or(Known::Null, Known::Value),
+            None if self.all => Known::Null,
+            None => Known::Unknown,
+        };
+        let touched = || {
+            read.bounds
+                .iter()
+                .any(|bound| named(bound.ordinal).is_some())
+        };
+        read.bounds.is_empty() || (self.all || touched()) && read.may_cover(column)
+    }
+}
+
+/// Finds the rows that the reads of each transaction cover and others write.
+fn cover(seen: &mut [Seen]) {
+    if seen.iter().all(|seen| seen.reads.is_empty()) {
+        return;
+    }
+    let mut by_table: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();
+    for (transaction, of) in seen.iter().enumerate() {
+        for (at, written) in of.written.iter().enumerate() {
+            let places = by_table.entry(written.table).or_default();
+            places.push((transaction, at));
+        }
+    }
+    let mut left = COMPARISONS_MAX;
+    for transaction in 0..seen.len() {
+        let mut covers = Vec::new();
+        for (table, read) in &seen[transaction].reads {
+            for (other, at) in by_table.get(table).into_iter().flatten() {
+                if *other == transaction || left == 0 {
+                    continue;
+                }
+                left -= 1;
+                let written = &seen[*other].written[*at];
+                if written.may_come(read) {
+                    covers.push(written.place);
+                }
+            }
+        }
+        seen[transaction].covers = covers;
+    }
 }
 
 /// The rows of all transactions, by number.
@@ -113,10 +184,23 @@ impl Rows {
                     (key.clone(), Some(*before))
                 }
             };
-            let number = self.number(table, key);
-            seen.saw.entry(number).or_insert(saw);
-            seen.writes.push(number);
+            let place = self.number(table, key);
+            seen.saw.entry(place).or_insert(saw);
+            seen.writes.push(place);
+            let (columns, all) = match &change.action {
+                Action::Insert { row } => (columns(row).unwrap_or_default(), true),
+                Action::Update { cells, .. } => (cells.clone(), false),
+                Action::Delete { .. } => (Vec::new(), false),
+            };
+            seen.written.push(Written {
+                table,
+                place,
+                columns,
+                all,
+            });
         }
+        let of_table = |read: Read| (tables[usize::from(read.table)], read);
+        seen.reads = set.reads.into_iter().map(of_table).collect();
         for row in set.seen {
             let number = self.number(tables[usize::from(row.table)], row.key);
             seen.saw.entry(number).or_insert(row.hash);
@@ -141,7 +225,11 @@ impl Rows {
     fn accesses(&self, seen: &[Seen]) -> Vec<Accesses> {
         let mut touched: HashMap<PlaceNumber, (usize, bool)> = HashMap::new();
         for seen in seen {
-            for place in seen.saw.keys() {
+            let only_covered = seen
+                .covers
+                .iter()
+                .filter(|place| !seen.saw.contains_key(place));
+            for place in seen.saw.keys().chain(only_covered) {
                 touched.entry(*place).or_default().0 += 1;
             }
             for place in &seen.writes {
@@ -159,12 +247,13 @@ impl Rows {
             *now.entry(*place).or_insert_with(hash) == Some(*saw)
         };
         let mut accesses = |seen: &Seen| {
-            let counts = seen.saw.keys().any(shared) && seen.saw.iter().all(&mut is_as_seen);
-            if !counts {
+            let any_shared = seen.saw.keys().chain(&seen.covers).any(shared);
+            if !(any_shared && seen.saw.iter().all(&mut is_as_seen)) {
                 return Accesses::default();
             }
-            let mut sees: Vec<PlaceNumber> = seen.saw.keys().copied().collect();
+            let mut sees: Vec<PlaceNumber> = seen.saw.keys().chain(&seen.covers).copied().collect();
             sees.sort_unstable();
+            sees.dedup();
             Accesses {
                 sees,
                 writes: seen.writes.clone(),

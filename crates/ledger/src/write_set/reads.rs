@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use chainify_codec::{decode_value, Value};
 
+use super::columns;
 use super::pieces::{check_tag, put_u16, read_count, read_ordinal, read_table};
 use crate::read::Reader;
 use crate::WireError;
@@ -189,14 +190,6 @@ impl End {
         });
         out.extend(self.value().into_iter().flatten());
     }
-}
-
-/// The columns of a row that are not NULL, with their encoded values.
-fn columns(row: &[u8]) -> Result<Vec<(u16, &[u8])>, WireError> {
-    let mut reader = Reader::new(row);
-    let count = reader.u16("row")?;
-    let column = |_| Ok((reader.u16("row")?, reader.value("row")?));
-    (0..count).map(column).collect()
 }
 
 pub(super) fn read_reads(reader: &mut Reader<'_>, tables: &[String]) -> Result<Vec<Read>, WireError> {
