@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,8 @@ const writeSetTables = setup + `;
 	CREATE TABLE public.children (id bigint PRIMARY KEY, parent bigint REFERENCES public.parents ON DELETE CASCADE, twice bigint GENERATED ALWAYS AS (id * 2) STORED);
 	CREATE TABLE public.hidden (id bigint PRIMARY KEY, owner text);
 	CREATE TABLE public.others (id bigint PRIMARY KEY, v text);
+	CREATE TABLE public.shut (id bigint PRIMARY KEY, v text);
+	GRANT SELECT (id) ON public.shut TO effects_ops;
 	CREATE TABLE public.drawn (id bigserial PRIMARY KEY, v text);
 	INSERT INTO public.parents SELECT i, 'n' || i FROM generate_series(1, 20) i;
 	INSERT INTO public.children SELECT i, i FROM generate_series(1, 3) i;
@@ -136,8 +139,23 @@ func writeSetCases(r rowsOf) []writeSetCase {
 	const parents, children, hidden, others, drawn = "public.parents", "public.children", "public.hidden", "public.others", "public.drawn"
 	twice := r.change(parents, 'U', "1, 'n1'", "1, 'once'", 2)
 	twice.Changes = append(twice.Changes, r.change(parents, 'U', "1, 'once'", "1, 'twice'", 2).Changes...)
-	serializable := r.insert(parents, "100, 'x'")
-	serializable.Isolation = wire.Serializable
+	// read makes the change SERIALIZABLE after snapshot, with a read of a table within bounds.
+	read := func(s *wire.WriteSet, snapshot uint64, table string, bounds ...wire.Bound) *wire.WriteSet {
+		s.Isolation, s.Snapshot = wire.Serializable, snapshot
+		changed := s.Tables[0]
+		s.Tables = append(s.Tables, table)
+		slices.Sort(s.Tables)
+		s.Tables = slices.Compact(s.Tables)
+		number := func(table string) uint16 { return uint16(slices.Index(s.Tables, table)) }
+		s.Changes[0].Table = number(changed)
+		s.Reads = []wire.Read{{Table: number(table), Bounds: bounds}}
+		return s
+	}
+	between := func(ordinal uint16, lower, upper []byte) wire.Bound {
+		return wire.Bound{Ordinal: ordinal, Lower: wire.End{Kind: 2, Value: lower}, Upper: wire.End{Kind: 1, Value: upper}}
+	}
+	id := func(number int) []byte { return r.cell(parents, fmt.Sprintf("%d, ''", number), 1).Value }
+	note := func(text string) []byte { return r.cell(parents, fmt.Sprintf("1, '%s'", text), 2).Value }
 	cascade := r.remove(parents, "2, 'n2'")
 	cascade.Tables = []string{children, parents}
 	cascade.Changes[0].Table = 1
@@ -179,7 +197,18 @@ func writeSetCases(r rowsOf) []writeSetCase {
 		{name: "a row seen that was another", set: r.with(r.insert(children, "56, 5, 112"), parents, "9, 'other'", true), sqlstate: "40001", says: "row (9)"},
 		{name: "a row seen that is missing", set: r.with(r.insert(children, "57, 5, 114"), parents, "9, 'n9'", false), sqlstate: "40001", says: "row (9)"},
 		{name: "a row seen that no policy shows: nobody learns its hash", set: r.with(r.insert(children, "58, 5, 116"), hidden, "2, 'another'", true), sqlstate: "40001", says: "row (2)"},
-		{name: "SERIALIZABLE", set: serializable, sqlstate: "0A000"},
+		{name: "SERIALIZABLE without reads", set: func() *wire.WriteSet { s := read(r.insert(parents, "100, 'x'"), 1, parents); s.Reads = nil; return s }()},
+		{name: "a read in which a row comes to lie", set: read(r.insert(children, "60, 5, 120"), 1, parents, between(1, id(28), id(31))), sqlstate: "40001", says: "rows of table \"public.parents\" that the transaction read have changed"},
+		{name: "a read in which none does", set: read(r.insert(children, "61, 5, 122"), 1, parents, between(1, id(28), id(30)))},
+		{name: "a read of a column that is in no index", set: read(r.insert(children, "62, 5, 124"), 1, parents, between(2, note("tw"), note("twz"))), sqlstate: "40001"},
+		{name: "a read of a whole table that changed", set: read(r.insert(children, "63, 5, 126"), 1, parents), sqlstate: "40001"},
+		{name: "a read of a whole table that did not", set: read(r.insert(children, "64, 5, 128"), 1, others)},
+		{name: "a read of a table beside the ledger", set: read(r.insert(children, "65, 5, 130"), 1, "pg_catalog.pg_authid"), sqlstate: "42P01"},
+		{name: "bounds of a column that the role does not read", set: read(r.insert(parents, "101, 'x'"), 1, "public.shut", between(2, note("a"), note("z"))), sqlstate: "42501", says: "bounds of reads of table \"public.shut\""},
+		{name: "bounds of a table whose rows a policy hides", set: read(r.insert(parents, "102, 'x'"), 1, hidden, between(2, note("a"), note("z"))), sqlstate: "42501", says: "bounds of reads of table \"public.hidden\""},
+		{name: "a read of the whole of it", set: read(r.insert(parents, "103, 'x'"), 1, "public.shut")},
+		{name: "a snapshot that is still to come", set: read(r.insert(parents, "104, 'x'"), 1<<40, "public.shut"), sqlstate: "22023", says: "and the last one is"},
+		{name: "a snapshot from before the table", set: read(r.insert(parents, "105, 'x'"), 0, "public.shut"), sqlstate: "40001", says: "another definition"},
 		{name: "a number that was drawn", set: r.insert(drawn, "7, 'x'")},
 		{name: "a number that was not drawn", set: r.insert(drawn, "9000000000000000000, 'x'")},
 	}
@@ -211,7 +240,7 @@ func writeSetDatabase(t *testing.T) (dsn string, b *Backend, first wire.Hash, ro
 	dsn = database(t, writeSetTables)
 	b = open(t, dsn+" user=effects_node")
 	at := connected(t, b)
-	attach := orderedBlock(1, wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.parents, public.children, public.hidden, public.others, public.drawn")
+	attach := orderedBlock(1, wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.parents, public.children, public.hidden, public.others, public.drawn, public.shut")
 	x, err := b.Execute(t.Context(), attach, at.Hash)
 	if err == nil {
 		err = b.Commit(t.Context())
@@ -268,10 +297,10 @@ func TestWriteSetsAreChecked(t *testing.T) {
 		}
 		shows(t, dsn, map[string]string{
 			"SELECT note FROM parents WHERE id = 1":                                        "twice",
-			"SELECT string_agg(id::text, ',' ORDER BY id) FROM children":                   "1,3,52,55",
+			"SELECT string_agg(id::text, ',' ORDER BY id) FROM children":                   "1,3,52,55,61,64",
 			"SELECT twice::text FROM children WHERE id = 52":                               "104",
 			"SELECT last_value::text FROM chainify.sequences WHERE name LIKE '%drawn_id%'": "7",
-			"SELECT count(*)::text FROM parents":                                           "19",
+			"SELECT count(*)::text FROM parents":                                           "21",
 			verified:                                                                       "",
 		})
 		organisations[i] = previous
