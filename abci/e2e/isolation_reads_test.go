@@ -11,7 +11,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// readTables are read in many ways. The sessions' role sees all rows of items, and of secrets its own.
+// readTables are read in many ways. The sessions' role sees all rows of items, and its own rows of
+// secrets.
 const readTables = `
 	CREATE TABLE items (id int PRIMARY KEY, kind int NOT NULL, name text COLLATE "C", amount numeric(10,2), made timestamptz, code uuid);
 	CREATE INDEX ON items (kind, amount);

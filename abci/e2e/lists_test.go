@@ -77,9 +77,9 @@ func (l *lists) session(ctx context.Context, o *harness.Organisation, isolation 
 	return nil
 }
 
-// transaction appends to a list or two, each read before, and reads another. It reads FOR UPDATE what
-// it appends to, unless the level needs no locks. Its outcome is unknown from the COMMIT on, until
-// that is answered.
+// transaction appends to a list or two, each read before, and reads another. It reads FOR UPDATE
+// the lists that it appends to, unless the level needs no locks. Its outcome is unknown from the
+// COMMIT on, until that is answered.
 func (l *lists) transaction(ctx context.Context, conn *pgx.Conn, isolation string, random *rand.Rand, t *listappend.Txn) error {
 	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL "+isolation); err != nil {
 		return err

@@ -7,6 +7,7 @@ mod pieces;
 mod reads;
 
 use chainify_codec::{decode_row, decode_value};
+pub use pieces::columns;
 use pieces::{check_count, check_tag, put_prefixed, put_u16, put_u32, read_count, read_ordinal, read_table};
 pub use reads::{Bound, End, Known, Read, BOUNDS_MAX, READS_MAX};
 
@@ -350,14 +351,6 @@ fn read_cells(reader: &mut Reader<'_>) -> Result<Vec<(u16, Vec<u8>)>, WireError>
         cells.push((last, value.to_vec()));
     }
     Ok(cells)
-}
-
-/// The columns of a row that are not NULL, with their encoded values. Cost: one copy.
-pub fn columns(row: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, WireError> {
-    let mut reader = Reader::new(row);
-    let count = reader.u16("row")?;
-    let column = |_| Ok((reader.u16("row")?, reader.value("row")?.to_vec()));
-    (0..count).map(column).collect()
 }
 
 fn check_row(field: &str, row: &[u8]) -> Result<(), WireError> {

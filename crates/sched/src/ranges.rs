@@ -22,9 +22,9 @@ pub enum Range {
     Between(Bound<Value>, Bound<Value>),
 }
 
-/// The values of a column of this class within all limits, in an execution with these values. It may
-/// be more than there are: of several limits that name values the first counts, of several lower or
-/// upper ends the last. Cost: linear in the limits and the bytes of their values.
+/// The values of a column of this class within all limits, in an execution with these values. It
+/// may be more than there are: of several limits that name values the first counts, of several
+/// lower or upper ends the last. Cost: linear in the limits and the bytes of their values.
 pub fn range(class: Class, limits: &[Limit], values: &[Value]) -> Range {
     let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
     let mut named = None;

@@ -46,7 +46,7 @@ pub fn with_rows(role: Role, noted: &Reads) -> Result<(Reads, Vec<Found>), PgErr
     Ok((reads, found))
 }
 
-/// What a read found.
+/// The rows that a read found.
 enum Rows {
     /// The whole table counts.
     Whole,

@@ -1,8 +1,8 @@
-//! The rows that the last blocks left, from the history: SERIALIZABLE transactions are compared with
-//! them.
+//! The rows that the last blocks left, from the history. SERIALIZABLE transactions are compared
+//! with them.
 //!
-//! They are kept for the session, since blocks follow each other. What does not fit is refused by
-//! counts that are the same in every organisation.
+//! They are kept for the session, since blocks follow each other. Their bounds are counts that are
+//! the same in every organisation.
 use std::cell::RefCell;
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant W3: a SERIALIZABLE EFFECTS transaction succeeds only when every read of it would find
 //! the same rows now. Rows that it found are compared by hash (W2). A row that comes to lie in a
-//! read is a row after some change: the changes are those of the blocks since the snapshot, from
+//! read is a row after some change. The changes are those of the blocks since the snapshot, from
 //! the history, and those of the block so far.
 //!
 //! Source: precision locking (Jordan, Banerjee, Batman, SIGMOD 1981), as in AnKer (Sharma,

@@ -273,7 +273,7 @@ impl WrittenTable {
     }
 
     /// Whether a role sees all rows of the table and reads the columns with these bounds and of the
-    /// key: whoever may not could learn of a hidden row by what changes within bounds.
+    /// key. Another role could learn of a hidden row by what changes within bounds.
     pub fn may_bound(&self, role: Role, bounds: &[Bound]) -> Result<bool, PgError> {
         let bounded = |column: &&Column| {
             column.key || bounds.iter().any(|bound| bound.ordinal == column.ordinal)

@@ -55,3 +55,11 @@ pub(super) fn put_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&length_prefix(bytes));
     out.extend_from_slice(bytes);
 }
+
+/// The columns of a row that are not NULL, with their encoded values. Cost: one copy.
+pub fn columns(row: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, WireError> {
+    let mut reader = Reader::new(row);
+    let count = reader.u16("row")?;
+    let column = |_| Ok((reader.u16("row")?, reader.value("row")?.to_vec()));
+    (0..count).map(column).collect()
+}

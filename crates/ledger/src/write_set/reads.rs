@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use chainify_codec::{decode_value, Value};
 
-use super::columns;
-use super::pieces::{check_tag, put_u16, read_count, read_ordinal, read_table};
+use super::pieces::{check_tag, columns, put_u16, read_count, read_ordinal, read_table};
 use crate::read::Reader;
 use crate::WireError;
 
@@ -72,8 +71,8 @@ impl Read {
         })
     }
 
-    /// Whether a row, encoded as `chainify_codec` does, lies within all bounds. Cost: a look at each
-    /// column and a copy of those with bounds; nothing without bounds.
+    /// Whether a row, encoded as `chainify_codec` does, lies within all bounds. Cost: a look at
+    /// each column and a copy of the row; nothing without bounds.
     pub fn covers(&self, row: &[u8]) -> bool {
         if self.bounds.is_empty() {
             return true;

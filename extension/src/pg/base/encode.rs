@@ -303,8 +303,8 @@ pub fn days(date: i32) -> i64 {
     }
 }
 
-/// Microseconds since 1970, from PostgreSQL's since 2000. The last 30 years before PostgreSQL's limit
-/// do not fit.
+/// Microseconds since 1970, from PostgreSQL's since 2000. The last 30 years before PostgreSQL's
+/// limit do not fit.
 pub fn micros(timestamp: i64) -> Result<i64, PgError> {
     match timestamp {
         i64::MIN | i64::MAX => Ok(timestamp),

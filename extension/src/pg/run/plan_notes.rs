@@ -2,7 +2,7 @@
 //! runs, with values.
 //!
 //! A plan is copied before it is kept, so it carries the number of its note as an invalidation item
-//! of a cache that there is not: such items are copied with the plan, and this one never matches.
+//! of a cache that there is not. Such items are copied with the plan, and this one never matches.
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::rc::Rc;
