@@ -325,6 +325,16 @@ func TestWriteSetsOfABlockTakeTurns(t *testing.T) {
 		s.Seen = append(s.Seen, wire.RowSeen{Key: r.key(parents, fmt.Sprint(id, ", NULL")), Present: true, Hash: r.hash(parents, fmt.Sprintf("%d, 'n%d'", id, id))})
 		return s
 	}
+	// reads makes an insert SERIALIZABLE, which has read the parents with ids from lower on.
+	reads := func(row string, lower ...int) *wire.WriteSet {
+		s := r.insert(children, row)
+		s.Isolation, s.Snapshot, s.Tables = wire.Serializable, 1, []string{children, parents}
+		s.Reads = []wire.Read{{Table: 1}}
+		for _, id := range lower {
+			s.Reads[0].Bounds = append(s.Reads[0].Bounds, wire.Bound{Ordinal: 1, Lower: wire.End{Kind: 2, Value: r.cell(parents, fmt.Sprintf("%d, ''", id), 1).Value}})
+		}
+		return s
+	}
 	stale := r.change(parents, 'U', "9, 'older'", "9, 'stale'", 2)
 	stale.Changes = append(stale.Changes, update(10, "stale").Changes...)
 	applyWriteSets(t, b, 2, first, []writeSetCase{
@@ -337,11 +347,14 @@ func TestWriteSetsOfABlockTakeTurns(t *testing.T) {
 		{name: "another one with a row of its", set: update(10, "fresh")},
 		{name: "the only key", set: r.insert(children, "70, 5, 140"), sqlstate: "40001", says: `row (70) of table "public.children" is changed by others of the block`},
 		{name: "the same key", set: r.insert(children, "70, 6, 140")},
+		{name: "an insert", set: r.insert(parents, "300, 'n300'")},
+		{name: "a reader of rows like it", set: reads("71, 5, 142", 200)},
+		{name: "a reader of all rows", set: reads("72, 5, 144")},
 	})
 	shows(t, dsn, map[string]string{
 		"SELECT string_agg(id || note, ',' ORDER BY id) FROM parents WHERE note !~ '^n'":               "1written,2after a reader,5b,6c,10fresh",
 		"SELECT parent::text FROM children WHERE id = 70":                                              "6",
-		"SELECT string_agg(_tx::text, ',' ORDER BY id) FROM chainify_history.parents WHERE _block = 2": "0,1,3,4,6",
+		"SELECT string_agg(_tx::text, ',' ORDER BY id) FROM chainify_history.parents WHERE _block = 2": "0,1,3,4,6,9",
 		verified: "",
 	})
 }
