@@ -146,7 +146,7 @@ e2e: pgtree build-node build-faults
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
-## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate and node-postgres against networks, as they are (five minutes); what this machine cannot get is named and skipped
+## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate, node-postgres and Prisma against networks, as they are (five minutes); what this machine cannot get is named and skipped
 .PHONY: applications
 applications: pgtree build-node
 	@scripts/setup-applications $(CURDIR)/build/applications
