@@ -19,6 +19,8 @@ use crate::transaction::request::{is_quarantined, Request};
 use crate::transaction::write_sets;
 use crate::transaction::written_table::WrittenTable;
 
+const EXCESS: &str = "the transactions of the block have too many rows in common";
+
 /// The turns of transactions, as places in the positions that were given.
 pub struct Turns {
     pub order: Vec<usize>,
@@ -67,15 +69,15 @@ pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
 
 /// The rows of one transaction.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     /// As the transaction saw them; None: there was no row.
-    saw: HashMap<PlaceNumber, Option<Hash>>,
-    writes: Vec<PlaceNumber>,
+    pub saw: HashMap<PlaceNumber, Option<Hash>>,
+    pub writes: Vec<PlaceNumber>,
 }
 
 /// The rows of all transactions, by number.
 #[derive(Default)]
-struct Rows {
+pub struct Rows {
     numbers: HashMap<(usize, Vec<u8>), PlaceNumber>,
     /// By number: the table's place in `tables`, and the key.
     places: Vec<(usize, Vec<u8>)>,
@@ -96,7 +98,7 @@ impl Rows {
     }
 
     /// A transaction that cannot be read has no rows, and fails by itself.
-    fn seen_by(&mut self, effects: &[u8]) -> Seen {
+    pub fn seen_by(&mut self, effects: &[u8]) -> Seen {
         let mut seen = Seen::default();
         let Ok(set) = WriteSet::decode(effects) else {
             return seen;
@@ -173,12 +175,16 @@ impl Rows {
         seen.iter().map(&mut accesses).collect()
     }
 
-    fn conflict(&self, why: &Why, index: impl Fn(u32) -> u32) -> PgError {
-        let row = |place: &PlaceNumber| {
-            let (table, key) = &self.places[*place as usize];
-            let table = &self.tables[*table];
-            format!("row ({}) of table \"{}\"", table.key_text(key), table.name)
-        };
+    /// The name of a row.
+    pub fn name(&self, place: PlaceNumber) -> String {
+        let (table, key) = &self.places[place as usize];
+        let table = &self.tables[*table];
+        format!("row ({}) of table \"{}\"", table.key_text(key), table.name)
+    }
+
+    /// The outcome of a victim; see [`is_of_a_victim`].
+    pub fn conflict(&self, why: &Why, index: impl Fn(u32) -> u32) -> PgError {
+        let row = |place: &PlaceNumber| self.name(*place);
         let message = match why {
             Why::Cycle { place, others } => {
                 let others: Vec<String> = others
@@ -195,10 +201,21 @@ impl Rows {
                 "{} is changed by another transaction of the block",
                 row(place)
             ),
-            Why::Excess => "the transactions of the block have too many rows in common".to_owned(),
+            Why::Excess => EXCESS.to_owned(),
         };
         PgError::new(b"40001", message)
     }
+}
+
+/// Whether the message is the one of a victim.
+pub fn is_of_a_victim(message: &str) -> bool {
+    let is_list = |list: &str| list.chars().all(|c| c.is_ascii_digit() || ", ".contains(c));
+    let ends = |rest: &str| match rest.strip_prefix(": by transaction ") {
+        Some(list) => is_list(list),
+        None => rest.is_empty(),
+    };
+    let rest = message.rsplit_once(" of the block").map(|(_, rest)| rest);
+    message == EXCESS || rest.is_some_and(ends)
 }
 
 /// Runs `f` in a subtransaction. None: it failed. Raises an error of the machine.
