@@ -33,7 +33,9 @@ func TestExplainBlockShowsTurns(t *testing.T) {
 	})
 	applyWriteSets(t, b, 3, previous, []writeSetCase{{name: "alone", set: update(7, "alone")}})
 	const row = `row (%d) of table "public.parents"`
-	line := func(format string, ids ...any) string { return fmt.Sprintf(strings.ReplaceAll(format, "ROW", row), ids...) }
+	line := func(format string, ids ...any) string {
+		return fmt.Sprintf(strings.ReplaceAll(format, "ROW", row), ids...)
+	}
 	want := strings.Join([]string{
 		"turns of t0 t1 t2 t3 t4 t5 t6: t1 t0 t3 t4 t5 t6",
 		line("ROW: seen by t1, written by t0", 1),

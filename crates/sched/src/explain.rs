@@ -3,6 +3,7 @@
 mod turns;
 
 use crate::{AccessSet, Edge, Graph, RelationId, Target, TxIndex};
+use turns::list;
 pub use turns::{SharedRow, Turns};
 
 /// The facts that showing a graph needs.
@@ -110,11 +111,6 @@ impl Explained<'_> {
             Target::Keys(_, key) => format!("key {key} of {relation}"),
         }
     }
-}
-
-fn list(transactions: &[TxIndex]) -> String {
-    let names: Vec<String> = transactions.iter().map(|tx| format!("t{tx}")).collect();
-    names.join(" ")
 }
 
 /// A text of so many bytes at most, and what follows at its end.

@@ -1,6 +1,5 @@
 //! Shows the turns of EFFECTS transactions that follow each other in a block.
 
-use super::list;
 use crate::TxIndex;
 
 /// EFFECTS transactions that follow each other.
@@ -60,4 +59,10 @@ impl Turns {
         let failed = self.failed.iter().map(|(tx, _)| format!("  t{tx} [style=dashed];"));
         rows.chain(lost).chain(failed)
     }
+}
+
+/// Names transactions.
+pub(super) fn list(transactions: &[TxIndex]) -> String {
+    let names: Vec<String> = transactions.iter().map(|tx| format!("t{tx}")).collect();
+    names.join(" ")
 }
