@@ -1,7 +1,8 @@
 //! The turns that EFFECTS transactions of a stored block had, for people (`effects_order.rs`).
 //!
 //! The rows before the block are gone. Outcomes tell which transactions were compared with others:
-//! one that failed with a conflict in its turn saw an older row, and its rows do not count.
+//! one that failed with a conflict in its turn counts as one that saw an older row. This is wrong
+//! for a conflict that arose in the block all the same, by a unique index for example.
 use std::collections::BTreeMap;
 
 use chainify_ledger::messages::Kind;

@@ -148,21 +148,20 @@ class WriteSet:
         if self.isolation == SERIALIZABLE and rows.rows:
             self.read(table, self.r.choice(rows.rows))
         if not any(c[0] == table for c in self.changes) and not any(t == table for t, _ in self.seen):
-            self.changes.append((table, b"I", b"", self.a_row(rows.rows, fresh)))
+            self.changes.append((table, b"I", b"", self.a_row(rows.rows, fresh())))
 
     def hash(self, row):
         """The hash of a row; at times another one in a stale write set."""
         return self.r.randbytes(HASH_BYTES) if self.stale and self.r.random() < 0.5 else row.hash
 
-    def a_row(self, rows, fresh):
-        """A row that is not there, or else one that is."""
-        new = fresh()
+    def a_row(self, rows, new):
+        """A row that is not there, or else one that is, or one that no table has."""
         return (new or self.r.choice(rows)).row if new or rows else struct.pack("!HHBI", 1, 1, 0x10, 0)
 
     def change(self, table, free, rows, fresh):
-        if not free or self.r.random() < 0.25:
-            row = self.a_row(rows, fresh)
-            self.changes.append((table, b"I", b"", row))
+        new = fresh() if not free or self.r.random() < 0.3 else None
+        if new or not free or self.r.random() < 0.05:
+            self.changes.append((table, b"I", b"", self.a_row(rows, new)))
             return
         row = free.pop()
         if self.r.random() < 0.25:
