@@ -7,7 +7,8 @@ CREATE FUNCTION chainify.access(sql text)
 REVOKE ALL ON FUNCTION chainify.access FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.access TO chainify_client;
 
--- Shows nothing of what the transactions say but the names of relations; their texts are read as their clients would be.
+-- Shows nothing of what the transactions say but the names of relations, and the keys of rows that EFFECTS transactions have in common. Readers have
+-- these from the history. Texts are read as their clients would read them.
 CREATE FUNCTION chainify.explain_block(block bigint, format text DEFAULT 'text') RETURNS text
     AS 'MODULE_PATHNAME', 'chainify_explain_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;

@@ -27,7 +27,7 @@ COMMENT ON FUNCTION chainify.analyze IS 'Shows for each statement whether it may
 COMMENT ON FUNCTION chainify.access IS 'Shows the rows that each statement may read and write. They decide which transactions run beside each other. Runs nothing.';
 COMMENT ON FUNCTION chainify.declare_access IS 'Declares for this organisation which rows of a table a function accesses, by its arguments or by a look-up. For chainify_admin.';
 COMMENT ON FUNCTION chainify.undeclare_access IS 'Takes a declaration back. Returns whether there was one. For chainify_admin.';
-COMMENT ON FUNCTION chainify.explain_block IS 'Shows the dependencies between the transactions of a block, as text or for Graphviz (dot). For chainify_reader.';
+COMMENT ON FUNCTION chainify.explain_block IS 'Shows the dependencies between the transactions of a block, and the turns of its transactions of plain SQL, as text or for Graphviz (dot). For chainify_reader.';
 
 COMMENT ON FUNCTION chainify.verify_ledger IS 'Checks blocks, transactions, outcomes, history and the organisations'' signatures. Returns one row per finding. For chainify_reader.';
 COMMENT ON FUNCTION chainify.verify_table IS 'Reads a table anew and compares it with the agreed state, its checkpoints and its definition. Returns one row per finding. For chainify_reader.';

@@ -1,6 +1,10 @@
 //! Shows a graph to people: as text, and in the language of Graphviz.
 
+mod turns;
+
 use crate::{AccessSet, Edge, Graph, RelationId, Target, TxIndex};
+use turns::list;
+pub use turns::{SharedRow, Turns};
 
 /// The facts that showing a graph needs.
 pub struct Explained<'a> {
@@ -10,11 +14,13 @@ pub struct Explained<'a> {
     pub sets: &'a [AccessSet],
     /// Names a relation.
     pub relation_name: &'a dyn Fn(RelationId) -> String,
+    /// The EFFECTS transactions that follow each other.
+    pub turns: &'a [Turns],
 }
 
 impl Explained<'_> {
-    /// The components with their stages, then who waits for whom, in which way and where. Ends with
-    /// a new line. A part of the graph beyond `bytes_max` is left out, component by component and
+    /// The components with their stages. Then the turns of EFFECTS transactions, with the rows and
+    /// reasons. Then who waits for whom, in which way and where. Ends with a new line. A part of the graph beyond `bytes_max` is left out, component by component and
     /// edge by edge, and how much that is stands at the end.
     ///
     /// Cost: for each edge shown, a comparison of the places of both transactions.
@@ -38,6 +44,9 @@ impl Explained<'_> {
                 format!("component {component}: {}\n", stages.join(" | "))
             });
         }
+        for line in self.turns.iter().flat_map(Turns::lines) {
+            out.add(|| line + "\n");
+        }
         for (tx, edge) in self.edges() {
             out.add(|| format!("t{tx} waits for t{}: {}\n", edge.earlier, self.why(tx, edge)));
         }
@@ -59,6 +68,13 @@ impl Explained<'_> {
                 let stages: String = stages.collect();
                 format!("  subgraph cluster_{component} {{\n    label=\"component {component}\";\n{stages}  }}\n")
             });
+        }
+        let mut rows = 0;
+        for turns in self.turns {
+            for line in turns.dot_lines(rows) {
+                out.add(|| line + "\n");
+            }
+            rows += turns.rows.len();
         }
         for (tx, edge) in self.edges() {
             out.add(|| {
@@ -95,11 +111,6 @@ impl Explained<'_> {
             Target::Keys(_, key) => format!("key {key} of {relation}"),
         }
     }
-}
-
-fn list(transactions: &[TxIndex]) -> String {
-    let names: Vec<String> = transactions.iter().map(|tx| format!("t{tx}")).collect();
-    names.join(" ")
 }
 
 /// A text of so many bytes at most, and what follows at its end.

@@ -11,6 +11,8 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::{connected, query};
 use crate::pg::ddl::inspect::{inspect, Found};
 use crate::pg::run::block_settings::pinned;
+use crate::transaction::effects_explained;
+use crate::transaction::effects_explained::Stored;
 
 crate::sql_function!(chainify_access, pg_finfo_chainify_access, access);
 crate::sql_function!(
@@ -60,19 +62,22 @@ fn access(call: &mut Call) -> Answer {
 }
 
 /// `chainify.explain_block(block, format)`: the graph of a block's transactions as they would be
-/// analysed now.
+/// analysed now, and the turns that its EFFECTS transactions had.
 fn explain_block(call: &mut Call) -> Answer {
     let (block, format): (i64, String) = (call.required(0, "block"), call.required(1, "format"));
-    let transactions = connected(|| stored(block));
-    if transactions.is_empty() {
+    let stored = connected(|| stored(block));
+    if stored.is_empty() {
         PgError::new(b"02000", format!("there is no block {block}")).raise();
     }
+    let turns = pinned(|| effects_explained::turns(&stored));
+    let transactions: Vec<Transaction> = stored.into_iter().map(|s| s.transaction).collect();
     let sets = pinned(|| connected(|| of_block(&transactions))).sets;
     let graph = graph::build(&sets);
     let explained = Explained {
         graph: &graph,
         sets: &sets,
         relation_name: &show::relation_name,
+        turns: &turns,
     };
     let text = match format.as_str() {
         "text" => explained.text(EXPLANATION_BYTES_MAX),
@@ -85,17 +90,22 @@ fn explain_block(call: &mut Call) -> Answer {
 }
 
 /// The transactions of a committed block, in order.
-fn stored(block: i64) -> Vec<Transaction> {
-    let mut transactions = Vec::new();
+fn stored(block: i64) -> Vec<Stored> {
+    let mut found = Vec::new();
     query(
-        "SELECT body FROM chainify_ledger.transaction WHERE block = $1 ORDER BY index",
+        "SELECT body, sqlstate, message FROM chainify_ledger.transaction WHERE block = $1 ORDER BY index",
         &[cell(block)],
         |row| {
             let body: Vec<u8> = row.must(1);
-            transactions.push(Transaction::decode(&body));
+            let failure = row.get(2).zip(row.get(3));
+            let stored = |transaction| Stored {
+                transaction,
+                failure,
+            };
+            found.push(Transaction::decode(&body).map(stored));
         },
     );
     let malformed = |e| PgError::new(b"XX001", format!("transaction of block {block}: {e}"));
-    let decoded = transactions.into_iter().map(|t| t.map_err(malformed));
+    let decoded = found.into_iter().map(|t| t.map_err(malformed));
     decoded.collect::<Result<_, _>>().or_raise()
 }

@@ -19,6 +19,8 @@ use crate::transaction::request::{is_quarantined, Request};
 use crate::transaction::write_sets;
 use crate::transaction::written_table::WrittenTable;
 
+const EXCESS: &str = "the transactions of the block have too many rows in common";
+
 /// The turns of transactions, as places in the positions that were given.
 pub struct Turns {
     pub order: Vec<usize>,
@@ -72,16 +74,29 @@ const COMPARISONS_MAX: usize = 1 << 20;
 
 /// The rows of one transaction.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     /// As the transaction saw them; None: there was no row.
-    saw: HashMap<PlaceNumber, Option<Hash>>,
-    writes: Vec<PlaceNumber>,
+    pub saw: HashMap<PlaceNumber, Option<Hash>>,
+    pub writes: Vec<PlaceNumber>,
     /// The rows written, as far as the write set tells them: what its bounds are compared with.
     written: Vec<Written>,
     /// The reads of a SERIALIZABLE transaction, by table.
     reads: Vec<(usize, Read)>,
     /// Rows that others write and its reads cover.
     covers: Vec<PlaceNumber>,
+}
+
+impl Seen {
+    /// Its rows as the rules of the order take them.
+    pub fn accesses(&self) -> Accesses {
+        let mut sees: Vec<PlaceNumber> = self.saw.keys().chain(&self.covers).copied().collect();
+        sees.sort_unstable();
+        sees.dedup();
+        Accesses {
+            sees,
+            writes: self.writes.clone(),
+        }
+    }
 }
 
 /// A row that a transaction writes.
@@ -114,7 +129,7 @@ impl Written {
 }
 
 /// Finds the rows that the reads of each transaction cover and others write.
-fn cover(seen: &mut [Seen]) {
+pub fn cover(seen: &mut [Seen]) {
     if seen.iter().all(|seen| seen.reads.is_empty()) {
         return;
     }
@@ -146,7 +161,7 @@ fn cover(seen: &mut [Seen]) {
 
 /// The rows of all transactions, by number.
 #[derive(Default)]
-struct Rows {
+pub struct Rows {
     numbers: HashMap<(usize, Vec<u8>), PlaceNumber>,
     /// By number: the table's place in `tables`, and the key.
     places: Vec<(usize, Vec<u8>)>,
@@ -167,7 +182,7 @@ impl Rows {
     }
 
     /// A transaction that cannot be read has no rows, and fails by itself.
-    fn seen_by(&mut self, effects: &[u8]) -> Seen {
+    pub fn seen_by(&mut self, effects: &[u8]) -> Seen {
         let mut seen = Seen::default();
         let Ok(set) = WriteSet::decode(effects) else {
             return seen;
@@ -251,23 +266,21 @@ impl Rows {
             if !(any_shared && seen.saw.iter().all(&mut is_as_seen)) {
                 return Accesses::default();
             }
-            let mut sees: Vec<PlaceNumber> = seen.saw.keys().chain(&seen.covers).copied().collect();
-            sees.sort_unstable();
-            sees.dedup();
-            Accesses {
-                sees,
-                writes: seen.writes.clone(),
-            }
+            seen.accesses()
         };
         seen.iter().map(&mut accesses).collect()
     }
 
-    fn conflict(&self, why: &Why, index: impl Fn(u32) -> u32) -> PgError {
-        let row = |place: &PlaceNumber| {
-            let (table, key) = &self.places[*place as usize];
-            let table = &self.tables[*table];
-            format!("row ({}) of table \"{}\"", table.key_text(key), table.name)
-        };
+    /// The name of a row.
+    pub fn name(&self, place: PlaceNumber) -> String {
+        let (table, key) = &self.places[place as usize];
+        let table = &self.tables[*table];
+        format!("row ({}) of table \"{}\"", table.key_text(key), table.name)
+    }
+
+    /// The outcome of a victim; see [`is_of_a_victim`].
+    pub fn conflict(&self, why: &Why, index: impl Fn(u32) -> u32) -> PgError {
+        let row = |place: &PlaceNumber| self.name(*place);
         let message = match why {
             Why::Cycle { place, others } => {
                 let others: Vec<String> = others
@@ -284,10 +297,21 @@ impl Rows {
                 "{} is changed by another transaction of the block",
                 row(place)
             ),
-            Why::Excess => "the transactions of the block have too many rows in common".to_owned(),
+            Why::Excess => EXCESS.to_owned(),
         };
         PgError::new(b"40001", message)
     }
+}
+
+/// Whether the message is the one of a victim.
+pub fn is_of_a_victim(message: &str) -> bool {
+    let is_list = |list: &str| list.chars().all(|c| c.is_ascii_digit() || ", ".contains(c));
+    let ends = |rest: &str| match rest.strip_prefix(": by transaction ") {
+        Some(list) => is_list(list),
+        None => rest.is_empty(),
+    };
+    let rest = message.rsplit_once(" of the block").map(|(_, rest)| rest);
+    message == EXCESS || rest.is_some_and(ends)
 }
 
 /// Runs `f` in a subtransaction. None: it failed. Raises an error of the machine.

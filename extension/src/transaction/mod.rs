@@ -13,6 +13,7 @@ pub mod deploy;
 pub mod deploy_checks;
 pub mod drawn;
 pub mod effects;
+pub mod effects_explained;
 pub mod effects_order;
 pub mod groups;
 pub mod plans;

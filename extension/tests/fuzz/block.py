@@ -1,6 +1,7 @@
 """Random blocks: transactions of several roles that meet on hot rows or keep apart, fail on purpose, and come again."""
 
 import declared
+import effects
 import statements
 from transaction import DEPLOY, Transaction
 from values import KEYS, SPREAD, bare
@@ -56,12 +57,17 @@ def narrow(r, schema, nonce):
 
 
 def block(r, schema, nonce):
-    """One to nine transactions; now and then enough to run in parts, or one of them twice."""
+    """One to nine transactions; now and then enough to run in parts, or one of them twice, or EFFECTS transactions."""
     if schema.declared and r.random() < 0.1:
         return declared.block(r, schema, nonce)
     if r.random() < 0.12:
         wide = r.choice([0, 0, 0, 0.03, 0.3])
-        return [(transaction if r.random() < wide else narrow)(r, schema, nonce + i) for i in range(r.choice([33, 64, 90]))]
+        many = [(transaction if r.random() < wide else narrow)(r, schema, nonce + i) for i in range(r.choice([33, 64, 90]))]
+        if r.random() < 0.2:
+            many[r.randrange(len(many))] = effects.transaction(r, schema, nonce + 95)
+        return many
+    if r.random() < 0.25:
+        return effects.mixed(r, schema, nonce, transaction)
     count = r.choice([1, 1, 2, 3, 4, 6, 9])
     transactions = [transaction(r, schema, nonce + i) for i in range(count)]
     if r.random() < 0.05:

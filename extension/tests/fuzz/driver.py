@@ -3,7 +3,8 @@
 equal      every database answers a block with the same LedgerBlockHash, outcomes, SQLSTATEs and row counts, whatever its
            physical form, settings and number of executor processes
 again      a block executed again after ROLLBACK answers as at first (X2)
-nothing    a block without the transactions that failed has the same hash: they changed nothing (X1)
+nothing    a block without the transactions that failed has the same hash: they changed nothing (X1). It does not hold for EFFECTS
+           transactions beside each other, whose turns depend on the failed ones
 verify     ledger, tables and running states verify after any block
 repair     a repair undoes what was changed behind the ledger's back
 explain    chainify.explain_block does not fail for any block
@@ -13,10 +14,11 @@ error      no step raises, no connection is lost
 import itertools
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import effects
 from program import Block, Check, Move, Tamper
-from transaction import buffer
+from transaction import EFFECTS, buffer
 from values import DEFINITIONS, literal
 from wire import ConnectionLost, PgError
 
@@ -114,7 +116,7 @@ class Database:
         if step.without == number:
             answers.whole = self.rehearse(step.transactions)
             answers.failed = answers.whole.failed(len(step.transactions))
-            if answers.failed:
+            if answers.failed and not any(effects.follow_each_other(step.transactions, at) for at in answers.failed):
                 answers.rest = self.rehearse(step.transactions, answers.failed)
         answers.last = self.execute(step.transactions)
         if step.without == number:
@@ -168,6 +170,9 @@ class Run:
         return [future.result() for future in asked]
 
     def block(self, step):
+        if any(t.recipe for t in step.transactions):
+            kitchen = effects.Kitchen(self.databases[0].connection.query)
+            step = replace(step, transactions=[kitchen.make(t) for t in step.transactions])
         answers = self.each(lambda database: database.block(step))
         last = [a.last for a in answers]
         differ("equal", last)
@@ -183,8 +188,11 @@ class Run:
     def count(self, step, answer):
         self.statistics["cases"] += 1
         self.statistics["transactions"] += len(step.transactions)
-        for state in answer.sqlstates.strip("{}").split(","):
+        for transaction, state in zip(step.transactions, answer.sqlstates.strip("{}").split(",")):
             self.statistics[state] += 1
+            if transaction.kind == EFFECTS:
+                self.statistics["effects"] += 1
+                self.statistics["effects " + state] += 1
         parts = "SELECT count(*) FROM chainify_ledger.part JOIN chainify_node.position() ON block = number"
         for database in self.databases:
             workers = int(database.connection.query(parts)[0][0])

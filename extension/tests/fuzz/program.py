@@ -74,7 +74,8 @@ def make(seed, databases, blocks, workers=False):
         nonce += 100
         some = r.randrange(databases)
         transactions = block.block(r, schema, nonce)
-        add(Block(transactions, some if r.random() < 0.4 else -1, (some + 1) % databases))
+        again = r.random() < 0.4 or any(t.recipe for t in transactions)
+        add(Block(transactions, some if again else -1, (some + 1) % databases))
         if r.random() < 0.3:
             moved = r.randrange(1, databases)
             add(Move(moved, shapes[moved].between_blocks(r, r.choice(schema.tables))))

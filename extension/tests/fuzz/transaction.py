@@ -1,10 +1,10 @@
 """A transaction as the order carries it (spec/proto/chainify.proto), in bytes for the fuzzer and in words for its scripts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from values import literal
 
-SQL, DEPLOY = 1, 3
+SQL, EFFECTS, DEPLOY = 1, 2, 3
 
 
 @dataclass
@@ -15,6 +15,12 @@ class Transaction:
     # (type, text or None)
     parameters: list = field(default_factory=list)
     nonce: int = 0
+    # Of kind EFFECTS: decides the write set when the block runs (effects.py), and the write set.
+    recipe: object = None
+    effects: bytes = b""
+
+    def with_effects(self, effects):
+        return replace(self, effects=effects)
 
     def encode(self):
         """ChainedTx."""
@@ -23,10 +29,13 @@ class Transaction:
         for kind, text in self.parameters:
             value = _number(2, 1) if text is None else _bytes(3, text.encode())
             proposal += _bytes(7, _bytes(1, kind.encode()) + value)
+        proposal += _bytes(8, self.effects)
         return _bytes(1, _bytes(1, proposal))
 
     def words(self):
         """The call of test.tx (sql/setup.sql) that gives the same bytes, whatever backslashes mean in the session."""
+        if self.kind == EFFECTS:
+            return f"decode('{self.encode().hex()}', 'hex')"
         given = [f"$sql${self.sql}$sql$", literal(self.role), str(self.kind)]
         if self.parameters:
             flat = [item for kind, text in self.parameters for item in (literal(kind), "NULL" if text is None else f"$p${text}$p$")]

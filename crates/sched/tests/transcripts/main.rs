@@ -40,7 +40,7 @@ impl Session {
         }
         let graph = graph::build(&self.sets);
         let relation_name = |relation| self.notation.relation_name(relation);
-        let explained = Explained { graph: &graph, sets: &self.sets, relation_name: &relation_name };
+        let explained = Explained { graph: &graph, sets: &self.sets, relation_name: &relation_name, turns: &[] };
         match name {
             "block" => waits(&graph),
             "explain" => explained.text(bytes_max(arguments)),
