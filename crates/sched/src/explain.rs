@@ -20,8 +20,8 @@ pub struct Explained<'a> {
 
 impl Explained<'_> {
     /// The components with their stages. Then the turns of EFFECTS transactions, with the rows and
-    /// reasons. Then who waits for whom, in which way and where. Ends with a new line. A part beyond
-    /// `bytes_max` is left out, line by line, and how much that is stands at the end.
+    /// reasons. Then who waits for whom, in which way and where. Ends with a new line. A part
+    /// beyond `bytes_max` is left out, line by line, and how much that is stands at the end.
     ///
     /// Cost: for each edge shown, a comparison of the places of both transactions.
     pub fn text(&self, bytes_max: usize) -> String {
