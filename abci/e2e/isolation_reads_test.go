@@ -109,6 +109,13 @@ func checkReads(ctx context.Context, t *testing.T, net *isolationNet) {
 	t.Run("REPEATABLE READ does not look", func(t *testing.T) {
 		must(t, commitsBeside(ctx, t, net, acme, bolt, readCases[1], "REPEATABLE READ"))
 	})
+	t.Run("a read before the setting", func(t *testing.T) {
+		session := plainSession(ctx, t, acme)
+		run(ctx, t, session, "SET chainify.writes = 'refuse'; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT FROM others; SET LOCAL chainify.writes = 'effects'")
+		run(ctx, t, plainSession(ctx, t, bolt), "INSERT INTO others VALUES (3)")
+		run(ctx, t, session, "INSERT INTO logs VALUES (2)")
+		fails(ctx, t, session, "40001", "COMMIT")
+	})
 	t.Run("only reads", func(t *testing.T) {
 		session := plainSession(ctx, t, acme)
 		run(ctx, t, session, "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM items")

@@ -20,18 +20,26 @@ use crate::pg::session_transaction::{isolation, Isolation};
 /// Reads that one read with lists of values may become; with more, the longest lists bound nothing.
 const ALTERNATIVES_MAX: usize = 16;
 
-static WATCH: Watch = Watch { wanted, read };
+static WATCH: Watch = Watch {
+    wanted,
+    with_bounds,
+    read,
+};
 
 /// Installs the hooks; once, while the library is loaded.
 pub fn install() {
     session_reads::watch(&WATCH);
 }
 
+/// Also while the session's changes are refused: it may set `chainify.writes` after a read.
 fn wanted() -> bool {
     isolation() == Isolation::Serializable
-        && settings::writes() != Writes::Refuse
         && settings::guard()
         && matches!(session::mode(), Mode::Outside | Mode::Plain)
+}
+
+fn with_bounds() -> bool {
+    settings::writes() != Writes::Refuse && wanted()
 }
 
 /// COPY reads a table.

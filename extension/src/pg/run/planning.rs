@@ -204,8 +204,7 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
 unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
     // SAFETY: the next hook gets the argument as it came.
     unsafe {
-        let watched =
-            || WATCH.get().is_some_and(|w| (w.wanted)()) || session_reads::wanted().is_some();
+        let watched = || WATCH.get().is_some_and(|w| (w.wanted)()) || session_reads::are_noted();
         enter(|| !INLINES.get() && watched() && is_sql(function))
             || NEXT_FMGR.get().is_some_and(|next| next(function))
     }

@@ -19,6 +19,8 @@ use crate::pg::run::plan_notes::{mark, values, Notes, Subject};
 pub struct Watch {
     /// Whether the session's reads are wanted; asked first, for every query.
     pub wanted: fn() -> bool,
+    /// Whether they are wanted with their bounds, which takes time when a query is planned.
+    pub with_bounds: fn() -> bool,
     /// Shown the rows that a query is about to read.
     pub read: fn(RowsRead),
 }
@@ -34,9 +36,9 @@ pub fn watch(watch: &'static Watch) {
     let _ = WATCH.set(watch);
 }
 
-/// The callbacks, where reads are wanted.
-pub(super) fn wanted() -> Option<&'static Watch> {
-    WATCH.get().copied().filter(|watch| (watch.wanted)())
+/// Whether the bounds of reads are noted.
+pub(super) fn are_noted() -> bool {
+    WATCH.get().is_some_and(|watch| (watch.with_bounds)())
 }
 
 /// Notes the reads of a query about to be planned; gives the number of the note. None: they are not
@@ -45,7 +47,9 @@ pub(super) fn wanted() -> Option<&'static Watch> {
 /// # Safety
 /// `query` must be analysed and rewritten, and no planner must have touched it.
 pub(super) unsafe fn note_query(query: NonNull<pg_sys::Query>) -> Option<u32> {
-    wanted()?;
+    if !are_noted() {
+        return None;
+    }
     // SAFETY: by the caller's promise.
     let template = subtransaction(|| Ok(unsafe { template_of_reads(query) }));
     let template = template.unwrap_or_else(|error| {
@@ -78,9 +82,12 @@ pub(super) unsafe fn mark_plan(plan: *mut pg_sys::PlannedStmt, number: u32) {
 pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
     // SAFETY: by the caller's promise; a plan lists the relations it uses.
     unsafe {
-        let Some(watch) = wanted().filter(|_| !pg_sys::InNoForceRLSOperation()) else {
+        let Some(watch) = WATCH.get().filter(|watch| (watch.wanted)()) else {
             return;
         };
+        if pg_sys::InNoForceRLSOperation() {
+            return;
+        }
         let (plan, params) = ((*description).plannedstmt, (*description).params);
         let noted = NOTES
             .with_borrow(|notes| notes.of(plan))
