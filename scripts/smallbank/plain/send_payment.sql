@@ -1,4 +1,4 @@
--- What an account does not cover is not paid, and its owner gets 1 as a consolation.
+-- An account that does not cover the sum pays nothing, and its owner gets 1 as a consolation.
 \set c random(1, :customers)
 \set d 1 + (:c + random(0, :customers - 2)) % :customers
 \set v random(1, 700)
