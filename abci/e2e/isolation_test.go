@@ -169,9 +169,7 @@ func TestIsolation(t *testing.T) {
 	t.Parallel()
 	ctx := underTest(t)
 	net := newNetwork(ctx, t)
-	must(t, net.Each(func(o *harness.Organisation) error {
-		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
-	}))
+	letDefine(ctx, t, net)
 	must(t, net.Organisation("acme").Exec(ctx, "dba", "SELECT chainify.deploy('CREATE TABLE test (id int PRIMARY KEY, value int NOT NULL); GRANT ALL ON test TO bank')"))
 	seen := watched(ctx, t, net)
 	oracle := newSerialOracle(ctx, t, net.Organisations[0])

@@ -130,9 +130,7 @@ func TestListsUnderFaults(t *testing.T) {
 	}
 	t.Logf("seed %d; repeat with -lists-seed %d", seed, seed)
 	net := newNetwork(ctx, t)
-	must(t, net.Each(func(o *harness.Organisation) error {
-		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
-	}))
+	letDefine(ctx, t, net)
 	acme := net.Organisation("acme")
 	must(t, acme.Exec(ctx, "dba", "SELECT chainify.deploy($$CREATE TABLE lists (id int PRIMARY KEY, list int[] NOT NULL); GRANT ALL ON lists TO bank, dba$$)"))
 	for i, level := range []struct {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,14 +24,9 @@ const (
 // organisations count the same row up, and no client retries.
 func TestPlainSQLRetriesLoneStatements(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
-	must(t, net.Each(func(o *harness.Organisation) error {
-		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
-	}))
+	letDefine(ctx, t, net)
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
 	must(t, acme.Exec(ctx, "dba", `SELECT chainify.deploy($$
 		CREATE TABLE counters (id int PRIMARY KEY, n bigint NOT NULL, note text);

@@ -52,6 +52,14 @@ func underTest(t *testing.T) context.Context {
 	return ctx
 }
 
+// letDefine lets the role that deploys own tables of the schema public, in every organisation.
+func letDefine(ctx context.Context, t *testing.T, net *harness.Network) {
+	t.Helper()
+	must(t, net.Each(func(o *harness.Organisation) error {
+		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
+	}))
+}
+
 // runs runs a program against the organisation's database. It is told the database by libpq's
 // variables alone, and it gives what the program printed. Further variables are NAME=value.
 func runs(ctx context.Context, o *harness.Organisation, role string, variables []string, path string, args ...string) (string, error) {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -20,10 +17,7 @@ import (
 // speaks to the node.
 func TestStaleTransactionIsNotOrdered(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
 	old := rowOfChecking(ctx, t, acme)

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::read::Reader;
-use crate::write_set::{Action, Bound, Change, Isolation, Read, SeenRow, WriteSet};
+use crate::write_set::{columns, Action, Bound, Change, Isolation, Read, SeenRow, WriteSet};
 use crate::{Hash, WireError};
 
 /// NULL in a cell: tag 00 with length 0.
@@ -170,24 +169,12 @@ fn action(key: &[u8], before: &Option<Image<'_>>, after: Option<&[u8]>) -> Resul
 
 /// The columns whose values differ, with the values after.
 fn cells(before: &[u8], after: &[u8]) -> Result<Vec<(u16, Vec<u8>)>, WireError> {
-    let (before, after) = (columns(before)?, columns(after)?);
+    let by_ordinal = |row| columns(row).map(BTreeMap::from_iter);
+    let (before, after) = (by_ordinal(before)?, by_ordinal(after)?);
     let ordinals: BTreeSet<u16> = before.keys().chain(after.keys()).copied().collect();
     let differing = ordinals.into_iter().filter(|ordinal| before.get(ordinal) != after.get(ordinal));
     let value = |ordinal| after.get(&ordinal).map_or_else(|| NULL.to_vec(), |value| value.to_vec());
     Ok(differing.map(|ordinal| (ordinal, value(ordinal))).collect())
-}
-
-/// The columns of a row that are not NULL, with their values.
-fn columns(row: &[u8]) -> Result<BTreeMap<u16, &[u8]>, WireError> {
-    let mut reader = Reader::new(row);
-    let count = reader.u16("row")?;
-    let mut columns = BTreeMap::new();
-    for _ in 0..count {
-        let ordinal = reader.u16("row")?;
-        columns.insert(ordinal, reader.value("row")?);
-    }
-    reader.end("row")?;
-    Ok(columns)
 }
 
 /// Leaves out tables of which nothing is left.

@@ -1,6 +1,5 @@
 //! The values that limits leave for one column.
 
-use std::cmp::Ordering;
 use std::ops::Bound;
 
 use crate::template::Limit;
@@ -80,7 +79,7 @@ fn one_of(class: Class, limit: &Limit, values: &[Value]) -> Option<Vec<Keyed>> {
 
 fn of_named(mut named: Vec<Keyed>) -> Range {
     named.sort_by(|(a, _), (b, _)| a.cmp(b));
-    named.dedup_by(|(a, _), (b, _)| (*a).cmp(b) == Ordering::Equal);
+    named.dedup_by(|(a, _), (b, _)| a == b);
     match &named[..] {
         [] => Range::Nothing,
         [(_, first), .., (_, last)] if named.len() > VALUES_MAX => {

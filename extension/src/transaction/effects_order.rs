@@ -128,6 +128,11 @@ impl Written {
     }
 }
 
+fn copies(columns: Vec<(u16, &[u8])>) -> Vec<(u16, Vec<u8>)> {
+    let copy = |(ordinal, value): (u16, &[u8])| (ordinal, value.to_vec());
+    columns.into_iter().map(copy).collect()
+}
+
 /// Finds the rows that the reads of each transaction cover and others write.
 pub fn cover(seen: &mut [Seen]) {
     if seen.iter().all(|seen| seen.reads.is_empty()) {
@@ -203,7 +208,7 @@ impl Rows {
             seen.saw.entry(place).or_insert(saw);
             seen.writes.push(place);
             let (columns, all) = match &change.action {
-                Action::Insert { row } => (columns(row).unwrap_or_default(), true),
+                Action::Insert { row } => (copies(columns(row).unwrap_or_default()), true),
                 Action::Update { cells, .. } => (cells.clone(), false),
                 Action::Delete { .. } => (Vec::new(), false),
             };

@@ -72,7 +72,7 @@ impl Read {
     }
 
     /// Whether a row, encoded as `chainify_codec` does, lies within all bounds. Cost: a look at
-    /// each column and a copy of the row; nothing without bounds.
+    /// each column and a copy of those with bounds; nothing without bounds.
     pub fn covers(&self, row: &[u8]) -> bool {
         if self.bounds.is_empty() {
             return true;
