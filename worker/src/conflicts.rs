@@ -24,6 +24,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// or it runs in a subtransaction and the transaction around it has its locks.
 const CANCEL_TAKES_MAX: Duration = Duration::from_secs(1);
 
+/// A part that waits so long for another part of its block has not given up by itself. Parts also
+/// wait for a table to grow by a page, which a busy machine makes longer.
+const PART_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// A process that executes a block, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Executor {
@@ -89,7 +93,7 @@ pub trait Host {
     fn looked(&mut self);
 }
 
-/// A local transaction in the way of a block.
+/// A local transaction in the way of a block, or another part of the block (transaction 0).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     executor: Executor,
@@ -102,6 +106,12 @@ struct Claim {
 struct History {
     since: Duration,
     cancelled: Option<Duration>,
+}
+
+impl History {
+    fn new(since: Duration) -> Self {
+        History { since, cancelled: None }
+    }
 }
 
 type Claims = BTreeMap<Claim, History>;
@@ -146,7 +156,12 @@ fn look(host: &mut impl Host, running: &[Executor], grace: Duration, before: &Cl
             if let Some(other) = running.iter().find(|other| other.pid == pid) {
                 // Another block waits for its turn, and its part gives up nothing to this one.
                 if other.block == executor.block {
-                    part(host, executor.pid, pid);
+                    let claim = Claim { executor, pid, transaction: 0 };
+                    let history = before.get(&claim).copied().unwrap_or(History::new(host.now()));
+                    if host.now().saturating_sub(history.since) >= PART_WAIT_MAX {
+                        part(host, executor.pid, pid);
+                    }
+                    claims.insert(claim, history);
                 }
                 continue;
             }
@@ -154,8 +169,7 @@ fn look(host: &mut impl Host, running: &[Executor], grace: Duration, before: &Cl
                 continue;
             };
             let claim = Claim { executor, pid, transaction: session.transaction };
-            let new = History { since: host.now(), cancelled: None };
-            let mut history = before.get(&claim).copied().unwrap_or(new);
+            let mut history = before.get(&claim).copied().unwrap_or(History::new(host.now()));
             resolve(host, claim, &mut history, &session, grace);
             claims.insert(claim, history);
         }

@@ -298,12 +298,16 @@ fn an_executor_that_is_gone_is_forgotten() {
 #[test]
 fn of_two_parts_that_wait_for_each_other_the_worker_ends() {
     for (waiting, holding) in [(100, 101), (101, 100), (101, 102), (102, 101)] {
-        let mut server = Server::new(150, of_client());
-        server.running = vec![Executor { pid: waiting, block: 7 }, Executor { pid: holding, block: 7 }];
-        server.blocked = [(waiting, vec![holding]), (holding, vec![])].into();
-        let part = |pid: i32| (pid, Session { of_client: pid == 100, ..of_client() });
-        server.sessions = [part(100), part(101), part(102)].into();
-        assert_eq!(server.lost(), [(0, 101, Lost::Connection)], "{waiting} waits for {holding}");
+        let until = |millis: u64| {
+            let mut server = Server::new(millis, of_client());
+            server.running = vec![Executor { pid: waiting, block: 7 }, Executor { pid: holding, block: 7 }];
+            server.blocked = [(waiting, vec![holding]), (holding, vec![])].into();
+            let part = |pid: i32| (pid, Session { of_client: pid == 100, ..of_client() });
+            server.sessions = [part(100), part(101), part(102)].into();
+            server.lost()
+        };
+        assert_eq!(until(995), [], "that a table grows by a page takes less");
+        assert_eq!(until(1_005), [(1_000, 101, Lost::Connection)], "{waiting} waits for {holding}");
     }
 }
 

@@ -180,8 +180,8 @@ pub fn under_path<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Long enough for what two writers of one table wait for each other anyway: that it grows by a
-/// page.
-const IMPATIENCE: &CStr = c"20ms";
+/// page, on a busy machine. Shorter than what the conflict worker waits (`PART_WAIT_MAX`).
+const IMPATIENCE: &CStr = c"100ms";
 
 /// # Safety
 /// A GUC nest level must be open, to which the change belongs.
