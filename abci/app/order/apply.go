@@ -199,7 +199,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 		return fmt.Errorf("transaction %d: a bundle while ledger block %d stays pending", first, s.pending.Number)
 	}
 	body, raw, position, who := &Body{}, [][]byte(nil), uint32(0), clientsMaker{}
-	taken := &taking{seen: map[wire.TxID]struct{}{}, shares: s.registry.Shares()}
+	taken := &taking{seen: map[wire.TxID]struct{}{}, refused: map[wire.TxID]struct{}{}, shares: s.registry.Shares()}
 	for i, tx := range b.Txs[first:] {
 		if err := taken.shares.Take(tx.bundle); err != nil {
 			return fmt.Errorf("transaction %d: %w", first+i, err)
@@ -217,8 +217,11 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 			default:
 				body.Skipped = append(body.Skipped, position)
 				result.Refused = append(result.Refused, s.refusalOf(t, verdict, taken.shares))
-				if verdict == suspended { // for good: its client may submit it anew, and it must not be ordered twice
+				switch verdict { // for good: its client may submit it anew, and it must not be ordered twice
+				case suspended: // counts for the bound of the block
 					s.remember(t, taken)
+				case overBound, overOrganisation, overClient, overKeys:
+					s.refuse(t, taken)
 				}
 			}
 			position++
@@ -243,11 +246,11 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	return nil
 }
 
-// taking is what an order block took so far, of suspended clients included: they are remembered
-// too.
+// taking is what an order block took so far, of suspended clients included, and the transactions
+// that it has no room for. All of them are remembered.
 type taking struct {
-	seen   map[wire.TxID]struct{}
-	shares *Shares
+	seen, refused map[wire.TxID]struct{}
+	shares        *Shares
 }
 
 // remember has no later transaction be this one.
@@ -255,6 +258,15 @@ func (s *State) remember(t transaction, taken *taking) {
 	taken.seen[t.id] = struct{}{}
 	taken.shares.accept(t)
 	s.added = append(s.added, Accepted{t.id, t.validUntil})
+}
+
+// refuse has no later transaction be this one, which the block has no room for. A block fills the
+// window with twice as many as it accepts at most: floods beyond are refused and not remembered.
+func (s *State) refuse(t transaction, taken *taking) {
+	if len(taken.seen)+len(taken.refused) < 2*s.registry.record.Parameters.BlockTransactionsMax {
+		taken.refused[t.id] = struct{}{}
+		s.added = append(s.added, Accepted{t.id, t.validUntil})
+	}
 }
 
 type liveness int
@@ -275,7 +287,9 @@ const (
 // judge decides about one transaction of an order block, after those taken.
 func (s *State) judge(t transaction, b Block, taken *taking) liveness {
 	height := b.Height
-	if _, twice := taken.seen[t.id]; twice || s.window.has(Accepted{t.id, t.validUntil}) {
+	_, twice := taken.seen[t.id]
+	_, refused := taken.refused[t.id]
+	if twice || refused || s.window.has(Accepted{t.id, t.validUntil}) {
 		return replayed
 	}
 	switch {
@@ -311,7 +325,7 @@ func (s *State) refusalOf(t transaction, l liveness, shares *Shares) wire.TxResu
 	case unregistered:
 		return wire.TxResult{ID: id, SQLState: "28000", Message: "the client's key is not registered for this role"}
 	default:
-		return wire.TxResult{ID: id, SQLState: "53400", Message: "order block holds no more transactions"}
+		return wire.TxResult{ID: id, SQLState: "53400", Message: "order block holds no more transactions; submit a new one"}
 	}
 }
 

@@ -99,12 +99,12 @@ func (s *Shares) accept(t transaction) {
 // refusal tells the client of a cut transaction which limit it met.
 func (s *Shares) refusal(t transaction, l liveness) string {
 	if l == overKeys {
-		return fmt.Sprintf("EFFECTS transactions of the order block name %d rows, block_keys_max is %d; submit it again", len(s.keys.accepted), s.keys.max)
+		return fmt.Sprintf("EFFECTS transactions of the order block name %d rows, block_keys_max is %d; submit a new one", len(s.keys.accepted), s.keys.max)
 	}
 	if l == overOrganisation {
-		return fmt.Sprintf("order block has %d transactions of organisation %q, as many as block_organisation_max allows; submit it again", s.organisationMax, organisationOf(t.client))
+		return fmt.Sprintf("order block has %d transactions of organisation %q, as many as block_organisation_max allows; submit a new one", s.organisationMax, organisationOf(t.client))
 	}
-	return fmt.Sprintf("order block has %d transactions of client %q, as many as block_client_max allows; submit it again", s.clientMax, t.client)
+	return fmt.Sprintf("order block has %d transactions of client %q, as many as block_client_max allows; submit a new one", s.clientMax, t.client)
 }
 
 // BlockShares gives the limits as a message; nil where there are none.

@@ -8,8 +8,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A transaction refused for a suspension is remembered, so that it is never ordered; it counts for
-// the block's bound like what is accepted, or a suspended client could fill the memory of all.
+// A transaction refused for a suspension, or because the block is full, is remembered, so that it
+// is never ordered. A block remembers twice as many as it accepts at most, or a client could fill
+// the memory of all.
 func TestWhatASuspendedClientSendsIsBounded(t *testing.T) {
 	c := ordertest.New(4, 3)
 	c.Genesis.Parameters.BlockTransactionsMax = 3
@@ -54,13 +55,13 @@ func TestWhatASuspendedClientSendsIsBounded(t *testing.T) {
 	}
 	before := len(state.Added())
 	b := order.Block{Height: state.Height() + 1, TimeMicro: 4_000_000, Hash: wire.Hash{4}, Txs: []order.Tx{
-		opened(t, registry, bundle(10, 2)), opened(t, registry, bundle(20, 2)), opened(t, registry, c.Bundle(1, c.Proposal(1, 1, 100))),
+		opened(t, registry, bundle(10, 3)), opened(t, registry, bundle(20, 3)), opened(t, registry, bundle(30, 3)), opened(t, registry, c.Bundle(1, c.Proposal(1, 1, 100))),
 	}}
 	next, result, err := state.Apply(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(next.Added())-before != 3 || len(result.Refused) != 5 || result.Ordered != nil {
-		t.Fatalf("%d are remembered, %d refused, want 3 of 5", len(next.Added())-before, len(result.Refused))
+	if len(next.Added())-before != 6 || len(result.Refused) != 10 || result.Ordered != nil {
+		t.Fatalf("%d are remembered, %d refused, want 6 of 10", len(next.Added())-before, len(result.Refused))
 	}
 }
