@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, KeyedLeaf};
+use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
 use chainify_ledger::seal::{nets, Step};
 use pgrx::pg_sys::Oid;
@@ -57,18 +58,12 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
             while outcomes.len() < positions.len() {
                 let rest = &positions[outcomes.len()..];
                 check_company(company);
-                match run_group(request, rest, &memory) {
+                match run_group(request, rest, Kind::Sql, &memory) {
                     Some(group) => outcomes.extend(group),
                     None if let Some(turns) = effects_order::of(request, rest) => {
                         outcomes.extend(run_in_turns(request, rest, turns, &memory));
                     }
-                    None => {
-                        pgrx::check_for_interrupts!();
-                        let outcome = memory.enter(|| run_one(request, rest[0]));
-                        memory.reset();
-                        groups::ran_alone(outcome.is_ok());
-                        outcomes.push(outcome);
-                    }
+                    None => outcomes.push(run_alone(request, rest[0], &memory)),
                 }
             }
         })
@@ -92,8 +87,13 @@ fn check_company(company: Company) {
 
 /// Runs the transactions that share a subtransaction with the first at `positions`. None: it has
 /// one of its own.
-fn run_group(request: &Request, positions: &[usize], memory: &Context) -> Option<Vec<Outcome>> {
-    let count = groups::from(request, positions)?;
+fn run_group(
+    request: &Request,
+    positions: &[usize],
+    kind: Kind,
+    memory: &Context,
+) -> Option<Vec<Outcome>> {
+    let count = groups::from(request, positions, kind)?;
     let each = |at: usize, run: &mut dyn FnMut()| {
         pgrx::check_for_interrupts!();
         show(request, at);
@@ -117,12 +117,26 @@ fn run_in_turns(
     for (at, conflict) in turns.lost {
         outcomes[at] = Err(conflict);
     }
-    for at in turns.order {
-        pgrx::check_for_interrupts!();
-        outcomes[at] = memory.enter(|| run_one(request, positions[at]));
-        memory.reset();
+    let order: Vec<usize> = turns.order.iter().map(|at| positions[*at]).collect();
+    let mut done = 0;
+    while done < order.len() {
+        let rest = &order[done..];
+        let ran = run_group(request, rest, Kind::Effects, memory)
+            .unwrap_or_else(|| vec![run_alone(request, rest[0], memory)]);
+        for (at, outcome) in turns.order[done..].iter().zip(ran) {
+            outcomes[*at] = outcome;
+            done += 1;
+        }
     }
     outcomes
+}
+
+fn run_alone(request: &Request, at: usize, memory: &Context) -> Outcome {
+    pgrx::check_for_interrupts!();
+    let outcome = memory.enter(|| run_one(request, at));
+    memory.reset();
+    groups::ran_alone(outcome.is_ok());
+    outcome
 }
 
 fn run_one(request: &Request, at: usize) -> Outcome {

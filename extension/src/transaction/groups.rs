@@ -17,16 +17,14 @@ thread_local! {
 }
 
 /// How many of the transactions at `positions` run together now, from the first one on; None for a
-/// single one.
-pub fn from(request: &Request, positions: &[usize]) -> Option<usize> {
-    let may_share = positions.iter().map(|at| may_share(request, *at));
+/// single one. `kind`: that of transactions which may share. A DEPLOY changes definitions, which
+/// its end announces: it stays alone.
+pub fn from(request: &Request, positions: &[usize], kind: Kind) -> Option<usize> {
+    // One that is not run has nothing to undo.
+    let may_share =
+        |at: &usize| request.transactions[*at].kind() == kind && !is_quarantined(request, *at);
+    let may_share = positions.iter().map(may_share);
     PACE.get().members(settings::group_after(), may_share)
-}
-
-/// A DEPLOY changes definitions, which its end announces: it stays alone. One that is not run has
-/// nothing to undo.
-fn may_share(request: &Request, at: usize) -> bool {
-    request.transactions[at].kind() == Kind::Sql && !is_quarantined(request, at)
 }
 
 /// A group of so many has run, or was undone.
