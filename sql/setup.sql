@@ -42,8 +42,8 @@ $$;
 CREATE FUNCTION test.utf8(value text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to(value, 'UTF8') $$;
 CREATE SEQUENCE test.nonce;
 
--- A ChainedTx. Parameters alternate type name and value; a NULL value is a NULL parameter.
-CREATE FUNCTION test.tx(sql text, role text DEFAULT 'alice', kind int DEFAULT 1, params text[] DEFAULT '{}', nonce bigint DEFAULT NULL) RETURNS bytea LANGUAGE sql AS $$
+-- A ChainedTx. Parameters alternate type name and value; a NULL value is a NULL parameter. An EFFECTS transaction has a write set.
+CREATE FUNCTION test.tx(sql text, role text DEFAULT 'alice', kind int DEFAULT 1, params text[] DEFAULT '{}', nonce bigint DEFAULT NULL, effects bytea DEFAULT NULL) RETURNS bytea LANGUAGE sql AS $$
     SELECT test.field(1, test.field(1,
         test.field(1, test.utf8('testchain')) ||
         test.field(2, test.field(1, test.utf8('acme')) || test.field(2, test.utf8(role))) ||
@@ -51,7 +51,7 @@ CREATE FUNCTION test.tx(sql text, role text DEFAULT 'alice', kind int DEFAULT 1,
         coalesce((SELECT string_agg(
             test.varint(7 * 8 + 2) || test.varint(length(p)) || p, ''::bytea ORDER BY i)
           FROM generate_series(1, cardinality(params), 2) i, LATERAL (SELECT
-            test.field(1, test.utf8(params[i])) || CASE WHEN params[i + 1] IS NULL THEN test.number(2, 1) ELSE test.field(3, test.utf8(params[i + 1])) END AS p) x), '')))
+            test.field(1, test.utf8(params[i])) || CASE WHEN params[i + 1] IS NULL THEN test.number(2, 1) ELSE test.field(3, test.utf8(params[i + 1])) END AS p) x), '') || test.field(8, effects)))
 $$;
 CREATE FUNCTION test.buffer(txs bytea[]) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT int4send(cardinality(txs)) || coalesce((SELECT string_agg(int4send(length(t)) || t, ''::bytea ORDER BY i) FROM unnest(txs) WITH ORDINALITY u (t, i)), '')

@@ -46,6 +46,10 @@ pub struct PartRequest {
     /// The access of its transactions, where it is declared; by transaction.
     #[prost(message, repeated, tag = "12")]
     pub declared: Vec<DeclaredAccess>,
+    /// By transaction, which run of EFFECTS transactions of the block it belongs to, from 1; 0 where
+    /// it takes no turns.
+    #[prost(uint32, repeated, tag = "13")]
+    pub runs: Vec<u32>,
 }
 
 /// The access of a transaction to a relation, as its function declares.
@@ -147,6 +151,16 @@ pub struct PartReport {
     /// Bytes of their encodings, likewise.
     #[prost(uint64, tag = "5")]
     pub bytes_peak: u64,
+    /// Sums of what orders of EFFECTS transactions count: accesses, steps of choosing victims, steps
+    /// of second chances (`spec/scheduling.md`, "Limits").
+    #[prost(uint64, tag = "6")]
+    pub order_accesses: u64,
+    /// See above.
+    #[prost(uint64, tag = "7")]
+    pub order_cut_steps: u64,
+    /// See above.
+    #[prost(uint64, tag = "8")]
+    pub order_chance_steps: u64,
 }
 
 /// Leaves by column, so that reading ten thousand of them allocates nothing for each.
@@ -324,11 +338,14 @@ impl PartRequest {
     /// Reads what a leader sent.
     ///
     /// # Errors
-    /// When the bytes are no request, or there is not one body for each member.
+    /// When the bytes are no request, or there is not one body and one run for each member.
     pub fn read(bytes: &[u8]) -> Result<Self, WireError> {
         let request = Self::decode(bytes).map_err(|error| WireError::new("part request", error.to_string()))?;
         if request.members.len() != request.bodies.len() || !request.members.is_sorted_by(|a, b| a < b) {
             return Err(WireError::new("part request", "members do not fit the bodies"));
+        }
+        if request.members.len() != request.runs.len() {
+            return Err(WireError::new("part request", "members do not fit the runs"));
         }
         Ok(request)
     }

@@ -100,8 +100,8 @@ fn measure(name: &str, block: &[Accesses]) {
         block.len(),
         kept_in_block_order(block),
         last.order.len(),
-        last.cut_steps,
-        last.chance_steps,
+        last.counts.cut_steps,
+        last.counts.chance_steps,
         millis(times[times.len() / 2]),
         millis(times[0]),
     );

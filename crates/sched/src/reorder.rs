@@ -19,7 +19,7 @@ mod victim;
 
 use crate::TxIndex;
 use conflicts::Conflicts;
-pub use input::{Accesses, Limits, PlaceNumber, LIMITS};
+pub use input::{Accesses, Counts, Limits, PlaceNumber, LIMITS};
 pub use victim::{Victim, Why, OTHERS_MAX};
 
 /// The order of the EFFECTS transactions of a block.
@@ -31,10 +31,8 @@ pub struct Reordering {
     pub order: Vec<TxIndex>,
     /// The others, ascending.
     pub victims: Vec<Victim>,
-    /// The steps that choosing victims took.
-    pub cut_steps: u64,
-    /// The steps that second chances took.
-    pub chance_steps: u64,
+    /// The accesses of all, and the steps that choosing victims and second chances took.
+    pub counts: Counts,
 }
 
 /// The order of transactions that are all valid before the block, and the victims.
@@ -62,14 +60,20 @@ pub fn reorder_within(block: &[Accesses], limits: &Limits) -> Reordering {
     let (mut kept, cut_steps) = cut::cut(&conflicts, &admitted, limits);
     let (victims, chance_steps) =
         second_chance::give_second_chances(&conflicts, &places, &admitted, &mut kept, limits.chance_steps);
-    Reordering { order: turns::take_turns(&conflicts, &kept), victims, cut_steps, chance_steps }
+    let accesses = block.iter().map(size).sum();
+    let counts = Counts { accesses, cut_steps, chance_steps };
+    Reordering { order: turns::take_turns(&conflicts, &kept), victims, counts }
+}
+
+fn size(accesses: &Accesses) -> u64 {
+    accesses.sees.len() as u64 + accesses.writes.len() as u64
 }
 
 /// Whether each transaction is looked at. One whose accesses do not fit beside those of earlier
 /// ones is not.
 fn admit(block: &[Accesses], mut left: u64) -> Vec<bool> {
     let admit = |accesses: &Accesses| {
-        let rest = left.checked_sub(accesses.sees.len() as u64 + accesses.writes.len() as u64);
+        let rest = left.checked_sub(size(accesses));
         left = rest.unwrap_or(left);
         rest.is_some()
     };

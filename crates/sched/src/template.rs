@@ -173,10 +173,17 @@ impl Template {
     ///
     /// Cost: linear in the accesses and the bytes of their values; some 50 ns for one row written.
     pub fn fill(&self, values: &[Value]) -> AccessSet {
-        if self.everything.is_some() {
-            return AccessSet::everything();
-        }
         let mut set = AccessSet::new();
+        self.fill_into(values, &mut set);
+        set
+    }
+
+    /// Adds the access with these values to that of other statements; see [`Self::fill`].
+    pub fn fill_into(&self, values: &[Value], set: &mut AccessSet) {
+        if self.everything.is_some() {
+            *set = AccessSet::everything();
+            return;
+        }
         let mut bytes = Vec::with_capacity(32);
         for access in &self.accesses {
             let mut add = |place| match access.write {
@@ -194,7 +201,6 @@ impl Template {
                 access.places(values).into_iter().for_each(add);
             }
         }
-        set
     }
 }
 

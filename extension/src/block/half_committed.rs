@@ -88,7 +88,7 @@ pub fn complete(request: &Request) -> Ran {
     let ran = part::run(request, &missing, Company::Alone);
     let report = part::finish(request, &missing, &ran).report;
     let indices = missing.iter().map(|at| request.indices[*at]);
-    committed.outcomes.extend(indices.zip(ran));
+    committed.outcomes.extend(indices.zip(ran.outcomes));
     committed.nets.extend(report.nets);
     pgrx::log!(
         "block {} was half committed: ran {} of its {} transactions and finished it",

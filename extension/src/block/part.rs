@@ -9,6 +9,7 @@ use chainify_codec::{leaf, sort_changes, transaction_effects, Change, Hash, Keye
 use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
 use chainify_ledger::seal::{nets, Step};
+use chainify_sched::reorder::Counts;
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::Outcome;
@@ -44,12 +45,21 @@ pub enum Company {
     Beside,
 }
 
+/// A part that has run.
+pub struct HasRun {
+    /// By position.
+    pub outcomes: Vec<Outcome>,
+    /// What the orders of its EFFECTS transactions counted.
+    pub order: Counts,
+}
+
 /// Runs the transactions of `request` at `positions`, in that order. Raises an error of the machine
 /// with the transaction in its detail: the node votes stuck at one that keeps failing.
-pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outcome> {
+pub fn run(request: &Request, positions: &[usize], company: Company) -> HasRun {
     planned_access::note(declared::exist());
     let memory = Context::child(c"chainify transaction");
     let mut outcomes = Vec::with_capacity(positions.len());
+    let mut order = Counts::default();
     let all = || {
         at_time(request.block_time, || {
             // A constraint that waited for the transaction's end would wait for that of the block.
@@ -61,6 +71,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
                 match run_group(request, rest, Kind::Sql, &memory) {
                     Some(group) => outcomes.extend(group),
                     None if let Some(turns) = effects_order::of(request, rest) => {
+                        order.add(&turns.counts);
                         outcomes.extend(run_in_turns(request, rest, turns, &memory));
                     }
                     None => outcomes.push(run_alone(request, rest[0], &memory)),
@@ -75,7 +86,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> Vec<Outc
     }
     pool::show_running(None);
     show_activity(None);
-    outcomes
+    HasRun { outcomes, order }
 }
 
 /// Raises when another part of the block gave up.
@@ -181,7 +192,8 @@ pub struct Finished {
 
 /// Writes history and transactions of a part that has run, and returns what sealing the block needs
 /// of it. Cost: per change two SHA-256, at most two BLAKE3 expansions and one history row.
-pub fn finish(request: &Request, positions: &[usize], outcomes: &[Outcome]) -> Finished {
+pub fn finish(request: &Request, positions: &[usize], ran: &HasRun) -> Finished {
+    let HasRun { outcomes, order: counted } = ran;
     write_transactions(request, positions, outcomes);
     sequences::follow_ledger();
     effects::with(|effects| {
@@ -208,6 +220,9 @@ pub fn finish(request: &Request, positions: &[usize], outcomes: &[Outcome]) -> F
             leaves: Some(leaves),
             changes_peak,
             bytes_peak,
+            order_accesses: counted.accesses,
+            order_cut_steps: counted.cut_steps,
+            order_chance_steps: counted.chance_steps,
         };
         Finished {
             report,

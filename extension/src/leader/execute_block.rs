@@ -46,6 +46,7 @@ pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
     if standing.half {
         request = half_committed::authoritative(request);
     }
+    let request = request.with_runs();
     let cure = cure.filter(|_| !standing.half);
     let run = match standing.half {
         true => half_committed::complete,
@@ -128,6 +129,7 @@ fn check_request<'a>(asked: Asked<'a>, standing: &Standing) -> Request<'a> {
         transactions: transactions.collect(),
         indices: (0..bodies.len() as u32).collect(),
         bodies,
+        runs: Vec::new(),
         quarantined: asked.quarantined,
         quarantine_all: asked.quarantine_all,
         effect_hashes: asked.effect_hashes,
@@ -198,13 +200,13 @@ fn alone(request: &Request) -> Ran {
     effects::start();
     deploy::start();
     let positions: Vec<usize> = (0..request.transactions.len()).collect();
-    let outcomes = part::run(request, &positions, Company::Alone);
+    let ran = part::run(request, &positions, Company::Alone);
     let Finished {
         report,
         transaction_effects,
-    } = part::finish(request, &positions, &outcomes);
+    } = part::finish(request, &positions, &ran);
     Ran {
-        outcomes,
+        outcomes: ran.outcomes,
         effects_root: merged_root([report.leaves()]).expect("one part shares no key with another"),
         effects_count: report.leaves().count() as u32,
         nets: report.nets,

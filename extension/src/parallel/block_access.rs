@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
+use chainify_codec as codec;
 use chainify_ledger::messages::{Kind, Proposal};
 use chainify_ledger::Transaction;
 use chainify_sched::cost::fill_up;
@@ -22,6 +23,7 @@ use crate::ledger::client_role;
 use crate::ledger::outcome::{is_of_the_machine, is_of_the_moment};
 use crate::parallel::declared_access;
 use crate::parallel::declared_access::{Asked, Declarations, Lookup, Rows, LOOK_UPS_MAX};
+use crate::parallel::effects_access::{self, Beside};
 use crate::parallel::focus;
 use crate::pg::base::catalog::generation;
 use crate::pg::base::error::PgError;
@@ -31,6 +33,8 @@ use crate::pg::run::statement::Prepared;
 use crate::transaction::block_state::ByTransaction;
 use crate::transaction::plans;
 use crate::transaction::plans::Execution;
+use crate::transaction::request::may_deploy;
+use crate::transaction::run;
 
 /// The access sets of a block's transactions, in order; to be called before the first of them runs,
 /// under the settings of a block. Raises for failures of the machine only (X4): what cannot be
@@ -106,6 +110,8 @@ enum Member {
     Everything,
     /// The number of what it executes, where its values are, and the rows that are declared.
     Execution(usize, Range<usize>, Vec<Rows>),
+    /// The statements that its write set counts as, each with its values, and what it does beside.
+    Effects(Vec<(usize, Range<usize>)>, Beside),
 }
 
 /// An execution whose rows are to be looked up.
@@ -145,6 +151,7 @@ struct Found<'b> {
     /// The functions that are executed: each once, by address.
     prepared: Vec<Rc<Prepared>>,
     numbers: HashMap<*const Prepared, usize>,
+    effects_known: effects_access::Known,
     roles: HashMap<&'b str, Option<Role>>,
     /// By role and text, where texts of the same parameter types differ in the values given alone.
     texts: HashMap<(Role, &'b str), (usize, &'b Proposal)>,
@@ -162,6 +169,7 @@ impl<'b> Found<'b> {
             values: Vec::new(),
             prepared: Vec::new(),
             numbers: HashMap::new(),
+            effects_known: effects_access::Known::default(),
             roles: HashMap::new(),
             texts: HashMap::new(),
         }
@@ -171,10 +179,11 @@ impl<'b> Found<'b> {
     fn add(&mut self, transactions: &'b [Transaction]) {
         for transaction in transactions {
             // Transactions behind a DEPLOY are not analysed with its changes yet.
-            self.deployed |= transaction.kind() != Kind::Sql;
-            let member = match self.deployed {
-                true => Member::Everything,
-                false => self.member(&transaction.proposal),
+            self.deployed |= may_deploy(transaction.kind());
+            let member = match transaction.kind() {
+                _ if self.deployed => Member::Everything,
+                Kind::Effects => self.effects(&transaction.proposal),
+                _ => self.member(&transaction.proposal),
             };
             self.members.push(member);
         }
@@ -203,15 +212,41 @@ impl<'b> Found<'b> {
     fn costs(&self) -> Vec<Option<u64>> {
         let cost = |member: &Member| match member {
             Member::Execution(number, ..) => self.prepared[*number].cost.expected(),
+            Member::Effects(_, beside) => run::cost_of_effects(beside.changes),
             _ => None,
         };
         self.members.iter().map(cost).collect()
     }
 
-    fn member(&mut self, proposal: &'b Proposal) -> Member {
+    /// The client's role; None: it has none here.
+    fn role(&mut self, proposal: &'b Proposal) -> Option<Role> {
         let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
         let role = self.roles.entry(name);
-        let Some(role) = *role.or_insert_with(|| client_role::of_client(name).ok()) else {
+        *role.or_insert_with(|| client_role::of_client(name).ok())
+    }
+
+    fn effects(&mut self, proposal: &'b Proposal) -> Member {
+        let role = self.role(proposal);
+        let (mut known, mut all) = (take(&mut self.effects_known), Vec::new());
+        let mut add = |prepared: &Rc<Prepared>, values: &[Option<&codec::Value>]| {
+            let number = self.number(role, prepared);
+            let start = self.values.len();
+            prepared.access_cells(values.iter().copied(), &mut self.values)?;
+            all.push((number, start..self.values.len()));
+            Ok(())
+        };
+        let found = effects_access::of_write_set(&mut known, role, &proposal.effects, &mut add);
+        self.effects_known = known;
+        match found {
+            Ok(Some(beside)) => Member::Effects(all, beside),
+            Ok(None) => Member::Refused,
+            Err(error) if is_of_the_moment(error.sqlstate) => error.raise(),
+            Err(_) => Member::Everything,
+        }
+    }
+
+    fn member(&mut self, proposal: &'b Proposal) -> Member {
+        let Some(role) = self.role(proposal) else {
             return Member::Refused;
         };
         if let Some(member) = self.known_text(role, proposal) {
@@ -247,22 +282,27 @@ impl<'b> Found<'b> {
     }
 
     fn execution(&mut self, role: Role, proposal: &'b Proposal, execution: Execution) -> Member {
-        let next = self.prepared.len();
-        let number = match self.numbers.entry(Rc::as_ptr(&execution.prepared)) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                let lookups = self.declarations.lookups(role, &execution.prepared);
-                self.lookups.push(lookups);
-                self.prepared.push(execution.prepared);
-                *new.insert(next)
-            }
-        };
+        let number = self.number(Some(role), &execution.prepared);
         if execution.same_text {
             self.texts.insert((role, &proposal.sql), (number, proposal));
         }
         let start = self.values.len();
         self.values.extend(execution.values);
         self.member_of(role, proposal, execution.literals, number, start)
+    }
+
+    /// The number of statements that are executed.
+    fn number(&mut self, role: Option<Role>, prepared: &Rc<Prepared>) -> usize {
+        let next = self.prepared.len();
+        match self.numbers.entry(Rc::as_ptr(prepared)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let lookups = role.map(|role| self.declarations.lookups(role, prepared));
+                self.lookups.push(lookups.unwrap_or_else(|| Rc::new([])));
+                self.prepared.push(prepared.clone());
+                *new.insert(next)
+            }
+        }
     }
 
     /// The next member: an execution whose values are those from `start` on.
@@ -293,9 +333,15 @@ impl<'b> Found<'b> {
         let changes = Changes::of(templates.clone());
         let templates: Vec<Template> = templates.map(|t| changes.apply(t)).collect();
         let templates: Vec<&Template> = templates.iter().collect();
-        let executions = self.members.iter().filter_map(|member| match member {
-            Member::Execution(number, values, _) => Some((*number, &self.values[values.clone()])),
-            _ => None,
+        let executions = self.members.iter().flat_map(|member| match member {
+            Member::Execution(number, values, _) => vec![(*number, &self.values[values.clone()])],
+            Member::Effects(all, _) => {
+                let of = |(number, values): &(usize, Range<usize>)| {
+                    (*number, &self.values[values.clone()])
+                };
+                all.iter().map(of).collect()
+            }
+            _ => Vec::new(),
         });
         let sample: Vec<_> = executions.take(SAMPLE_MAX).collect();
         let choose = || Focus::choose(&templates, &sample);
@@ -315,6 +361,14 @@ impl<'b> Found<'b> {
                 let declared = declared_access::in_block(rows, &changes, &focus);
                 let set = focused[*number].fill_declared(&self.values[values.clone()], &declared);
                 all.insert(tx, declared.into());
+                set
+            }
+            Member::Effects(rows, beside) => {
+                let mut set = AccessSet::new();
+                for (number, values) in rows {
+                    focused[*number].fill_into(&self.values[values.clone()], &mut set);
+                }
+                beside.add_to(&mut set);
                 set
             }
         };

@@ -93,8 +93,8 @@ fn run(message: &PartRequest) -> PartReport {
             lock_conflicts::enlist(request.number);
             let declared = declared_access::from_messages(&message.declared);
             let run = || part::run(&request, &positions, Company::Beside);
-            let outcomes = declared::checked(declared, run);
-            let report = part::finish(&request, &positions, &outcomes).report;
+            let ran = declared::checked(declared, run);
+            let report = part::finish(&request, &positions, &ran).report;
             write_part(message, &report);
             report
         })
@@ -112,6 +112,7 @@ fn request(message: &PartRequest) -> Request<'_> {
         transactions: transactions.collect::<Result<_, _>>().or_raise_malformed(),
         indices: message.members.clone(),
         bodies: message.bodies.iter().map(Vec::as_slice).collect(),
+        runs: message.runs.clone(),
         quarantined: message.quarantined.clone(),
         quarantine_all: message.quarantine_all,
         effect_hashes: false, // such a block runs in its leader alone

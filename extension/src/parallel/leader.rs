@@ -7,10 +7,10 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{PartReport, PartRequest};
 use chainify_sched::cost::fill_up;
 use chainify_sched::plan::{self, Plan};
+use chainify_sched::reorder::{Counts, LIMITS};
 use chainify_sched::{graph, AccessSet, Place, Target};
 use chainify_worker::parts::{paid, Pause};
 
@@ -31,7 +31,7 @@ use crate::pg::run::commit::nothing_written;
 use crate::transaction::block_state::ByTransaction;
 use crate::transaction::declared;
 use crate::transaction::effects;
-use crate::transaction::request::Request;
+use crate::transaction::request::{may_deploy, Request};
 
 /// The cost of a part beside its transactions, in transactions: telling it, merging and
 /// committing it.
@@ -180,7 +180,7 @@ fn workers_for(wanted: usize) -> usize {
 
 /// Whether the block may change definitions.
 pub fn is_deploy(request: &Request) -> bool {
-    request.transactions.iter().any(|t| t.kind() != Kind::Sql)
+    request.transactions.iter().any(|t| may_deploy(t.kind()))
 }
 
 /// For tests: access sets that make the block fall into `parts` by position.
@@ -209,8 +209,8 @@ fn beside(
     effects::start();
     let started = Instant::now();
     let run = || part::run(request, &parts[0], Company::Beside);
-    let outcomes = declared::checked(declared.clone(), run);
-    let own = part::finish(request, &parts[0], &outcomes).report;
+    let ran = declared::checked(declared.clone(), run);
+    let own = part::finish(request, &parts[0], &ran).report;
     let took = started.elapsed();
     let members: Vec<usize> = parts[1..].iter().map(Vec::len).collect();
     let mut reports = vec![own];
@@ -240,9 +240,23 @@ fn request_of(
             .iter()
             .map(|at| request.bodies[*at].to_vec())
             .collect(),
+        runs: members.iter().map(|at| request.runs[*at]).collect(),
         quarantined: request.quarantined.clone(),
         quarantine_all: request.quarantine_all,
     }
+}
+
+/// The sums of what the orders in the parts counted.
+fn orders(reports: &[PartReport]) -> Counts {
+    let mut sums = Counts::default();
+    reports.iter().for_each(|report| {
+        sums.add(&Counts {
+            accesses: report.order_accesses,
+            cut_steps: report.order_cut_steps,
+            chance_steps: report.order_chance_steps,
+        })
+    });
+    sums
 }
 
 /// The result of the parts together; Err when they turn out not to have been independent.
@@ -254,6 +268,11 @@ fn merge(parts: &[Vec<usize>], reports: Vec<PartReport>) -> Result<Ran, PgError>
     if effects::exceeds_block(changes, bytes) {
         return Err(unforeseen(
             "together its parts may exceed the bounds of a block",
+        ));
+    }
+    if !orders(&reports).fit(&LIMITS) {
+        return Err(unforeseen(
+            "the orders of its EFFECTS transactions together may exceed the limits of one",
         ));
     }
     let merged = chainify_ledger::seal::merge(parts, reports)

@@ -210,10 +210,12 @@ fn execute_again(
         transactions,
         indices: (0..bodies.len() as u32).collect(),
         bodies: bodies.iter().map(Vec::as_slice).collect(),
+        runs: Vec::new(),
         quarantined,
         quarantine_all: false,
         effect_hashes: false,
     };
+    let request = request.with_runs();
     let block = spi::connected(|| execute_block::again(&request));
     match block.hash() == wanted.hash {
         true => Ok(()),

@@ -8,14 +8,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use chainify_codec::{decode_value, Hash};
-use chainify_ledger::messages::Kind;
 use chainify_ledger::write_set::{columns, Action, Known, Read, WriteSet};
-use chainify_sched::reorder::{reorder, Accesses, PlaceNumber, Victim, Why};
+use chainify_sched::reorder::{reorder, Accesses, Counts, PlaceNumber, Victim, Why};
 
 use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::subtransaction::subtransaction;
-use crate::transaction::request::{is_quarantined, Request};
+use crate::transaction::request::Request;
 use crate::transaction::write_sets;
 use crate::transaction::written_table::WrittenTable;
 
@@ -26,6 +25,8 @@ pub struct Turns {
     pub order: Vec<usize>,
     /// Those that have none, with the outcome.
     pub lost: Vec<(usize, PgError)>,
+    /// What finding them counted against the limits.
+    pub counts: Counts,
 }
 
 impl Turns {
@@ -35,14 +36,14 @@ impl Turns {
     }
 }
 
-/// The turns of the EFFECTS transactions at the beginning of `positions`; None when fewer than two
-/// follow each other. Raises an error of the machine. Cost: linear in their rows, and a look-up for
+/// The turns of the EFFECTS transactions at the beginning of `positions` that are of one run of the
+/// block; None when there are fewer than two. In a part, these are the turns that they have in the
+/// whole run, unless its limits decide ([`Counts::fit`]). Raises an error of the machine. Cost: linear in their rows, and a look-up for
 /// each row of those that share one with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
-    let is_effects = |at: &&usize| {
-        request.transactions[**at].kind() == Kind::Effects && !is_quarantined(request, **at)
-    };
-    let count = positions.iter().take_while(is_effects).count();
+    let first = request.runs[*positions.first()?];
+    let is_of_run = |at: &&usize| first > 0 && request.runs[**at] == first;
+    let count = positions.iter().take_while(is_of_run).count();
     if count < 2 {
         return None;
     }
@@ -65,6 +66,7 @@ pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     Some(Turns {
         order: found.order.iter().map(|at| *at as usize).collect(),
         lost: found.victims.iter().map(lost).collect(),
+        counts: found.counts,
     })
 }
 
@@ -320,7 +322,7 @@ pub fn is_of_a_victim(message: &str) -> bool {
 }
 
 /// Runs `f` in a subtransaction. None: it failed. Raises an error of the machine.
-fn within<T>(f: impl FnOnce() -> Result<T, PgError>) -> Option<T> {
+pub fn within<T>(f: impl FnOnce() -> Result<T, PgError>) -> Option<T> {
     match subtransaction(f) {
         Err(error) if is_of_the_machine(error.sqlstate) => Err(error).or_raise(),
         result => result.ok(),

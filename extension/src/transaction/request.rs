@@ -1,5 +1,6 @@
 //! The block that is run, checked: what every transaction of it is run with.
 use chainify_codec::Hash;
+use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 
 /// A block to run, checked.
@@ -15,10 +16,36 @@ pub struct Request<'a> {
     pub indices: Vec<u32>,
     /// Their bytes as ordered.
     pub bodies: Vec<&'a [u8]>,
+    /// By position in the request, which run of EFFECTS transactions of the block it belongs to,
+    /// from 1; 0: it takes no turns. See [`Request::with_runs`].
+    pub runs: Vec<u32>,
     pub quarantined: Vec<i32>,
     pub quarantine_all: bool,
     /// Asked for where organisations differed about the block: what each transaction did.
     pub effect_hashes: bool,
+}
+
+impl Request<'_> {
+    /// With the runs of EFFECTS transactions: those that follow each other in the block. The request
+    /// must be for all of its transactions.
+    pub fn with_runs(mut self) -> Self {
+        let takes_turns = |at: usize| {
+            self.transactions[at].kind() == Kind::Effects && !is_quarantined(&self, at)
+        };
+        let (mut number, mut within) = (0, false);
+        let mut run = |at: usize| {
+            let before = std::mem::replace(&mut within, takes_turns(at));
+            number += u32::from(within && !before);
+            u32::from(within) * number
+        };
+        self.runs = (0..self.transactions.len()).map(&mut run).collect();
+        self
+    }
+}
+
+/// Whether a transaction of this kind may change definitions.
+pub fn may_deploy(kind: Kind) -> bool {
+    !matches!(kind, Kind::Sql | Kind::Effects)
 }
 
 /// Whether the node said not to run it.

@@ -1,8 +1,10 @@
 //! Runs one transaction of a block as its client's role, undone alone when it fails.
 use std::cell::Cell;
+use std::time::Instant;
 
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
+use chainify_sched::cost::Cost;
 use chainify_sqltext::{command, Command, Malformed};
 
 use crate::ledger::client_role;
@@ -200,9 +202,25 @@ fn effects(transaction: &Transaction, index: u32) -> Outcome {
     let role = client_role::of_client(name)?;
     determinism::before_transaction();
     sequences::before_transaction();
+    let started = CHANGE_COST.with(Cost::is_due).then(Instant::now);
     let rows = write_sets::apply(role, &proposal.effects, index)?;
+    if let Some(started) = started {
+        let each = started.elapsed().as_nanos() as u64 / rows.max(1);
+        CHANGE_COST.with(|cost| cost.add(each));
+    }
     sequences::after_transaction(index);
     Ok(rows)
+}
+
+thread_local! {
+    /// The time that one change of a write set takes; learnt from earlier ones.
+    static CHANGE_COST: Cost = Cost::default();
+}
+
+/// The time that a write set with so many changes is expected to take, in nanoseconds.
+pub fn cost_of_effects(changes: u64) -> Option<u64> {
+    let each = CHANGE_COST.with(Cost::expected)?;
+    Some(each.saturating_mul(changes.max(1)))
 }
 
 /// Runs a SQL or EFFECTS transaction, shows what it did, as changes of transaction 0, and

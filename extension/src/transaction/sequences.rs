@@ -48,6 +48,9 @@ crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
 /// The table's name as it is hashed.
 const TABLE: &str = "chainify_ledger.sequence";
 
+/// Where a sequence stands.
+const STANDS: &str = "SELECT last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence WHERE name = $1";
+
 /// How often all turns go by while others draw as well, before a number is taken out of turn.
 const TRIES_PER_TURN: i64 = 16;
 
@@ -186,12 +189,11 @@ fn read(relation: Oid) -> Used {
     if let Some(now) = found {
         return Used::at(name, now);
     }
-    let sql = "SELECT last_value, called, increment, minimum, maximum, cycle FROM chainify_ledger.sequence WHERE name = $1";
     let table = catalog::relation_named("chainify_ledger", "sequence");
     let owner = table.map_or_else(Role::current, Role::owner_of);
     session::with(Mode::Internal, || {
         owner.run(|| {
-            connected(|| query(sql, &[cell(name.clone())], |row| found = Some(stands(row))))
+            connected(|| query(STANDS, &[cell(name.clone())], |row| found = Some(stands(row))))
         })
     });
     let Some(now) = found else {
@@ -202,6 +204,19 @@ fn read(relation: Oid) -> Used {
         .raise()
     };
     Used::at(name, now)
+}
+
+/// Where a sequence of the ledger stands before the block; None: it is not on the ledger.
+pub fn stands_at(relation: Oid) -> Option<Sequence> {
+    let name = name_of(relation)?;
+    let table = catalog::relation_named("chainify_ledger", "sequence")?;
+    let mut found = None;
+    session::with(Mode::Internal, || {
+        Role::owner_of(table).run(|| {
+            connected(|| query(STANDS, &[cell(name)], |row| found = Some(stands(row))))
+        })
+    });
+    found
 }
 
 fn stands(row: &Row) -> Sequence {

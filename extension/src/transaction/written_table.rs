@@ -66,6 +66,8 @@ pub enum Shape {
     Update(Vec<u16>),
     Delete,
     Find,
+    /// All columns of the row.
+    Row,
 }
 
 impl WrittenTable {
@@ -112,12 +114,7 @@ impl WrittenTable {
 
     /// The statement of a shape, with the types of its parameters.
     pub fn statement(&self, shape: &Shape) -> (String, Vec<Oid>) {
-        let given = |c: &&Column| match shape {
-            Shape::Insert => !c.generated,
-            Shape::Update(ordinals) => ordinals.contains(&c.ordinal),
-            Shape::Delete | Shape::Find => false,
-        };
-        let given: Vec<_> = self.columns.iter().filter(given).collect();
+        let given: Vec<_> = self.given_columns(shape).collect();
         let mut types: Vec<Oid> = given.iter().map(|c| c.of).collect();
         if *shape != Shape::Insert {
             types.extend(self.key_columns().map(|c| c.of));
@@ -140,8 +137,41 @@ impl WrittenTable {
             ),
             Shape::Delete => format!("DELETE FROM {table} WHERE {conditions}"),
             Shape::Find => format!("SELECT FROM {table} WHERE {conditions}"),
+            Shape::Row => format!("SELECT * FROM {table} WHERE {conditions}"),
         };
         (sql, types)
+    }
+
+    fn given_columns<'t>(&'t self, shape: &'t Shape) -> impl Iterator<Item = &'t Column> {
+        let given = move |c: &&Column| match shape {
+            Shape::Insert => !c.generated,
+            Shape::Update(ordinals) => ordinals.contains(&c.ordinal),
+            Shape::Delete | Shape::Find | Shape::Row => false,
+        };
+        self.columns.iter().filter(given)
+    }
+
+    /// The ordinals of the columns that are the first parameters of a statement; but for an insert,
+    /// those of the key follow.
+    pub fn given<'t>(&'t self, shape: &'t Shape) -> impl Iterator<Item = u16> + 't {
+        self.given_columns(shape).map(|c| c.ordinal)
+    }
+
+    pub fn key_ordinals(&self) -> impl Iterator<Item = u16> + '_ {
+        self.key_columns().map(|c| c.ordinal)
+    }
+
+    pub fn has_column(&self, ordinal: u16) -> bool {
+        self.column(ordinal).is_some()
+    }
+
+    /// The shape of an update of these cells; None where [`Self::cells`] fails for their columns.
+    pub fn update(&self, cells: &[(u16, Vec<u8>)]) -> Option<Shape> {
+        let columns = cells.iter().map(|(ordinal, _)| self.column(*ordinal));
+        let columns: Option<Vec<&Column>> = columns.collect();
+        let given = columns?.into_iter().filter(|c| !c.generated);
+        let ordinals: Vec<u16> = given.map(|c| c.ordinal).collect();
+        (!ordinals.is_empty()).then_some(Shape::Update(ordinals))
     }
 
     /// The values of an insert: of every column that is not generated, NULL where the row has none.

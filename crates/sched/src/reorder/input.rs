@@ -27,6 +27,36 @@ pub struct Limits {
     pub chance_steps: u64,
 }
 
+/// The sums that the limits bound, of one order or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Of [`Limits::accesses`].
+    pub accesses: u64,
+    /// Of [`Limits::cut_steps`].
+    pub cut_steps: u64,
+    /// Of [`Limits::chance_steps`].
+    pub chance_steps: u64,
+}
+
+impl Counts {
+    /// Adds those of one more order.
+    pub fn add(&mut self, other: &Self) {
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.cut_steps = self.cut_steps.saturating_add(other.cut_steps);
+        self.chance_steps = self.chance_steps.saturating_add(other.chance_steps);
+    }
+
+    /// Whether no limit has decided anything.
+    ///
+    /// Invariant S10: a block's components each have their own order. When the sums of these fit,
+    /// the order and the victims of the block are those of its components, with the same reasons.
+    pub fn fit(&self, limits: &Limits) -> bool {
+        self.accesses <= limits.accesses
+            && self.cut_steps <= limits.cut_steps
+            && self.chance_steps < limits.chance_steps
+    }
+}
+
 /// The limits that all organisations use. A block of 4 MiB has no more accesses: an inserted row
 /// takes 16 bytes and is two of them.
 pub const LIMITS: Limits =

@@ -8,12 +8,12 @@ use crate::transaction;
 /// The steps that a block may take: each limit, and what one piece of work may exceed it by.
 fn within_steps(found: &Reordering) -> bool {
     let cut = LIMITS.cut_steps + 2 * LIMITS.cycle_steps + 2 * LIMITS.accesses;
-    found.cut_steps <= cut && found.chance_steps <= LIMITS.chance_steps + 3 * LIMITS.accesses
+    found.counts.cut_steps <= cut && found.counts.chance_steps <= LIMITS.chance_steps + 3 * LIMITS.accesses
 }
 
 fn check(block: &[Accesses]) -> Reordering {
     let found = reorder(block);
-    assert!(within_steps(&found), "{} and {} steps", found.cut_steps, found.chance_steps);
+    assert!(within_steps(&found), "{} and {} steps", found.counts.cut_steps, found.counts.chance_steps);
     assert!(replays(block, &found.order));
     assert_eq!(found.order.len() + found.victims.len(), block.len());
     found
@@ -66,7 +66,7 @@ fn many_groups_stay_within_the_steps() {
     };
     let block: Vec<Accesses> = (0..1_250).flat_map(|group| (0..8).map(move |tx| grid(group, tx))).collect();
     let found = check(&block);
-    assert!(found.cut_steps > LIMITS.cut_steps, "the limit was reached, {} steps", found.cut_steps);
+    assert!(found.counts.cut_steps > LIMITS.cut_steps, "the limit was reached, {} steps", found.counts.cut_steps);
 }
 
 #[test]

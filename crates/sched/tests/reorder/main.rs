@@ -5,6 +5,7 @@
 mod examples;
 mod hostile;
 mod model;
+mod parts;
 mod properties;
 #[path = "../support/mod.rs"]
 mod support;

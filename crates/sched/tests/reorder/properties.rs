@@ -10,9 +10,14 @@ use crate::model::{before, first_comers, has_no_cycle, most_without_cycle, repla
 use crate::support::check;
 
 /// Most transactions saw what they write.
-fn blocks(count: usize, places: u32) -> impl Strategy<Value = Vec<Accesses>> {
+pub(crate) fn blocks(count: usize, places: u32) -> impl Strategy<Value = Vec<Accesses>> {
+    blocks_with(count, places, 0.8)
+}
+
+/// This share of the transactions saw what they write.
+pub(crate) fn blocks_with(count: usize, places: u32, saw: f64) -> impl Strategy<Value = Vec<Accesses>> {
     let some = move || btree_set(0..places, 0..4);
-    let one = (some(), some(), prop::bool::weighted(0.8)).prop_map(|(mut sees, writes, saw)| {
+    let one = (some(), some(), prop::bool::weighted(saw)).prop_map(|(mut sees, writes, saw)| {
         if saw {
             sees.extend(&writes);
         }
@@ -21,7 +26,7 @@ fn blocks(count: usize, places: u32) -> impl Strategy<Value = Vec<Accesses>> {
     vec(one, 0..=count)
 }
 
-fn any_limits() -> impl Strategy<Value = Limits> {
+pub(crate) fn any_limits() -> impl Strategy<Value = Limits> {
     let some = |most: u64| prop_oneof![2 => Just(u64::MAX), 1 => Just(0), 3 => 0..most];
     (some(200), some(300), some(40), some(1000), some(300)).prop_map(
         |(accesses, cut_steps, cycles, cycle_steps, chance_steps)| Limits {
@@ -66,7 +71,8 @@ fn the_numbers_of_places_decide_nothing() {
         let (one, two) = (reorder(&block), reorder(&renamed));
         prop_assert_eq!(&one.order, &two.order);
         prop_assert_eq!(victims(&one), victims(&two));
-        prop_assert_eq!((one.cut_steps, one.chance_steps), (two.cut_steps, two.chance_steps));
+        let steps = |of: &Reordering| (of.counts.cut_steps, of.counts.chance_steps);
+        prop_assert_eq!(steps(&one), steps(&two));
         Ok(())
     });
 }

@@ -155,8 +155,8 @@ fn solved(Case { name, limits: changed, block }: &Case) -> Json {
         "block": block.iter().map(one).collect::<Vec<_>>(),
         "order": found.order,
         "victims": found.victims.iter().map(victim).collect::<Vec<_>>(),
-        "cut_steps": found.cut_steps,
-        "chance_steps": found.chance_steps,
+        "cut_steps": found.counts.cut_steps,
+        "chance_steps": found.counts.chance_steps,
     })
 }
 

@@ -64,11 +64,18 @@ impl Prepared {
     /// one is inferred, as for a driver that leaves the type open. Statements a ledger transaction
     /// may not contain give CH004.
     pub fn new(sql: &str, types: &[&str]) -> Result<Prepared, PgError> {
+        let declared = types.iter().map(|name| declared_type(name));
+        Self::of_types(sql, &declared.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// The same with types by number.
+    pub fn with_types(sql: &str, types: &[pg_sys::Oid]) -> Result<Prepared, PgError> {
+        let types: Vec<_> = types.iter().map(|oid| (*oid, -1)).collect();
+        Self::of_types(sql, &types)
+    }
+
+    fn of_types(sql: &str, declared: &[(pg_sys::Oid, i32)]) -> Result<Prepared, PgError> {
         let text = c_string(sql)?;
-        let declared = types
-            .iter()
-            .map(|name| declared_type(name))
-            .collect::<Result<Vec<_>, _>>()?;
         let statements = parse(sql)?;
         if statements.is_empty() {
             return Err(PgError::new(b"42601", "transaction contains no statement"));
@@ -93,7 +100,7 @@ impl Prepared {
             .collect::<Result<_, _>>()?;
         let parameters = oids
             .iter()
-            .zip(&declared)
+            .zip(declared)
             .map(|(oid, (named, typmod))| {
                 ParameterType::new(*oid, *typmod, *named != pg_sys::InvalidOid)
             })
@@ -137,6 +144,22 @@ impl Prepared {
         for ((text, parameter), needed) in values.zip(&self.parameters).zip(needed) {
             out.push(match *needed || !parameter.declared {
                 true => parameter.value(text)?,
+                false => Value::Opaque,
+            });
+        }
+        Ok(())
+    }
+
+    /// The same with values as the ledger has them.
+    pub fn access_cells<'v>(
+        &self,
+        values: impl Iterator<Item = Option<&'v chainify_codec::Value>>,
+        out: &mut Vec<Value>,
+    ) -> Result<(), PgError> {
+        let needed = &self.analysed()?.needed;
+        for ((value, parameter), needed) in values.zip(&self.parameters).zip(needed) {
+            out.push(match *needed {
+                true => parameter.cell(value)?,
                 false => Value::Opaque,
             });
         }
@@ -365,6 +388,15 @@ impl ParameterType {
         // SAFETY: the datum was read by the type's input function.
         self.datum(text)
             .map(|datum| unsafe { crate::pg::access::value_of(datum, self.oid) })
+    }
+
+    fn cell(&self, value: Option<&chainify_codec::Value>) -> Result<Value, PgError> {
+        match (value, self.plain) {
+            (Some(chainify_codec::Value::Int(value)), Some(Plain::Integer(_))) => {
+                Ok(Value::Integer(*value))
+            }
+            (value, _) => self.value(value.map(|value| value.to_text()).as_deref()),
+        }
     }
 
     fn is_interval(&self) -> bool {
