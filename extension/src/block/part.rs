@@ -48,7 +48,7 @@ pub enum Company {
 pub struct HasRun {
     /// By position.
     pub outcomes: Vec<Outcome>,
-    /// What the orders of its EFFECTS transactions counted.
+    /// The sums of the orders of its EFFECTS transactions.
     pub order: Counts,
 }
 
@@ -71,7 +71,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> HasRun {
                     Some(group) => outcomes.extend(group),
                     None if let Some(turns) = effects_order::of(request, rest) => {
                         order.add(&turns.counts);
-                        outcomes.extend(run_in_turns(request, rest, turns, &memory));
+                        outcomes.extend(run_in_turns(request, rest, turns, company, &memory));
                     }
                     None => {
                         pgrx::check_for_interrupts!();
@@ -122,6 +122,7 @@ fn run_in_turns(
     request: &Request,
     positions: &[usize],
     turns: Turns,
+    company: Company,
     memory: &Context,
 ) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = vec![Ok(0); turns.count()];
@@ -129,6 +130,7 @@ fn run_in_turns(
         outcomes[at] = Err(conflict);
     }
     for at in turns.order {
+        check_company(company);
         pgrx::check_for_interrupts!();
         outcomes[at] = memory.enter(|| run_one(request, positions[at]));
         memory.reset();
@@ -179,7 +181,10 @@ pub struct Finished {
 /// Writes history and transactions of a part that has run, and returns what sealing the block needs
 /// of it. Cost: per change two SHA-256, at most two BLAKE3 expansions and one history row.
 pub fn finish(request: &Request, positions: &[usize], ran: &HasRun) -> Finished {
-    let HasRun { outcomes, order: counted } = ran;
+    let HasRun {
+        outcomes,
+        order: counted,
+    } = ran;
     write_transactions(request, positions, outcomes);
     sequences::follow_ledger();
     effects::with(|effects| {
