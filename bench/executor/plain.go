@@ -26,6 +26,7 @@ const (
 	captured      = ", captured and undone"
 	rolledBack    = ", captured, ROLLBACK"
 	applied       = ", applied in a block"
+	appliedByTwo  = ", applied by two processes"
 	executed      = ", executed in a block"
 	plainSessions = 8
 
@@ -174,9 +175,10 @@ func (p *plain) repeat(ctx context.Context, repetition int) error {
 					return errors.Join(p.inSessions(ctx, p.sites.ledger, draw(), "ROLLBACK", sum), p.drawAgain(ctx))
 				}, rolledBack, 0, add)
 			})
+		steps = append(steps, func() error { return p.captureAndApply(ctx, draw, applying{appliedByTwo, p.cfg.Block, 2}, add) })
 		for _, size := range []int{p.cfg.Block, p.small()} {
 			steps = append(steps,
-				func() error { return p.captureAndApply(ctx, draw, size, add) },
+				func() error { return p.captureAndApply(ctx, draw, applying{applied, size, 1}, add) },
 				func() error {
 					return p.rounds(func(sum *tally) error { return p.execute(ctx, draw(), size, sum) }, executed, float64(size), add)
 				})
@@ -243,11 +245,21 @@ func (p *plain) rounds(round func(sum *tally) error, system string, size float64
 	return nil
 }
 
+// applying is how write sets are applied.
+type applying struct {
+	system  string
+	size    int // of blocks
+	workers int
+}
+
 // captureAndApply records write sets and applies them in blocks of a size, over and over.
-func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Drawn, size int, add adds) error {
-	var capturing, applying tally
-	bytes := 0
-	for applying.took == 0 || capturing.took+applying.took < 2*time.Duration(p.cfg.Seconds)*time.Second {
+func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Drawn, how applying, add adds) error {
+	if _, err := p.chain.conn.Exec(ctx, fmt.Sprintf("SET chainify.executor_workers = %d", how.workers)); err != nil {
+		return err
+	}
+	var capturing, blocks tally
+	bytes, count, inParts := 0, 0, 0
+	for blocks.took == 0 || capturing.took+blocks.took < 2*time.Duration(p.cfg.Seconds)*time.Second {
 		transactions := draw()
 		if err := p.inSessions(ctx, p.sites.ledger, transactions, "COMMIT", &capturing); err != nil {
 			return err
@@ -259,7 +271,7 @@ func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Draw
 		if len(sets) != len(transactions) {
 			return fmt.Errorf("%d write sets of %d transactions were recorded", len(sets), len(transactions))
 		}
-		for part := range slices.Chunk(sets, size) {
+		for part := range slices.Chunk(sets, how.size) {
 			for _, set := range part {
 				bytes += len(set)
 			}
@@ -268,13 +280,23 @@ func (p *plain) captureAndApply(ctx context.Context, draw func() []workload.Draw
 				return err
 			}
 			p.chain.nonce += uint64(len(part))
-			if err := p.block(ctx, raw, len(part), &applying); err != nil {
+			if err := p.block(ctx, raw, len(part), &blocks); err != nil {
 				return err
+			}
+			count++
+			if how.workers > 1 {
+				if inParts, err = p.sites.ledger.countParts(ctx, p.chain.number, inParts); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	add(applied, float64(size), applying.sample())
-	if size == p.cfg.Block {
+	sample := blocks.sample()
+	if how.workers > 1 {
+		sample.Detail = map[string]float64{allBlocks: float64(count), blocksInParts: float64(inParts)}
+	}
+	add(how.system, float64(how.size), sample)
+	if how.system == applied && how.size == p.cfg.Block {
 		sample := capturing.sample()
 		sample.Detail = map[string]float64{setSize: float64(bytes) / float64(capturing.transactions)}
 		add(captured, 0, sample)
@@ -390,6 +412,8 @@ func plainFigures(r *report.Report, block int) error {
 			return err
 		}
 		if err := errors.Join(
+			r.AddRatio(id+"_two_processes", r.Find(script.Name+appliedByTwo, float64(block)).Values(), r.Find(script.Name+applied, float64(block)).Values(), report.Target{}, fmt.Sprintf("%s, blocks of %d: write sets applied by two processes / by one", script.Name, block)),
+			r.AddRatio(id+"_two_processes_cpu", cpu(appliedByTwo, block), cpu(applied, block), report.Target{}, "the same by processor time"),
 			r.AddRatio(id+"_cost_sync_off", both, cpu(aloneOff, 0), report.Target{}, fmt.Sprintf("%s, blocks of %d, beside PostgreSQL with synchronous_commit=off", script.Name, block)),
 			r.AddRatio(id+"_capture_cost", cpu(captured, 0), cpu(aloneOn, 0), report.Target{}, "of the cost the sessions alone: captured, undone, submitted"),
 			r.AddRatio(id+"_capture_rollback_cost", cpu(rolledBack, 0), cpu(aloneUndone, 0), report.Target{}, "transactions that end in ROLLBACK, which submit nothing: captured / in PostgreSQL alone"),

@@ -26,6 +26,7 @@ func TestTheCostIsOfCapturingAndApplying(t *testing.T) {
 				{captured, 0, 130},
 				{rolledBack, 0, 120},
 				{applied, block, 30},
+				{appliedByTwo, block, 45},
 				{executed, block, 60},
 				{applied, block / 8, 50},
 				{executed, block / 8, 80},
@@ -40,6 +41,7 @@ func TestTheCostIsOfCapturingAndApplying(t *testing.T) {
 	want := map[string]float64{
 		"cost": 1.6, "cost_small": 1.8, "cost_sync_off": 3.2, "capture_cost": 1.3, "capture_rollback_cost": 1.5,
 		"apply_over_execute": 0.5, "apply_over_execute_small": 0.625, "write_set": 400,
+		"two_processes": 1, "two_processes_cpu": 1.5,
 	}
 	seen := map[string]bool{}
 	for _, f := range r.Figures {

@@ -46,8 +46,8 @@ pub struct PartRequest {
     /// The access of its transactions, where it is declared; by transaction.
     #[prost(message, repeated, tag = "12")]
     pub declared: Vec<DeclaredAccess>,
-    /// By transaction, which run of EFFECTS transactions of the block it belongs to, from 1; 0 where
-    /// it takes no turns.
+    /// By transaction, which run of EFFECTS transactions of the block it belongs to, from 1. 0: it
+    /// takes no turns.
     #[prost(uint32, repeated, tag = "13")]
     pub runs: Vec<u32>,
 }
@@ -151,8 +151,8 @@ pub struct PartReport {
     /// Bytes of their encodings, likewise.
     #[prost(uint64, tag = "5")]
     pub bytes_peak: u64,
-    /// Sums of what orders of EFFECTS transactions count: accesses, steps of choosing victims, steps
-    /// of second chances (`spec/scheduling.md`, "Limits").
+    /// Sums of the accesses of its orders of EFFECTS transactions, and below of the steps of choosing
+    /// victims and of second chances (`spec/scheduling.md`, "Limits").
     #[prost(uint64, tag = "6")]
     pub order_accesses: u64,
     /// See above.

@@ -49,7 +49,7 @@ pub enum Company {
 pub struct HasRun {
     /// By position.
     pub outcomes: Vec<Outcome>,
-    /// What the orders of its EFFECTS transactions counted.
+    /// The sums of the orders of its EFFECTS transactions.
     pub order: Counts,
 }
 
@@ -72,7 +72,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> HasRun {
                     Some(group) => outcomes.extend(group),
                     None if let Some(turns) = effects_order::of(request, rest) => {
                         order.add(&turns.counts);
-                        outcomes.extend(run_in_turns(request, rest, turns, &memory));
+                        outcomes.extend(run_in_turns(request, rest, turns, company, &memory));
                     }
                     None => outcomes.push(run_alone(request, rest[0], &memory)),
                 }
@@ -122,6 +122,7 @@ fn run_in_turns(
     request: &Request,
     positions: &[usize],
     turns: Turns,
+    company: Company,
     memory: &Context,
 ) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = vec![Ok(0); turns.count()];
@@ -131,6 +132,7 @@ fn run_in_turns(
     let order: Vec<usize> = turns.order.iter().map(|at| positions[*at]).collect();
     let mut done = 0;
     while done < order.len() {
+        check_company(company);
         let rest = &order[done..];
         let ran = run_group(request, rest, Kind::Effects, memory)
             .unwrap_or_else(|| vec![run_alone(request, rest[0], memory)]);
@@ -193,7 +195,10 @@ pub struct Finished {
 /// Writes history and transactions of a part that has run, and returns what sealing the block needs
 /// of it. Cost: per change two SHA-256, at most two BLAKE3 expansions and one history row.
 pub fn finish(request: &Request, positions: &[usize], ran: &HasRun) -> Finished {
-    let HasRun { outcomes, order: counted } = ran;
+    let HasRun {
+        outcomes,
+        order: counted,
+    } = ran;
     write_transactions(request, positions, outcomes);
     sequences::follow_ledger();
     effects::with(|effects| {

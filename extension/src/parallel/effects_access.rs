@@ -61,7 +61,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Adds the sequences. One that no value is ahead of stays, unless another transaction moves it.
+    /// Adds the sequences. One that no value is ahead of stays, unless another transaction moves
+    /// it.
     pub fn add_to(&self, set: &mut AccessSet) {
         for (sequence, ahead) in &self.sequences {
             let target = Target::Rows(sequence.to_u32());
@@ -76,7 +77,7 @@ impl Beside {
 /// The access of a transaction's write set: calls `add` with each statement and its values. None:
 /// it fails before it reads anything, and takes part in no turn. Err: it is everything.
 ///
-/// `role`: the client's; None when there is no such role, so that the transaction fails in its turn.
+/// `role`: the client's; None when there is no such role, and the transaction fails in its turn.
 /// Cost: decodes the write set and its rows; a statement is analysed once in a session.
 pub fn of_write_set(
     known: &mut Known,
@@ -155,7 +156,10 @@ fn values<'v>(
     key: &'v Columns,
 ) -> Result<Vec<Option<&'v Value>>, PgError> {
     let fits_key = *shape == Shape::Insert
-        || key.iter().map(|(ordinal, _)| *ordinal).eq(table.key_ordinals());
+        || key
+            .iter()
+            .map(|(ordinal, _)| *ordinal)
+            .eq(table.key_ordinals());
     if !fits_key || !given.iter().all(|(ordinal, _)| table.has_column(*ordinal)) {
         return Err(unreadable());
     }
@@ -182,7 +186,10 @@ impl Known {
     fn is_ahead(&mut self, (sequence, value): (Oid, i64)) -> (Oid, bool) {
         let stands = self.sequences.entry(sequence);
         let stands = stands.or_insert_with(|| sequences::stands_at(sequence));
-        (sequence, stands.is_none_or(|stands| stands.is_led_by(value)))
+        (
+            sequence,
+            stands.is_none_or(|stands| stands.is_led_by(value)),
+        )
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Turns {
     pub order: Vec<usize>,
     /// Those that have none, with the outcome.
     pub lost: Vec<(usize, PgError)>,
-    /// What finding them counted against the limits.
+    /// The sums that the limits bound.
     pub counts: Counts,
 }
 
@@ -38,8 +38,8 @@ impl Turns {
 
 /// The turns of the EFFECTS transactions at the beginning of `positions` that are of one run of the
 /// block; None when there are fewer than two. In a part, these are the turns that they have in the
-/// whole run, unless its limits decide ([`Counts::fit`]). Raises an error of the machine. Cost: linear in their rows, and a look-up for
-/// each row of those that share one with another.
+/// whole run, unless its limits decide ([`Counts::fit`]). Raises an error of the machine. Cost:
+/// linear in their rows, and a look-up for each row of those that share one with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     let first = request.runs[*positions.first()?];
     let is_of_run = |at: &&usize| first > 0 && request.runs[**at] == first;

@@ -26,12 +26,11 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// With the runs of EFFECTS transactions: those that follow each other in the block. The request
-    /// must be for all of its transactions.
+    /// With the runs of EFFECTS transactions: those that follow each other in the block. The
+    /// request must have all of its transactions.
     pub fn with_runs(mut self) -> Self {
-        let takes_turns = |at: usize| {
-            self.transactions[at].kind() == Kind::Effects && !is_quarantined(&self, at)
-        };
+        let takes_turns =
+            |at: usize| self.transactions[at].kind() == Kind::Effects && !is_quarantined(&self, at);
         let (mut number, mut within) = (0, false);
         let mut run = |at: usize| {
             let before = std::mem::replace(&mut within, takes_turns(at));

@@ -193,7 +193,11 @@ fn read(relation: Oid) -> Used {
     let owner = table.map_or_else(Role::current, Role::owner_of);
     session::with(Mode::Internal, || {
         owner.run(|| {
-            connected(|| query(STANDS, &[cell(name.clone())], |row| found = Some(stands(row))))
+            connected(|| {
+                query(STANDS, &[cell(name.clone())], |row| {
+                    found = Some(stands(row))
+                })
+            })
         })
     });
     let Some(now) = found else {
@@ -212,9 +216,8 @@ pub fn stands_at(relation: Oid) -> Option<Sequence> {
     let table = catalog::relation_named("chainify_ledger", "sequence")?;
     let mut found = None;
     session::with(Mode::Internal, || {
-        Role::owner_of(table).run(|| {
-            connected(|| query(STANDS, &[cell(name)], |row| found = Some(stands(row))))
-        })
+        Role::owner_of(table)
+            .run(|| connected(|| query(STANDS, &[cell(name)], |row| found = Some(stands(row)))))
     });
     found
 }

@@ -34,9 +34,7 @@ fn order_of(block: &[Accesses], members: &[u32], limits: &Limits) -> Reordering 
     let victim = |victim: &Victim| Victim {
         transaction: name(&victim.transaction),
         why: match &victim.why {
-            Why::Cycle { place, others } => {
-                Why::Cycle { place: *place, others: others.iter().map(name).collect() }
-            }
+            Why::Cycle { place, others } => Why::Cycle { place: *place, others: others.iter().map(name).collect() },
             other => other.clone(),
         },
     };
