@@ -48,7 +48,7 @@ func spelled(bank *workload.Smallbank) func() transaction {
 
 // mixed are those of Fabric++'s custom workload.
 func (c Config) mixed(repetition, client int) func() transaction {
-	next := workload.DefaultMix.Stream(c.Seed, uint64(repetition)<<32|uint64(client))
+	next := workload.DefaultMix.Stream(c.Seed, uint64(repetition)<<32|uint64(client), workload.ReadWrite)
 	return func() transaction {
 		statement := next()
 		return transaction{statement.Text(), statement}

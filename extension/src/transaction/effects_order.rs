@@ -14,6 +14,7 @@ use chainify_sched::reorder::{reorder, Accesses, PlaceNumber, Victim, Why};
 
 use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::base::error::{OrRaise, PgError};
+use crate::pg::base::settings;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::transaction::request::{is_quarantined, Request};
 use crate::transaction::write_sets;
@@ -36,9 +37,12 @@ impl Turns {
 }
 
 /// The turns of the EFFECTS transactions at the beginning of `positions`; None when fewer than two
-/// follow each other. Raises an error of the machine. Cost: linear in their rows, and a look-up for
-/// each row of those that share one with another.
+/// follow each other, or a measurement wants the order of the block. Raises an error of the machine.
+/// Cost: linear in their rows, and a look-up for each row of those that share one with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
+    if !settings::turns() {
+        return None;
+    }
     let is_effects = |at: &&usize| {
         request.transactions[**at].kind() == Kind::Effects && !is_quarantined(request, **at)
     };
