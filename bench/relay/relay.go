@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -53,13 +54,25 @@ func (r *Relay) accept() {
 		r.serving.Add(1)
 		go func() {
 			defer r.serving.Done()
-			if err := r.serve(conn); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			defer conn.Close()
+			if err := r.serve(conn); err != nil && !gone(err) {
 				r.mu.Lock()
 				r.err = errors.Join(r.err, err)
 				r.mu.Unlock()
 			}
 		}()
 	}
+}
+
+// gone tells whether the session, or the relay, ended the connection: a session does when a block
+// has it give up.
+func gone(err error) bool {
+	for _, end := range []error{io.EOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // serve answers one session until it is gone.

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 )
 
 // fabricSQL makes schema fabric: tables, fill(customers), one function for each transaction.
@@ -32,7 +33,12 @@ func NewFabricBank(seed, stream uint64, writes float64, customers *Zipf) *Fabric
 	return &FabricBank{rand.New(rand.NewPCG(seed, stream)), writes, customers}
 }
 
+// Reads tells whether a transaction of the bank only reads the accounts of the customer that is its
+// first value.
+func Reads(s Statement) bool { return strings.HasPrefix(s.SQL, "SELECT fabric."+fabricQuery+"(") }
+
 const (
+	fabricQuery     = "query"
 	fabricAmountMax = 500
 	otherTries      = 20
 )
@@ -40,7 +46,7 @@ const (
 // Next draws a transaction.
 func (b *FabricBank) Next() Statement {
 	if b.random.Float64() >= b.writes {
-		return b.call("query", b.zipf.Draw(b.random))
+		return b.call(fabricQuery, b.zipf.Draw(b.random))
 	}
 	c, v := b.zipf.Draw(b.random), 1+b.random.Int64N(fabricAmountMax)
 	switch b.random.IntN(5) {

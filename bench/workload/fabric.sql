@@ -1,7 +1,6 @@
 -- Smallbank as Fabric++ has it (Sharma, dissertation, section 3.6.2): two accounts for each customer, five transactions
--- that change them and one that reads. No transaction looks whether there is enough money. Each locks the rows that it
--- only reads: rows that were locked are compared with those at the transaction's place of the order, as Fabric compares
--- its read sets. A balance of a hundred thousand million never runs out.
+-- that change them and one that reads. No transaction looks whether there is enough money. Rows that are read and may
+-- stay as they are get locked: locked rows are compared with those at the transaction's place of the order.
 CREATE SCHEMA fabric;
 
 CREATE TABLE fabric.savings (
@@ -23,8 +22,8 @@ DECLARE
     saved bigint;
     total bigint;
 BEGIN
-    SELECT balance INTO saved FROM fabric.savings WHERE custid = c FOR SHARE;
-    SELECT balance INTO total FROM fabric.checking WHERE custid = c FOR SHARE;
+    SELECT balance INTO saved FROM fabric.savings WHERE custid = c;
+    SELECT balance INTO total FROM fabric.checking WHERE custid = c;
     RETURN total + saved;
 END
 $$;
