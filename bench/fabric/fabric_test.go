@@ -99,6 +99,29 @@ func TestTheTableSetsPublishedFiguresBeside(t *testing.T) {
 	}
 }
 
+// What the program of the micro-benchmarks prints is read whole, or refused.
+func TestTheMicroBenchmarkIsRead(t *testing.T) {
+	points, err := readPoints("interleaved\t0\t1024\t512\t1024\t58.738\ninterleaved\t512\t1024\t1024\t1023\t1054.7\ncycles\t4\t1024\t512\t768\t271.5\n")
+	if err != nil || len(points) != 3 {
+		t.Fatalf("%v, %v", points, err)
+	}
+	if got := worst(points); got.ms != 1.0547 || got.valid != 1023 || got.cyclesMS != 0.2715 {
+		t.Errorf("%+v", got)
+	}
+	rows := microRows(points)
+	if got := strings.Join(rows[2], "|"); got != "micro cycles, 4 transactions a cycle|as they come half valid; reordered drawn in figure 3.7|512 valid|768 valid, 0.272 ms|1.50 ×||" {
+		t.Errorf("row %s", got)
+	}
+	if len(rows[0]) != len(tableHead) {
+		t.Errorf("%d cells, want %d", len(rows[0]), len(tableHead))
+	}
+	for _, text := range []string{"", "interleaved\t0\t1024\t512\n", "else\t0\t1\t1\t1\t1.0\n", "interleaved\tx\t1\t1\t1\t1.0\n"} {
+		if _, err := readPoints(text); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+}
+
 // A block is cut at its size, after a second, at a bundle's bytes, and when no more comes. What
 // finds no room is dropped.
 func TestBlocksAreCut(t *testing.T) {
