@@ -161,11 +161,14 @@ func repeatable(r *report.Report, command string) {
 	for i := range r.Figures {
 		f := &r.Figures[i]
 		part := plainAlone
-		if strings.HasPrefix(f.ID, "plain.hot_rows") {
+		switch {
+		case strings.HasPrefix(f.ID, "plain.hot_rows"):
 			part = "hot rows"
+		case strings.HasPrefix(f.ID, "plain.tpcc_effects"):
+			part = "TPC-C"
 		}
 		for _, s := range workload.Scripts() {
-			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") {
+			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") || strings.HasPrefix(f.ID, "plain."+s.ID()+"_serializable") {
 				part = s.Name
 			}
 		}

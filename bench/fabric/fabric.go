@@ -106,7 +106,7 @@ func repeat(ctx context.Context, cfg Config, s *site, list []experiment, repetit
 			}
 			d := sample.Detail
 			fmt.Fprintf(cfg.Progress, "repetition %d/%d, %d/%d: %-62s %5.0f of %5.0f tx/s succeeded, %5.0f conflicted, %5.0f stale, %4.0f lost, %4.0f dropped, blocks of %.0f, load %.1f\n",
-				repetition, cfg.Repeat, done+1, len(due), e.series(w), sample.Value, d["fired"], d[fateNames[conflicted]], d[fateNames[early]], d[fateNames[simulated]], d[fateNames[dropped]], d[perBlock], sample.Load)
+				repetition, cfg.Repeat, done+1, len(due), e.series(w), sample.Value, d[firedDetail], d[fateNames[conflicted]], d[fateNames[early]], d[fateNames[simulated]], d[fateNames[dropped]], d[perBlock], sample.Load)
 			r.Add(e.series(w), float64(w.blocks(e)), "tx/s", sample)
 		}
 	}

@@ -71,7 +71,7 @@ func TestTheTableSetsPublishedFiguresBeside(t *testing.T) {
 	for _, e := range list {
 		for _, w := range e.ways {
 			value := map[string]float64{with.name: 50, without.name: 20, executed.name: 500}[w.name]
-			r.Add(e.series(w), float64(w.blocks(e)), "tx/s", report.Sample{Repetition: 1, Value: max(value, 1)})
+			r.Add(e.series(w), float64(w.blocks(e)), "tx/s", report.Sample{Repetition: 1, Value: max(value, 1), Detail: map[string]float64{firedDetail: 600}})
 		}
 	}
 	rows := tableOf(r, list)
@@ -82,7 +82,7 @@ func TestTheTableSetsPublishedFiguresBeside(t *testing.T) {
 		if len(row) != len(tableHead) || row[0] != list[i].name || row[1] == "" {
 			t.Errorf("row %q", row)
 		}
-		if got := strings.Join(row[2:], "|"); got != "20 tx/s|50 tx/s|2.50 ×|500 tx/s|10.00 ×" {
+		if got := strings.Join(row[2:], "|"); got != "20 of 600|50 of 600|2.50 ×|500 of 600|10.00 ×" {
 			t.Errorf("%s: %s", row[0], got)
 		}
 	}

@@ -57,11 +57,7 @@ func simulate(conn *pgx.Conn, m *meter, take func(*wire.Statement)) shot {
 			}
 			return err
 		}
-		values := make([]any, len(s.Values))
-		for i, v := range s.Values {
-			values[i] = v
-		}
-		_, err := conn.Exec(ctx, s.SQL, values...)
+		_, err := conn.Exec(ctx, s.SQL, s.Arguments()...)
 		var failed *pgconn.PgError
 		if errors.As(err, &failed) && (failed.Code == "40001" || failed.Code == "40P01") {
 			m.end(time.Now(), simulated, 1)

@@ -20,6 +20,8 @@ const (
 	fates
 )
 
+const firedDetail = "fired"
+
 var fateNames = [fates]string{"succeeded", "conflicted", "stale_before_order", "lost_in_simulation", "dropped"}
 
 // meter counts transactions between two times, by their ends. It is safe for concurrent use.
@@ -70,7 +72,7 @@ func (m *meter) sample(repetition, seconds int) report.Sample {
 	each := func(n int) float64 { return float64(n) / float64(seconds) }
 	s := report.Sample{
 		Repetition: repetition, Value: each(m.ends[succeeded]), Transactions: m.ends[succeeded], Seconds: float64(seconds),
-		Detail: map[string]float64{"fired": each(m.fired)},
+		Detail: map[string]float64{firedDetail: each(m.fired)},
 	}
 	for end := conflicted; end < fates; end++ {
 		s.Detail[fateNames[end]] = each(m.ends[end])

@@ -7,7 +7,7 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// tableHead names the columns: rates are of transactions that succeeded.
+// tableHead names the columns: rates are transactions a second that succeeded, of those fired.
 var tableHead = []string{"experiment", "published", "without", "with", "gain", "order-execute", "over with"}
 
 // tableOf has a row for each experiment: the published figure, and what was measured.
@@ -16,7 +16,7 @@ func tableOf(r *report.Report, list []experiment) [][]string {
 	for i, e := range list {
 		rate := func(w way) string {
 			if s := e.find(r, w); s != nil {
-				return fmt.Sprintf("%.0f tx/s", s.Spread.Median)
+				return fmt.Sprintf("%.0f of %.0f", s.Spread.Median, report.Median(s.Details(firedDetail)))
 			}
 			return ""
 		}

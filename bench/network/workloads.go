@@ -77,12 +77,8 @@ func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
 			next := of(repetition, i)
 			return func(ctx context.Context) error {
 				statement := next().statement
-				values := make([]any, len(statement.Values))
-				for i, v := range statement.Values {
-					values[i] = v
-				}
 				for {
-					_, err := conn.Exec(ctx, statement.SQL, values...)
+					_, err := conn.Exec(ctx, statement.SQL, statement.Arguments()...)
 					var failed *pgconn.PgError
 					if !errors.As(err, &failed) || failed.Code != deadlocked {
 						return err
