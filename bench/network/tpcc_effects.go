@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	tpccByEffects   = "TPC-C, by effects"
-	tpccByExecute   = "TPC-C, by execute"
-	tpccAllExecute  = "TPC-C, executed everywhere"
-	tpccTerminals   = 64
+	tpccByEffects  = "TPC-C, by effects"
+	tpccByExecute  = "TPC-C, by execute"
+	tpccAllExecute = "TPC-C, executed everywhere"
+	tpccTerminals  = 64
 )
 
 // terminalsSize gives each terminal a warehouse, as the specification does.
