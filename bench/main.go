@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/chainify-db/chainify/bench/fabric"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -24,9 +25,10 @@ import (
 type options struct {
 	bench, pg, dir, out               string
 	chainify, baseline, unsealed      string
+	reorderer                         string
 	seed                              uint64
 	repeat, seconds, customers, block int
-	rate, minutes                     int
+	rate, minutes, fire               int
 	short, strict                     bool
 	only                              string
 }
@@ -52,6 +54,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.chainify, "chainify", filepath.Join("build", "chainify"), "the node's binary (make build-node)")
 	f.StringVar(&o.baseline, "baseline", filepath.Join("build", "baseline"), "binary of the baseline's node (make bench)")
 	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
+	f.StringVar(&o.reorderer, "reorderer", filepath.Join("target", "release", "examples", "fabric"), "program that measures the reordering alone (make bench BENCH=fabric)")
 	f.StringVar(&o.dir, "dir", "", "where databases are kept while it runs; empty: beside the tree")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "out"), "where results are written")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
@@ -61,7 +64,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.block, "block", 4096, "transactions of a block")
 	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
 	f.IntVar(&o.minutes, "minutes", 60, "steady: for how long")
-	f.StringVar(&o.only, "only", "", "network and plain: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network")
+	f.IntVar(&o.fire, "fire", fabric.Rate, "fabric: transactions a second that each of the four clients fires")
+	f.StringVar(&o.only, "only", "", "network, plain and fabric: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	f.BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	if err := f.Parse(args); err != nil {
@@ -70,7 +74,7 @@ func parse(args []string) (options, error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	for name, v := range map[string]int{"repeat": o.repeat, "seconds": o.seconds, "block": o.block, "rate": o.rate, "minutes": o.minutes} {
+	for name, v := range map[string]int{"repeat": o.repeat, "seconds": o.seconds, "block": o.block, "rate": o.rate, "minutes": o.minutes, "fire": o.fire} {
 		if v < 1 {
 			return o, fmt.Errorf("-%s is %d, want at least 1", name, v)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/executor"
+	"github.com/chainify-db/chainify/bench/fabric"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/recovery"
@@ -31,6 +32,7 @@ var benchmarks = []benchmark{
 	{"executor", "one organisation's block executor beside PostgreSQL alone: Smallbank and TPC-C, no network", false, runExecutor},
 	{"network", "organisations that order, execute and agree beside a baseline, CometBFT alone and PostgreSQL alone: Smallbank and TPC-C", false, runNetwork},
 	{"plain", "plain SQL through the ledger: beside calls of chainify.execute, beside PostgreSQL alone, and sessions that meet", false, runPlain},
+	{"fabric", "the experiments of Fabric++: transactions that succeed with and without reordering and early abort, and executed everywhere", true, runFabric},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
@@ -104,6 +106,22 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 	return network.Run(ctx, cfg, r)
 }
 
+func runFabric(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := fabric.Config{
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Reorderer: o.reorderer, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Rate: o.fire,
+		Settle: machine.SettleLimit, Progress: progress,
+	}
+	if o.short {
+		cfg.Settle = 0
+	}
+	r.Command += fmt.Sprintf(" -fire %d", o.fire)
+	if o.only != "" {
+		cfg.Only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
+	return fabric.Run(ctx, cfg, r)
+}
+
 // The parts of `plain`, by which -only names them: what is not of the first is of the second.
 const plainAlone = "alone"
 
@@ -143,11 +161,14 @@ func repeatable(r *report.Report, command string) {
 	for i := range r.Figures {
 		f := &r.Figures[i]
 		part := plainAlone
-		if strings.HasPrefix(f.ID, "plain.hot_rows") {
+		switch {
+		case strings.HasPrefix(f.ID, "plain.hot_rows"):
 			part = "hot rows"
+		case strings.HasPrefix(f.ID, "plain.tpcc_effects"):
+			part = "TPC-C"
 		}
 		for _, s := range workload.Scripts() {
-			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") {
+			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") || strings.HasPrefix(f.ID, "plain."+s.ID()+"_serializable") {
 				part = s.Name
 			}
 		}

@@ -370,11 +370,7 @@ func interactive(ctx context.Context, conn *pgx.Conn, transaction workload.Drawn
 		return err
 	}
 	for _, s := range transaction.Statements() {
-		values := make([]any, len(s.Values))
-		for i, v := range s.Values {
-			values[i] = v
-		}
-		if _, err := conn.Exec(ctx, s.SQL, values...); err != nil {
+		if _, err := conn.Exec(ctx, s.SQL, s.Arguments()...); err != nil {
 			return err
 		}
 	}

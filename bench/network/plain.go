@@ -19,13 +19,14 @@ import (
 )
 
 const (
-	plainClients  = 32 // of pgbench, a quarter at each organisation
-	atEach        = plainClients / 4
-	plainTries    = 1000 // of a transaction that loses against a block
-	bySession     = ", plain SQL"
-	byFunction    = ", a function by execute"
-	byText        = ", a text by execute"
-	retriesOfEach = "retries_per_tx"
+	plainClients   = 32 // of pgbench, a quarter at each organisation
+	atEach         = plainClients / 4
+	plainTries     = 1000 // of a transaction that loses against a block
+	bySession      = ", plain SQL"
+	bySerializable = ", plain SQL, SERIALIZABLE"
+	byFunction     = ", a function by execute"
+	byText         = ", a text by execute"
+	retriesOfEach  = "retries_per_tx"
 )
 
 // plainTables give each client of pgbench a branch of its own, so that no two transactions meet.
@@ -38,7 +39,8 @@ var plainMembers = []string{"acme", "bolt", "cargo", "delta"}
 // meet at a few rows. The caller may add other parts to the report.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	cfg.Customers = 2 // of Smallbank, which is not measured here
-	net, err := openNetwork(ctx, cfg, "plain", settings, plainMembers, plainTables.Schema())
+	schemas := append([]workload.Schema{plainTables.Schema()}, cfg.terminalWorkloads()...)
+	net, err := openNetwork(ctx, cfg, "plain", settings, plainMembers, schemas...)
 	defer func() {
 		if net == nil {
 			return
@@ -50,7 +52,7 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	o := plainOurs(net, cfg)
+	o := plainOurs(net, cfg, schemas)
 	if err := errors.Join(machine.Facts(r, net.Dir), describeServer(ctx, r, "clusters of four", net.Organisations[0]), describeNodes(r, cfg.Chainify, net, o.mode)); err != nil {
 		return err
 	}
@@ -72,23 +74,25 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 }
 
 // plainOurs is the network with the tables that its load changes.
-func plainOurs(net *harness.Network, cfg Config) *ours {
-	return &ours{net, cfg, config.Balanced, append(bankTables(plainTables.Schema()), workload.SequenceTable)}
+func plainOurs(net *harness.Network, cfg Config, schemas []workload.Schema) *ours {
+	return &ours{net, cfg, config.Balanced, append(bankTables(schemas...), workload.SequenceTable)}
 }
 
 func plainSystems(o *ours) []system {
 	var out []system
 	for _, script := range workload.Scripts() {
 		out = append(out,
-			system{script.Name + bySession, plainClients, o, o.byPgbench(script.Interactive, "effects")},
-			system{script.Name + byFunction, plainClients, o, o.byPgbench(script.Called, "")},
-			system{script.Name + byText, plainClients, o, o.byPgbench(script.Together, "")})
+			system{script.Name + bySession, plainClients, o, o.byPgbench(script.Interactive, "effects", "")},
+			system{script.Name + bySerializable, plainClients, o, o.byPgbench(script.Interactive, "effects", "serializable")},
+			system{script.Name + byFunction, plainClients, o, o.byPgbench(script.Called, "", "")},
+			system{script.Name + byText, plainClients, o, o.byPgbench(script.Together, "", "")})
 	}
+	out = append(out, tpccSystems(o)...)
 	return append(out, system{hotRows, 1, o, o.contended(1)}, system{hotRows, hotClients, o, o.contended(hotClients)})
 }
 
 // byPgbench runs one pgbench at each organisation, all at once, each with branches of its own.
-func (o *ours) byPgbench(script func(t workload.TPCB, first int) string, writes string) func(context.Context, int) (load, error) {
+func (o *ours) byPgbench(script func(t workload.TPCB, first int) string, writes, isolation string) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		before, err := cpuOf(o)
 		if err != nil {
@@ -110,7 +114,7 @@ func (o *ours) byPgbench(script func(t workload.TPCB, first int) string, writes 
 			}
 			run := pgbench.Run{
 				Cluster: member.Cluster, Database: database, Role: role, Scripts: []string{path}, Clients: atEach, Seconds: o.cfg.Seconds,
-				Seed: o.cfg.Seed + uint64(repetition*len(results)+i), SynchronousCommit: "on", Writes: writes, Tries: plainTries,
+				Seed: o.cfg.Seed + uint64(repetition*len(results)+i), SynchronousCommit: "on", Writes: writes, Isolation: isolation, Tries: plainTries,
 			}
 			if i == 0 {
 				run.Led = func() { after, errLed = cpuOf(o) }
@@ -174,7 +178,24 @@ func plainFigures(r *report.Report) error {
 			}
 		}
 	}
-	return hotFigures(r)
+	return errors.Join(serializableFigures(r), tpccEffectsFigures(r), hotFigures(r))
+}
+
+// serializableFigures says what SERIALIZABLE costs a session of plain SQL beside READ COMMITTED.
+func serializableFigures(r *report.Report) error {
+	var errs []error
+	for _, script := range workload.Scripts() {
+		session, serializable := r.Find(script.Name+bySession, plainClients), r.Find(script.Name+bySerializable, plainClients)
+		if session == nil || serializable == nil {
+			continue
+		}
+		id, how := "plain."+script.ID()+"_serializable", script.Name+": SERIALIZABLE / READ COMMITTED, "
+		errs = append(errs,
+			r.AddRatio(id, serializable.Values(), session.Values(), report.Target{}, how+"by transactions a second"),
+			r.AddRatio(id+"_cpu", serializable.CPUs(), session.CPUs(), report.Target{}, how+"by processor time of nodes and databases"),
+			r.AddFigure(id+"_retries", serializable.Details(retriesOfEach), "tries/tx", report.Target{}, "attempts that got 40001 for each SERIALIZABLE transaction that committed"))
+	}
+	return errors.Join(errs...)
 }
 
 // plainTargets are the promises; a figure without one is only reported.
@@ -184,4 +205,5 @@ var plainTargets = map[string]report.Target{
 	"plain.oltp_write_only_over_execute": report.AtLeast(0.8),
 	"plain.hot_rows":                     report.AtLeast(0.5),
 	"plain.hot_rows_lost":                report.AtMost(0),
+	"plain.tpcc_effects":                 report.AtLeast(1.5),
 }

@@ -90,7 +90,7 @@ func TestWaitsOfABlockAreSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := plainOurs(net, cfg)
+	o := plainOurs(net, cfg, nil)
 	if err := o.start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestPlainSQLIsMeasured(t *testing.T) {
 	if err := Plain(t.Context(), cfg, r); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
-	if len(r.Series) != 5 {
+	if len(r.Series) != 6 {
 		t.Errorf("%d systems:\n%s", len(r.Series), progress.String())
 	}
 	for _, s := range r.Series {

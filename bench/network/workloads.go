@@ -48,7 +48,7 @@ func spelled(bank *workload.Smallbank) func() transaction {
 
 // mixed are those of Fabric++'s custom workload.
 func (c Config) mixed(repetition, client int) func() transaction {
-	next := workload.DefaultMix.Stream(c.Seed, uint64(repetition)<<32|uint64(client))
+	next := workload.DefaultMix.Stream(c.Seed, uint64(repetition)<<32|uint64(client), workload.ReadWrite)
 	return func() transaction {
 		statement := next()
 		return transaction{statement.Text(), statement}
@@ -77,12 +77,8 @@ func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
 			next := of(repetition, i)
 			return func(ctx context.Context) error {
 				statement := next().statement
-				values := make([]any, len(statement.Values))
-				for i, v := range statement.Values {
-					values[i] = v
-				}
 				for {
-					_, err := conn.Exec(ctx, statement.SQL, values...)
+					_, err := conn.Exec(ctx, statement.SQL, statement.Arguments()...)
 					var failed *pgconn.PgError
 					if !errors.As(err, &failed) || failed.Code != deadlocked {
 						return err

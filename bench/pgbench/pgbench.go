@@ -39,6 +39,7 @@ type Run struct {
 	Seed              uint64
 	SynchronousCommit string
 	Writes            string // chainify.writes; empty: as the server has it
+	Isolation         string // default_transaction_isolation; empty: as the server has it
 	Tries             int    // of a transaction that loses against another one; 0: one
 	Led               func() // called when the lead is over; may be nil
 }
@@ -96,6 +97,9 @@ func (r Run) Do(ctx context.Context) (Result, error) {
 	options := "-c synchronous_commit=" + r.SynchronousCommit
 	if r.Writes != "" {
 		options += " -c chainify.writes=" + r.Writes
+	}
+	if r.Isolation != "" {
+		options += " -c default_transaction_isolation=" + r.Isolation
 	}
 	cmd.Env = []string{"PGOPTIONS=" + options, "LC_ALL=C.UTF-8"}
 	var text strings.Builder

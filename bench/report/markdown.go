@@ -41,10 +41,20 @@ func (r *Report) Markdown(w io.Writer, plots []string) error {
 		fmt.Fprintf(&b, "| **%s** %s | %s %s | %s – %s | %s | %s |\n", strings.TrimPrefix(f.ID, r.Name+"."), cell(f.How), number(f.Value), f.Unit,
 			number(f.Min), number(f.Max), promise(f.Target), map[string]string{"yes": "holds", "NO": "**missed**"}[verdict(f.Holds)])
 	}
-	if len(r.Series) > 0 {
+	if r.Table != nil {
+		b.WriteString("\n| " + strings.Join(r.Table.Head, " | ") + " |\n" + strings.Repeat("|---", len(r.Table.Head)) + "|\n")
+		for _, row := range r.Table.Rows {
+			cells := make([]string, len(row))
+			for i, text := range row {
+				cells[i] = cell(text)
+			}
+			b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		}
+	}
+	if len(r.shown()) > 0 {
 		b.WriteString("\n| system | at | median | range | processor time of servers |\n|---|---|---|---|---|\n")
 	}
-	for _, s := range r.Series {
+	for _, s := range r.shown() {
 		point := ""
 		if s.Point != 0 {
 			point = number(s.Point)

@@ -24,7 +24,15 @@ type Report struct {
 	Settings   map[string]any    `json:"settings"` // of the servers, where they differ from PostgreSQL's default
 	Series     []*Series         `json:"series"`
 	Figures    []Figure          `json:"figures"`
+	Table      *Table            `json:"table,omitempty"` // shown in place of the series
 	Notes      []string          `json:"notes,omitempty"`
+}
+
+// Table sets measurements beside each other, and beside published ones. Each row has as many cells
+// as the head.
+type Table struct {
+	Head []string   `json:"head"`
+	Rows [][]string `json:"rows"`
 }
 
 // Series is what one system did, one sample for each repetition. Value is a rate unless Unit says

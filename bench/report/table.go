@@ -11,8 +11,15 @@ import (
 // Print writes series and figures as tables for a terminal.
 func (r *Report) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\nsystem\tat\tmedian\trange\tunit\tserver CPU\n")
-	for _, s := range r.Series {
+	if r.Table != nil {
+		fmt.Fprintf(t, "\n%s\n", strings.Join(r.Table.Head, "\t"))
+		for _, row := range r.Table.Rows {
+			fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+	} else {
+		fmt.Fprintf(t, "\nsystem\tat\tmedian\trange\tunit\tserver CPU\n")
+	}
+	for _, s := range r.shown() {
 		point := ""
 		if s.Point != 0 {
 			point = number(s.Point)
@@ -32,6 +39,14 @@ func (r *Report) Print(w io.Writer) error {
 		fmt.Fprintf(t, "note: %s\n", note)
 	}
 	return t.Flush()
+}
+
+// shown are the series that are printed: none where a table stands for them.
+func (r *Report) shown() []*Series {
+	if r.Table != nil {
+		return nil
+	}
+	return r.Series
 }
 
 // again are the figures that one command measures.

@@ -26,6 +26,15 @@ func (s Statement) Text() string {
 	})
 }
 
+// Arguments are the values as a session passes them.
+func (s Statement) Arguments() []any {
+	out := make([]any, len(s.Values))
+	for i, v := range s.Values {
+		out[i] = v
+	}
+	return out
+}
+
 // Schema is what a workload needs in a database.
 type Schema struct {
 	Name   string

@@ -32,8 +32,15 @@ func (m Mix) Schema() Schema {
 	return Schema{Name: "mix", SQL: mixSQL, Fill: fmt.Sprintf("SELECT mix.fill(%d)", m.Accounts), Tables: []string{"mix.account"}}
 }
 
-// Stream draws transactions; the same seed and stream give the same.
-func (m Mix) Stream(seed, stream uint64) func() Statement {
+// The functions of a mix: ReadWrite as a block runs it, and SeeAndWrite for a session, which locks
+// what it reads, so that the rows read are compared like those written.
+const (
+	ReadWrite   = "mix.read_write"
+	SeeAndWrite = "mix.see_and_write"
+)
+
+// Stream draws transactions, calls of a function; the same seed and stream give the same.
+func (m Mix) Stream(seed, stream uint64, function string) func() Statement {
 	random := rand.New(rand.NewPCG(seed, stream))
 	hot := max(int(m.HotShare*float64(m.Accounts)), 1)
 	account := func(chance float64) int {
@@ -51,7 +58,7 @@ func (m Mix) Stream(seed, stream uint64) func() Statement {
 	}
 	return func() Statement {
 		return Statement{
-			SQL: "SELECT mix.read_write($1, $2)", Types: []string{"bigint[]", "bigint[]"}, Values: []string{accounts(m.HotRead), accounts(m.HotWrite)},
+			SQL: "SELECT " + function + "($1, $2)", Types: []string{"bigint[]", "bigint[]"}, Values: []string{accounts(m.HotRead), accounts(m.HotWrite)},
 		}
 	}
 }

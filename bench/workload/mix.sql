@@ -20,3 +20,14 @@ BEGIN
     RETURN total;
 END
 $$;
+
+-- The same for a session that has its changes ordered: the rows read are locked.
+CREATE FUNCTION mix.see_and_write(reads bigint[], writes bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    total bigint;
+BEGIN
+    SELECT sum(balance) INTO total FROM (SELECT balance FROM mix.account WHERE id = ANY (reads) ORDER BY id FOR SHARE) seen;
+    UPDATE mix.account SET balance = balance + 1 + total % 2 WHERE id = ANY (writes);
+    RETURN total;
+END
+$$;

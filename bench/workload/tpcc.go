@@ -97,6 +97,7 @@ type TPCC struct {
 	random *rand.Rand
 	size   TPCCSize
 	spread Spread
+	home   int // 0: any warehouse
 	// The constants C of NURand, one for each use.
 	constantItem, constantCustomer, constantName int
 }
@@ -104,7 +105,14 @@ type TPCC struct {
 // NewTPCC starts the stream of a seed. The same seed and stream give the same transactions.
 func NewTPCC(seed, stream uint64, size TPCCSize, spread Spread) *TPCC {
 	random := rand.New(rand.NewPCG(seed, stream))
-	return &TPCC{random, size, spread, random.IntN(size.Items), random.IntN(size.Customers), random.IntN(size.names())}
+	return &TPCC{random, size, spread, 0, random.IntN(size.Items), random.IntN(size.Customers), random.IntN(size.names())}
+}
+
+// At keeps the stream at a warehouse, as a terminal of the specification: all its transactions
+// begin there.
+func (t *TPCC) At(warehouse int) *TPCC {
+	t.home = warehouse
+	return t
 }
 
 // Block draws the next n transactions, each a call of a function.
@@ -190,7 +198,10 @@ func array(lines []line, of func(line) int) string {
 func (t *TPCC) between(low, high int) int { return low + t.random.IntN(high-low+1) }
 
 func (t *TPCC) warehouse() int {
-	if t.spread == OneWarehouse {
+	switch {
+	case t.home > 0:
+		return t.home
+	case t.spread == OneWarehouse:
 		return 1
 	}
 	return t.between(1, t.size.Warehouses)

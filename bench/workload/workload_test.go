@@ -74,7 +74,7 @@ func TestSkewedDrawsFavourTheFirstCustomers(t *testing.T) {
 
 func TestTheMixIsAsHotAsItSays(t *testing.T) {
 	mix := Mix{Accounts: 1000, Each: 8, HotRead: 0.4, HotWrite: 0.1, HotShare: 0.01}
-	next, again := mix.Stream(7, 1), mix.Stream(7, 1)
+	next, again := mix.Stream(7, 1, ReadWrite), mix.Stream(7, 1, ReadWrite)
 	const transactions = 5000
 	hot := make([]int, 2)
 	for range transactions {

@@ -63,3 +63,29 @@ func TestExplainBlockShowsTurns(t *testing.T) {
 		t.Errorf("a transaction that is alone has turns:\n%s", alone)
 	}
 }
+
+// A measurement may switch turns off: then transactions are applied in the order of the block, and
+// a reader behind a writer of its row fails.
+func TestTurnsCanBeSwitchedOff(t *testing.T) {
+	dsn, b, first, r := writeSetDatabase(t)
+	var name string
+	query(t, dsn, "SELECT current_database()", &name)
+	block := func(id int, sqlstate string) []writeSetCase {
+		const parents = "public.parents"
+		row := func(id int) string { return fmt.Sprintf("%d, 'n%d'", id, id) }
+		reader := r.change(parents, 'U', row(id+1), fmt.Sprintf("%d, 'read'", id+1), 2)
+		reader.Seen = []wire.RowSeen{{Key: r.key(parents, fmt.Sprint(id, ", NULL")), Present: true, Hash: r.hash(parents, row(id))}}
+		return []writeSetCase{
+			{name: "the writer", set: r.change(parents, 'U', row(id), fmt.Sprintf("%d, 'written'", id), 2)},
+			{name: "the reader", set: reader, sqlstate: sqlstate},
+		}
+	}
+	previous := applyWriteSets(t, b, 2, first, block(1, ""))
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dsn, fmt.Sprintf("ALTER DATABASE %s SET chainify.debug_turns = off", name))
+	b = open(t, dsn+" user=effects_node")
+	connected(t, b)
+	applyWriteSets(t, b, 3, previous, block(4, "40001"))
+}

@@ -13,6 +13,7 @@ use chainify_sched::reorder::{reorder, Accesses, Counts, PlaceNumber, Victim, Wh
 
 use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::base::error::{OrRaise, PgError};
+use crate::pg::base::settings;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::transaction::request::Request;
 use crate::transaction::write_sets;
@@ -37,10 +38,14 @@ impl Turns {
 }
 
 /// The turns of the EFFECTS transactions at the beginning of `positions` that are of one run of the
-/// block; None when there are fewer than two. In a part, these are the turns that they have in the
+/// block; None when there are fewer than two, or a measurement wants the order of the block. In a
+/// part, these are the turns that they have in the
 /// whole run, unless its limits decide ([`Counts::fit`]). Raises an error of the machine. Cost:
 /// linear in their rows, and a look-up for each row of those that share one with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
+    if !settings::turns() {
+        return None;
+    }
     let first = request.runs[*positions.first()?];
     let is_of_run = |at: &&usize| first > 0 && request.runs[**at] == first;
     let count = positions.iter().take_while(is_of_run).count();

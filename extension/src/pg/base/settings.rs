@@ -299,6 +299,10 @@ pub fn debug_parts() -> Option<DebugParts> {
     }
 }
 
+/// Whether EFFECTS transactions of a block take turns by the rules of the order; else they are
+/// applied in the order of the block.
+pub use test_switches::turns;
+
 /// Where to crash.
 pub use test_switches::crash_point;
 
@@ -311,6 +315,7 @@ mod test_switches {
 
     static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
     static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+    static TURNS: GucSetting<bool> = GucSetting::<bool>::new(true);
 
     pub fn define() {
         GucRegistry::define_int_guc(
@@ -331,6 +336,18 @@ mod test_switches {
             GucContext::Suset,
             GucFlags::NO_SHOW_ALL,
         );
+        GucRegistry::define_bool_guc(
+            c"chainify.debug_turns",
+            c"For measurements: EFFECTS transactions of a block take turns by the rules of their order.",
+            c"off: they are applied in the order of the block. All organisations need the same value.",
+            &TURNS,
+            GucContext::Suset,
+            GucFlags::NO_SHOW_ALL,
+        );
+    }
+
+    pub fn turns() -> bool {
+        TURNS.get()
     }
 
     pub fn debug_parts() -> i32 {
@@ -350,6 +367,10 @@ mod test_switches {
 
     pub fn debug_parts() -> i32 {
         0
+    }
+
+    pub fn turns() -> bool {
+        true
     }
 
     pub fn crash_point() -> Option<String> {

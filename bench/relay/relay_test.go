@@ -1,4 +1,4 @@
-package executor
+package relay
 
 import (
 	"path/filepath"
@@ -8,10 +8,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// The recorder speaks as a node does: its client here is a node's.
-func TestTheRecorderKeepsWriteSets(t *testing.T) {
+// The relay speaks as a node does: its client here is a node's.
+func TestTheRelayTakesTransactions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
-	r, err := newRecorder(path)
+	var taken []*wire.Statement
+	r, err := New(path, func(s *wire.Statement) { taken = append(taken, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,17 +34,13 @@ func TestTheRecorderKeepsWriteSets(t *testing.T) {
 	if _, err := client.Status(t.Context()); err == nil {
 		t.Error("it answered what it does not know")
 	}
-	sets, err := r.take()
-	if err != nil || len(sets) != 1 || string(sets[0]) != string(set) {
-		t.Errorf("%x, %v", sets, err)
-	}
-	if again, err := r.take(); err != nil || len(again) != 0 {
-		t.Errorf("%x were given twice, %v", again, err)
-	}
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := r.close(); err != nil {
+	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+	if len(taken) != 1 || string(taken[0].Effects) != string(set) {
+		t.Errorf("took %v", taken)
 	}
 }

@@ -1,0 +1,224 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/relay"
+	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/workload"
+)
+
+// Every point of the papers' figures is an experiment with a published figure of its own.
+func TestExperimentsAreThoseOfThePapers(t *testing.T) {
+	list := experiments(Config{Seed: 1})
+	names, headlinesFound, sizes := map[string]bool{}, 0, map[int]int{}
+	for _, e := range list {
+		if names[e.name] = true; e.published == "" || e.size == 0 || e.stream == nil {
+			t.Errorf("%s lacks something: %q, blocks of %d", e.name, e.published, e.size)
+		}
+		if e.headline {
+			headlinesFound++
+		}
+		if strings.HasPrefix(e.name, "custom") {
+			sizes[e.size]++
+		}
+	}
+	if len(list) != 33+108 || len(names) != len(list) {
+		t.Errorf("%d experiments with %d names, want 33 of Smallbank and 108 of the custom workload", len(list), len(names))
+	}
+	if headlinesFound != len(headlines) || fmt.Sprint(sizes) != "map[256:36 512:36 1024:36]" {
+		t.Errorf("%d headlines, custom by size %v", headlinesFound, sizes)
+	}
+	for _, h := range headlines {
+		if !names[h.name] {
+			t.Errorf("a promise is about %q, which is no experiment", h.name)
+		}
+	}
+}
+
+// All ways of an experiment get the same transactions, and the clients different ones.
+func TestWaysGetTheSameTransactions(t *testing.T) {
+	for _, e := range experiments(Config{Seed: 3, Only: []string{"Smallbank Pw=50% s=1.0", "custom BS=256 RW=4 HR=10% HW=5% HSS=1%"}}) {
+		draw := func(w way, stream uint64) (out string) {
+			next := e.stream(w, stream)
+			for range 20 {
+				out += fmt.Sprint(next().Values)
+			}
+			return out
+		}
+		if draw(with, 1) != draw(without, 1) || draw(with, 1) != draw(executed, 1) {
+			t.Errorf("%s: the ways get different transactions", e.name)
+		}
+		if draw(with, 1) == draw(with, 2) {
+			t.Errorf("%s: two clients get the same transactions", e.name)
+		}
+	}
+}
+
+// The table has a row for each experiment, with the published figure and the gain within a
+// repetition.
+func TestTheTableSetsPublishedFiguresBeside(t *testing.T) {
+	list := experiments(Config{Seed: 1, Only: []string{"Smallbank Pw=95%"}})
+	r := &report.Report{}
+	for _, e := range list {
+		for _, w := range e.ways {
+			value := map[string]float64{with.name: 50, without.name: 20, executed.name: 500}[w.name]
+			r.Add(e.series(w), float64(w.blocks(e)), "tx/s", report.Sample{Repetition: 1, Value: max(value, 1), Detail: map[string]float64{firedDetail: 600}})
+		}
+	}
+	rows := tableOf(r, list)
+	if len(rows) != len(skews) {
+		t.Fatalf("%d rows of %d experiments", len(rows), len(list))
+	}
+	for i, row := range rows {
+		if len(row) != len(tableHead) || row[0] != list[i].name || row[1] == "" {
+			t.Errorf("row %q", row)
+		}
+		if got := strings.Join(row[2:], "|"); got != "20 of 600|50 of 600|2.50 ×|500 of 600|10.00 ×" {
+			t.Errorf("%s: %s", row[0], got)
+		}
+	}
+	if err := figures(r, list); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Figures {
+		if f.ID == "fabric.smallbank" && (f.Value != 2.5 || *f.Holds) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if got := r.Missed(); len(got) != 1 || got[0] != "fabric.smallbank" {
+		t.Errorf("missed %v", got)
+	}
+}
+
+// What the program of the micro-benchmarks prints is read whole, or refused.
+func TestTheMicroBenchmarkIsRead(t *testing.T) {
+	points, err := readPoints("interleaved\t0\t1024\t512\t1024\t58.738\ninterleaved\t512\t1024\t1024\t1023\t1054.7\ncycles\t4\t1024\t512\t768\t271.5\n")
+	if err != nil || len(points) != 3 {
+		t.Fatalf("%v, %v", points, err)
+	}
+	if got := worst(points); got.ms != 1.0547 || got.valid != 1023 || got.cyclesMS != 0.2715 {
+		t.Errorf("%+v", got)
+	}
+	rows := microRows(points)
+	if got := strings.Join(rows[2], "|"); got != "micro cycles, 4 transactions a cycle|as they come half valid; reordered drawn in figure 3.7|512 valid|768 valid, 0.272 ms|1.50 ×||" {
+		t.Errorf("row %s", got)
+	}
+	if len(rows[0]) != len(tableHead) {
+		t.Errorf("%d cells, want %d", len(rows[0]), len(tableHead))
+	}
+	for _, text := range []string{"", "interleaved\t0\t1024\t512\n", "else\t0\t1\t1\t1\t1.0\n", "interleaved\tx\t1\t1\t1\t1.0\n"} {
+		if _, err := readPoints(text); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+}
+
+// A block is cut at its size, after a second, at a bundle's bytes, and when no more comes. What
+// finds no room is dropped.
+func TestBlocksAreCut(t *testing.T) {
+	m := &meter{from: time.Now(), until: time.Now().Add(time.Hour)}
+	o := newOrder(nil, role, 4, m)
+	for range blocksQueue*4 + 3 {
+		o.take(2, &wire.Statement{})
+	}
+	if m.ends[dropped] != 3 {
+		t.Errorf("%d were dropped, want 3", m.ends[dropped])
+	}
+	for range blocksQueue {
+		if block, more := o.cut(t.Context()); len(block) != 4 || !more {
+			t.Fatalf("a block of %d, more %v", len(block), more)
+		}
+	}
+	o.take(0, &wire.Statement{})
+	if block, more := o.cut(t.Context()); len(block) != 1 || !more {
+		t.Errorf("after a second: %d, more %v", len(block), more)
+	}
+	for range 3 {
+		o.take(0, &wire.Statement{Effects: make([]byte, bytesMax/2)})
+	}
+	if block, _ := o.cut(t.Context()); len(block) != 2 {
+		t.Errorf("by bytes: %d", len(block))
+	}
+	o.end()
+	if block, more := o.cut(t.Context()); len(block) != 1 || more {
+		t.Errorf("at the end: %d, more %v", len(block), more)
+	}
+}
+
+// What is ordered is told by its outcome, within the time that counts.
+func TestOutcomesAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	node, err := relay.New(path, func(*wire.Statement) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := gateway.Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meter{from: time.Now(), until: time.Now().Add(time.Minute)}
+	for _, size := range []int{3, ownPace} {
+		o := newOrder([]*gateway.Client{client}, role, size, m)
+		for range 5 {
+			o.take(0, &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: "SELECT 1"})
+		}
+		o.end()
+		if err := o.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.outcome(time.Now(), &wire.Outcome{Block: 7})
+	m.outcome(time.Now(), &wire.Outcome{})
+	m.outcome(time.Now().Add(-time.Hour), &wire.Outcome{Succeeded: true, Block: 7})
+	if m.ends != [fates]int{succeeded: 10, conflicted: 1, early: 1} {
+		t.Errorf("ends %v", m.ends)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := node.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client fires at its rate.
+func TestClientsFireAtTheirRate(t *testing.T) {
+	m := &meter{from: time.Now(), until: time.Now().Add(300 * time.Millisecond)}
+	next := func() workload.Statement { return workload.Statement{} }
+	err := fire(t.Context(), m, 100, next, func(context.Context, workload.Statement) error { return nil })
+	if err != nil || math.Abs(float64(m.fired-30)) > 2 {
+		t.Errorf("%d were fired in 0.3 s at 100 a second, %v", m.fired, err)
+	}
+}
+
+// A write set that claims to be new is otherwise as it was. A SERIALIZABLE one is refused.
+func TestUnagedWriteSetsDifferInTheirClaimAlone(t *testing.T) {
+	set := &wire.WriteSet{Snapshot: 7, Isolation: wire.ReadCommitted, Tables: []string{"a.b"}, Changes: []wire.RowChange{
+		{Op: 'I', Row: []byte{0, 1, 0, 1, 1, 0, 0, 0, 1, 1}},
+	}}
+	s := &wire.Statement{Effects: set.Encode()}
+	if err := unaged(s); err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.DecodeWriteSet(s.Effects)
+	if err != nil || got.Snapshot != farAhead {
+		t.Fatalf("%v, %v", got, err)
+	}
+	got.Snapshot = 7
+	if string(got.Encode()) != string(set.Encode()) {
+		t.Error("more than the claim has changed")
+	}
+	set.Isolation = wire.Serializable
+	if unaged(&wire.Statement{Effects: set.Encode()}) == nil {
+		t.Error("a SERIALIZABLE write set was changed")
+	}
+}
