@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,7 +97,7 @@ func TestPlainSQL(t *testing.T) {
 	tip, err := acme.Tip(ctx)
 	must(t, err)
 	reaches(ctx, t, bolt, tip.Number, catchUpLimit)
-	for _, c := range plainCases {
+	for _, c := range slices.Concat(plainCases, procedureCases) {
 		t.Run(c.name, func(t *testing.T) {
 			one, two := plainSession(ctx, t, acme), plainSession(ctx, t, bolt)
 			c.run(ctx, t, acme, one, two)
@@ -380,12 +381,20 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "INSERT INTO parents VALUES (80, 'eighty')")
 		run(ctx, t, one, "SET application_name = 'kept'")
 		run(ctx, t, one, "SET LOCAL work_mem = '65kB'")
+		run(ctx, t, one, "SELECT set_config('bank.branch', 'north', false), set_config('IntervalStyle', 'iso_8601', true)")
+		run(ctx, t, one, "SET lock_timeout = '9s'")
+		run(ctx, t, one, "SET LOCAL lock_timeout = '8s'")
 		run(ctx, t, one, "SAVEPOINT a")
 		run(ctx, t, one, "SET DateStyle = 'SQL, DMY'")
+		run(ctx, t, one, "SELECT set_config('bank.branch', 'south', false)")
 		run(ctx, t, one, "ROLLBACK TO a")
 		run(ctx, t, one, "INSERT INTO parents VALUES (81, 'eighty-one')")
+		run(ctx, t, one, "SAVEPOINT b")
+		run(ctx, t, one, "SET extra_float_digits = 2")
 		run(ctx, t, one, "COMMIT")
-		want(ctx, t, one, "SELECT current_setting('application_name') || current_setting('DateStyle') || (current_setting('work_mem') = '65kB') FROM parents WHERE id = 81", "keptISO, MDYfalse")
+		want(ctx, t, one, `SELECT concat_ws(' ', current_setting('application_name'), current_setting('DateStyle'), current_setting('bank.branch'),
+			current_setting('work_mem') = '65kB', current_setting('IntervalStyle'), current_setting('lock_timeout'), current_setting('extra_float_digits'))
+			FROM parents WHERE id = 81`, "kept ISO, MDY north f postgres 9s 2")
 	}},
 	{"refusals", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")

@@ -11,7 +11,7 @@ use crate::pg::ddl::targets::Rights;
 use crate::pg::describe::relation_use;
 pub use crate::pg::describe::relation_use::Access;
 use crate::pg::describe::relation_use::Asked;
-use crate::pg::session_transaction::{self, kept_settings, Course};
+use crate::pg::session_transaction::{self, Course};
 
 /// The change of a database object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,7 +151,7 @@ unsafe fn copied_table(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
 }
 
 /// Whether a statement leaves nothing behind that undoing its subtransaction would take back: not
-/// the settings of the session, not objects, not notifications.
+/// objects, not notifications. The session keeps its settings.
 ///
 /// # Safety
 /// `node` must be a utility statement.
@@ -160,18 +160,14 @@ unsafe fn leaves_nothing(node: *mut pg_sys::Node) -> bool {
     // SAFETY: the tag says which structure follows.
     unsafe {
         match (*node).type_ {
-            T_VariableSetStmt => {
-                let set = &*node.cast::<pg_sys::VariableSetStmt>();
-                set.is_local || kept_settings::keeps(set)
-            }
             T_DeclareCursorStmt => {
                 let options = (*node.cast::<pg_sys::DeclareCursorStmt>()).options;
                 options & pg_sys::CURSOR_OPT_HOLD as c_int == 0
             }
-            T_TransactionStmt | T_FetchStmt | T_ClosePortalStmt | T_PrepareStmt
-            | T_DeallocateStmt | T_ExecuteStmt | T_ExplainStmt | T_CopyStmt | T_TruncateStmt
-            | T_CallStmt | T_DoStmt | T_VariableShowStmt | T_LockStmt | T_ConstraintsSetStmt
-            | T_LoadStmt | T_CheckPointStmt => true,
+            T_TransactionStmt | T_VariableSetStmt | T_FetchStmt | T_ClosePortalStmt
+            | T_PrepareStmt | T_DeallocateStmt | T_ExecuteStmt | T_ExplainStmt | T_CopyStmt
+            | T_TruncateStmt | T_CallStmt | T_DoStmt | T_VariableShowStmt | T_LockStmt
+            | T_ConstraintsSetStmt | T_LoadStmt | T_CheckPointStmt => true,
             _ => false,
         }
     }
@@ -313,6 +309,9 @@ unsafe extern "C-unwind" fn on_utility(
                 dest,
                 completion,
             ),
+        }
+        if course == Course::Procedure {
+            enter(session_transaction::procedure_ended);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The part is an internal subtransaction at nest level 2. It begins before the first statement of
 //! the session that asks for it, and holds everything after that. When the session commits, the
 //! callbacks take what the part did, the part is undone, and what was taken goes its own way.
+//! Where a procedure may COMMIT, the part is the whole transaction (`procedures.rs`).
 //!
 //! Invariant W1: no part is committed that the callbacks did not let go.
 //!
@@ -10,88 +11,35 @@
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
 mod elsewhere;
-pub mod kept_settings;
+mod ending;
+mod kept_settings;
 mod messages;
+mod procedures;
 mod retry;
 mod run_again;
+mod state;
 pub mod statement;
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr};
-use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::catalog::NO_RELATION;
-use crate::pg::base::constraints;
-use crate::pg::base::error::{attempt, enter, without_raising, PgError};
-use crate::pg::base::interrupts::without_cancels;
+use crate::pg::base::error::{enter, without_raising, PgError};
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
+use crate::pg::session_transaction::state::{
+    is_open, open_part, over, End, Part, State, Within, CHAIN, STATE, WATCH,
+};
+pub use crate::pg::session_transaction::state::{Remaining, Watch};
 use crate::pg::session_transaction::statement::statement_of;
 pub use crate::pg::session_transaction::statement::Statement;
 
-/// The work that remains once the part is undone. Err: the session's COMMIT fails with it.
-pub type Remaining = Box<dyn FnOnce() -> Result<(), PgError>>;
-
-/// The callbacks of the extension. Each may raise.
-pub struct Watch {
-    /// Whether the session's statements are looked at; asked first, for every one.
-    pub wanted: fn() -> bool,
-    /// Whether a statement must run in the part.
-    pub needs_part: fn(&Statement) -> bool,
-    /// The part has begun.
-    pub begun: fn(),
-    /// Shown each row that a statement of the part locks.
-    pub locked: locked_rows::Shown,
-    /// Has a statement executed elsewhere.
-    pub execute: elsewhere::Execute,
-    /// The session commits; called in the part. None: the part is committed like the rest.
-    pub take: fn() -> Option<Remaining>,
-    /// Asked while the session waits for its client: the error of its next statement when it has to
-    /// give up its transaction. Must not raise.
-    pub gives_up: fn() -> Option<PgError>,
-    /// The part is over, one way or another. Must not raise.
-    pub over: fn(),
-}
-
-static WATCH: OnceLock<&'static Watch> = OnceLock::new();
-
-/// The part that is open.
-#[derive(Clone, Copy)]
-struct Part {
-    /// The session said BEGIN.
-    block: bool,
-    /// The transaction of a single statement.
-    lone: bool,
-    /// The transaction had changed something before.
-    changed_before: bool,
-}
-
-#[derive(Clone, Copy)]
-enum State {
-    None,
-    Open(Part),
-    /// An error undid it; the transaction has failed.
-    Failed(Part),
-    /// The session gave up its transaction while it waited for its client, who does not know.
-    GivenUp,
-}
-
-/// How the session ends its transaction, said while a portal ran.
-#[derive(Clone, Copy)]
-enum End {
-    Commit { chain: bool },
-    Rollback,
-}
-
 thread_local! {
-    static STATE: Cell<State> = const { Cell::new(State::None) };
     static END: Cell<Option<End>> = const { Cell::new(None) };
     /// The session said BEGIN.
     static BLOCK: Cell<bool> = const { Cell::new(false) };
-    /// The transaction ends with AND CHAIN.
-    static CHAIN: Cell<bool> = const { Cell::new(false) };
     /// How many executors run, each inside of the one before.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The depth at which each open subtransaction began.
@@ -131,7 +79,8 @@ static HOOKS: Hooks = Hooks {
         let depth = DEPTHS.with_borrow_mut(Vec::pop);
         DEPTH.set(depth.unwrap_or_default());
         if DEPTHS.with_borrow(Vec::is_empty) {
-            if let State::Open(part) = STATE.get() {
+            let undone = |part: &Part| part.within != Within::Procedure;
+            if let Some(part) = open_part().filter(undone) {
                 STATE.set(State::Failed(part));
                 END.set(None);
                 over();
@@ -146,16 +95,9 @@ static HOOKS: Hooks = Hooks {
         DEPTH.set(0);
         END.set(None);
         REASON.set(None);
-        kept_settings::forget();
         BLOCK.set(CHAIN.take());
     },
 };
-
-fn over() {
-    if let Some(watch) = WATCH.get() {
-        (watch.over)();
-    }
-}
 
 /// Installs hooks and callbacks; once, while the library is loaded, after the executor's other
 /// hooks of our own.
@@ -257,11 +199,6 @@ fn reason() -> PgError {
     reason.unwrap_or_else(|| PgError::new(b"40001", "the transaction was given up"))
 }
 
-/// Whether the part is open.
-fn is_open() -> bool {
-    matches!(STATE.get(), State::Open(_))
-}
-
 unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
@@ -332,20 +269,23 @@ unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
 
 unsafe extern "C-unwind" fn on_end(event: pg_sys::XactEvent::Type, _: *mut std::ffi::c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
-    if !matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE) || !is_open() {
+    let ends = matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE);
+    let Some(part) = open_part().filter(|_| ends) else {
         return;
-    }
+    };
     // SAFETY: the whole body of a callback in which raising is allowed.
     unsafe {
-        enter(|| {
-            PgError::new(
+        enter(|| match part.within {
+            Within::Procedure if !WATCH.get().is_some_and(|watch| (watch.has_changes)()) => (),
+            Within::Procedure => procedures::refusal().raise(),
+            _ => PgError::new(
                 b"XX000",
                 "changes of ledger tables cannot be committed here",
             )
             .detail(
                 "They are ordered when the session commits; something else ended its transaction.",
             )
-            .raise()
+            .raise(),
         })
     }
 }
@@ -363,15 +303,44 @@ fn wanted() -> Option<&'static Watch> {
         .filter(|watch| serves && (watch.wanted)())
 }
 
-/// Begins the part where one is needed and none is open.
+/// Begins the part where one is needed and none is open. A transaction of a procedure has it from
+/// its first statement on: an undo of the part takes back all.
 fn begin_if(needed: bool) {
-    if !needed || is_open() {
+    if is_open() {
         return;
     }
-    // SAFETY: a transaction is in progress; memory context and resource owner are put back, so that
-    // the statement that is about to start keeps what it has.
-    unsafe {
-        if pg_sys::GetCurrentTransactionNestLevel() != 1 {
+    match procedures::runs() {
+        true => open(Within::Procedure),
+        false if needed => open(Within::Subtransaction),
+        false => return,
+    }
+    messages::watch(put_message, flush);
+    if let Some(watch) = WATCH.get() {
+        (watch.begun)();
+    }
+}
+
+/// Opens the part.
+fn open(within: Within) {
+    // SAFETY: variables of this process, in a transaction.
+    let (lone, changed_before) = unsafe {
+        let id = pg_sys::GetTopTransactionIdIfAny();
+        let idle = pg_sys::TransactionBlockStatusCode() as u8 == b'I';
+        (idle, id != pg_sys::InvalidTransactionId)
+    };
+    let mut part = Part {
+        within,
+        block: BLOCK.get() && !lone,
+        lone,
+        changed_before,
+        settings_level: kept_settings::OF_TRANSACTION,
+    };
+    if within == Within::Procedure {
+        // Savepoints of the procedure make it look like a block.
+        (part.block, part.lone, part.changed_before) = (false, true, false);
+    } else {
+        // SAFETY: a transaction is in progress.
+        if unsafe { pg_sys::GetCurrentTransactionNestLevel() } != 1 {
             PgError::new(
                 b"25001",
                 "this savepoint was made before the ledger could follow",
@@ -379,22 +348,32 @@ fn begin_if(needed: bool) {
             .hint("Set chainify.writes before the transaction begins.")
             .raise();
         }
-        let lone = pg_sys::TransactionBlockStatusCode() as u8 == b'I';
-        let part = Part {
-            block: BLOCK.get() && !lone,
-            lone,
-            changed_before: pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId,
-        };
+        part.settings_level = kept_settings::level_of_next();
+        begin_subtransaction();
+    }
+    STATE.set(State::Open(part));
+}
+
+/// Memory context and resource owner are put back, so that the statement that is about to start, or
+/// has just ended, keeps what it has.
+fn begin_subtransaction() {
+    // SAFETY: a transaction is in progress.
+    unsafe {
         let context = pg_sys::CurrentMemoryContext;
         let owner = pg_sys::CurrentResourceOwner;
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
-        STATE.set(State::Open(part));
-        messages::watch(put_message, flush);
     }
-    if let Some(watch) = WATCH.get() {
-        (watch.begun)();
+}
+
+/// CALL or DO, which could end the transaction, has run.
+pub(in crate::pg) fn procedure_ended() {
+    procedures::end();
+    if let Some(part) = open_part().filter(|part| part.within == Within::Procedure) {
+        let within = Within::AfterProcedure;
+        begin_subtransaction();
+        STATE.set(State::Open(Part { within, ..part }));
     }
 }
 
@@ -403,6 +382,8 @@ fn begin_if(needed: bool) {
 pub(in crate::pg) enum Course {
     /// PostgreSQL runs it.
     Run,
+    /// The same, and a procedure that it runs may end the transaction.
+    Procedure,
     /// It is done when CommandComplete is sent.
     Later,
 }
@@ -426,12 +407,25 @@ pub(in crate::pg) unsafe fn utility(
         }
     }
     fail_if_given_up();
-    if DEPTH.get() == 0 {
-        if let Some(watch) = wanted() {
-            begin_if((watch.needs_part)(&statement()));
-        }
+    let Some(watch) = wanted().filter(|_| DEPTH.get() == 0) else {
+        return Course::Run;
+    };
+    let needed = (watch.needs_part)(&statement());
+    // SAFETY: by the caller's promise.
+    let runs = matches!(
+        unsafe { (*node).type_ },
+        pg_sys::NodeTag::T_CallStmt | pg_sys::NodeTag::T_DoStmt
+    );
+    let of_session = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
+    let procedure = needed && runs && of_session && !is_open() && procedures::may_commit();
+    if procedure {
+        procedures::begin();
     }
-    Course::Run
+    begin_if(needed);
+    match procedure {
+        true => Course::Procedure,
+        false => Course::Run,
+    }
 }
 
 fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
@@ -503,6 +497,9 @@ unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, lengt
             _ => std::slice::from_raw_parts(text.cast::<u8>(), length),
         };
         let ready = kind as u8 == b'Z';
+        if ready {
+            procedures::end();
+        }
         let mut idle = false;
         if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
             idle = enter(|| before_message(kind as u8));
@@ -542,12 +539,12 @@ fn before_message(kind: u8) -> bool {
                 shows(c"COMMIT", true);
             }
             retry::ending();
-            finish(part, end);
+            ending::finish(part, end);
         }
-        State::Failed(part) if ready && !part.block => abort(),
+        State::Failed(part) if ready && !part.block => ending::abort(),
         State::GivenUp if END.take().is_some() => {
             let reason = reason();
-            abort();
+            ending::abort();
             reason.raise();
         }
         _ => return false,
@@ -569,93 +566,5 @@ fn shows(text: &CStr, busy: bool) {
             false => pg_sys::BackendState::STATE_IDLE,
         };
         pg_sys::pgstat_report_activity(state, text.as_ptr());
-    }
-}
-
-/// Ends the transaction. When that fails, none is in progress afterwards and the error is raised:
-/// for the client, as after any COMMIT that failed.
-fn finish(part: Part, end: End) {
-    let End::Commit { chain } = end else {
-        return abort();
-    };
-    if let Err(error) = attempt(|| commit(part, chain)) {
-        abort();
-        error.raise();
-    }
-}
-
-fn abort() {
-    // SAFETY: no portal runs. The context of the messages is there for as long as the session.
-    unsafe {
-        pg_sys::AbortOutOfAnyTransaction();
-        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
-    }
-}
-
-/// A cancel for the sake of a block finds its locks gone, so it is put off until the work remains
-/// that may be cancelled.
-fn commit(part: Part, chain: bool) {
-    let remaining = without_cancels(|| {
-        constraints::check_at_once();
-        let remaining = WATCH.get().and_then(|watch| (watch.take)());
-        let settings = kept_settings::values();
-        leave_part(remaining.is_none());
-        if remaining.is_some() {
-            kept_settings::set_again(settings);
-        }
-        // It holds locks, so it ends first unless it has changed something: that is committed only
-        // if the rest is.
-        if remaining.is_none() || !part.changed_before {
-            end_rest(part, chain, remaining.is_some());
-        }
-        remaining
-    });
-    if let Some(remaining) = remaining {
-        remaining().unwrap_or_else(|error| {
-            retry::refused(&error);
-            error.raise()
-        });
-        if part.changed_before {
-            end_rest(part, chain, false);
-        }
-    }
-}
-
-/// Ends the part and what savepoints are open in it.
-fn leave_part(keep: bool) {
-    STATE.set(State::None);
-    over();
-    // SAFETY: no portal runs; the innermost subtransaction is in progress, since this is where the
-    // session commits.
-    unsafe {
-        while pg_sys::GetCurrentTransactionNestLevel() > 1 {
-            match keep {
-                true => pg_sys::ReleaseCurrentSubTransaction(),
-                false => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
-            }
-        }
-        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
-    }
-}
-
-/// Commits the transaction itself. `empty`: it changed nothing, so nobody waits for the disk.
-fn end_rest(part: Part, chain: bool, empty: bool) {
-    // SAFETY: no subtransaction is open and no portal runs. The setting is put back; an ERROR
-    // before that ends the session's transaction, and PostgreSQL knows what was set.
-    unsafe {
-        let durable = pg_sys::synchronous_commit;
-        if empty {
-            pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as c_int;
-        }
-        if part.block {
-            CHAIN.set(chain);
-            pg_sys::EndTransactionBlock(chain);
-        } else if !part.lone {
-            pg_sys::EndImplicitTransactionBlock();
-        }
-        let ended = attempt(|| pg_sys::CommitTransactionCommand());
-        pg_sys::synchronous_commit = durable;
-        ended.unwrap_or_else(|error| error.raise());
-        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
     }
 }

@@ -34,6 +34,7 @@ static WATCH: Watch = Watch {
     begun: plain_sql::begin,
     locked: plain_sql::locked,
     execute: as_sql::execute,
+    has_changes: plain_sql::has_changes,
     take,
     gives_up: lock_conflicts::gives_up,
     over: plain_sql::end,

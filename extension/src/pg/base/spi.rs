@@ -44,7 +44,36 @@ mod raw {
             fire_triggers: bool,
             tcount: std::ffi::c_long,
         ) -> i32;
+        pub fn HoldPinnedPortals();
+        pub fn SPI_rollback();
+        pub fn SPI_rollback_and_chain();
     }
+}
+
+/// Whether the procedure that runs may end the session's transaction now.
+pub(in crate::pg) fn may_end_transaction() -> bool {
+    // SAFETY: reads variables of this process.
+    unsafe { pg_sys::SPI_inside_nonatomic_context() }
+}
+
+/// Has the cursors of loops keep their rows over the end of the transaction, as PostgreSQL does
+/// before a procedure ends it. Raises when one of them cannot.
+pub(in crate::pg) fn hold_cursors() {
+    // SAFETY: a transaction is in progress.
+    unsafe { catch_c(|| raw::HoldPinnedPortals()) }.or_raise();
+}
+
+/// ROLLBACK of the procedure that runs, which may end the transaction; a new one begins, with the
+/// characteristics of the old one if `chain`.
+pub(in crate::pg) fn roll_back(chain: bool) {
+    // SAFETY: PostgreSQL checks that the procedure may.
+    let rolled_back = unsafe {
+        catch_c(|| match chain {
+            true => raw::SPI_rollback_and_chain(),
+            false => raw::SPI_rollback(),
+        })
+    };
+    rolled_back.or_raise();
 }
 
 /// Runs `f` with SPI connected; everything in this module needs that. When `f` raises, abort
