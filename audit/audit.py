@@ -409,22 +409,52 @@ def only(message, number, field):
     return found[0]
 
 
+PLANNED_BYTES_MAX, APPROVALS_BYTES_MAX, PLAN_TIME_MAX = 65_536, 4_096, 253_402_300_799_999_999
+
+
+def plan_of(proposal, parameters):
+    """The plan of a proposal of kind PLAN, checked; None: it has none."""
+    if 9 not in proposal:
+        return None
+    every = fields(proposal[9], "transaction.body")
+    if any(type(content) is not (bytes if number in (2, 5) else int) for number, content in every):
+        raise Wrong("transaction.body", "its plan is malformed")
+    of = dict(every)
+    plan = {"action": of.get(1, 0), "planned": of.get(2, b""), "not_before": of.get(3, 0), "expires": of.get(4, 0), "approvals": of.get(5, b"")}
+    times = plan["not_before"], plan["expires"]
+    size = len(proposal.get(6, b"")) + sum(len(p.get(1, b"")) + len(p.get(3, b"")) for p in parameters)
+    makes = plan["action"] == 1 and not plan["planned"] and max(times) <= PLAN_TIME_MAX and size <= PLANNED_BYTES_MAX
+    names = plan["action"] in (2, 3, 4) and len(plan["planned"]) == 32 and not any(times) and not plan["approvals"]
+    if not (makes or names) or len(plan["approvals"]) > APPROVALS_BYTES_MAX:
+        raise Wrong("transaction.body", "its plan is not as its action has it")
+    return plan
+
+
 def content_of(proposal):
-    """What a proposal asks for: kind, the text of its statements, its parameters, and the write set of kind EFFECTS, which has it instead."""
+    """What a proposal asks for: kind, the text of its statements, its parameters, the write set of kind EFFECTS, and the plan of kind PLAN."""
     every = fields(proposal, "transaction.body")
-    if any(type(content) is not (bytes if number in (1, 2, 6, 7, 8) else int) for number, content in every):
+    if any(type(content) is not (bytes if number in (1, 2, 6, 7, 8, 9) else int) for number, content in every):
         raise Wrong("transaction.body", "malformed")
     of = dict(every)
     kind, sql, effects = of.get(5), of.get(6, b""), of.get(8, b"")
     parameters = [dict(fields(content, "transaction.body")) for number, content in every if number == 7]
-    if kind not in (1, 2, 3):
+    if kind not in (1, 2, 3, 5):
         raise Wrong("transaction.body", "it is of no kind that is executed")
-    if (kind == 2) != bool(effects) or (kind == 2) == bool(sql) or kind == 2 and parameters:
-        raise Wrong("transaction.body", "statements and effects are not as its kind has them")
+    plan = plan_of(of, parameters)
+    without = kind == 2 or plan and plan["action"] != 1
+    if (kind == 2) != bool(effects) or (kind == 5) != bool(plan) or bool(without) == bool(sql) or without and parameters:
+        raise Wrong("transaction.body", "statements, effects and plan are not as its kind has them")
     try:
-        return kind, sql, parameters, write_set.read(effects) if effects else None
+        return kind, sql, parameters, write_set.read(effects) if effects else None, plan
     except write_set.Malformed as malformed:
         raise Wrong("transaction.body", str(malformed)) from None
+
+
+def plan_lines(plan):
+    if plan["action"] != 1:
+        yield f"{ {2: 'approves', 3: 'cancels', 4: 'executes'}[plan['action']]} planned transaction {plan['planned'].hex()}"
+        return
+    yield f"planned for microsecond {plan['not_before']} to {plan['expires'] or 'the default'}, with approvals {json.dumps(plan['approvals'].decode(errors='replace'))}"
 
 
 def shown(receipt):
@@ -432,13 +462,17 @@ def shown(receipt):
     transaction = receipt["transaction"]
     proposal = only(only(transaction["body"], 1, "transaction.body"), 1, "transaction.body")
     client = dict(fields(only(proposal, 2, "transaction.body"), "transaction.body"))
-    kind, sql, parameters, effects = content_of(proposal)
+    kind, sql, parameters, effects, plan = content_of(proposal)
 
     def text(content):
         return json.dumps(content.decode(errors="replace"))
     yield f"transaction {transaction['id'].hex()} {'succeeded' if transaction['outcome'] else 'failed'}, by {text(client.get(2, b''))} of {text(client.get(1, b''))}"
     if effects:
         yield from write_set.lines(effects)
+        return
+    if plan:
+        yield from plan_lines(plan)
+    if plan and plan["action"] != 1:
         return
     yield f"{'definitions' if kind == 3 else 'statements'}: {text(sql)}"
     for i, parameter in enumerate(parameters):

@@ -160,7 +160,7 @@ def write_sets():
     if wrong(bytes(write_set.BYTES_MAX + 1)) != "effects":
         failures.append("a write set that is too long is taken")
     transactions = json.loads((VECTORS / "transactions.json").read_text(encoding="utf-8"))
-    of_kind = [case for case in transactions["refused"] if case["field"].startswith(("transaction.proposal.effects", "transaction.proposal.kind"))]
+    of_kind = [case for case in transactions["refused"] if case["field"].startswith(("transaction.proposal.effects", "transaction.proposal.kind", "transaction.proposal.plan"))]
     of_kind += [case for case in transactions["refused"] if "EFFECTS" in case["name"] or "effects" in case["name"]]
     for case in transactions["cases"] + of_kind:
         body = bytes.fromhex(case["chained_tx"])

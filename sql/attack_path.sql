@@ -72,6 +72,8 @@ CREATE TABLE test.calls (place serial, who text, call text);
 INSERT INTO test.calls (who, call) VALUES
     ('alice', $$SELECT chainify.execute('SELECT 1')$$), ('alice', $$SELECT chainify.execute('SELECT $1', 1)$$), ('alice', $$SELECT chainify.submit('SELECT 1')$$),
     ('alice', $$SELECT chainify.submit('SELECT $1', 'a')$$), ('alice', $$SELECT chainify.submit_batch(ARRAY['SELECT 1'])$$), ('alice', $$SELECT chainify.wait('\x00', '1 ms')$$),
+    ('alice', $$SELECT chainify.plan('SELECT 1', '2030-01-01', 'acme')$$), ('alice', $$SELECT chainify.plan('SELECT $1', NULL, NULL, NULL, 'a')$$), ('alice', $$SELECT chainify.cancel_planned(sha256('x'))$$),
+    ('alice', $$SELECT chainify.execute_planned(sha256('x'))$$), ('admin', $$SELECT chainify.approve_planned(sha256('x'))$$),
     ('alice', $$SELECT chainify.uuid()$$), ('alice', $$SELECT * FROM chainify.analyze('UPDATE t SET n = 1 WHERE id = 1')$$), ('alice', $$SELECT * FROM chainify.access('SELECT one(1)')$$),
     ('admin', $$SELECT chainify.attach('t')$$), ('admin', $$SELECT chainify.detach('t')$$), ('admin', $$SELECT chainify.deploy('DROP TABLE t')$$), ('admin', $$SELECT chainify.set_policy('t', NULL)$$),
     ('admin', $$SELECT chainify.set_role_organisations('alice', '{acme}')$$),
@@ -83,7 +85,7 @@ INSERT INTO test.calls (who, call) VALUES
     ('reader', $$SELECT chainify.row_hash(h) FROM chainify_history.t h$$), ('reader', $$SELECT chainify.explain_block(2)$$), ('reader', $$SELECT chainify.read_block()$$),
     ('reader', $$SELECT chainify.receipt('\x00'::bytea)$$), ('reader', $$SELECT chainify.receipt('public.t'::regclass, 1)$$), ('reader', $$SELECT * FROM chainify_history.t_ledger$$), ('reader', $$SELECT * FROM chainify_history.t_as_of$$),
     ('stranger', $$SELECT * FROM chainify_node.position()$$), ('stranger', $$SELECT chainify_node.init('testchain', 'acme')$$), ('stranger', $$SELECT chainify_node.set_registry('{"organisations": []}')$$),
-    ('stranger', $$SELECT chainify_node.kept_executions()$$), ('stranger', $$SELECT chainify_node.has_policies()$$), ('stranger', $$SELECT chainify_node.checkpoint()$$), ('stranger', $$SELECT chainify_node.fold_history()$$),
+    ('stranger', $$SELECT chainify_node.kept_executions()$$), ('stranger', $$SELECT chainify_node.has_policies()$$), ('stranger', $$SELECT chainify_node.due_plans(0, 10)$$), ('stranger', $$SELECT chainify_node.checkpoint()$$), ('stranger', $$SELECT chainify_node.fold_history()$$),
     ('stranger', $$SELECT chainify_node.scrub('public.t')$$), ('stranger', $$SELECT chainify_node.audit(1000)$$), ('stranger', $$SELECT chainify_node.store_certificate(1, 0, '\x00', '[]')$$),
     ('stranger', $$SELECT chainify_node.record_deviation(1, '\x00', '\x00', 'retry', '1 s')$$), ('stranger', $$SELECT chainify_node.repair(p.number, p.hash, p.number, '\x00') FROM chainify_node.position() p$$),
     ('stranger', $$SELECT chainify_node.repair(p.number, p.hash, p.number + 1, '\x00', 'definitions') FROM chainify_node.position() p$$), ('stranger', $$SELECT chainify_node.repair(p.number, p.hash, p.number + 1, '\x00', 'reindex') FROM chainify_node.position() p$$),

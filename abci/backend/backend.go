@@ -244,6 +244,19 @@ type Rehearser interface {
 	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
 }
 
+// DuePlan is a planned transaction of the organisation that may run (spec/transactions.md).
+type DuePlan struct {
+	ID   wire.TxID
+	Role string // that planned it
+}
+
+// Planner is a database that knows of planned transactions. Its method may be called at any time.
+type Planner interface {
+	// DuePlans tells which plans of the organisation may run in a block of this time, at most so
+	// many, the earliest first.
+	DuePlans(ctx context.Context, blockTime time.Time, most int) ([]DuePlan, error)
+}
+
 type forWhom struct{}
 
 // For says for whom something is asked of a database that several share.

@@ -79,7 +79,7 @@ func TestMalformedEffectsAreRefused(t *testing.T) {
 		"with statements, of SQL": {func(s *wire.Statement) { s.Kind, s.Sql = wire.Kind_KIND_SQL, "SELECT 1" }, StateMalformed, "effects: not empty"},
 		"with statements, of DDL": {func(s *wire.Statement) { s.Kind, s.Sql = wire.Kind_KIND_DEPLOY, "SELECT 1" }, StateMalformed, "effects: not empty"},
 		"of the reserved kind":    {func(s *wire.Statement) { s.Kind = wire.Kind_KIND_GOVERNANCE }, StateUnsupported, ""},
-		"of no kind there is":     {func(s *wire.Statement) { s.Kind = 5 }, StateMalformed, "kind: "},
+		"of no kind there is":     {func(s *wire.Statement) { s.Kind = 6 }, StateMalformed, "kind: "},
 	} {
 		f := newFixture(t, nil)
 		s := effects()

@@ -51,6 +51,9 @@ func checkStatements(role string, statements []*wire.Statement) error {
 }
 
 func checkStatement(s *wire.Statement) error {
+	if s.GetPlan() != nil && s.GetKind() != wire.Kind_KIND_PLAN {
+		return malformed("plan: there though the transaction is of another kind")
+	}
 	switch s.GetKind() {
 	case wire.Kind_KIND_SQL, wire.Kind_KIND_DEPLOY:
 		if len(s.GetEffects()) > 0 {
@@ -58,6 +61,8 @@ func checkStatement(s *wire.Statement) error {
 		}
 	case wire.Kind_KIND_EFFECTS:
 		return checkEffects(s)
+	case wire.Kind_KIND_PLAN:
+		return checkPlan(s)
 	case wire.Kind_KIND_GOVERNANCE:
 		return &Error{SQLState: StateUnsupported, Message: "transactions of kind " + s.GetKind().String() + " are not supported yet"}
 	default:
@@ -91,6 +96,19 @@ func checkEffects(s *wire.Statement) error {
 	return nil
 }
 
+func checkPlan(s *wire.Statement) error {
+	if n := wire.PlannedBytes(s); n > wire.PlannedBytesMax {
+		return beyondBound("size of a planned transaction in bytes", n, wire.PlannedBytesMax)
+	}
+	if n := len(s.GetParameters()); n > wire.ParametersMax {
+		return beyondBound("number of parameters", n, wire.ParametersMax)
+	}
+	if err := wire.CheckPlan(s); err != nil {
+		return malformed("%v", err)
+	}
+	return nil
+}
+
 func checkText(field, text string) error {
 	switch {
 	case text == "":
@@ -110,7 +128,7 @@ func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Ti
 		g.nonce++
 		proposal := wire.Encode(&wire.Proposal{
 			ChainId: g.opt.ChainID, Client: client, Nonce: g.nonce, ValidUntilHeight: validUntil,
-			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(), Effects: s.GetEffects(),
+			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(), Effects: s.GetEffects(), Plan: s.GetPlan(),
 		})
 		if len(proposal) > wire.ProposalBytesMax {
 			return nil, beyondBound("size of the transaction in bytes", len(proposal), wire.ProposalBytesMax)

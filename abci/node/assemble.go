@@ -152,6 +152,16 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
 }
 
+// plans is what has the organisation's planned transactions executed; nil without a database that
+// tells of them.
+func (n *node) plans() *gateway.Plans {
+	database, ok := n.backend.(backend.Planner)
+	if !ok {
+		return nil
+	}
+	return &gateway.Plans{Database: database, Submit: n.gateway.Submit, Now: time.Now, Log: n.log.With("part", "plans")}
+}
+
 // assembleEffects makes the effect consensus and, with a database, its way to the other
 // organisations' databases.
 func (n *node) assembleEffects() error {

@@ -72,6 +72,9 @@ func (n *node) start(r *running, d *doors) error {
 		return nil
 	})
 	r.parts.Go(func() error { n.order.peering.run(r.inner); return nil })
+	if plans := n.plans(); plans != nil {
+		r.parts.Go(func() error { plans.Run(r.inner); return nil })
+	}
 	if anchored != nil {
 		r.parts.Go(func() error { anchored.Run(r.inner); return nil })
 	}

@@ -35,6 +35,7 @@ const (
 	Kind_KIND_EFFECTS     Kind = 2 // a write set made in the client's own database (spec/formats.md)
 	Kind_KIND_DEPLOY      Kind = 3 // what is on the ledger: attach, detach, later DDL
 	Kind_KIND_GOVERNANCE  Kind = 4 // reserved: organisations, keys, policies
+	Kind_KIND_PLAN        Kind = 5 // a transaction planned for later, or an action on one (spec/transactions.md)
 )
 
 // Enum value maps for Kind.
@@ -45,6 +46,7 @@ var (
 		2: "KIND_EFFECTS",
 		3: "KIND_DEPLOY",
 		4: "KIND_GOVERNANCE",
+		5: "KIND_PLAN",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -52,6 +54,7 @@ var (
 		"KIND_EFFECTS":     2,
 		"KIND_DEPLOY":      3,
 		"KIND_GOVERNANCE":  4,
+		"KIND_PLAN":        5,
 	}
 )
 
@@ -80,6 +83,62 @@ func (x Kind) Number() protoreflect.EnumNumber {
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_chainify_proto_rawDescGZIP(), []int{0}
+}
+
+// The action of a PLAN transaction.
+type PlanAction int32
+
+const (
+	PlanAction_PLAN_ACTION_UNSPECIFIED PlanAction = 0
+	PlanAction_PLAN_ACTION_PLAN        PlanAction = 1 // the statements of the proposal run later
+	PlanAction_PLAN_ACTION_APPROVE     PlanAction = 2 // the client's organisation approves
+	PlanAction_PLAN_ACTION_CANCEL      PlanAction = 3
+	PlanAction_PLAN_ACTION_EXECUTE     PlanAction = 4 // runs it, when it is due
+)
+
+// Enum value maps for PlanAction.
+var (
+	PlanAction_name = map[int32]string{
+		0: "PLAN_ACTION_UNSPECIFIED",
+		1: "PLAN_ACTION_PLAN",
+		2: "PLAN_ACTION_APPROVE",
+		3: "PLAN_ACTION_CANCEL",
+		4: "PLAN_ACTION_EXECUTE",
+	}
+	PlanAction_value = map[string]int32{
+		"PLAN_ACTION_UNSPECIFIED": 0,
+		"PLAN_ACTION_PLAN":        1,
+		"PLAN_ACTION_APPROVE":     2,
+		"PLAN_ACTION_CANCEL":      3,
+		"PLAN_ACTION_EXECUTE":     4,
+	}
+)
+
+func (x PlanAction) Enum() *PlanAction {
+	p := new(PlanAction)
+	*p = x
+	return p
+}
+
+func (x PlanAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PlanAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_chainify_proto_enumTypes[1].Descriptor()
+}
+
+func (PlanAction) Type() protoreflect.EnumType {
+	return &file_chainify_proto_enumTypes[1]
+}
+
+func (x PlanAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PlanAction.Descriptor instead.
+func (PlanAction) EnumDescriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{1}
 }
 
 // The client that asks: a role vouched for by its organisation's gateway, or one that signs with a key registered for it.
@@ -214,6 +273,7 @@ type Proposal struct {
 	Sql              string                 `protobuf:"bytes,6,opt,name=sql,proto3" json:"sql,omitempty"` // empty in kind EFFECTS
 	Parameters       []*Parameter           `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	Effects          []byte                 `protobuf:"bytes,8,opt,name=effects,proto3" json:"effects,omitempty"` // of kind EFFECTS alone: "EFFECTS transactions" of spec/formats.md
+	Plan             *Plan                  `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`       // of kind PLAN alone
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -304,6 +364,89 @@ func (x *Proposal) GetEffects() []byte {
 	return nil
 }
 
+func (x *Proposal) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+type Plan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        PlanAction             `protobuf:"varint,1,opt,name=action,proto3,enum=chainify.v1.PlanAction" json:"action,omitempty"`
+	Planned       []byte                 `protobuf:"bytes,2,opt,name=planned,proto3" json:"planned,omitempty"`                       // id of the transaction that planned; of every action but PLAN
+	NotBefore     int64                  `protobuf:"varint,3,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"` // of PLAN: microseconds since the Unix epoch; 0: at once
+	Expires       int64                  `protobuf:"varint,4,opt,name=expires,proto3" json:"expires,omitempty"`                      // of PLAN: the same; 0: the default
+	Approvals     string                 `protobuf:"bytes,5,opt,name=approvals,proto3" json:"approvals,omitempty"`                   // of PLAN: an agreement policy without columns; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Plan) Reset() {
+	*x = Plan{}
+	mi := &file_chainify_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plan) ProtoMessage() {}
+
+func (x *Plan) ProtoReflect() protoreflect.Message {
+	mi := &file_chainify_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
+func (*Plan) Descriptor() ([]byte, []int) {
+	return file_chainify_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Plan) GetAction() PlanAction {
+	if x != nil {
+		return x.Action
+	}
+	return PlanAction_PLAN_ACTION_UNSPECIFIED
+}
+
+func (x *Plan) GetPlanned() []byte {
+	if x != nil {
+		return x.Planned
+	}
+	return nil
+}
+
+func (x *Plan) GetNotBefore() int64 {
+	if x != nil {
+		return x.NotBefore
+	}
+	return 0
+}
+
+func (x *Plan) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *Plan) GetApprovals() string {
+	if x != nil {
+		return x.Approvals
+	}
+	return ""
+}
+
 type SignedProposal struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Proposal []byte                 `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
@@ -316,7 +459,7 @@ type SignedProposal struct {
 
 func (x *SignedProposal) Reset() {
 	*x = SignedProposal{}
-	mi := &file_chainify_proto_msgTypes[3]
+	mi := &file_chainify_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +471,7 @@ func (x *SignedProposal) String() string {
 func (*SignedProposal) ProtoMessage() {}
 
 func (x *SignedProposal) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[3]
+	mi := &file_chainify_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +484,7 @@ func (x *SignedProposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedProposal.ProtoReflect.Descriptor instead.
 func (*SignedProposal) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{3}
+	return file_chainify_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SignedProposal) GetProposal() []byte {
@@ -371,7 +514,7 @@ type Agreement struct {
 
 func (x *Agreement) Reset() {
 	*x = Agreement{}
-	mi := &file_chainify_proto_msgTypes[4]
+	mi := &file_chainify_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +526,7 @@ func (x *Agreement) String() string {
 func (*Agreement) ProtoMessage() {}
 
 func (x *Agreement) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[4]
+	mi := &file_chainify_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +539,7 @@ func (x *Agreement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agreement.ProtoReflect.Descriptor instead.
 func (*Agreement) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{4}
+	return file_chainify_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Agreement) GetOrganisation() string {
@@ -437,7 +580,7 @@ type ChainedTx struct {
 
 func (x *ChainedTx) Reset() {
 	*x = ChainedTx{}
-	mi := &file_chainify_proto_msgTypes[5]
+	mi := &file_chainify_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +592,7 @@ func (x *ChainedTx) String() string {
 func (*ChainedTx) ProtoMessage() {}
 
 func (x *ChainedTx) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[5]
+	mi := &file_chainify_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +605,7 @@ func (x *ChainedTx) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainedTx.ProtoReflect.Descriptor instead.
 func (*ChainedTx) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{5}
+	return file_chainify_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ChainedTx) GetProposal() *SignedProposal {
@@ -491,7 +634,7 @@ type Bundle struct {
 
 func (x *Bundle) Reset() {
 	*x = Bundle{}
-	mi := &file_chainify_proto_msgTypes[6]
+	mi := &file_chainify_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +646,7 @@ func (x *Bundle) String() string {
 func (*Bundle) ProtoMessage() {}
 
 func (x *Bundle) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[6]
+	mi := &file_chainify_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +659,7 @@ func (x *Bundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bundle.ProtoReflect.Descriptor instead.
 func (*Bundle) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{6}
+	return file_chainify_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Bundle) GetChainId() string {
@@ -557,7 +700,7 @@ type SignedBundle struct {
 
 func (x *SignedBundle) Reset() {
 	*x = SignedBundle{}
-	mi := &file_chainify_proto_msgTypes[7]
+	mi := &file_chainify_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +712,7 @@ func (x *SignedBundle) String() string {
 func (*SignedBundle) ProtoMessage() {}
 
 func (x *SignedBundle) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[7]
+	mi := &file_chainify_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +725,7 @@ func (x *SignedBundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedBundle.ProtoReflect.Descriptor instead.
 func (*SignedBundle) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{7}
+	return file_chainify_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SignedBundle) GetBundle() []byte {
@@ -613,7 +756,7 @@ type ExtendedVote struct {
 
 func (x *ExtendedVote) Reset() {
 	*x = ExtendedVote{}
-	mi := &file_chainify_proto_msgTypes[8]
+	mi := &file_chainify_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +768,7 @@ func (x *ExtendedVote) String() string {
 func (*ExtendedVote) ProtoMessage() {}
 
 func (x *ExtendedVote) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[8]
+	mi := &file_chainify_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +781,7 @@ func (x *ExtendedVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendedVote.ProtoReflect.Descriptor instead.
 func (*ExtendedVote) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{8}
+	return file_chainify_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExtendedVote) GetValidatorAddress() []byte {
@@ -689,7 +832,7 @@ type EffectCertificate struct {
 
 func (x *EffectCertificate) Reset() {
 	*x = EffectCertificate{}
-	mi := &file_chainify_proto_msgTypes[9]
+	mi := &file_chainify_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +844,7 @@ func (x *EffectCertificate) String() string {
 func (*EffectCertificate) ProtoMessage() {}
 
 func (x *EffectCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[9]
+	mi := &file_chainify_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +857,7 @@ func (x *EffectCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectCertificate.ProtoReflect.Descriptor instead.
 func (*EffectCertificate) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{9}
+	return file_chainify_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EffectCertificate) GetBlock() uint64 {
@@ -759,7 +902,7 @@ type GovernanceChange struct {
 
 func (x *GovernanceChange) Reset() {
 	*x = GovernanceChange{}
-	mi := &file_chainify_proto_msgTypes[10]
+	mi := &file_chainify_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +914,7 @@ func (x *GovernanceChange) String() string {
 func (*GovernanceChange) ProtoMessage() {}
 
 func (x *GovernanceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[10]
+	mi := &file_chainify_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +927,7 @@ func (x *GovernanceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GovernanceChange.ProtoReflect.Descriptor instead.
 func (*GovernanceChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{10}
+	return file_chainify_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GovernanceChange) GetChainId() string {
@@ -836,7 +979,7 @@ type GovernanceAction struct {
 
 func (x *GovernanceAction) Reset() {
 	*x = GovernanceAction{}
-	mi := &file_chainify_proto_msgTypes[11]
+	mi := &file_chainify_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +991,7 @@ func (x *GovernanceAction) String() string {
 func (*GovernanceAction) ProtoMessage() {}
 
 func (x *GovernanceAction) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[11]
+	mi := &file_chainify_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +1004,7 @@ func (x *GovernanceAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GovernanceAction.ProtoReflect.Descriptor instead.
 func (*GovernanceAction) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{11}
+	return file_chainify_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GovernanceAction) GetBody() isGovernanceAction_Body {
@@ -1036,7 +1179,7 @@ type BlockTimes struct {
 
 func (x *BlockTimes) Reset() {
 	*x = BlockTimes{}
-	mi := &file_chainify_proto_msgTypes[12]
+	mi := &file_chainify_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1191,7 @@ func (x *BlockTimes) String() string {
 func (*BlockTimes) ProtoMessage() {}
 
 func (x *BlockTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[12]
+	mi := &file_chainify_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1204,7 @@ func (x *BlockTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockTimes.ProtoReflect.Descriptor instead.
 func (*BlockTimes) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{12}
+	return file_chainify_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BlockTimes) GetStatements() uint32 {
@@ -1091,7 +1234,7 @@ type BlockShares struct {
 
 func (x *BlockShares) Reset() {
 	*x = BlockShares{}
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1246,7 @@ func (x *BlockShares) String() string {
 func (*BlockShares) ProtoMessage() {}
 
 func (x *BlockShares) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[13]
+	mi := &file_chainify_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1259,7 @@ func (x *BlockShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockShares.ProtoReflect.Descriptor instead.
 func (*BlockShares) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{13}
+	return file_chainify_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BlockShares) GetClient() uint32 {
@@ -1153,7 +1296,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chainify_proto_msgTypes[14]
+	mi := &file_chainify_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1308,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[14]
+	mi := &file_chainify_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1321,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{14}
+	return file_chainify_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Member) GetOrganisation() string {
@@ -1219,7 +1362,7 @@ type ValidatorPower struct {
 
 func (x *ValidatorPower) Reset() {
 	*x = ValidatorPower{}
-	mi := &file_chainify_proto_msgTypes[15]
+	mi := &file_chainify_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1374,7 @@ func (x *ValidatorPower) String() string {
 func (*ValidatorPower) ProtoMessage() {}
 
 func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[15]
+	mi := &file_chainify_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1387,7 @@ func (x *ValidatorPower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidatorPower.ProtoReflect.Descriptor instead.
 func (*ValidatorPower) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{15}
+	return file_chainify_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ValidatorPower) GetKey() []byte {
@@ -1272,7 +1415,7 @@ type GatewayKey struct {
 
 func (x *GatewayKey) Reset() {
 	*x = GatewayKey{}
-	mi := &file_chainify_proto_msgTypes[16]
+	mi := &file_chainify_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1427,7 @@ func (x *GatewayKey) String() string {
 func (*GatewayKey) ProtoMessage() {}
 
 func (x *GatewayKey) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[16]
+	mi := &file_chainify_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1440,7 @@ func (x *GatewayKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayKey.ProtoReflect.Descriptor instead.
 func (*GatewayKey) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{16}
+	return file_chainify_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GatewayKey) GetOrganisation() string {
@@ -1325,7 +1468,7 @@ type MemberValidator struct {
 
 func (x *MemberValidator) Reset() {
 	*x = MemberValidator{}
-	mi := &file_chainify_proto_msgTypes[17]
+	mi := &file_chainify_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1480,7 @@ func (x *MemberValidator) String() string {
 func (*MemberValidator) ProtoMessage() {}
 
 func (x *MemberValidator) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[17]
+	mi := &file_chainify_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1493,7 @@ func (x *MemberValidator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberValidator.ProtoReflect.Descriptor instead.
 func (*MemberValidator) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{17}
+	return file_chainify_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MemberValidator) GetOrganisation() string {
@@ -1378,7 +1521,7 @@ type OrderingOnly struct {
 
 func (x *OrderingOnly) Reset() {
 	*x = OrderingOnly{}
-	mi := &file_chainify_proto_msgTypes[18]
+	mi := &file_chainify_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1533,7 @@ func (x *OrderingOnly) String() string {
 func (*OrderingOnly) ProtoMessage() {}
 
 func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[18]
+	mi := &file_chainify_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1546,7 @@ func (x *OrderingOnly) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderingOnly.ProtoReflect.Descriptor instead.
 func (*OrderingOnly) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{18}
+	return file_chainify_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OrderingOnly) GetOrganisation() string {
@@ -1431,7 +1574,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_chainify_proto_msgTypes[19]
+	mi := &file_chainify_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1586,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[19]
+	mi := &file_chainify_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1599,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{19}
+	return file_chainify_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Approval) GetOrganisation() string {
@@ -1483,7 +1626,7 @@ type SignedGovernanceChange struct {
 
 func (x *SignedGovernanceChange) Reset() {
 	*x = SignedGovernanceChange{}
-	mi := &file_chainify_proto_msgTypes[20]
+	mi := &file_chainify_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1638,7 @@ func (x *SignedGovernanceChange) String() string {
 func (*SignedGovernanceChange) ProtoMessage() {}
 
 func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[20]
+	mi := &file_chainify_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1651,7 @@ func (x *SignedGovernanceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedGovernanceChange.ProtoReflect.Descriptor instead.
 func (*SignedGovernanceChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{20}
+	return file_chainify_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignedGovernanceChange) GetChange() []byte {
@@ -1539,7 +1682,7 @@ type ClientChange struct {
 
 func (x *ClientChange) Reset() {
 	*x = ClientChange{}
-	mi := &file_chainify_proto_msgTypes[21]
+	mi := &file_chainify_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1694,7 @@ func (x *ClientChange) String() string {
 func (*ClientChange) ProtoMessage() {}
 
 func (x *ClientChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[21]
+	mi := &file_chainify_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1707,7 @@ func (x *ClientChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientChange.ProtoReflect.Descriptor instead.
 func (*ClientChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{21}
+	return file_chainify_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClientChange) GetChainId() string {
@@ -1612,7 +1755,7 @@ type SignedClientChange struct {
 
 func (x *SignedClientChange) Reset() {
 	*x = SignedClientChange{}
-	mi := &file_chainify_proto_msgTypes[22]
+	mi := &file_chainify_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1767,7 @@ func (x *SignedClientChange) String() string {
 func (*SignedClientChange) ProtoMessage() {}
 
 func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[22]
+	mi := &file_chainify_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1780,7 @@ func (x *SignedClientChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedClientChange.ProtoReflect.Descriptor instead.
 func (*SignedClientChange) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{22}
+	return file_chainify_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SignedClientChange) GetChange() []byte {
@@ -1670,7 +1813,7 @@ type OrderedTx struct {
 
 func (x *OrderedTx) Reset() {
 	*x = OrderedTx{}
-	mi := &file_chainify_proto_msgTypes[23]
+	mi := &file_chainify_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1825,7 @@ func (x *OrderedTx) String() string {
 func (*OrderedTx) ProtoMessage() {}
 
 func (x *OrderedTx) ProtoReflect() protoreflect.Message {
-	mi := &file_chainify_proto_msgTypes[23]
+	mi := &file_chainify_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1838,7 @@ func (x *OrderedTx) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderedTx.ProtoReflect.Descriptor instead.
 func (*OrderedTx) Descriptor() ([]byte, []int) {
-	return file_chainify_proto_rawDescGZIP(), []int{23}
+	return file_chainify_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OrderedTx) GetBody() isOrderedTx_Body {
@@ -1781,7 +1924,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\tParameter\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04null\x18\x02 \x01(\bR\x04null\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\xa1\x02\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\xc8\x02\n" +
 	"\bProposal\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12+\n" +
 	"\x06client\x18\x02 \x01(\v2\x13.chainify.v1.ClientR\x06client\x12\x14\n" +
@@ -1792,7 +1935,15 @@ const file_chainify_proto_rawDesc = "" +
 	"\n" +
 	"parameters\x18\a \x03(\v2\x16.chainify.v1.ParameterR\n" +
 	"parameters\x12\x18\n" +
-	"\aeffects\x18\b \x01(\fR\aeffects\"J\n" +
+	"\aeffects\x18\b \x01(\fR\aeffects\x12%\n" +
+	"\x04plan\x18\t \x01(\v2\x11.chainify.v1.PlanR\x04plan\"\xa8\x01\n" +
+	"\x04Plan\x12/\n" +
+	"\x06action\x18\x01 \x01(\x0e2\x17.chainify.v1.PlanActionR\x06action\x12\x18\n" +
+	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1d\n" +
+	"\n" +
+	"not_before\x18\x03 \x01(\x03R\tnotBefore\x12\x18\n" +
+	"\aexpires\x18\x04 \x01(\x03R\aexpires\x12\x1c\n" +
+	"\tapprovals\x18\x05 \x01(\tR\tapprovals\"J\n" +
 	"\x0eSignedProposal\x12\x1a\n" +
 	"\bproposal\x18\x01 \x01(\fR\bproposal\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x84\x01\n" +
@@ -1897,13 +2048,21 @@ const file_chainify_proto_rawDesc = "" +
 	"governance\x18\x03 \x01(\v2#.chainify.v1.SignedGovernanceChangeH\x00R\n" +
 	"governance\x129\n" +
 	"\x06client\x18\x04 \x01(\v2\x1f.chainify.v1.SignedClientChangeH\x00R\x06clientB\x06\n" +
-	"\x04body*b\n" +
+	"\x04body*q\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_SQL\x10\x01\x12\x10\n" +
 	"\fKIND_EFFECTS\x10\x02\x12\x0f\n" +
 	"\vKIND_DEPLOY\x10\x03\x12\x13\n" +
-	"\x0fKIND_GOVERNANCE\x10\x04B0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
+	"\x0fKIND_GOVERNANCE\x10\x04\x12\r\n" +
+	"\tKIND_PLAN\x10\x05*\x89\x01\n" +
+	"\n" +
+	"PlanAction\x12\x1b\n" +
+	"\x17PLAN_ACTION_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10PLAN_ACTION_PLAN\x10\x01\x12\x17\n" +
+	"\x13PLAN_ACTION_APPROVE\x10\x02\x12\x16\n" +
+	"\x12PLAN_ACTION_CANCEL\x10\x03\x12\x17\n" +
+	"\x13PLAN_ACTION_EXECUTE\x10\x04B0Z.github.com/chainify-db/chainify/abci/wire;wireb\x06proto3"
 
 var (
 	file_chainify_proto_rawDescOnce sync.Once
@@ -1917,62 +2076,66 @@ func file_chainify_proto_rawDescGZIP() []byte {
 	return file_chainify_proto_rawDescData
 }
 
-var file_chainify_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_chainify_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_chainify_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_chainify_proto_goTypes = []any{
 	(Kind)(0),                      // 0: chainify.v1.Kind
-	(*Client)(nil),                 // 1: chainify.v1.Client
-	(*Parameter)(nil),              // 2: chainify.v1.Parameter
-	(*Proposal)(nil),               // 3: chainify.v1.Proposal
-	(*SignedProposal)(nil),         // 4: chainify.v1.SignedProposal
-	(*Agreement)(nil),              // 5: chainify.v1.Agreement
-	(*ChainedTx)(nil),              // 6: chainify.v1.ChainedTx
-	(*Bundle)(nil),                 // 7: chainify.v1.Bundle
-	(*SignedBundle)(nil),           // 8: chainify.v1.SignedBundle
-	(*ExtendedVote)(nil),           // 9: chainify.v1.ExtendedVote
-	(*EffectCertificate)(nil),      // 10: chainify.v1.EffectCertificate
-	(*GovernanceChange)(nil),       // 11: chainify.v1.GovernanceChange
-	(*GovernanceAction)(nil),       // 12: chainify.v1.GovernanceAction
-	(*BlockTimes)(nil),             // 13: chainify.v1.BlockTimes
-	(*BlockShares)(nil),            // 14: chainify.v1.BlockShares
-	(*Member)(nil),                 // 15: chainify.v1.Member
-	(*ValidatorPower)(nil),         // 16: chainify.v1.ValidatorPower
-	(*GatewayKey)(nil),             // 17: chainify.v1.GatewayKey
-	(*MemberValidator)(nil),        // 18: chainify.v1.MemberValidator
-	(*OrderingOnly)(nil),           // 19: chainify.v1.OrderingOnly
-	(*Approval)(nil),               // 20: chainify.v1.Approval
-	(*SignedGovernanceChange)(nil), // 21: chainify.v1.SignedGovernanceChange
-	(*ClientChange)(nil),           // 22: chainify.v1.ClientChange
-	(*SignedClientChange)(nil),     // 23: chainify.v1.SignedClientChange
-	(*OrderedTx)(nil),              // 24: chainify.v1.OrderedTx
+	(PlanAction)(0),                // 1: chainify.v1.PlanAction
+	(*Client)(nil),                 // 2: chainify.v1.Client
+	(*Parameter)(nil),              // 3: chainify.v1.Parameter
+	(*Proposal)(nil),               // 4: chainify.v1.Proposal
+	(*Plan)(nil),                   // 5: chainify.v1.Plan
+	(*SignedProposal)(nil),         // 6: chainify.v1.SignedProposal
+	(*Agreement)(nil),              // 7: chainify.v1.Agreement
+	(*ChainedTx)(nil),              // 8: chainify.v1.ChainedTx
+	(*Bundle)(nil),                 // 9: chainify.v1.Bundle
+	(*SignedBundle)(nil),           // 10: chainify.v1.SignedBundle
+	(*ExtendedVote)(nil),           // 11: chainify.v1.ExtendedVote
+	(*EffectCertificate)(nil),      // 12: chainify.v1.EffectCertificate
+	(*GovernanceChange)(nil),       // 13: chainify.v1.GovernanceChange
+	(*GovernanceAction)(nil),       // 14: chainify.v1.GovernanceAction
+	(*BlockTimes)(nil),             // 15: chainify.v1.BlockTimes
+	(*BlockShares)(nil),            // 16: chainify.v1.BlockShares
+	(*Member)(nil),                 // 17: chainify.v1.Member
+	(*ValidatorPower)(nil),         // 18: chainify.v1.ValidatorPower
+	(*GatewayKey)(nil),             // 19: chainify.v1.GatewayKey
+	(*MemberValidator)(nil),        // 20: chainify.v1.MemberValidator
+	(*OrderingOnly)(nil),           // 21: chainify.v1.OrderingOnly
+	(*Approval)(nil),               // 22: chainify.v1.Approval
+	(*SignedGovernanceChange)(nil), // 23: chainify.v1.SignedGovernanceChange
+	(*ClientChange)(nil),           // 24: chainify.v1.ClientChange
+	(*SignedClientChange)(nil),     // 25: chainify.v1.SignedClientChange
+	(*OrderedTx)(nil),              // 26: chainify.v1.OrderedTx
 }
 var file_chainify_proto_depIdxs = []int32{
-	1,  // 0: chainify.v1.Proposal.client:type_name -> chainify.v1.Client
+	2,  // 0: chainify.v1.Proposal.client:type_name -> chainify.v1.Client
 	0,  // 1: chainify.v1.Proposal.kind:type_name -> chainify.v1.Kind
-	2,  // 2: chainify.v1.Proposal.parameters:type_name -> chainify.v1.Parameter
-	4,  // 3: chainify.v1.ChainedTx.proposal:type_name -> chainify.v1.SignedProposal
-	5,  // 4: chainify.v1.ChainedTx.agreements:type_name -> chainify.v1.Agreement
-	6,  // 5: chainify.v1.Bundle.transactions:type_name -> chainify.v1.ChainedTx
-	9,  // 6: chainify.v1.EffectCertificate.votes:type_name -> chainify.v1.ExtendedVote
-	12, // 7: chainify.v1.GovernanceChange.actions:type_name -> chainify.v1.GovernanceAction
-	15, // 8: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
-	17, // 9: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
-	18, // 10: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
-	19, // 11: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
-	13, // 12: chainify.v1.GovernanceAction.block_times:type_name -> chainify.v1.BlockTimes
-	14, // 13: chainify.v1.GovernanceAction.block_shares:type_name -> chainify.v1.BlockShares
-	16, // 14: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
-	16, // 15: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
-	20, // 16: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
-	10, // 17: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
-	8,  // 18: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
-	21, // 19: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
-	23, // 20: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	3,  // 2: chainify.v1.Proposal.parameters:type_name -> chainify.v1.Parameter
+	5,  // 3: chainify.v1.Proposal.plan:type_name -> chainify.v1.Plan
+	1,  // 4: chainify.v1.Plan.action:type_name -> chainify.v1.PlanAction
+	6,  // 5: chainify.v1.ChainedTx.proposal:type_name -> chainify.v1.SignedProposal
+	7,  // 6: chainify.v1.ChainedTx.agreements:type_name -> chainify.v1.Agreement
+	8,  // 7: chainify.v1.Bundle.transactions:type_name -> chainify.v1.ChainedTx
+	11, // 8: chainify.v1.EffectCertificate.votes:type_name -> chainify.v1.ExtendedVote
+	14, // 9: chainify.v1.GovernanceChange.actions:type_name -> chainify.v1.GovernanceAction
+	17, // 10: chainify.v1.GovernanceAction.add:type_name -> chainify.v1.Member
+	19, // 11: chainify.v1.GovernanceAction.gateway_key:type_name -> chainify.v1.GatewayKey
+	20, // 12: chainify.v1.GovernanceAction.validator:type_name -> chainify.v1.MemberValidator
+	21, // 13: chainify.v1.GovernanceAction.ordering_only:type_name -> chainify.v1.OrderingOnly
+	15, // 14: chainify.v1.GovernanceAction.block_times:type_name -> chainify.v1.BlockTimes
+	16, // 15: chainify.v1.GovernanceAction.block_shares:type_name -> chainify.v1.BlockShares
+	18, // 16: chainify.v1.Member.validators:type_name -> chainify.v1.ValidatorPower
+	18, // 17: chainify.v1.MemberValidator.validator:type_name -> chainify.v1.ValidatorPower
+	22, // 18: chainify.v1.SignedGovernanceChange.approvals:type_name -> chainify.v1.Approval
+	12, // 19: chainify.v1.OrderedTx.certificate:type_name -> chainify.v1.EffectCertificate
+	10, // 20: chainify.v1.OrderedTx.bundle:type_name -> chainify.v1.SignedBundle
+	23, // 21: chainify.v1.OrderedTx.governance:type_name -> chainify.v1.SignedGovernanceChange
+	25, // 22: chainify.v1.OrderedTx.client:type_name -> chainify.v1.SignedClientChange
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_chainify_proto_init() }
@@ -1980,7 +2143,7 @@ func file_chainify_proto_init() {
 	if File_chainify_proto != nil {
 		return
 	}
-	file_chainify_proto_msgTypes[11].OneofWrappers = []any{
+	file_chainify_proto_msgTypes[12].OneofWrappers = []any{
 		(*GovernanceAction_Consent)(nil),
 		(*GovernanceAction_Approvals)(nil),
 		(*GovernanceAction_Add)(nil),
@@ -1992,7 +2155,7 @@ func file_chainify_proto_init() {
 		(*GovernanceAction_BlockTimes)(nil),
 		(*GovernanceAction_BlockShares)(nil),
 	}
-	file_chainify_proto_msgTypes[23].OneofWrappers = []any{
+	file_chainify_proto_msgTypes[24].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),
 		(*OrderedTx_Bundle)(nil),
 		(*OrderedTx_Governance)(nil),
@@ -2003,8 +2166,8 @@ func file_chainify_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chainify_proto_rawDesc), len(file_chainify_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   24,
+			NumEnums:      2,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

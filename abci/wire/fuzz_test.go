@@ -63,6 +63,7 @@ func FuzzDecodeProposal(f *testing.F) {
 	effects := testProposal()
 	effects.Kind, effects.Sql, effects.Parameters, effects.Effects = Kind_KIND_EFFECTS, "", nil, testWriteSet().Encode()
 	f.Add(Encode(effects))
+	f.Add(Encode(testPlan()))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if p, err := DecodeProposal(raw); err == nil && !bytes.Equal(Encode(p), raw) {
 			t.Errorf("%x is accepted and encodes as %x", raw, Encode(p))

@@ -30,6 +30,7 @@ type Statement struct {
 	Sql           string                 `protobuf:"bytes,2,opt,name=sql,proto3" json:"sql,omitempty"`
 	Parameters    []*Parameter           `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	Effects       []byte                 `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"` // as in Proposal
+	Plan          *Plan                  `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`       // the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,6 +89,13 @@ func (x *Statement) GetParameters() []*Parameter {
 func (x *Statement) GetEffects() []byte {
 	if x != nil {
 		return x.Effects
+	}
+	return nil
+}
+
+func (x *Statement) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
 	}
 	return nil
 }
@@ -1973,14 +1981,15 @@ var File_node_proto protoreflect.FileDescriptor
 const file_node_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"\x96\x01\n" +
+	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"\xbd\x01\n" +
 	"\tStatement\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.chainify.v1.KindR\x04kind\x12\x10\n" +
 	"\x03sql\x18\x02 \x01(\tR\x03sql\x126\n" +
 	"\n" +
 	"parameters\x18\x03 \x03(\v2\x16.chainify.v1.ParameterR\n" +
 	"parameters\x12\x18\n" +
-	"\aeffects\x18\x04 \x01(\fR\aeffects\"[\n" +
+	"\aeffects\x18\x04 \x01(\fR\aeffects\x12%\n" +
+	"\x04plan\x18\x05 \x01(\v2\x11.chainify.v1.PlanR\x04plan\"[\n" +
 	"\rSubmitRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x126\n" +
 	"\n" +
@@ -2152,58 +2161,60 @@ var file_node_proto_goTypes = []any{
 	(*ClientsResponse_Client)(nil), // 27: chainify.v1.ClientsResponse.Client
 	(Kind)(0),                      // 28: chainify.v1.Kind
 	(*Parameter)(nil),              // 29: chainify.v1.Parameter
-	(*SignedGovernanceChange)(nil), // 30: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 31: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 32: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 33: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 34: chainify.v1.GovernanceChange
-	(*BlockTimes)(nil),             // 35: chainify.v1.BlockTimes
-	(*BlockShares)(nil),            // 36: chainify.v1.BlockShares
-	(*ExtendedVote)(nil),           // 37: chainify.v1.ExtendedVote
+	(*Plan)(nil),                   // 30: chainify.v1.Plan
+	(*SignedGovernanceChange)(nil), // 31: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 32: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 33: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 34: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 35: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 36: chainify.v1.BlockTimes
+	(*BlockShares)(nil),            // 37: chainify.v1.BlockShares
+	(*ExtendedVote)(nil),           // 38: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
 	28, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
 	29, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
-	0,  // 2: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	30, // 3: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	31, // 4: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	32, // 5: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
-	1,  // 6: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
-	2,  // 7: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
-	3,  // 8: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
-	4,  // 9: chainify.v1.NodeRequest.governance:type_name -> chainify.v1.GovernanceRequest
-	9,  // 10: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
-	5,  // 11: chainify.v1.NodeRequest.registry:type_name -> chainify.v1.RegistryRequest
-	6,  // 12: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
-	7,  // 13: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
-	8,  // 14: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
-	10, // 15: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
-	11, // 16: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
-	33, // 17: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	34, // 18: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	35, // 19: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	36, // 20: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
-	27, // 21: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	37, // 22: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	37, // 23: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
-	20, // 24: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
-	22, // 25: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	13, // 26: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	23, // 27: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	24, // 28: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	25, // 29: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 30: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 31: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 32: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 33: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 34: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 35: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 36: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	30, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
+	0,  // 3: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
+	31, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	32, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	33, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	1,  // 7: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
+	2,  // 8: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
+	3,  // 9: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
+	4,  // 10: chainify.v1.NodeRequest.governance:type_name -> chainify.v1.GovernanceRequest
+	9,  // 11: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
+	5,  // 12: chainify.v1.NodeRequest.registry:type_name -> chainify.v1.RegistryRequest
+	6,  // 13: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
+	7,  // 14: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
+	8,  // 15: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
+	10, // 16: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
+	11, // 17: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
+	34, // 18: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	35, // 19: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	36, // 20: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	37, // 21: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	27, // 22: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	38, // 23: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	38, // 24: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	20, // 25: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
+	22, // 26: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	13, // 27: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	23, // 28: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	24, // 29: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	25, // 30: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 31: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 32: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 33: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 34: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 35: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 36: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 37: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }

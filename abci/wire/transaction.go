@@ -225,9 +225,13 @@ type Content interface {
 	GetSql() string
 	GetParameters() []*Parameter
 	GetEffects() []byte
+	GetPlan() *Plan
 }
 
 func checkContent(c Content) error {
+	if c.GetPlan() != nil && c.GetKind() != Kind_KIND_PLAN {
+		return fieldErrorf("plan", "there though the transaction is of another kind")
+	}
 	switch kind := c.GetKind(); kind {
 	case Kind_KIND_SQL, Kind_KIND_DEPLOY:
 		if len(c.GetEffects()) > 0 {
@@ -236,8 +240,10 @@ func checkContent(c Content) error {
 		return checkStatements(c.GetSql(), c.GetParameters())
 	case Kind_KIND_EFFECTS:
 		return CheckEffects(c)
+	case Kind_KIND_PLAN:
+		return CheckPlan(c)
 	default:
-		return fieldErrorf("kind", "%d cannot be executed, want %d to %d", kind, Kind_KIND_SQL, Kind_KIND_DEPLOY)
+		return fieldErrorf("kind", "%d cannot be executed, want %d to %d, or %d", kind, Kind_KIND_SQL, Kind_KIND_DEPLOY, Kind_KIND_PLAN)
 	}
 }
 

@@ -52,6 +52,7 @@ func TestVectorsOfTransactions(t *testing.T) {
 				SQL        string
 				Parameters []*Parameter
 				Effects    hexBytes
+				Plan       *planVector
 			}
 			Signature  hexBytes
 			Agreements []struct {
@@ -85,7 +86,7 @@ func TestVectorsOfTransactions(t *testing.T) {
 		p := c.Proposal
 		proposal := Encode(&Proposal{
 			ChainId: p.ChainID, Client: &Client{Organisation: p.Client.Organisation, Role: p.Client.Role, Key: p.Client.Key}, Nonce: p.Nonce, ValidUntilHeight: p.ValidUntil, Kind: p.Kind,
-			Sql: p.SQL, Parameters: p.Parameters, Effects: p.Effects,
+			Sql: p.SQL, Parameters: p.Parameters, Effects: p.Effects, Plan: p.Plan.plan(),
 		})
 		chained := &ChainedTx{Proposal: &SignedProposal{Proposal: proposal, Signature: c.Signature}}
 		for _, a := range c.Agreements {

@@ -15,6 +15,12 @@ COMMENT ON FUNCTION chainify.submit_batch IS 'Submits statements, each as a ledg
 COMMENT ON FUNCTION chainify.wait IS 'Waits for the outcome of a transaction. Returns no row when there is none in time.';
 COMMENT ON FUNCTION chainify.uuid IS 'Returns the next UUID of the ledger transaction, the same in every organisation.';
 
+COMMENT ON FUNCTION chainify.plan(text, timestamptz, text, timestamptz) IS 'Puts a statement on the ledger that a later block runs, from the time not_before on and with the approvals of organisations, written like an agreement policy. Returns the id of the plan.';
+COMMENT ON FUNCTION chainify.plan(text, timestamptz, text, timestamptz, "any") IS 'The same, with values for $1, $2 and so on.';
+COMMENT ON FUNCTION chainify.approve_planned IS 'Approves a planned transaction in the name of the organisation. For chainify_admin.';
+COMMENT ON FUNCTION chainify.cancel_planned IS 'Cancels a planned transaction. For its planner, and for chainify_admin in the planner''s organisation.';
+COMMENT ON FUNCTION chainify.execute_planned IS 'Runs a planned transaction that is due, as its planner, and returns its outcome. The node of the planner''s organisation does so by itself.';
+
 COMMENT ON FUNCTION chainify.attach IS 'Puts tables on the ledger in every organisation. All organisations have to hold the same rows. For chainify_admin.';
 COMMENT ON FUNCTION chainify.detach IS 'Takes tables off the ledger. Their history stays. For chainify_admin.';
 COMMENT ON FUNCTION chainify.deploy IS 'Runs statements that change definitions as one ledger transaction. For chainify_admin.';
@@ -46,6 +52,7 @@ COMMENT ON VIEW chainify.status IS 'One row: this organisation, its last block, 
 COMMENT ON VIEW chainify.tables IS 'Tables on the ledger, and the time when the scrubber last read each.';
 COMMENT ON VIEW chainify.ledger IS 'One row for each block.';
 COMMENT ON VIEW chainify.transactions IS 'Transactions of all blocks, with their client, text and outcome.';
+COMMENT ON VIEW chainify.planned IS 'Planned transactions: their text, times, approvals and state. Readers and admins see all of them, clients those of their role here.';
 COMMENT ON VIEW chainify.organisations IS 'Organisations that take or took part, with their keys, and the blocks for which they do.';
 COMMENT ON VIEW chainify.registry_changes IS 'Blocks with which the organisations, their keys, or the number that have to agree changed.';
 COMMENT ON VIEW chainify.votes IS 'Votes that certified each block.';

@@ -266,7 +266,13 @@ def pb_proposal(p):
     parameters = [pb_text(1, q["type"]) + pb_int(2, q["null"]) + pb_text(3, q["text"]) for q in p["parameters"]]
     return (pb_text(1, p["chain_id"]) + pb_bytes(2, client) + pb_int(3, int(p["nonce"]))
             + pb_int(4, int(p["valid_until_height"])) + pb_int(5, p["kind"]) + pb_text(6, p["sql"])
-            + b"".join(pb_bytes(7, q) for q in parameters) + (pb_bytes(8, bytes.fromhex(p["effects"])) if "effects" in p else b""))
+            + b"".join(pb_bytes(7, q) for q in parameters) + (pb_bytes(8, bytes.fromhex(p["effects"])) if "effects" in p else b"")
+            + (pb_bytes(9, pb_plan(p["plan"])) if "plan" in p else b""))
+
+
+def pb_plan(p):
+    return (pb_int(1, p["action"]) + (pb_bytes(2, bytes.fromhex(p["planned"])) if p["planned"] else b"") + pb_int(3, int(p["not_before"]))
+            + pb_int(4, int(p["expires"])) + pb_text(5, p["approvals"]))
 
 
 def pb_chained(case):

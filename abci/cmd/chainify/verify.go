@@ -258,10 +258,24 @@ func transactionLine(t *audit.Transaction) string {
 	}
 	p := tx.Proposal
 	content := fmt.Sprintf("%q", p.Sql)
-	if p.Kind == wire.Kind_KIND_EFFECTS {
+	switch p.Kind {
+	case wire.Kind_KIND_EFFECTS:
 		content = writeSetLine(p.Effects)
+	case wire.Kind_KIND_PLAN:
+		content = planLine(p)
 	}
 	return fmt.Sprintf("  transaction %x %s\n  by %s of %s: %s\n", t.ID[:], outcome, p.Client.Role, p.Client.Organisation, content)
+}
+
+// planLine says what a PLAN transaction that a decoder took asks for.
+func planLine(p *wire.Proposal) string {
+	verbs := map[wire.PlanAction]string{
+		wire.PlanAction_PLAN_ACTION_APPROVE: "approve", wire.PlanAction_PLAN_ACTION_CANCEL: "cancel", wire.PlanAction_PLAN_ACTION_EXECUTE: "execute",
+	}
+	if verb, acts := verbs[p.Plan.Action]; acts {
+		return fmt.Sprintf("%s planned transaction %x", verb, p.Plan.Planned)
+	}
+	return fmt.Sprintf("plan %q, with approvals %q", p.Sql, p.Plan.Approvals)
 }
 
 // tablesShown are those of a write set that a line names.

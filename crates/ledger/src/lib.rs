@@ -21,6 +21,7 @@ mod names;
 pub mod node_messages;
 mod outcomes;
 pub mod parts;
+pub mod plan;
 mod read;
 pub mod receipt;
 pub mod seal;

@@ -16,6 +16,24 @@ pub enum Kind {
     Deploy = 3,
     /// Reserved: organisations, keys, policies.
     Governance = 4,
+    /// A transaction planned for later, or an action on one ([`crate::plan`]).
+    Plan = 5,
+}
+
+/// The action of a PLAN transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum PlanAction {
+    /// Never valid.
+    Unspecified = 0,
+    /// The statements of the proposal run later.
+    Plan = 1,
+    /// The client's organisation approves.
+    Approve = 2,
+    /// The plan will not run.
+    Cancel = 3,
+    /// The plan runs, when it is due.
+    Execute = 4,
 }
 
 /// The client that asks: a role vouched for by its organisation's gateway, or one that signs with a
@@ -47,6 +65,26 @@ pub struct Parameter {
     pub text: String,
 }
 
+/// The part of a proposal of kind PLAN.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Plan {
+    /// What to do.
+    #[prost(enumeration = "PlanAction", tag = "1")]
+    pub action: i32,
+    /// Id of the transaction that planned; of every action but PLAN.
+    #[prost(bytes = "vec", tag = "2")]
+    pub planned: Vec<u8>,
+    /// Of PLAN: microseconds since the Unix epoch; 0: at once.
+    #[prost(int64, tag = "3")]
+    pub not_before: i64,
+    /// Of PLAN: the same; 0: the default.
+    #[prost(int64, tag = "4")]
+    pub expires: i64,
+    /// Of PLAN: an agreement policy without columns; empty: none.
+    #[prost(string, tag = "5")]
+    pub approvals: String,
+}
+
 /// The request of a client.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Proposal {
@@ -74,6 +112,9 @@ pub struct Proposal {
     /// The write set ([`crate::write_set`]) of an EFFECTS transaction, which has no statements.
     #[prost(bytes = "vec", tag = "8")]
     pub effects: Vec<u8>,
+    /// Of a PLAN transaction alone.
+    #[prost(message, optional, tag = "9")]
+    pub plan: Option<Plan>,
 }
 
 /// A proposal as its client sent it.

@@ -7,7 +7,7 @@
 
 use prost::Message;
 
-use crate::messages::Parameter;
+use crate::messages::{Parameter, Plan};
 
 /// Largest message either side may send, without the length before it.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -26,6 +26,8 @@ pub struct Statement {
     pub parameters: Vec<Parameter>,
     #[prost(bytes = "vec", tag = "4")]
     pub effects: Vec<u8>,
+    #[prost(message, optional, tag = "5")]
+    pub plan: Option<Plan>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,8 +3,9 @@
 use chainify_codec::merkle;
 use prost::Message;
 
-use crate::messages::{Agreement, ChainedTx, Kind, Parameter, Proposal};
+use crate::messages::{Agreement, ChainedTx, Client, Kind, Parameter, Proposal};
 use crate::names::{check_chain_id, check_organisation, check_role, check_text};
+use crate::plan::{action, Action};
 use crate::write_set::{WriteSet, WRITE_SET_BYTES_MAX};
 use crate::{sha256, Hash, WireError};
 
@@ -78,6 +79,11 @@ impl Transaction {
         Ok(Self { id, proposal, signature: signed.signature, agreements: chained.agreements })
     }
 
+    /// The client that asks.
+    pub fn client(&self) -> &Client {
+        self.proposal.client.as_ref().expect("decoding refuses a proposal without a client")
+    }
+
     /// Its purpose.
     pub fn kind(&self) -> Kind {
         self.proposal.kind() // checked when decoded
@@ -101,8 +107,12 @@ fn check_proposal(proposal: &Proposal) -> Result<(), WireError> {
     if !client.key.is_empty() {
         check_bytes("client.key", &client.key, KEY_BYTES)?;
     }
+    if proposal.plan.is_some() && proposal.kind != Kind::Plan as i32 {
+        return Err(WireError::new("plan", "is there though the transaction is of another kind"));
+    }
     match Kind::try_from(proposal.kind) {
         Ok(Kind::Sql | Kind::Deploy) => check_statements(proposal),
+        Ok(Kind::Plan) => check_plan(proposal),
         Ok(Kind::Effects) => check_effects(proposal),
         Ok(Kind::Governance) => Err(WireError::new("kind", "is reserved")),
         Ok(Kind::Unspecified) | Err(_) => Err(WireError::new("kind", "is unknown")),
@@ -124,6 +134,16 @@ fn check_statements(proposal: &Proposal) -> Result<(), WireError> {
         check_parameter(parameter).map_err(|error| error.within(&format!("parameters[{i}]")))?;
     }
     Ok(())
+}
+
+fn check_plan(proposal: &Proposal) -> Result<(), WireError> {
+    match action(proposal)? {
+        Action::Plan(_) => check_statements(proposal),
+        _ if !proposal.effects.is_empty() => {
+            Err(WireError::new("effects", "is not empty though the transaction plans"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_effects(proposal: &Proposal) -> Result<(), WireError> {

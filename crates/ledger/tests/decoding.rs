@@ -5,7 +5,7 @@
 mod support;
 
 use chainify_ledger::change::{self, Travelling};
-use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Proposal, SignedProposal};
+use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Plan, Proposal, SignedProposal};
 use chainify_ledger::vote::{self, EffectVote, Verdict};
 use chainify_ledger::write_set::{Isolation, SeenRow, WriteSet};
 use chainify_ledger::{block_buffer, cells, tx_id, LedgerBlock, Outcomes, Transaction};
@@ -23,17 +23,30 @@ fn proposal() -> impl Strategy<Value = Proposal> {
     });
     let key = prop::sample::select(vec![vec![], vec![5; 32]]);
     let client = (NAME, "[^\0]{1,15}", key).prop_map(|(organisation, role, key)| Client { organisation, role, key });
-    let kind = prop::sample::select(vec![1, 2, 3]);
+    let kind = prop::sample::select(vec![1, 2, 3, 5]);
     (NAME, client, any::<u64>(), any::<u64>(), kind, "[^\0]{1,30}", vec(parameter, 0..4)).prop_map(
         |(chain_id, client, nonce, valid_until_height, kind, sql, parameters)| {
             let base =
                 Proposal { chain_id, client: Some(client), nonce, valid_until_height, kind, ..Proposal::default() };
             match kind {
                 2 => Proposal { effects: effects(nonce), ..base },
+                5 if nonce % 2 == 0 => Proposal { plan: Some(on_plan(nonce)), ..base },
+                5 => Proposal { sql, parameters, plan: Some(later(nonce)), ..base },
                 _ => Proposal { sql, parameters, ..base },
             }
         },
     )
+}
+
+/// The part that plans.
+fn later(nonce: u64) -> Plan {
+    let not_before = (nonce >> 16) as i64;
+    Plan { action: 1, not_before, approvals: "x".repeat(nonce as usize % 5), ..Plan::default() }
+}
+
+/// The part of another action.
+fn on_plan(nonce: u64) -> Plan {
+    Plan { action: 2 + (nonce / 2 % 3) as i32, planned: vec![9; 32], ..Plan::default() }
 }
 
 /// A row that the transaction looked for.

@@ -10,6 +10,7 @@
 //! * [`catalog`]: what rows of PostgreSQL's catalog say of functions, types and collations
 //! * [`deploy`]: statements of a DEPLOY transaction; [`objects`] the kinds of objects that they may
 //!   name
+//! * [`planned`]: what may be done about a planned transaction
 //! * [`settings`]: settings that all organisations share
 
 pub mod catalog;
@@ -20,6 +21,7 @@ pub mod finding;
 pub mod functions;
 pub mod level;
 pub mod objects;
+pub mod planned;
 pub mod plans;
 pub mod refusal;
 pub mod settings;

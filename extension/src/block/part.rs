@@ -18,7 +18,7 @@ use crate::ledger::tables::Leaf;
 use crate::pg::base::catalog::relation_named;
 use crate::pg::base::constraints;
 use crate::pg::base::error::{PgError, SqlState};
-use crate::pg::base::function::{cell, Cell};
+use crate::pg::base::function::cell;
 use crate::pg::base::memory::Context;
 use crate::pg::base::relation::Scratch;
 use crate::pg::run::block_settings::{at_time, pinned, pinned_impatiently, show_activity};
@@ -31,6 +31,7 @@ use crate::transaction::deploy;
 use crate::transaction::effects;
 use crate::transaction::effects_order::{self, Turns};
 use crate::transaction::groups;
+use crate::transaction::planned;
 use crate::transaction::recorded::{Effects, Recorded};
 use crate::transaction::request::{is_quarantined, Request};
 use crate::transaction::run;
@@ -402,13 +403,11 @@ fn write_transactions(request: &Request, positions: &[usize], outcomes: &[Outcom
             row.push(cell(request.bodies[at]));
             row.push(cell(outcome.is_ok()));
             row.push(cell(outcome.as_ref().map_or(0, |rows| *rows as i64)));
-            row.push(error_cell(outcome, |e| e.sqlstate.as_str()));
-            row.push(error_cell(outcome, |e| e.message.as_str()));
+            let reason = planned::reason(outcome, request.indices[at]);
+            let reason = reason.as_ref();
+            row.push(cell::<&str>(reason.map(|e| e.sqlstate.as_str())));
+            row.push(cell::<&str>(reason.map(|e| e.message.as_str())));
         });
     }
     bulk.finish();
-}
-
-fn error_cell<'o>(outcome: &'o Outcome, f: impl Fn(&'o PgError) -> &'o str) -> Cell {
-    cell::<&str>(outcome.as_ref().err().map(f))
 }

@@ -9,6 +9,7 @@ use crate::ledger::outcome::Outcome;
 use crate::ledger::running_state::{change_states, root_of, states};
 use crate::pg::base::function::cell;
 use crate::pg::base::spi::query;
+use crate::transaction::planned;
 use crate::transaction::request::Request;
 
 /// A block that has run, in one part or several.
@@ -45,7 +46,8 @@ pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
     };
     write_block(&block);
     let kinds = request.transactions.iter().map(|t| t.proposal.kind);
-    checkpoints::at_seal(request.number, seal::deploys(kinds, &succeeded));
+    let deployed = seal::deploys(kinds, &succeeded) || planned::attached();
+    checkpoints::at_seal(request.number, deployed);
     block
 }
 

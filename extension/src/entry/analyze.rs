@@ -5,7 +5,6 @@ use chainify_sched::template::{Access, Template};
 use chainify_sqltext::normalised;
 use pgrx::pg_sys::Oid;
 
-use crate::guard::writes;
 use crate::parallel::declared_access::Declarations;
 use crate::pg::access::show::{show, Shown};
 use crate::pg::base::catalog;
@@ -16,6 +15,7 @@ use crate::pg::hooks;
 use crate::pg::run::block_settings::pinned;
 use crate::rules::agreed_settings;
 use crate::rules::determinism::{check, Finding};
+use crate::rules::relations;
 use crate::transaction::sequences;
 
 crate::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
@@ -106,8 +106,8 @@ fn off_ledger<'a>(accesses: impl Iterator<Item = &'a Access>) -> Vec<Finding> {
         let relation = Oid::from(relation);
         match (catalog::is_sequence(relation), write) {
             (true, _) => sequences::refusal(relation),
-            (false, true) => writes::refusal(relation, hooks::Access::Write),
-            (false, false) => writes::refusal(relation, hooks::Access::Read),
+            (false, true) => relations::refusal(relation, hooks::Access::Write),
+            (false, false) => relations::refusal(relation, hooks::Access::Read),
         }
     });
     let finding = |e: PgError| {

@@ -85,21 +85,24 @@ fn submit_batch(call: &mut Call) -> Answer {
 
 /// `chainify.wait`: the row of `execute`, or none when there is no outcome in time.
 fn wait_for(call: &mut Call) -> Answer {
-    let id: Vec<u8> = call.required(0, "id");
+    let id = transaction_id(call, "id").or_raise();
     let timeout: Interval = call.required(1, "timeout");
-    if id.len() != ID_BYTES {
-        PgError::new(
-            b"22023",
-            format!("a transaction id has {ID_BYTES} bytes, not {}", id.len()),
-        )
-        .raise()
-    }
     let outcome = wait(&id, Instant::now() + length_of(&timeout)).or_raise();
     call.rows(|row| {
         if let Some(outcome) = outcome {
             row(&outcome_row(outcome));
         }
     })
+}
+
+/// The transaction id that is the first argument. Errors: 22023.
+pub fn transaction_id(call: &Call, name: &str) -> Result<Vec<u8>, PgError> {
+    let id: Vec<u8> = call.required(0, name);
+    if id.len() != ID_BYTES {
+        let message = format!("a transaction id has {ID_BYTES} bytes, not {}", id.len());
+        return Err(PgError::new(b"22023", message));
+    }
+    Ok(id)
 }
 
 /// `chainify.attach`: puts tables on the ledger, together.
@@ -223,7 +226,7 @@ fn length_of(interval: &Interval) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0)).min(WAIT_MAX)
 }
 
-fn outcome_row(outcome: Outcome) -> [Cell; 7] {
+pub fn outcome_row(outcome: Outcome) -> [Cell; 7] {
     let executed = outcome.block != 0; // otherwise the order refused it
     [
         cell::<Vec<u8>>(outcome.id),

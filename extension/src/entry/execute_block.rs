@@ -6,6 +6,7 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::connected;
 use crate::pg::run::executor_cache;
 use crate::recovery::repair_by_key;
+use crate::transaction::planned;
 use crate::transaction::request::Request;
 
 crate::sql_function!(
@@ -53,7 +54,9 @@ fn answer(call: &mut Call, (block, ran): Executed) -> Answer {
         .iter()
         .map(|o| o.as_ref().map_or(0, |rows| *rows as i64))
         .collect();
-    let errors = || ran.outcomes.iter().map(|o| o.as_ref().err());
+    let outcomes = ran.outcomes.iter().zip(0..);
+    let reasons: Vec<_> = outcomes.map(|(o, at)| planned::reason(o, at)).collect();
+    let errors = || reasons.iter().map(Option::as_ref);
     let sqlstates: Vec<_> = errors()
         .map(|e| e.map(|e| e.sqlstate.as_str().to_owned()))
         .collect();

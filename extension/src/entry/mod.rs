@@ -6,5 +6,6 @@ pub mod access;
 pub mod analyze;
 pub mod client;
 pub mod execute_block;
+pub mod planned;
 pub mod rehearsal;
 pub mod views;

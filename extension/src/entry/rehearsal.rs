@@ -79,6 +79,13 @@ fn show(transaction: &Transaction, now: i64) -> Result<Shown, PgError> {
     if transaction.kind() == Kind::Deploy {
         return Ok(deploy(transaction, &own, block, &agreeing));
     }
+    if transaction.kind() == Kind::Plan {
+        let refusal = "approvals of planned transactions are transactions of their own";
+        return Ok(Shown {
+            refusal: (!is_client(transaction, &own)).then(|| refusal.to_owned()),
+            ..Shown::default()
+        });
+    }
     let policies = agreement_policies::known();
     effects::start_rehearsal();
     pinned(|| {

@@ -15,7 +15,7 @@ use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
 use crate::pg::run::executor_cache;
 use crate::pg::tree::parse::not_allowed;
-use crate::rules::determinism;
+use crate::rules::{determinism, relations};
 use crate::transaction::{deploy, effects, sequences};
 
 /// Schemas whose objects only the extension changes.
@@ -78,7 +78,7 @@ fn wanted() -> bool {
 fn relation(relation: Oid, access: Access) {
     match session::mode() {
         Mode::Client { .. } | Mode::Deploy => {
-            if let Some(refused) = refusal(relation, access) {
+            if let Some(refused) = relations::refusal(relation, access) {
                 refused.raise();
             }
         }
@@ -93,22 +93,6 @@ fn relation(relation: Oid, access: Access) {
         }
         _ => (),
     }
-}
-
-/// Why a ledger transaction may not use a relation; None when it may. Which catalogs it may read
-/// the determinism checker knows.
-pub fn refusal(relation: Oid, access: Access) -> Option<PgError> {
-    let may = tables::owner(relation).is_some()
-        || catalog::is_view(relation)
-        || access == Access::Read && catalog::is_catalog(relation);
-    (!may).then(|| not_on_the_ledger(relation))
-}
-
-fn not_on_the_ledger(relation: Oid) -> PgError {
-    let table = catalog::display_name(relation);
-    PgError::new(b"CH004", format!("table \"{table}\" is not on the ledger"))
-        .detail("A ledger transaction may use ledger tables only: what else a database holds differs between organisations.")
-        .hint(format!("Put the table on the ledger with SELECT chainify.attach('{table}')."))
 }
 
 fn utility(statement: &Utility) {
@@ -195,7 +179,7 @@ fn ddl(event: Ddl) {
         Mode::Deploy => deploy::note(event),
         Mode::Client { .. } => match event.change {
             Change::Truncate if tables::owner(event.object).is_some() => (),
-            Change::Truncate => not_on_the_ledger(event.object).raise(),
+            Change::Truncate => relations::not_on_the_ledger(event.object).raise(),
             _ => not_allowed("changing database objects").raise(),
         },
         Mode::Outside | Mode::Plain => outside(event),

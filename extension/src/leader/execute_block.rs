@@ -15,7 +15,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
 use crate::transaction::request::Request;
-use crate::transaction::{deploy, effects};
+use crate::transaction::{deploy, effects, planned};
 
 /// A block as the node asks for it.
 pub struct Asked<'a> {
@@ -199,6 +199,7 @@ fn run(request: &Request) -> Ran {
 fn alone(request: &Request) -> Ran {
     effects::start();
     deploy::start();
+    planned::start();
     let positions: Vec<usize> = (0..request.transactions.len()).collect();
     let ran = part::run(request, &positions, Company::Alone);
     let Finished {

@@ -51,6 +51,11 @@ impl Agreeing {
         Self(all)
     }
 
+    /// These organisations.
+    pub fn of_names(names: BTreeSet<String>) -> Self {
+        Self(names)
+    }
+
     pub fn includes(&self, organisation: &str) -> bool {
         self.0.contains(organisation)
     }

@@ -5,3 +5,4 @@
 pub mod agreed_settings;
 pub mod agreeing;
 pub mod determinism;
+pub mod relations;

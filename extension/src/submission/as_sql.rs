@@ -1,20 +1,16 @@
 //! A single statement that is deterministic is ordered as SQL: every organisation executes it, and
 //! it meets the rows at its place of the order.
 use chainify_sched::template::Template;
-use pgrx::pg_sys::Oid;
 
-use crate::guard::writes;
-use crate::pg::base::catalog;
 use crate::pg::base::error::OrRaise;
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::base::variadic::TextValue;
 use crate::pg::ddl::inspect::inspect;
-use crate::pg::hooks::Access;
 use crate::pg::run::block_settings::{pinned, reads_as_in_a_block};
 use crate::rules::determinism::check;
 use crate::submission::sql_statement::sql_statement;
 use crate::submission::submit::{failure, run_one};
-use crate::transaction::sequences;
+use crate::transaction::statements;
 
 /// Orders the statement and waits for its outcome. Returns how many rows it changed, or None when
 /// the session is to run it. Raises its failure.
@@ -52,13 +48,6 @@ fn is_deterministic(text: &str) -> bool {
 }
 
 fn on_ledger(template: &Template) -> bool {
-    template.accesses().iter().all(|access| {
-        let relation = Oid::from(access.target.relation());
-        let refusal = match (catalog::is_sequence(relation), access.write) {
-            (true, _) => sequences::refusal(relation),
-            (false, true) => writes::refusal(relation, Access::Write),
-            (false, false) => writes::refusal(relation, Access::Read),
-        };
-        refusal.is_none()
-    })
+    let refusals = template.accesses().iter();
+    refusals.map(statements::refusal).all(|r| r.is_none())
 }

@@ -1,7 +1,7 @@
 //! Transactions on their way to the node: submitted, and waited for.
 use std::time::{Duration, Instant};
 
-use chainify_ledger::messages::Kind;
+use chainify_ledger::messages::{Kind, Plan, PlanAction};
 use chainify_ledger::node_messages::{
     Outcome, RequestBody, ResponseBody, Statement, SubmitRequest, WaitRequest,
 };
@@ -84,11 +84,17 @@ pub fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>
                 .detail("Every organisation would submit it, and the block would wait for a block after it."));
         }
     }
-    let deploys = statements
-        .iter()
-        .any(|statement| statement.kind == Kind::Deploy as i32);
-    let need = if deploys { Need::Admin } else { Need::Client };
+    let need = match statements.iter().any(is_of_admin) {
+        true => Need::Admin,
+        false => Need::Client,
+    };
     submit_as(submitting_role(need)?, statements, until)
+}
+
+/// Whether only an admin may ask for it.
+fn is_of_admin(statement: &Statement) -> bool {
+    let action = statement.plan.as_ref().map(Plan::action);
+    statement.kind == Kind::Deploy as i32 || action == Some(PlanAction::Approve)
 }
 
 /// The same as a role that was found to be one of a client. Needs no transaction in progress.

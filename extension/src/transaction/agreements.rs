@@ -4,12 +4,12 @@
 //! Invariant C2: a transaction that changed a row of a table with a policy succeeds only when the
 //! policy is satisfied for the row before and for the row after, by the submitting organisation and
 //! those whose signed agreement the transaction carries.
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use chainify_agreement::{Need, Policy};
 use chainify_codec::{decode_row, Value};
-use chainify_ledger::Transaction;
 
 use crate::ledger::tables::LedgerTable;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
@@ -18,11 +18,10 @@ use crate::transaction::agreement_policies;
 use crate::transaction::agreement_policies::Policies;
 use crate::transaction::effects;
 use crate::transaction::recorded::Effects;
-use crate::transaction::request::Request;
 
-/// Fails with CH009 when a change of the transaction that just ran lacks an agreement. To be called
-/// before its subtransaction ends.
-pub fn check(request: &Request, transaction: &Transaction, index: u32) -> Result<(), PgError> {
+/// Fails with CH009 when a change of the transaction that just ran lacks an agreement of those that
+/// `agreeing` gives. To be called before its subtransaction ends.
+pub fn check<A: Borrow<Agreeing>>(index: u32, agreeing: impl FnOnce() -> A) -> Result<(), PgError> {
     let policies = agreement_policies::known();
     if policies.is_empty() {
         return Ok(());
@@ -32,10 +31,10 @@ pub fn check(request: &Request, transaction: &Transaction, index: u32) -> Result
         if images.is_empty() {
             return;
         }
-        let agreeing = Agreeing::of(transaction, &request.chain_id, request.number);
+        let agreeing = agreeing();
         if let Some((image, need)) = images
             .iter()
-            .find_map(|image| Some((image, image.need(&agreeing)?)))
+            .find_map(|image| Some((image, image.need(agreeing.borrow())?)))
         {
             PgError::new(
                 b"CH009",

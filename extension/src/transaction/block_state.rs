@@ -11,6 +11,7 @@ use chainify_codec::Hash;
 use chainify_sched::declared::Declared;
 use pgrx::pg_sys::Oid;
 
+use crate::pg::base::error::PgError;
 use crate::pg::ddl::targets::Address;
 use crate::transaction::drawn::Drawn;
 use crate::transaction::recorded::Effects;
@@ -57,6 +58,11 @@ pub struct BlockState {
     /// The state root that each DEPLOY transaction left when it last ran. It may run again, in
     /// another subtransaction.
     pub deploy_roots: RefCell<BTreeMap<u32, Hash>>,
+    /// Why a planned transaction failed, by the transaction that executed it: the outcome of that one
+    /// is a success, and has no room for it.
+    pub spent: RefCell<BTreeMap<u32, PgError>>,
+    /// A PLAN transaction put the ledger's own tables on the ledger: the seal asks.
+    pub attached_own: Cell<bool>,
     /// Set from the end of the block to that of its database transaction: callbacks of COMMIT and
     /// ROLLBACK ask.
     pub open: Cell<Option<Open>>,

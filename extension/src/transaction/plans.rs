@@ -135,7 +135,7 @@ fn execute(prepared: &Prepared, bound: Bound) -> Outcome {
 }
 
 /// The values given, None for NULL.
-fn parameters(proposal: &Proposal) -> impl Iterator<Item = Option<&str>> {
+pub fn parameters(proposal: &Proposal) -> impl Iterator<Item = Option<&str>> {
     let given = proposal.parameters.iter();
     given.map(|p| (!p.null).then_some(p.text.as_str()))
 }

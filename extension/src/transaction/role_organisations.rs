@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use chainify_ledger::Transaction;
+use chainify_ledger::messages::Client;
 
 use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
@@ -56,10 +56,7 @@ fn read() -> Known {
 }
 
 /// Fails with 42501 when the client's organisation may not act as the client's role.
-pub fn check(transaction: &Transaction) -> Result<(), PgError> {
-    let Some(client) = transaction.proposal.client.as_ref() else {
-        return Ok(()); // the empty role, which no database has
-    };
+pub fn check(client: &Client) -> Result<(), PgError> {
     let known = known();
     let Some(organisations) = known.get(&client.role) else {
         return Ok(());

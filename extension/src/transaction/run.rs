@@ -10,9 +10,7 @@ use chainify_sqltext::{command, Command, Malformed};
 use crate::ledger::client_role;
 use crate::ledger::outcome::{is_of_the_machine, Outcome};
 use crate::ledger::place::At;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
-use crate::pg::base::error::{attempt, PgError, SqlState};
+use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::raised::{watched, Raised};
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
@@ -24,13 +22,12 @@ use crate::rules::determinism;
 use crate::transaction::agreement_policies;
 use crate::transaction::agreements;
 use crate::transaction::attach;
-use crate::transaction::conflict::CONFLICT;
-use crate::transaction::declared;
 use crate::transaction::deploy;
-use crate::transaction::plans;
+use crate::transaction::planned;
 use crate::transaction::request::Request;
 use crate::transaction::role_organisations;
 use crate::transaction::sequences;
+use crate::transaction::statements::{self, told_whole};
 use crate::transaction::uuids::seed_uuid;
 use crate::transaction::write_sets;
 
@@ -98,31 +95,6 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
     }
 }
 
-/// An outcome keeps the message alone. So why the ledger refuses goes there, and what to write
-/// instead. A conflict gets the SQLSTATE that clients know.
-fn told_whole(mut error: PgError) -> PgError {
-    if error.sqlstate == SqlState::new(CONFLICT) {
-        error.sqlstate = SqlState::new(b"40001");
-    }
-    let ours = matches!(
-        error.sqlstate.as_str(),
-        "CH003" | "CH004" | "CH005" | "CH006"
-    );
-    if ours {
-        let parts = [error.detail.take(), error.hint.take()];
-        let why: Vec<String> = parts.into_iter().flatten().collect();
-        if !why.is_empty() {
-            let colon = if error.message.ends_with('.') {
-                ""
-            } else {
-                ":"
-            }; // it has its reason already
-            error.message = format!("{}{colon} {}", error.message, why.join(" "));
-        }
-    }
-    error
-}
-
 fn dispatch(
     request: &Request,
     transaction: &Transaction,
@@ -136,16 +108,17 @@ fn dispatch(
             format!("transaction is for chain \"{}\"", proposal.chain_id),
         ));
     }
-    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
+    let agreeing = || Agreeing::of(transaction, &request.chain_id, request.number);
     match transaction.kind() {
         Kind::Sql => {
-            let rows = statements(transaction, index, as_written)?;
-            agreements::check(request, transaction, index)?;
+            let rows = statements_of(transaction, index, as_written)?;
+            agreements::check(index, agreeing)?;
             Ok(rows)
         }
         Kind::Deploy => {
-            role_organisations::check(transaction)?;
-            let role = client_role::of_admin(name)?;
+            let client = transaction.client();
+            role_organisations::check(client)?;
+            let role = client_role::of_admin(&client.role)?;
             executor_cache::forget();
             seed_random(&transaction.id);
             seed_uuid(&transaction.id);
@@ -157,7 +130,6 @@ fn dispatch(
             let organisations = role_organisations::before_deploy();
             let deploys = agreed_settings::before_deploy();
             let rows = deploy_text(role, &proposal.sql, at)?;
-            let agreeing = || Agreeing::of(transaction, &request.chain_id, request.number);
             policies.check(request.number, agreeing)?;
             organisations.check(request.number, agreeing)?;
             deploys.check(request.number, agreeing)?;
@@ -165,9 +137,10 @@ fn dispatch(
         }
         Kind::Effects => {
             let rows = effects(transaction, index)?;
-            agreements::check(request, transaction, index)?;
+            agreements::check(index, agreeing)?;
             Ok(rows)
         }
+        Kind::Plan => planned::run(request, transaction, index),
         _ => Err(PgError::new(
             b"0A000",
             "transactions of this kind are reserved",
@@ -176,34 +149,24 @@ fn dispatch(
 }
 
 /// Runs the statements of a SQL transaction.
-fn statements(transaction: &Transaction, index: u32, as_written: &Cell<bool>) -> Outcome {
-    let proposal = &transaction.proposal;
-    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
-    role_organisations::check(transaction)?;
-    let role = client_role::of_client(name)?;
-    seed_random(&transaction.id);
-    seed_uuid(&transaction.id);
-    determinism::before_transaction();
-    sequences::before_transaction();
-    let rows = role.run(|| {
-        session::with(Mode::Client { tx: index }, || {
-            declared::keeping(index, || plans::run(role, proposal, as_written))
-        })
-    })?;
-    sequences::after_transaction(index);
-    Ok(rows)
+fn statements_of(transaction: &Transaction, index: u32, as_written: &Cell<bool>) -> Outcome {
+    let role = statements::role_of(transaction.client())?;
+    statements::run(
+        role,
+        &transaction.proposal,
+        &transaction.id,
+        index,
+        as_written,
+    )
 }
 
 /// Makes the changes of an EFFECTS transaction.
 fn effects(transaction: &Transaction, index: u32) -> Outcome {
-    let proposal = &transaction.proposal;
-    let name = proposal.client.as_ref().map_or("", |c| c.role.as_str());
-    role_organisations::check(transaction)?;
-    let role = client_role::of_client(name)?;
+    let role = statements::role_of(transaction.client())?;
     determinism::before_transaction();
     sequences::before_transaction();
     let started = CHANGE_COST.with(Cost::is_due).then(Instant::now);
-    let rows = write_sets::apply(role, &proposal.effects, index)?;
+    let rows = write_sets::apply(role, &transaction.proposal.effects, index)?;
     if let Some(started) = started {
         let each = started.elapsed().as_nanos() as u64 / rows.max(1);
         CHANGE_COST.with(|cost| cost.add(each));
@@ -232,7 +195,7 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
         let undone = subtransaction(|| {
             settings_undone(|| match transaction.kind() {
                 Kind::Effects => effects(transaction, 0),
-                _ => statements(transaction, 0, &as_written),
+                _ => statements_of(transaction, 0, &as_written),
             })?;
             shown = Some(show());
             Err::<(), _>(PgError::new(b"00000", "undone"))

@@ -1,7 +1,7 @@
 //! `transactions.json` and `blocks.json`.
 
 use chainify_ledger::agreement::{agrees, sign_bytes};
-use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Proposal, SignedProposal};
+use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Plan, Proposal, SignedProposal};
 use chainify_ledger::{block_buffer, tx_id, tx_root, LedgerBlock, Outcomes, Transaction};
 use ed25519_dalek::{Signer, SigningKey};
 use prost::Message;
@@ -44,6 +44,17 @@ fn proposal(json: &Json) -> Proposal {
         sql: text(&json["sql"]).to_owned(),
         parameters: list(&json["parameters"]).iter().map(parameter).collect(),
         effects: json.get("effects").map(unhex).unwrap_or_default(),
+        plan: json.get("plan").map(plan),
+    }
+}
+
+fn plan(json: &Json) -> Plan {
+    Plan {
+        action: number(&json["action"]),
+        planned: unhex(&json["planned"]),
+        not_before: number(&json["not_before"]),
+        expires: number(&json["expires"]),
+        approvals: text(&json["approvals"]).to_owned(),
     }
 }
 
@@ -70,6 +81,28 @@ fn applied() -> Json {
     let client = json!({ "organisation": "bank-a", "role": "clerk" });
     json!({ "chain_id": "trade-1", "client": client, "nonce": "7", "valid_until_height": "120", "kind": 2, "sql": "",
         "parameters": [], "effects": effects })
+}
+
+/// The part of a PLAN transaction that plans.
+fn later() -> Json {
+    json!({ "action": 1, "planned": "", "not_before": "1767225600000000", "expires": "1769904000000000",
+        "approvals": "2 OF (bank-a, bank-b, bank-c)" })
+}
+
+/// The same of another action.
+fn on_plan(action: i32) -> Json {
+    json!({ "action": action, "planned": hex([7; 32]), "not_before": "0", "expires": "0", "approvals": "" })
+}
+
+fn planning(base: Json, plan: Json) -> Json {
+    let mut proposal = with(base, "/kind", json!(5));
+    proposal["plan"] = plan;
+    proposal
+}
+
+/// A PLAN transaction with neither statements nor parameters.
+fn acting(plan: Json) -> Json {
+    planning(with(with(transfer(), "/sql", json!("")), "/parameters", json!([])), plan)
 }
 
 fn unsigned(name: &str, proposal: Json) -> Json {
@@ -104,6 +137,10 @@ pub(crate) fn transactions() -> Vec<Json> {
         unsigned("defaults leave no bytes", least),
         unsigned("deploy", with(attach, "/parameters", json!([]))),
         unsigned("effects", applied()),
+        unsigned("planned", planning(transfer(), later())),
+        unsigned("approval of a planned transaction", acting(on_plan(2))),
+        unsigned("cancellation of a planned transaction", acting(on_plan(3))),
+        unsigned("execution of a planned transaction", acting(on_plan(4))),
         unsigned(
             "longest names",
             with(
@@ -164,13 +201,54 @@ pub(crate) fn refused() -> Vec<Json> {
         chained(&with(unsigned("", transfer()), "/agreements", agreements)).encode_to_vec()
     };
     let long_sql = json!("x".repeat(524_288));
+    let planned = |proposal: Json| chained(&unsigned("", proposal)).encode_to_vec();
+    let changed = |path: &str, value: Json| planned(planning(transfer(), with(later(), path, value)));
+    let long_plan = planning(with(transfer(), "/sql", json!("x".repeat(65_536))), later());
     let many = |count: usize| json!(vec![json!({ "type": "", "null": false, "text": "" }); count]);
     assert!(Transaction::decode(&varied("/parameters", many(1_000))).is_ok());
     let mut cases = vec![
-        ("unknown kind", varied("/kind", json!(5)), "transaction.proposal.kind"),
+        ("unknown kind", varied("/kind", json!(6)), "transaction.proposal.kind"),
         ("no kind", varied("/kind", json!(0)), "transaction.proposal.kind"),
         ("negative kind", varied("/kind", json!(-1)), "transaction.proposal.kind"),
         ("reserved kind", varied("/kind", json!(4)), "transaction.proposal.kind"),
+        ("kind PLAN without a plan", varied("/kind", json!(5)), "transaction.proposal.plan"),
+        (
+            "a plan of another kind",
+            planned(with(planning(transfer(), later()), "/kind", json!(1))),
+            "transaction.proposal.plan",
+        ),
+        (
+            "a plan with effects",
+            planned({
+                let mut both = planning(transfer(), later());
+                both["effects"] = json!(hex(write_sets::example().encode()));
+                both
+            }),
+            "transaction.proposal.effects",
+        ),
+        ("no action of a plan", changed("/action", json!(0)), "transaction.proposal.plan.action"),
+        ("unknown action of a plan", changed("/action", json!(5)), "transaction.proposal.plan.action"),
+        ("a plan that names one", changed("/planned", json!(hex([7; 32]))), "transaction.proposal.plan.planned"),
+        ("a plan before 1970", changed("/not_before", json!("-1")), "transaction.proposal.plan.not_before"),
+        ("a plan after 9999", changed("/expires", json!("253402300800000000")), "transaction.proposal.plan.expires"),
+        (
+            "approvals of 4,097 bytes",
+            changed("/approvals", json!("x".repeat(4_097))),
+            "transaction.proposal.plan.approvals",
+        ),
+        ("a planned transaction of 65,550 bytes", planned(long_plan), "transaction.proposal.sql"),
+        ("a plan without statements", planned(acting(later())), "transaction.proposal.sql"),
+        ("an approval with statements", planned(planning(transfer(), on_plan(2))), "transaction.proposal.plan"),
+        (
+            "an execution with a time",
+            planned(acting(with(on_plan(4), "/not_before", json!("1")))),
+            "transaction.proposal.plan",
+        ),
+        (
+            "a cancellation of 31 bytes",
+            planned(acting(with(on_plan(3), "/planned", json!(hex([7; 31]))))),
+            "transaction.proposal.plan.planned",
+        ),
         ("statements of kind EFFECTS", varied("/kind", json!(2)), "transaction.proposal.sql"),
         ("empty chain id", varied("/chain_id", json!("")), "transaction.proposal.chain_id"),
         ("chain id with a capital", varied("/chain_id", json!("Trade")), "transaction.proposal.chain_id"),

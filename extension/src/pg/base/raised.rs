@@ -99,6 +99,14 @@ impl Drop for Below {
     }
 }
 
+/// Whether, in [`watched`] so far, a statement RAISE raised such an error, and nothing else did.
+pub fn by_statement_alone() -> bool {
+    WATCHING.with_borrow(|watching| {
+        let raised = watching.as_ref().map(|watching| &watching.raised);
+        raised.is_some_and(|raised| raised.by_statement && raised.first.is_none())
+    })
+}
+
 /// Runs `f` and tells which errors whose SQLSTATE is `wanted` were raised in it, caught or not. Not
 /// to be nested.
 pub fn watched<T>(wanted: fn(SqlState) -> bool, f: impl FnOnce() -> T) -> (T, Raised) {

@@ -12,8 +12,13 @@ use pgrx::pg_sys;
 use crate::pg::access::call::Called;
 use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{attempt, catch_c, PgError};
+use crate::pg::base::lists::elements;
 use crate::pg::base::major;
 use crate::pg::base::memory::Context;
+use crate::pg::describe::analysis::describe;
+use crate::pg::describe::call::describe_call;
+use crate::pg::describe::complete_query::complete;
+use crate::pg::describe::query_level::Level;
 use crate::pg::run::client_plan::ClientPlan;
 use crate::pg::tree::parse::{self, check_allowed, own_text, parse};
 
@@ -216,6 +221,18 @@ impl Prepared {
         self.plans.iter().map(of).sum()
     }
 
+    /// Its queries in the words of the rules.
+    pub fn levels(&self) -> Result<Vec<Level>, PgError> {
+        let mut levels = Vec::new();
+        for plan in &self.plans {
+            for list in plan.queries()? {
+                // SAFETY: analysed queries that are kept by the plan; they are copied.
+                levels.extend(attempt(|| unsafe { describe_list(list) })??);
+            }
+        }
+        Ok(levels)
+    }
+
     /// The names of the columns that it returns.
     pub fn columns(&self) -> Result<Vec<String>, PgError> {
         let columns: Result<Vec<_>, _> = self.plans.iter().map(ClientPlan::columns).collect();
@@ -276,6 +293,35 @@ impl Bound<'_> {
         self.plans
             .iter()
             .try_fold(0, |rows, plan| Ok(rows + plan.run(&self.values)?))
+    }
+}
+
+/// # Safety
+/// `list` must be one of analysed and rewritten queries.
+unsafe fn describe_list(list: *mut pg_sys::List) -> Result<Vec<Level>, PgError> {
+    // SAFETY: by the caller's promise; copies are this function's to complete. What raises is
+    // caught by the caller.
+    unsafe {
+        let copy = catch_c(|| pg_sys::copyObjectImpl(list.cast()).cast::<pg_sys::List>())?;
+        let queries: Vec<NonNull<pg_sys::Query>> = elements(copy);
+        Ok(queries.into_iter().filter_map(|q| level_of(q)).collect())
+    }
+}
+
+/// A query completed and described; None for a command other than CALL.
+///
+/// # Safety
+/// `query` must be an analysed and rewritten query that the caller may change.
+unsafe fn level_of(query: NonNull<pg_sys::Query>) -> Option<Level> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let utility = query.as_ref().utilityStmt;
+        if utility.is_null() {
+            complete(query.as_ptr().cast());
+            return Some(describe(query));
+        }
+        let is_call = (*utility).type_ == pg_sys::NodeTag::T_CallStmt;
+        is_call.then(|| describe_call(utility.cast()))
     }
 }
 
