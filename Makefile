@@ -183,16 +183,23 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain or verify; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, snapshot or verify; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
 .PHONY: bench
+ifeq ($(BENCH),snapshot)
+bench: setup
+	$(CARGO) build --release --locked -p chainify-snapshot --example cost
+	@$(GO) -C bench run . -bench snapshot -repeat $(REPEAT) $(if $(STRICT),-strict) -snapshot $(abspath $(or $(CARGO_TARGET_DIR),target))/release/examples/cost \
+		-pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+else
 bench: pgtree build-node
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
 		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
 .PHONY: steady

@@ -16,6 +16,7 @@ import (
 	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/recovery"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/snapshot"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -33,6 +34,7 @@ var benchmarks = []benchmark{
 	{"plain", "plain SQL through the ledger: beside calls of chainify.execute, beside PostgreSQL alone, and sessions that meet", false, runPlain},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
+	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -183,6 +185,20 @@ func runSteady(ctx context.Context, o options, r *report.Report, progress io.Wri
 	}
 	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
 	return network.Steady(ctx, cfg, r)
+}
+
+func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	program, err := filepath.Abs(o.snapshot)
+	if err != nil {
+		return err
+	}
+	if !isFile(program) {
+		return fmt.Errorf("no program %s: `make bench BENCH=snapshot` makes it", program)
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
+	}
+	return snapshot.Run(ctx, snapshot.Config{Dir: o.dir, Out: o.out, Program: program, Seed: o.seed, Repeat: o.repeat, Short: o.short, Progress: progress}, r)
 }
 
 func runRecovery(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
