@@ -1,6 +1,6 @@
 // Package snapshot measures the strategies of crates/snapshot: the creation of a snapshot, and the
-// first write after it. The program crates/snapshot/examples/cost.rs measures, in a process for each
-// strategy; this package runs it and makes the report.
+// first write after it. It runs crates/snapshot/examples/cost.rs in a process for each strategy,
+// and makes the report.
 package snapshot
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// The measurement of AnKer (SIGMOD 2018), table 1: columns, bytes of each, and snapshots made in a row.
+// The measurement of AnKer (SIGMOD 2018), table 1.
 const (
-	columnBytes      = 200 << 20
+	columnBytes      = 200 << 20 // of each column
 	shortColumnBytes = 20 << 20
-	inARow           = 5 // the median of these is a sample
+	inARow           = 5 // snapshots: their median is a sample
 
 	written      = 50_000                  // the pages after which figures are taken
 	shortWritten = shortColumnBytes / 4096 // all that there are
