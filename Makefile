@@ -13,7 +13,7 @@ PGTREE     = $(STATE)/pg
 CHAINIFY  := $(CURDIR)/build/chainify
 CARGO     ?= cargo
 GO        ?= go
-PURE      := -p chainify-agreement -p chainify-codec -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-sqltext -p chainify-worker -p chainify-xof
+PURE      := -p chainify-agreement -p chainify-codec -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 # Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
@@ -183,11 +183,17 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, fabric or verify; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, fabric, snapshot or verify; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
 .PHONY: bench
+ifeq ($(BENCH),snapshot)
+bench: setup
+	$(CARGO) build --release --locked -p chainify-snapshot --example cost
+	@$(GO) -C bench run . -bench snapshot -repeat $(REPEAT) $(if $(STRICT),-strict) -snapshot $(abspath $(or $(CARGO_TARGET_DIR),target))/release/examples/cost \
+		-pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+else
 bench: pgtree build-node
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
@@ -195,6 +201,7 @@ bench: pgtree build-node
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
 		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed \
 		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(ONLY),-only "$(ONLY)") -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
 .PHONY: steady

@@ -25,7 +25,7 @@ import (
 type options struct {
 	bench, pg, dir, out               string
 	chainify, baseline, unsealed      string
-	reorderer                         string
+	reorderer, snapshot               string
 	seed                              uint64
 	repeat, seconds, customers, block int
 	rate, minutes, fire               int
@@ -55,6 +55,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.baseline, "baseline", filepath.Join("build", "baseline"), "binary of the baseline's node (make bench)")
 	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
 	f.StringVar(&o.reorderer, "reorderer", filepath.Join("target", "release", "examples", "fabric"), "program that measures the reordering alone (make bench BENCH=fabric)")
+	f.StringVar(&o.snapshot, "snapshot", filepath.Join("target", "release", "examples", "cost"), "program that measures snapshots of columns (make bench BENCH=snapshot)")
 	f.StringVar(&o.dir, "dir", "", "where databases are kept while it runs; empty: beside the tree")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "out"), "where results are written")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
@@ -116,7 +117,8 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(o.pg, "lib", "postgresql", "15", "lib", "chainify.so")); err != nil {
+	withoutDatabase := len(list) == 1 && list[0].name == "snapshot"
+	if _, err := os.Stat(filepath.Join(o.pg, "lib", "postgresql", "15", "lib", "chainify.so")); err != nil && !withoutDatabase {
 		return fmt.Errorf("no PostgreSQL with the extension in %s: run `make pgtree` first", o.pg)
 	}
 	var missed []string

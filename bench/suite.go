@@ -17,6 +17,7 @@ import (
 	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/recovery"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/snapshot"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -35,6 +36,7 @@ var benchmarks = []benchmark{
 	{"fabric", "the experiments of Fabric++: transactions that succeed with and without reordering and early abort, and executed everywhere", true, runFabric},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
+	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -204,6 +206,20 @@ func runSteady(ctx context.Context, o options, r *report.Report, progress io.Wri
 	}
 	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
 	return network.Steady(ctx, cfg, r)
+}
+
+func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	program, err := filepath.Abs(o.snapshot)
+	if err != nil {
+		return err
+	}
+	if !isFile(program) {
+		return fmt.Errorf("no program %s: `make bench BENCH=snapshot` makes it", program)
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
+	}
+	return snapshot.Run(ctx, snapshot.Config{Dir: o.dir, Out: o.out, Program: program, Seed: o.seed, Repeat: o.repeat, Short: o.short, Progress: progress}, r)
 }
 
 func runRecovery(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
