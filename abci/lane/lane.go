@@ -28,6 +28,8 @@ const reactorName = "CONSENSUS"
 type Options struct {
 	// Lose reports whether the lane loses what it is about to send; nil: it loses nothing.
 	Lose func() bool
+	// Made is told of the lane; nil: nobody is.
+	Made func(*Lane)
 }
 
 // Counts is what a lane has done since the start.
@@ -70,7 +72,11 @@ type blockStore interface {
 
 // New makes a lane. Application and Signer go between it and CometBFT's node, then Attach.
 func New(opt Options) *Lane {
-	return &Lane{opt: opt, lines: map[p2p.ID]*line{}, closing: make(chan struct{})}
+	l := &Lane{opt: opt, lines: map[p2p.ID]*line{}, closing: make(chan struct{})}
+	if opt.Made != nil {
+		opt.Made(l)
+	}
+	return l
 }
 
 // Attach puts the lane before the consensus of a node that has not started.
