@@ -27,7 +27,7 @@ func (n *node) assemble() error {
 		return err
 	}
 	var err error
-	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.registry, n.log); err != nil {
+	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.opt.Config.Consensus.ExpressLane, n.registry, n.log); err != nil {
 		return err
 	}
 	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {
