@@ -16,6 +16,7 @@ import (
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cometbft/cometbft/types"
+	"github.com/cosmos/gogoproto/proto"
 )
 
 // GossipSleep is how long CometBFT's gossip rests between two looks where the lane reaches all.
@@ -26,8 +27,9 @@ const reactorName = "CONSENSUS"
 
 // Options are for tests.
 type Options struct {
-	// Lose reports whether the lane loses what it is about to send; nil: it loses nothing.
-	Lose func() bool
+	// Lose reports whether a message is lost on its way, though the lane believes it sent; nil:
+	// none is.
+	Lose func(proto.Message) bool
 	// Made is told of the lane; nil: nobody is.
 	Made func(*Lane)
 }

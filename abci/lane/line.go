@@ -256,7 +256,7 @@ func (n *line) catchUp(store blockStore, height int64) (sent int) {
 // does; without it, a full queue leaves the message to gossip.
 func (n *line) send(channel byte, message proto.Message, wait bool) bool {
 	e := p2p.Envelope{ChannelID: channel, Message: message}
-	if n.lane.opt.Lose != nil && n.lane.opt.Lose() {
+	if n.lane.opt.Lose != nil && n.lane.opt.Lose(message) {
 		return true
 	}
 	ok := false
