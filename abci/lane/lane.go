@@ -27,12 +27,22 @@ const reactorName = "CONSENSUS"
 
 // Options are for tests.
 type Options struct {
-	// Lose reports whether a message is lost on its way, though the lane believes it sent; nil:
-	// none is.
-	Lose func(proto.Message) bool
+	// Fate decides what becomes of a message; nil: it is sent.
+	Fate func(proto.Message) Fate
 	// Made is told of the lane; nil: nobody is.
 	Made func(*Lane)
 }
+
+// Fate is what becomes of a message of the lane.
+type Fate int
+
+// The fates: a message is sent. It is refused, as by a full queue, and left to gossip. Or it is
+// lost, though the lane believes it sent, as when the process ends.
+const (
+	Sent Fate = iota
+	Refused
+	Lost
+)
 
 // Counts is what a lane has done since the start.
 type Counts struct {

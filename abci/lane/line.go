@@ -256,13 +256,16 @@ func (n *line) catchUp(store blockStore, height int64) (sent int) {
 // does; without it, a full queue leaves the message to gossip.
 func (n *line) send(channel byte, message proto.Message, wait bool) bool {
 	e := p2p.Envelope{ChannelID: channel, Message: message}
-	if n.lane.opt.Lose != nil && n.lane.opt.Lose(message) {
-		return true
+	fate := Sent
+	if n.lane.opt.Fate != nil {
+		fate = n.lane.opt.Fate(message)
 	}
-	ok := false
-	if wait {
+	ok := fate == Lost
+	switch {
+	case fate != Sent:
+	case wait:
 		ok = n.peer.Send(e)
-	} else {
+	default:
 		ok = n.peer.TrySend(e)
 	}
 	if !ok {

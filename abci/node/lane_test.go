@@ -18,6 +18,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
 )
 
 // setLane turns the express lane of a node that does not run on or off.
@@ -52,17 +53,20 @@ func seeded(t *testing.T) *rand.Rand {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("SEED=%d repeats the losses", seed)
+	t.Logf("SEED=%d repeats what is refused", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// loseSome loses a share of the messages, of a hundred.
-func loseSome(random *rand.Rand, share int) func(proto.Message) bool {
+// refuseSome refuses a share of the messages, of a hundred.
+func refuseSome(random *rand.Rand, share int) func(proto.Message) lane.Fate {
 	var mu sync.Mutex
-	return func(proto.Message) bool {
+	return func(proto.Message) lane.Fate {
 		mu.Lock()
 		defer mu.Unlock()
-		return random.IntN(100) < share
+		if random.IntN(100) < share {
+			return lane.Refused
+		}
+		return lane.Sent
 	}
 }
 
@@ -123,16 +127,16 @@ func checkSameChain(t *testing.T, nodes []*runner, clients []*gateway.Client) (r
 	return round
 }
 
-// Nodes whose lanes lose a third of what they send, one without a lane, and one that is away for
+// Nodes whose lanes send two thirds of what they have to say, one without a lane, and one that is away for
 // some time make one chain.
-func TestLostMessagesLeaveOneChain(t *testing.T) {
+func TestMessagesThatGossipBringsLeaveOneChain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
 	}
 	random := seeded(t)
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
 	for _, r := range nodes[:3] {
-		r.lane.Lose = loseSome(rand.New(rand.NewPCG(random.Uint64(), 0)), 33)
+		r.lane.Fate = refuseSome(rand.New(rand.NewPCG(random.Uint64(), 0)), 33)
 	}
 	setLane(t, nodes[3], false)
 	clients := startAll(t, nodes)
@@ -157,13 +161,13 @@ func TestProposerEndsBeforeItsParts(t *testing.T) {
 	var loses atomic.Bool
 	ended := make(chan struct{})
 	end := sync.OnceFunc(func() { close(ended) })
-	nodes[3].lane.Lose = func(m proto.Message) bool {
+	nodes[3].lane.Fate = func(m proto.Message) lane.Fate {
 		_, part := m.(*cmtcons.BlockPart)
 		if part && loses.Load() {
 			end()
-			return true
+			return lane.Lost
 		}
-		return false
+		return lane.Sent
 	}
 	clients := startAll(t, nodes)
 	load(t, clients[:3], 1)
@@ -188,7 +192,7 @@ func TestProposerEndsBeforeItsParts(t *testing.T) {
 	}
 }
 
-// Two of four nodes are not connected, one of which loses all that its lane sends: they learn of
+// Two of four nodes are not connected, one of which sends nothing by its lane: they learn of
 // each other through the two that know both, whose gossip rests.
 func TestMissingLink(t *testing.T) {
 	if testing.Short() {
@@ -208,7 +212,7 @@ func TestMissingLink(t *testing.T) {
 			c.Network.Peers = kept
 		})
 	}
-	nodes[0].lane.Lose = func(proto.Message) bool { return true }
+	nodes[0].lane.Fate = func(proto.Message) lane.Fate { return lane.Refused }
 	clients := make([]*gateway.Client, len(nodes))
 	for i, r := range nodes {
 		r.start()
