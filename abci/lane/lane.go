@@ -15,6 +15,7 @@ import (
 	"github.com/cometbft/cometbft/consensus"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
+	cmtcons "github.com/cometbft/cometbft/proto/tendermint/consensus"
 	"github.com/cometbft/cometbft/types"
 	"github.com/cosmos/gogoproto/proto"
 )
@@ -46,8 +47,8 @@ const (
 
 // Counts is what a lane has done since the start.
 type Counts struct {
-	Votes, Proposals, Parts uint64 // sent at once, to each peer
-	Helped                  uint64 // messages to peers that lacked them
+	Votes, Proposals, Parts uint64 // sent, to each peer
+	Helped                  uint64 // of these: to peers that said where they stand, and lacked them
 	Dropped                 uint64 // left to gossip: the peer's queue was full
 	Untold                  uint64 // messages about a height that was over before they were due
 }
@@ -71,6 +72,22 @@ type Lane struct {
 }
 
 type counters struct{ votes, proposals, parts, helped, dropped, untold atomic.Uint64 }
+
+// count notes what became of a message.
+func (c *counters) count(message proto.Message, sent bool) {
+	if !sent {
+		c.dropped.Add(1)
+		return
+	}
+	switch message.(type) {
+	case *cmtcons.Vote:
+		c.votes.Add(1)
+	case *cmtcons.Proposal:
+		c.proposals.Add(1)
+	case *cmtcons.BlockPart:
+		c.parts.Add(1)
+	}
+}
 
 // blockStore is the part of CometBFT's that peers which are behind are helped from.
 type blockStore interface {

@@ -82,23 +82,26 @@ func (l *Lane) Voted(v *types.Vote) {
 		return
 	}
 	for _, n := range l.all() {
-		if n.takes(v.Height, v.Round) && n.vote(v, s.validators, false) {
-			l.counters.votes.Add(1)
+		if n.takes(v) {
+			n.vote(v, s.validators, false)
 		}
 	}
 }
 
-// takes reports whether the peer can use a vote: at its height in its round or the next one, which
-// it lets each peer tell of, or at the height before or after its own, as far as this node knows.
-func (n *line) takes(height int64, round int32) bool {
+// takes reports whether the peer can use a vote, as far as this node knows: at its height one of its
+// round or of the next, which it lets each peer tell of; at the height before it a precommit; at the
+// height after it any, since it may have come there meanwhile.
+func (n *line) takes(v *types.Vote) bool {
 	p := n.told.GetRoundState()
 	switch p.Height {
 	case 0:
 		return false
-	case height:
-		return round == p.Round || round == p.Round+1
-	case height - 1, height + 1:
+	case v.Height:
+		return v.Round == p.Round || v.Round == p.Round+1
+	case v.Height - 1:
 		return true
+	case v.Height + 1:
+		return v.Type == cmtproto.PrecommitType
 	}
 	return false
 }
@@ -137,7 +140,6 @@ func (n *line) propose(s shown, wait bool) (sent int) {
 			return 0
 		}
 		sent++
-		n.lane.counters.proposals.Add(1)
 		n.told.SetHasProposal(s.proposal)
 		n.proof(s, p, wait)
 	}
@@ -180,7 +182,6 @@ func (n *line) parts(header types.PartSetHeader, part func(int) *types.Part, wai
 			return sent
 		}
 		sent++
-		n.lane.counters.parts.Add(1)
 		n.told.SetHasProposalBlockPart(p.Height, p.Round, index)
 	}
 	return sent
@@ -268,8 +269,6 @@ func (n *line) send(channel byte, message proto.Message, wait bool) bool {
 	default:
 		ok = n.peer.TrySend(e)
 	}
-	if !ok {
-		n.lane.counters.dropped.Add(1)
-	}
+	n.lane.counters.count(message, ok)
 	return ok
 }
