@@ -204,7 +204,8 @@ type net struct {
 func (n *net) BroadcastAsync(e p2p.Envelope) { n.TrySend(e) }
 func (n *net) TryBroadcast(e p2p.Envelope)   { n.TrySend(e) }
 
-// What gossip alone needs waits, and is not told once the height is over; the rest is told at once.
+// Notes that gossip alone needs wait, and are not told once the height is over. The rest is told at
+// once.
 func TestTellingWaits(t *testing.T) {
 	var untold atomic.Uint64
 	out := &net{}

@@ -88,9 +88,9 @@ func (l *Lane) Voted(v *types.Vote) {
 	}
 }
 
-// takes reports whether the peer can use a vote, as far as this node knows: at its height one of its
-// round or of the next, which it lets each peer tell of; at the height before it a precommit; at the
-// height after it any, since it may have come there meanwhile.
+// takes reports whether the peer can use a vote, as far as this node knows. At its height the vote is
+// of its round or of the next, which it lets each peer tell of. A precommit may be of the height
+// before. The peer may also have come to the next height meanwhile.
 func (n *line) takes(v *types.Vote) bool {
 	p := n.told.GetRoundState()
 	switch p.Height {

@@ -22,7 +22,7 @@ const (
 
 // teller is CometBFT's switch, as its consensus reactor sees it. It keeps back what other nodes'
 // gossip alone needs: the votes that this node has, its steps within a round, and that it has a
-// whole valid block. What is kept back when the height is over is never told. A new height, a new
+// whole valid block. A note whose height is over is never told. A new height, a new
 // round, and that parts of a block are missing, it tells at once.
 type teller struct {
 	p2p.Switcher

@@ -56,9 +56,9 @@ func sign(difference int64) int {
 
 // Signer signs with one key. Not safe for concurrent use.
 //
-// Invariant: a signature leaves only after the file holds it on disk, and of each height, round and
-// step one content is signed, but for its time: asked again, the signer gives the time and the
-// signature of before. A crash between the two leaves a signature that nobody saw.
+// Invariant E7: a signature leaves only after the disk holds it. Of each height, round and step one
+// content is signed, but for its time. Asked again, the signer gives the time and the signature of
+// before. A crash between the two leaves a signature that nobody saw.
 type Signer struct {
 	key  crypto.PrivKey
 	last Last

@@ -12,18 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The file has two records, each at the start of a page of its own, so that a write that a crash
-// tears harms one of them. Record n stands in place n mod 2. The newest whole one counts.
-//
-//	0     8  magic
-//	8    16  number of the record, big-endian as all below
-//	16   24  height
-//	24   28  round
-//	28   29  step
-//	29   31  length of the signed bytes
-//	31   32  length of the signature
-//	32  992  signed bytes, signature, zeros
-//	992 1024 SHA-256 of all before
+// The bytes of the file; README.md has the table.
 const (
 	magic       = "CHFYSIG1"
 	pageBytes   = 4096
