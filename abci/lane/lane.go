@@ -1,6 +1,6 @@
-// Package lane is the express lane of consensus messages. This node's own votes and proposals go to
-// every peer at once. Notes that only gossip needs are told later, or never. CometBFT's gossip stays
-// as it is and brings what the lane did not.
+// Package lane is the express lane of consensus messages. This node's own votes and proposals go
+// to every peer at once. Notes that only gossip needs are told later, or never. CometBFT's gossip
+// stays as it is and brings what the lane did not.
 //
 // The lane only sends, on CometBFT's own channels, messages that CometBFT's gossip would send, too.
 // The receiver checks them as it checks gossip. README.md says how it works.

@@ -88,8 +88,8 @@ func (l *Lane) Voted(v *types.Vote) {
 	}
 }
 
-// takes reports whether the peer can use a vote, as far as this node knows. At its height the vote is
-// of its round or of the next, which it lets each peer tell of. A precommit may be of the height
+// takes reports whether the peer can use a vote, as far as this node knows. At its height the vote
+// is of its round or of the next, which it lets each peer tell of. A precommit may be of the height
 // before. The peer may also have come to the next height meanwhile.
 func (n *line) takes(v *types.Vote) bool {
 	p := n.told.GetRoundState()

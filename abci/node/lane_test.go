@@ -127,8 +127,8 @@ func checkSameChain(t *testing.T, nodes []*runner, clients []*gateway.Client) (r
 	return round
 }
 
-// Nodes whose lanes send two thirds of their messages make one chain with a node without a lane, also
-// when one of them is away for some time.
+// Nodes whose lanes send two thirds of their messages make one chain with a node without a lane,
+// also when one of them is away for some time.
 func TestMessagesThatGossipBringsLeaveOneChain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
