@@ -149,6 +149,9 @@ type Consensus struct {
 	TimeoutDelta     Duration `toml:"timeout_delta"`
 	TimeoutCommit    Duration `toml:"timeout_commit"`
 	Gather           Duration `toml:"gather"`
+	// ExpressLane sends this node's own messages to all others at once, and tells later what only
+	// gossip needs.
+	ExpressLane bool `toml:"express_lane"`
 }
 
 // Log says what is logged, to standard error.

@@ -6,12 +6,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/cometbft/cometbft/privval"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/signer"
 )
 
 // keyIDBytes of a public key name its files.
@@ -99,6 +103,35 @@ func (h Home) ValidatorIDs() ([]string, error) {
 // ReadValidator reads the validator key of an id of ValidatorIDs, with its last signature: once for
 // each process.
 func (h Home) ReadValidator(id string) (*privval.FilePV, error) { return h.readValidator(id) }
+
+// Signer is a validator key that signs, with its last signature.
+type Signer struct {
+	types.PrivValidator
+	Key privval.FilePVKey
+}
+
+// Close closes the file of the last signature, where there is one that stays open.
+func (s *Signer) Close() error {
+	if c, ok := s.PrivValidator.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// OpenSigner reads the validator key of an id of ValidatorIDs to sign with: once for each process.
+// With slots the last signature is in the file of package signer, otherwise in CometBFT's state.
+// Either is taken over from the other.
+func (h Home) OpenSigner(id string, slots bool) (*Signer, error) {
+	key, err := h.readValidator(id)
+	if err != nil {
+		return nil, err
+	}
+	if slots {
+		s, err := signer.Open(key, h.validatorStateOf(id))
+		return &Signer{s, key.Key}, err
+	}
+	return &Signer{key, key.Key}, signer.GiveBack(key, h.validatorStateOf(id))
+}
 
 // NewValidatorKey makes a further validator key, to replace the one that counts, and returns its
 // public half.

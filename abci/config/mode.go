@@ -24,6 +24,7 @@ const (
 // tuning is what a mode decides.
 type tuning struct {
 	gossipSleep, flushThrottle, bundleDelay, gather time.Duration
+	expressLane                                     bool
 }
 
 // atOnce is the shortest that a timer waits. Between it and a millisecond nothing is gained: Go's
@@ -31,9 +32,9 @@ type tuning struct {
 const atOnce = time.Microsecond
 
 var tunings = map[Mode]tuning{
-	Latency:    {time.Millisecond, atOnce, 2 * time.Millisecond, 40 * time.Millisecond},
-	Balanced:   {2 * time.Millisecond, time.Millisecond, gateway.DefaultLimits().BundleDelay, 80 * time.Millisecond},
-	Throughput: {10 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond},
+	Latency:    {time.Millisecond, atOnce, 2 * time.Millisecond, 40 * time.Millisecond, true},
+	Balanced:   {2 * time.Millisecond, time.Millisecond, gateway.DefaultLimits().BundleDelay, 80 * time.Millisecond, true},
+	Throughput: {10 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, true},
 }
 
 // Tune gives what the mode decides its values. An unknown mode is an error and changes nothing.
@@ -50,6 +51,7 @@ func (c *Config) take(m Mode) {
 	c.Mode = m
 	c.Network.GossipSleep, c.Network.FlushThrottle = Duration(t.gossipSleep), Duration(t.flushThrottle)
 	c.Gateway.BundleDelay, c.Consensus.Gather = Duration(t.bundleDelay), Duration(t.gather)
+	c.Consensus.ExpressLane = t.expressLane
 }
 
 func modes() (names []string) {

@@ -19,7 +19,8 @@ var fileTemplate = template.Must(template.New(FileName).Funcs(template.FuncMap{
 	"strs":  quoteAll,
 	"map":   quoteMap,
 	"dur":   func(d Duration) string { return quote(d.String()) },
-	"tuned": tuned,
+	"tuned": tuned[Duration],
+	"flag":  tuned[bool],
 }).Parse(templateText))
 
 // Render writes the commented file of a configuration.
@@ -39,8 +40,11 @@ func Render(c Config) ([]byte, error) {
 }
 
 // tuned writes a setting that the mode decides: as a comment, unless it has another value.
-func tuned(key string, value, ofMode Duration) string {
-	line := key + " = " + quote(value.String())
+func tuned[T Duration | bool](key string, value, ofMode T) string {
+	line := fmt.Sprintf("%s = %v", key, value)
+	if d, ok := any(value).(Duration); ok {
+		line = key + " = " + quote(d.String())
+	}
 	if value == ofMode {
 		return "# " + line
 	}

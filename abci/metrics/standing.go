@@ -8,6 +8,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -21,6 +22,8 @@ type Standing struct {
 	// transactions did not end.
 	Suspended func() int
 	Database  backend.Inspector // nil: there is none, or it does not tell
+	// Lane tells what the express lane has done, and false when it is off; nil: it is off.
+	Lane func() (lane.Counts, bool)
 }
 
 // States are all that a node can be in (spec/proto/node.proto).
@@ -43,13 +46,17 @@ var (
 	evidence      = describe("evidence", "Conflicting votes on record.")
 	suspended     = describe("suspended_clients", "Clients and organisations of which nothing is ordered, since their transactions did not end in the time of a block.")
 	offences      = describe("peer_offences", "How often another node sent what could never be right, since the start, and was disconnected for it.")
+	laneSent      = describe("lane_messages_total", "Messages of consensus that the express lane sent, to each peer: votes, proposals, parts of blocks.", "kind")
+	laneHelped    = describe("lane_helped_total", "Those of the express lane's messages that went to a peer which said where it stands, and lacked them.")
+	laneDropped   = describe("lane_dropped_total", "Messages that the express lane left to gossip, since the peer's queue was full.")
+	laneUntold    = describe("lane_untold_total", "Notes on received votes that were never sent, since their height was over before.")
 	deviations    = describe("deviations_open", "Deviations found in the database and not put right.")
 	scrubAge      = describe("scrub_age_seconds", "Since the ledger table that waits longest was last found well by the scrubber.")
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, deviations, scrubAge, scrubEvery, databaseUp,
+		state, build, height, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, databaseUp,
 	}
 )
 
@@ -95,6 +102,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if c.Offences != nil {
 		gauge(offences, float64(c.Offences()))
 	}
+	c.lane(out)
 	if c.Database == nil {
 		return
 	}
@@ -105,6 +113,25 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(scrubAge, health.ScrubAge.Seconds())
 		gauge(scrubEvery, health.ScrubInterval.Seconds())
 	}
+}
+
+func (c *collector) lane(out chan<- prometheus.Metric) {
+	if c.Lane == nil {
+		return
+	}
+	did, on := c.Lane()
+	if !on {
+		return
+	}
+	count := func(d *prometheus.Desc, v uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	count(laneSent, did.Votes, "vote")
+	count(laneSent, did.Proposals, "proposal")
+	count(laneSent, did.Parts, "part")
+	count(laneHelped, did.Helped)
+	count(laneDropped, did.Dropped)
+	count(laneUntold, did.Untold)
 }
 
 func number(b bool) float64 {

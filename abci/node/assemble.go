@@ -12,6 +12,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -27,7 +28,7 @@ func (n *node) assemble() error {
 		return err
 	}
 	var err error
-	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.registry, n.log); err != nil {
+	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.opt.Config.Consensus.ExpressLane, n.registry, n.log); err != nil {
 		return err
 	}
 	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {
@@ -128,6 +129,12 @@ func (n *node) newMetrics() *metrics.Metrics {
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 		Offences:  n.conduct.Offences,
+		Lane: func() (lane.Counts, bool) {
+			if n.order.lane == nil {
+				return lane.Counts{}, false
+			}
+			return n.order.lane.Counts(), true
+		},
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,7 +10,6 @@ import (
 	"sync"
 
 	cmtcrypto "github.com/cometbft/cometbft/crypto"
-	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
@@ -26,36 +26,46 @@ type keys struct {
 	organisation string
 	nodeID       string
 	registry     func() *order.Registry
+	slots        bool // as Home.OpenSigner takes it
 	log          *slog.Logger
 
 	mu         sync.Mutex // guards all below
 	of         wire.Hash  // hash of the registry they were looked up in
 	gateway    ed25519.PrivateKey
-	validator  *privval.FilePV
-	validators map[string]*privval.FilePV // by id; each is read once, for it keeps what it signed last
-	vouch      string                     // for this node, by the keys of the home
+	validator  *config.Signer
+	validators map[string]*config.Signer // by id; each is read once, for it keeps what it signed last
+	vouch      string                    // for this node, by the keys of the home
 }
 
 var _ types.PrivValidator = (*keys)(nil)
 
-func newKeys(home config.Home, organisation string, registry func() *order.Registry, log *slog.Logger) (*keys, error) {
+func newKeys(home config.Home, organisation string, slots bool, registry func() *order.Registry, log *slog.Logger) (*keys, error) {
 	nodeKey, err := home.NodeKey()
 	if err != nil {
 		return nil, err
 	}
 	k := &keys{
-		home: home, organisation: organisation, nodeID: string(nodeKey.ID()), registry: registry, log: log, validators: map[string]*privval.FilePV{},
+		home: home, organisation: organisation, nodeID: string(nodeKey.ID()), registry: registry, slots: slots, log: log, validators: map[string]*config.Signer{},
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k, k.read(registry())
 }
 
+func (k *keys) close() (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range k.validators {
+		err = errors.Join(err, v.Close())
+	}
+	return err
+}
+
 // check refuses a home whose keys are another organisation's.
 func (k *keys) check() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if owner, known := k.registry().OrganisationOf(k.validator.GetAddress()); known && owner != k.organisation {
+	if owner, known := k.registry().OrganisationOf(k.validator.Key.Address); known && owner != k.organisation {
 		return fmt.Errorf("organisation %q of %s: the keys are those of %q", k.organisation, config.FileName, owner)
 	}
 	return nil
@@ -77,16 +87,16 @@ func (k *keys) read(registry *order.Registry) error {
 			gateway = key
 		}
 	}
-	var validator *privval.FilePV
+	var validator *config.Signer
 	for _, id := range ids {
 		v := k.validators[id]
 		if v == nil {
-			if v, err = k.home.ReadValidator(id); err != nil {
+			if v, err = k.home.OpenSigner(id, k.slots); err != nil {
 				return err
 			}
 			k.validators[id] = v
 		}
-		owner, _ := registry.OrganisationOf(v.GetAddress())
+		owner, _ := registry.OrganisationOf(v.Key.Address)
 		if validator == nil || owner == k.organisation {
 			validator = v
 		}
@@ -100,7 +110,7 @@ func (k *keys) read(registry *order.Registry) error {
 
 // vouchBy signs for this node with the keys of the home, those that count first. Called with mu
 // held.
-func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *privval.FilePV, gateways []ed25519.PrivateKey) (string, error) {
+func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *config.Signer, gateways []ed25519.PrivateKey) (string, error) {
 	v := &wire.Vouch{Organisation: k.organisation}
 	message := wire.NodeSignBytes(chainID, k.organisation, k.nodeID)
 	signed := map[string]bool{}
@@ -119,7 +129,7 @@ func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *pr
 	if gateway != nil {
 		gateways = append([]ed25519.PrivateKey{gateway}, gateways...)
 	}
-	validators := append([]*privval.FilePV{validator}, slices.Collect(maps.Values(k.validators))...)
+	validators := append([]*config.Signer{validator}, slices.Collect(maps.Values(k.validators))...)
 	for i := range max(len(gateways), len(validators)) {
 		if i < len(gateways) {
 			key := gateways[i]
@@ -179,7 +189,7 @@ func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, v := range k.validators {
-		if string(v.GetAddress()) == string(vote.ValidatorAddress) {
+		if string(v.Key.Address) == string(vote.ValidatorAddress) {
 			return v.SignVote(chainID, vote)
 		}
 	}

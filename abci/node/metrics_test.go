@@ -79,6 +79,7 @@ func TestMetricsShowWhoDeviated(t *testing.T) {
 		{nodes[3], `chainify_incidents_total{incident="effects deviate"} 1`},
 		{nodes[3], `chainify_incidents_total{incident="deviation cured"} 1`},
 		{nodes[3], `chainify_state{state="serving"} 1`},
+		{nodes[0], `chainify_lane_dropped_total 0`},
 	} {
 		eventually(t, patience, organisationOf(want.at)+": "+want.line, func() bool { return want.at.told(want.line) })
 	}

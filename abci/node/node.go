@@ -21,6 +21,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	// Application is put between CometBFT and the node's own application; nil: nothing is. For
 	// tests of organisations that lie.
 	Application func(abci.Application) abci.Application
+	// Lane is for tests of the express lane.
+	Lane lane.Options
 	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
 	Rejoin <-chan os.Signal
 }

@@ -23,17 +23,19 @@ import (
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // runner is a node that a test starts and stops.
 type runner struct {
-	t       *testing.T
+	t       testing.TB
 	home    config.Home
 	backend func() backend.Backend
 	db      *backendtest.Database
 	lies    func(abci.Application) abci.Application // nil: it does not
 	rejoin  chan os.Signal
+	lane    lane.Options
 	log     *lockedBuffer
 	cancel  context.CancelFunc
 	done    chan error
@@ -72,7 +74,7 @@ func (r *runner) start() {
 	ready := make(chan struct{})
 	r.cancel, r.done = cancel, make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies,
+		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies, Lane: r.lane,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {
@@ -116,14 +118,14 @@ func (r *runner) dial() *gateway.Client {
 }
 
 // newNetwork makes homes; each node has a database in memory that outlives its restarts.
-func newNetwork(t *testing.T, organisations ...string) []*runner {
+func newNetwork(t testing.TB, organisations ...string) []*runner {
 	t.Helper()
 	return newTestnet(t, config.Testnet{Organisations: organisations})
 }
 
 // startAll starts the nodes and waits until each is connected with all others and orders; a client
 // of each is returned.
-func startAll(t *testing.T, nodes []*runner) []*gateway.Client {
+func startAll(t testing.TB, nodes []*runner) []*gateway.Client {
 	t.Helper()
 	clients := make([]*gateway.Client, len(nodes))
 	for i, r := range nodes {
@@ -144,7 +146,7 @@ func startAll(t *testing.T, nodes []*runner) []*gateway.Client {
 }
 
 // newTestnet is newNetwork with what is set in n.
-func newTestnet(t *testing.T, n config.Testnet) []*runner {
+func newTestnet(t testing.TB, n config.Testnet) []*runner {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chainify-node") // short: a socket's path is bounded
 	if err != nil {
@@ -175,7 +177,7 @@ func newTestnet(t *testing.T, n config.Testnet) []*runner {
 }
 
 // freePorts finds consecutive ports that are free now.
-func freePorts(t *testing.T, count int) int {
+func freePorts(t testing.TB, count int) int {
 	t.Helper()
 	for base := 20_000 + os.Getpid()%20_000; base < 60_000; base += count {
 		free := true
@@ -196,7 +198,7 @@ func freePorts(t *testing.T, count int) int {
 // patience is how long something may take that happens at once on a quiet machine.
 const patience = 60 * time.Second
 
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -208,7 +210,7 @@ func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) 
 func sql(text string) *wire.Statement { return &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: text} }
 
 // execute submits and waits, as chainify.execute does.
-func execute(t *testing.T, c *gateway.Client, text string) *wire.Outcome {
+func execute(t testing.TB, c *gateway.Client, text string) *wire.Outcome {
 	t.Helper()
 	ids, err := c.Submit(context.Background(), "bank", sql(text))
 	if err != nil {
@@ -466,7 +468,7 @@ func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*r
 
 func organisationOf(r *runner) string { return filepath.Base(string(r.home)) }
 
-func status(t *testing.T, c *gateway.Client) *wire.StatusResponse {
+func status(t testing.TB, c *gateway.Client) *wire.StatusResponse {
 	t.Helper()
 	s, err := c.Status(context.Background())
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -34,6 +35,7 @@ import (
 // application.
 type ordering struct {
 	comet   *cometnode.Node
+	lane    *lane.Lane // nil: off
 	bundles *peers.Bundles
 	vouches *peers.Vouches
 	// admits says who may be connected, peering keeps CometBFT, once started, connected.
@@ -84,12 +86,25 @@ func (o *ordering) open(n *node) error {
 	if n.opt.Application != nil {
 		application = n.opt.Application(application)
 	}
-	o.comet, err = cometnode.NewNode(settings, n.keys, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
+	signer := types.PrivValidator(n.keys)
+	if n.opt.Config.Consensus.ExpressLane {
+		o.lane = lane.New(n.opt.Lane)
+		application, signer = o.lane.Application(application), o.lane.Signer(signer)
+		if n.connectedWithAll() {
+			settings.Consensus.PeerGossipSleepDuration = max(settings.Consensus.PeerGossipSleepDuration, lane.GossipSleep)
+		}
+	}
+	o.comet, err = cometnode.NewNode(settings, signer, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
 		openStore, cometMetrics(settings.Instrumentation), bridge,
 		cometnode.CustomReactors(reactors), o.mempoolDoor(n))
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
+	}
+	if o.lane != nil {
+		if err := o.lane.Attach(o.comet); err != nil {
+			return fmt.Errorf("%w; consensus.express_lane = false does without", err)
+		}
 	}
 	network, ok := any(o.comet.Switch()).(*p2p.Switch)
 	if !ok { // one without a filter would let everybody in
@@ -100,6 +115,12 @@ func (o *ordering) open(n *node) error {
 		own: o.comet.NodeInfo().ID(), net: network, list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
 	}
 	return nil
+}
+
+// connectedWithAll tells whether the configuration names a peer for each other validator: then
+// none depends on others' gossip of what this node hears.
+func (n *node) connectedWithAll() bool {
+	return len(n.opt.Config.Network.Peers) >= n.founded.Validators()-1
 }
 
 // mempoolDoor puts a door before CometBFT's mempool.
@@ -181,7 +202,12 @@ func (o *ordering) start(voted func(*types.Vote)) error {
 	o.heard = make(chan struct{})
 	go func() {
 		defer close(o.heard)
-		hear(votes, voted)
+		hear(votes, func(v *types.Vote) {
+			if o.lane != nil {
+				o.lane.Voted(v)
+			}
+			voted(v)
+		})
 	}()
 	if err := o.comet.Start(); err != nil {
 		err = errors.Join(fmt.Errorf("start CometBFT: %w", err), bus.Stop())
@@ -227,6 +253,9 @@ func (o *ordering) stop(log *slog.Logger) error {
 		<-o.heard
 		o.peering.dials.Wait()
 		o.bundles.Join()
+		if o.lane != nil {
+			o.lane.Close()
+		}
 		stopped <- err
 	}()
 	select {

@@ -47,6 +47,9 @@ func (n *node) close() error {
 	if n.order != nil {
 		n.order.close()
 	}
+	if n.keys != nil {
+		errs = append(errs, n.keys.close())
+	}
 	if n.backend != nil {
 		errs = append(errs, n.backend.Close())
 	}

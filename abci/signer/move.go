@@ -1,0 +1,108 @@
+package signer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/cometbft/cometbft/privval"
+)
+
+// movedHeight stands in CometBFT's state while the last signature is in the other file. CometBFT's
+// signer, also that of an earlier release, then refuses every height.
+const movedHeight = math.MaxInt64
+
+// Path is the file beside CometBFT's state of a key.
+func Path(stateFile string) string { return strings.TrimSuffix(stateFile, ".json") + ".slots" }
+
+// takeOver opens the file, made from CometBFT's state when it is not there. After a crash in the
+// middle of taking over or giving back both have the last signature, and the newer one counts.
+func takeOver(key *privval.FilePV, stateFile string) (*slots, Last, error) {
+	path, old := Path(stateFile), key.LastSignState
+	moved := old.Height == movedHeight
+	file, last, err := openSlots(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if moved {
+			return nil, last, fmt.Errorf("%s is missing: without it the key could sign twice; take it from the machine that signed last", path)
+		}
+		if err := createSlots(path, lastOf(old)); err != nil {
+			return nil, last, err
+		}
+		file, last, err = openSlots(path)
+	}
+	if err != nil {
+		return nil, last, err
+	}
+	if moved {
+		return file, last, nil
+	}
+	if last, err = newer(last, lastOf(old)); err == nil {
+		err = file.save(last)
+	}
+	if err == nil {
+		err = keep(key, stateFile, Last{Height: movedHeight})
+	}
+	if err != nil {
+		return nil, last, errors.Join(err, file.close())
+	}
+	return file, last, nil
+}
+
+// GiveBack gives CometBFT's own signer the last signature of a key, when it is in the other file.
+// The key has it then, too.
+func GiveBack(key *privval.FilePV, stateFile string) error {
+	path := Path(stateFile)
+	file, last, err := openSlots(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && key.LastSignState.Height == movedHeight:
+		return fmt.Errorf("%s is missing: without it the key could sign twice; take it from the machine that signed last", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	if key.LastSignState.Height != movedHeight {
+		last, err = newer(last, lastOf(key.LastSignState))
+	}
+	if err := errors.Join(err, file.close()); err != nil {
+		return err
+	}
+	if err := keep(key, stateFile, last); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(path), syncDirectory(path))
+}
+
+// keep writes CometBFT's state, on disk with its name when it returns.
+func keep(key *privval.FilePV, stateFile string, last Last) (err error) {
+	defer func() {
+		if failed := recover(); failed != nil { // CometBFT's way to say that it could not be written
+			err = fmt.Errorf("write %s: %v", stateFile, failed)
+		}
+	}()
+	s := &key.LastSignState
+	s.Height, s.Round, s.Step, s.Signature, s.SignBytes = last.Height, last.Round, last.Step, last.Signature, last.SignBytes
+	s.Save()
+	return syncDirectory(stateFile)
+}
+
+func lastOf(s privval.FilePVLastSignState) Last {
+	return Last{Height: s.Height, Round: s.Round, Step: s.Step, SignBytes: s.SignBytes, Signature: s.Signature}
+}
+
+// newer is the newer of two last signatures. Two of one step that differ are an error.
+func newer(a, b Last) (Last, error) {
+	switch order := a.compare(b.Height, b.Round, b.Step); {
+	case order > 0:
+		return a, nil
+	case order < 0:
+		return b, nil
+	case !bytes.Equal(a.SignBytes, b.SignBytes):
+		return a, errors.New("two files hold different last signatures of one step")
+	}
+	return a, nil
+}
