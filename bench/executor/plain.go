@@ -110,6 +110,10 @@ func (p *plain) begin(ctx context.Context) (err error) {
 	if err := p.sites.ledger.organisation.SetSystem(ctx, recorderLimit, "chainify.node_socket", socket); err != nil {
 		return err
 	}
+	// Blocks of a script that comes apart follow those of others, which do not, and teach otherwise.
+	if err := p.sites.ledger.organisation.SetSystem(ctx, recorderLimit, "chainify.debug_parts", "-2"); err != nil {
+		return err
+	}
 	for _, s := range []*site{p.sites.plain, p.sites.ledger} {
 		for range plainSessions {
 			conn, err := s.organisation.Cluster.Connect(ctx, database, role)

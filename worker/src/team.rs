@@ -65,7 +65,7 @@ pub trait Host {
 /// Has a worker run a part.
 pub fn start_part(host: &mut impl Host, part: usize, request: PartRequest) -> Result<(), Failure> {
     host.set_stage(part - 1, Stage::Open);
-    host.send(part - 1, &LeaderSays::Run(request).write()).map_err(|Lost| lost(part))
+    host.send(part - 1, &LeaderSays::Run(request.into()).write()).map_err(|Lost| lost(part))
 }
 
 /// Waits until the parts from 1 on are ready. `members`: how many transactions each has.

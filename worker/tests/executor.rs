@@ -83,7 +83,7 @@ impl Host for Process {
 }
 
 fn part() -> LeaderSays {
-    LeaderSays::Run(PartRequest { number: 9, part: 2, ..PartRequest::default() })
+    LeaderSays::Run(PartRequest { number: 9, part: 2, ..PartRequest::default() }.into())
 }
 
 fn failure() -> Failure {

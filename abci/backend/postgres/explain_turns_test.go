@@ -9,7 +9,8 @@ import (
 )
 
 // People see why EFFECTS transactions of a block have their turns: the rows in common, the order,
-// and the reasons of those that have none or failed. One that saw an older row is in nobody's way.
+// and the reasons of those that have none or failed. The graph has them by the rows that they saw
+// and write. One that saw an older row is in nobody's way.
 func TestExplainBlockShowsTurns(t *testing.T) {
 	dsn, b, first, r := writeSetDatabase(t)
 	const parents = "public.parents"
@@ -45,12 +46,15 @@ func TestExplainBlockShowsTurns(t *testing.T) {
 		line("t2 has no turn: ROW is changed by others of the block: by transaction 3, 4", 5),
 		line("t5 failed in its turn: ROW is not as the transaction saw it", 9),
 		`t6 failed in its turn: new row for relation "parents" violates check constraint "parents_note_check"`,
-		"t1 waits for t0",
+		"t1 waits for t0: write-read of public.parents",
 	}, "\n")
 	var text, dot, alone string
 	query(t, dsn, "SELECT chainify.explain_block(2)", &text)
 	query(t, dsn, "SELECT chainify.explain_block(2, 'dot')", &dot)
 	query(t, dsn, "SELECT chainify.explain_block(3)", &alone)
+	if graph := "components: 3, critical path: 3 (t2 t3 t4)"; !strings.Contains(text, graph) {
+		t.Errorf("explain_block says\n%s\nwant in it\n%s", text, graph)
+	}
 	if !strings.Contains(text, want) {
 		t.Errorf("explain_block says\n%s\nwant in it\n%s", text, want)
 	}

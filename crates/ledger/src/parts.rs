@@ -151,8 +151,8 @@ pub struct PartReport {
     /// Bytes of their encodings, likewise.
     #[prost(uint64, tag = "5")]
     pub bytes_peak: u64,
-    /// Sums of the accesses of its orders of EFFECTS transactions, and below of the steps of choosing
-    /// victims and of second chances (`spec/scheduling.md`, "Limits").
+    /// Accesses that its orders of EFFECTS transactions counted, all together. Below are the steps
+    /// of choosing victims and of second chances (`spec/scheduling.md`, "Limits").
     #[prost(uint64, tag = "6")]
     pub order_accesses: u64,
     /// See above.
@@ -236,7 +236,7 @@ impl LeafList {
 #[derive(Debug)]
 pub enum LeaderSays {
     /// Run this part, and keep its transaction open. Answered by Ready or Failed.
-    Run(PartRequest),
+    Run(Box<PartRequest>),
     /// Commit it. Answered by Committed or Failed.
     Commit,
     /// Roll back whatever is open. Answered by Abandoned, after the answer to Run if that was on
@@ -261,7 +261,7 @@ impl LeaderSays {
     /// The bytes of the message.
     pub fn write(&self) -> Vec<u8> {
         match self {
-            Self::Run(request) => tagged(b'R', request),
+            Self::Run(request) => tagged(b'R', request.as_ref()),
             Self::Commit => vec![b'C'],
             Self::Abandon => vec![b'A'],
         }
@@ -273,7 +273,7 @@ impl LeaderSays {
     /// When the bytes are none.
     pub fn read(bytes: &[u8]) -> Result<Self, WireError> {
         match bytes.split_first() {
-            Some((b'R', rest)) => PartRequest::read(rest).map(Self::Run),
+            Some((b'R', rest)) => PartRequest::read(rest).map(|request| Self::Run(request.into())),
             Some((b'C', [])) => Ok(Self::Commit),
             Some((b'A', [])) => Ok(Self::Abandon),
             _ => Err(WireError::new("message of a leader", "unknown")),

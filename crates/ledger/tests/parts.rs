@@ -71,6 +71,13 @@ fn what_does_not_fit_is_refused() {
         assert!(PartReport::read(&report.encode_to_vec(), 1).is_err(), "{report:?}");
     }
     assert!(PartReport::read(b"\xff", 0).is_err());
-    let request = PartRequest { members: vec![1, 0], bodies: vec![vec![], vec![]], ..PartRequest::default() };
-    assert!(PartRequest::read(&request.encode_to_vec()).is_err());
+    let request =
+        PartRequest { members: vec![0, 1], bodies: vec![vec![], vec![]], runs: vec![0, 1], ..PartRequest::default() };
+    assert_eq!(PartRequest::read(&request.encode_to_vec()), Ok(request.clone()));
+    let broken: [fn(&mut PartRequest); 3] = [|r| r.members.reverse(), |r| r.bodies.truncate(1), |r| r.runs.truncate(1)];
+    for change in broken {
+        let mut request = request.clone();
+        change(&mut request);
+        assert!(PartRequest::read(&request.encode_to_vec()).is_err(), "{request:?}");
+    }
 }
