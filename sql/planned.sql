@@ -86,12 +86,22 @@ SELECT * FROM test.deploy($$CREATE FUNCTION make_up(code text) RETURNS void LANG
 SELECT * FROM test.planned(test.plans('SELECT make_up(''53100'') -- plan 24', 24), test.plans('SELECT set_config(''search_path'', ''x'', false)', 25));
 SELECT * FROM test.planned(test.on_plan(4, 24, 'bob'), test.tx('INSERT INTO t VALUES (7)'));
 SELECT * FROM test.plans WHERE nonce = 24;
+-- An error of the machine spends nothing, caught or not: the block is tried again (X4).
+SELECT * FROM test.deploy($$CREATE FUNCTION catches() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM repeat(''['', 1000000)::jsonb; EXCEPTION WHEN OTHERS THEN NULL; END'$$);
+SELECT * FROM test.planned(test.plans('SELECT repeat(''['', 1000000)::jsonb -- plan 60', 60), test.plans('SELECT catches() -- plan 61', 61));
+\set VERBOSITY terse
+SELECT * FROM test.planned(test.on_plan(4, 60));
+SELECT * FROM test.planned(test.on_plan(4, 61));
+\set VERBOSITY default
+SELECT nonce, state FROM test.plans WHERE nonce IN (60, 61) ORDER BY nonce;
 -- No plan submits or plans another.
 SELECT ok, sqlstate, left(message, 70) AS message FROM test.planned(test.plans('SELECT chainify.plan(''SELECT 1'')', 26), test.plans('SELECT chainify.execute_planned(''\x'')', 27),
     test.plans('INSERT INTO chainify_ledger.planned_approval VALUES (''\x'', ''bolt'', ''admin'', 1)', 28), test.plans('UPDATE chainify_ledger.planned SET state = ''waiting'' -- plan 29', 29));
 SELECT * FROM test.planned(test.on_plan(4, 29));
 SELECT ok, sqlstate, left(message, 70) AS message FROM test.run('UPDATE chainify_ledger.planned SET state = ''waiting''', 'DELETE FROM chainify_ledger.planned', 'SELECT count(*) FROM chainify_ledger.planned');
 
+-- The tables are the ledger's own: no deploy takes one off, puts one on, or alters it.
+SELECT ok, sqlstate, message FROM test.block(test.tx('DETACH TABLE chainify_ledger.planned', 'admin', 3), test.tx('ATTACH TABLE chainify_ledger.chain', 'admin', 3), test.tx('DROP TABLE chainify_ledger.planned', 'admin', 3), test.tx('SET AGREEMENT POLICY chainify_ledger.planned TO acme', 'admin', 3));
 -- Approvals: of admins, each for the organisation that vouches for it, once. What names no organisation is none.
 SELECT ok, sqlstate, message FROM test.planned(test.plans('SELECT 1', 30, approvals => 'eve'), test.plans('SELECT 1', 31, approvals => 'org(id)'), test.plans('SELECT 1', 32, approvals => 'AND('));
 SELECT * FROM test.planned(test.plans('INSERT INTO t VALUES (33) -- plan 33', 33, approvals => 'AND(acme,2 OF (bolt,cargo,delta))'));
@@ -133,12 +143,14 @@ SELECT * FROM test.planned(test.on_plan(4, 999), test.on_plan(2, 999, 'admin'), 
 SELECT * FROM test.block(test.plan_tx(test.number(1, 4) || test.field(2, repeat('x', 31)::bytea)));
 SELECT * FROM test.block(test.plan_tx(test.number(1, 5) || test.field(2, repeat('x', 32)::bytea)));
 SELECT * FROM test.block(test.plan_tx(test.number(1, 1), 'SELECT 1', kind => 1));
-SELECT * FROM test.block(test.plans(repeat('-', 65537), 60));
+SELECT * FROM test.block(test.plans(repeat('-', 65537), 62));
 -- So many at once of one role: 100. One that ends makes room.
 SELECT ok, sqlstate, message, count(*) FROM test.block(VARIADIC ARRAY(SELECT test.plans('INSERT INTO t VALUES (6) -- plan ' || n, n) FROM generate_series(100, 205) n)) GROUP BY 1, 2, 3 ORDER BY 4;
 INSERT INTO test.plan SELECT (regexp_match(p.sql, 'plan (\d+)'))[1]::bigint, p.id FROM chainify_ledger.planned p WHERE p.sql LIKE '%plan 1__' ON CONFLICT DO NOTHING;
 SELECT ok, sqlstate FROM test.planned(test.on_plan(3, 100), test.plans('SELECT 1', 300), test.plans('SELECT 1', 301), test.plans('SELECT 1', 302, organisation => 'bolt'));
 
+-- Each change of a plan is in the history.
+SELECT _block, _operation, _organisation, _role, organisation, role, state FROM chainify_history.chainify_ledger__planned_ledger WHERE id = (SELECT id FROM test.plan WHERE nonce = 51) ORDER BY _block;
 -- Clients see the plans of their role here; readers and admins see all.
 SELECT count(*) > 100 AS all FROM chainify.planned;
 SET ROLE alice;

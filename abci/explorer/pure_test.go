@@ -175,6 +175,21 @@ func TestRequestsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
+// A transaction that executed a plan succeeds, and says why the planned statements did not.
+func TestAPlanThatFailedSaysWhy(t *testing.T) {
+	kind, sql, who, state, reason := "plan", "SELECT chainify.execute_planned('x')", "acme", "23505", "duplicate key"
+	plan := transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, SQLState: &state, Error: &reason}
+	var out strings.Builder
+	if err := pages["transaction"].ExecuteTemplate(&out, "page", page{Body: transactionBody{transaction: plan}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">Planned transaction</h2>", "The planned statements failed: duplicate key", "SQLSTATE 23505"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
 // A transaction with a write set has no statement to show, and says so.
 func TestWriteSetsAreShownInPlaceOfStatements(t *testing.T) {
 	kind, sql, who, state := "effects", "", "acme", "40001"

@@ -1,4 +1,4 @@
-//! What a PLAN transaction asks for (`spec/transactions.md`, "Planned transactions").
+//! The content of PLAN transactions (`spec/transactions.md`, "Planned transactions").
 
 use crate::messages::{Plan, PlanAction, Proposal};
 use crate::names::check_text;

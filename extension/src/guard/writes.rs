@@ -18,14 +18,6 @@ use crate::pg::tree::parse::not_allowed;
 use crate::rules::{determinism, relations};
 use crate::transaction::{deploy, effects, sequences};
 
-/// Schemas whose objects only the extension changes.
-const OWN_SCHEMAS: [&str; 4] = [
-    "chainify_ledger",
-    "chainify_history",
-    "chainify_checkpoint",
-    "chainify_initial",
-];
-
 const PG_CLASS: u32 = 1259;
 const PG_CONSTRAINT: u32 = 2606;
 
@@ -166,7 +158,11 @@ fn refuse_type_change(class: Oid, object: Oid) {
 /// A schema's name is part of its tables' names.
 fn refuse_schema_change(schema: Oid) {
     let name = catalog::schema_name(schema).unwrap_or_default();
-    refuse_own(OWN_SCHEMAS.contains(&name.as_str()).then_some(name));
+    refuse_own(
+        relations::OWN_SCHEMAS
+            .contains(&name.as_str())
+            .then_some(name),
+    );
     for (relation, table) in tables::all() {
         refuse_ddl((catalog::schema_of(relation) == schema).then(|| table.name.clone()));
     }
@@ -219,7 +215,7 @@ fn outside(event: Ddl) {
     }
     definitions::refuse_change(event.class, event.object);
     if let Some((table, schema)) = catalog::table_of(event.class, event.object) {
-        let own = OWN_SCHEMAS.contains(&schema.as_str());
+        let own = relations::OWN_SCHEMAS.contains(&schema.as_str());
         refuse_own(own.then(|| match event.change {
             Change::Create => schema, // what is being made has no name yet that could be looked up
             _ => format!("{schema}.{}", catalog::display_name(table)),

@@ -6,6 +6,14 @@ use crate::pg::base::catalog;
 use crate::pg::base::error::PgError;
 use crate::pg::hooks::Access;
 
+/// Schemas whose objects only the extension changes.
+pub const OWN_SCHEMAS: [&str; 4] = [
+    "chainify_ledger",
+    "chainify_history",
+    "chainify_checkpoint",
+    "chainify_initial",
+];
+
 /// Why a ledger transaction may not use a relation; None when it may. Which catalogs it may read
 /// the determinism checker knows.
 pub fn refusal(relation: Oid, access: Access) -> Option<PgError> {

@@ -14,6 +14,7 @@ use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
+use crate::rules::relations;
 use crate::transaction::deploy_checks;
 
 crate::sql_function!(
@@ -71,7 +72,20 @@ fn checked(at: At) -> Result<(), PgError> {
 
 /// Runs `DETACH TABLE a.b, …`.
 pub fn detach(tables: Vec<TableName>, at: At) -> Outcome {
+    refuse_own(&tables)?;
     run("detach_tables", tables, at)
+}
+
+/// The ledger's own tables come on it with their first row, and stay.
+fn refuse_own(tables: &[TableName]) -> Result<(), PgError> {
+    let is_own = |of: &&TableName| relations::OWN_SCHEMAS.contains(&of.schema.as_str());
+    match tables.iter().find(is_own) {
+        None => Ok(()),
+        Some(own) => Err(PgError::new(
+            b"CH004",
+            format!("table \"{own}\" belongs to the ledger"),
+        )),
+    }
 }
 
 fn run(function: &str, tables: Vec<TableName>, at: At) -> Outcome {

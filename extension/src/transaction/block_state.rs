@@ -58,8 +58,8 @@ pub struct BlockState {
     /// The state root that each DEPLOY transaction left when it last ran. It may run again, in
     /// another subtransaction.
     pub deploy_roots: RefCell<BTreeMap<u32, Hash>>,
-    /// Why a planned transaction failed, by the transaction that executed it: the outcome of that one
-    /// is a success, and has no room for it.
+    /// Why a planned transaction failed, by the transaction that executed it: the outcome of that
+    /// one is a success, and has no room for it.
     pub spent: RefCell<BTreeMap<u32, PgError>>,
     /// A PLAN transaction put the ledger's own tables on the ledger: the seal asks.
     pub attached_own: Cell<bool>,

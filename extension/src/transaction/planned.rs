@@ -1,8 +1,9 @@
 //! Transactions of kind PLAN: statements on the ledger that run in a later block
 //! (spec/transactions.md, "Planned transactions").
 //!
-//! Plans and approvals are rows of `chainify_ledger.planned` and `chainify_ledger.planned_approval`,
-//! ledger tables of the ledger's own, and so part of the state root. PLAN transactions change them.
+//! Plans and approvals are rows of `chainify_ledger.planned` and
+//! `chainify_ledger.planned_approval`, ledger tables of the ledger's own, and so part of the state
+//! root. PLAN transactions change them.
 //!
 //! Invariant C7: a planned transaction runs at most once, in a block whose time lies between its
 //! times, with the approvals that it asks for. It runs as its planner. Policies count the planner's
