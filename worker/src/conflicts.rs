@@ -102,6 +102,8 @@ struct Claim {
 struct History {
     since: Duration,
     cancelled: Option<Duration>,
+    /// It gives up, and says so no more when it has begun to: its locks go a moment later.
+    gives_up: bool,
 }
 
 type Claims = BTreeMap<Claim, History>;
@@ -154,8 +156,10 @@ fn look(host: &mut impl Host, running: &[Executor], grace: Duration, before: &Cl
                 continue;
             };
             let claim = Claim { executor, pid, transaction: session.transaction };
-            let new = History { since: host.now(), cancelled: None };
+            let new = History { since: host.now(), cancelled: None, gives_up: false };
             let mut history = before.get(&claim).copied().unwrap_or(new);
+            history.gives_up |= session.gives_up;
+            let session = Session { gives_up: history.gives_up, ..session };
             resolve(host, claim, &mut history, &session, grace);
             claims.insert(claim, history);
         }
