@@ -472,12 +472,7 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         )
         .hint("Send BEGIN before the first of them.")
         .raise(),
-        (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => {
-            if !BLOCK.replace(true) && wanted().is_some() {
-                messages::watch(put_message, flush);
-                block_retry::begin();
-            }
-        }
+        (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => begins(),
         (TRANS_STMT_COMMIT, Some(_)) => {
             block_retry::commits(statement.chain);
             END.set(Some(End::Commit {
@@ -503,6 +498,14 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         _ => (),
     }
     Course::Run
+}
+
+/// BEGIN of the session; inside of a block it changes nothing.
+fn begins() {
+    if !BLOCK.replace(true) && wanted().is_some() {
+        messages::watch(put_message, flush);
+        block_retry::begin();
+    }
 }
 
 /// COMMIT fails and ends the transaction, as any COMMIT that fails does.

@@ -310,13 +310,13 @@ fn try_again() -> Result<Ran, PgError> {
         let Err(error) = ran else {
             return ran;
         };
+        run_again::failed();
         ending::abort();
         let rows = |record: &Record| record.running.as_ref().is_some_and(|running| running.rows);
         let sent = sends && RECORD.with_borrow(|record| record.as_ref().is_some_and(rows));
         match error.sqlstate.as_str() {
-            "40001" if !sent => {}
-            "57014" if !sent && cancelled_for_block() => {}
-            "57014" => return Err(error),
+            "57014" if !cancelled_for_block() => return Err(error),
+            "40001" | "57014" if !sent => {}
             _ => return Ok(Ran::Otherwise),
         }
     }
@@ -368,6 +368,7 @@ fn run_block() -> Ran {
 fn begin_block() {
     // SAFETY: no transaction is in progress and no portal runs.
     unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
         pg_sys::BeginTransactionBlock();
         pg_sys::CommitTransactionCommand();

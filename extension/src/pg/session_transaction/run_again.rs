@@ -150,6 +150,7 @@ impl Request {
                 }
                 _ => Vec::new(),
             };
+            bytes += size_of_val(&formats[..]);
             let context = new_context();
             let before = pg_sys::MemoryContextSwitchTo(context);
             let list = pg_sys::copyParamList(query.params);
@@ -212,6 +213,7 @@ pub(super) fn run_in_block(request: &Request, rows: Rows) -> bool {
     // SAFETY: the request outlives the call; the rest as for `execute`.
     unsafe {
         pg_sys::debug_query_string = text;
+        pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
         pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
         let completion = execute(text, request.values.list, &request.formats, rows);
@@ -225,6 +227,15 @@ pub(super) fn run_in_block(request: &Request, rows: Rows) -> bool {
     }
 }
 
+/// A statement of a block has failed, and PostgreSQL does not learn of it.
+pub(super) fn failed() {
+    // SAFETY: variables of this process; a timeout that does not run is not ended.
+    unsafe {
+        pg_sys::debug_query_string = null();
+        raw::disable_timeout(raw::STATEMENT_TIMEOUT, false);
+    }
+}
+
 /// Runs it in a transaction of its own and tells the client how many rows it changed. Raises its
 /// error, and leaves the transaction to PostgreSQL's clean-up then.
 ///
@@ -234,6 +245,7 @@ pub(super) fn run() {
     // SAFETY: text and values are there until the next statement is kept.
     unsafe {
         pg_sys::debug_query_string = text;
+        pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
         let completion = execute(text, VALUES.get(), &[], Rows::Nowhere);
         // The part stays open, if there is one: it ends with the message.
@@ -259,7 +271,6 @@ unsafe fn execute(
     // SAFETY: by the caller's promise. What is made on the way lives in the message's context and
     // in the portal. Lists are those of the functions before.
     unsafe {
-        pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
         if pg_sys::StatementTimeout > 0 {
             raw::enable_timeout_after(raw::STATEMENT_TIMEOUT, pg_sys::StatementTimeout);
