@@ -106,11 +106,13 @@ struct Claim {
 struct History {
     since: Duration,
     cancelled: Option<Duration>,
+    /// It gives up, and says so no more when it has begun to: its locks go a moment later.
+    gives_up: bool,
 }
 
 impl History {
     fn new(since: Duration) -> Self {
-        History { since, cancelled: None }
+        History { since, cancelled: None, gives_up: false }
     }
 }
 
@@ -170,6 +172,8 @@ fn look(host: &mut impl Host, running: &[Executor], grace: Duration, before: &Cl
             };
             let claim = Claim { executor, pid, transaction: session.transaction };
             let mut history = before.get(&claim).copied().unwrap_or(History::new(host.now()));
+            history.gives_up |= session.gives_up;
+            let session = Session { gives_up: history.gives_up, ..session };
             resolve(host, claim, &mut history, &session, grace);
             claims.insert(claim, history);
         }

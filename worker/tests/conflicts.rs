@@ -215,6 +215,18 @@ fn a_session_that_does_not_give_up_is_terminated() {
 }
 
 #[test]
+fn a_session_that_has_begun_to_give_up_keeps_its_connection() {
+    let mut server = Server::new(2_000, Session { gives_up: true, idle: true, ..of_client() });
+    server.stubborn = true;
+    server.story = |server, now| {
+        server.stubborn = now < 100;
+        server.sessions.get_mut(&5).unwrap().gives_up = false;
+    };
+    let lost = server.lost();
+    assert!(lost.iter().all(|(_, _, what)| *what == Lost::Transaction), "{lost:?}");
+}
+
+#[test]
 fn another_transaction_has_a_grace_of_its_own() {
     let mut server = Server::new(1_500, of_client());
     server.story = |server, now| server.sessions.get_mut(&5).unwrap().transaction = if now < 400 { 1 } else { 2 };

@@ -10,6 +10,7 @@
 //! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
+mod block_retry;
 mod elsewhere;
 mod ending;
 mod kept_settings;
@@ -30,7 +31,7 @@ use crate::pg::base::error::{enter, without_raising, PgError};
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::state::{
-    is_open, open_part, over, End, Part, State, Within, CHAIN, STATE, WATCH,
+    is_open, open_part, over, End, Part, State, Within, BLOCK, CHAIN, STATE, WATCH,
 };
 pub use crate::pg::session_transaction::state::{Remaining, Watch};
 use crate::pg::session_transaction::statement::statement_of;
@@ -38,8 +39,6 @@ pub use crate::pg::session_transaction::statement::Statement;
 
 thread_local! {
     static END: Cell<Option<End>> = const { Cell::new(None) };
-    /// The session said BEGIN.
-    static BLOCK: Cell<bool> = const { Cell::new(false) };
     /// How many executors run, each inside of the one before.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The depth at which each open subtransaction began.
@@ -186,6 +185,18 @@ fn give_up(error: PgError) {
     REASON.set(Some(error));
 }
 
+/// Raises when the transaction was given up. True: it was, and its block may run again when the
+/// statement that comes is known, which is when it runs.
+fn given_up_later() -> bool {
+    let later = matches!(STATE.get(), State::GivenUp) && block_retry::keeps();
+    match WATCH.get().filter(|_| later) {
+        // It may start, as one of the part.
+        Some(watch) => (watch.begun)(),
+        None => fail_if_given_up(),
+    }
+    later
+}
+
 /// Raises when the transaction was given up.
 fn fail_if_given_up() {
     if matches!(STATE.get(), State::GivenUp) {
@@ -203,7 +214,9 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
         enter(|| {
-            fail_if_given_up();
+            if given_up_later() {
+                return;
+            }
             // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
             let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
             if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
@@ -238,8 +251,15 @@ unsafe extern "C-unwind" fn on_run(
     once: bool,
 ) {
     // SAFETY: the executor's caller passes a query that has started.
-    let done =
-        unsafe { enter(|| wanted().is_some_and(|watch| elsewhere::run(query, watch.execute))) };
+    let done = unsafe {
+        enter(|| {
+            if DEPTH.get() == 0 {
+                block_retry::note(&*query, count != 0);
+                fail_if_given_up();
+            }
+            wanted().is_some_and(|watch| elsewhere::run(query, watch.execute))
+        })
+    };
     if done {
         return;
     }
@@ -407,6 +427,10 @@ pub(in crate::pg) unsafe fn utility(
         }
     }
     fail_if_given_up();
+    // SAFETY: by the caller's promise.
+    if DEPTH.get() == 0 && !unsafe { statement::sets_characteristics(node) } {
+        block_retry::cannot();
+    }
     let Some(watch) = wanted().filter(|_| DEPTH.get() == 0) else {
         return Course::Run;
     };
@@ -435,6 +459,12 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         State::GivenUp => return given_up(statement),
         _ => None,
     };
+    if !matches!(
+        statement.kind,
+        TRANS_STMT_BEGIN | TRANS_STMT_START | TRANS_STMT_COMMIT | TRANS_STMT_ROLLBACK
+    ) {
+        block_retry::cannot();
+    }
     match (statement.kind, open) {
         (TRANS_STMT_BEGIN | TRANS_STMT_START, Some(part)) if !part.block => PgError::new(
             b"0A000",
@@ -442,8 +472,9 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         )
         .hint("Send BEGIN before the first of them.")
         .raise(),
-        (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => BLOCK.set(true),
+        (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => begins(),
         (TRANS_STMT_COMMIT, Some(_)) => {
+            block_retry::commits(statement.chain);
             END.set(Some(End::Commit {
                 chain: statement.chain,
             }));
@@ -469,6 +500,14 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
     Course::Run
 }
 
+/// BEGIN of the session; inside of a block it changes nothing.
+fn begins() {
+    if !BLOCK.replace(true) && wanted().is_some() {
+        messages::watch(put_message, flush);
+        block_retry::begin();
+    }
+}
+
 /// COMMIT fails and ends the transaction, as any COMMIT that fails does.
 fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
     use pg_sys::TransactionStmtKind::*;
@@ -478,6 +517,7 @@ fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
             Course::Run
         }
         TRANS_STMT_COMMIT => {
+            block_retry::commits(statement.chain);
             END.set(Some(End::Commit { chain: false }));
             Course::Later
         }
@@ -509,8 +549,14 @@ unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, lengt
             if ran || idle {
                 text = c"I".as_ptr();
             }
+            if let Some(status) = enter(|| block_retry::ready(&messages::send)) {
+                text = status.as_ptr();
+            }
         }
-        if !ready && retry::holds(kind as u8, message, is_open(), &messages::send) {
+        if !ready
+            && (block_retry::holds(kind as u8, message)
+                || retry::holds(kind as u8, message, is_open(), &messages::send))
+        {
             return 0;
         }
         messages::pass_on(kind, text, length)

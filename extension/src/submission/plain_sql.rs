@@ -37,6 +37,7 @@ static WATCH: Watch = Watch {
     has_changes: plain_sql::has_changes,
     take,
     gives_up: lock_conflicts::gives_up,
+    cancelled: lock_conflicts::take_cancel,
     over: plain_sql::end,
 };
 

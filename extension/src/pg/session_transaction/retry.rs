@@ -138,7 +138,7 @@ fn may_run_again(kept: Kept, error: &[u8], nothing_held: bool) -> bool {
 }
 
 /// The field `C` of an ErrorResponse: fields are a letter and a C string each.
-fn sqlstate(error: &[u8]) -> Option<&[u8]> {
+pub(super) fn sqlstate(error: &[u8]) -> Option<&[u8]> {
     let mut fields = error.split(|byte| *byte == 0);
     fields.find_map(|field| field.strip_prefix(b"C"))
 }
@@ -175,7 +175,7 @@ pub(super) fn ready(send: Send) -> bool {
 }
 
 /// Grows with each run, and is random within a half, so that rivals part.
-fn length_of_pause(runs: u32) -> Duration {
+pub(super) fn length_of_pause(runs: u32) -> Duration {
     let longest = PAUSE_FIRST * (1 << runs.min(PAUSE_DOUBLINGS_MAX));
     longest / 2 + longest.mul_f64(run_again::random() / 2.0)
 }

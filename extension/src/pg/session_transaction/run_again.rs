@@ -2,8 +2,9 @@
 //!
 //! Sessions that lost a row to others take turns for it, so that each comes to its end.
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, CStr};
+use std::ffi::{c_char, c_int, CStr, CString};
 use std::ptr::{null, null_mut};
+use std::rc::Rc;
 use std::time::Duration;
 
 use pgrx::pg_sys;
@@ -28,13 +29,19 @@ thread_local! {
 }
 
 mod raw {
-    use super::c_int;
+    use super::{c_int, pg_sys};
     extern "C-unwind" {
         /// timeout.h; the identifiers of these two are the same in PostgreSQL 15 to 18.
         pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
         pub fn enable_timeout_after(timeout: c_int, milliseconds: c_int);
+        /// printtup.h
+        pub fn SetRemoteDestReceiverParams(
+            receiver: *mut pg_sys::DestReceiver,
+            portal: pg_sys::Portal,
+        );
     }
     pub const STATEMENT_TIMEOUT: c_int = 3;
+    pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
 }
 
 /// Keeps a statement of the session. False: it is another than the one that the client sent, such
@@ -58,13 +65,7 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) -> bool {
             return false;
         }
         if CONTEXT.get().is_null() {
-            CONTEXT.set(pg_sys::AllocSetContextCreateExtended(
-                pg_sys::TopMemoryContext,
-                c"chainify statement that may run again".as_ptr(),
-                0,
-                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
-                pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-            ));
+            CONTEXT.set(new_context());
         }
         pg_sys::MemoryContextReset(CONTEXT.get());
         let before = pg_sys::MemoryContextSwitchTo(CONTEXT.get());
@@ -87,18 +88,189 @@ pub(super) unsafe fn is_request(query: &pg_sys::QueryDesc) -> bool {
     }
 }
 
+/// A statement of a block that may run again.
+#[derive(Clone)]
+pub(super) struct Request {
+    text: CString,
+    values: Rc<Values>,
+    formats: Vec<i16>,
+}
+
+/// Values of a statement, in a context of their own.
+struct Values {
+    context: pg_sys::MemoryContext,
+    list: pg_sys::ParamListInfo,
+    bytes: usize,
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        // SAFETY: made by `Request::of`, and deleted once.
+        unsafe { pg_sys::MemoryContextDelete(self.context) }
+    }
+}
+
+/// How a client gets rows.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Rows {
+    Nowhere,
+    /// With the description of their columns.
+    Described,
+    Bare,
+}
+
+impl Request {
+    /// The statement of a portal, when it is all that the client sent and takes at most `room`
+    /// bytes.
+    ///
+    /// # Safety
+    /// The query must have started, as that of the portal.
+    pub(super) unsafe fn of(
+        query: &pg_sys::QueryDesc,
+        portal: &pg_sys::PortalData,
+        room: usize,
+    ) -> Option<Request> {
+        // SAFETY: the text is a C string; a portal has a format for each of its columns, or none.
+        // Values of a portal need none of PostgreSQL's callbacks to be copied.
+        unsafe {
+            let one = portal.stmts.as_ref().is_some_and(|list| list.length == 1);
+            if !one || !is_request(query) {
+                return None;
+            }
+            let mut bytes = CStr::from_ptr(query.sourceText).count_bytes();
+            if !query.params.is_null() {
+                bytes += pg_sys::EstimateParamListSpace(query.params);
+            }
+            if bytes > room {
+                return None;
+            }
+            let formats = match (portal.formats.as_ref(), portal.tupDesc.as_ref()) {
+                (Some(first), Some(columns)) => {
+                    std::slice::from_raw_parts(first, columns.natts as usize).to_vec()
+                }
+                _ => Vec::new(),
+            };
+            bytes += size_of_val(&formats[..]);
+            let context = new_context();
+            let before = pg_sys::MemoryContextSwitchTo(context);
+            let list = pg_sys::copyParamList(query.params);
+            pg_sys::MemoryContextSwitchTo(before);
+            Some(Request {
+                text: CStr::from_ptr(query.sourceText).to_owned(),
+                values: Rc::new(Values {
+                    context,
+                    list,
+                    bytes,
+                }),
+                formats,
+            })
+        }
+    }
+
+    /// Bytes of text and values.
+    pub(super) fn bytes(&self) -> usize {
+        self.values.bytes
+    }
+}
+
+fn new_context() -> pg_sys::MemoryContext {
+    // SAFETY: the name is static, and the context lives until it is deleted.
+    unsafe {
+        pg_sys::AllocSetContextCreateExtended(
+            pg_sys::TopMemoryContext,
+            c"chainify statement that may run again".as_ptr(),
+            0,
+            pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        )
+    }
+}
+
+/// Whether the request of the client is one statement.
+pub(super) fn is_one_statement() -> bool {
+    // SAFETY: a C string or null; it has been parsed before.
+    unsafe {
+        let request = pg_sys::debug_query_string;
+        !request.is_null() && one_statement(request).is_some()
+    }
+}
+
+/// # Safety
+/// The text must be one that has been parsed before.
+unsafe fn one_statement(text: *const c_char) -> Option<*mut pg_sys::RawStmt> {
+    // SAFETY: the list is of raw statements.
+    unsafe {
+        let parsed = pg_sys::pg_parse_query(text).as_ref()?;
+        (parsed.length == 1).then(|| (*parsed.elements).ptr_value.cast())
+    }
+}
+
+/// Runs a statement of a block. False: it was part of a longer request. Raises its error.
+///
+/// A block must be in progress, and no portal may run.
+pub(super) fn run_in_block(request: &Request, rows: Rows) -> bool {
+    let text = request.text.as_ptr();
+    // SAFETY: the request outlives the call; the rest as for `execute`.
+    unsafe {
+        pg_sys::debug_query_string = text;
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::StartTransactionCommand();
+        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
+        let completion = execute(text, request.values.list, &request.formats, rows);
+        pg_sys::CommitTransactionCommand();
+        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
+        if let Some(completion) = &completion {
+            pg_sys::EndCommand(completion, pg_sys::CommandDest::DestRemote, false);
+        }
+        pg_sys::debug_query_string = null();
+        completion.is_some()
+    }
+}
+
+/// A statement of a block has failed, and PostgreSQL does not learn of it.
+pub(super) fn failed() {
+    // SAFETY: variables of this process; a timeout that does not run is not ended.
+    unsafe {
+        pg_sys::debug_query_string = null();
+        raw::disable_timeout(raw::STATEMENT_TIMEOUT, false);
+    }
+}
+
 /// Runs it in a transaction of its own and tells the client how many rows it changed. Raises its
 /// error, and leaves the transaction to PostgreSQL's clean-up then.
 ///
 /// No transaction may be in progress, and no portal may run.
 pub(super) fn run() {
-    let (text, values) = (TEXT.get(), VALUES.get());
-    // SAFETY: text and values are there until the next statement is kept. What is made on the way
-    // lives in the message's context and in the portal. Lists are those of the functions before.
+    let text = TEXT.get();
+    // SAFETY: text and values are there until the next statement is kept.
     unsafe {
         pg_sys::debug_query_string = text;
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
+        let completion = execute(text, VALUES.get(), &[], Rows::Nowhere);
+        // The part stays open, if there is one: it ends with the message.
+        pg_sys::CommitTransactionCommand();
+        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
+        if let Some(completion) = &completion {
+            pg_sys::EndCommand(completion, pg_sys::CommandDest::DestRemote, false);
+        }
+        pg_sys::debug_query_string = null();
+    }
+}
+
+/// Runs a statement in the transaction in progress. None: the text has several. Raises its error.
+///
+/// # Safety
+/// Text and values must live until the end of the call, and no portal may run.
+unsafe fn execute(
+    text: *const c_char,
+    values: pg_sys::ParamListInfo,
+    formats: &[i16],
+    rows: Rows,
+) -> Option<pg_sys::QueryCompletion> {
+    // SAFETY: by the caller's promise. What is made on the way lives in the message's context and
+    // in the portal. Lists are those of the functions before.
+    unsafe {
         pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
         if pg_sys::StatementTimeout > 0 {
             raw::enable_timeout_after(raw::STATEMENT_TIMEOUT, pg_sys::StatementTimeout);
@@ -114,8 +286,7 @@ pub(super) fn run() {
             }
             None => Vec::new(),
         };
-        let parsed = pg_sys::pg_parse_query(text);
-        let statement: *mut pg_sys::RawStmt = (*(*parsed).elements).ptr_value.cast();
+        let statement = one_statement(text)?;
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         let queries = pg_sys::pg_analyze_and_rewrite_fixedparams(
             statement,
@@ -132,17 +303,25 @@ pub(super) fn run() {
         let tag = pg_sys::CreateCommandTag((*statement).stmt);
         pg_sys::PortalDefineQuery(portal, null(), text, tag, plans, null_mut());
         pg_sys::PortalStart(portal, values, 0, null_mut());
-        let nowhere = pg_sys::CreateDestReceiver(pg_sys::CommandDest::DestNone);
+        let mut formats = formats.to_vec();
+        pg_sys::PortalSetResultFormat(portal, formats.len() as c_int, formats.as_mut_ptr());
+        let receiver = pg_sys::CreateDestReceiver(match rows {
+            Rows::Nowhere => pg_sys::CommandDest::DestNone,
+            Rows::Described => pg_sys::CommandDest::DestRemote,
+            Rows::Bare => pg_sys::CommandDest::DestRemoteExecute,
+        });
+        if rows != Rows::Nowhere {
+            raw::SetRemoteDestReceiverParams(receiver, portal);
+        }
         let mut completion = pg_sys::QueryCompletion::default();
         let all = std::ffi::c_long::MAX;
-        pg_sys::PortalRun(portal, all, true, true, nowhere, nowhere, &mut completion);
+        pg_sys::PortalRun(portal, all, true, true, receiver, receiver, &mut completion);
+        if let Some(destroy) = (*receiver).rDestroy {
+            destroy(receiver);
+        }
         pg_sys::PortalDrop(portal, false);
         raw::disable_timeout(raw::STATEMENT_TIMEOUT, false);
-        // The part stays open, if there is one: it ends with the message.
-        pg_sys::CommitTransactionCommand();
-        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
-        pg_sys::EndCommand(&completion, pg_sys::CommandDest::DestRemote, false);
-        pg_sys::debug_query_string = null();
+        Some(completion)
     }
 }
 
@@ -226,6 +405,7 @@ pub(super) fn show_busy() {
     // not run is not ended.
     unsafe {
         raw::disable_timeout(major::idle_session_timeout(), false);
+        raw::disable_timeout(raw::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, false);
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, TEXT.get());
     }
 }
@@ -237,6 +417,23 @@ pub(super) fn show_idle() {
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null());
         if pg_sys::IdleSessionTimeout > 0 {
             raw::enable_timeout_after(major::idle_session_timeout(), pg_sys::IdleSessionTimeout);
+        }
+    }
+}
+
+/// It waits for its client in a block.
+pub(super) fn show_idle_in_block() {
+    use pg_sys::BackendState::{STATE_IDLEINTRANSACTION, STATE_IDLEINTRANSACTION_ABORTED};
+    // SAFETY: as above.
+    unsafe {
+        let state = match pg_sys::IsAbortedTransactionBlockState() {
+            true => STATE_IDLEINTRANSACTION_ABORTED,
+            false => STATE_IDLEINTRANSACTION,
+        };
+        pg_sys::pgstat_report_activity(state, null());
+        let timeout = pg_sys::IdleInTransactionSessionTimeout;
+        if timeout > 0 {
+            raw::enable_timeout_after(raw::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, timeout);
         }
     }
 }

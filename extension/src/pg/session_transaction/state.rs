@@ -30,6 +30,8 @@ pub struct Watch {
     /// Asked while the session waits for its client: the error of its next statement when it has to
     /// give up its transaction. Must not raise.
     pub gives_up: fn() -> Option<PgError>,
+    /// Whether a statement of the session was cancelled for the sake of a block; told once.
+    pub cancelled: fn() -> bool,
     /// The part is over, one way or another. Must not raise.
     pub over: fn(),
 }
@@ -79,6 +81,8 @@ pub(super) enum End {
 
 thread_local! {
     pub(super) static STATE: Cell<State> = const { Cell::new(State::None) };
+    /// The session said BEGIN.
+    pub(super) static BLOCK: Cell<bool> = const { Cell::new(false) };
     /// The transaction ends with AND CHAIN.
     pub(super) static CHAIN: Cell<bool> = const { Cell::new(false) };
 }
