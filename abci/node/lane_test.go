@@ -225,8 +225,8 @@ func TestMissingLink(t *testing.T) {
 	checkSameChain(t, nodes, clients)
 }
 
-// A node that turns its lane off, and on again, signs on from where it was: alone, it orders nothing
-// without a signature.
+// A node that turns its lane off, and on again, signs on from where it was. Alone, it orders
+// nothing without a signature.
 func TestLaneIsTurnedOffAndOn(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	for n := range 4 {
