@@ -113,7 +113,7 @@ func sample(ctx context.Context, cfg Config, one run, repetition int, r *report.
 	out, reason, err := measure(ctx, cfg, one, bytes)
 	if reason != "" {
 		left[one] = true
-		r.Notes = append(r.Notes, fmt.Sprintf("%s of %d columns was not measured: %s", one.strategy, one.columns, reason))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: not measured: %s", system(one), reason))
 		return nil
 	}
 	if err != nil {

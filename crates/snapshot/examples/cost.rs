@@ -187,17 +187,24 @@ fn stage(
         drop(view);
         release.push(microseconds(begun.elapsed()));
     }
-    let mut each_write = |pages: &[usize]| {
-        let view = strategy.snapshot(columns)?;
+    let (alone, _) = write_times(strategy, columns, &pages[pages.len().saturating_sub(SPARSE)..])?;
+    let (_, among_many) = write_times(strategy, columns, pages)?;
+    Ok(Stage { written, create, release, sparse_write: alone, dense_write: among_many })
+}
+
+/// Median and mean of the times of writes to the first column, beside a new snapshot.
+fn write_times(strategy: &mut dyn Strategy, columns: &[usize], pages: &[usize]) -> Result<(f64, f64), Error> {
+    let view = strategy.snapshot(columns)?;
+    let mut times = Vec::with_capacity(pages.len());
+    for page in pages {
         let begun = Instant::now();
-        write(strategy, columns[0], pages)?;
-        let took = microseconds(begun.elapsed());
-        drop(view);
-        Ok(took / pages.len() as f64)
-    };
-    let sparse_write = each_write(&pages[pages.len().saturating_sub(SPARSE)..])?;
-    let dense_write = each_write(pages)?;
-    Ok(Stage { written, create, release, sparse_write, dense_write })
+        write(strategy, columns[0], std::slice::from_ref(page))?;
+        times.push(microseconds(begun.elapsed()));
+    }
+    drop(view);
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    times.sort_by(f64::total_cmp);
+    Ok((times[times.len() / 2], mean))
 }
 
 fn microseconds(time: Duration) -> f64 {

@@ -6,6 +6,10 @@ use crate::error::Error;
 use crate::raw::aligned::AlignedBytes;
 use crate::sync::{locked, Arc, Mutex};
 
+/// The largest memory that is kept: chunks and buffers of several values. A larger one is of a size
+/// that seldom comes again.
+const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// Hands out memory up to a bound, and keeps what comes back for the next one who asks (V4).
 ///
 /// Several tables may share a pool. Pointers to chunks are not counted: they are less than 2 % of a
@@ -76,6 +80,11 @@ impl Pool {
 
     /// Takes memory back that [`take`](Self::take) gave.
     pub(crate) fn give_back(&self, memory: AlignedBytes) {
+        if memory.len() > KEPT_BYTES_MAX {
+            let bytes = memory.len();
+            drop(memory);
+            return self.discharge(bytes);
+        }
         let mut state = locked(&self.state);
         state.used -= memory.len();
         state.spare += memory.len();

@@ -3,8 +3,9 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::sync::{locked, Mutex};
 
 /// The longest wait for an answer of the copy.
 const WAIT: Duration = Duration::from_secs(30);
@@ -15,7 +16,8 @@ const QUESTION: usize = 2 * size_of::<usize>();
 /// A copy of this process, as of the call of [`Frozen::fork`]. It ends with this value.
 pub struct Frozen {
     process: libc::pid_t,
-    socket: Mutex<UnixStream>,
+    /// `None` after a failure: bytes that come later may answer an earlier question.
+    socket: Mutex<Option<UnixStream>>,
 }
 
 impl Frozen {
@@ -29,7 +31,7 @@ impl Frozen {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => answer(theirs.as_raw_fd(), ours.as_raw_fd()),
-            process => Ok(Frozen { process, socket: Mutex::new(ours) }),
+            process => Ok(Frozen { process, socket: Mutex::new(Some(ours)) }),
         }
     }
 
@@ -39,9 +41,12 @@ impl Frozen {
         let mut question = [0; QUESTION];
         question[..QUESTION / 2].copy_from_slice(&address.to_ne_bytes());
         question[QUESTION / 2..].copy_from_slice(&out.len().to_ne_bytes());
-        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        socket.write_all(&question)?;
-        socket.read_exact(out)
+        let mut socket = locked(&self.socket);
+        let mut stream = socket.take().ok_or(io::ErrorKind::NotConnected)?;
+        stream.write_all(&question)?;
+        stream.read_exact(out)?;
+        *socket = Some(stream);
+        Ok(())
     }
 }
 
@@ -79,5 +84,24 @@ fn answer(socket: RawFd, others: RawFd) -> ! {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_has_the_bytes_of_its_moment_until_it_is_lost() {
+        let mut bytes = vec![1u8; 100_000];
+        let frozen = Frozen::fork().unwrap();
+        bytes.fill(2);
+        let mut seen = vec![0; bytes.len()];
+        frozen.read(bytes.as_ptr() as usize, &mut seen).unwrap();
+        assert!(seen.iter().all(|byte| *byte == 1));
+        assert!(frozen.read(0, &mut seen).is_err(), "no memory is at 0");
+        let error = frozen.read(bytes.as_ptr() as usize, &mut seen).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotConnected, "the copy is not asked again");
+        assert_eq!(bytes[0], 2);
     }
 }

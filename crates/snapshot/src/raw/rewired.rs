@@ -156,7 +156,8 @@ impl Rewired {
             };
             let bytes = self.spares.group_bytes;
             // The replacement is one step for readers: the kernel holds the lock of the address
-            // space, which a page fault waits for. A group shows the same bytes before and after.
+            // space, which a page fault waits for. A group shows the same bytes before and after. A
+            // kernel at its bound of mappings refuses before it removes the old one.
             let at = image.start.as_ptr().wrapping_add(group * bytes);
             map(NonNull::new(at), bytes, libc::PROT_READ, &self.spares.file, spare.place)?;
             led[group] = Some(spare);

@@ -131,3 +131,15 @@ fn spare_memory_is_used_again_and_makes_room_for_other_sizes() {
     pool.trim();
     assert_eq!(pool.usage().spare, 0);
 }
+
+#[test]
+fn memory_of_a_large_value_goes_back_to_the_machine() {
+    let pool = Pool::new(16 * MIB);
+    let mut table = Table::new(&pool, &[Kind::Variable]).unwrap();
+    let before = pool.usage();
+    let slot = table.insert(&[Some(&vec![1; 5 * MIB])]).unwrap();
+    assert!(pool.usage().used > 5 * MIB);
+    table.delete(slot).unwrap();
+    table.compact(0).unwrap();
+    assert!(pool.usage().used + pool.usage().spare < before.used + MIB, "{:?}", pool.usage());
+}
