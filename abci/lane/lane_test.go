@@ -76,10 +76,6 @@ func (c chain) id() types.BlockID {
 
 func (c chain) LoadBlockMeta(int64) *types.BlockMeta     { return &types.BlockMeta{BlockID: c.id()} }
 func (c chain) LoadBlockPart(_ int64, i int) *types.Part { return c.parts.GetPart(i) }
-func (c chain) LoadBlockCommit(height int64) *types.Commit {
-	return c.LoadBlockExtendedCommit(height).ToCommit()
-}
-
 func (c chain) LoadBlockExtendedCommit(h int64) *types.ExtendedCommit {
 	*c.loaded++
 	out := &types.ExtendedCommit{Height: h, Round: 0, BlockID: c.id()}
