@@ -96,7 +96,6 @@ type blockStore interface {
 	LoadBlockMeta(height int64) *types.BlockMeta
 	LoadBlockPart(height int64, index int) *types.Part
 	LoadBlockExtendedCommit(height int64) *types.ExtendedCommit
-	LoadBlockCommit(height int64) *types.Commit
 }
 
 // New makes a lane. Application and Signer go between it and CometBFT's node, then Attach.

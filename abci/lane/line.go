@@ -5,6 +5,7 @@ import (
 
 	"github.com/cometbft/cometbft/consensus"
 	cstypes "github.com/cometbft/cometbft/consensus/types"
+	"github.com/cometbft/cometbft/libs/bits"
 	"github.com/cometbft/cometbft/p2p"
 	cmtcons "github.com/cometbft/cometbft/proto/tendermint/consensus"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
@@ -22,6 +23,16 @@ type line struct {
 	peer p2p.Peer
 	told *consensus.PeerState // CometBFT's knowledge of the peer
 	wake chan struct{}        // holds one
+	last standing             // when help was given last
+}
+
+// standing is where a peer and this node stand. While nothing of it changes, there is nothing new
+// to help with, however often the peer says where it stands.
+type standing struct {
+	height, own, decided int64
+	round                int32
+	parts                *bits.BitArray // another one each time the peer says which parts it has
+	proposal             *types.Proposal
 }
 
 // add opens the line to a peer.
@@ -190,10 +201,15 @@ func (n *line) parts(header types.PartSetHeader, part func(int) *types.Part, wai
 // help gives the peer what it lacks: where it is behind, the votes and the parts of the decided
 // block; where it is with this node, this node's votes and proposal.
 func (n *line) help() {
-	s := n.lane.seen()
+	s, store := n.lane.seen(), n.lane.store
 	p := n.told.GetRoundState()
+	now := standing{p.Height, s.height, store.Height(), p.Round, p.ProposalBlockParts, s.proposal}
+	if now == n.last {
+		return
+	}
+	n.last = now
 	sent := n.propose(s, true)
-	switch store := n.lane.store; {
+	switch {
 	case p.Height <= 0:
 	case p.Height <= store.Height():
 		if p.Height >= store.Base() {
@@ -230,11 +246,7 @@ func (n *line) has(v *types.Vote) bool {
 func (n *line) catchUp(store blockStore, height int64) (sent int) {
 	commit := store.LoadBlockExtendedCommit(height)
 	if commit == nil {
-		plain := store.LoadBlockCommit(height)
-		if plain == nil {
-			return 0
-		}
-		commit = plain.WrappedExtendedCommit()
+		return 0 // without its extensions a vote counts nowhere
 	}
 	for range commit.Size() {
 		v := n.told.PickVoteToSend(commit)

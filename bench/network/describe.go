@@ -66,7 +66,7 @@ func describeNodes(r *report.Report, program string, net *harness.Network, mode 
 	nodes := cometSettings(order)
 	for name, value := range map[string]any{
 		"mode": mode, "bundle_delay": set.Gateway.BundleDelay, "bundle_transactions": set.Gateway.BundleTransactions, "bundle_bytes": set.Gateway.BundleBytes,
-		"pending_max": set.Gateway.PendingMax, "gather": set.Consensus.Gather, "vote_timeout": set.Effects.VoteTimeout,
+		"pending_max": set.Gateway.PendingMax, "gather": set.Consensus.Gather, "express_lane": set.Consensus.ExpressLane, "vote_timeout": set.Effects.VoteTimeout,
 	} {
 		nodes[name] = fmt.Sprint(value)
 	}
