@@ -50,6 +50,21 @@ fn the_bound_refuses_and_leaves_every_byte() {
 }
 
 #[test]
+fn snapshots_that_went_leave_room_for_new_ones() {
+    each(MIB, |pool, make| {
+        let mut strategy = make(pool.clone());
+        strategy.add_column(64 * 1024).unwrap();
+        strategy.grow(0).unwrap();
+        for round in 0..100 {
+            strategy.write(0, 0).unwrap().fill(round);
+            let view = strategy.snapshot(&[0]).unwrap();
+            strategy.write(0, 0).unwrap().fill(200);
+            assert_eq!(view.group(0, 0).unwrap()[0], round);
+        }
+    });
+}
+
+#[test]
 fn a_column_cannot_grow_beyond_the_bound() {
     each(MIB, |pool, make| {
         let mut strategy = make(pool.clone());

@@ -61,6 +61,8 @@ fn views_are_those_of_arrow() {
         let rows = table.snapshot().unwrap();
         let buffers = rows.buffers(0).unwrap();
         let buffers: Vec<&[u8]> = buffers.iter().map(|buffer| &buffer[..]).collect();
+        let long: usize = values.iter().map(Vec::len).filter(|length| *length > INLINE_BYTES_MAX).sum();
+        assert_eq!(buffers.iter().map(|buffer| buffer.len()).sum::<usize>(), long, "nothing behind the last value");
         let cells = rows.cells(0, 0).unwrap();
         for (slot, view) in cells.chunks(VIEW_BYTES).enumerate() {
             let want = if slot == 3 { &[][..] } else { values.get(slot).map_or(&[][..], Vec::as_slice) };

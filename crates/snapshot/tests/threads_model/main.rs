@@ -134,6 +134,21 @@ fn memory_goes_from_thread_to_thread() {
     });
 }
 
+/// V4: memory of two sizes, one given back while the other is taken, is counted as it is.
+#[test]
+fn taking_and_giving_back_meet() {
+    loom::model(|| {
+        let pool = Pool::new(3 * BYTES);
+        let chunk = Chunk::any(&pool, BYTES).unwrap();
+        let giver = thread::spawn(move || drop(chunk));
+        let taken = Chunk::any(&pool, 2 * BYTES).expect("both fit");
+        giver.join().unwrap();
+        assert_eq!(used(&pool), 2);
+        drop(taken);
+        assert_eq!((used(&pool), pool.usage().spare), (0, 3 * BYTES));
+    });
+}
+
 /// V1: what a reader has of a buffer stays, while the writer appends and lets the buffer go.
 #[test]
 fn a_buffer_grows_behind_its_reader() {
