@@ -110,7 +110,7 @@ func (p *plain) begin(ctx context.Context) (err error) {
 	if err := p.sites.ledger.organisation.SetSystem(ctx, recorderLimit, "chainify.node_socket", socket); err != nil {
 		return err
 	}
-	// Blocks of a script that comes apart follow those of others, which do not, and teach otherwise.
+	// Blocks of a script that comes apart follow those of others that do not, and teach otherwise.
 	if err := p.sites.ledger.organisation.SetSystem(ctx, recorderLimit, "chainify.debug_parts", "-2"); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 //! The micro-benchmarks of Fabric++ (Sharma et al., SIGMOD 2019, section 4.1 and appendix B;
-//! Sharma, dissertation, figures 3.6 and 3.7), one line for each point:
+//! Sharma, dissertation, figures 3.6 and 3.7). They print one line for each point:
 //! workload, parameter, transactions, valid in the order of the block, valid reordered, median
 //! microseconds.
 //!

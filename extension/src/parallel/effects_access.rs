@@ -74,6 +74,9 @@ impl Beside {
     }
 }
 
+/// Takes a statement and its values, None for NULL.
+type Add<'a> = dyn FnMut(&Rc<Prepared>, &[Option<&Value>]) -> Result<(), PgError> + 'a;
+
 /// The access of a transaction's write set: calls `add` with each statement and its values. None:
 /// it fails before it reads anything, and takes part in no turn. Err: it is everything.
 ///
@@ -83,7 +86,7 @@ pub fn of_write_set(
     known: &mut Known,
     role: Option<Role>,
     write_set: &[u8],
-    add: &mut dyn FnMut(&Rc<Prepared>, &[Option<&Value>]) -> Result<(), PgError>,
+    add: &mut Add,
 ) -> Result<Option<Beside>, PgError> {
     let Ok(set) = WriteSet::decode(write_set) else {
         return Ok(None);

@@ -38,8 +38,8 @@ impl Turns {
 }
 
 /// The turns of the EFFECTS transactions at the beginning of `positions` that are of one run of the
-/// block; None when there are fewer than two, or a measurement wants the order of the block. In a
-/// part, these are the turns that they have in the whole run, unless its limits decide
+/// block. None: there are fewer than two, or a measurement wants the order of the block. In a part,
+/// these are the turns that they have in the whole run, unless its limits decide
 /// ([`Counts::fit`]). Raises an error of the machine. Cost: linear in their rows, and a look-up for
 /// each row of those that share one with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
