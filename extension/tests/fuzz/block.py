@@ -62,7 +62,9 @@ def block(r, schema, nonce):
         return declared.block(r, schema, nonce)
     if r.random() < 0.12:
         wide = r.choice([0, 0, 0, 0.03, 0.3])
-        many = [(transaction if r.random() < wide else narrow)(r, schema, nonce + i) for i in range(r.choice([33, 64, 90]))]
+        sets = r.choice([0, 0, 0.05, 0.5, 0.9, 1])
+        kind = lambda: effects.narrow if r.random() < sets else transaction if r.random() < wide else narrow
+        many = [kind()(r, schema, nonce + i) for i in range(r.choice([33, 64, 90]))]
         if r.random() < 0.2:
             many[r.randrange(len(many))] = effects.transaction(r, schema, nonce + 95)
         return many

@@ -197,6 +197,7 @@ class Run:
         for database in self.databases:
             workers = int(database.connection.query(parts)[0][0])
             self.statistics["in parts"] += workers > 0
+            self.statistics["effects in parts"] += workers > 0 and any(t.kind == EFFECTS for t in step.transactions)
             self.statistics["in four"] += workers == 3
 
     def move(self, step):

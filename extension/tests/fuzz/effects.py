@@ -25,6 +25,7 @@ class Recipe:
     seed: int
     tables: tuple
     fresh: tuple  # an INSERT for each table, of a row that may be new
+    narrow: bool = False  # one change, so that many of a block can run side by side
 
 
 @dataclass
@@ -65,6 +66,13 @@ def transaction(r, schema, nonce):
     return Transaction("", role, EFFECTS, nonce=nonce, recipe=Recipe(r.randrange(1 << 62), tuple(tables), fresh))
 
 
+def narrow(r, schema, nonce):
+    """A recipe for one change."""
+    wide = transaction(r, schema, nonce)
+    recipe = Recipe(wide.recipe.seed, wide.recipe.tables[:1], wide.recipe.fresh[:1], narrow=True)
+    return Transaction("", wide.role, EFFECTS, nonce=nonce, recipe=recipe)
+
+
 def mixed(r, schema, nonce, other):
     """A block of EFFECTS transactions, and others that `other` makes between them."""
     count, share = r.choice([2, 4, 6, 9, 16, 40]), r.choice([1, 0.9, 0.6])
@@ -89,7 +97,7 @@ class Kitchen:
         if not given.recipe:
             return given
         recipe = given.recipe
-        made = WriteSet(random.Random(recipe.seed), self.block)
+        made = WriteSet(random.Random(recipe.seed), self.block, recipe.narrow)
         for table, fresh in sorted(zip(recipe.tables, recipe.fresh), key=lambda pair: self.rows(pair[0]).name.encode()):
             made.touch(self.rows(table), lambda t=table, f=fresh: self.fresh(t, f))
         return given.with_effects(made.encode())
@@ -127,9 +135,9 @@ class Kitchen:
 class WriteSet:
     """A write set in the making."""
 
-    def __init__(self, r, block):
-        self.r, self.stale = r, r.random() < 0.15
-        self.isolation = r.choice([READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE])
+    def __init__(self, r, block, narrow):
+        self.r, self.stale, self.narrow = r, r.random() < (0.03 if narrow else 0.15), narrow
+        self.isolation = r.choice([READ_COMMITTED, REPEATABLE_READ] if narrow else [READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE])
         self.snapshot = max(0, block - r.choice([0, 0, 0, 1, 3]))
         self.tables, self.changes, self.seen, self.reads = [], [], {}, set()
 
@@ -140,9 +148,9 @@ class WriteSet:
         self.tables.append(rows.name)
         table, free = len(self.tables) - 1, list(rows.rows)
         self.r.shuffle(free)
-        for _ in range(self.r.choice([1, 1, 2, 3])):
+        for _ in range(1 if self.narrow else self.r.choice([1, 1, 2, 3])):
             self.change(table, free, rows.rows, fresh)
-        for row in free[: self.r.choice([0, 0, 1, 2])]:
+        for row in free[: self.r.choice([0, 1, 1] if self.narrow else [0, 0, 1, 2])]:
             present = self.r.random() > (0.3 if self.stale else 0)
             self.seen[table, row.key] = self.hash(row) if present else None
         if self.isolation == SERIALIZABLE and rows.rows:
@@ -159,7 +167,7 @@ class WriteSet:
         return (new or self.r.choice(rows)).row if new or rows else struct.pack("!HHBI", 1, 1, 0x10, 0)
 
     def change(self, table, free, rows, fresh):
-        new = fresh() if not free or self.r.random() < 0.3 else None
+        new = fresh() if not free or self.r.random() < (0.1 if self.narrow else 0.3) else None
         if new or not free or self.r.random() < 0.05:
             self.changes.append((table, b"I", b"", self.a_row(rows, new)))
             return
