@@ -37,8 +37,8 @@ impl Turns {
 }
 
 /// The turns of the EFFECTS transactions at the beginning of `positions`; None when fewer than two
-/// follow each other, or a measurement wants the order of the block. Raises an error of the machine.
-/// Cost: linear in their rows, and a look-up for each row of those that share one with another.
+/// follow each other, or turns are switched off. Raises an error of the machine. Cost: linear in
+/// their rows, and a look-up for each row of those that share one with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     if !settings::turns() {
         return None;
