@@ -60,7 +60,7 @@ var (
 	skews  = []float64{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 1.6, 1.8, 2} // s of Zipf's law
 )
 
-// The dissertation's words on figure 3.10, section 3.6.4.
+// The dissertation's text on figure 3.10, section 3.6.4.
 var smallbankPublished = map[string]string{
 	"Pw=95% s=2.0": "30 → 370 tx/s, 12.61 ×",
 	"Pw=5% s=2.0":  "at least 2.68 ×",

@@ -1,8 +1,8 @@
 // Package fabric repeats the experiments of Fabric++ (Sharma et al., SIGMOD 2019, section 5 and the
 // appendices; Sharma, dissertation, section 3.6). Four organisations stand for the four peers, each
-// with a client that fires transactions at a steady rate and tries none again. The transactions
-// that succeed count, by the second: with and without the reordering of a block and the early
-// abort, and beside both the same transactions executed everywhere.
+// with a client that fires transactions at a steady rate and tries none again. It counts the
+// transactions that succeed, with and without the reordering of a block and the early abort. Beside
+// both run the same transactions executed everywhere.
 package fabric
 
 import (
@@ -91,8 +91,8 @@ func throughput(ctx context.Context, cfg Config, list []experiment, r *report.Re
 	return machine.NoteDisk(r, s.net.Dir)
 }
 
-// repeat runs the experiments of a repetition, in an order drawn for it. The ways of one experiment
-// follow each other, so that a busy moment of the machine meets all of them.
+// repeat runs what a repetition has, in an order drawn for it. The ways of an experiment run one
+// after the other, so that a busy moment of the machine meets all of them.
 func repeat(ctx context.Context, cfg Config, s *site, list []experiment, repetition int, r *report.Report) error {
 	random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)))
 	due := slices.DeleteFunc(slices.Clone(list), func(e experiment) bool { return repetition > 1 && !e.headline })

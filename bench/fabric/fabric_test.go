@@ -99,7 +99,7 @@ func TestTheTableSetsPublishedFiguresBeside(t *testing.T) {
 	}
 }
 
-// The output of the micro-benchmarks is read whole, or refused.
+// The output of the micro-benchmarks' program is read whole, or refused.
 func TestTheMicroBenchmarkIsRead(t *testing.T) {
 	points, err := readPoints("interleaved\t0\t1024\t512\t1024\t58.738\ninterleaved\t512\t1024\t1024\t1023\t1054.7\ncycles\t4\t1024\t512\t768\t271.5\n")
 	if err != nil || len(points) != 3 {
@@ -123,7 +123,7 @@ func TestTheMicroBenchmarkIsRead(t *testing.T) {
 }
 
 // A block is cut at its size, after a second, at a bundle's bytes, and when no more comes.
-// Transactions that find no room are dropped.
+// Transactions without room are dropped.
 func TestBlocksAreCut(t *testing.T) {
 	m := &meter{from: time.Now(), until: time.Now().Add(time.Hour)}
 	o := newOrder(nil, role, 4, m)
@@ -154,7 +154,7 @@ func TestBlocksAreCut(t *testing.T) {
 	}
 }
 
-// An ordered transaction is told by its outcome, within the time that counts.
+// An ordered transaction counts by its outcome, within the time that counts.
 func TestOutcomesAreCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	node, err := relay.New(path, func(*wire.Statement) {})

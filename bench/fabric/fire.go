@@ -18,8 +18,7 @@ import (
 type shot func(ctx context.Context, s workload.Statement) error
 
 // fire has a client fire its transactions at a steady rate until the end. A client that is held up
-// fires faster for a moment, as long as it is less than a second behind. Then it gives up the shots
-// that it missed, and the count of fired ones shows that.
+// for less than a second catches up. Beyond that it leaves out what it missed, so fewer are fired.
 func fire(ctx context.Context, m *meter, rate int, next func() workload.Statement, one shot) error {
 	every := time.Second / time.Duration(rate)
 	timer := time.NewTimer(0)
@@ -45,9 +44,9 @@ func fire(ctx context.Context, m *meter, rate int, next func() workload.Statemen
 	return nil
 }
 
-// simulate runs a transaction in its client's session. Its changes go to the session's node,
-// the relay. One that loses against a block here has failed early. A transaction that only
-// reads would commit in its session, without the ledger. Fabric orders it, so its rows are noted.
+// simulate runs a transaction in its client's session, which submits its changes to its node: the
+// relay. A transaction that loses against a block here has failed early. One that only reads would
+// commit in its session, without the ledger. Fabric orders it, so its rows are noted.
 func simulate(conn *pgx.Conn, m *meter, take func(*wire.Statement)) shot {
 	return func(ctx context.Context, s workload.Statement) error {
 		if workload.Reads(s) {

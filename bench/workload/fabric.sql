@@ -1,7 +1,6 @@
 -- Smallbank as Fabric++ has it (Sharma, dissertation, section 3.6.2): two accounts for each
 -- customer, five transactions that change them and one that reads. No transaction looks whether
--- there is enough money. Rows that are read and may stay as they are get locked: locked rows are
--- compared with those at the transaction's place of the order.
+-- there is enough money. Rows that may stay as they are get locked, so that they are compared.
 CREATE SCHEMA fabric;
 
 CREATE TABLE fabric.savings (
@@ -54,7 +53,7 @@ BEGIN
 END
 $$;
 
--- All savings of the customer become the other's. The amount is read first, and may be 0.
+-- All that the customer has saved becomes the other's. The amount may be nothing.
 CREATE FUNCTION fabric.amalgamate(c bigint, d bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     saved bigint;

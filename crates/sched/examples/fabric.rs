@@ -1,7 +1,6 @@
 //! The micro-benchmarks of Fabric++ (Sharma et al., SIGMOD 2019, section 4.1 and appendix B;
-//! Sharma, dissertation, figures 3.6 and 3.7). They print one line for each point:
-//! workload, parameter, transactions, valid in the order of the block, valid reordered, median
-//! microseconds.
+//! Sharma, dissertation, figures 3.6 and 3.7). A line has workload, parameter, transactions, valid
+//! ones in the order of the block, valid ones reordered, and median microseconds.
 //!
 //! `cargo run --release -p chainify-sched --example fabric` takes a second. `make bench
 //! BENCH=fabric` reads it.
