@@ -94,8 +94,8 @@ func TestPlainSQLIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Two repetitions, of which one counts, of three scripts. Each is applied and executed in
-	// blocks of two sizes, and two of them write history.
-	if all := 2 * 3 * 4 * cfg.Block; findings != 0 || transactions != all || history != all*2/3 {
+	// blocks of two sizes, and applied by two processes. Two of them write history.
+	if all := 2 * 3 * 5 * cfg.Block; findings != 0 || transactions != all || history != all*2/3 {
 		t.Errorf("seed %d: %d findings, %d rows of history, %d transactions of %d", cfg.Seed, findings, history, transactions, all)
 	}
 	for _, s := range r.Series {

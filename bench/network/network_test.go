@@ -39,7 +39,8 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	for _, s := range r.Series {
-		if len(s.Samples) != 1 || s.Spread.Median <= 0 || s.CPU.Median <= 0 {
+		rest := s.System == echoed // no node works meanwhile
+		if len(s.Samples) != 1 || s.Spread.Median <= 0 || s.CPU.Median <= 0 && !rest {
 			t.Errorf("%s: %+v", s.System, s)
 		}
 	}
