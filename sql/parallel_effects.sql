@@ -5,8 +5,7 @@
 \set quarantined {}
 \set parts -1
 \i :setup
-DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'bob') THEN CREATE ROLE bob LOGIN; END IF; END $$;
-GRANT chainify_client TO bob;
+DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'bob') THEN CREATE ROLE bob LOGIN IN ROLE chainify_client; END IF; END $$;
 CREATE TABLE shelf (id int PRIMARY KEY, n int CHECK (n >= 0));
 CREATE TABLE item (id int PRIMARY KEY, n int REFERENCES shelf ON DELETE CASCADE);
 CREATE TABLE label (id int PRIMARY KEY, n int UNIQUE);

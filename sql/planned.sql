@@ -6,8 +6,7 @@
 SELECT chainify_node.set_registry(jsonb_build_object('organisations', jsonb_agg(jsonb_build_object('name', g,
     'gateway_key', repeat('00', 32), 'ordering_only', false, 'from_block', 0, 'until_block', NULL))))
 FROM unnest(ARRAY['acme', 'bolt', 'cargo', 'delta']) g;
-DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'bob') THEN CREATE ROLE bob LOGIN; END IF; END $$;
-GRANT chainify_client TO bob;
+DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'bob') THEN CREATE ROLE bob LOGIN IN ROLE chainify_client; END IF; END $$;
 -- A transaction that a client of an organisation submitted, with the part of kind PLAN.
 CREATE FUNCTION test.plan_tx(plan bytea, sql text DEFAULT '', role text DEFAULT 'alice', organisation text DEFAULT 'acme', nonce bigint DEFAULT NULL, params bytea DEFAULT '', kind int DEFAULT 5)
 RETURNS bytea LANGUAGE sql AS $$

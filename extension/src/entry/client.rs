@@ -85,8 +85,8 @@ fn submit_batch(call: &mut Call) -> Answer {
 
 /// `chainify.wait`: the row of `execute`, or none when there is no outcome in time.
 fn wait_for(call: &mut Call) -> Answer {
-    let id = transaction_id(call, "id").or_raise();
     let timeout: Interval = call.required(1, "timeout");
+    let id = transaction_id(call, "id").or_raise();
     let outcome = wait(&id, Instant::now() + length_of(&timeout)).or_raise();
     call.rows(|row| {
         if let Some(outcome) = outcome {
