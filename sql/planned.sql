@@ -61,7 +61,7 @@ SELECT * FROM test.planned(test.on_plan(4, 3), test.on_plan(2, 3, 'admin'), test
 SELECT state FROM test.plans WHERE nonce = 3;
 -- Times that make no plan.
 SELECT * FROM test.planned(test.plans('SELECT 1', 4, expires => 5), test.plans('SELECT 1', 5, 100, expires => 100), test.plans('SELECT 1', 6, 999999999));
--- What is no statement of a ledger transaction is no plan: the rules are those of chainify.execute, when it is planned.
+-- A plan keeps to the rules of chainify.execute, when it is planned.
 CREATE TABLE elsewhere (id int);
 GRANT ALL ON elsewhere TO alice;
 SELECT tx, ok, sqlstate, left(message, 60) AS message FROM test.planned(test.plans('INSERT INTO nothing VALUES (1)', 10), test.plans('CREATE TABLE u (id int PRIMARY KEY)', 11),
@@ -74,7 +74,7 @@ SELECT parameters FROM chainify.planned WHERE sql LIKE '%plan 20';
 SELECT * FROM test.planned(test.on_plan(4, 20, 'bob', 'cargo'), test.on_plan(4, 21));
 SELECT id, by FROM t ORDER BY id;
 SELECT * FROM test.plans WHERE nonce IN (20, 21) ORDER BY nonce;
--- What fails is undone and spent, and its reason is kept beside the block.
+-- A plan that fails is undone and spent, and its reason is kept beside the block.
 SELECT * FROM test.planned(test.plans('INSERT INTO t VALUES (6); INSERT INTO t VALUES (1) -- plan 22', 22), test.plans('SELECT 1/0 -- plan 23', 23));
 SELECT * FROM test.planned(test.on_plan(4, 22), test.on_plan(4, 23), test.on_plan(4, 22));
 SELECT * FROM test.plans WHERE nonce IN (22, 23) ORDER BY nonce;
