@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // setLane turns the express lane of a node that does not run on or off.
@@ -42,19 +42,6 @@ func change(t testing.TB, r *runner, do func(*config.Config)) {
 	if err := os.WriteFile(r.home.Path(config.FileName), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SEED=%d repeats what is refused", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // refuseSome refuses a share of the messages, of a hundred.
@@ -133,7 +120,7 @@ func TestMessagesThatGossipBringsLeaveOneChain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
 	}
-	random := seeded(t)
+	random := seeded.Random(t)
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
 	for _, r := range nodes[:3] {
 		r.lane.Fate = refuseSome(rand.New(rand.NewPCG(random.Uint64(), 0)), 33)

@@ -27,7 +27,7 @@ func takeOver(key *privval.FilePV, stateFile string) (*slots, Last, error) {
 	file, last, err := openSlots(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if moved {
-			return nil, last, fmt.Errorf("%s is missing: without it the key could sign twice; take it from the machine that signed last", path)
+			return nil, last, missing(path)
 		}
 		if err := createSlots(path, lastOf(old)); err != nil {
 			return nil, last, err
@@ -59,7 +59,7 @@ func GiveBack(key *privval.FilePV, stateFile string) error {
 	file, last, err := openSlots(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && key.LastSignState.Height == movedHeight:
-		return fmt.Errorf("%s is missing: without it the key could sign twice; take it from the machine that signed last", path)
+		return missing(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
@@ -75,6 +75,10 @@ func GiveBack(key *privval.FilePV, stateFile string) error {
 		return err
 	}
 	return errors.Join(os.Remove(path), syncDirectory(path))
+}
+
+func missing(path string) error {
+	return fmt.Errorf("%s is missing: without it the key could sign twice; take it from the machine that signed last", path)
 }
 
 // keep writes CometBFT's state, on disk with its name when it returns.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 const chain = "test"
@@ -69,23 +70,10 @@ func proposal(height int64, round int32, block byte, at int64) *cmtproto.Proposa
 	}
 }
 
-func seeded(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SEED=%d repeats this", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // CometBFT's own signer and this one agree on each of many requests in random order, also over
 // restarts and when the files change hands in the middle.
 func TestSignerDecidesAsCometBFT(t *testing.T) {
-	random := seeded(t)
+	random := seeded.Random(t)
 	ours, theirs := newPlace(t), newPlace(t)
 	s, comet := ours.open(t), theirs.comet()
 	var height int64 = 1
@@ -264,7 +252,7 @@ func TestSignerThatIsKilled(t *testing.T) {
 }
 
 func TestKilledSignerKnowsWhatItGaveOut(t *testing.T) {
-	random := seeded(t)
+	random := seeded.Random(t)
 	p := newPlace(t)
 	for range 5 {
 		child := exec.Command(os.Args[0], "-test.run=^TestSignerThatIsKilled$", "-test.timeout=1m")

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -23,15 +22,7 @@ import (
 // audit, on a server that looks for deadlocks after ten milliseconds.
 func TestMaintenanceBesideDeploymentsDoesNotDeadlock(t *testing.T) {
 	const tables, lasts = 5, 12 * time.Second
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("CHAINIFY_TEST_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("CHAINIFY_TEST_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := seeded.Random(t)
 	server := crashServer(t, map[string]string{
 		"deadlock_timeout": "'10ms'", "chainify.conflict_grace": "-1", "autovacuum": "off",
 		"chainify.checkpoint_interval": "1", "chainify.checkpoints_kept": "1", "chainify.scrub_interval": "1",

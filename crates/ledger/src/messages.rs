@@ -68,7 +68,7 @@ pub struct Parameter {
 /// The part of a proposal of kind PLAN.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Plan {
-    /// What to do.
+    /// The action.
     #[prost(enumeration = "PlanAction", tag = "1")]
     pub action: i32,
     /// Id of the transaction that planned; of every action but PLAN.

@@ -22,10 +22,8 @@ use crate::pg::run::statement::Prepared;
 use crate::transaction::effects_order::within;
 use crate::transaction::sequences;
 use crate::transaction::write_sets;
-use crate::transaction::written_table::{Shape, WrittenTable};
+use crate::transaction::written_table::{Shape, WrittenTable, NULL};
 
-/// The encoding of NULL in a cell.
-const NULL: [u8; 5] = [0; 5];
 /// Statements kept in a session; above it all are forgotten.
 const KEPT_MAX: usize = 1_024;
 

@@ -16,7 +16,7 @@ use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 
 /// The encoding of NULL in a cell.
-const NULL: [u8; 5] = [0; 5];
+pub const NULL: [u8; 5] = [0; 5];
 
 /// The operators of a B-tree's order, from place 1 on.
 const OPERATORS: [&str; 5] = ["<", "<=", "=", ">=", ">"];

@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::pool::Pool;
 use crate::raw::process::Frozen;
-use crate::strategies::private::{Charge, Columns};
-use crate::strategy::{ColumnId, Strategy, View};
+use crate::strategies::private::{Charge, Columns, InPrivate};
+use crate::strategy::{ColumnId, View};
 
 /// A snapshot is a copy of the process (AnKer section 4.2; HyPer). The kernel shares each page
 /// until one side writes. Readers get groups from the copy through a socket.
@@ -26,32 +26,20 @@ impl Fork {
     }
 }
 
-impl Strategy for Fork {
+impl InPrivate for Fork {
     fn name(&self) -> &'static str {
         "fork"
     }
 
-    fn add_column(&mut self, group_bytes: usize) -> Result<ColumnId, Error> {
-        self.columns.add(group_bytes)
+    fn columns(&self) -> &Columns {
+        &self.columns
     }
 
-    fn groups(&self, column: ColumnId) -> usize {
-        self.columns.column(column).groups()
+    fn columns_mut(&mut self) -> &mut Columns {
+        &mut self.columns
     }
 
-    fn grow(&mut self, column: ColumnId) -> Result<(), Error> {
-        self.columns.grow(column)
-    }
-
-    fn read(&self, column: ColumnId, group: usize) -> &[u8] {
-        self.columns.column(column).read(group)
-    }
-
-    fn write(&mut self, column: ColumnId, group: usize) -> Result<&mut [u8], Error> {
-        Ok(self.columns.write(column, group))
-    }
-
-    fn snapshot(&mut self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {
+    fn snapshot(&self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {
         let charge = self.columns.charge(self.columns.ids())?;
         let frozen = Frozen::fork().map_err(|error| Error::system("fork", &error))?;
         let place = |id: &ColumnId| {

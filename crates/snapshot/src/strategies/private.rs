@@ -5,7 +5,45 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::raw::mapping::{Mapping, SnapshotCall, PAGE};
-use crate::strategy::ColumnId;
+use crate::strategy::{ColumnId, Strategy, View};
+
+/// A strategy whose writer keeps its columns here.
+pub(crate) trait InPrivate: Send {
+    fn name(&self) -> &'static str;
+    fn columns(&self) -> &Columns;
+    fn columns_mut(&mut self) -> &mut Columns;
+    fn snapshot(&self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error>;
+}
+
+impl<T: InPrivate> Strategy for T {
+    fn name(&self) -> &'static str {
+        InPrivate::name(self)
+    }
+
+    fn add_column(&mut self, group_bytes: usize) -> Result<ColumnId, Error> {
+        self.columns_mut().add(group_bytes)
+    }
+
+    fn groups(&self, column: ColumnId) -> usize {
+        self.columns().column(column).groups()
+    }
+
+    fn grow(&mut self, column: ColumnId) -> Result<(), Error> {
+        self.columns_mut().grow(column)
+    }
+
+    fn read(&self, column: ColumnId, group: usize) -> &[u8] {
+        self.columns().column(column).read(group)
+    }
+
+    fn write(&mut self, column: ColumnId, group: usize) -> Result<&mut [u8], Error> {
+        Ok(self.columns_mut().write(column, group))
+    }
+
+    fn snapshot(&mut self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {
+        InPrivate::snapshot(self, columns)
+    }
+}
 
 /// Bytes that the pool counts, until this value has gone.
 pub(crate) struct Charge {

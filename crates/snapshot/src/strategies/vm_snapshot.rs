@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::pool::Pool;
 use crate::raw::mapping::{snapshot_call, Mapping, SnapshotCall};
-use crate::strategies::private::{Charge, Columns};
-use crate::strategy::{ColumnId, Strategy, View};
+use crate::strategies::private::{Charge, Columns, InPrivate};
+use crate::strategy::{ColumnId, View};
 
 /// Number of the system call in our patch of Linux 6.1 for x86-64.
 pub const CALL_NUMBER: i64 = 451;
@@ -40,7 +40,7 @@ impl VmSnapshot {
     }
 }
 
-impl Strategy for VmSnapshot {
+impl InPrivate for VmSnapshot {
     fn name(&self) -> &'static str {
         match self.call {
             SnapshotCall::Kernel(_) => "vm_snapshot",
@@ -48,27 +48,15 @@ impl Strategy for VmSnapshot {
         }
     }
 
-    fn add_column(&mut self, group_bytes: usize) -> Result<ColumnId, Error> {
-        self.columns.add(group_bytes)
+    fn columns(&self) -> &Columns {
+        &self.columns
     }
 
-    fn groups(&self, column: ColumnId) -> usize {
-        self.columns.column(column).groups()
+    fn columns_mut(&mut self) -> &mut Columns {
+        &mut self.columns
     }
 
-    fn grow(&mut self, column: ColumnId) -> Result<(), Error> {
-        self.columns.grow(column)
-    }
-
-    fn read(&self, column: ColumnId, group: usize) -> &[u8] {
-        self.columns.column(column).read(group)
-    }
-
-    fn write(&mut self, column: ColumnId, group: usize) -> Result<&mut [u8], Error> {
-        Ok(self.columns.write(column, group))
-    }
-
-    fn snapshot(&mut self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {
+    fn snapshot(&self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {
         let charge = Arc::new(self.columns.charge(columns.iter().copied())?);
         let image = |id: &ColumnId| {
             let column = self.columns.column(*id);
