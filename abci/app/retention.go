@@ -25,8 +25,8 @@ type Retention struct {
 	Executed func() uint64
 	// Oldest is the oldest order block in CometBFT's block store.
 	Oldest func() int64
-	// Aged tells that CometBFT needs an order block no more as evidence against a validator. Then it
-	// needs none before it either.
+	// Aged tells that CometBFT needs a block no more as evidence against a validator. Then it needs
+	// none before it either.
 	Aged func(height, last int64) bool
 }
 
