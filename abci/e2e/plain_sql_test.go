@@ -72,7 +72,8 @@ const plainTables = `
 	CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
 	CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, serial serial UNIQUE, of text NOT NULL);
 	GRANT USAGE ON SEQUENCE numbered_serial_seq TO bank;
-	GRANT ALL ON parents, children, deferred, parts, numbered TO bank`
+	GRANT ALL ON parents, children, deferred, parts, numbered TO bank;
+	GRANT ALL ON parents TO clerk`
 
 // plainRows is what the tables of the test hold, the same in every organisation.
 const plainRows = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
@@ -90,7 +91,7 @@ func TestPlainSQL(t *testing.T) {
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)
 	must(t, net.Each(func(o *harness.Organisation) error {
-		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
+		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba; CREATE ROLE clerk IN ROLE chainify_client; CREATE ROLE guest; GRANT clerk, guest TO bank")
 	}))
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
 	must(t, acme.Exec(ctx, "dba", "SELECT chainify.deploy($$"+plainTables+"$$)"))
@@ -196,6 +197,36 @@ var plainCases = []plainCase{
 		fails(ctx, t, one, "23505", "INSERT INTO parents VALUES (8, 'eight'); INSERT INTO parents VALUES (8, 'eight')")
 		idle(t, one)
 		want(ctx, t, one, "SELECT note FROM parents WHERE id = 8")
+	}},
+	{"changes are of the role of SET ROLE", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, _ *pgx.Conn) {
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "SAVEPOINT a")
+		run(ctx, t, one, "SELECT * FROM parents FOR UPDATE")
+		run(ctx, t, one, "SET ROLE clerk")
+		run(ctx, t, one, "INSERT INTO parents VALUES (390, 'clerk')")
+		run(ctx, t, one, "COMMIT")
+		run(ctx, t, one, "RESET ROLE")
+		var role string
+		must(t, acme.Scan(ctx, "SELECT role FROM chainify.transactions ORDER BY block DESC, index DESC LIMIT 1", &role))
+		if role != "clerk" {
+			t.Errorf("the transaction is of role %s", role)
+		}
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "SAVEPOINT a")
+		run(ctx, t, one, "SET ROLE clerk")
+		run(ctx, t, one, "RESET ROLE")
+		run(ctx, t, one, "INSERT INTO parents VALUES (391, 'bank')")
+		run(ctx, t, one, "SET ROLE clerk")
+		fails(ctx, t, one, "0A000", "INSERT INTO parents VALUES (392, 'clerk')")
+		run(ctx, t, one, "ROLLBACK")
+		run(ctx, t, one, "BEGIN")
+		run(ctx, t, one, "SELECT * FROM parents FOR UPDATE")
+		run(ctx, t, one, "SET ROLE guest")
+		fails(ctx, t, one, "42501", "INSERT INTO parents VALUES (392, 'guest')")
+		run(ctx, t, one, "ROLLBACK")
+		run(ctx, t, one, "RESET ROLE")
+		want(ctx, t, one, "SELECT name FROM parents WHERE id IN (390, 391, 392)", "clerk")
+		run(ctx, t, one, "DELETE FROM parents WHERE id = 390")
 	}},
 	{"savepoints", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")

@@ -174,6 +174,11 @@ pub fn has_changes() -> bool {
     WORK.with_borrow(|work| !work.effects.changes.is_empty())
 }
 
+/// Gives the open part, which has no changes, to another role.
+pub fn follow(role: Role) {
+    WORK.with_borrow_mut(|work| work.role = Some(role));
+}
+
 /// The role of the part's changes; None: no part is open.
 pub fn role() -> Option<Role> {
     WORK.with_borrow(|work| work.role)

@@ -56,15 +56,32 @@ fn wanted() -> bool {
 
 /// A statement that may change ledger tables or lock rows of them, of a role that may submit.
 fn needs_part(statement: &Statement) -> bool {
-    if let Some(role) = plain_sql::role() {
-        check_role(role);
-        return false;
-    }
     let on_ledger = |tables: &[Oid]| tables.iter().any(|table| tables::owner(*table).is_some());
     let may = statement.may_run_others
         || on_ledger(&statement.writes)
         || on_ledger(&statement.locks_rows);
+    if let Some(role) = plain_sql::role() {
+        if may && !plain_sql::has_changes() {
+            follow(role);
+        } else {
+            check_role(role);
+        }
+        return false;
+    }
     may && tables::is_own() && submitting_role(Need::Client).is_ok()
+}
+
+/// The changes to come are of the role that the session has now. A SECURITY DEFINER function, which
+/// runs as another, does not make them its own.
+fn follow(role: Role) {
+    let now = Role::chosen();
+    if now == role {
+        return;
+    }
+    if Role::current() == now {
+        submitting_role(Need::Client).or_raise();
+    }
+    plain_sql::follow(now);
 }
 
 /// All changes of a transaction are applied as one role.

@@ -25,6 +25,12 @@ impl Role {
         Role(unsafe { pg_sys::GetUserId() })
     }
 
+    /// The role of the session or of SET ROLE, also inside of a SECURITY DEFINER function.
+    pub fn chosen() -> Self {
+        // SAFETY: reads a variable of the process.
+        Role(unsafe { pg_sys::GetOuterUserId() })
+    }
+
     /// The superuser that the cluster was made with: for what the ledger reads on behalf of roles
     /// that may not.
     pub fn bootstrap() -> Self {
