@@ -42,16 +42,22 @@ pub fn ask(
         Some(kept) => kept,
         None => Connection::open(path)?,
     };
-    let (last, before) = match statements.split_last() {
-        Some(split) => split,
-        None => return Ok(()),
-    };
-    for statement in before {
-        connection.run(statement, deadline, &mut |_| Ok(()))?;
+    let last = statements.len().saturating_sub(1);
+    let mut answered = Ok(());
+    for (at, statement) in statements.iter().enumerate() {
+        answered = match at == last {
+            true => connection.run(statement, deadline, &mut row),
+            false => connection.run(statement, deadline, &mut |_| Ok(())),
+        };
+        if answered.is_err() {
+            break;
+        }
     }
-    connection.run(last, deadline, &mut row)?;
-    KEPT.set(Some(connection));
-    Ok(())
+    // An error of the worker is a whole answer as well.
+    if !connection.busy {
+        KEPT.set(Some(connection));
+    }
+    answered
 }
 
 struct Connection {
@@ -130,9 +136,7 @@ impl Connection {
     ) -> Result<(), PgError> {
         self.busy = true;
         self.send(&wire::query(statement), deadline)?;
-        self.until_ready(deadline, row)?;
-        self.busy = false;
-        Ok(())
+        self.until_ready(deadline, row)
     }
 
     fn send(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), PgError> {

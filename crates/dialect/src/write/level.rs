@@ -53,22 +53,32 @@ impl Writer {
             let text = self.window(query, window)?;
             self.level().windows.push(text);
         }
-        let mut columns = Vec::new();
+        let (mut columns, mut constant) = (Vec::new(), Vec::new());
         for target in &query.targets {
             let value = self.value(&target.expr)?;
             if query.distinct {
                 check_key(&value, "DISTINCT")?;
             }
+            constant.push(value.constant.is_some());
             columns.push(exported(value));
         }
         let mut group = Vec::new();
         for at in &query.group {
             let key = columns.get(*at).ok_or_else(|| Refusal::new("GROUP BY of this form"))?;
             check_key(key, "GROUP BY")?;
-            group.push(key.sql.clone());
+            // A constant divides no group.
+            if constant.get(*at) != Some(&true) {
+                group.push(key.sql.clone());
+            }
         }
-        let having = query.having.as_ref();
-        let having = having.map(|c| self.condition(c)).transpose()?;
+        let mut having = Vec::new();
+        if let Some(condition) = &query.having {
+            having.push(self.condition(condition)?);
+        }
+        if group.is_empty() && !query.group.is_empty() {
+            // One group, and none of no rows.
+            having.push("(count(*) > 0)".to_owned());
+        }
 
         let shown = columns.iter().zip(1..);
         let shown: Vec<_> = shown.map(|(c, n)| format!("{} AS o{n}", c.sql)).collect();
@@ -86,8 +96,8 @@ impl Writer {
         if !group.is_empty() {
             sql += &format!(" GROUP BY {}", group.join(", "));
         }
-        if let Some(having) = having {
-            sql += &format!(" HAVING {having}");
+        if !having.is_empty() {
+            sql += &format!(" HAVING {}", having.join(" AND "));
         }
         Ok(Written { sql, columns: renumbered(columns) })
     }

@@ -71,9 +71,14 @@ impl Value {
 
     /// The same value with at least so many digits.
     pub fn to_scale(&self, scale: u8) -> String {
+        let written = match &self.constant {
+            Some(Some(text)) => quoted(text),
+            Some(None) => "NULL".to_owned(),
+            None => self.sql.clone(),
+        };
         match self.form {
             Form::Decimal(of) | Form::Mixed(of, _) if of == scale && !self.is_null() => self.sql.clone(),
-            _ => format!("CAST({} AS DECIMAL(38,{scale}))", self.sql),
+            _ => format!("CAST({written} AS DECIMAL(38,{scale}))"),
         }
     }
 
