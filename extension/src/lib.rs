@@ -50,5 +50,6 @@ pub extern "C-unwind" fn _PG_init() {
         pg::shared::pool::register(parallel::executor::serve);
         recovery::maintenance::install();
         submission::plain_sql::install();
+        analytics::planned::install();
     });
 }

@@ -4,4 +4,5 @@
 //! the worker, or says why the worker would not compute it as PostgreSQL does.
 pub mod ask;
 pub mod mirrored;
+pub mod planned;
 mod worker;

@@ -67,7 +67,7 @@ impl Reader<'_> {
     pub(super) unsafe fn folded(&mut self, node: NodeAt) -> Result<NodeAt, Stop> {
         // SAFETY: by the caller's promise; the root has what the functions read of it.
         unsafe {
-            let mut times_alone = true;
+            let mut times_alone = !self.parameters.kept;
             self.check_functions(node, &mut times_alone)?;
             let mut global = pg_sys::PlannerGlobal {
                 type_: pg_sys::NodeTag::T_PlannerGlobal,

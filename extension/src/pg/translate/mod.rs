@@ -7,4 +7,6 @@ mod clauses;
 mod constants;
 mod expressions;
 pub mod parameters;
+pub mod planned;
 mod reader;
+mod scan;

@@ -7,6 +7,8 @@ use crate::pg::base::function::Call;
 pub struct Parameters {
     pub(super) types: Vec<pg_sys::Oid>,
     pub(in crate::pg) list: pg_sys::ParamListInfo,
+    /// The plan may be kept: the time of the transaction is no constant.
+    pub(super) kept: bool,
 }
 
 impl Parameters {
@@ -15,6 +17,7 @@ impl Parameters {
         Parameters {
             types: Vec::new(),
             list: std::ptr::null_mut(),
+            kept: false,
         }
     }
 
@@ -23,6 +26,7 @@ impl Parameters {
         Parameters {
             types: Vec::new(),
             list,
+            kept: true,
         }
     }
 
@@ -63,7 +67,11 @@ impl Parameters {
                 (*param).ptype = *types.add(at);
                 of.push(*types.add(at));
             }
-            Parameters { types: of, list }
+            Parameters {
+                types: of,
+                list,
+                kept: false,
+            }
         }
     }
 }
