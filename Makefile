@@ -133,6 +133,12 @@ trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
 
+## test-analytics: the extension's side of analytics with a worker made of PostgreSQL: its protocol, faults, and ANALYTICS_QUERIES (3000) random queries whose rows are PostgreSQL's (one minute)
+ANALYTICS_QUERIES ?= 3000
+.PHONY: test-analytics
+test-analytics: pgtree
+	extension/tests/analytics/run $(PGTREE) --queries $(ANALYTICS_QUERIES)
+
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
 .PHONY: fuzz

@@ -1,4 +1,4 @@
-//! The functions, operators and aggregates of PostgreSQL that the worker computes as PostgreSQL does.
+//! The functions, operators and aggregates that the worker computes as PostgreSQL does.
 //!
 //! An operator is the function behind it. A function that is not here is refused. The names stand
 //! beside the oids for people; `sql/analytics.sql` compares them with pg_proc.

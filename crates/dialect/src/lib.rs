@@ -2,8 +2,8 @@
 //! it with the construct that the worker would compute in another way than PostgreSQL.
 //!
 //! PostgreSQL's own parser decides what a text means. The extension describes the analysed tree as
-//! a [`query::Query`]; this crate knows neither PostgreSQL nor the worker. A function that is not in
-//! [`allowed::RULES`] is refused.
+//! a [`query::Query`]; this crate knows neither PostgreSQL nor the worker. A function that is not
+//! in [`allowed::RULES`] is refused.
 
 pub mod allowed;
 pub mod query;

@@ -12,7 +12,7 @@ pub const COLUMNS_MAX: usize = 1_664;
 const VERSION: i32 = 3 << 16;
 const CANCEL: i32 = (1234 << 16) | 5678;
 
-/// What is needed to cancel the queries of a connection.
+/// The secret that cancels the queries of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelKey {
     /// Process number.
@@ -57,7 +57,7 @@ pub struct Failure {
 /// A message that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(
-    /// What is wrong with it.
+    /// The part that is wrong.
     pub &'static str,
 );
 

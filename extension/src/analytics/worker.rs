@@ -124,7 +124,8 @@ impl Connection {
         let mut byte = [0];
         match (&self.stream).read(&mut byte) {
             Err(error) => error.kind() == ErrorKind::WouldBlock && self.received.is_empty(),
-            Ok(_) => false,
+            Ok(0) => false,   // closed
+            Ok(1..) => false, // out of step
         }
     }
 
@@ -185,7 +186,7 @@ impl Connection {
             }
             self.received.drain(..used);
             if let Err(gone) = self.receive(deadline) {
-                // What it said before it went is the reason.
+                // Its last words are the reason.
                 return Err(failed.unwrap_or(gone));
             }
         }

@@ -8,7 +8,7 @@ use crate::query::{Expr, Query, Window};
 use crate::types::Type;
 use crate::Refusal;
 
-/// What is put behind the arguments of a call.
+/// The text around the arguments of a call.
 struct Call<'a> {
     distinct: &'a str,
     /// FILTER and OVER.

@@ -290,7 +290,7 @@ fn columns(written: &Written) -> BTreeMap<usize, Value> {
     (1..).zip(written.columns.iter().cloned()).collect()
 }
 
-/// What holds of a column of both sides.
+/// The facts that hold of a column of both sides.
 fn either(left: &Value, right: &Value) -> Value {
     Value {
         width: left.width.filter(|_| left.width == right.width),

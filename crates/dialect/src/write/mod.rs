@@ -18,13 +18,15 @@ use value::Value;
 /// Bytes of a written query.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Levels of expressions and queries.
-pub const DEPTH_MAX: usize = 200;
+pub const DEPTH_MAX: usize = 100;
 
 /// The session's settings that a query's meaning depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// TimeZone is UTC.
     pub utc: bool,
+    /// Called at each level; it unwinds when the caller's stack is nearly used up.
+    pub deeper: fn(),
 }
 
 /// A column of the result.
@@ -117,6 +119,7 @@ impl Writer {
             let message = format!("a query that is nested more than {DEPTH_MAX} deep");
             return Err(Refusal::new(message));
         }
+        (self.settings.deeper)();
         self.depth += 1;
         let result = f(self);
         self.depth -= 1;

@@ -25,7 +25,7 @@ pub fn may_read_all_rows(role: Role, table: pg_sys::Oid, columns: &[i16]) -> Res
     }
 }
 
-/// What a role may read of a table.
+/// The part of a table that a role may read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MayRead {
     /// Every row with every column.
@@ -36,7 +36,8 @@ pub enum MayRead {
     SomeRows,
 }
 
-/// What a role may read of a table as a whole. Err: there is no such table.
+/// The part of a table that a role may read by rights on the whole of it. Err: there is no such
+/// table.
 pub fn may_read(role: Role, table: pg_sys::Oid) -> Result<MayRead, PgError> {
     let select = pg_sys::ACL_SELECT as pg_sys::AclMode;
     // SAFETY: catalog look-ups.

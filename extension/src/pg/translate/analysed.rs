@@ -6,7 +6,7 @@ use chainify_dialect::{translate, Refusal, Settings};
 use pgrx::pg_sys;
 
 use super::parameters::Parameters;
-use super::reader::{Reader, Stop};
+use super::reader::{Mirrored, Reader, Stop};
 use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, PgError};
 use crate::pg::base::lists::elements;
@@ -36,9 +36,6 @@ pub struct Translated {
     /// Its columns.
     pub columns: Vec<TextColumn>,
 }
-
-/// Finds the number of a mirrored table; None: it is not mirrored.
-pub type Mirrored<'a> = &'a dyn Fn(pg_sys::Oid) -> Option<i32>;
 
 /// Translates one SELECT, as the current role. Errors: those of parsing and analysis; 42501 where
 /// the role may not read a table whole; 55000 for a table that is not mirrored; 0A000 for what the
@@ -97,6 +94,8 @@ pub(in crate::pg) unsafe fn translate_query(
     })?;
     let settings = Settings {
         utc: super::constants::zone_is_utc(),
+        // SAFETY: raises when the stack is nearly used up.
+        deeper: || unsafe { pg_sys::check_stack_depth() },
     };
     let translation = translate(&described, settings).map_err(refused)?;
     // SAFETY: as above; the places are those of the query's own targets.

@@ -10,3 +10,4 @@ pub mod parameters;
 pub mod planned;
 mod reader;
 mod scan;
+mod watch;

@@ -5,30 +5,16 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use super::analysed::translate_query;
 use super::parameters::Parameters;
 use super::scan;
+use super::watch::watching;
+pub use super::watch::Watch;
 use crate::pg::base::error::enter;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::base::text_rows::Sink;
-
-/// The callbacks of the extension.
-pub struct Watch {
-    /// Whether the session's queries may go to the worker; asked first, for every query.
-    pub wanted: fn() -> bool,
-    /// The cost of PostgreSQL's plan from which on they go.
-    pub least_cost: fn() -> f64,
-    /// Numbers of mirrored tables by relation.
-    pub mirrored: fn() -> std::collections::BTreeMap<u32, i32>,
-    /// Has the worker run a query of its dialect.
-    pub ask: fn(&str, Sink) -> Result<(), crate::pg::base::error::PgError>,
-}
-
-static WATCH: OnceLock<&'static Watch> = OnceLock::new();
 
 thread_local! {
     static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
@@ -45,7 +31,7 @@ c_functions! {
 
 /// Installs the hook in front of those there already; once, while the library is loaded.
 pub fn watch(watch: &'static Watch) {
-    if WATCH.set(watch).is_err() {
+    if !super::watch::set(watch) {
         return;
     }
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
@@ -53,11 +39,6 @@ pub fn watch(watch: &'static Watch) {
         NEXT_PLANNER.set(pg_sys::planner_hook);
         pg_sys::planner_hook = Some(on_plan);
     }
-}
-
-/// The callbacks, for the scan.
-pub(super) fn watching() -> Option<&'static Watch> {
-    WATCH.get().copied()
 }
 
 unsafe extern "C-unwind" fn on_plan(
@@ -102,7 +83,7 @@ unsafe fn may_go(query: *mut pg_sys::Query, text: *const c_char, options: c_int)
             && !query.rtable.is_null()
             && query.rowMarks.is_null()
             && options & pg_sys::CURSOR_OPT_SCROLL as c_int == 0
-            && WATCH.get().is_some_and(|watch| (watch.wanted)())
+            && watching().is_some_and(|watch| (watch.wanted)())
     }
 }
 
@@ -132,7 +113,7 @@ unsafe fn send(
             Ok(translated) => scan::put_on_top(plan, &translated),
             // Cancelled, or the session ends.
             Err(error) if error.sqlstate.as_str().starts_with("57") => error.raise(),
-            // What the worker would compute otherwise, or may not show, stays here.
+            // A query that the worker would compute otherwise, or may not show, stays here.
             Err(_) => (),
         }
     }

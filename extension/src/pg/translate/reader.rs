@@ -7,7 +7,6 @@ use chainify_dialect::query::Expr;
 use chainify_dialect::Refusal;
 use pgrx::pg_sys;
 
-use super::analysed::Mirrored;
 use super::parameters::Parameters;
 use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
@@ -23,6 +22,9 @@ mod raw {
 
 /// Nodes of a query.
 const NODES_MAX: usize = 200_000;
+
+/// Finds the number of a mirrored table; None: it is not mirrored.
+pub type Mirrored<'a> = &'a dyn Fn(pg_sys::Oid) -> Option<i32>;
 
 /// Why a query is not described.
 pub(super) enum Stop {

@@ -1,12 +1,12 @@
-//! A scan that gives the rows of the worker's answer, or those of PostgreSQL's own plan below it when
-//! the worker fails. The whole answer is there before the first row goes up.
+//! A scan that gives the rows of the worker's answer. When the worker fails it gives those of
+//! PostgreSQL's own plan below it. The whole answer is there before the first row goes up.
 use std::ffi::{c_char, c_int, CStr, CString};
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use super::analysed::Translated;
-use super::planned::watching;
+use super::watch::watching;
 use crate::pg::base::error::{catch_c, enter, OrRaise, PgError};
 use crate::pg::base::lists::{elements, nodes};
 use crate::pg::base::memory::Context;
