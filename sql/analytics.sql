@@ -141,8 +141,28 @@ SELECT left(test.asked('SELECT ' || repeat('CASE WHEN ok THEN price ELSE 0 END +
 \pset format aligned
 \pset tuples_only off
 
--- TPC-H.
+-- The eight queries of AnKer over tables of TPC-C (SIGMOD 2018, figure 7).
 RESET ROLE;
+CREATE SCHEMA tpcc;
+CREATE TABLE tpcc.warehouse (w_id int PRIMARY KEY, w_ytd numeric(12,2));
+CREATE TABLE tpcc.stock (s_w_id int, s_i_id int, s_quantity int, s_data varchar(50), PRIMARY KEY (s_w_id, s_i_id));
+CREATE TABLE tpcc.order_line (ol_w_id int, ol_d_id int, ol_o_id int, ol_number int, ol_quantity int, ol_amount numeric(6,2), ol_dist_info char(24), PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number));
+CREATE TABLE tpcc.orders (o_w_id int, o_d_id int, o_id int, o_entry_d timestamp, o_carrier_id int, PRIMARY KEY (o_w_id, o_d_id, o_id));
+CREATE TABLE tpcc.new_order (no_w_id int, no_d_id int, no_o_id int, PRIMARY KEY (no_w_id, no_d_id, no_o_id));
+CREATE TABLE tpcc.district (d_w_id int, d_id int, d_tax numeric(4,4), d_ytd numeric(12,2), PRIMARY KEY (d_w_id, d_id));
+DO $$ BEGIN PERFORM test.deploy('ATTACH TABLE ' || string_agg('tpcc.' || t, ', ')) FROM unnest('{warehouse,stock,order_line,orders,new_order,district}'::text[]) t; END $$;
+SELECT chainify.mirror('tpcc.warehouse', 'tpcc.stock', 'tpcc.order_line', 'tpcc.orders', 'tpcc.new_order', 'tpcc.district');
+SET search_path = tpcc;
+\pset format unaligned
+\pset tuples_only on
+SELECT test.asked(query) FROM (VALUES ('SELECT w_id, count(*) FROM warehouse, stock WHERE w_id = s_w_id GROUP BY w_id'), ('SELECT ol_d_id, avg(ol_amount) FROM order_line GROUP BY ol_d_id'),
+    ('SELECT ol_w_id, sum(ol_quantity), avg(ol_amount) FROM order_line GROUP BY ol_w_id'), ('SELECT * FROM orders'), ('SELECT * FROM new_order'),
+    ('SELECT avg(d_tax), avg(d_ytd) FROM district'), ('SELECT avg(ol_amount) FROM order_line'), ('SELECT avg(s_quantity) FROM stock')) v (query);
+\pset format aligned
+\pset tuples_only off
+RESET search_path;
+
+-- TPC-H.
 \i sql/analytics/tpch.sql
 DO $$ BEGIN PERFORM test.deploy('ATTACH TABLE ' || string_agg('public.' || t, ', ')) FROM unnest('{region,nation,part,supplier,partsupp,customer,orders,lineitem}'::text[]) t; END $$;
 SELECT chainify.mirror('region', 'nation', 'part', 'supplier', 'partsupp', 'customer', 'orders', 'lineitem');

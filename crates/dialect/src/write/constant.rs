@@ -38,6 +38,8 @@ fn literal(of: Type, text: &str) -> Result<String, Refusal> {
     }
     Ok(match of {
         Type::Bool => (if text == "t" { "TRUE" } else { "FALSE" }).to_owned(),
+        // The smallest number is not one with a sign before it.
+        Type::Int8 if text == "-9223372036854775808" => format!("CAST('{text}' AS BIGINT)"),
         Type::Int2 | Type::Int4 | Type::Int8 => {
             format!("CAST({text} AS {})", of.cast_name().unwrap_or("BIGINT"))
         }
