@@ -52,7 +52,9 @@ type Options struct {
 	// or 0: it does not.
 	Mempool Mempool
 	Gather  time.Duration
-	Logger  *slog.Logger
+	// Retention says which order blocks stay; all do when its Keep is 0.
+	Retention Retention
+	Logger    *slog.Logger
 }
 
 const (

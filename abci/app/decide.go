@@ -68,10 +68,14 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 	}
 	told := a.blocks != nil
 	a.mu.Unlock()
-	if !told {
+	if !told { // blocks are given again at start, from the store that they are in
 		return &abci.ResponseCommit{}, nil
 	}
-	return &abci.ResponseCommit{}, a.tell(staged)
+	below, err := a.retain(staged.next.Height())
+	if err != nil {
+		return nil, err
+	}
+	return &abci.ResponseCommit{RetainHeight: below}, a.tell(staged)
 }
 
 // tell hands a committed block's decision to effects.

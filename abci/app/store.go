@@ -211,7 +211,7 @@ func (s *Store) ledgerBlock(number uint64) (*ledgerRecord, error) {
 	record := &ledgerRecord{}
 	found, err := s.get(numberKey('b', number), record)
 	if err == nil && !found {
-		err = fmt.Errorf("ledger block %d is not in the store", number)
+		err = s.missing("ledger block", number)
 	}
 	return record, err
 }
@@ -221,7 +221,7 @@ func (s *Store) Certificate(number uint64) (*wire.Certificate, error) {
 	c := &wire.Certificate{}
 	found, err := s.get(numberKey('c', number), c)
 	if err == nil && !found {
-		err = fmt.Errorf("certificate of ledger block %d is not in the store", number)
+		err = s.missing("certificate of ledger block", number)
 	}
 	return c, err
 }

@@ -42,6 +42,7 @@ type Config struct {
 	Gateway      Gateway   `toml:"gateway"`
 	Effects      Effects   `toml:"effects"`
 	Recovery     Recovery  `toml:"recovery"`
+	Retention    Retention `toml:"retention"`
 	Anchor       Anchor    `toml:"anchor"`
 	Network      Network   `toml:"network"`
 	Consensus    Consensus `toml:"consensus"`
@@ -112,6 +113,11 @@ type Recovery struct {
 	HelpAttempts  int      `toml:"help_attempts"`
 	TellRate      int      `toml:"tell_rate"` // bytes a second; 0: others are told nothing
 	TellLimit     Duration `toml:"tell_limit"`
+}
+
+// Retention says what of the past the node keeps.
+type Retention struct {
+	OrderBlocks int64 `toml:"order_blocks"` // 0: all
 }
 
 // Anchor says where digests of the ledger are taken to, and how often.
@@ -329,6 +335,9 @@ func (c *Config) Check() error {
 	if r := c.Recovery.TellRate; r != 0 && r < tellRateMin {
 		return fmt.Errorf("recovery.tell_rate: %d, want at least %d, or 0 to tell nothing: whoever asks gives up one that is slower", r, tellRateMin)
 	}
+	if n := c.Retention.OrderBlocks; n != 0 && n < orderBlocksMin {
+		return fmt.Errorf("retention.order_blocks: %d, want at least %d, or 0 to keep all", n, orderBlocksMin)
+	}
 	if err := c.checkAnchor(); err != nil {
 		return err
 	}
@@ -461,6 +470,9 @@ func (c *Config) checkAddresses() error {
 // tellRateMin is far above what the asking side takes for no progress, also for two that are told
 // at once.
 const tellRateMin = 16 << 10
+
+// orderBlocksMin is far above what a database executes again that lost its last blocks in a crash.
+const orderBlocksMin = 1000
 
 // GatewayLimits are the gateway's settings.
 func (c *Config) GatewayLimits() gateway.Limits {

@@ -72,6 +72,9 @@ func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
 		return fmt.Errorf("%w: none can be asked", backend.ErrNoHelp)
 	}
 	block, err := s.source.Ordered(a.Number)
+	if errors.Is(err, wire.ErrPruned) {
+		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+	}
 	if err != nil {
 		return err
 	}

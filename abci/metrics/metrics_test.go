@@ -38,7 +38,7 @@ func newMetrics(db *database) *Metrics {
 			}
 		},
 		Queue:    func() gateway.Stats { return gateway.Stats{Pending: 5, Unordered: 1, EarlyAborts: 3} },
-		Evidence: func() uint64 { return 0 }, Suspended: func() int { return 0 },
+		Evidence: func() uint64 { return 0 }, Suspended: func() int { return 0 }, Oldest: func() int64 { return 1 },
 	}
 	if db != nil {
 		standing.Database = db

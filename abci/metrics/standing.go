@@ -21,7 +21,9 @@ type Standing struct {
 	// Suspended counts the clients and organisations of which nothing is ordered, since their
 	// transactions did not end.
 	Suspended func() int
-	Database  backend.Inspector // nil: there is none, or it does not tell
+	// Oldest is the oldest order block that the node has.
+	Oldest   func() int64
+	Database backend.Inspector // nil: there is none, or it does not tell
 	// Lane tells what the express lane has done, and false when it is off; nil: it is off.
 	Lane func() (lane.Counts, bool)
 }
@@ -36,6 +38,7 @@ var (
 	state         = describe("state", "1 for the state the node is in, 0 for the others.", "state")
 	build         = describe("build_info", "1, with the node's version.", "version", "organisation", "chain")
 	height        = describe("height", "The last block of the order.")
+	oldest        = describe("oldest_order_block", "The oldest block of the order that this node still has.")
 	blocks        = describe("ledger_blocks", "The last ledger block ordered, certified, and committed in the organisation's database.", "stage")
 	peersUp       = describe("peers", "Other nodes that are connected.")
 	organisations = describe("organisations", "Organisations with a database.")
@@ -56,7 +59,7 @@ var (
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, databaseUp,
+		state, build, height, oldest, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, databaseUp,
 	}
 )
 
@@ -87,6 +90,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(build, 1, s.Version, s.Organisation, s.ChainId)
 	gauge(height, float64(s.Height))
+	gauge(oldest, float64(c.Oldest()))
 	gauge(blocks, float64(s.LastOrdered), "ordered")
 	gauge(blocks, float64(s.LastCertified), "certified")
 	gauge(blocks, float64(s.LastCommitted), "committed")

@@ -129,6 +129,7 @@ func (n *node) newMetrics() *metrics.Metrics {
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 		Offences:  n.conduct.Offences,
+		Oldest:    func() int64 { return n.order.comet.BlockStore().Base() },
 		Lane: func() (lane.Counts, bool) {
 			if n.order.lane == nil {
 				return lane.Counts{}, false
@@ -209,11 +210,23 @@ func (n *node) assembleEffects() error {
 	return nil
 }
 
+// retention is which order blocks this node keeps.
+func (n *node) retention() app.Retention {
+	r := app.Retention{
+		Keep: n.opt.Config.Retention.OrderBlocks, Oldest: func() int64 { return n.order.comet.BlockStore().Base() }, Aged: n.order.aged,
+	}
+	if n.backend != nil {
+		r.Executed = func() uint64 { return n.effects.Status().LastCommitted }
+	}
+	return r
+}
+
 // assembleOrder shakes hands with CometBFT, and gives the application the block store.
 func (n *node) assembleOrder() error {
 	var err error
 	n.app, err = app.New(app.Options{
 		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
+		Retention:   n.retention(),
 		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Mempool: n.order, Gather: time.Duration(n.opt.Config.Consensus.Gather), Logger: n.log.With("part", "order"),
 	})
 	if err != nil {

@@ -34,6 +34,7 @@ type runner struct {
 	backend func() backend.Backend
 	db      *backendtest.Database
 	lies    func(abci.Application) abci.Application // nil: it does not
+	change  func(*config.Config)                    // after it was read and checked; nil: nothing is changed
 	rejoin  chan os.Signal
 	lane    lane.Options
 	log     *lockedBuffer
@@ -69,6 +70,9 @@ func (r *runner) start() {
 	c, err := config.Load(string(r.home))
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	if r.change != nil {
+		r.change(&c)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready := make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	"github.com/cometbft/cometbft/blocksync"
 	comet "github.com/cometbft/cometbft/config"
 	"github.com/cometbft/cometbft/consensus"
+	"github.com/cometbft/cometbft/evidence"
 	"github.com/cometbft/cometbft/mempool"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
@@ -43,7 +44,9 @@ type ordering struct {
 	peering *peering
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
 	running bool
-	heard   chan struct{} // closed when no more votes are heard
+	// evidence is the age up to which CometBFT takes evidence.
+	evidence types.EvidenceParams
+	heard    chan struct{} // closed when no more votes are heard
 	// stopping silences CometBFT's log.
 	stopping atomic.Bool
 }
@@ -101,6 +104,7 @@ func (o *ordering) open(n *node) error {
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
+	o.evidence = n.doc.doc.ConsensusParams.Evidence
 	if o.lane != nil {
 		if err := o.lane.Attach(o.comet); err != nil {
 			return fmt.Errorf("%w; consensus.express_lane = false does without", err)
@@ -319,6 +323,17 @@ func (o *ordering) Txs(height int64) ([][]byte, error) {
 		return nil, fmt.Errorf("block store has no block %d", height)
 	}
 	return block.Txs.ToSliceOfBytes(), nil
+}
+
+// aged tells that an order block is too old for evidence against a validator, by the age of the
+// consensus parameters in the genesis, in blocks and in time.
+func (o *ordering) aged(height, last int64) bool {
+	store := o.comet.BlockStore()
+	old, newest := store.LoadBlockMeta(height), store.LoadBlockMeta(last)
+	if old == nil || newest == nil {
+		return false
+	}
+	return evidence.IsEvidenceExpired(last, newest.Header.Time, height, old.Header.Time, o.evidence)
 }
 
 // Reap implements app.Mempool.

@@ -26,8 +26,8 @@ const AgreementName = "CHAINIFY_AGREEMENT"
 
 // Bounds of spec/agreement.md.
 const (
-	answersAtOnce      = 8   // that this node is finding out, of one organisation alone half of them; more are told to ask again
-	questionsPerSecond = 100 // of one organisation
+	answersAtOnce      = 8    // that this node is finding out, of one organisation alone half of them; more are told to ask again
+	questionsPerSecond = 1000 // of one organisation
 )
 
 // enoughLook is how often it is looked whether those that answered are enough, while others are

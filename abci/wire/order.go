@@ -1,5 +1,7 @@
 package wire
 
+import "errors"
+
 // Decision is what one decided order block changed at ledger level.
 type Decision struct {
 	Height int64
@@ -10,6 +12,10 @@ type Decision struct {
 	// Refused are transactions the order refused (expired, replayed), for their waiting clients.
 	Refused []TxResult
 }
+
+// ErrPruned is the error for a ledger block that a node no longer has, since it keeps the newest
+// ones alone.
+var ErrPruned = errors.New("this node dropped it ([retention] order_blocks); restore the database from a newer backup, or the node's home from one that has it")
 
 // Source gives what was decided earlier, from the node's own stores, after a crash or a lost
 // database.

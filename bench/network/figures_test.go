@@ -63,6 +63,9 @@ func TestOneClientIsMeasuredLonger(t *testing.T) {
 		if got := (Config{Seconds: c.seconds}).patient(c.clients); got != c.want {
 			t.Errorf("%d clients, %d s: %d s, want %d", c.clients, c.seconds, got, c.want)
 		}
+		if got := (Config{Seconds: c.seconds, Hasty: true}).patient(c.clients); got != c.seconds {
+			t.Errorf("%d clients, in haste, %d s: %d s", c.clients, c.seconds, got)
+		}
 	}
 }
 

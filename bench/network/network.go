@@ -32,6 +32,7 @@ type Config struct {
 	WarmUp                           bool          // what was just started is loaded for a moment that does not count
 	Sizes                            bool          // seven organisations too, and one client of one: what the model of scaling needs
 	Modes                            bool          // four organisations in the modes latency and throughput too
+	Hasty                            bool          // one client is measured no longer than several: for tests of the benchmark
 	Only                             []string      // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
 }
@@ -157,13 +158,13 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 
 // patient is for how many seconds one client at a time is measured: few are answered in each.
 func (c Config) patient(clients int) int {
-	if clients > 1 {
+	if clients > 1 || c.Hasty {
 		return c.Seconds
 	}
-	return max(patientAtLeast, patientTimes*c.Seconds)
+	return patientTimes * c.Seconds
 }
 
-const patientTimes, patientAtLeast = 5, 5
+const patientTimes = 5
 
 // wants reports whether any of some systems is to be measured.
 func (c Config) wants(systems ...string) bool {

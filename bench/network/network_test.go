@@ -30,7 +30,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	var progress strings.Builder
 	cfg := Config{
 		Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Baseline: filepath.Join(dir, "baseline"), Out: t.TempDir(),
-		Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, PgbenchClients: []int{2}, Modes: true, Progress: &progress,
+		Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, PgbenchClients: []int{2}, Modes: true, Hasty: true, Progress: &progress,
 	}
 	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
 	build(t, "..", "./cmd/baseline", cfg.Baseline)

@@ -129,7 +129,7 @@ func TestWaitsOfABlockAreSeen(t *testing.T) {
 func TestPlainSQLIsMeasured(t *testing.T) {
 	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
-	cfg := Config{Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Seed: 1, Repeat: 1, Seconds: 1, Only: []string{"simple-update", hotRows}, Progress: &progress}
+	cfg := Config{Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Seed: 1, Repeat: 1, Seconds: 1, Hasty: true, Only: []string{"simple-update", hotRows}, Progress: &progress}
 	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
 	r := &report.Report{Name: "plain", Versions: map[string]string{}, Settings: map[string]any{}}
 	if err := Plain(t.Context(), cfg, r); err != nil {

@@ -96,9 +96,10 @@ pub fn object_identifier(oid: u32) -> Option<&'static str> {
 /// Whether values of a type that compare as equal are the same: not so for 1.0 and 1.00, or 24
 /// hours and one day. Of those that initdb makes; those of an enumeration are as well.
 pub fn is_identical(oid: u32, typmod: i32) -> bool {
+    const BPCHAR: u32 = 1042;
     const NUMERIC: u32 = 1700;
     const TYPES: [u32; 15] = [16, 17, 18, 19, 20, 21, 23, 25, 869, 1043, 1082, 1083, 1114, 1184, 2950];
-    TYPES.contains(&oid) || (oid == NUMERIC && typmod >= 0)
+    TYPES.contains(&oid) || (matches!(oid, BPCHAR | NUMERIC) && typmod >= 0)
 }
 
 /// The collation under which texts compare that have none of their own: the database's.
@@ -188,6 +189,7 @@ mod tests {
         }
         assert!(is_identical(1700, 655_366), "numeric(10, 2) shows two digits always");
         assert!(!is_identical(1700, -1), "numeric: 1.0 and 1.00");
+        assert!(is_identical(1042, 14), "char(10) has ten characters always");
     }
 
     #[test]

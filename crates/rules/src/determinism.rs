@@ -3,7 +3,9 @@ use crate::changes;
 use crate::finding::{Finding, ADD_KEY};
 pub use crate::functions::Database;
 use crate::functions::{self, Verdict};
-use crate::level::{local_collations, Aggregate, Command, Construct, Distinct, Function, Level, Place, Term, Window};
+use crate::level::{
+    local_collations, Aggregate, Command, Construct, Distinct, Function, Level, Place, SetOperation, Term, Window,
+};
 
 /// The first finding for which levels of one statement are refused, of those that `counts` counts.
 pub fn refused(
@@ -48,6 +50,7 @@ fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>, da
     }
     found.extend(level.constructs.iter().map(construct));
     draws(level, found);
+    merges(level, place, found);
     limit(level, place, found);
     if let Distinct::On(_) = level.distinct {
         ordered(level, level.total_order_before_distinct(&level.sort), "DISTINCT ON", found);
@@ -81,6 +84,35 @@ fn limit(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
     } else {
         collations(&level.sort, found);
     }
+}
+
+/// A clause that keeps one of several rows or values that compare as equal.
+fn merges(level: &Level, place: Option<Place>, found: &mut Vec<Finding>) {
+    let merged = |terms: &[Term]| loose(terms) && !level.rows_told_apart(terms);
+    if merged(&level.group) || level.grouping_sets && loose(&level.group) {
+        found.push(kept("GROUP BY of"));
+    }
+    if place == Some(Place::Exists) || level.one_row() {
+        return;
+    }
+    if matches!(level.distinct, Distinct::All) && merged(&level.outputs) {
+        found.push(kept("DISTINCT of"));
+    }
+    if level.set_operation == Some(SetOperation::Set) && loose(&level.outputs) {
+        found.push(kept("UNION, INTERSECT or EXCEPT of"));
+    }
+}
+
+fn loose(terms: &[Term]) -> bool {
+    terms.iter().any(|t| !t.identical && !t.constant)
+}
+
+fn kept(clause: &str) -> Finding {
+    Finding::by_order(
+        format!("{clause} values that are equal and may differ"),
+        "Of values such as 1.0 and 1.00, or 24 hours and one day, it keeps the one that is stored first, which differs between organisations.",
+        "Cast them to a type that shows equal values in one way only, such as numeric(12, 2), or take the first row of an ORDER BY that ends with the primary key.",
+    )
 }
 
 /// A clause that picks rows by their order.
@@ -144,6 +176,12 @@ fn rounds(function: &Function) -> bool {
     function.built_in && function.takes_float && ROUNDING.contains(&function.name.as_str())
 }
 
+/// It returns one of its values, of those that compare as equal any.
+fn picks(function: &Function) -> bool {
+    const PICKING: [&str; 4] = ["min", "max", "mode", "percentile_disc"];
+    function.built_in && PICKING.contains(&function.name.as_str())
+}
+
 fn order_sensitive(function: &Function) -> bool {
     !function.built_in || ORDER_SENSITIVE.contains(&function.name.as_str())
 }
@@ -156,6 +194,11 @@ fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding
     found.extend(functions::finding(function));
     found.extend(functions::by_collation(function, aggregate.local_collation.as_deref(), database));
     collations(&aggregate.order, found);
+    let merged = picks(function) || aggregate.distinct && !(function.built_in && function.name == "count");
+    if merged && loose(&aggregate.arguments) && !order_fixed(level, aggregate) {
+        found.push(kept(&format!("{}() of", function.name)));
+        return;
+    }
     if !rounds(function) && !order_sensitive(function) {
         return;
     }
@@ -211,6 +254,8 @@ fn window(level: &Level, window: &Window, found: &mut Vec<Finding>, database: &d
                 "Rows that its ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
                 "Add the primary key to the ORDER BY of the window.",
             ));
+        } else if picks(function) && call.loose && !total {
+            found.push(kept(&format!("{}() of", function.name)));
         } else if rounds(function) && !total {
             found.push(Finding::by_order(
                 format!("{}() of floating-point values", function.name),

@@ -124,6 +124,9 @@ pub struct FunctionCall {
     pub in_target: bool,
     /// The collation of its arguments, when order and case under it depend on the machine.
     pub local_collation: Option<String>,
+    /// Values of an argument that compare as equal may be different bytes; told of calls over a
+    /// window alone.
+    pub loose: bool,
 }
 
 /// A call of an aggregate.

@@ -230,7 +230,7 @@ impl Reader {
             partition: self.listed(value(of, "partition")),
             order: self.listed(value(of, "order")),
             counts_rows: of.iter().any(|w| w == "rows"),
-            functions: functions.iter().map(|f| call(std::slice::from_ref(f))).collect(),
+            functions: functions.iter().map(|f| call(&f.split(':').map(str::to_owned).collect::<Vec<_>>())).collect(),
         };
         self.level.windows.push(window);
     }
@@ -265,6 +265,7 @@ fn call(words: &[String]) -> FunctionCall {
         function: Rc::new(function(&words[0])),
         in_target: words.iter().any(|w| w == "in-list"),
         local_collation: value(words, "under").map(str::to_owned),
+        loose: words.iter().any(|w| w == "loose"),
     }
 }
 

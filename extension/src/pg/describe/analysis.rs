@@ -198,7 +198,8 @@ impl Reader<'_> {
     unsafe fn term(&mut self, node: *mut pg_sys::Node) -> Term {
         // SAFETY: an expression of this level.
         unsafe {
-            let node = bare(self.flattened(node));
+            let shown = self.flattened(node);
+            let node = bare(shown);
             let known = self
                 .terms
                 .iter()
@@ -223,8 +224,8 @@ impl Reader<'_> {
                 column,
                 constant: columns_of(node, 0).is_empty() && is_constant(node),
                 volatile: catch_c(|| raw::contain_volatile_functions(node)).or_raise(),
-                identical: (is_identical(of.to_u32(), typmod) || is_enum(of))
-                    && collation::nondeterministic(by).is_none(),
+                // Values compare as their last type does: text as citext in another way.
+                identical: !loose(shown) && collation::nondeterministic(by).is_none(),
                 local_collation: collation::order_of(of, typmod, by),
             }
         }
@@ -313,6 +314,9 @@ impl Reader<'_> {
                     function: function(w.as_ref().winfnoid),
                     in_target: false,
                     local_collation: local_collation(w.cast()),
+                    loose: elements::<pg_sys::Node>(w.as_ref().args)
+                        .iter()
+                        .any(|a| loose(a.as_ptr())),
                 });
                 self.level.windows.push(Window {
                     partition,
@@ -382,6 +386,7 @@ impl Reader<'_> {
                         function,
                         in_target: at.in_target,
                         local_collation: local_collation(node),
+                        loose: false,
                     });
                 }
             }
@@ -525,6 +530,25 @@ unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<NonNull<pg_s
             window_functions(child.as_ptr(), found);
         }
     }
+}
+
+/// Whether values of a type that compare as equal are the same bytes; of a domain as of its base
+/// type, of an array as of its elements.
+fn identical(mut of: pg_sys::Oid, mut typmod: i32) -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe {
+        of = catch_c(|| pg_sys::getBaseTypeAndTypmod(of, &mut typmod)).or_raise();
+        let element = pg_sys::get_element_type(of);
+        if element != pg_sys::InvalidOid {
+            of = catch_c(|| pg_sys::getBaseTypeAndTypmod(element, &mut typmod)).or_raise();
+        }
+    }
+    is_identical(of.to_u32(), typmod) || is_enum(of)
+}
+
+unsafe fn loose(node: *mut pg_sys::Node) -> bool {
+    // SAFETY: an expression.
+    unsafe { !identical(pg_sys::exprType(node), pg_sys::exprTypmod(node)) }
 }
 
 fn is_enum(oid: pg_sys::Oid) -> bool {
