@@ -13,7 +13,7 @@ PGTREE     = $(STATE)/pg
 CHAINIFY  := $(CURDIR)/build/chainify
 CARGO     ?= cargo
 GO        ?= go
-PURE      := -p chainify-agreement -p chainify-codec -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
+PURE      := -p chainify-agreement -p chainify-codec -p chainify-dialect -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 # Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
@@ -132,6 +132,12 @@ TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore
 trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
+
+## test-analytics: the extension's side of analytics with a worker made of PostgreSQL: its protocol, faults, and ANALYTICS_QUERIES (3000) random queries whose rows are PostgreSQL's (one minute)
+ANALYTICS_QUERIES ?= 3000
+.PHONY: test-analytics
+test-analytics: pgtree
+	extension/tests/analytics/run $(PGTREE) --queries $(ANALYTICS_QUERIES)
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600

@@ -48,6 +48,16 @@ COMMENT ON FUNCTION chainify.read_block IS 'Returns the last block, which stays 
 COMMENT ON FUNCTION chainify.adopt_restored IS 'Makes a ledger again from a dump that pg_restore put back. It belongs to the organisation that dumped it, or to the named one, which joins with it. For superusers.';
 COMMENT ON FUNCTION chainify.rejoin IS 'Lets an excluded organisation try again. Put its database right before. For chainify_admin.';
 
+COMMENT ON FUNCTION chainify.mirror IS 'Has the analytics worker mirror ledger tables. For chainify_admin.';
+COMMENT ON FUNCTION chainify.unmirror IS 'Ends the mirrors of tables. For chainify_admin.';
+COMMENT ON FUNCTION chainify.query_at(bigint, text) IS 'Returns the rows of a SELECT at the end of a block, as the analytics worker computes them. NULL: the last block. The caller lists the columns: AS t (id bigint, n numeric). For roles with SELECT on the tables; earlier blocks for chainify_reader.';
+COMMENT ON FUNCTION chainify.query_at(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
+COMMENT ON FUNCTION chainify.query_at_json(bigint, text) IS 'Returns each row of chainify.query_at as an object, without a list of columns.';
+COMMENT ON FUNCTION chainify.query_at_json(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
+COMMENT ON FUNCTION chainify.translate_query IS 'Returns the query that the analytics worker gets in place of a SELECT, and the columns of its result. Raises the reason when the query is refused.';
+COMMENT ON FUNCTION chainify.pin_snapshot IS 'Has the analytics worker keep the rows at a block, by default the last one, until chainify.unpin_snapshot. Returns the block. For chainify_admin.';
+COMMENT ON FUNCTION chainify.unpin_snapshot IS 'Lets the analytics worker forget a pinned snapshot. For chainify_admin.';
+
 COMMENT ON VIEW chainify.status IS 'One row: this organisation, its last block, and the answer of its node, or the reason why there is none.';
 COMMENT ON VIEW chainify.tables IS 'Tables on the ledger, and the time when the scrubber last read each.';
 COMMENT ON VIEW chainify.ledger IS 'One row for each block.';
@@ -55,6 +65,11 @@ COMMENT ON VIEW chainify.transactions IS 'Transactions of all blocks, with their
 COMMENT ON VIEW chainify.planned IS 'Planned transactions: their text, times, approvals and state. Readers and admins see all of them, clients those of their role here.';
 COMMENT ON VIEW chainify.organisations IS 'Organisations that take or took part, with their keys, and the blocks for which they do.';
 COMMENT ON VIEW chainify.registry_changes IS 'Blocks with which the organisations, their keys, or the number that have to agree changed.';
+COMMENT ON VIEW chainify.mirrors IS 'Tables that the analytics worker mirrors, and its answer about each: rows, bytes, block, lag, state.';
+COMMENT ON VIEW chainify.snapshots IS 'Snapshots that are pinned or in use in the analytics worker.';
+COMMENT ON VIEW chainify.mirrored_tables IS 'Tables to mirror, as the analytics worker reads them.';
+COMMENT ON VIEW chainify.snapshot_pins IS 'Snapshots to keep, as the analytics worker reads them.';
+COMMENT ON VIEW chainify.analytics_functions IS 'Functions, operators and aggregates that a query for the analytics worker may call.';
 COMMENT ON VIEW chainify.votes IS 'Votes that certified each block.';
 COMMENT ON VIEW chainify.definitions IS 'Definitions under the ledger: views, functions, types, rights and others.';
 COMMENT ON VIEW chainify.sequences IS 'Positions of the sequences on the ledger.';

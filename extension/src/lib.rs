@@ -13,12 +13,14 @@
 //! * `leader`: the steps of a block up to its commit;
 //! * `recovery`: how a database that deviates comes back; `guard`: what is refused outside of a
 //!   block;
-//! * `submission`: the transactions that an ordinary session has ordered;
+//! * `submission`: the transactions that an ordinary session has ordered; `analytics`: queries at a
+//!   block, which a worker answers;
 //! * `entry`: SQL functions.
 //!
 //! The SQL objects are in `extension/sql`, concatenated in name order into the install script.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod analytics;
 mod block;
 mod entry;
 mod guard;
@@ -48,5 +50,6 @@ pub extern "C-unwind" fn _PG_init() {
         pg::shared::pool::register(parallel::executor::serve);
         recovery::maintenance::install();
         submission::plain_sql::install();
+        analytics::planned::install();
     });
 }

@@ -3,6 +3,7 @@
 //!
 //! Knows every room. No room knows it.
 pub mod access;
+pub mod analytics;
 pub mod analyze;
 pub mod client;
 pub mod execute_block;

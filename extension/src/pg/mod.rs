@@ -5,8 +5,8 @@
 //! error enumeration cannot hold.
 //!
 //! The groups import downwards alone, and no files of them form a circle. Lowest first:
-//! [`base`] < [`tree`] < [`describe`] < [`access`] < [`run`] < [`ddl`] < [`shared`] <
-//! [`session_transaction`] < [`hooks`].
+//! [`base`] < [`tree`] < [`describe`] < [`access`] < [`run`] < [`ddl`], [`translate`] < [`shared`]
+//! < [`session_transaction`] < [`hooks`].
 #[macro_use]
 mod c;
 
@@ -18,4 +18,5 @@ pub mod hooks;
 pub mod run;
 pub mod session_transaction;
 pub mod shared;
+pub mod translate;
 pub mod tree;

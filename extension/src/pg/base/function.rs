@@ -224,6 +224,14 @@ impl Call<'_> {
         }
     }
 
+    /// For the primitives of this module: the rows are in the result store.
+    pub(in crate::pg) fn no_value(&self) -> Answer {
+        Answer {
+            value: pg_sys::Datum::from(0),
+            null: true,
+        }
+    }
+
     /// For the primitives of this module: a value that is of the declared type.
     pub(in crate::pg) fn datum(&self, value: pg_sys::Datum) -> Answer {
         Answer { value, null: false }

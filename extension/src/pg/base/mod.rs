@@ -34,6 +34,7 @@ pub mod snapshot;
 pub mod spi;
 pub mod startup;
 pub mod subtransaction;
+pub mod text_rows;
 pub mod time_limit;
 pub mod trigger;
 pub mod variadic;

@@ -30,6 +30,15 @@ pub struct ColumnDef {
     pub generated: bool,
 }
 
+/// The type of a column.
+#[derive(Clone, Copy)]
+pub(in crate::pg) struct ColumnType {
+    pub number: i16,
+    pub of: pg_sys::Oid,
+    pub typmod: i32,
+    pub not_null: bool,
+}
+
 impl Relation {
     /// Raises 42P01 when there is no such table.
     pub fn open(oid: pg_sys::Oid, lock: Lock) -> Self {
@@ -101,6 +110,24 @@ impl Relation {
             name: name_text(&a.attname),
             type_oid: a.atttypid,
             generated: a.attgenerated != 0,
+        })
+        .collect()
+    }
+
+    /// The types of the columns that are not dropped.
+    pub(in crate::pg) fn types(&self) -> Vec<ColumnType> {
+        // SAFETY: the descriptor belongs to the open relation.
+        let attributes = unsafe {
+            (*self.descriptor())
+                .attrs
+                .as_slice((*self.descriptor()).natts as usize)
+        };
+        let live = attributes.iter().filter(|a| !a.attisdropped);
+        live.map(|a| ColumnType {
+            number: a.attnum,
+            of: a.atttypid,
+            typmod: a.atttypmod,
+            not_null: a.attnotnull,
         })
         .collect()
     }

@@ -24,3 +24,34 @@ pub fn may_read_all_rows(role: Role, table: pg_sys::Oid, columns: &[i16]) -> Res
         })
     }
 }
+
+/// The part of a table that a role may read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum MayRead {
+    /// Every row with every column.
+    All,
+    /// Not every column, or nothing.
+    No,
+    /// Row-level security hides rows.
+    SomeRows,
+}
+
+/// The part of a table that a role may read by rights on the whole of it. Err: there is no such
+/// table.
+pub fn may_read(role: Role, table: pg_sys::Oid) -> Result<MayRead, PgError> {
+    let select = pg_sys::ACL_SELECT as pg_sys::AclMode;
+    // SAFETY: catalog look-ups.
+    unsafe {
+        catch_c(|| {
+            if pg_sys::pg_class_aclcheck(table, role.oid(), select) != GRANTED {
+                return MayRead::No;
+            }
+            match pg_sys::check_enable_rls(table, role.oid(), true)
+                == pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32
+            {
+                true => MayRead::SomeRows,
+                false => MayRead::All,
+            }
+        })
+    }
+}

@@ -27,6 +27,26 @@ static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
 static SCRUB_RATE: GucSetting<i32> = GucSetting::<i32>::new(50_000);
 static SCRUB_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(600);
 
+static ANALYTICS: GucSetting<Analytics> = GucSetting::<Analytics>::new(Analytics::Off);
+static ANALYTICS_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ANALYTICS_PORT: GucSetting<i32> = GucSetting::<i32>::new(26_670);
+static ANALYTICS_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(600_000);
+static ANALYTICS_COST: GucSetting<f64> = GucSetting::<f64>::new(100_000.0);
+
+/// Which SELECTs over mirrored tables the analytics worker answers.
+#[derive(Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+pub enum Analytics {
+    /// None.
+    #[name = c"off"]
+    Off,
+    /// Those that it can.
+    #[name = c"on"]
+    On,
+    /// Those of them that PostgreSQL's planner takes for dear.
+    #[name = c"auto"]
+    Auto,
+}
+
 /// The way of a session's own changes of ledger tables.
 #[derive(Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 pub enum Writes {
@@ -179,6 +199,56 @@ pub fn define() {
     );
     define_of_retries();
     define_of_parts();
+    define_of_analytics();
+}
+
+fn define_of_analytics() {
+    GucRegistry::define_enum_guc(
+        c"chainify.analytics",
+        c"Which SELECTs over mirrored tables the analytics worker answers.",
+        c"off: none. on: those that it can. auto: those of them that cost more than chainify.analytics_cost.",
+        &ANALYTICS,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_float_guc(
+        c"chainify.analytics_cost",
+        c"The planner's cost above which chainify.analytics = auto asks the worker.",
+        c"",
+        &ANALYTICS_COST,
+        0.0,
+        1e300,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"chainify.analytics_socket",
+        c"Directory of the Unix socket of the analytics worker.",
+        c"Empty: no worker.",
+        &ANALYTICS_SOCKET,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.analytics_port",
+        c"Number in the name of the worker's socket, .s.PGSQL.<number>.",
+        c"",
+        &ANALYTICS_PORT,
+        1,
+        65_535,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"chainify.analytics_timeout",
+        c"How long a session waits for the whole answer of the analytics worker.",
+        c"0: until it is cancelled.",
+        &ANALYTICS_TIMEOUT_MS,
+        0,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
 }
 
 fn define_of_retries() {
@@ -225,6 +295,41 @@ pub fn node_socket() -> String {
         .get()
         .map(|path| path.to_string_lossy().into_owned())
         .unwrap_or_default()
+}
+
+/// Which SELECTs the analytics worker answers.
+pub fn analytics() -> Analytics {
+    ANALYTICS.get()
+}
+
+/// The planner's cost above which `auto` asks the worker.
+pub fn analytics_cost() -> f64 {
+    ANALYTICS_COST.get()
+}
+
+/// Directory of the analytics worker's socket; empty when not configured.
+pub fn analytics_socket() -> String {
+    ANALYTICS_SOCKET
+        .get()
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Number in the name of the analytics worker's socket.
+pub fn analytics_port() -> i32 {
+    ANALYTICS_PORT.get()
+}
+
+/// How long to wait for an answer of the analytics worker; `None`: for ever.
+pub fn analytics_timeout() -> Option<Duration> {
+    let ms = u64::try_from(ANALYTICS_TIMEOUT_MS.get()).unwrap_or(0);
+    Some(Duration::from_millis(ms)).filter(|time| !time.is_zero())
+}
+
+/// PostgreSQL's own statement_timeout, in milliseconds; 0: none.
+pub fn statement_timeout_ms() -> i32 {
+    // SAFETY: reads a variable of the process.
+    unsafe { pgrx::pg_sys::StatementTimeout }
 }
 
 /// The way of the session's own changes of ledger tables.

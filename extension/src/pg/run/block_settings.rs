@@ -106,6 +106,26 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Runs `f`, which writes values as text, under the settings that decide about their texts.
+pub(in crate::pg) fn values_pinned<T>(f: impl FnOnce() -> T) -> T {
+    const TEXTS: &[(&CStr, &CStr)] = &[
+        (c"TimeZone", c"UTC"),
+        (c"DateStyle", c"ISO, MDY"),
+        (c"extra_float_digits", c"1"),
+        (c"bytea_output", c"hex"),
+    ];
+    // SAFETY: the nest level opened here is closed here; names and values are static.
+    unsafe {
+        let level = raw::NewGUCNestLevel();
+        for (name, value) in TEXTS {
+            set(name, value);
+        }
+        let result = f();
+        raw::AtEOXact_GUC(true, level);
+        result
+    }
+}
+
 /// Those of the pinned settings that decide about a statement's result, or its values' texts.
 const DECIDE: &[&CStr] = &[
     c"TimeZone",

@@ -1,0 +1,149 @@
+//! Aggregates and window functions.
+use super::level::{order_key, sorted};
+use super::numeric::mixed_value;
+use super::value::{Form, Value};
+use super::{check_key, Writer};
+use crate::allowed::{rule, Rule};
+use crate::query::{Expr, Query, Window};
+use crate::types::Type;
+use crate::Refusal;
+
+/// The text around the arguments of a call.
+struct Call<'a> {
+    distinct: &'a str,
+    /// FILTER and OVER.
+    behind: String,
+}
+
+impl Call<'_> {
+    fn of(&self, name: &str, argument: &str) -> String {
+        format!("{name}({}{argument}){}", self.distinct, self.behind)
+    }
+}
+
+impl Writer {
+    pub(super) fn aggregate(&mut self, expr: &Expr, function: u32) -> Result<Value, Refusal> {
+        let Expr::Aggregate { shown, args, distinct, filter, order, window, .. } = expr else {
+            return Err(Refusal::new("an aggregate of this form"));
+        };
+        let refused = || Refusal::new(shown.as_str());
+        let rule = rule(function).ok_or_else(refused)?;
+        let mut values = Vec::new();
+        for arg in args {
+            values.push(self.value(arg)?);
+        }
+        let filter = filter.as_ref().map(|f| self.condition(f)).transpose()?;
+        let mut behind = filter.map_or(String::new(), |f| format!(" FILTER (WHERE {f})"));
+        if let Some(window) = window {
+            let text = self.level().windows.get(*window).cloned();
+            behind += &format!(" OVER ({})", text.ok_or_else(refused)?);
+        }
+        let no_distinct = || match distinct {
+            true => Err(Refusal::new(format!("{shown} with DISTINCT"))),
+            false => Ok(()),
+        };
+        let call = Call { distinct: if *distinct { "DISTINCT " } else { "" }, behind };
+        match (rule, values.as_slice()) {
+            (Rule::CountAll, []) => {
+                no_distinct()?;
+                Ok(Value::new(call.of("count", "*"), Type::Int8))
+            }
+            (Rule::Rank(name), []) if window.is_some() => {
+                let sql = format!("CAST({} AS BIGINT)", call.of(name, ""));
+                Ok(Value::new(sql, Type::Int8))
+            }
+            (Rule::Count, [of]) => {
+                let key = match distinct {
+                    true => key_of(of)?,
+                    false => of.sql.clone(),
+                };
+                Ok(Value::new(call.of("count", &key), Type::Int8))
+            }
+            (Rule::Sum, [of]) => {
+                no_distinct()?;
+                sum(&call, of, window.is_some())
+            }
+            (Rule::Average, [of]) => {
+                no_distinct()?;
+                Ok(Value::exact(match (of.of, &of.form) {
+                    (Type::Numeric, Form::Decimal(_)) => call.of("pg_avg", &of.sql),
+                    (Type::Numeric, _) => call.of("pg_num_avg", &of.to_exact()),
+                    _ => call.of("pg_avg", &of.sql),
+                }))
+            }
+            (Rule::Extreme(name), [of]) => {
+                // The same with and without DISTINCT.
+                let call = Call { distinct: "", ..call };
+                extreme(&call, name, of, order.as_deref())
+            }
+            (Rule::OfBool(name), [of]) => {
+                no_distinct()?;
+                Ok(Value::new(call.of(name, &of.sql), Type::Bool))
+            }
+            _ => Err(refused()),
+        }
+    }
+
+    pub(super) fn window(&mut self, query: &Query, window: &Window) -> Result<String, Refusal> {
+        let mut text = String::new();
+        let target = |at: &usize| {
+            let target = query.targets.get(*at);
+            target.ok_or_else(|| Refusal::new("a window of this form"))
+        };
+        let mut keys = Vec::new();
+        for at in &window.partition {
+            let value = self.value(&target(at)?.expr)?;
+            check_key(&value, "PARTITION BY")?;
+            keys.push(value.sql);
+        }
+        if !keys.is_empty() {
+            text += &format!("PARTITION BY {} ", keys.join(", "));
+        }
+        let mut orders = Vec::new();
+        for order in &window.order {
+            let value = self.value(&target(&order.target)?.expr)?;
+            orders.push(sorted(&value, order)?);
+        }
+        if !orders.is_empty() {
+            text += &format!("ORDER BY {} ", orders.join(", "));
+        }
+        Ok((text + window.frame).trim_end().to_owned())
+    }
+}
+
+/// An expression that is equal for equal values.
+fn key_of(of: &Value) -> Result<String, Refusal> {
+    match (of.of, &of.form) {
+        (Type::Bpchar, _) if of.width.is_none() => Ok(format!("pg_bpchar_key({})", of.sql)),
+        (Type::Numeric, Form::Exact) => order_key(of, None),
+        (Type::Numeric, _) => Ok(of.sql.clone()),
+        _ => check_key(of, "count(DISTINCT)").map(|()| of.sql.clone()),
+    }
+}
+
+fn sum(call: &Call, of: &Value, window: bool) -> Result<Value, Refusal> {
+    let sql = call.of("pg_sum", &of.sql);
+    Ok(match (of.of, &of.form) {
+        (Type::Int2 | Type::Int4, _) => Value::new(sql, Type::Int8),
+        (Type::Int8, _) => Value::decimal(sql, 0),
+        (Type::Numeric, Form::Decimal(scale)) => Value::decimal(sql, *scale),
+        (Type::Numeric, Form::Exact) => Value::exact(call.of("pg_num_sum", &of.to_exact())),
+        (Type::Numeric, Form::Mixed(..)) if window => Value::exact(call.of("pg_num_sum", &of.to_exact())),
+        // PostgreSQL shows as many digits as the number with the most.
+        (Type::Numeric, Form::Mixed(scale, digits)) => {
+            let shown = format!("CASE WHEN {} IS NOT NULL THEN {digits} END", of.sql);
+            mixed_value(sql, *scale, call.of("max", &shown))
+        }
+        _ => return Err(Refusal::new("sum of this type")),
+    })
+}
+
+fn extreme(call: &Call, name: &str, of: &Value, order: Option<&str>) -> Result<Value, Refusal> {
+    super::call::check_order(of, order)?;
+    Ok(match (of.of, &of.form) {
+        (Type::Numeric, Form::Mixed(..) | Form::Exact) => {
+            Value::exact(call.of(&format!("pg_num_{name}"), &of.to_exact()))
+        }
+        _ => Value { sql: call.of(name, &of.sql), width: None, not_null: false, constant: None, ..of.clone() },
+    })
+}

@@ -1,0 +1,126 @@
+//! The writer's bounds and what depends on the form of numbers. Whole queries are in
+//! `sql/analytics.sql` and `extension/tests/analytics`.
+use std::collections::BTreeMap;
+
+use chainify_dialect::query::{Expr, From, Query, Source, TableColumn, Target, Typed};
+use chainify_dialect::types::Type;
+use chainify_dialect::{translate, Settings, DEPTH_MAX};
+
+const NUMBER: Typed = Typed { of: Type::Numeric, typmod: (12 << 16 | 2) + 4 };
+
+fn column() -> Expr {
+    Expr::Column { up: 0, source: 0, number: 1, name: "a".to_owned() }
+}
+
+fn constant(text: &str) -> Expr {
+    Expr::Constant { typed: NUMBER, text: Some(text.to_owned()) }
+}
+
+const SETTINGS: Settings = Settings { utc: true, deeper: || () };
+
+/// A function of pg_proc.dat.
+fn call(function: u32, args: Vec<Expr>, of: Type) -> Expr {
+    Expr::Call { function, shown: "f".to_owned(), args, typed: Typed { of, typmod: -1 }, order: None, at: Some(7) }
+}
+
+/// `SELECT expr FROM` a table with one column of type numeric(12,2).
+fn select(expr: Expr) -> Query {
+    let column = TableColumn { typed: NUMBER, not_null: true };
+    let target = Target { expr, name: "a".to_owned(), junk: false };
+    Query {
+        sources: vec![Source::Table { id: 3, columns: BTreeMap::from([(1, column)]) }],
+        from: vec![From::Source(0)],
+        targets: vec![target],
+        ..Query::default()
+    }
+}
+
+fn written(expr: Expr) -> Result<String, String> {
+    let translation = translate(&select(expr), SETTINGS);
+    translation.map(|t| t.sql).map_err(|refusal| refusal.construct)
+}
+
+#[test]
+fn a_function_that_is_not_listed_is_refused_with_its_place() {
+    let refusal = translate(&select(call(1598, vec![], Type::Float8)), SETTINGS);
+    let refusal = refusal.expect_err("random() is not listed");
+    assert_eq!((refusal.construct.as_str(), refusal.at), ("f", Some(7)));
+}
+
+#[test]
+fn products_beyond_the_scale_become_texts() {
+    let mut product = column();
+    let mut scale = 2;
+    while scale + 2 <= 30 {
+        product = call(1726, vec![product, column()], Type::Numeric);
+        scale += 2;
+    }
+    let sql = written(product.clone());
+    assert!(sql.is_ok_and(|sql| !sql.contains("pg_num")));
+    let sql = written(call(1726, vec![product, column()], Type::Numeric));
+    assert!(sql.is_ok_and(|sql| sql.contains("pg_num_mul(pg_num(")));
+}
+
+#[test]
+fn a_quotient_is_a_text_for_all_that_follows() {
+    let quotient = call(1727, vec![column(), constant("3")], Type::Numeric);
+    let sum = call(1724, vec![quotient.clone(), column()], Type::Numeric);
+    let sql = written(sum).expect("is written");
+    assert!(sql.starts_with("SELECT pg_num_add(pg_div(s1.c_1, CAST('3' AS DECIMAL(1,0))), pg_num(s1.c_1)) AS o1"));
+    let less = call(1722, vec![quotient, constant("1")], Type::Bool);
+    assert!(written(less).is_ok_and(|sql| sql.contains("(pg_num_cmp(") && sql.contains(" < 0)")));
+}
+
+#[test]
+fn the_digits_of_alternatives_are_told_apart() {
+    let case = Expr::Case {
+        when: vec![(Expr::IsNull(Box::new(column()), false), column())],
+        otherwise: Some(Box::new(constant("0"))),
+        typed: NUMBER,
+    };
+    let sql = written(case).expect("is written");
+    assert!(sql.contains("THEN 2 ELSE 0 END) AS INT)"), "{sql}");
+    assert!(sql.contains("ELSE CAST('0' AS DECIMAL(38,2)) END"), "{sql}");
+}
+
+#[test]
+fn depth_and_length_are_bounded() {
+    let mut deep = column();
+    for _ in 0..DEPTH_MAX {
+        deep = call(1704, vec![deep], Type::Numeric);
+    }
+    assert!(written(deep).is_err_and(|construct| construct.contains("nested")));
+    // Each CASE writes its condition twice, and each condition holds the CASE before.
+    let mut long = column();
+    for _ in 0..40 {
+        long = Expr::Case {
+            when: vec![(Expr::IsNull(Box::new(long.clone()), true), long)],
+            otherwise: Some(Box::new(constant("0.5"))),
+            typed: NUMBER,
+        };
+        if written(long.clone()).is_err() {
+            break;
+        }
+    }
+    assert!(written(long).is_err_and(|construct| construct.contains("bytes")));
+}
+
+#[test]
+fn texts_cannot_leave_their_quotes() {
+    let typed = Typed { of: Type::Text, typmod: -1 };
+    let text = Some("a' OR 'b".to_owned());
+    let sql = written(Expr::Constant { typed, text });
+    assert!(sql.is_ok_and(|sql| sql.starts_with("SELECT 'a'' OR ''b' AS o1 ")));
+    for (of, text) in [
+        (Type::Date, "infinity"),
+        (Type::Date, "0044-03-15 BC"),
+        (Type::Float8, "NaN"),
+        (Type::Numeric, "NaN"),
+        (Type::Text, "a\0b"),
+        (Type::Timestamp, "12024-01-01 00:00:00"),
+    ] {
+        let typed = Typed { of, typmod: -1 };
+        let text = Some(text.to_owned());
+        assert!(written(Expr::Constant { typed, text }).is_err());
+    }
+}

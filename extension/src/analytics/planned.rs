@@ -1,0 +1,48 @@
+//! Which of a session's SELECTs the worker answers by itself (`chainify.analytics`).
+use super::ask::{query, At};
+use super::mirrored::{last_block, mirrored};
+use crate::guard::plain_sql;
+use crate::ledger::session::{self, Mode};
+use crate::pg::base::error::PgError;
+use crate::pg::base::settings::{self, Analytics};
+use crate::pg::base::text_rows::Sink;
+use crate::pg::session_transaction::{isolation, Isolation};
+use crate::pg::translate::planned::{self, Watch};
+
+static WATCH: Watch = Watch {
+    wanted,
+    least_cost,
+    mirrored,
+    ask,
+};
+
+/// Installs the hook.
+pub fn install() {
+    planned::watch(&WATCH);
+}
+
+/// An ordinary session that has not changed ledger tables, which the worker would not see. The
+/// reads of a SERIALIZABLE transaction are its own.
+fn wanted() -> bool {
+    settings::analytics() != Analytics::Off
+        && session::mode() == Mode::Outside
+        && !plain_sql::has_changes()
+        && isolation() != Isolation::Serializable
+}
+
+fn least_cost() -> f64 {
+    match settings::analytics() {
+        Analytics::Auto => settings::analytics_cost(),
+        _ => 0.0,
+    }
+}
+
+/// A transaction of one snapshot sees the block of that; another sees the newest.
+fn ask(sql: &str, sink: Sink) -> Result<(), PgError> {
+    let last = last_block();
+    let at = match isolation() {
+        Isolation::ReadCommitted => At::Newest(last),
+        _ => At::Block(last),
+    };
+    query(at, sql, |fields| sink(fields))
+}

@@ -1,0 +1,13 @@
+//! Analysed queries as the analytics worker's dialect sees them (spec/analytics.md).
+//!
+//! A text is parsed and analysed as the caller, under the caller's search_path; nothing of it runs
+//! but functions of constants, which the planner would compute as well.
+pub mod analysed;
+mod clauses;
+mod constants;
+mod expressions;
+pub mod parameters;
+pub mod planned;
+mod reader;
+mod scan;
+mod watch;

@@ -1,0 +1,313 @@
+//! A scan that gives the rows of the worker's answer. When the worker fails it gives those of
+//! PostgreSQL's own plan below it. The whole answer is there before the first row goes up.
+use std::ffi::{c_char, c_int, CStr, CString};
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::NodeTag::*;
+
+use super::analysed::Translated;
+use super::watch::watching;
+use crate::pg::base::error::{catch_c, enter, OrRaise, PgError};
+use crate::pg::base::lists::{elements, nodes};
+use crate::pg::base::memory::Context;
+use crate::pg::base::text_rows::TextReader;
+
+mod raw {
+    use super::pg_sys;
+    c_functions! {
+        pub fn tuplestore_putvalues(
+            store: *mut pg_sys::Tuplestorestate,
+            descriptor: pg_sys::TupleDesc,
+            values: *mut pg_sys::Datum,
+            nulls: *mut bool,
+        );
+    }
+}
+
+const NAME: &CStr = c"Chainify Analytics";
+
+/// Methods hold pointers to static text alone.
+struct Methods<T>(T);
+// SAFETY: never changed, and read by the only thread of a backend.
+unsafe impl<T> Sync for Methods<T> {}
+
+static PLAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
+    CustomName: NAME.as_ptr(),
+    CreateCustomScanState: Some(create),
+});
+
+static RUN_METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
+    CustomName: NAME.as_ptr(),
+    BeginCustomScan: Some(begin),
+    ExecCustomScan: Some(next_row),
+    EndCustomScan: Some(end),
+    ReScanCustomScan: Some(rescan),
+    MarkPosCustomScan: None,
+    RestrPosCustomScan: None,
+    EstimateDSMCustomScan: None,
+    InitializeDSMCustomScan: None,
+    ReInitializeDSMCustomScan: None,
+    InitializeWorkerCustomScan: None,
+    ShutdownCustomScan: None,
+    ExplainCustomScan: Some(explain),
+});
+
+/// Greater than the numbers that the planner gives nodes.
+const NODE_ID: c_int = 1_000_000_000;
+
+/// The state of a scan. Everything it points to is PostgreSQL's.
+#[repr(C)]
+struct State {
+    base: pg_sys::CustomScanState,
+    /// PostgreSQL's own plan.
+    own: *mut pg_sys::PlanState,
+    /// The rows of the answer; null before it is asked for, and when there is none.
+    store: *mut pg_sys::Tuplestorestate,
+    row: *mut pg_sys::TupleTableSlot,
+    asked: bool,
+    /// Why the own plan runs; null: it does not.
+    reason: *const c_char,
+}
+
+/// Puts the scan on top of a plan of the same query.
+///
+/// # Safety
+/// `plan` must be what the planner just made.
+pub(super) unsafe fn put_on_top(plan: *mut pg_sys::PlannedStmt, translated: &Translated) {
+    // SAFETY: by the caller's promise; nodes are made in the current memory context, that of the
+    // plan. The last field of a plan node is filled with its defaults.
+    unsafe {
+        let own = (*plan).planTree;
+        let scan = pg_sys::palloc0(size_of::<pg_sys::CustomScan>()).cast::<pg_sys::CustomScan>();
+        let node = &mut (*scan).scan.plan;
+        node.type_ = T_CustomScan;
+        node.startup_cost = (*own).startup_cost;
+        node.total_cost = (*own).total_cost;
+        node.plan_rows = (*own).plan_rows;
+        node.plan_width = (*own).plan_width;
+        node.plan_node_id = NODE_ID;
+        node.extParam = (*own).extParam;
+        node.allParam = (*own).allParam;
+        let shown: Vec<_> = elements::<pg_sys::TargetEntry>((*own).targetlist)
+            .into_iter()
+            .filter(|target| !target.as_ref().resjunk)
+            .collect();
+        if shown.len() != translated.columns.len() {
+            return;
+        }
+        for target in shown {
+            let target = target.as_ref();
+            let expr = target.expr.cast::<pg_sys::Node>();
+            let (of, typmod) = (pg_sys::exprType(expr), pg_sys::exprTypmod(expr));
+            let (collation, number) = (pg_sys::exprCollation(expr), target.resno);
+            let value = pg_sys::makeNullConst(of, typmod, collation);
+            let in_scan = pg_sys::makeTargetEntry(value.cast(), number, target.resname, false);
+            (*scan).custom_scan_tlist = pg_sys::lappend((*scan).custom_scan_tlist, in_scan.cast());
+            let var = pg_sys::makeVar(pg_sys::INDEX_VAR, number, of, typmod, collation, 0);
+            let result = pg_sys::makeTargetEntry(var.cast(), number, target.resname, false);
+            node.targetlist = pg_sys::lappend(node.targetlist, result.cast());
+        }
+        let sql = CString::new(translated.sql.replace('\0', "")).unwrap_or_default();
+        let sql = pg_sys::makeString(pg_sys::pstrdup(sql.as_ptr()));
+        (*scan).custom_private = pg_sys::lappend(std::ptr::null_mut(), sql.cast());
+        (*scan).custom_plans = pg_sys::lappend(std::ptr::null_mut(), own.cast());
+        (*scan).methods = &raw const PLAN_METHODS.0;
+        (*plan).planTree = scan.cast();
+    }
+}
+
+unsafe extern "C-unwind" fn create(_: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
+    // SAFETY: zero is right for every field but these.
+    unsafe {
+        let state = pg_sys::palloc0(size_of::<State>()).cast::<State>();
+        (*state).base.ss.ps.type_ = T_CustomScanState;
+        (*state).base.methods = &raw const RUN_METHODS.0;
+        state.cast()
+    }
+}
+
+unsafe extern "C-unwind" fn begin(
+    node: *mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    flags: c_int,
+) {
+    // SAFETY: the node is one that `create` made; its plan has one plan below it.
+    unsafe {
+        enter(|| {
+            let state = &mut *node.cast::<State>();
+            let scan = state.base.ss.ps.plan.cast::<pg_sys::CustomScan>();
+            let own = nodes((*scan).custom_plans).next();
+            let own = own.map_or(std::ptr::null_mut(), |own| own.as_ptr().cast());
+            state.own = pg_sys::ExecInitNode(own, estate, flags);
+            state.base.custom_ps = pg_sys::lappend(std::ptr::null_mut(), state.own.cast());
+            let descriptor = (*state.base.ss.ss_ScanTupleSlot).tts_tupleDescriptor;
+            let kind = &raw const pg_sys::TTSOpsMinimalTuple;
+            state.row = pg_sys::ExecInitExtraTupleSlot(estate, descriptor, kind);
+        });
+    }
+}
+
+unsafe extern "C-unwind" fn next_row(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: the node is one that `create` made and `begin` has started.
+    unsafe {
+        enter(|| {
+            let state = &mut *node.cast::<State>();
+            if !state.asked {
+                ask(state);
+                state.asked = true;
+            }
+            if state.store.is_null() {
+                return own_row(state);
+            }
+            match pg_sys::tuplestore_gettupleslot(state.store, true, false, state.row) {
+                true => state.row,
+                false => pg_sys::ExecClearTuple(state.row),
+            }
+        })
+    }
+}
+
+/// Gathers the worker's answer; without one the own plan will run.
+///
+/// # Safety
+/// `state` must be that of a scan that has begun.
+unsafe fn ask(state: &mut State) {
+    // SAFETY: by the caller's promise. The store is made in the memory of the query, and ended with
+    // it when an ERROR comes between.
+    unsafe {
+        let descriptor = (*state.row).tts_tupleDescriptor;
+        let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+        let old = pg_sys::MemoryContextSwitchTo((*state.base.ss.ps.state).es_query_cxt);
+        let store = pg_sys::tuplestore_begin_heap(false, false, pg_sys::work_mem);
+        let mut reader = TextReader::new(attributes.iter().map(|a| a.atttypid));
+        let context = Context::child(c"chainify row");
+        let mut here: Option<PgError> = None;
+        // The plan may be kept from a time when the session had changed nothing.
+        let answered = match watching().filter(|watch| (watch.wanted)()) {
+            Some(watch) => (watch.ask)(&query_of(state), &mut |fields| {
+                let put = context.enter(|| {
+                    let (mut values, mut nulls) = reader.read(fields)?;
+                    let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+                    catch_c(|| raw::tuplestore_putvalues(store, descriptor, values, nulls))
+                });
+                context.reset();
+                here = put.as_ref().err().cloned();
+                put
+            }),
+            None => Err(PgError::new(b"55000", "the session does not want it now")),
+        };
+        if let Some(error) = here {
+            error.raise();
+        }
+        match answered {
+            Ok(()) => state.store = store,
+            Err(error) if error.sqlstate.as_str().starts_with("57") => error.raise(),
+            Err(error) => {
+                pg_sys::tuplestore_end(store);
+                let reason = CString::new(error.message.replace('\0', "")).unwrap_or_default();
+                state.reason = pg_sys::pstrdup(reason.as_ptr());
+            }
+        }
+        pg_sys::MemoryContextSwitchTo(old);
+    }
+}
+
+/// A row of PostgreSQL's own plan, without what it only sorts by.
+///
+/// # Safety
+/// As for [`ask`].
+unsafe fn own_row(state: &mut State) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: by the caller's promise. The values live as long as the row below, which is until the
+    // next one is asked for.
+    unsafe {
+        let to = state.base.ss.ss_ScanTupleSlot;
+        pg_sys::ExecClearTuple(to);
+        let from = pg_sys::ExecProcNode(state.own);
+        if from.is_null() || (*from).tts_flags & pg_sys::TTS_FLAG_EMPTY as u16 != 0 {
+            return to;
+        }
+        let count = (*(*to).tts_tupleDescriptor).natts;
+        pg_sys::slot_getsomeattrs(from, count);
+        for at in 0..count as usize {
+            *(*to).tts_values.add(at) = *(*from).tts_values.add(at);
+            *(*to).tts_isnull.add(at) = *(*from).tts_isnull.add(at);
+        }
+        pg_sys::ExecStoreVirtualTuple(to)
+    }
+}
+
+unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: the node is one that `begin` has started.
+    unsafe {
+        enter(|| {
+            let state = &mut *node.cast::<State>();
+            pg_sys::ExecEndNode(state.own);
+            if !state.store.is_null() {
+                pg_sys::tuplestore_end(state.store);
+                state.store = std::ptr::null_mut();
+            }
+        });
+    }
+}
+
+unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: the node is one that `begin` has started. A store that cannot go back is asked for
+    // anew.
+    unsafe {
+        enter(|| {
+            let state = &mut *node.cast::<State>();
+            if !state.store.is_null() {
+                pg_sys::tuplestore_end(state.store);
+                state.store = std::ptr::null_mut();
+            }
+            (state.asked, state.reason) = (false, std::ptr::null());
+            pg_sys::ExecReScan(state.own);
+        });
+    }
+}
+
+unsafe extern "C-unwind" fn explain(
+    node: *mut pg_sys::CustomScanState,
+    _: *mut pg_sys::List,
+    explained: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: the node is one that `begin` has started; texts are C strings.
+    unsafe {
+        enter(|| {
+            let state = &*node.cast::<State>();
+            let text = |label: &CStr, text: *const c_char| {
+                catch_c(|| pg_sys::ExplainPropertyText(label.as_ptr(), text, explained)).or_raise()
+            };
+            let sql = CString::new(query_of(state)).unwrap_or_default();
+            text(c"Worker Query", sql.as_ptr());
+            if state.asked {
+                let by = match state.reason.is_null() {
+                    true => c"the worker",
+                    false => c"PostgreSQL",
+                };
+                text(c"Answered By", by.as_ptr());
+            }
+            if !state.reason.is_null() {
+                text(c"Reason", state.reason);
+            }
+        });
+    }
+}
+
+/// The query for the worker.
+///
+/// # Safety
+/// `state` must be that of a scan.
+unsafe fn query_of(state: &State) -> String {
+    // SAFETY: by the caller's promise; `put_on_top` put a text there.
+    unsafe {
+        let scan = state.base.ss.ps.plan.cast::<pg_sys::CustomScan>();
+        let text = nodes((*scan).custom_private).next();
+        text.map_or(String::new(), |text| {
+            let text = text.cast::<pg_sys::String>().as_ref().sval;
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        })
+    }
+}

@@ -1,0 +1,182 @@
+"""Random SELECTs over two tables, for the differential test."""
+
+TABLES = """
+CREATE TABLE item (id bigint PRIMARY KEY, kind int, small smallint, price numeric(12,2) NOT NULL, rate numeric(6,4), name text COLLATE "C", label varchar(20) COLLATE "C",
+    code char(4), sold date, at timestamp, seen timestamptz, ok boolean, weight float8, ref uuid);
+CREATE TABLE kind (id int PRIMARY KEY, title text NOT NULL, parent int, share numeric(5,3), code char(4) NOT NULL, since date NOT NULL);
+"""
+COLUMNS = {
+    "item": {"int8": ["id"], "int4": ["kind"], "int2": ["small"], "numeric": ["price", "rate"], "text": ["name", "label"], "bpchar": ["code"], "date": ["sold"],
+             "timestamp": ["at"], "timestamptz": ["seen"], "bool": ["ok"], "float8": ["weight"], "uuid": ["ref"]},
+    "kind": {"int4": ["id", "parent"], "text": ["title"], "numeric": ["share"], "bpchar": ["code"], "date": ["since"]},
+}
+WORDS = ["a", "ab", "abc", "b", "B", "", "it''s", "x y", "z_%", "é", "a ", "%b", "ä\\\\c"]
+INTS = ["0", "1", "2", "3", "7", "-1", "100"]
+NUMBERS = ["0", "0.5", "1.00", "2.125", "-3.10", "10", "100.0"]
+DATES = ["2024-01-31", "2024-02-29", "2023-12-31", "2000-01-01"]
+ORDERED = ["int4", "int8", "numeric", "text", "date", "timestamp", "bpchar"]
+
+
+def rows(r):
+    """Statements that fill the tables."""
+    def word():
+        return "'" + r.choice(WORDS) + "'"
+
+    def maybe(value):
+        return "NULL" if r.random() < 0.15 else value
+
+    kinds = [f"({n}, {word()}, {maybe(str(r.randint(0, 6)))}, {maybe(str(r.randint(-9, 9)) + r.choice(['', '.5', '.125']))}, '{r.choice(['a', 'ab', 'abcd', ''])}', "
+             f"'{r.choice(DATES)}')" for n in range(1, 7)]
+    items = [f"({n}, {maybe(str(r.randint(0, 7)))}, {maybe(str(r.randint(-3, 3)))}, {r.randint(-500, 5000) / 100:.2f}, {maybe(f'{r.randint(-20000, 20000) / 10000:.4f}')}, "
+             f"{maybe(word())}, {maybe(word())}, {maybe(repr(r.choice(['a', 'ab', 'abcd', '', 'b'])))}, {maybe(repr(r.choice(DATES)))}, "
+             f"{maybe(repr(r.choice(DATES) + r.choice([' 00:00:00', ' 12:34:56.789', ' 23:59:59'])))}, {maybe(repr(r.choice(DATES) + r.choice([' 00:00:00+00', ' 12:34:56+02'])))}, "
+             f"{maybe(r.choice(['true', 'false']))}, {maybe(r.choice(['0', '1.5', '-2.25', '1e10']))}, {maybe(repr(f'00000000-0000-0000-0000-00000000000{n % 4}'))})" for n in range(1, 61)]
+    return ["INSERT INTO kind VALUES " + ", ".join(kinds), "INSERT INTO item VALUES " + ", ".join(items)]
+
+
+class Generator:
+    """One query after the other from one random source."""
+
+    def __init__(self, r):
+        self.r = r
+
+    def column(self, scope, of):
+        found = [f"{alias}.{name}" for alias, table in scope for name in COLUMNS[table].get(of, [])]
+        return self.r.choice(found) if found else None
+
+    def literal(self, of):
+        r = self.r
+        return {"int2": lambda: r.choice(INTS) + "::smallint", "int4": lambda: r.choice(INTS), "int8": lambda: r.choice(INTS) + "::bigint", "numeric": lambda: r.choice(NUMBERS) + "::numeric",
+                "text": lambda: "'" + r.choice(WORDS) + "'::text", "bpchar": lambda: "'" + r.choice(["a", "ab", "abcd", "abcde", "a   "]) + "'::bpchar",
+                "date": lambda: f"date '{r.choice(DATES)}'", "timestamp": lambda: f"timestamp '{r.choice(DATES)} {r.choice(['00:00', '12:34:56'])}'",
+                "timestamptz": lambda: f"timestamptz '{r.choice(DATES)} 00:00+00'", "bool": lambda: r.choice(["true", "false"]), "float8": lambda: r.choice(["0", "1.5", "-2.25"]) + "::float8",
+                "uuid": lambda: f"'00000000-0000-0000-0000-00000000000{r.randint(0, 4)}'::uuid"}[of]()
+
+    def value(self, scope, of, depth):
+        """An expression of a type."""
+        r = self.r
+        if depth <= 0 or r.random() < 0.3:
+            return (self.column(scope, of) if r.random() < 0.75 else None) or (self.literal(of) if r.random() < 0.95 else f"NULL::{of}")
+        v = lambda of: self.value(scope, of, depth - 1)  # noqa: E731
+        roll = r.random()
+        if roll < 0.12:
+            return f"CASE WHEN {self.condition(scope, depth - 1)} THEN {v(of)} ELSE {v(of)} END"
+        if roll < 0.2:
+            return f"coalesce({v(of)}, {v(of)})"
+        if roll < 0.25 and of not in ("float8",):
+            return f"nullif({v(of)}, {v(of)})"
+        if of in ("int4", "int8", "numeric"):
+            other = r.choice(["int2", "int4"] if of == "int4" else ["int8", "int4"] if of == "int8" else ["numeric", "int4"])
+            return r.choice([lambda: f"({v(of)} {r.choice('+-*')} {v(other)})", lambda: f"({v(of)} / nullif({v(other)}, 0))", lambda: f"({v(of)} % nullif({v(other)}, 0))", lambda: f"(- {v(of)})",
+                             lambda: f"abs({v(of)})", (lambda: f"round({v(of)}, {r.randint(0, 5)})") if of == "numeric" else (lambda: f"length({v('text')})::{of}"),
+                             (lambda: f"{v('numeric')}::numeric(20,{r.randint(0, 4)})") if of == "numeric" else lambda: f"({v('date')} - {v('date')})::{of}",
+                             (lambda: f"{v('int4')}::numeric") if of == "numeric" else (lambda: f"extract({r.choice(['year', 'month', 'dow'])} FROM {v('date')})::{of}")])()
+        if of == "text":
+            return r.choice([lambda: f"({v('text')} || {v('text')})", lambda: f"substring({v('text')} FROM {r.randint(-1, 3)} FOR {r.randint(0, 3)})", lambda: f"trim({v('text')})",
+                             lambda: f"{v('int4')}::text", lambda: f"{v('numeric')}::text", lambda: f"{v('bpchar')}::text", lambda: f"replace({v('text')}, 'a', 'bb')", lambda: f"left({v('text')}, 2)"])()
+        if of == "date":
+            return r.choice([lambda: f"({v('date')} + {r.randint(-40, 40)})", lambda: f"{v('timestamp')}::date"])()
+        if of == "timestamp":
+            return r.choice([lambda: f"({v('date')} + interval '{r.randint(-14, 14)} months {r.randint(-3, 3)} days')", lambda: f"date_trunc('{r.choice(['month', 'hour', 'week'])}', {v('timestamp')})",
+                             lambda: f"{v('date')}::timestamp"])()
+        if of == "bool":
+            return f"({self.condition(scope, depth - 1)})"
+        return self.column(scope, of) or self.literal(of)
+
+    def condition(self, scope, depth):
+        r = self.r
+        v = lambda of: self.value(scope, of, depth - 1)  # noqa: E731
+        roll = r.random()
+        if depth > 0 and roll < 0.3:
+            return f"({self.condition(scope, depth - 1)} {r.choice(['AND', 'OR'])} {self.condition(scope, depth - 1)})"
+        if depth > 0 and roll < 0.36:
+            return f"NOT ({self.condition(scope, depth - 1)})"
+        of = r.choice(ORDERED + ["timestamptz", "bool", "float8", "uuid"])
+        if roll < 0.7:
+            return f"{v(of)} {r.choice(['=', '<>', '<', '<=', '>', '>='])} {v(of)}"
+        return r.choice([lambda: f"{v(of)} IS {r.choice(['', 'NOT '])}NULL", lambda: f"{v(of)} IS {r.choice(['', 'NOT '])}DISTINCT FROM {v(of)}",
+                         lambda: f"{v('text')} {r.choice(['', 'NOT '])}LIKE '{r.choice(WORDS)}%'", lambda: f"{v('bpchar')} LIKE 'a%'",
+                         lambda: f"{v('int4')} {r.choice(['', 'NOT '])}IN ({', '.join(r.choice(INTS) for _ in range(3))})", lambda: f"{v('bpchar')} IN ('a', 'ab', 'abcde')",
+                         lambda: f"{v('date')} BETWEEN {v('date')} AND {v('timestamp')}", lambda: f"({self.condition(scope, depth - 1)}) IS {r.choice(['TRUE', 'NOT FALSE', 'UNKNOWN'])}"])()
+
+    def subcondition(self, scope):
+        """A condition with a subquery."""
+        r = self.r
+        table, alias = r.choice(list(COLUMNS)), f"q{r.randint(0, 999)}"
+        inner = [(alias, table)]
+        of = r.choice(["int4", "text", "numeric", "date"])
+        column = self.column(inner, of) or self.literal(of)
+        link = f" AND {self.column(inner, 'int4')} = {self.column(scope, 'int4')}" if r.random() < 0.5 else ""
+        where = f"WHERE {self.condition(inner, 1)}{link}"
+        not_ = r.choice(["", "NOT "])
+        return r.choice([lambda: f"{not_}EXISTS (SELECT * FROM {table} {alias} {where})", lambda: f"{self.value(scope, of, 1)} {not_}IN (SELECT {column} FROM {table} {alias} {where})",
+                         lambda: f"{self.value(scope, of, 1)} > (SELECT {r.choice(['min', 'max'])}({column}) FROM {table} {alias} {where})",
+                         lambda: f"{self.value(scope, 'numeric', 1)} < (SELECT {r.choice(['avg', 'sum'])}({self.value(inner, 'numeric', 1)}) FROM {table} {alias} {where})"])()
+
+    def aggregate(self, scope):
+        r = self.r
+        v = lambda of: self.value(scope, of, 2)  # noqa: E731
+        filter_ = f" FILTER (WHERE {self.condition(scope, 1)})" if r.random() < 0.2 else ""
+        number = r.choice(["int4", "int8", "numeric", "numeric"])
+        return r.choice([lambda: "count(*)", lambda: f"count({r.choice(['', 'DISTINCT '])}{v(r.choice(['int4', 'text', 'numeric']))})", lambda: f"sum({v(number)})", lambda: f"avg({v(number)})",
+                         lambda: f"{r.choice(['min', 'max'])}({v(r.choice(['int4', 'text', 'date', 'numeric', 'timestamp']))})", lambda: f"bool_or({v('bool')})"])() + filter_
+
+    def source(self):
+        """FROM, and its scope."""
+        r = self.r
+        roll = r.random()
+        if roll < 0.45:
+            return "item i", [("i", "item")]
+        if roll < 0.6:
+            return "kind k", [("k", "kind")]
+        scope = [("i", "item"), ("k", "kind")]
+        if roll < 0.7:
+            return "item i, kind k", scope
+        return f"item i {r.choice(['JOIN', 'LEFT JOIN', 'RIGHT JOIN', 'FULL JOIN'])} kind k ON k.id = i.kind", scope
+
+    def where(self, scope):
+        r = self.r
+        parts = [self.condition(scope, 2)] if r.random() < 0.6 else []
+        if r.random() < 0.3:
+            parts.append(self.subcondition(scope))
+        return " WHERE " + f" {r.choice(['AND', 'OR'])} ".join(parts) if parts else ""
+
+    def plain(self, types):
+        source, scope = self.source()
+        distinct = "DISTINCT " if self.r.random() < 0.1 else ""
+        columns = ", ".join(f"{self.value(scope, of, 2)} AS x{n}" for n, of in enumerate(types))
+        return f"SELECT {distinct}{columns} FROM {source}{self.where(scope)}"
+
+    def grouped(self):
+        r = self.r
+        source, scope = self.source()
+        keys = [self.value(scope, of, 1) for of in r.sample(["int4", "text", "bool", "date"], r.randint(0, 2))]
+        keys = [key for key in keys if any(f"{alias}." in key for alias, _ in scope)]
+        having = f" HAVING count(*) > {r.randint(0, 2)}" if r.random() < 0.3 else ""
+        if having and r.random() < 0.3:
+            having += f" AND {self.aggregate(scope)} IS NOT NULL"
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        columns = keys + [self.aggregate(scope) for _ in range(r.randint(1, 3))]
+        if r.random() < 0.3:
+            columns.append(f"sum({self.value(scope, 'numeric', 1)}) / nullif(count(*), 0)")
+        named = ", ".join(f"{c} AS x{n}" for n, c in enumerate(columns))
+        return f"SELECT {named} FROM {source}{self.where(scope)}{group}{having}"
+
+    def query(self):
+        r = self.r
+        types = [r.choice(ORDERED + ["bool", "int4"]) for _ in range(r.randint(1, 4))]
+        roll = r.random()
+        if roll < 0.45:
+            sql = self.plain(types)
+        elif roll < 0.75:
+            sql = self.grouped()
+        elif roll < 0.85:
+            sql = f"{self.plain(types)} {r.choice(['UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT'])} {self.plain(types)}"
+        elif roll < 0.92:
+            sql = f"WITH w AS ({self.plain(types)}) SELECT a.x0, b.x0 AS y FROM w a JOIN (SELECT count(*) AS n, max(x0) AS x0 FROM w) b ON {r.choice(['true', 'a.x0 = b.x0'])}"
+        else:
+            over = f"(PARTITION BY i.kind ORDER BY i.id{r.choice(['', ' DESC'])})"
+            sql = f"SELECT i.id, {r.choice(['row_number()', 'rank()', 'sum(i.price)', 'count(*)', 'max(i.small)'])} OVER {over} AS x FROM item i{self.where([('i', 'item')])}"
+        if r.random() < 0.2:
+            sql = f"SELECT * FROM ({sql}) o ORDER BY {r.randint(1, 1)}{r.choice(['', ' DESC', ' NULLS FIRST'])}"
+        return sql
