@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,12 +40,30 @@ func TestPlannedTransactions(t *testing.T) {
 	must(t, net.Organisation("bolt").Exec(ctx, "dba", "SELECT chainify.approve_planned("+approved+")"))
 	failsWith(t, net.Organisation("bolt").Exec(ctx, "dba", "SELECT chainify.approve_planned("+approved+")"), "42710")
 	failsWith(t, executes(ctx, acme, approved), "CH009")
-	must(t, net.Organisation("cargo").Exec(ctx, "dba", "SELECT chainify.approve_planned("+approved+")"))
+	id := strings.TrimSuffix(strings.TrimPrefix(approved, `'\x`), "'::bytea")
+	_, err := net.Organisation("cargo").Run(ctx, "submit", "--role", "bank", "--kind", "approve", "--wait", id)
+	if err == nil || !strings.Contains(err.Error(), "42501") {
+		t.Errorf("one who is no admin approves: %v", err)
+	}
+	_, err = net.Organisation("cargo").Run(ctx, "submit", "--role", "dba", "--kind", "approve", "--wait", id)
+	must(t, err)
 	hasState(ctx, t, net, approved, "executed")
 	failsWith(t, executes(ctx, delta, approved), "55000")
 	failsWith(t, delta.Exec(ctx, "bank", "SELECT chainify.cancel_planned("+cancelled+")"), "42501")
 	must(t, acme.Exec(ctx, "bank", "SELECT chainify.cancel_planned("+cancelled+")"))
 	failsWith(t, executes(ctx, acme, cancelled), "55000")
+
+	_, err = acme.Run(ctx, "submit", "--role", "bank", "--kind", "plan", "--approvals", "acme", "--param", "bigint:4", "--wait",
+		"UPDATE checking SET balance = balance + 1 WHERE custid = $1")
+	must(t, err)
+	must(t, acme.Scan(ctx, "SELECT encode(id, 'hex') FROM chainify.planned WHERE approvals = 'acme'", &id))
+	_, err = acme.Run(ctx, "submit", "--role", "bank", "--kind", "cancel", "--wait", id)
+	must(t, err)
+	hasState(ctx, t, net, `'\x`+id+"'::bytea", "cancelled")
+	_, err = delta.Run(ctx, "submit", "--role", "bank", "--kind", "execute", "--wait", id)
+	if err == nil || !strings.Contains(err.Error(), "55000") {
+		t.Errorf("a plan that was cancelled is executed: %v", err)
+	}
 
 	// The node that would have it executed is down when it is due.
 	missed := plan(ctx, t, acme, 5, "clock_timestamp() + interval '3 s'", "NULL")

@@ -20,6 +20,7 @@ func FuzzHTTPBodies(f *testing.F) {
 	right, placed := signed(clerkKey, unchanged), clerks(3, 1)[1]
 	for _, body := range []string{
 		`{"sql":"SELECT 1","kind":"sql","parameters":[{"type":"integer","value":"1"},{"value":null}],"wait_ms":1}`,
+		`{"kind":"plan","sql":"SELECT 1","plan":{"action":"plan","not_before":"2027-01-31T09:00:00Z","approvals":"acme"}}`,
 		`{"sql":"SELECT 1","kind":"deploy"}{}`, `{"sql":"\u0000"}`, `{"sql":"x","parameters":[{"type":"\u0000","value":""}]}`, `null`,
 		fmt.Sprintf(`{"proposal":"%x","signature":"%x","wait_ms":0}`, right.Proposal, right.Signature),
 		fmt.Sprintf(`{"proposal":"%x","signature":"%x"}`, placed.Proposal, placed.Signature),

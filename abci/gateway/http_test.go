@@ -148,6 +148,12 @@ func TestHTTPRefusals(t *testing.T) {
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","wait_ms":600001}`, 400, "wait_ms"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","kind":"x"}`, 400, "kind"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":""}`, 400, "sql"},
+		{with, "POST", "/v1/transactions", testToken, `{"sql":"SELECT 1","plan":{"action":"plan"}}`, 400, "of another kind"},
+		{with, "POST", "/v1/transactions", testToken, `{"kind":"plan"}`, 400, "plan: missing"},
+		{with, "POST", "/v1/transactions", testToken, `{"kind":"plan","plan":{"action":"now"}}`, 400, "plan.action"},
+		{with, "POST", "/v1/transactions", testToken, `{"kind":"plan","plan":{"action":"approve","planned":"0a"}}`, 400, "plan.planned"},
+		{with, "POST", "/v1/transactions", testToken, `{"kind":"plan","sql":"SELECT 1","plan":{"action":"plan","expires":"tomorrow"}}`, 400, "plan.expires"},
+		{with, "POST", "/v1/transactions", testToken, `{"kind":"plan","plan":{"action":"plan","sync":1}}`, 400, "sync"},
 		{with, "POST", "/v1/transactions", testToken, "{\"sql\":\"SELECT 'a\xff'\"}", 400, "UTF-8"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"` + strings.Repeat("x", wire.ProposalBytesMax) + `"}`, 413, "54000"},
 		{with, "POST", "/v1/transactions", testToken, `{"sql":"` + strings.Repeat("x", bodyBytesMax) + `"}`, 413, "54000"},
@@ -262,7 +268,7 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	}
 	wantSame(t, "routes", described, served)
 	types := map[string]any{
-		"Submission": submission{}, "SignedSubmission": signedSubmission{}, "Parameter": jsonParameter{}, "Accepted": accepted{}, "Transaction": Transaction{},
+		"Submission": submission{}, "SignedSubmission": signedSubmission{}, "Parameter": jsonParameter{}, "Plan": PlanWords{}, "Accepted": accepted{}, "Transaction": Transaction{},
 		"Block": block{}, "Certificate": certificate{}, "Vote": wire.VoteJSON{}, "Status": Status{}, "Queue": Queue{},
 		"Health": health{}, "Failure": failure{},
 	}

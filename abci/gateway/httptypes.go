@@ -10,9 +10,10 @@ import (
 // The JSON of openapi.yaml; the test compares field by field.
 
 type submission struct {
-	SQL        string          `json:"sql"`
+	SQL        string          `json:"sql,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
 	Parameters []jsonParameter `json:"parameters,omitempty"`
+	Plan       *PlanWords      `json:"plan,omitempty"`
 	WaitMS     int64           `json:"wait_ms,omitempty"`
 }
 
@@ -46,8 +47,16 @@ func (s *submission) statement() (*wire.Statement, error) {
 		out.Kind = wire.Kind_KIND_SQL
 	case "deploy":
 		out.Kind = wire.Kind_KIND_DEPLOY
+	case "plan":
+		out.Kind = wire.Kind_KIND_PLAN
 	default:
-		return nil, malformed("kind: %q is neither \"sql\" nor \"deploy\"", s.Kind)
+		return nil, malformed("kind: %q is not \"sql\", \"deploy\" or \"plan\"", s.Kind)
+	}
+	if s.Plan != nil {
+		var err error
+		if out.Plan, err = s.Plan.Plan(); err != nil {
+			return nil, malformed("plan.%v", err)
+		}
 	}
 	for _, p := range s.Parameters {
 		q := &wire.Parameter{Type: p.Type, Null: p.Value == nil}

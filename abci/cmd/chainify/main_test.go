@@ -72,7 +72,10 @@ func TestWrongUsage(t *testing.T) {
 		"accepts 1 arg(s), received 2":  {"submit", "--socket", "x", "SELECT", "1"},
 		"one of --home and --socket":    {"submit", "SELECT 1"},
 		"one of --home and --socket is": {"status", "--home", "a", "--socket", "b"},
-		"neither \"sql\" nor":           {"submit", "--socket", "x", "--kind", "ddl", "SELECT 1"},
+		"\"ddl\" is not sql, deploy":    {"submit", "--socket", "x", "--kind", "ddl", "SELECT 1"},
+		"are for --kind plan":           {"submit", "--socket", "x", "--approvals", "acme", "SELECT 1"},
+		"not_before: \"soon\" is not":   {"submit", "--socket", "x", "--kind", "plan", "--not-before", "soon", "SELECT 1"},
+		"is not hexadecimal digits":     {"submit", "--socket", "x", "--kind", "approve", "SELECT 1"},
 		"not a duration between":        {"submit", "--socket", "x", "--wait=11m", "SELECT 1"},
 		"--ordering-only means no":      {"init", "--home", "x", "--organisation", "x", "--ordering-only", "--dsn", "dbname=x"},
 		"is not a time":                 {"genesis", "--chain-id", "x", "--time", "now", "p.json"},
@@ -240,6 +243,9 @@ func TestSubmitCommand(t *testing.T) {
 		{refused, exitFailed, []string{"--wait", "SELECT 1"}},
 		{never, exitUnreachable, []string{"--wait=10ms", "SELECT 1"}},
 		{committed, exitFailed, []string{"--wait", "--kind", "deploy", ""}},
+		{committed, exitOK, []string{"--wait", "--kind", "plan", "--not-before", "2027-01-31T09:00:00Z", "--approvals", "2 OF (bolt, cargo)", "SELECT 1"}},
+		{committed, exitOK, []string{"--wait", "--kind", "approve", strings.Repeat("0a", 32)}},
+		{committed, exitFailed, []string{"--wait", "--kind", "cancel", "0a0b"}},
 	} {
 		d.play(c.outcome)
 		code, out, errs := call("", append([]string{"submit", "--socket", d.path, "--role", "bank"}, c.args...)...)
@@ -272,6 +278,27 @@ func TestParametersOfTheCommandLine(t *testing.T) {
 	for i, p := range got.Parameters {
 		if p.Type != want[i].Type || p.Text != want[i].Text || p.Null != want[i].Null {
 			t.Errorf("parameter %d is %v, want %v", i, p, want[i])
+		}
+	}
+}
+
+func TestPlansOfTheCommandLine(t *testing.T) {
+	s := submission{kind: "plan", parameters: []string{"integer:7"}, plan: gateway.PlanWords{NotBefore: "1970-01-01T00:00:02+00:00", Expires: "1970-01-01T01:00:03.5+01:00", Approvals: "acme"}}
+	got, err := s.statement("SELECT $1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := got.Plan; got.Kind != wire.Kind_KIND_PLAN || got.Sql != "SELECT $1" || len(got.Parameters) != 1 ||
+		p.Action != wire.PlanAction_PLAN_ACTION_PLAN || p.NotBefore != 2_000_000 || p.Expires != 3_500_000 || p.Approvals != "acme" || len(p.Planned) != 0 {
+		t.Errorf("%v", got)
+	}
+	for kind, action := range map[string]wire.PlanAction{
+		"approve": wire.PlanAction_PLAN_ACTION_APPROVE, "cancel": wire.PlanAction_PLAN_ACTION_CANCEL, "execute": wire.PlanAction_PLAN_ACTION_EXECUTE,
+	} {
+		s := submission{kind: kind}
+		got, err := s.statement("0aff")
+		if err != nil || got.Sql != "" || got.Plan.Action != action || string(got.Plan.Planned) != "\x0a\xff" {
+			t.Errorf("%s: %v, %v", kind, got, err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *submission) sign(key ed25519.PrivateKey, at place, statements ...*wire.
 		}
 		proposals[i] = &wire.Proposal{
 			ChainId: at.chainID, Client: &wire.Client{Organisation: at.organisation, Role: s.roleName()}, Nonce: nonce,
-			ValidUntilHeight: at.height + signedValidity, Kind: statement.Kind, Sql: statement.Sql, Parameters: statement.Parameters,
+			ValidUntilHeight: at.height + signedValidity, Kind: statement.Kind, Sql: statement.Sql, Parameters: statement.Parameters, Plan: statement.Plan,
 		}
 	}
 	return wire.SignProposals(key, proposals), nil

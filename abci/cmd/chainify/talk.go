@@ -74,6 +74,7 @@ type submission struct {
 	role, kind string
 	key        string // file of the client's own key; empty: the gateway vouches
 	parameters []string
+	plan       gateway.PlanWords
 	wait       string
 	asJSON     forMachines
 }
@@ -81,18 +82,24 @@ type submission struct {
 func newSubmit() *cobra.Command {
 	var s submission
 	cmd := &cobra.Command{
-		Use:   "submit (--home DIR | --socket PATH) [flags] SQL",
+		Use:   "submit (--home DIR | --socket PATH) [flags] (SQL | ID)",
 		Short: "Submit one transaction",
 		Long: `submit hands a transaction to the node and prints its id. With --wait it waits until the organisation's database committed its
 block, and prints the outcome. SQL "-" is read from standard input.
 
 Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE to have it inferred; TYPE alone is NULL.
 
+With --kind plan the statements run in a later block, from --not-before on and with --approvals. With --kind approve, cancel or
+execute the argument is the id of such a plan.
+
 ` + exitHelp,
 		Example: `  chainify submit --home acme --role bank --wait "UPDATE accounts SET balance = balance - 10 WHERE id = 7"
   chainify submit --home acme --role bank --wait=1m --param integer:7 --param text:x --param date \
       'INSERT INTO notes VALUES ($1, $2, $3)'
-  chainify submit --home acme --role dba --kind deploy --wait "ATTACH TABLE public.accounts"`,
+  chainify submit --home acme --role dba --kind deploy --wait "ATTACH TABLE public.accounts"
+  chainify submit --home acme --role bank --kind plan --not-before 2027-01-31T09:00:00Z --approvals '2 OF (bolt, cargo)' --wait \
+      'UPDATE savings SET balance = balance * 1.01'
+  chainify submit --home bolt --role dba --kind approve --wait 7c6f3a…`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, args[0])
@@ -110,7 +117,10 @@ Parameters are given in the order of $1, $2, …: TYPE:VALUE, with an empty TYPE
 func (s *submission) statementFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.role, "role", "", "database role the transaction runs as (default: $PGUSER, or your own name)")
 	cmd.Flags().StringVar(&s.key, "key", "", "file of the client's own key, registered for the role, to sign with (chainify client)")
-	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE")
+	cmd.Flags().StringVar(&s.kind, "kind", "sql", "sql, or deploy for statements that change definitions, ATTACH TABLE and DETACH TABLE; plan, approve, cancel or execute for planned transactions")
+	cmd.Flags().StringVar(&s.plan.NotBefore, "not-before", "", "with --kind plan: first time of a block that may run it, as 2027-01-31T09:00:00Z (default: at once)")
+	cmd.Flags().StringVar(&s.plan.Expires, "expires", "", "with --kind plan: time from which on no block runs it (default: 30 days after its start)")
+	cmd.Flags().StringVar(&s.plan.Approvals, "approvals", "", "with --kind plan: policy of the organisations that have to approve (default: none)")
 	cmd.Flags().StringArrayVar(&s.parameters, "param", nil, "TYPE:VALUE, or TYPE for NULL; once for each parameter")
 }
 
@@ -170,13 +180,26 @@ func randomNonce() (uint64, error) {
 
 func (s *submission) statement(text string) (*wire.Statement, error) {
 	out := &wire.Statement{Sql: text}
+	if s.plan != (gateway.PlanWords{}) && s.kind != "plan" {
+		return nil, usageError("--not-before, --expires and --approvals are for --kind plan")
+	}
 	switch s.kind {
 	case "sql":
 		out.Kind = wire.Kind_KIND_SQL
 	case "deploy":
 		out.Kind = wire.Kind_KIND_DEPLOY
+	case "plan", "approve", "cancel", "execute":
+		words := s.plan
+		if words.Action = s.kind; s.kind != "plan" {
+			words.Planned, out.Sql = text, ""
+		}
+		plan, err := words.Plan()
+		if err != nil {
+			return nil, usageError("%v", err)
+		}
+		out.Kind, out.Plan = wire.Kind_KIND_PLAN, plan
 	default:
-		return nil, usageError("--kind: %q is neither \"sql\" nor \"deploy\"", s.kind)
+		return nil, usageError("--kind: %q is not sql, deploy, plan, approve, cancel or execute", s.kind)
 	}
 	for _, p := range s.parameters {
 		typ, value, given := strings.Cut(p, ":")
