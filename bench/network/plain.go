@@ -39,7 +39,7 @@ var plainMembers = []string{"acme", "bolt", "cargo", "delta"}
 // meet at a few rows. The caller may add other parts to the report.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	cfg.Customers = 2 // of Smallbank, which is not measured here
-	schemas := append([]workload.Schema{plainTables.Schema()}, cfg.terminalWorkloads()...)
+	schemas := append([]workload.Schema{plainTables.Schema(), sysbenchSchema()}, cfg.terminalWorkloads()...)
 	net, err := openNetwork(ctx, cfg, "plain", settings, plainMembers, schemas...)
 	defer func() {
 		if net == nil {
@@ -57,7 +57,11 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		return err
 	}
 	var systems []system
-	for _, s := range plainSystems(o) {
+	beside, err := sysbenchSystems(ctx, o, cfg, r)
+	if err != nil {
+		return err
+	}
+	for _, s := range append(plainSystems(o), beside...) {
 		if cfg.wants(s.name) {
 			systems = append(systems, s)
 		}
@@ -178,7 +182,7 @@ func plainFigures(r *report.Report) error {
 			}
 		}
 	}
-	return errors.Join(serializableFigures(r), tpccEffectsFigures(r), hotFigures(r))
+	return errors.Join(serializableFigures(r), tpccEffectsFigures(r), hotFigures(r), galeraFigures(r))
 }
 
 // serializableFigures says what SERIALIZABLE costs a session of plain SQL beside READ COMMITTED.
