@@ -124,6 +124,7 @@ installcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 ./explorer'
 	extension/tests/socket/run $(PGTREE)
+	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
 	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
 ## trapcheck: the extension's SQL tests, and those of what the node and the explorer send, among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck

@@ -68,7 +68,7 @@ class Generator:
         if of in ("int4", "int8", "numeric"):
             other = r.choice(["int2", "int4"] if of == "int4" else ["int8", "int4"] if of == "int8" else ["numeric", "int4"])
             return r.choice([lambda: f"({v(of)} {r.choice('+-*')} {v(other)})", lambda: f"({v(of)} / nullif({v(other)}, 0))", lambda: f"({v(of)} % nullif({v(other)}, 0))", lambda: f"(- {v(of)})",
-                             lambda: f"abs({v(of)})", (lambda: f"round({v(of)}, {r.randint(0, 5)})") if of == "numeric" else (lambda: f"length({v('text')})::{of}"),
+                             lambda: f"abs({v(of)})", (lambda: r.choice([f"round({v(of)}, {r.randint(0, 5)})", f"trunc({v(of)}, {r.randint(0, 5)})", f"{r.choice(['ceil', 'floor', 'round'])}({v(of)})"])) if of == "numeric" else (lambda: f"length({v('text')})::{of}"),
                              (lambda: f"{v('numeric')}::numeric(20,{r.randint(0, 4)})") if of == "numeric" else lambda: f"({v('date')} - {v('date')})::{of}",
                              (lambda: f"{v('int4')}::numeric") if of == "numeric" else (lambda: f"extract({r.choice(['year', 'month', 'dow'])} FROM {v('date')})::{of}")])()
         if of == "text":
@@ -109,7 +109,7 @@ class Generator:
         link = f" AND {self.column(inner, 'int4')} = {self.column(scope, 'int4')}" if r.random() < 0.5 else ""
         where = f"WHERE {self.condition(inner, 1)}{link}"
         not_ = r.choice(["", "NOT "])
-        return r.choice([lambda: f"{not_}EXISTS (SELECT * FROM {table} {alias} {where})", lambda: f"{self.value(scope, of, 1)} {not_}IN (SELECT {column} FROM {table} {alias} {where})",
+        return r.choice([lambda: f"{not_}EXISTS (SELECT * FROM {table} {alias} {where}{r.choice(['', '', ' LIMIT 1', ' OFFSET 2'])})", lambda: f"{self.value(scope, of, 1)} {not_}IN (SELECT {column} FROM {table} {alias} {where})",
                          lambda: f"{self.value(scope, of, 1)} > (SELECT {r.choice(['min', 'max'])}({column}) FROM {table} {alias} {where})",
                          lambda: f"{self.value(scope, 'numeric', 1)} < (SELECT {r.choice(['avg', 'sum'])}({self.value(inner, 'numeric', 1)}) FROM {table} {alias} {where})"])()
 
@@ -176,7 +176,8 @@ class Generator:
             sql = f"WITH w AS ({self.plain(types)}) SELECT a.x0, b.x0 AS y FROM w a JOIN (SELECT count(*) AS n, max(x0) AS x0 FROM w) b ON {r.choice(['true', 'a.x0 = b.x0'])}"
         else:
             over = f"(PARTITION BY i.kind ORDER BY i.id{r.choice(['', ' DESC'])})"
-            sql = f"SELECT i.id, {r.choice(['row_number()', 'rank()', 'sum(i.price)', 'count(*)', 'max(i.small)'])} OVER {over} AS x FROM item i{self.where([('i', 'item')])}"
+            id_ = r.choice(["i.id, ", "DISTINCT "])
+            sql = f"SELECT {id_}{r.choice(['row_number()', 'rank()', 'sum(i.price)', 'count(*)', 'max(i.small)'])} OVER {over} AS x FROM item i{self.where([('i', 'item')])}"
         if r.random() < 0.2:
             sql = f"SELECT * FROM ({sql}) o ORDER BY {r.randint(1, 1)}{r.choice(['', ' DESC', ' NULLS FIRST'])}"
         return sql

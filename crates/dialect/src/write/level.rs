@@ -56,7 +56,7 @@ impl Writer {
         let (mut columns, mut constant) = (Vec::new(), Vec::new());
         for target in &query.targets {
             let value = self.value(&target.expr)?;
-            if query.distinct {
+            if query.distinct && !target.junk {
                 check_key(&value, "DISTINCT")?;
             }
             constant.push(value.constant.is_some());
@@ -82,7 +82,12 @@ impl Writer {
 
         let shown = columns.iter().zip(1..);
         let shown: Vec<_> = shown.map(|(c, n)| format!("{} AS o{n}", c.sql)).collect();
-        let distinct = if query.distinct { "DISTINCT " } else { "" };
+        // Columns that are only sorted or grouped by take no part in DISTINCT.
+        let apart = query.distinct && query.targets.iter().any(|target| target.junk);
+        let distinct = match query.distinct && !apart {
+            true => "DISTINCT ",
+            false => "",
+        };
         let mut sql = match shown.is_empty() {
             true => "SELECT 1 AS o1".to_owned(),
             false => format!("SELECT {distinct}{}", shown.join(", ")),
@@ -98,6 +103,13 @@ impl Writer {
         }
         if !having.is_empty() {
             sql += &format!(" HAVING {}", having.join(" AND "));
+        }
+        if apart {
+            let alias = self.alias('s');
+            let shown = query.targets.iter().zip(1..).filter(|(t, _)| !t.junk);
+            let shown: Vec<_> = shown.map(|(_, n)| format!("{alias}.o{n} AS o{n}")).collect();
+            let list = shown.join(", ");
+            sql = format!("SELECT DISTINCT {list} FROM ({sql}) AS {alias}");
         }
         Ok(Written { sql, columns: renumbered(columns) })
     }
@@ -225,7 +237,10 @@ impl Writer {
         let shown = |at: &usize| query.targets.get(*at).is_none_or(|t| !t.junk);
         let outputs: Vec<usize> = (0..inner.columns.len()).filter(shown).collect();
         let list = outputs.iter().zip(1..);
-        let list: Vec<_> = list.map(|(at, n)| format!("{alias}.o{} AS o{n}", at + 1)).collect();
+        let mut list: Vec<_> = list.map(|(at, n)| format!("{alias}.o{} AS o{n}", at + 1)).collect();
+        if list.is_empty() {
+            list.push("1 AS o1".to_owned());
+        }
         let mut sql = format!("SELECT {} FROM ({}) AS {alias}", list.join(", "), inner.sql);
         let mut keys = Vec::new();
         for order in &query.order {

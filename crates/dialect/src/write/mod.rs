@@ -53,6 +53,9 @@ pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refus
     let mut writer = Writer { settings, aliases: 0, depth: 0, levels: Vec::new() };
     let written = writer.query(query)?;
     writer.check_size(&written.sql)?;
+    if query.targets.iter().all(|target| target.junk) {
+        return Err(Refusal::new("a query without columns"));
+    }
     let targets = query.targets.iter().enumerate();
     let shown = targets.filter(|(_, target)| !target.junk);
     let outputs = shown.map(|(at, target)| Output { name: target.name.clone(), target: at });

@@ -23,12 +23,6 @@ mod raw {
             collation: pg_sys::Oid,
             argument: pg_sys::Datum,
         ) -> pg_sys::Datum;
-        pub fn tuplestore_putvalues(
-            store: *mut pg_sys::Tuplestorestate,
-            descriptor: pg_sys::TupleDesc,
-            values: *mut pg_sys::Datum,
-            nulls: *mut bool,
-        );
     }
 }
 
@@ -121,7 +115,8 @@ impl Call<'_> {
                 let put = context.enter(|| {
                     let (mut values, mut nulls) = reader.read(fields)?;
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                    catch_c(|| raw::tuplestore_putvalues(store, descriptor, values, nulls))
+                    pg_sys::tuplestore_putvalues(store, descriptor, values, nulls);
+                    Ok(())
                 });
                 context.reset();
                 put
@@ -152,14 +147,15 @@ impl Call<'_> {
                     let (mut values, mut nulls) = reader.read(fields)?;
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
                     let none = pg_sys::InvalidOid;
-                    catch_c(|| {
+                    let mut object = catch_c(|| {
                         let tuple = pg_sys::heap_form_tuple(of_row, values, nulls);
                         let row = pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data);
                         let json = raw::OidFunctionCall1Coll(ROW_TO_JSON, none, row);
                         let text = raw::OidFunctionCall1Coll(TEXT_OUT, none, json);
-                        let mut object = raw::OidFunctionCall1Coll(JSONB_IN, none, text);
-                        raw::tuplestore_putvalues(store, descriptor, &mut object, &mut false);
-                    })
+                        raw::OidFunctionCall1Coll(JSONB_IN, none, text)
+                    })?;
+                    pg_sys::tuplestore_putvalues(store, descriptor, &mut object, &mut false);
+                    Ok(())
                 });
                 context.reset();
                 put

@@ -12,18 +12,6 @@ use crate::pg::base::lists::{elements, nodes};
 use crate::pg::base::memory::Context;
 use crate::pg::base::text_rows::TextReader;
 
-mod raw {
-    use super::pg_sys;
-    c_functions! {
-        pub fn tuplestore_putvalues(
-            store: *mut pg_sys::Tuplestorestate,
-            descriptor: pg_sys::TupleDesc,
-            values: *mut pg_sys::Datum,
-            nulls: *mut bool,
-        );
-    }
-}
-
 const NAME: &CStr = c"Chainify Analytics";
 
 /// Methods hold pointers to static text alone.
@@ -190,7 +178,8 @@ unsafe fn ask(state: &mut State) {
                 let put = context.enter(|| {
                     let (mut values, mut nulls) = reader.read(fields)?;
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                    catch_c(|| raw::tuplestore_putvalues(store, descriptor, values, nulls))
+                    pg_sys::tuplestore_putvalues(store, descriptor, values, nulls);
+                    Ok(())
                 });
                 context.reset();
                 here = put.as_ref().err().cloned();
