@@ -222,10 +222,10 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: check, test-rust, build, then test-go beside check-deploy, check-explorer and installcheck, then e2e; what CI runs
+## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck, then e2e; what CI runs
 .PHONY: test
 test:
-	@scripts/stages check test-rust build 'test-go & check-deploy check-explorer installcheck' e2e
+	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck' e2e
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
