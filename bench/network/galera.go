@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
@@ -134,15 +132,8 @@ func (g *galera) begin(i int) error {
 			}
 		}
 	}
-	log, err := os.OpenFile(g.path(i, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	cmd, err := begun(g.path(i, "log"), "mariadbd", args)
 	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command("mariadbd", args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	g.commands = append(g.commands, cmd)
@@ -162,17 +153,9 @@ func (g *galera) joined(ctx context.Context, i int) error {
 }
 
 func (g *galera) stop() error {
-	var errs []error
-	for _, cmd := range g.commands {
-		errs = append(errs, cmd.Process.Signal(syscall.SIGTERM))
-	}
-	for _, cmd := range g.commands {
-		killed := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
-		errs = append(errs, cmd.Wait())
-		killed.Stop()
-	}
+	err := ended(g.commands)
 	g.commands = nil
-	return errors.Join(errs...)
+	return err
 }
 
 func (g *galera) nodes() []int { return nil }

@@ -72,19 +72,39 @@ func (t *theirs) start(ctx context.Context) error {
 }
 
 func (t *theirs) startNode(home string, args []string) error {
-	log, err := os.OpenFile(filepath.Join(home, "node.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	cmd, err := begun(filepath.Join(home, "node.log"), t.binary, args)
 	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(t.binary, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	t.commands = append(t.commands, cmd)
 	return nil
+}
+
+// begun starts a server that logs to a file and ends with this process.
+func begun(logFile, binary string, args []string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd, cmd.Start()
+}
+
+// ended asks servers to end, and kills those that do not.
+func ended(commands []*exec.Cmd) error {
+	var errs []error
+	for _, cmd := range commands {
+		errs = append(errs, cmd.Process.Signal(syscall.SIGTERM))
+	}
+	for _, cmd := range commands {
+		killed := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
+		errs = append(errs, cmd.Wait())
+		killed.Stop()
+	}
+	return errors.Join(errs...)
 }
 
 // ready submits a transaction to each node until it is executed.
@@ -104,18 +124,7 @@ func (t *theirs) ready(ctx context.Context) error {
 	return nil
 }
 
-func (t *theirs) stop() error {
-	var errs []error
-	for _, cmd := range t.commands {
-		errs = append(errs, cmd.Process.Signal(syscall.SIGTERM))
-	}
-	for _, cmd := range t.commands {
-		killed := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
-		errs = append(errs, cmd.Wait())
-		killed.Stop()
-	}
-	return errors.Join(errs...)
-}
+func (t *theirs) stop() error { return ended(t.commands) }
 
 func (t *theirs) nodes() []int {
 	var out []int
