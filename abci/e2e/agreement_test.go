@@ -45,6 +45,7 @@ func TestTutorialTrades(t *testing.T) {
 		runBlock(ctx, t, network.Organisation(where), role, sql)
 	}
 	signTrades(ctx, t, network.Organisation("acme"))
+	plainTrades(ctx, t, network)
 	forge(ctx, t, network.Organisation("acme"))
 	_, err = harness.WaitSame(ctx, network.Organisations, 1, catchUpLimit)
 	must(t, err)
@@ -52,8 +53,8 @@ func TestTutorialTrades(t *testing.T) {
 		var trades, failed int
 		must(t, o.Scan(ctx, "SELECT count(*) FROM trades", &trades))
 		must(t, o.Scan(ctx, "SELECT count(*) FROM chainify.transactions WHERE sql LIKE '%forged%' AND NOT outcome AND sqlstate = 'CH009'", &failed))
-		if trades != 2 || failed != 2 {
-			t.Errorf("%s: %d trades, want 2; %d forged transactions failed, want 2", o.Name, trades, failed)
+		if trades != 3 || failed != 2 {
+			t.Errorf("%s: %d trades, want 3; %d forged transactions failed, want 2", o.Name, trades, failed)
 		}
 		checkVerified(ctx, t, o)
 	}
@@ -141,6 +142,25 @@ func signTrades(ctx context.Context, t *testing.T, acme *harness.Organisation) {
 	if out, err := submit("3, 'acme', 'bolt', 'bolts', 800"); err != nil {
 		t.Errorf("a trade that bolt agrees to: %v\n%s", err, out)
 	}
+}
+
+// plainTrades makes trades by plain SQL: the other firm is asked about the write set.
+func plainTrades(ctx context.Context, t *testing.T, network *harness.Network) {
+	t.Helper()
+	acme, cargo := plainSession(ctx, t, network.Organisation("acme")), plainSession(ctx, t, network.Organisation("cargo"))
+	run(ctx, t, acme, "BEGIN")
+	run(ctx, t, acme, "INSERT INTO trades VALUES (4, 'acme', 'bolt', 'bolts', 700)")
+	run(ctx, t, acme, "INSERT INTO trades VALUES (5, 'acme', 'bolt', 'bolts', 6000)")
+	if failed := fails(ctx, t, acme, "CH009", "COMMIT"); !strings.Contains(failed.Error()+failed.Detail, "bolts are not worth 6000.00 to us") {
+		t.Errorf("a trade that bolt does not want, by plain SQL: %s", describe(failed))
+	}
+	idle(t, acme)
+	want(ctx, t, acme, "SELECT count(*)::text FROM trades WHERE id > 3", "0")
+	run(ctx, t, acme, "BEGIN")
+	run(ctx, t, acme, "INSERT INTO trades VALUES (4, 'acme', 'bolt', 'bolts', 700)")
+	run(ctx, t, acme, "COMMIT")
+	fails(ctx, t, cargo, "CH009", "UPDATE trades SET price = 1 WHERE id = 4")
+	want(ctx, t, acme, "SELECT price::text FROM trades WHERE id = 4", "700.00")
 }
 
 // forge submits, past the gateway, a trade without agreement and one whose agreement acme signed in

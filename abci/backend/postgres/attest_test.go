@@ -56,15 +56,20 @@ func attestAuthority() audit.Authority {
 	return a
 }
 
-func newAttested(t *testing.T) *attested {
-	t.Helper()
-	dsn := database(t, setup+`; CREATE TABLE public.pairs (a text, b numeric, note text, PRIMARY KEY (a, b)); GRANT ALL ON public.pairs TO effects_ops`)
+func attestRegistry() *wire.RegistryHistory {
 	registry := &wire.RegistryHistory{Consents: []wire.ConsentFrom{{Block: 1, Consent: attestConsent}}}
 	for _, o := range attesting {
 		key := wire.HexBytes(attestKey(o).Public().(ed25519.PublicKey))
 		registry.Organisations = append(registry.Organisations, wire.OrganisationPeriod{Name: o, GatewayKey: key, From: 1})
 		registry.Validators = append(registry.Validators, wire.ValidatorPeriod{Organisation: o, Address: attestAddress(o), PublicKey: key, From: 1})
 	}
+	return registry
+}
+
+func newAttested(t *testing.T) *attested {
+	t.Helper()
+	dsn := database(t, setup+`; CREATE TABLE public.pairs (a text, b numeric, note text, PRIMARY KEY (a, b)); GRANT ALL ON public.pairs TO effects_ops`)
+	registry := attestRegistry()
 	cfg := Config{
 		DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a",
 		Registry: func() (*wire.RegistryHistory, error) { return registry, nil },

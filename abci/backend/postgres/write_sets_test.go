@@ -310,6 +310,32 @@ func TestWriteSetsAreChecked(t *testing.T) {
 	}
 }
 
+// A write set takes the agreements that its changes take, as statements do. Rows that it only saw
+// take none.
+func TestWriteSetsTakeAgreements(t *testing.T) {
+	dsn, b, previous, r := writeSetDatabase(t)
+	registry := attestRegistry()
+	b.cfg.Registry = func() (*wire.RegistryHistory, error) { return registry, nil }
+	policy := orderedBlock(2, wire.Kind_KIND_DEPLOY, "SET AGREEMENT POLICY public.parents TO b")
+	x, err := b.Execute(t.Context(), policy, previous)
+	if err == nil {
+		err = b.Commit(t.Context())
+	}
+	if err != nil || !x.Results[0].Succeeded {
+		t.Fatal(err, x.Results)
+	}
+	const parents, children = "public.parents", "public.children"
+	saw := r.insert(children, "80, 5, 160")
+	saw.Tables = append(saw.Tables, parents)
+	saw.Seen = append(saw.Seen, wire.RowSeen{Table: 1, Key: r.key(parents, "5, NULL"), Present: true, Hash: r.hash(parents, "5, 'n5'")})
+	applyWriteSets(t, b, 3, x.Hash, []writeSetCase{
+		{name: "a change", set: r.change(parents, 'U', "5, 'n5'", "5, 'x'", 2), sqlstate: "CH009", says: "lacks the agreement of b"},
+		{name: "a new row", set: r.insert(parents, "400, 'n400'"), sqlstate: "CH009", says: "lacks the agreement of b"},
+		{name: "a row that was seen", set: saw},
+	})
+	shows(t, dsn, map[string]string{"SELECT string_agg(note, ',') FROM parents WHERE id IN (5, 6, 400)": "n5,n6", verified: ""})
+}
+
 // verified is what verification finds, but for certificates, which these blocks have none of.
 const verified = "SELECT coalesce(string_agg(v::text, '; '), '') FROM chainify.verify_ledger() v WHERE v::text NOT LIKE '%certificate missing%'"
 
