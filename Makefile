@@ -98,12 +98,16 @@ test-rust: setup
 	$(CARGO) test --locked $(PURE)
 	@scripts/fuzz-rust
 
-## test-go: unit, property and conformance tests of the Go modules, every decoder fuzzed for a moment
+## test-go: unit, property and conformance tests of the node, every decoder fuzzed for a moment
 .PHONY: test-go
 test-go: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race $$($(GO) list ./... | grep -v /model$$) && $(GO) test ./model && \
-		cd ../bench && $(GO) test -timeout 20m ./...'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race $$($(GO) list ./... | grep -v /model$$) && $(GO) test ./model'
 	@scripts/fuzz-decoders
+
+## test-bench: the benchmarks, tiny, and their parts
+.PHONY: test-bench
+test-bench: pgtree
+	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -timeout 20m ./...'
 
 ## fuzz-decoders: every decoder, in Rust and in Go, with random inputs, FUZZ_RUNS (5000000) times each
 FUZZ_RUNS ?= 5000000
@@ -222,10 +226,10 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck, then e2e; what CI runs
+## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck, then test-bench and e2e; what CI runs
 .PHONY: test
 test:
-	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck' e2e
+	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck' test-bench e2e
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
