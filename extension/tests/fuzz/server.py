@@ -4,7 +4,9 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 
 from wire import Connection
@@ -66,6 +68,8 @@ class Server:
     """Starts the cluster; `stop` removes it and tells what crashed."""
 
     def __init__(self, prefix):
+        # Told to end, the program removes its server as at any other end.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.bin = os.path.join(prefix, "lib/postgresql/15/bin")
         self.dir = tempfile.mkdtemp(prefix="chainify-fuzz.")
         self.data = os.path.join(self.dir, "data")
