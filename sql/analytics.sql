@@ -58,7 +58,7 @@ RESET ROLE;
 SELECT test.asked('SELECT id FROM hidden');
 SET ROLE alice;
 
--- What the worker is asked.
+-- The queries for the worker.
 \pset tuples_only on
 \pset format unaligned
 \set ECHO none
@@ -94,7 +94,7 @@ SELECT query || E'\n    ' || test.asked(query) FROM (VALUES
     ('SELECT now() > ''2000-01-01'', 7 / 2, 7.0 / 2, ''x'' || ''y'''),
     ('SELECT avg(price) > 5, round(avg(price), 2), avg(price) * 2 FROM item HAVING avg(price) <> 7')) v (query);
 
--- What is refused, and why.
+-- Refused queries, and the reasons.
 SELECT query || E'\n    ' || test.asked(query) FROM (VALUES
     ('SELECT upper(name) FROM item'),
     ('SELECT name FROM item ORDER BY local'),

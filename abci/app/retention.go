@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"sort"
@@ -32,16 +33,13 @@ type Retention struct {
 
 // pruneTo returns the order block below which all may go, 0 when none or few would. The block
 // `needed` and those after it stay: from there on the database may have to execute again.
-// Cost: a few calls of aged.
+// Cost: one call of aged where nothing goes, else ten.
 func pruneTo(oldest, last, keep, needed int64, aged func(height int64) bool) int64 {
 	limit := min(last-keep+1, needed, oldest+pruneMost)
-	if keep == 0 || limit < oldest+pruneStep {
+	if keep == 0 || limit < oldest+pruneStep || !aged(oldest+pruneStep-1) {
 		return 0
 	}
 	fresh := sort.Search(int(limit-oldest), func(i int) bool { return !aged(oldest + int64(i)) })
-	if fresh < pruneStep {
-		return 0
-	}
 	return oldest + int64(fresh)
 }
 
@@ -56,21 +54,31 @@ func (a *App) retain(last int64) (int64, error) {
 	if r.Executed != nil {
 		executed = min(executed, r.Executed())
 	}
-	if executed == 0 {
-		return 0, nil
-	}
-	record, err := a.opt.Store.ledgerBlock(executed)
+	needed, err := a.opt.Store.neededFrom(executed)
 	if err != nil {
 		return 0, fmt.Errorf("find what may go: %w", err)
 	}
-	to := pruneTo(r.Oldest(), last, r.Keep, record.Height, func(h int64) bool { return r.Aged(h, last) })
+	to := pruneTo(r.Oldest(), last, r.Keep, needed, func(h int64) bool { return r.Aged(h, last) })
 	if to == 0 {
 		return 0, nil
 	}
-	if err := a.opt.Store.prune(to); err != nil {
+	return to, a.opt.Store.prune(to)
+}
+
+// neededFrom is the first order block that a database needs which has executed a ledger block: all
+// of them when it has executed none, or one that went already, as from an old backup.
+func (s *Store) neededFrom(executed uint64) (int64, error) {
+	if executed == 0 {
+		return 0, nil
+	}
+	record, err := s.ledgerBlock(executed)
+	if errors.Is(err, wire.ErrPruned) {
+		return 0, nil
+	}
+	if err != nil {
 		return 0, err
 	}
-	return to, nil
+	return record.Height, nil
 }
 
 // prune drops the records and certificates of ledger blocks in order blocks below one. Not more at

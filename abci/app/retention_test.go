@@ -81,6 +81,15 @@ func TestARecordGoesWithItsBlockAndIsMissedByName(t *testing.T) {
 			t.Errorf("block %d: %v, %v", n, err, errCertificate)
 		}
 	}
+	// A database of an old backup needs what went already; the order goes on without it.
+	for executed, want := range map[uint64]int64{0: 0, 2: 0, 4: 0, 5: 50, 9: 90} {
+		if got, err := s.neededFrom(executed); err != nil || got != want {
+			t.Errorf("after block %d: %d, %v, want %d", executed, got, err, want)
+		}
+	}
+	if _, err := s.neededFrom(10); err == nil {
+		t.Error("a block that never was is needed")
+	}
 	if kept, err := s.registries(); err != nil || len(kept) != 1 {
 		t.Errorf("registries %v, %v", kept, err)
 	}

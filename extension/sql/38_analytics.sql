@@ -20,7 +20,7 @@ CREATE FUNCTION chainify_ledger.mirrored() RETURNS TABLE (relation oid, table_id
 $$;
 REVOKE ALL ON FUNCTION chainify_ledger.mirrored FROM PUBLIC;
 
--- What the worker reads, as chainify_reader.
+-- The worker reads these as chainify_reader.
 CREATE VIEW chainify.mirrored_tables AS
     SELECT t.id AS table_id, t.name, t.relation::oid AS relation, m.since
     FROM chainify_ledger.mirror m JOIN chainify_ledger.ledger_table t ON t.name = m.name AND t.detached_at IS NULL;
