@@ -65,9 +65,9 @@ func (a *App) retain(last int64) (int64, error) {
 	return to, a.opt.Store.prune(to)
 }
 
-// neededFrom is the first order block that a database needs which has executed a ledger block. It is
-// 0, for all of them, when the database has executed none, or one that went already, as from an old
-// backup.
+// neededFrom is the first order block that a database needs which has executed a ledger block. It
+// is 0, for all of them, when the database has executed none, or one that went already, as from an
+// old backup.
 func (s *Store) neededFrom(executed uint64) (int64, error) {
 	if executed == 0 {
 		return 0, nil
