@@ -188,6 +188,32 @@ SELECT chainify.pin_snapshot(77, 'future');
 SELECT chainify.pin_snapshot(1, 'first');
 SELECT chainify.unpin_snapshot('first');
 SELECT * FROM chainify.snapshots;
+-- What the worker reads: rows and changes, of whole blocks, and the parts of the state root. A row ends with the ordinals of its minus zeros.
+RESET ROLE;
+CREATE TABLE told (id int PRIMARY KEY, f real, d double precision, n numeric(6,2), j jsonb);
+GRANT ALL ON told TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.told');
+SELECT ok FROM test.run($$INSERT INTO told VALUES (1, '-0', 0, 1.50, '{"b":1}'), (2, 0, '-0', NULL, NULL), (3, 'NaN', 'Infinity', 7, '[]')$$);
+SELECT ok FROM test.run('UPDATE told SET n = 2 WHERE id = 2');
+SELECT ok FROM test.run('DELETE FROM told WHERE id = 3');
+SELECT chainify.mirror('told');
+SELECT table_id AS told, attached_at AS since FROM chainify.mirrored_tables WHERE name = 'public.told' \gset
+SET ROLE chainify_reader;
+SELECT ordinal, attnum, of_key, type::regtype, modifier FROM chainify.mirrored_columns WHERE table_id = :told ORDER BY 1;
+SELECT r FROM chainify.mirror_rows(:told, :since + 1) r ORDER BY 1;
+SELECT r FROM chainify.mirror_rows(:told, :since + 3) r ORDER BY 1;
+SELECT block - :since AS block, op, "row" FROM chainify.mirror_changes(:told, :since, :since + 3);
+SELECT block - :since AS block, op, "row" FROM chainify.mirror_changes(:told, :since + 1, :since + 2);
+SELECT name FROM chainify.state_parts WHERE name IN ('public.told', 'definitions') ORDER BY 1;
+SELECT p.name FROM chainify.state_parts p JOIN chainify.state_parts_at(:since + 3) a USING (name, state) WHERE p.name = 'public.told';
+SELECT count(DISTINCT a.state) FROM generate_series(:since, :since + 3) b, chainify.state_parts_at(b) a WHERE a.name = 'public.told';
+SELECT * FROM chainify.mirror_rows(99999, 1);
+SELECT * FROM chainify.mirror_rows(:told, 99999);
+SELECT * FROM chainify.mirror_changes(NULL, 1, 2);
+SET ROLE alice;
+SELECT * FROM chainify.mirror_rows(:told, 1);
+SELECT * FROM chainify.state_parts;
+RESET ROLE;
 -- Earlier blocks are for readers.
 SET ROLE alice;
 SELECT * FROM chainify.query_at(1, 'SELECT id FROM kind') AS t (id int);

@@ -86,6 +86,8 @@ INSERT INTO test.calls (who, call) VALUES
     ('admin', $$SELECT chainify.pin_snapshot(1, 'a')$$), ('admin', $$SELECT chainify.unpin_snapshot('a')$$), ('admin', $$SELECT * FROM chainify.mirrors$$), ('admin', $$SELECT chainify.unmirror('public.t')$$),
     ('reader', $$SELECT * FROM chainify.verify_ledger()$$), ('reader', $$SELECT * FROM chainify.verify_table('public.t')$$), ('reader', $$SELECT chainify.digest()$$), ('reader', $$SELECT chainify.digest(1)$$),
     ('reader', $$SELECT chainify.verify('{}'::jsonb)$$), ('reader', $$SELECT * FROM chainify.history('public.t', 1)$$), ('reader', $$SELECT * FROM chainify.as_of(NULL::public.t, 2)$$),
+    ('reader', $$SELECT count(*) FROM chainify.mirrored_tables m, chainify.mirror_rows(m.table_id, 2)$$), ('reader', $$SELECT count(*) FROM chainify.mirrored_tables m, chainify.mirror_changes(m.table_id, 0, 9)$$),
+    ('reader', $$SELECT count(*) > 0 FROM (SELECT max(number) AS number FROM chainify.ledger) l, chainify.state_parts_at(l.number)$$),
     ('reader', $$SELECT chainify.row_hash(h) FROM chainify_history.t h$$), ('reader', $$SELECT chainify.explain_block(2)$$), ('reader', $$SELECT chainify.read_block()$$),
     ('reader', $$SELECT chainify.receipt('\x00'::bytea)$$), ('reader', $$SELECT chainify.receipt('public.t'::regclass, 1)$$), ('reader', $$SELECT * FROM chainify_history.t_ledger$$), ('reader', $$SELECT * FROM chainify_history.t_as_of$$),
     ('stranger', $$SELECT * FROM chainify_node.position()$$), ('stranger', $$SELECT chainify_node.init('testchain', 'acme')$$), ('stranger', $$SELECT chainify_node.set_registry('{"organisations": []}')$$),

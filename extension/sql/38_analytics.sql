@@ -20,12 +20,22 @@ CREATE FUNCTION chainify_ledger.mirrored() RETURNS TABLE (relation oid, table_id
 $$;
 REVOKE ALL ON FUNCTION chainify_ledger.mirrored FROM PUBLIC;
 
--- The worker reads these as chainify_reader.
+-- What is mirrored. The worker reads it, and the rows and states of 59_mirror.sql, as chainify_reader.
 CREATE VIEW chainify.mirrored_tables AS
-    SELECT t.id AS table_id, t.name, t.relation::oid AS relation, m.since
+    SELECT t.id AS table_id, t.name, t.relation::oid AS relation, m.since, t.schema_hash, t.attached_at
     FROM chainify_ledger.mirror m JOIN chainify_ledger.ledger_table t ON t.name = m.name AND t.detached_at IS NULL;
+CREATE VIEW chainify.mirrored_columns AS
+    WITH RECURSIVE plain AS (
+        SELECT m.table_id, c.ordinal, c.attnum, c.key_part, a.atttypid AS type, a.atttypmod AS modifier
+        FROM chainify.mirrored_tables m JOIN chainify_ledger.ledger_column c ON c.table_id = m.table_id
+        JOIN pg_attribute a ON a.attrelid = m.relation AND a.attnum = c.attnum AND NOT a.attisdropped
+        UNION ALL
+        SELECT p.table_id, p.ordinal, p.attnum, p.key_part, y.typbasetype, CASE WHEN p.modifier = -1 THEN y.typtypmod ELSE p.modifier END
+        FROM plain p JOIN pg_type y ON y.oid = p.type AND y.typtype = 'd')
+    SELECT p.table_id, p.ordinal, p.attnum, p.key_part IS NOT NULL AS of_key, p.type, p.modifier
+    FROM plain p JOIN pg_type y ON y.oid = p.type AND y.typtype <> 'd';
 CREATE VIEW chainify.snapshot_pins AS SELECT name, block, since FROM chainify_ledger.snapshot_pin;
-GRANT SELECT ON chainify.mirrored_tables, chainify.snapshot_pins TO chainify_reader;
+GRANT SELECT ON chainify.mirrored_tables, chainify.mirrored_columns, chainify.snapshot_pins TO chainify_reader;
 
 CREATE FUNCTION chainify.mirror(VARIADIC tables regclass[]) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

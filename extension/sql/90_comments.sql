@@ -54,6 +54,9 @@ COMMENT ON FUNCTION chainify.query_at(bigint, text) IS 'Returns the rows of a SE
 COMMENT ON FUNCTION chainify.query_at(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
 COMMENT ON FUNCTION chainify.query_at_json(bigint, text) IS 'Returns each row of chainify.query_at as an object, without a list of columns.';
 COMMENT ON FUNCTION chainify.query_at_json(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
+COMMENT ON FUNCTION chainify.mirror_rows IS 'Returns the rows of a mirrored table at the end of a block, as the analytics worker reads them.';
+COMMENT ON FUNCTION chainify.mirror_changes IS 'Returns the changes of a mirrored table after a block up to another, as the analytics worker reads them.';
+COMMENT ON FUNCTION chainify.state_parts_at IS 'Returns the states that the state root of an earlier block is over.';
 COMMENT ON FUNCTION chainify.translate_query IS 'Returns the query that the analytics worker gets in place of a SELECT, and the columns of its result. Raises the reason when the query is refused.';
 COMMENT ON FUNCTION chainify.pin_snapshot IS 'Has the analytics worker keep the rows at a block, by default the last one, until chainify.unpin_snapshot. Returns the block. For chainify_admin.';
 COMMENT ON FUNCTION chainify.unpin_snapshot IS 'Lets the analytics worker forget a pinned snapshot. For chainify_admin.';
@@ -68,6 +71,8 @@ COMMENT ON VIEW chainify.registry_changes IS 'Blocks with which the organisation
 COMMENT ON VIEW chainify.mirrors IS 'Tables that the analytics worker mirrors, and its answer about each: rows, bytes, block, lag, state.';
 COMMENT ON VIEW chainify.snapshots IS 'Snapshots that are pinned or in use in the analytics worker.';
 COMMENT ON VIEW chainify.mirrored_tables IS 'Tables to mirror, as the analytics worker reads them.';
+COMMENT ON VIEW chainify.mirrored_columns IS 'Columns of tables to mirror, as the analytics worker reads them.';
+COMMENT ON VIEW chainify.state_parts IS 'States that the state root of the last block is over.';
 COMMENT ON VIEW chainify.snapshot_pins IS 'Snapshots to keep, as the analytics worker reads them.';
 COMMENT ON VIEW chainify.analytics_functions IS 'Functions, operators and aggregates that a query for the analytics worker may call.';
 COMMENT ON VIEW chainify.votes IS 'Votes that certified each block.';

@@ -36,6 +36,15 @@ impl Directory {
         &self.root.leaves[index / LEAF][index % LEAF]
     }
 
+    /// The chunks, each with whether a snapshot has it too. Cost: a look at each chunk.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (&Arc<Chunk>, bool)> {
+        let root_shared = Arc::strong_count(&self.root) != 1;
+        self.root.leaves.iter().flat_map(move |leaf| {
+            let leaf_shared = root_shared || Arc::strong_count(leaf) != 1;
+            leaf.iter().map(move |chunk| (chunk, leaf_shared || Arc::strong_count(chunk) != 1))
+        })
+    }
+
     /// Adds a chunk behind the others.
     pub(crate) fn push(&mut self, chunk: Arc<Chunk>) {
         let root = owned(&mut self.root);

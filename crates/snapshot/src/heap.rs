@@ -98,6 +98,12 @@ impl Heap {
         (filled - live, filled)
     }
 
+    /// Bytes of all buffers, room at the end of the newest included.
+    pub(crate) fn bytes(&self) -> usize {
+        let sealed: usize = self.sealed.iter().flatten().map(|filled| filled.as_ref().len()).sum();
+        sealed + self.tail.as_ref().map_or(0, |(_, tail)| tail.filled().as_ref().len() + tail.room())
+    }
+
     /// Whether at most half of the buffer's bytes are of values that rows have.
     pub(crate) fn is_sparse(&self, view: &[u8]) -> bool {
         match seen(view) {

@@ -43,5 +43,5 @@ pub use rows::Rows;
 pub use strategies::{Chunks, Copy};
 #[cfg(target_os = "linux")]
 pub use strategies::{Fork, Rewire, VmSnapshot, CALL_NUMBER};
-pub use strategy::{ColumnId, Strategy, View, GROUP_ROWS};
+pub use strategy::{ColumnId, Memory, Strategy, View, GROUP_ROWS};
 pub use table::Table;

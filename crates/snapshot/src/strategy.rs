@@ -12,6 +12,17 @@ pub const GROUP_ROWS: usize = 8192;
 /// Number of a column of a [`Strategy`], from 0 in the order in which they were added.
 pub type ColumnId = usize;
 
+/// The memory of a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of cells and long values; those that a snapshot alone still has do not count.
+    pub bytes: usize,
+    /// Chunks.
+    pub chunks: usize,
+    /// Those of them that snapshots share.
+    pub chunks_shared: usize,
+}
+
 /// A way to make snapshots. It holds columns as groups of bytes, which one writer changes.
 ///
 /// All strategies pass the same tests (`tests/conformance`). Their costs are in README.md.
@@ -46,6 +57,11 @@ pub trait Strategy: Send {
     /// # Errors
     /// [`Error::Full`], [`Error::Memory`], [`Error::System`]; then every byte is as before.
     fn write(&mut self, column: ColumnId, group: usize) -> Result<&mut [u8], Error>;
+
+    /// Memory of all columns; None: the strategy does not know what is shared.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
 
     /// A snapshot of these columns as they are now (V2).
     ///

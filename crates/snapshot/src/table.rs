@@ -10,7 +10,7 @@ use crate::inline::{EMPTY, VIEW_BYTES};
 use crate::pool::Pool;
 use crate::rows::Rows;
 use crate::strategies::Chunks;
-use crate::strategy::{Strategy, GROUP_ROWS};
+use crate::strategy::{Memory, Strategy, GROUP_ROWS};
 
 /// Rows that one writer changes and [`snapshots`](Self::snapshot) keep as they were.
 ///
@@ -155,6 +155,14 @@ impl Table {
         }
         let buffers = self.heaps[column].as_ref().map(Heap::buffers);
         Ok(Some(Buffers::value(buffers.as_ref(), self.cell(slot, column))))
+    }
+
+    /// The memory of the table; None where the strategy does not know it. Cost: a look at each
+    /// chunk.
+    pub fn memory(&self) -> Option<Memory> {
+        let mut memory = self.strategy.memory()?;
+        memory.bytes += self.heaps.iter().flatten().map(Heap::bytes).sum::<usize>();
+        Some(memory)
     }
 
     /// Bytes of long values of a column that no row has any more, and bytes of all. Zeros for

@@ -25,6 +25,11 @@ crate::sql_function!(
     pg_finfo_chainify_encoded_key,
     encoded_key
 );
+crate::sql_function!(
+    chainify_mirrored_row,
+    pg_finfo_chainify_mirrored_row,
+    mirrored_row
+);
 crate::sql_function!(chainify_row_hash, pg_finfo_chainify_row_hash, row_hash);
 crate::sql_function!(chainify_row_as, pg_finfo_chainify_row_as, row_as);
 
@@ -47,6 +52,18 @@ fn encoded_row(call: &mut Call) -> Answer {
 /// `encoded_key(table_id, row)`: the row of the primary key's columns; NULL for NULL.
 fn encoded_key(call: &mut Call) -> Answer {
     encoded(call, RowEncoder::key)
+}
+
+/// `mirrored_row(table_id, row)`: `lp(canonical row)`, and behind it the ordinals of its minus
+/// zeros (spec/analytics.md); NULL for NULL.
+fn mirrored_row(call: &mut Call) -> Answer {
+    encoded(call, |encoder, row, out| {
+        out.extend_from_slice(&[0; 4]);
+        encoder.row(row, out);
+        let length = out.len() as u32 - 4; // a row is below PostgreSQL's 1 GB
+        out[..4].copy_from_slice(&length.to_be_bytes());
+        encoder.minus_zeros(row, out);
+    })
 }
 
 fn encoded(

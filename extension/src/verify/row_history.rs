@@ -25,6 +25,11 @@ use crate::pg::base::variadic::{variadic_from, TextValue};
 
 crate::sql_function!(chainify_history, pg_finfo_chainify_history, history);
 crate::sql_function!(chainify_rows_at, pg_finfo_chainify_rows_at, rows_at);
+crate::sql_function!(
+    chainify_changes_of,
+    pg_finfo_chainify_changes_of,
+    changes_of
+);
 crate::sql_function!(chainify_as_of, pg_finfo_chainify_as_of, as_of);
 
 /// A column of one version of a table, as its history has it.
@@ -204,6 +209,27 @@ fn rows_at(call: &mut Call) -> Answer {
     let relation: pg_sys::Oid = call.required(0, "relation");
     let number: i64 = call.required(1, "block");
     let query = spi::connect(|client| rows_of_block(client, relation, number));
+    call.value(query)
+}
+
+/// `changes_of(table_id)`: the query of a version's changes after block `$1` up to block `$2`, for
+/// the analytics worker (spec/analytics.md).
+fn changes_of(call: &mut Call) -> Answer {
+    let id: i32 = call.required(0, "table_id");
+    row_bytes::forget();
+    let query = spi::connect(|client| {
+        let histories = history::readable(client, &mut |_, _| ());
+        let Some(of) = histories.into_iter().find(|history| history.id == id) else {
+            PgError::new(b"42P01", "history of the table cannot be read").raise()
+        };
+        format!(
+            "SELECT h._block, h._op, CASE h._op WHEN 'D' THEN chainify_ledger.encoded_key({id}, h.*)
+                ELSE chainify_ledger.mirrored_row({id}, h.*) END
+            FROM {} h WHERE h._block > $1 AND h._block <= $2 AND {} ORDER BY h._block, h._serial",
+            of.relation,
+            of.span("h")
+        )
+    });
     call.value(query)
 }
 

@@ -7,7 +7,7 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::group::Group;
 use crate::pool::Pool;
-use crate::strategy::{ColumnId, Strategy, View};
+use crate::strategy::{ColumnId, Memory, Strategy, View};
 
 /// A group is a chunk with a count of its owners. A snapshot shares the tree of chunks; the writer
 /// copies a shared chunk before it writes. Works on every kernel.
@@ -62,6 +62,18 @@ impl Strategy for Chunks {
 
     fn write(&mut self, column: ColumnId, group: usize) -> Result<&mut [u8], Error> {
         self.columns[column].directory.write(group)
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let mut memory = Memory::default();
+        for Column { directory, zeros } in &self.columns {
+            for (chunk, shared) in directory.chunks().filter(|(chunk, _)| !Arc::ptr_eq(chunk, zeros)) {
+                memory.bytes += chunk.len();
+                memory.chunks += 1;
+                memory.chunks_shared += usize::from(shared);
+            }
+        }
+        Some(memory)
     }
 
     fn snapshot(&mut self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {

@@ -158,3 +158,24 @@ fn memory_of_a_large_value_goes_back_to_the_machine() {
     table.compact(0).unwrap();
     assert!(pool.usage().used + pool.usage().spare < before.used + MIB, "{:?}", pool.usage());
 }
+
+#[test]
+fn a_table_knows_what_snapshots_share() {
+    let pool = Pool::new(16 * MIB);
+    let mut table = Table::new(&pool, &[Kind::Bytes8, Kind::Variable]).unwrap();
+    let long = [b'x'; 100];
+    for row in 0_u64..20_000 {
+        table.insert(&[Some(&row.to_le_bytes()), Some(&long)]).unwrap();
+    }
+    let alone = table.memory().unwrap();
+    // Three groups: rows, and cells and validity of two columns.
+    assert_eq!((alone.chunks, alone.chunks_shared), (15, 0));
+    assert!(alone.bytes >= 3 * (64 + 128) * 1024 + 2_000_000, "{alone:?}");
+    assert!(alone.bytes <= pool.usage().used, "{alone:?}");
+    let rows = table.snapshot().unwrap();
+    assert_eq!(table.memory().unwrap().chunks_shared, 15);
+    table.update(1, 0, Some(&[0; 8])).unwrap();
+    assert_eq!(table.memory().unwrap().chunks_shared, 13, "the chunks of the cell and its validity were copied");
+    drop(rows);
+    assert_eq!(table.memory().unwrap().chunks_shared, 0);
+}

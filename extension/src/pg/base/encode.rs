@@ -123,6 +123,23 @@ impl RowEncoder {
         write(self.columns.iter(), tuple, out)
     }
 
+    /// Appends, as u16, the ordinals of the columns whose value is a minus zero: the ledger has it
+    /// as zero, and PostgreSQL shows its sign.
+    pub fn minus_zeros(&self, tuple: &Tuple, out: &mut Vec<u8>) {
+        for column in &self.columns {
+            let sign = match column.encoder {
+                Encoder::Float4 => 1 << 31,
+                Encoder::Float8 => 1 << 63,
+                _ => continue,
+            };
+            let datum = tuple.datum(column.number, column.type_oid);
+            // A float4 fills the lower half of its datum.
+            if datum.is_some_and(|datum| datum.value() & (sign | (sign - 1)) == sign) {
+                out.extend_from_slice(&column.ordinal.to_be_bytes());
+            }
+        }
+    }
+
     /// Appends the row of the primary key's columns alone.
     pub fn key(&self, tuple: &Tuple, out: &mut Vec<u8>) {
         write(self.columns.iter().filter(|c| c.key), tuple, out)
