@@ -40,3 +40,6 @@ pub fn register(context: &SessionContext) {
         context.register_udaf(AggregateUDF::new_from_impl(aggregate));
     }
 }
+
+#[cfg(test)]
+mod recorded;
