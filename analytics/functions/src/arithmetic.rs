@@ -13,9 +13,24 @@ use crate::float;
 /// The functions of this file.
 pub(crate) fn functions() -> Vec<Function> {
     vec![
-        Function::new("pg_add", 2..=2, |types| same_or_decimal(types, decimal::Operation::Add), add),
-        Function::new("pg_sub", 2..=2, |types| same_or_decimal(types, decimal::Operation::Sub), sub),
-        Function::new("pg_mul", 2..=2, |types| same_or_decimal(types, decimal::Operation::Mul), mul),
+        Function::new(
+            "pg_add",
+            2..=2,
+            |types| same_or_decimal(types, decimal::Operation::Add),
+            add,
+        ),
+        Function::new(
+            "pg_sub",
+            2..=2,
+            |types| same_or_decimal(types, decimal::Operation::Sub),
+            sub,
+        ),
+        Function::new(
+            "pg_mul",
+            2..=2,
+            |types| same_or_decimal(types, decimal::Operation::Mul),
+            mul,
+        ),
         Function::new("pg_div", 2..=2, quotient, div),
         Function::new("pg_mod", 2..=2, remainder, rem),
         Function::new("pg_neg", 1..=1, same, neg),

@@ -303,10 +303,7 @@ impl Call {
     }
 
     /// A result of texts that are parts of an argument's.
-    pub fn slices<'a>(
-        &self,
-        f: impl Fn(usize) -> Result<&'a str, SqlError>,
-    ) -> Result<ArrayRef> {
+    pub fn slices<'a>(&self, f: impl Fn(usize) -> Result<&'a str, SqlError>) -> Result<ArrayRef> {
         let nulls = self.nulls();
         let mut builder = StringViewBuilder::with_capacity(self.rows);
         for row in 0..self.rows {

@@ -16,9 +16,24 @@ use crate::float;
 /// The functions of this file.
 pub(crate) fn functions() -> Vec<Function> {
     vec![
-        Function::new("pg_int2", 1..=1, |types| number(types, DataType::Int16), integer::<Int16Type>),
-        Function::new("pg_int4", 1..=1, |types| number(types, DataType::Int32), integer::<Int32Type>),
-        Function::new("pg_int8", 1..=1, |types| number(types, DataType::Int64), integer::<Int64Type>),
+        Function::new(
+            "pg_int2",
+            1..=1,
+            |types| number(types, DataType::Int16),
+            integer::<Int16Type>,
+        ),
+        Function::new(
+            "pg_int4",
+            1..=1,
+            |types| number(types, DataType::Int32),
+            integer::<Int32Type>,
+        ),
+        Function::new(
+            "pg_int8",
+            1..=1,
+            |types| number(types, DataType::Int64),
+            integer::<Int64Type>,
+        ),
         Function::new("pg_float8", 1..=1, |types| number(types, DataType::Float64), float8),
         Function::new("pg_dec", 3..=3, modified, dec),
         Function::new("pg_round", 1..=2, rounded, |call| round(call, Rounding::Nearest)),
@@ -31,7 +46,12 @@ pub(crate) fn functions() -> Vec<Function> {
         Function::new("pg_float_le", 2..=2, floats, |call| compare(call, Ordering::is_le)),
         Function::new("pg_float_gt", 2..=2, floats, |call| compare(call, Ordering::is_gt)),
         Function::new("pg_float_ge", 2..=2, floats, |call| compare(call, Ordering::is_ge)),
-        Function::new("pg_float_order", 1..=1, |types| floats(types).map(|_| DataType::Int64), order),
+        Function::new(
+            "pg_float_order",
+            1..=1,
+            |types| floats(types).map(|_| DataType::Int64),
+            order,
+        ),
     ]
 }
 
@@ -146,9 +166,7 @@ fn dec(call: &Call) -> Result<ArrayRef> {
         }
         _ => {
             let of = call.numbers(0)?;
-            call.primitive::<Decimal128Type>(|row| {
-                checked(of.get(row)?.to_decimal(scale.into()))
-            })
+            call.primitive::<Decimal128Type>(|row| checked(of.get(row)?.to_decimal(scale.into())))
         }
     }
 }

@@ -24,7 +24,12 @@ pub(crate) fn functions() -> Vec<Function> {
         Function::new("pg_num_abs", 1..=1, numbers, |call| of_one(call, |n| Ok(n.abs()))),
         Function::new("pg_num_round", 2..=2, number_and_digits, |call| cut(call, Number::round)),
         Function::new("pg_num_trunc", 2..=2, number_and_digits, |call| cut(call, Number::trunc)),
-        Function::new("pg_num_cmp", 2..=2, |types| numbers(types).map(|_| DataType::Int32), compare),
+        Function::new(
+            "pg_num_cmp",
+            2..=2,
+            |types| numbers(types).map(|_| DataType::Int32),
+            compare,
+        ),
         Function::new("pg_num_key", 1..=1, |types| numbers(types).map(|_| DataType::Binary), key),
     ]
 }

@@ -1,11 +1,15 @@
 //! Floats by the rules of float.c.
 use std::cmp::Ordering;
 use std::fmt::{LowerExp, Write};
+use std::str::FromStr;
 
 use crate::error::SqlError;
 
+/// Digits that tell every float from its neighbours.
+const DIGITS_MAX: usize = 17;
+
 /// What the rules need of `f32` and `f64`.
-pub(crate) trait Float: Copy + PartialOrd + LowerExp + Into<f64> {
+pub(crate) trait Float: Copy + FromStr + PartialOrd + LowerExp + Into<f64> {
     /// Decimal exponents from which PostgreSQL writes `1e+06`.
     const EXPONENT_MIN: i32;
     /// Mantissa and exponent of two of a positive number, and whether the number below is nearer
@@ -137,14 +141,21 @@ pub(crate) fn write<F: Float>(of: F, out: &mut String) {
     }
 }
 
-/// Digits, and the exponent of ten of the first one.
+/// Digits, and the exponent of ten of the first one. PostgreSQL writes no number that lies between
+/// two floats, because its reading depends on a rule.
 fn shortest<F: Float>(of: F) -> (String, i32) {
-    let found = digits_of(&format!("{of:e}"));
-    match is_midpoint(of, &found) {
-        false => found,
-        // PostgreSQL writes no number that lies between two floats: its reading depends on a rule.
-        true => digits_of(&format!("{of:.*e}", found.0.len())),
-    }
+    let text = format!("{of:e}");
+    let found = digits_of(&text);
+    let shown = found.0.len();
+    // Of two numbers that are as near, the even one is taken.
+    let rounded = |behind: usize| format!("{of:.behind$e}");
+    let mut texts = [rounded(shown - 1), text].into_iter().chain((shown..DIGITS_MAX).map(rounded));
+    let good = texts.find_map(|text| {
+        let found = digits_of(&text);
+        let same = text.parse().is_ok_and(|read: F| read == of);
+        (same && !is_midpoint(of, &found)).then_some(found)
+    });
+    good.unwrap_or(found)
 }
 
 /// Takes `-1.5e-7` apart.

@@ -6,9 +6,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Int64Array,
     StringViewArray,
 };
-use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Int16Type, Int32Type, Int64Type,
-};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int16Type, Int32Type, Int64Type};
 use datafusion::common::{internal_err, Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 

@@ -20,6 +20,8 @@ CREATE FUNCTION dialect.test_timestamp(n bigint) RETURNS timestamp LANGUAGE sql 
 CREATE FUNCTION dialect.test_timestamptz(n bigint) RETURNS timestamptz LANGUAGE sql AS $$ SELECT dialect.test_timestamp(n) AT TIME ZONE 'UTC' $$;
 CREATE FUNCTION dialect.test_time(n bigint) RETURNS time LANGUAGE sql AS $$ SELECT
     CASE n WHEN 86400000000 THEN '24:00:00' ELSE time '00:00' + n * interval '1 microsecond' END $$;
+-- A date that no timestamp holds has fields, although date_part refuses it.
+CREATE OR REPLACE FUNCTION dialect.pg_extract(text, date) RETURNS numeric LANGUAGE sql AS 'SELECT "extract"($1, $2)';
 CREATE FUNCTION dialect.answer(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
