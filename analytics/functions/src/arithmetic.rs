@@ -50,26 +50,32 @@ fn same(types: &Types) -> Option<DataType> {
     (one && (is_whole(first) || is_float(first) || decimal)).then(|| first.clone())
 }
 
-fn scales(types: &Types) -> Option<(u8, u8)> {
+/// Precision and scale of a decimal.
+fn digits(of: &DataType) -> Option<(u8, u8)> {
+    match of {
+        DataType::Decimal128(precision, scale @ 0..) => Some((*precision, scale.unsigned_abs())),
+        _ => None,
+    }
+}
+
+fn decimals_of(types: &Types) -> Option<((u8, u8), (u8, u8))> {
     match types.of.as_slice() {
-        [DataType::Decimal128(_, left @ 0..), DataType::Decimal128(_, right @ 0..)] => {
-            Some((left.unsigned_abs(), right.unsigned_abs()))
-        }
+        [left, right] => Some((digits(left)?, digits(right)?)),
         _ => None,
     }
 }
 
 fn same_or_decimal(types: &Types, operation: decimal::Operation) -> Option<DataType> {
-    let Some((left, right)) = scales(types) else {
+    let Some((left, right)) = decimals_of(types) else {
         return same(types);
     };
-    let scale = operation.scale(left, right);
-    let fits = scale <= DIGITS_MAX;
-    fits.then_some(DataType::Decimal128(DIGITS_MAX, scale as i8))
+    let scale = operation.scale(left.1, right.1);
+    let precision = operation.digits(left, right).clamp(1, DIGITS_MAX);
+    (scale <= DIGITS_MAX).then_some(DataType::Decimal128(precision, scale as i8))
 }
 
 fn quotient(types: &Types) -> Option<DataType> {
-    scales(types).map(|_| DataType::Utf8View).or_else(|| same(types))
+    decimals_of(types).map(|_| DataType::Utf8View).or_else(|| same(types))
 }
 
 fn remainder(types: &Types) -> Option<DataType> {
@@ -198,11 +204,8 @@ fn float64(
 }
 
 fn decimals(call: &Call, operation: decimal::Operation) -> Result<ArrayRef> {
-    let scale = |at: usize| match call.type_of(at) {
-        DataType::Decimal128(_, scale) => scale.unsigned_abs(),
-        _ => 0,
-    };
-    let Some(operation) = operation.of_scales(scale(0), scale(1)) else {
+    let digits = |at: usize| digits(call.type_of(at)).unwrap_or_default();
+    let Some(operation) = operation.of_types(digits(0), digits(1)) else {
         return Err(SqlError::too_many_digits().into());
     };
     let (left, right) = (call.values::<Decimal128Type>(0)?, call.values::<Decimal128Type>(1)?);

@@ -201,7 +201,7 @@ impl Unit {
             return Ok(timestamp);
         }
         if let Unit::Time(unit) = self {
-            return in_timestamp(i128::from(timestamp) - i128::from(timestamp.rem_euclid(unit)));
+            return timestamp_of(0, timestamp - timestamp.rem_euclid(unit));
         }
         let number = timestamp.div_euclid(DAY);
         let day = Day::of(number);
@@ -229,17 +229,15 @@ pub(crate) fn is_infinite_day(day: i32) -> bool {
     day == i32::MAX || day == i32::MIN
 }
 
+/// A time behind the beginning of a day: 22008 where PostgreSQL has no such timestamp, 0A000 where
+/// only the worker has none.
 fn timestamp_of(day: i64, time: i64) -> Result<i64, SqlError> {
-    in_timestamp(i128::from(day) * i128::from(DAY) + i128::from(time))
-}
-
-/// Checks a timestamp: 22008 where PostgreSQL has none, 0A000 where only the worker has none.
-fn in_timestamp(of: i128) -> Result<i64, SqlError> {
-    let day = of.div_euclid(DAY.into());
-    if !(DAY_MIN.into()..TIMESTAMP_DAY_END.into()).contains(&day) {
+    let (day, time) = (day + time.div_euclid(DAY), time.rem_euclid(DAY));
+    if !(DAY_MIN..TIMESTAMP_DAY_END).contains(&day) {
         return Err(SqlError::datetime("timestamp out of range"));
     }
-    let timestamp = i64::try_from(of).ok().filter(|of| !is_infinite(*of));
+    let timestamp = day.checked_mul(DAY).and_then(|start| start.checked_add(time));
+    let timestamp = timestamp.filter(|of| !is_infinite(*of));
     timestamp.ok_or_else(|| SqlError::unsupported("a timestamp after the year 294246"))
 }
 
@@ -302,7 +300,8 @@ pub(crate) fn plus_interval(
         day = between(Day::of(day).plus_months(months).number())?;
     }
     day = between(day + days)?;
-    in_timestamp(i128::from(day) * i128::from(DAY) + i128::from(of_day) + i128::from(time))
+    let day = day + time.div_euclid(DAY);
+    timestamp_of(day, of_day + time.rem_euclid(DAY))
 }
 
 #[cfg(test)]

@@ -85,15 +85,34 @@ impl Operation {
         }
     }
 
-    /// Prepares the operation for operands of these scales.
-    pub fn of_scales(self, left: u8, right: u8) -> Option<Scaled> {
-        let scale = self.scale(left, right);
+    /// Digits of the greatest result of operands with these precisions and scales.
+    pub fn digits(self, left: (u8, u8), right: (u8, u8)) -> u8 {
+        let before = |(precision, scale): (u8, u8)| precision.saturating_sub(scale);
+        let scale = self.scale(left.1, right.1);
+        match self {
+            Operation::Mul => left.0.saturating_add(right.0),
+            Operation::Rem => scale + before(left).min(before(right)),
+            _ => scale + before(left).max(before(right)) + 1,
+        }
+    }
+
+    /// Prepares the operation for operands of these precisions and scales. None: the scales are too
+    /// far apart.
+    pub fn of_types(self, left: (u8, u8), right: (u8, u8)) -> Option<Scaled> {
+        let scale = self.scale(left.1, right.1);
         let factor = |of: u8| match self {
             Operation::Mul => Some(1),
             _ => ten_to(u32::from(scale - of)),
         };
-        let (left_factor, right_factor) = (factor(left)?, factor(right)?);
-        Some(Scaled { operation: self, left, right, scale, left_factor, right_factor })
+        Some(Scaled {
+            operation: self,
+            left: left.1,
+            right: right.1,
+            scale,
+            left_factor: factor(left.1)?,
+            right_factor: factor(right.1)?,
+            always_fits: self.digits(left, right) <= DIGITS_MAX,
+        })
     }
 }
 
@@ -105,12 +124,29 @@ pub(crate) struct Scaled {
     scale: u8,
     left_factor: i128,
     right_factor: i128,
+    always_fits: bool,
 }
 
 impl Scaled {
     /// The unscaled result; 22012, 0A000. Cost: a few nanoseconds, more where 128 bits are too few
     /// on the way.
+    #[inline]
     pub fn apply(&self, left: i128, right: i128) -> Result<i128, SqlError> {
+        if self.always_fits {
+            // The types promise that nothing overflows.
+            let scaled_left = left.wrapping_mul(self.left_factor);
+            let scaled_right = right.wrapping_mul(self.right_factor);
+            match self.operation {
+                Operation::Add => return Ok(scaled_left.wrapping_add(scaled_right)),
+                Operation::Sub => return Ok(scaled_left.wrapping_sub(scaled_right)),
+                Operation::Mul => return Ok(left.wrapping_mul(right)),
+                Operation::Rem => {}
+            }
+        }
+        self.apply_checked(left, right)
+    }
+
+    fn apply_checked(&self, left: i128, right: i128) -> Result<i128, SqlError> {
         if self.operation == Operation::Rem && right == 0 {
             return Err(SqlError::division_by_zero());
         }

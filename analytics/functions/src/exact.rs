@@ -78,7 +78,10 @@ fn cut(call: &Call, f: fn(&Number, i32) -> Result<Number, SqlError>) -> Result<A
 
 fn num(call: &Call) -> Result<ArrayRef> {
     if call.count() == 1 {
-        return of_one(call, Ok);
+        return match call.type_of(0) {
+            DataType::Decimal128(..) => crate::strings::text(call),
+            _ => of_one(call, Ok),
+        };
     }
     let (of, digits) = (call.numbers(0)?, call.integers(1)?);
     call.written(|row, out| {

@@ -279,7 +279,11 @@ impl Number {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let scale = self.scale as usize;
-        let digits = self.unscaled.magnitude().to_string();
+        let magnitude = self.unscaled.magnitude();
+        let digits = match u128::try_from(magnitude) {
+            Ok(small) => small.to_string(),
+            Err(_) => magnitude.to_string(),
+        };
         let sign = if self.unscaled.sign() == Sign::Minus { "-" } else { "" };
         match digits.len().checked_sub(scale) {
             _ if scale == 0 => write!(f, "{sign}{digits}"),

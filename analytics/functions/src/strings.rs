@@ -184,7 +184,8 @@ fn starts_with(call: &Call) -> Result<ArrayRef> {
     call.booleans(|row| Ok(text.get(row).starts_with(start.get(row))))
 }
 
-fn text(call: &Call) -> Result<ArrayRef> {
+/// The texts of values of any type.
+pub(crate) fn text(call: &Call) -> Result<ArrayRef> {
     let (array, at) = call.array(0);
     let boolean = array.data_type() == &DataType::Boolean;
     call.written(|row, out| {
