@@ -190,3 +190,34 @@ fn multiply(left: i128, right: i128) -> Option<i128> {
         _ => left.checked_mul(right),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_at_the_bound() {
+        let nines = 10_i128.pow(38) - 1;
+        let add = Operation::Add.of_types((38, 0), (38, 0)).expect("scales");
+        assert_eq!(add.apply(nines, -nines), Ok(0));
+        assert_eq!(add.apply(nines, 1).map_err(|e| e.sqlstate), Err("0A000"));
+        // 128 bits are too few on the way, and enough for the result.
+        let rem = Operation::Rem.of_types((38, 0), (38, 37)).expect("scales");
+        assert_eq!(rem.apply(nines, 3), Ok(0));
+        assert_eq!(rem.apply(nines, 0).map_err(|e| e.sqlstate), Err("22012"));
+        let mul = Operation::Mul.of_types((38, 0), (38, 0)).expect("scales");
+        assert_eq!(mul.apply(nines, nines).map_err(|e| e.sqlstate), Err("0A000"));
+        assert_eq!(mul.apply(i64::MAX.into(), i64::MAX.into()), Ok(i128::from(i64::MAX).pow(2)));
+    }
+
+    #[test]
+    fn digits_of_types() {
+        assert_eq!(Operation::Sub.digits((1, 0), (15, 2)), 16);
+        assert_eq!(Operation::Mul.digits((15, 2), (16, 2)), 31);
+        assert_eq!(Operation::Rem.digits((15, 2), (4, 3)), 4);
+        let fits = |o: Operation, l, r| o.of_types(l, r).is_some_and(|o| o.always_fits);
+        assert!(fits(Operation::Mul, (19, 0), (19, 0)) && !fits(Operation::Mul, (20, 0), (19, 0)));
+        // 37 digits before the point and 2 behind it.
+        assert!(!fits(Operation::Add, (37, 0), (5, 2)) && fits(Operation::Add, (35, 0), (5, 2)));
+    }
+}

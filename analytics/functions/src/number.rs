@@ -248,7 +248,7 @@ impl Number {
     }
 
     /// Weight and value of the first digit in base 10,000.
-    fn first_digit(&self) -> (i64, u32) {
+    fn first_digit(&self) -> (i64, u128) {
         if self.is_zero() {
             return (0, 0);
         }
@@ -257,11 +257,14 @@ impl Number {
         let place = count - i64::from(self.scale) - 1;
         // How many decimal digits stand in it.
         let taken = place.rem_euclid(DEC_DIGITS) + 1;
-        let first = match count > taken {
-            true => magnitude / ten_to_unsigned((count - taken) as u32),
-            false => magnitude * ten_to_unsigned((taken - count) as u32),
+        let dropped = count - taken;
+        let first = match u128::try_from(magnitude) {
+            Ok(small) if dropped > 0 => small / 10_u128.pow(dropped as u32),
+            // There are fewer digits than a digit of base 10,000 has.
+            Ok(small) => small * 10_u128.pow(dropped.unsigned_abs() as u32),
+            Err(_) => u128::try_from(magnitude / ten_to_unsigned(dropped as u32)).unwrap_or(0),
         };
-        (place.div_euclid(DEC_DIGITS), u32::try_from(first).unwrap_or(0))
+        (place.div_euclid(DEC_DIGITS), first)
     }
 
     /// 22003 for a number that PostgreSQL does not have.
@@ -314,6 +317,16 @@ fn digits_of(of: &BigUint) -> u64 {
 
 /// A quotient of whole numbers, rounded half away from zero.
 fn divide_rounded(of: &BigInt, by: &BigInt) -> BigInt {
+    if let (Ok(of), Ok(by)) = (i128::try_from(of), i128::try_from(by)) {
+        // Half of the greatest number, so that nothing below overflows.
+        let small = |of: i128| of.unsigned_abs() < 1 << 126;
+        if small(of) && small(by) {
+            let (quotient, rest) = (of / by, of % by);
+            let away = rest.unsigned_abs() * 2 >= by.unsigned_abs();
+            let one = if (of < 0) == (by < 0) { 1 } else { -1 };
+            return BigInt::from(quotient + if away { one } else { 0 });
+        }
+    }
     let (quotient, rest) = (of / by, of % by);
     let twice = rest.magnitude() * 2_u8;
     if twice < *by.magnitude() {
@@ -322,5 +335,50 @@ fn divide_rounded(of: &BigInt, by: &BigInt) -> BigInt {
     match (of.sign() == Sign::Minus) != (by.sign() == Sign::Minus) {
         true => quotient - 1,
         false => quotient + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Number {
+        Number::parse(text).expect(text)
+    }
+
+    #[test]
+    fn keys_compare_as_numbers() {
+        let ordered = [
+            "-1000", "-999.9", "-100", "-10.5", "-10.25", "-10", "-1", "-0.11", "-0.1", "-0.01",
+            "0", "0.01", "0.1", "0.11", "1", "9", "10", "10.25", "10.5", "100", "999.9", "1000",
+        ];
+        for pair in ordered.windows(2) {
+            assert!(number(pair[0]).key() < number(pair[1]).key(), "{pair:?}");
+        }
+        assert_eq!(number("10").key(), number("10.000").key());
+        assert_eq!(number("0.00").key(), number("0").key());
+    }
+
+    #[test]
+    fn bounds_of_numeric() {
+        let greatest = number(&"9".repeat(131_072));
+        assert_eq!(greatest.add(&number("1")).map_err(|e| e.sqlstate).err(), Some("22003"));
+        assert!(greatest.add(&number("0.5")).is_ok());
+        assert_eq!(
+            greatest.mul(&greatest).map_err(|e| e.message).err().as_deref(),
+            Some("value overflows numeric format")
+        );
+        let smallest = number(&format!("0.{}1", "0".repeat(16_382)));
+        assert_eq!(smallest.mul(&smallest).map(|n| (n.is_zero(), n.scale())), Ok((true, 16_383)));
+    }
+
+    #[test]
+    fn texts_that_are_no_numbers() {
+        for text in ["", ".", "-", "1e5", "+1", " 1", "1.2.3", "--1", "0x1"] {
+            assert_eq!(Number::parse(text).map_err(|e| e.sqlstate).err(), Some("22P02"), "{text}");
+        }
+        for text in ["NaN", "Infinity", "-Infinity"] {
+            assert_eq!(Number::parse(text).map_err(|e| e.sqlstate).err(), Some("0A000"), "{text}");
+        }
     }
 }

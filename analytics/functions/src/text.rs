@@ -154,3 +154,40 @@ fn timestamp(out: &mut String, micros: i64, zone: bool) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::{
+        BinaryArray, BinaryViewArray, FixedSizeBinaryArray, ListArray, NullArray, StringArray,
+    };
+
+    fn text(array: &dyn Array) -> String {
+        let mut out = String::new();
+        write_text(array, 0, &mut out).expect("a type of the dialect");
+        out
+    }
+
+    #[test]
+    fn bytes_and_texts() {
+        let bytes: &[u8] = &[0, 255, 16];
+        assert_eq!(text(&BinaryArray::from(vec![bytes])), r"\x00ff10");
+        assert_eq!(text(&BinaryViewArray::from(vec![bytes])), r"\x00ff10");
+        let uuid: Vec<u8> = (0..16).collect();
+        let array = FixedSizeBinaryArray::try_from_iter([uuid].into_iter()).expect("16 bytes");
+        assert_eq!(text(&array), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(text(&StringArray::from(vec!["it's"])), "it's");
+    }
+
+    #[test]
+    fn nulls_and_other_types() {
+        let mut out = String::new();
+        assert_eq!(write_text(&NullArray::new(1), 0, &mut out), Ok(false));
+        let null = StringArray::from(vec![None::<&str>]);
+        assert_eq!(write_text(&null, 0, &mut out), Ok(false));
+        let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])]);
+        let error = write_text(&list, 0, &mut out).expect_err("a list");
+        assert_eq!(error.sqlstate, "0A000");
+        assert_eq!(out, "");
+    }
+}
