@@ -75,15 +75,18 @@ fn modified(types: &Types) -> Option<DataType> {
     (fits && is_exact(types.of.first()?)).then_some(DataType::Decimal128(precision, scale))
 }
 
-/// The number of digits has to be a constant.
+/// The number of digits has to be a constant. Rounding may carry into one more digit.
 fn rounded(types: &Types) -> Option<DataType> {
     let digits = match types.of.len() {
         1 => 0,
         _ => types.constant(1)?.max(0),
     };
-    let scale = i8::try_from(digits).ok().filter(|scale| *scale <= DIGITS_MAX as i8)?;
-    let decimal = matches!(types.of.first()?, DataType::Decimal128(_, 0..));
-    decimal.then_some(DataType::Decimal128(DIGITS_MAX, scale))
+    let digits = u8::try_from(digits).ok().filter(|digits| *digits <= DIGITS_MAX)?;
+    let DataType::Decimal128(precision, scale @ 0..) = types.of.first()? else {
+        return None;
+    };
+    let before = precision.saturating_sub(scale.unsigned_abs()) + 1;
+    Some(DataType::Decimal128((before + digits).min(DIGITS_MAX), digits as i8))
 }
 
 /// Floats of an argument.

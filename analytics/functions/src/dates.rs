@@ -7,8 +7,10 @@ use datafusion::common::{exec_err, Result};
 
 use crate::calendar::{self, Field, Unit, DAY};
 use crate::call::{is_text, is_whole, Call, Function, Types, Values};
-use crate::decimal::DIGITS_MAX;
 use crate::error::SqlError;
+
+/// Digits of the result of `pg_extract`; a year has seven.
+const FIELD_DIGITS: u8 = 10;
 
 /// The functions of this file.
 pub(crate) fn functions() -> Vec<Function> {
@@ -50,7 +52,7 @@ fn interval(types: &Types) -> Option<DataType> {
 fn extracted(types: &Types) -> Option<DataType> {
     let of = &types.of[1];
     let known = is_text(&types.of[0]) && (of == &DataType::Date32 || is_time(of));
-    known.then_some(DataType::Decimal128(DIGITS_MAX, 0))
+    known.then_some(DataType::Decimal128(FIELD_DIGITS, 0))
 }
 
 fn truncated(types: &Types) -> Option<DataType> {
