@@ -1,7 +1,7 @@
 //! The aggregates of the dialect.
 use std::cmp::Ordering;
 use std::fmt;
-use std::mem::{size_of, size_of_val};
+use std::mem::size_of_val;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
 };
 
 use crate::call::{is_text, Texts};
-use crate::error::SqlError;
 use crate::number::Number;
+use crate::single::{Single, Singles};
 use crate::sums::{self, Sum, Sums};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,22 +124,22 @@ impl AggregateUDFImpl for Aggregate {
             Kind::ExactAverage => Box::new(ExactSum::new(true)),
             Kind::Least => Box::new(Extreme { wanted: Ordering::Less, found: None }),
             Kind::Greatest => Box::new(Extreme { wanted: Ordering::Greater, found: None }),
-            Kind::Single => {
-                let null = ScalarValue::try_new_null(args.return_field.data_type())?;
-                Box::new(Single { value: null, rows: 0 })
-            }
+            Kind::Single => Box::new(Single::new(args.return_field.data_type())),
         })
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        matches!(self.kind, Kind::Sum | Kind::Average) && !args.is_distinct
+        matches!(self.kind, Kind::Sum | Kind::Average | Kind::Single) && !args.is_distinct
     }
 
     fn create_groups_accumulator(
         &self,
         args: AccumulatorArgs,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(self.sums(&args)?))
+        Ok(match self.kind {
+            Kind::Single => Box::new(Singles::new(args.return_field.data_type())),
+            _ => Box::new(self.sums(&args)?),
+        })
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -247,56 +247,5 @@ impl Accumulator for Extreme {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         self.update_batch(states)
-    }
-}
-
-/// The value of the only row.
-#[derive(Debug)]
-struct Single {
-    value: ScalarValue,
-    rows: i64,
-}
-
-impl Single {
-    fn take(&mut self, array: &ArrayRef, row: usize, rows: i64) -> Result<()> {
-        self.rows = self.rows.saturating_add(rows);
-        if self.rows > 1 {
-            let message = "more than one row returned by a subquery used as an expression";
-            return Err(SqlError::new("21000", message).into());
-        }
-        if rows > 0 {
-            self.value = ScalarValue::try_from_array(array, row)?;
-            self.value.compact();
-        }
-        Ok(())
-    }
-}
-
-impl Accumulator for Single {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        match values[0].len() {
-            0 => Ok(()),
-            rows => self.take(&values[0], 0, rows as i64),
-        }
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(self.value.clone())
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Single>() + self.value.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.value.clone(), ScalarValue::Int64(Some(self.rows))])
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let counts = states[1].as_primitive::<Int64Type>();
-        for (row, rows) in counts.values().iter().enumerate() {
-            self.take(&states[0], row, *rows)?;
-        }
-        Ok(())
     }
 }

@@ -14,6 +14,7 @@ mod exact;
 mod float;
 mod like;
 mod number;
+mod single;
 mod strings;
 mod sums;
 mod text;
