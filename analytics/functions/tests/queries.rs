@@ -10,22 +10,19 @@ async fn context() -> SessionContext {
     let context = SessionContext::new_with_config(config);
     register(&context);
     let rows = [
-        "(1, 10, 1.50, '1.5', 1.5, 'a ')",
-        "(1, 20, -2.25, '-2.25', 'NaN', 'b')",
-        "(1, NULL, NULL, NULL, NULL, NULL)",
-        "(2, 7, 0.01, '100', '-Infinity', 'ä')",
-        "(2, 8, 0.02, '20.000', -0.0, '')",
-        "(2, 9, 0.03, '-100', 0, 'zz')",
-        "(3, NULL, NULL, NULL, NULL, NULL)",
+        "('1', '10', '1.50', '1.5', '1.5', 'a ')",
+        "('1', '20', '-2.25', '-2.25', 'NaN', 'b')",
+        "('1', NULL, NULL, NULL, NULL, NULL)",
+        "('2', '7', '0.01', '100', '-Infinity', 'ä')",
+        "('2', '8', '0.02', '20.000', '-0', '')",
+        "('2', '9', '0.03', '-100', '0', 'zz')",
+        "('3', NULL, NULL, NULL, NULL, NULL)",
     ];
     let table = format!(
         "CREATE TABLE t AS SELECT CAST(g AS INT) AS g, CAST(i AS INT) AS i, \
          CAST(d AS DECIMAL(15,2)) AS d, CAST(x AS VARCHAR) AS x, CAST(f AS DOUBLE) AS f, \
          CAST(s AS VARCHAR) AS s FROM (VALUES {}) AS v (g, i, d, x, f, s)",
         rows.join(", ")
-            .replace("-0.0,", "'-0',")
-            .replace(", 0, 'zz'", ", '0', 'zz'")
-            .replace("'1.5', 1.5,", "'1.5', '1.5',")
     );
     run(&context, &table).await.expect("a table");
     context
@@ -69,7 +66,7 @@ async fn columns_have_nulls() {
         "21|-4.500|-2.249|1|b|f",
         "NULL|NULL|NULL|NULL|NULL|NULL",
     ];
-    assert_eq!(rows(sql).await, expected.map(|row| row.replace("20.001", "20.001")));
+    assert_eq!(rows(sql).await, expected);
 }
 
 #[tokio::test]
@@ -133,9 +130,10 @@ async fn single_rows() {
 async fn errors_are_found() {
     let zero = "pg_div(i, pg_sub(i, CAST(7 AS INT)))";
     assert_eq!(sqlstate(&format!("SELECT {zero} FROM t")).await, "22012");
+    let big = format!("CAST('{}' AS DECIMAL(20,0))", "9".repeat(20));
     let cases = [
         ("pg_div(CAST(1 AS INT), CAST(0 AS INT))", "22012"),
-        ("pg_mul(CAST('99999999999999999999' AS DECIMAL(20,0)), CAST('9999999999999999999' AS DECIMAL(19,0)))", "0A000"),
+        (&format!("pg_mul({big}, {big})"), "0A000"),
         ("pg_dec(d, 2, 1) FROM (SELECT CAST('99.95' AS DECIMAL(4,2)) AS d)", "22003"),
         ("pg_num_add('NaN', '1')", "0A000"),
         ("pg_num_add('x', '1')", "22P02"),
