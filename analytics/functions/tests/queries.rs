@@ -114,8 +114,9 @@ async fn windows() {
 
 #[tokio::test]
 async fn single_rows() {
-    let of_row = "SELECT g, (SELECT pg_single(s2.s) AS o1 FROM t AS s2 WHERE s2.i = s3.i) \
-                  FROM t AS s3 ORDER BY g, i NULLS LAST";
+    // DataFusion computes all groups of the subquery, also those that no row asks for.
+    let of_row = "SELECT g, (SELECT pg_single(s2.s) AS o1 FROM t AS s2 \
+                  WHERE s2.i = s3.i AND s2.i IS NOT NULL) FROM t AS s3 ORDER BY g, i NULLS LAST";
     let expected = ["1|a ", "1|b", "1|NULL", "2|ä", "2|", "2|zz", "3|NULL"];
     assert_eq!(rows(of_row).await, expected);
     let of_row = "SELECT (SELECT pg_single(s2.i) FROM t AS s2 WHERE s2.g = s3.g) FROM t AS s3";
