@@ -1,0 +1,154 @@
+//! Functions of dates and times.
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Int32Type, TimeUnit, TimestampMicrosecondType,
+};
+use datafusion::common::{exec_err, Result};
+
+use crate::calendar::{self, Field, Unit, DAY};
+use crate::call::{is_text, is_whole, Call, Function, Types, Values};
+use crate::error::SqlError;
+
+/// Digits of the result of `pg_extract`; a year has seven.
+const FIELD_DIGITS: u8 = 10;
+
+/// The functions of this file.
+pub(crate) fn functions() -> Vec<Function> {
+    vec![
+        Function::new("pg_timestamp", 1..=1, |t| date(t, 1).map(|_| timestamp_type()), timestamp),
+        Function::new("pg_date", 1..=1, |t| is_time(&t.of[0]).then_some(DataType::Date32), day),
+        Function::new("pg_date_add", 2..=2, |t| date(t, 1).filter(|_| is_whole(&t.of[1])), add),
+        Function::new("pg_date_sub", 2..=2, |t| date(t, 2).map(|_| DataType::Int32), sub),
+        Function::new("pg_interval_add", 4..=4, interval, interval_add),
+        Function::new("pg_extract", 2..=2, extracted, extract),
+        Function::new("pg_date_trunc", 2..=2, truncated, truncate),
+    ]
+}
+
+fn timestamp_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, None)
+}
+
+fn is_time(of: &DataType) -> bool {
+    matches!(of, DataType::Timestamp(TimeUnit::Microsecond, _))
+}
+
+/// Date32, when the first arguments are of it.
+fn date(types: &Types, arguments: usize) -> Option<DataType> {
+    let mut dates = types.of.iter().take(arguments);
+    dates.all(|of| of == &DataType::Date32).then_some(DataType::Date32)
+}
+
+fn interval(types: &Types) -> Option<DataType> {
+    let (first, rest) = types.of.split_first()?;
+    let result = match first {
+        DataType::Date32 => timestamp_type(),
+        of if is_time(of) => of.clone(),
+        _ => return None,
+    };
+    rest.iter().all(is_whole).then_some(result)
+}
+
+fn extracted(types: &Types) -> Option<DataType> {
+    let of = &types.of[1];
+    let known = is_text(&types.of[0]) && (of == &DataType::Date32 || is_time(of));
+    known.then_some(DataType::Decimal128(FIELD_DIGITS, 0))
+}
+
+fn truncated(types: &Types) -> Option<DataType> {
+    (is_text(&types.of[0]) && is_time(&types.of[1])).then(|| types.of[1].clone())
+}
+
+/// The constant field of the first argument.
+fn field<T>(call: &Call, of: fn(&str) -> Option<T>) -> Result<T> {
+    match call.constant_text(0)?.map(|name| (name, of(name))) {
+        Some((_, Some(field))) => Ok(field),
+        Some((name, None)) => exec_err!("the field \"{name}\" is not of the dialect"),
+        None => exec_err!("a field has to be a constant"),
+    }
+}
+
+fn timestamp(call: &Call) -> Result<ArrayRef> {
+    let of = call.values::<Date32Type>(0)?;
+    call.primitive::<TimestampMicrosecondType>(|row| calendar::day_to_timestamp(of.get(row)))
+}
+
+fn day(call: &Call) -> Result<ArrayRef> {
+    let of = call.values::<TimestampMicrosecondType>(0)?;
+    call.primitive::<Date32Type>(|row| Ok(calendar::timestamp_to_day(of.get(row))))
+}
+
+fn add(call: &Call) -> Result<ArrayRef> {
+    let (of, days) = (call.values::<Date32Type>(0)?, call.integers(1)?);
+    call.primitive::<Date32Type>(|row| calendar::plus_days(of.get(row), days.get_i32(row)))
+}
+
+fn sub(call: &Call) -> Result<ArrayRef> {
+    let (left, right) = (call.values::<Date32Type>(0)?, call.values::<Date32Type>(1)?);
+    call.primitive::<Int32Type>(|row| calendar::days_between(left.get(row), right.get(row)))
+}
+
+/// Dates, or timestamps.
+enum Times<'a> {
+    Days(Values<'a, Date32Type>),
+    Timestamps(Values<'a, TimestampMicrosecondType>),
+}
+
+impl Times<'_> {
+    fn new(call: &Call, at: usize) -> Result<Times<'_>> {
+        Ok(match call.type_of(at) {
+            DataType::Date32 => Times::Days(call.values(at)?),
+            _ => Times::Timestamps(call.values(at)?),
+        })
+    }
+
+    fn timestamp(&self, row: usize) -> Result<i64, SqlError> {
+        match self {
+            Times::Days(days) => calendar::day_to_timestamp(days.get(row)),
+            Times::Timestamps(timestamps) => Ok(timestamps.get(row)),
+        }
+    }
+
+    /// The day, and the microseconds since midnight. None: it is infinite.
+    fn day(&self, row: usize) -> Option<(i64, i64)> {
+        match self {
+            Times::Days(days) => {
+                let day = days.get(row);
+                (!calendar::is_infinite_day(day)).then_some((day.into(), 0))
+            }
+            Times::Timestamps(timestamps) => {
+                let of = timestamps.get(row);
+                let parts = (of.div_euclid(DAY), of.rem_euclid(DAY));
+                (!calendar::is_infinite(of)).then_some(parts)
+            }
+        }
+    }
+}
+
+fn interval_add(call: &Call) -> Result<ArrayRef> {
+    let of = Times::new(call, 0)?;
+    let (months, days, time) = (call.integers(1)?, call.integers(2)?, call.integers(3)?);
+    call.primitive::<TimestampMicrosecondType>(|row| {
+        let timestamp = of.timestamp(row)?;
+        let (months, days) = (months.get_i32(row), days.get_i32(row));
+        calendar::plus_interval(timestamp, months.into(), days.into(), time.get(row))
+    })
+}
+
+fn extract(call: &Call) -> Result<ArrayRef> {
+    let field = field(call, Field::of)?;
+    let of = Times::new(call, 1)?;
+    call.nullable::<Decimal128Type>(|row| match of.day(row) {
+        Some((day, time)) => Ok(Some(field.extract(day, time).into())),
+        None if field.is_monotonic() => {
+            Err(SqlError::unsupported("a field of an infinite date, which is infinite"))
+        }
+        None => Ok(None),
+    })
+}
+
+fn truncate(call: &Call) -> Result<ArrayRef> {
+    let unit = field(call, Unit::of)?;
+    let of = call.values::<TimestampMicrosecondType>(1)?;
+    call.primitive::<TimestampMicrosecondType>(|row| unit.truncate(of.get(row)))
+}
