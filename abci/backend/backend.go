@@ -219,9 +219,18 @@ type Health struct {
 	ScrubInterval time.Duration // in which each should be read; 0: the scrubber is off
 }
 
+// Mirrors is how far the analytics worker is with the tables that it mirrors.
+type Mirrors struct {
+	Wanted  int   // tables that are to be mirrored
+	Serving int   // of them, those that queries get answers from
+	Lag     int64 // blocks that the slowest of these is behind the database
+}
+
 // Inspector is a Backend that tells its health, at any time.
 type Inspector interface {
 	Inspect(ctx context.Context) (Health, error)
+	// Mirrors asks the analytics worker, where tables are mirrored.
+	Mirrors(ctx context.Context) (Mirrors, error)
 }
 
 // Rehearsal is what running a transaction, undone again, showed of the agreement it takes

@@ -29,6 +29,10 @@ type database struct {
 
 func (d *database) Inspect(context.Context) (backend.Health, error) { return d.health, d.err }
 
+func (d *database) Mirrors(context.Context) (backend.Mirrors, error) {
+	return backend.Mirrors{Wanted: 3, Serving: 2, Lag: 4}, d.err
+}
+
 func newMetrics(db *database) *Metrics {
 	standing := Standing{
 		Status: func(context.Context) *wire.StatusResponse {
@@ -81,7 +85,7 @@ func TestWhatStandsIsToldWhenAsked(t *testing.T) {
 		`chainify_ledger_blocks{stage="ordered"}`: "4", `chainify_ledger_blocks{stage="committed"}`: "2",
 		`chainify_queue_transactions{stage="pending"}`: "5", "chainify_deviations_open": "1", "chainify_database_up": "1",
 		"chainify_early_aborts_total": "3",
-		"chainify_scrub_age_seconds":  "60", "chainify_scrub_interval_seconds": "600",
+		"chainify_scrub_age_seconds":  "60", "chainify_scrub_interval_seconds": "600", `chainify_mirrors{stage="wanted"}`: "3", `chainify_mirrors{stage="serving"}`: "2", "chainify_mirror_lag_blocks": "4",
 		`chainify_votes_total{organisation="cargo",verdict="differs"}`:       "0", // there before its first step
 		`chainify_build_info{chain="trade",organisation="acme",version="1"}`: "1",
 	})

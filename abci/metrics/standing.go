@@ -56,10 +56,12 @@ var (
 	deviations    = describe("deviations_open", "Deviations found in the database and not put right.")
 	scrubAge      = describe("scrub_age_seconds", "Since the ledger table that waits longest was last found well by the scrubber.")
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
+	mirrors       = describe("mirrors", "Tables that the analytics worker mirrors: those that it should (wanted), and those that queries get answers from (serving).", "stage")
+	mirrorLag     = describe("mirror_lag_blocks", "How many blocks the slowest serving mirror is behind the database.")
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, oldest, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, databaseUp,
+		state, build, height, oldest, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, databaseUp,
 	}
 )
 
@@ -116,6 +118,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(deviations, float64(health.Deviations))
 		gauge(scrubAge, health.ScrubAge.Seconds())
 		gauge(scrubEvery, health.ScrubInterval.Seconds())
+	}
+	// A worker that does not answer says nothing of the database.
+	if analytics, err := c.Database.Mirrors(ctx); err == nil {
+		gauge(mirrors, float64(analytics.Wanted), "wanted")
+		gauge(mirrors, float64(analytics.Serving), "serving")
+		gauge(mirrorLag, float64(analytics.Lag))
 	}
 }
 

@@ -200,6 +200,20 @@ func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
 	return h, nil
 }
 
+// Mirrors implements [backend.Inspector]. Without mirrors nobody is asked.
+func (b *Backend) Mirrors(ctx context.Context) (backend.Mirrors, error) {
+	var m backend.Mirrors
+	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM chainify.mirrored_tables`).Scan(&m.Wanted)
+	if err == nil && m.Wanted > 0 {
+		err = b.pool.QueryRow(ctx, `
+			SELECT count(*) FILTER (WHERE state = 'serving'), coalesce(max(lag), 0) FROM chainify.mirrors`).Scan(&m.Serving, &m.Lag)
+	}
+	if err != nil {
+		return m, fmt.Errorf("inspect mirrors: %w", err)
+	}
+	return m, nil
+}
+
 // StoreCertificate keeps a certificate beside its block, on a connection of its own: an open block
 // stays open.
 func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) error {

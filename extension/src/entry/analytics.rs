@@ -2,7 +2,7 @@
 use pgrx::pg_sys::Oid;
 
 use crate::analytics::ask::{about_itself, query, At};
-use crate::analytics::mirrored::{last_block, translated};
+use crate::analytics::mirrored::{last_block, translated, READER};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::role::Role;
@@ -41,9 +41,6 @@ crate::sql_function!(
     pg_finfo_chainify_analytics_functions,
     functions
 );
-
-/// The role that reads earlier blocks.
-const READER: &str = "chainify_reader";
 
 /// `chainify.query_at`: the rows of a query at a block, with the types that the caller lists.
 fn query_at(call: &mut Call) -> Answer {

@@ -9,10 +9,19 @@ use crate::Refusal;
 
 impl Writer {
     pub(super) fn query(&mut self, query: &Query) -> Result<Written, Refusal> {
+        self.within_level(query, |writer| writer.level_of(query))
+    }
+
+    /// Writes something of a query at its own level.
+    pub(super) fn within_level<T>(
+        &mut self,
+        query: &Query,
+        write: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         self.deeper(|writer| {
             let outer_join = query.from.iter().any(has_outer_join);
             writer.levels.push(Level { outer_join, ..Level::default() });
-            let written = writer.level_of(query);
+            let written = write(writer);
             writer.levels.pop();
             written
         })
@@ -40,15 +49,7 @@ impl Writer {
 
     /// SELECT without ORDER BY and LIMIT; junk columns are in.
     fn select(&mut self, query: &Query) -> Result<Written, Refusal> {
-        for _ in &query.sources {
-            self.level().sources.push(None);
-        }
-        let mut from = Vec::new();
-        for part in &query.from {
-            from.push(self.from(query, part)?);
-        }
-        let condition = query.condition.as_ref();
-        let condition = condition.map(|c| self.condition(c)).transpose()?;
+        let (from, condition) = self.sources_and_condition(query)?;
         for window in &query.windows {
             let text = self.window(query, window)?;
             self.level().windows.push(text);
@@ -93,7 +94,7 @@ impl Writer {
             false => format!("SELECT {distinct}{}", shown.join(", ")),
         };
         if !from.is_empty() {
-            sql += &format!(" FROM {}", from.join(" CROSS JOIN "));
+            sql += &format!(" FROM {from}");
         }
         if let Some(condition) = condition {
             sql += &format!(" WHERE {condition}");
@@ -112,6 +113,20 @@ impl Writer {
             sql = format!("SELECT DISTINCT {list} FROM ({sql}) AS {alias}");
         }
         Ok(Written { sql, columns: renumbered(columns) })
+    }
+
+    /// The text behind FROM, empty without sources, and the one behind WHERE.
+    pub(super) fn sources_and_condition(&mut self, query: &Query) -> Result<(String, Option<String>), Refusal> {
+        for _ in &query.sources {
+            self.level().sources.push(None);
+        }
+        let mut from = Vec::new();
+        for part in &query.from {
+            from.push(self.from(query, part)?);
+        }
+        let condition = query.condition.as_ref();
+        let condition = condition.map(|c| self.condition(c)).transpose()?;
+        Ok((from.join(" CROSS JOIN "), condition))
     }
 
     fn from(&mut self, query: &Query, from: &From) -> Result<String, Refusal> {
@@ -288,7 +303,7 @@ pub(super) fn order_of_text(collation: &str) -> Refusal {
 }
 
 /// A value that leaves its query: as one column.
-fn exported(value: Value) -> Value {
+pub(super) fn exported(value: Value) -> Value {
     match value.form {
         Form::Mixed(..) => Value { not_null: value.not_null, ..Value::exact(value.to_exact()) },
         _ => Value { constant: None, ..value },

@@ -1,4 +1,5 @@
 //! Subqueries in expressions.
+use super::level::exported;
 use super::value::Value;
 use super::{Writer, Written};
 use crate::query::{Expr, Query};
@@ -7,31 +8,42 @@ use crate::Refusal;
 
 impl Writer {
     pub(super) fn exists(&mut self, query: &Query) -> Result<Value, Refusal> {
-        let written = self.query(query)?;
-        Ok(Value { not_null: true, ..Value::new(format!("EXISTS ({})", written.sql), Type::Bool) })
+        // The columns and their order tell nothing of whether there is a row.
+        let some = query.offset.is_none() && query.limit != Some(0);
+        let sql = match is_plain(query) && some {
+            true => format!("SELECT 1 {}", self.plain(query)?.0),
+            false => self.query(query)?.sql,
+        };
+        Ok(Value { not_null: true, ..Value::new(format!("EXISTS ({sql})"), Type::Bool) })
     }
 
     /// `test` for some row of the query, where NULL counts as FALSE.
     pub(super) fn is_in(&mut self, test: &Expr, query: &Query) -> Result<String, Refusal> {
-        let (_, sql) = self.rows_that_pass(test, query, false)?;
-        Ok(format!("EXISTS ({sql})"))
+        Ok(format!("EXISTS ({})", self.rows_that_pass(test, query, false)?))
     }
 
     /// The negation, where NULL counts as FALSE: no row passes, and none could.
     pub(super) fn is_not_in(&mut self, test: &Expr, query: &Query) -> Result<String, Refusal> {
-        let (_, sql) = self.rows_that_pass(test, query, true)?;
-        Ok(format!("NOT EXISTS ({sql})"))
+        Ok(format!("NOT EXISTS ({})", self.rows_that_pass(test, query, true)?))
     }
 
     /// The rows of a query for which an equality holds; `or_null`: or might hold.
-    fn rows_that_pass(&mut self, test: &Expr, query: &Query, or_null: bool) -> Result<(String, String), Refusal> {
-        let written = self.query(query)?;
-        let alias = self.alias('s');
-        let Some(column) = written.columns.first().cloned() else {
-            return Err(Refusal::new("IN of this form"));
+    fn rows_that_pass(&mut self, test: &Expr, query: &Query, or_null: bool) -> Result<String, Refusal> {
+        let of_this_form = || Refusal::new("IN of this form");
+        let (rows, column) = match is_plain(query) && query.limit.is_none() && query.offset.is_none() {
+            true => {
+                let (rows, column) = self.plain(query)?;
+                (rows, column.ok_or_else(of_this_form)?)
+            }
+            false => {
+                let written = self.query(query)?;
+                let alias = self.alias('s');
+                let column = written.columns.into_iter().next().ok_or_else(of_this_form)?;
+                let column = Value { sql: format!("{alias}.{}", column.sql), ..column };
+                (format!("FROM ({}) AS {alias} WHERE TRUE", written.sql), column)
+            }
         };
-        let column = Value { sql: format!("{alias}.{}", column.sql), ..column };
-        let outside = self.level().row_of_subquery.replace(column.clone());
+        let outside = self.level().row_of_subquery.replace(column);
         let passes = self.test_of_row(test);
         self.level().row_of_subquery = outside;
         let (passes, operands) = passes?;
@@ -41,8 +53,19 @@ impl Writer {
             true => format!("({passes} OR {})", nulls.join(" OR ")),
             false => passes,
         };
-        let sql = format!("SELECT 1 AS o1 FROM ({}) AS {alias} WHERE {condition}", written.sql);
-        Ok((alias, sql))
+        Ok(format!("SELECT 1 {rows} AND {condition}"))
+    }
+
+    /// A plain query's rows as `FROM … WHERE …`, and its first column. The worker knows conditions
+    /// on the queries around only there, and not inside of a derived table.
+    fn plain(&mut self, query: &Query) -> Result<(String, Option<Value>), Refusal> {
+        self.within_level(query, |writer| {
+            let (from, condition) = writer.sources_and_condition(query)?;
+            let target = query.targets.iter().find(|target| !target.junk);
+            let column = target.map(|target| writer.value(&target.expr)).transpose()?;
+            let condition = condition.unwrap_or_else(|| "TRUE".into());
+            Ok((format!("FROM {from} WHERE {condition}"), column.map(exported)))
+        })
     }
 
     /// The test as SQL, and its two operands.
@@ -65,6 +88,13 @@ impl Writer {
             && query.set.is_none()
             && query.limit.is_none()
             && query.offset.is_none();
+        let plain = is_plain(query) && query.limit.is_none() && query.offset.is_none();
+        if plain {
+            let (rows, column) = self.plain(query)?;
+            let column = column.ok_or_else(|| Refusal::new("a subquery without a column"))?;
+            let sql = format!("(SELECT pg_single({}) AS o1 {rows})", column.sql);
+            return Ok(Value { sql, not_null: false, constant: None, ..column });
+        }
         let Written { sql, columns } = self.query(query)?;
         let Some(column) = columns.into_iter().next() else {
             return Err(Refusal::new("a subquery without a column"));
@@ -78,4 +108,16 @@ impl Writer {
         };
         Ok(Value { sql, not_null: false, ..column })
     }
+}
+
+/// Whether a query is rows of tables under a condition, and nothing is made of them together.
+fn is_plain(query: &Query) -> bool {
+    !query.from.is_empty()
+        && query.with.is_empty()
+        && query.windows.is_empty()
+        && query.group.is_empty()
+        && query.having.is_none()
+        && query.set.is_none()
+        && !query.aggregates
+        && !query.distinct
 }

@@ -6,11 +6,10 @@ use chainify_dialect::{translate, Refusal, Settings};
 use pgrx::pg_sys;
 
 use super::parameters::Parameters;
-use super::reader::{Mirrored, Reader, Stop};
+use super::reader::{Asker, Mirrored, Reader, Stop};
 use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, PgError};
 use crate::pg::base::lists::elements;
-use crate::pg::base::role::Role;
 use crate::pg::base::text_rows::TextColumn;
 use crate::pg::tree::parse::parse;
 
@@ -37,13 +36,14 @@ pub struct Translated {
     pub columns: Vec<TextColumn>,
 }
 
-/// Translates one SELECT, as the current role. Errors: those of parsing and analysis; 42501 where
-/// the role may not read a table whole; 55000 for a table that is not mirrored; 0A000 for what the
+/// Translates one SELECT for `asker`. Errors: those of parsing and analysis; 42501 where the role
+/// may not read a table whole; 55000 for a table that is not mirrored; 0A000 for what the
 /// worker would compute otherwise.
 pub fn translate_text(
     sql: &str,
     parameters: &Parameters,
     mirrored: Mirrored,
+    asker: Asker,
 ) -> Result<Translated, PgError> {
     let statements = parse(sql)?;
     let [statement] = statements.as_slice() else {
@@ -71,7 +71,7 @@ pub fn translate_text(
     let query =
         query.ok_or_else(|| PgError::new(b"0A000", "only SELECT is available in analytics"))?;
     // SAFETY: analysed, and no planner has touched it.
-    unsafe { translate_query(query, sql, parameters, mirrored) }
+    unsafe { translate_query(query, sql, parameters, mirrored, asker) }
 }
 
 /// The same of an analysed query; `sql` is its text as far as it is known.
@@ -83,9 +83,10 @@ pub(in crate::pg) unsafe fn translate_query(
     sql: &str,
     parameters: &Parameters,
     mirrored: Mirrored,
+    asker: Asker,
 ) -> Result<Translated, PgError> {
     let refused = |refusal| refusal_error(refusal, sql);
-    let mut reader = Reader::new(parameters, mirrored, Role::current());
+    let mut reader = Reader::new(parameters, mirrored, asker);
     // SAFETY: by the caller's promise.
     let described = unsafe { reader.query(query) };
     let described: Query = described.map_err(|stop| match stop {

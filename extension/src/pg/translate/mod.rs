@@ -8,6 +8,6 @@ mod constants;
 mod expressions;
 pub mod parameters;
 pub mod planned;
-mod reader;
+pub mod reader;
 mod scan;
 mod watch;

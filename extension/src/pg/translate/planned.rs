@@ -10,10 +10,12 @@ use pgrx::pg_sys;
 
 use super::analysed::translate_query;
 use super::parameters::Parameters;
+use super::reader::Asker;
 use super::scan;
 use super::watch::watching;
 pub use super::watch::Watch;
 use crate::pg::base::error::enter;
+use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 
 thread_local! {
@@ -108,7 +110,13 @@ unsafe fn send(
         let parameters = Parameters::bound(params);
         let mirrored = (watch.mirrored)();
         let number = |relation: pg_sys::Oid| mirrored.get(&relation.to_u32()).copied();
-        let translated = subtransaction(|| translate_query(query, &sql, &parameters, &number));
+        // The plan below answers in its place: the rights on the tables count.
+        let asker = Asker {
+            role: Role::current(),
+            reads_all: false,
+        };
+        let translated =
+            subtransaction(|| translate_query(query, &sql, &parameters, &number, asker));
         match translated {
             Ok(translated) => scan::put_on_top(plan, &translated),
             // Cancelled, or the session ends.

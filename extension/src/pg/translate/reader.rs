@@ -38,10 +38,18 @@ impl From<PgError> for Stop {
     }
 }
 
+/// The role that a query is translated for.
+#[derive(Clone, Copy)]
+pub struct Asker {
+    pub role: Role,
+    /// It reads every row of every ledger table, whatever its rights on the tables.
+    pub reads_all: bool,
+}
+
 pub(super) struct Reader<'a> {
     pub parameters: &'a Parameters,
     pub mirrored: Mirrored<'a>,
-    pub role: Role,
+    pub asker: Asker,
     /// Queries around, the innermost last.
     pub levels: Vec<NonNull<pg_sys::Query>>,
     /// Of a CASE with a value: that value.
@@ -50,11 +58,11 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(parameters: &'a Parameters, mirrored: Mirrored<'a>, role: Role) -> Reader<'a> {
+    pub fn new(parameters: &'a Parameters, mirrored: Mirrored<'a>, asker: Asker) -> Reader<'a> {
         Reader {
             parameters,
             mirrored,
-            role,
+            asker,
             levels: Vec::new(),
             case_values: Vec::new(),
             nodes: 0,

@@ -1,0 +1,94 @@
+//! Rows of blocks that the follower keeps no longer: they are read of the database when a query or
+//! a pin asks for them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use crate::engine::Failure;
+use crate::load::{differing, load, LoadError, Memory};
+use crate::mirror::Trouble;
+use crate::source::{At, Database, SourceError};
+use crate::views::{BlockView, TableView};
+
+/// Reads earlier blocks, one at a time, and keeps the last few.
+pub struct Earlier {
+    connection: String,
+    memory: Memory,
+    kept: Mutex<VecDeque<Arc<BlockView>>>,
+    kept_max: usize,
+}
+
+impl Earlier {
+    /// For the database of a connection string; `kept_max` blocks are kept.
+    pub fn new(connection: String, memory: Memory, kept_max: usize) -> Self {
+        Earlier { connection, memory, kept: Mutex::default(), kept_max }
+    }
+
+    /// The rows of these tables at an earlier block. Cost, when they are not kept: the database
+    /// reads base and history of every ledger table, for the state root.
+    ///
+    /// # Errors
+    /// 55000 when the database cannot tell them or they are not the certified ones; 53200 beyond
+    /// the bound of memory; 08006 without the database.
+    pub async fn rows(&self, block: i64, tables: &BTreeSet<i32>) -> Result<Arc<BlockView>, Failure> {
+        let mut kept = self.kept.lock().await;
+        let found =
+            kept.iter().position(|view| view.block == block && tables.iter().all(|id| view.tables.contains_key(id)));
+        if let Some(view) = found.and_then(|at| kept.remove(at)) {
+            kept.push_back(view.clone());
+            return Ok(view);
+        }
+        kept.retain(|view| view.block != block);
+        while kept.len() >= self.kept_max.max(1) {
+            kept.pop_front();
+        }
+        let view = Arc::new(self.read(block, tables).await?);
+        kept.push_back(view.clone());
+        Ok(view)
+    }
+
+    async fn read(&self, number: i64, wanted: &BTreeSet<i32>) -> Result<BlockView, Failure> {
+        let unanswered = |error: SourceError| unreadable(number, &LoadError::Source(error));
+        let mut database = Database::connect(&self.connection).await.map_err(unanswered)?;
+        let moment = database.moment().await.map_err(unanswered)?;
+        let Some(block) = moment.block(number).await.map_err(unanswered)? else {
+            return Err(Failure::new("55000", format!("block {number} is not in the database")));
+        };
+        let (mut tables, mut states) = (BTreeMap::new(), BTreeMap::new());
+        for table in moment.tables().await.map_err(unanswered)? {
+            if !wanted.contains(&table.id) {
+                continue;
+            }
+            let mut mirror =
+                load(&self.memory, &moment, &table, number).await.map_err(|error| unreadable(number, &error))?;
+            states.insert(table.name, mirror.state());
+            let rows = mirror.rows().map_err(|error| unreadable(number, &error.into()))?;
+            tables.insert(table.id, Arc::new(TableView { rows, layout: mirror.layout().clone() }));
+        }
+        let wrong = differing(&moment, At::Block(number), &block.state_root, &states).await.map_err(unanswered)?;
+        if wrong.is_empty() {
+            return Ok(BlockView::new(number, tables));
+        }
+        Err(Failure::new(
+            "55000",
+            format!("the rows at block {number} cannot be shown to be those that organisations agreed on"),
+        )
+        .detail(format!(
+            "The state root is another one, with table {}.",
+            wrong.into_iter().collect::<Vec<_>>().join(", ")
+        ))
+        .hint("A DEPLOY transaction since that block may have changed definitions; chainify.verify_ledger tells more."))
+    }
+}
+
+fn unreadable(block: i64, error: &LoadError) -> Failure {
+    let message = format!("the rows at block {block} cannot be read");
+    let sqlstate = match error {
+        LoadError::Source(SourceError::Database(error)) if error.as_db_error().is_none() => "08006",
+        LoadError::Trouble(Trouble::Store(_)) => "53200",
+        _ => "55000",
+    };
+    Failure::new(sqlstate, message).detail(format!("{error}."))
+}

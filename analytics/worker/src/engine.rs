@@ -1,0 +1,239 @@
+//! Queries in the dialect of spec/analytics.md over the rows of a block.
+
+use std::sync::Arc;
+
+use chainify_snapshot::Error as StoreError;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList, MemorySchemaProvider,
+    SchemaProvider,
+};
+use datafusion::error::DataFusionError;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
+use futures::StreamExt;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use chainify_analytics_functions::SqlError;
+
+use crate::scan::SnapshotTable;
+use crate::stop::{stoppable, Stop, StopOnDrop};
+use crate::views::BlockView;
+
+/// An error as a client of PostgreSQL gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// SQLSTATE.
+    pub sqlstate: String,
+    /// In a sentence.
+    pub message: String,
+    /// More of it.
+    pub detail: Option<String>,
+    /// Advice.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// An error with its SQLSTATE.
+    pub fn new(sqlstate: &str, message: impl Into<String>) -> Failure {
+        Failure { sqlstate: sqlstate.into(), message: message.into(), detail: None, hint: None }
+    }
+
+    /// The same with a detail.
+    pub fn detail(mut self, detail: impl Into<String>) -> Failure {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same with advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Batches that are computed before the client has taken those before.
+const BATCHES_AHEAD: usize = 2;
+
+/// What queries share: the functions, the bound of their memory, and threads. These are not those
+/// that serve connections: a query that computes for long must not keep others from being
+/// cancelled.
+pub struct Engine {
+    base: SessionState,
+    memory_bytes: usize,
+    threads: Handle,
+}
+
+/// A query under way. Dropping it ends the query.
+pub struct Running {
+    /// Its columns.
+    pub schema: SchemaRef,
+    batches: mpsc::Receiver<Result<RecordBatch, Failure>>,
+    _reader: Arc<()>,
+    _guard: StopOnDrop,
+}
+
+impl Running {
+    /// The next rows; None: there are no more.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub async fn next(&mut self) -> Option<Result<RecordBatch, Failure>> {
+        self.batches.recv().await
+    }
+}
+
+/// A parsed query.
+pub struct Query {
+    statement: Statement,
+    /// The versions of tables that it names.
+    pub tables: Vec<i32>,
+}
+
+impl Engine {
+    /// An engine whose queries together take at most so many bytes for hashes and sorts. Each is cut
+    /// into so many parts, which run on `threads`.
+    ///
+    /// # Errors
+    /// Those of DataFusion.
+    pub fn new(memory_bytes: usize, parts: usize, threads: Handle) -> Result<Arc<Engine>, DataFusionError> {
+        let config = SessionConfig::new()
+            .with_target_partitions(parts)
+            .with_batch_size(chainify_snapshot::GROUP_ROWS)
+            .with_information_schema(false);
+        let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()?;
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        chainify_analytics_functions::register(&context);
+        Ok(Arc::new(Engine { base: context.state(), memory_bytes, threads }))
+    }
+
+    /// Reads the text of a query.
+    ///
+    /// # Errors
+    /// 42601 for a text that is no SELECT of the dialect.
+    pub fn parse(&self, sql: &str) -> Result<Query, Failure> {
+        let dialect = self.base.config().options().sql_parser.dialect;
+        let statement = self.base.sql_to_statement(sql, &dialect).map_err(|error| self.failure(&error))?;
+        let references = self.base.resolve_table_references(&statement).map_err(|error| self.failure(&error))?;
+        let tables = references.iter().map(|reference| {
+            let number = reference.table().strip_prefix("t_").and_then(|digits| digits.parse().ok());
+            number.ok_or_else(|| Failure::new("42P01", format!("\"{}\" is no mirrored table", reference.table())))
+        });
+        Ok(Query { tables: tables.collect::<Result<_, _>>()?, statement })
+    }
+
+    /// Begins a query over the rows of a block.
+    ///
+    /// # Errors
+    /// 55000 for a table that is not mirrored; those of planning, with their SQLSTATEs.
+    pub async fn run(self: &Arc<Self>, query: Query, view: &BlockView) -> Result<Running, Failure> {
+        let schema = Arc::new(MemorySchemaProvider::new());
+        for table in &query.tables {
+            let Some(rows) = view.tables.get(table) else {
+                return Err(Failure::new("55000", "a table of the query has no mirror")
+                    .detail(format!("Version {table} of a table is not mirrored at block {}.", view.block))
+                    .hint("chainify.mirrors says why, or how far it is."));
+            };
+            let rows = Arc::new(SnapshotTable(rows.clone()));
+            schema.register_table(format!("t_{table}"), rows).map_err(|error| self.failure(&error))?;
+        }
+        let context = self.context_of(schema).map_err(|error| self.failure(&error))?;
+        let (planned, plan) = oneshot::channel();
+        let (rows, batches) = mpsc::channel(BATCHES_AHEAD);
+        let stop = Stop::default();
+        let guard = StopOnDrop(stop.clone());
+        let engine = self.clone();
+        self.threads.spawn(async move {
+            match planned_stream(context, query.statement, &stop).await {
+                Err(error) => _ = planned.send(Err(engine.refusal(&error))),
+                Ok(mut stream) => {
+                    let _ = planned.send(Ok(stream.schema()));
+                    while let Some(batch) = stream.next().await {
+                        if rows.send(batch.map_err(|error| engine.failure(&error))).await.is_err() {
+                            return; // nobody wants them any more
+                        }
+                    }
+                }
+            }
+        });
+        match plan.await {
+            Ok(schema) => Ok(Running { schema: schema?, batches, _reader: view.readers.clone(), _guard: guard }),
+            Err(_) => Err(Failure::new("XX000", "the query ended without an answer")),
+        }
+    }
+
+    /// A context that sees these tables alone.
+    fn context_of(&self, tables: Arc<MemorySchemaProvider>) -> Result<SessionContext, DataFusionError> {
+        let (catalogs, catalog) = (MemoryCatalogProviderList::new(), MemoryCatalogProvider::new());
+        let names = &self.base.config().options().catalog;
+        catalog.register_schema(&names.default_schema, tables)?;
+        catalogs.register_catalog(names.default_catalog.clone(), Arc::new(catalog));
+        let state =
+            SessionStateBuilder::new_from_existing(self.base.clone()).with_catalog_list(Arc::new(catalogs)).build();
+        Ok(SessionContext::new_with_state(state))
+    }
+
+    /// The error of a query that was not begun: what has no SQLSTATE of its own is refused, so that
+    /// PostgreSQL can answer it.
+    fn refusal(&self, error: &DataFusionError) -> Failure {
+        let failure = self.failure(error);
+        match failure.sqlstate.as_str() {
+            "XX000" => Failure::new("0A000", "not available in analytics: the worker has no plan for this query")
+                .detail(failure.message),
+            _ => failure,
+        }
+    }
+
+    /// The error as PostgreSQL would word it, or as near as can be.
+    pub fn failure(&self, error: &DataFusionError) -> Failure {
+        if let Some(own) = SqlError::of(error) {
+            return Failure::new(own.sqlstate, own.message.clone());
+        }
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(_) => {
+                Failure::new("53200", "the query takes more memory than the analytics worker has for queries")
+                    .detail(format!("The bound is {} MiB for all queries together.", self.memory_bytes >> 20))
+                    .hint("Raise memory.queries of chainify-analytics, or let PostgreSQL answer the query.")
+            }
+            DataFusionError::SQL(error, _) => Failure::new("42601", error.to_string()),
+            DataFusionError::External(error) if error.is::<StoreError>() => Failure::new("53200", error.to_string()),
+            DataFusionError::ArrowError(error, _) => arrow_failure(error),
+            other => Failure::new("XX000", other.strip_backtrace()),
+        }
+    }
+}
+
+async fn planned_stream(
+    context: SessionContext,
+    statement: Statement,
+    stop: &Stop,
+) -> Result<SendableRecordBatchStream, DataFusionError> {
+    let plan = context.state().statement_to_plan(statement).await?;
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
+    let plan = context.state().create_physical_plan(&plan).await?;
+    execute_stream(stoppable(plan, stop)?, context.task_ctx())
+}
+
+fn arrow_failure(error: &ArrowError) -> Failure {
+    let sqlstate = match error {
+        ArrowError::DivideByZero => "22012",
+        ArrowError::ArithmeticOverflow(_) => "22003",
+        // Digits beyond 38, which PostgreSQL has.
+        ArrowError::CastError(_) | ArrowError::InvalidArgumentError(_) => "0A000",
+        ArrowError::ParseError(_) => "22P02",
+        _ => "XX000",
+    };
+    Failure::new(sqlstate, error.to_string())
+}

@@ -1,0 +1,237 @@
+//! Following the database: mirrors are made, brought forward block by block, and published.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::load::{advance, differing, load, LoadError, Memory};
+use crate::mirror::Mirror;
+use crate::source::{At, Block, Database, Moment, SourceError, ToldTable};
+use crate::views::{BlockView, MirrorStatus, Pin, TableView};
+
+/// How the follower paces itself.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// Between two looks at the last block.
+    pub poll: Duration,
+    /// Between two looks at which tables are to be mirrored.
+    pub tables: Duration,
+    /// Before a mirror that failed is made anew.
+    pub retry: Duration,
+}
+
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// Follows one database. One task runs it.
+pub struct Follower {
+    connection: String,
+    memory: Memory,
+    pace: Pace,
+    mirrors: BTreeMap<i32, Mirror>,
+    /// The block that all mirrors have.
+    at: Option<Block>,
+    failed: BTreeMap<i32, (Instant, MirrorStatus)>,
+    checked: Option<i64>,
+    published: Vec<i32>,
+}
+
+impl Follower {
+    /// For the database of a connection string.
+    pub fn new(connection: String, memory: Memory, pace: Pace) -> Self {
+        Follower {
+            connection,
+            memory,
+            pace,
+            mirrors: BTreeMap::new(),
+            at: None,
+            failed: BTreeMap::new(),
+            checked: None,
+            published: Vec::new(),
+        }
+    }
+
+    /// Follows for ever. A lost connection is made again; mirrors stay meanwhile.
+    pub async fn run(mut self) {
+        loop {
+            match Database::connect(&self.connection).await {
+                Ok(mut database) => {
+                    tracing::info!("connected to the database");
+                    let lost = self.follow(&mut database).await;
+                    tracing::warn!(error = %lost, "the database does not answer");
+                }
+                Err(error) => tracing::warn!(%error, "the database does not answer"),
+            }
+            tokio::time::sleep(RECONNECT).await;
+        }
+    }
+
+    async fn follow(&mut self, database: &mut Database) -> SourceError {
+        let mut looked: Option<Instant> = None;
+        loop {
+            let stepped = async {
+                let last = database.last_block().await?;
+                let due = looked.is_none_or(|at| at.elapsed() >= self.pace.tables);
+                if due || self.at != Some(last) {
+                    self.step(&database.moment().await?).await?;
+                    looked = Some(Instant::now());
+                }
+                Ok(())
+            };
+            match stepped.await {
+                Err(SourceError::Database(error)) if error.is_closed() => return error.into(),
+                // Half a block is committed, for instance: the next look finds all of it.
+                Err(error) => {
+                    tracing::warn!(%error, "reading the ledger failed");
+                    tokio::time::sleep(self.pace.poll).await;
+                }
+                Ok(()) => (),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(self.pace.poll) => (),
+                () = self.memory.views.hurry.notified() => (),
+            }
+        }
+    }
+
+    /// Brings everything to the moment's last block. A failure leaves mirrors at the block that
+    /// they had, or drops them.
+    async fn step(&mut self, moment: &Moment<'_>) -> Result<(), SourceError> {
+        let last = moment.last_block().await?;
+        self.memory.views.set_last(last.number);
+        if let Some(at) = self.at {
+            if moment.block(at.number).await? != Some(at) {
+                tracing::warn!(block = at.number, "the database's ledger is another one: all mirrors are made anew");
+                self.forget_all();
+            }
+        }
+        let told = moment.tables().await?;
+        let wanted: BTreeMap<i32, &ToldTable> = told.iter().map(|table| (table.id, table)).collect();
+        self.mirrors.retain(|id, mirror| wanted.get(id).is_some_and(|table| mirror.layout().is_of(&table.columns)));
+        self.failed.retain(|id, _| wanted.contains_key(id));
+        self.advance_all(moment, last).await?;
+        self.at = Some(last);
+        self.load_missing(moment, last, &told).await?;
+        self.check(moment, last).await?;
+        self.publish(last);
+        self.keep_pins(&moment.pins().await?);
+        Ok(())
+    }
+
+    fn forget_all(&mut self) {
+        self.mirrors.clear();
+        self.failed.clear();
+        self.published.clear();
+        self.at = None;
+        self.memory.views.forget_all();
+    }
+
+    async fn advance_all(&mut self, moment: &Moment<'_>, last: Block) -> Result<(), SourceError> {
+        let Some(at) = self.at.filter(|at| at.number < last.number) else { return Ok(()) };
+        for id in self.mirrors.keys().copied().collect::<Vec<_>>() {
+            // Out of the list while it changes: what fails in between is not served.
+            let Some(mut mirror) = self.mirrors.remove(&id) else { continue };
+            match advance(&self.memory, moment, (id, &mut mirror), (at.number, last.number)).await {
+                Ok(()) => _ = self.mirrors.insert(id, mirror),
+                Err(LoadError::Trouble(trouble)) => self.fail(id, &mirror.name().to_owned(), "failed", &trouble),
+                Err(LoadError::Source(error)) => {
+                    // The others are at different blocks now.
+                    self.forget_all();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, id: i32, name: &str, state: &'static str, why: &dyn std::fmt::Display) {
+        tracing::warn!(table = name, error = %why, "a mirror serves nothing");
+        let status = MirrorStatus { state, error: Some(why.to_string()), ..MirrorStatus::default() };
+        self.failed.insert(id, (Instant::now() + self.pace.retry, status));
+    }
+
+    async fn load_missing(&mut self, moment: &Moment<'_>, last: Block, told: &[ToldTable]) -> Result<(), SourceError> {
+        for table in told {
+            let waits = self.failed.get(&table.id).is_some_and(|(until, _)| Instant::now() < *until);
+            if waits || self.mirrors.contains_key(&table.id) {
+                continue;
+            }
+            self.memory.views.set_mirror(table.id, MirrorStatus { state: "loading", ..MirrorStatus::default() });
+            let begun = Instant::now();
+            match load(&self.memory, moment, table, last.number).await {
+                Ok(mirror) => {
+                    tracing::info!(table = table.name, block = last.number, took = ?begun.elapsed(), "a mirror is loaded");
+                    self.failed.remove(&table.id);
+                    self.mirrors.insert(table.id, mirror);
+                }
+                Err(LoadError::Trouble(trouble)) => self.fail(table.id, &table.name, "failed", &trouble),
+                Err(LoadError::Source(SourceError::Database(error))) if error.is_closed() => return Err(error.into()),
+                Err(LoadError::Source(error)) => {
+                    self.fail(table.id, &table.name, "failed", &error);
+                    // The transaction of this moment is of no more use.
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares all mirrors with the certified state (V1). Those that differ go.
+    async fn check(&mut self, moment: &Moment<'_>, last: Block) -> Result<(), SourceError> {
+        if self.checked == Some(last.number) && self.published.iter().eq(self.mirrors.keys()) || last.number == 0 {
+            return Ok(());
+        }
+        let states = self.mirrors.values().map(|mirror| (mirror.name().to_owned(), mirror.state())).collect();
+        let wrong = differing(moment, At::Last, &last.state_root, &states).await?;
+        let ids = self.mirrors.iter().filter(|(_, mirror)| wrong.contains(mirror.name()));
+        for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.mirrors.remove(&id);
+            let why = format!("its rows at block {} are not those that organisations agreed on", last.number);
+            let names = wrong.iter().cloned().collect::<Vec<_>>().join(", ");
+            self.fail(id, &names, "differs", &why);
+        }
+        if !wrong.is_empty() {
+            self.memory.views.forget_all();
+        }
+        self.checked = Some(last.number);
+        Ok(())
+    }
+
+    fn publish(&mut self, last: Block) {
+        let views = &self.memory.views;
+        let same = self.published.iter().eq(self.mirrors.keys());
+        if !same || views.newest().is_none_or(|view| view.block != last.number) {
+            let mut tables = BTreeMap::new();
+            for (id, mirror) in &mut self.mirrors {
+                match mirror.rows() {
+                    Ok(rows) => _ = tables.insert(*id, Arc::new(TableView { rows, layout: mirror.layout().clone() })),
+                    Err(error) => tracing::warn!(table = mirror.name(), %error, "no snapshot of a mirror"),
+                }
+            }
+            views.publish(BlockView::new(last.number, tables));
+            self.published = self.mirrors.keys().copied().collect();
+        }
+        let mut statuses: BTreeMap<i32, MirrorStatus> =
+            self.failed.iter().map(|(id, (_, status))| (*id, status.clone())).collect();
+        for (id, mirror) in &self.mirrors {
+            let checked = self.checked;
+            statuses.insert(*id, mirror.status(last.number, checked));
+        }
+        views.set_mirrors(statuses);
+    }
+
+    /// Pins without a row in the database go: they were unpinned, or their transaction was rolled
+    /// back. One that is not there yet is made where its block still is.
+    fn keep_pins(&self, told: &BTreeMap<String, i64>) {
+        let views = &self.memory.views;
+        for (name, pin) in views.pins() {
+            if told.get(&name) != Some(&pin.block) && pin.is_old() {
+                views.remove_pin(&name);
+            }
+        }
+        for (name, block) in told {
+            if views.pin(name).is_none() {
+                views.set_pin(name, Pin::new(*block, views.at(*block)));
+            }
+        }
+    }
+}

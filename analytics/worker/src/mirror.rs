@@ -1,0 +1,394 @@
+//! A mirror: the rows of one ledger table as columns, with their running state.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chainify_codec::{key_hash, table_state, Hash, LaneHasher, Lanes};
+use chainify_snapshot::{Error, Pool, Rows, Slot, Table};
+
+use crate::cells::{Cells, Refused, ToldRow};
+use crate::layout::Layout;
+use crate::views::MirrorStatus;
+
+/// The reason why a mirror does not go on.
+#[derive(Debug)]
+pub enum Trouble {
+    /// What the database told does not fit: the mirror has to be made anew.
+    Told(Refused),
+    /// The column store refuses, by its bound for instance: the mirror is as it was before the row.
+    Store(Error),
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Self {
+        Trouble::Told(refused)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Store(error)
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Told(refused) => refused.fmt(f),
+            Trouble::Store(error @ Error::Full { .. }) => write!(f, "memory.mirrors is too small: {error}"),
+            Trouble::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A part of a key's hash: keys that differ have different ones. A chance hit of 128 bits would
+/// be found, since the state differs then (V1).
+type KeyHash = [u8; 16];
+
+/// A mirrored table. One thread changes it.
+pub struct Mirror {
+    name: String,
+    schema_hash: Hash,
+    layout: Arc<Layout>,
+    table: Table,
+    slots: HashMap<KeyHash, Slot>,
+    lanes: Lanes,
+    hasher: LaneHasher,
+}
+
+impl Mirror {
+    /// A mirror without rows of the table `name`, `schema.name` unquoted.
+    ///
+    /// # Errors
+    /// Those of [`Table::new`].
+    pub fn new(pool: &Arc<Pool>, name: &str, schema_hash: Hash, layout: Arc<Layout>) -> Result<Self, Error> {
+        Ok(Mirror {
+            name: name.into(),
+            schema_hash,
+            table: Table::new(pool, &layout.kinds())?,
+            layout,
+            slots: HashMap::new(),
+            lanes: Lanes::zero(),
+            hasher: LaneHasher::new(name),
+        })
+    }
+
+    /// Adds a row that the database told.
+    ///
+    /// # Errors
+    /// [`Trouble::Told`] for a malformed row, and a second one of a key.
+    pub fn insert(&mut self, told: &[u8]) -> Result<(), Trouble> {
+        let told = ToldRow::read(told)?;
+        let row = self.layout.take_apart(&told)?;
+        let key = short(&row.key);
+        if self.slots.contains_key(&key) {
+            return Err(Refused("the database told two rows of one key".into()).into());
+        }
+        let slot = self.table.insert(&borrowed(&row.cells))?;
+        self.slots.insert(key, slot);
+        self.hasher.add(&mut self.lanes, told.canonical);
+        Ok(())
+    }
+
+    /// Applies a change of the history: `I` and `U` with the new row, `D` with the key.
+    ///
+    /// # Errors
+    /// [`Trouble::Told`] for a change that does not fit the rows.
+    pub fn apply(&mut self, op: u8, told: &[u8]) -> Result<(), Trouble> {
+        match op {
+            b'I' => self.insert(told),
+            b'U' => {
+                let told = ToldRow::read(told)?;
+                let row = self.layout.take_apart(&told)?;
+                let slot = self.slot(&row.key)?;
+                let was = self.canonical(slot)?;
+                self.table.replace(slot, &borrowed(&row.cells))?;
+                self.hasher.sub(&mut self.lanes, &was);
+                self.hasher.add(&mut self.lanes, told.canonical);
+                Ok(())
+            }
+            b'D' => {
+                let slot = self.slot(told)?;
+                let was = self.canonical(slot)?;
+                self.table.delete(slot)?;
+                self.slots.remove(&short(told));
+                self.hasher.sub(&mut self.lanes, &was);
+                Ok(())
+            }
+            _ => Err(Refused(format!("the database told a change of kind {}", op.escape_ascii())).into()),
+        }
+    }
+
+    fn slot(&self, key: &[u8]) -> Result<Slot, Refused> {
+        let slot = self.slots.get(&short(key)).copied();
+        slot.ok_or_else(|| Refused("the database told a change of a row that is not there".into()))
+    }
+
+    /// The canonical bytes of the row in a slot, made of its cells.
+    fn canonical(&self, slot: Slot) -> Result<Vec<u8>, Trouble> {
+        let values = (0..self.layout.kinds().len()).map(|place| self.table.value(slot, place));
+        let cells = values.collect::<Result<Cells, Error>>()?;
+        Ok(self.layout.put_together(&cells)?)
+    }
+
+    /// The table state of spec/formats.md, of the rows told. Cost: one SHA-256 of 2 KiB.
+    pub fn state(&self) -> Hash {
+        table_state(&self.name, &self.schema_hash, self.table.rows() as u64, &self.lanes)
+    }
+
+    /// The same, computed of the cells of every row. Cost: a BLAKE3 expansion of each row.
+    ///
+    /// # Errors
+    /// [`Trouble::Told`] when a cell is malformed.
+    pub fn state_of_cells(&self) -> Result<Hash, Trouble> {
+        let mut lanes = Lanes::zero();
+        for slot in self.slots.values() {
+            self.hasher.add(&mut lanes, &self.canonical(*slot)?);
+        }
+        Ok(table_state(&self.name, &self.schema_hash, self.slots.len() as u64, &lanes))
+    }
+
+    /// The rows of now, for queries (V2). Cost: [`Table::snapshot`].
+    ///
+    /// # Errors
+    /// Those of [`Table::snapshot`].
+    pub fn rows(&mut self) -> Result<Rows, Error> {
+        self.table.snapshot()
+    }
+
+    /// Name on the ledger.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The columns.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// How the mirror is, at a block.
+    pub fn status(&self, block: i64, digest_checked: Option<i64>) -> MirrorStatus {
+        let memory = self.table.memory().unwrap_or_default();
+        MirrorStatus {
+            rows: self.table.rows() as u64,
+            bytes: (memory.bytes + self.index_bytes()) as u64,
+            chunks: memory.chunks as u64,
+            chunks_shared: memory.chunks_shared as u64,
+            block,
+            digest_checked,
+            state: "serving",
+            error: None,
+        }
+    }
+
+    /// Bytes of the index of keys, which is outside of the pool.
+    pub fn index_bytes(&self) -> usize {
+        self.slots.capacity() * (size_of::<KeyHash>() + size_of::<Slot>() + 1)
+    }
+
+    /// Moves long values out of buffers that are half dead.
+    ///
+    /// # Errors
+    /// Those of [`Table::compact`].
+    pub fn compact(&mut self) -> Result<(), Error> {
+        for place in 0..self.layout.kinds().len() {
+            let (dead, all) = self.table.dead_bytes(place)?;
+            if dead > all / 2 {
+                self.table.compact(place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn short(key: &[u8]) -> KeyHash {
+    let mut short = KeyHash::default();
+    short.copy_from_slice(&key_hash(key)[..size_of::<KeyHash>()]);
+    short
+}
+
+fn borrowed(cells: &Cells) -> Vec<Option<&[u8]>> {
+    cells.iter().map(|cell| cell.as_deref()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use chainify_codec::{row_hash, RowWriter, Value};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cells::encoded;
+    use crate::layout::ToldColumn;
+
+    const BOOL: u32 = 16;
+    const INT8: u32 = 20;
+    const TEXT: u32 = 25;
+    const JSONB: u32 = 3802;
+    const FLOAT8: u32 = 701;
+    const BPCHAR: u32 = 1042;
+    const NUMERIC: u32 = 1700;
+    const DATE: u32 = 1082;
+
+    fn told(ordinal: u16, type_oid: u32, modifier: i32) -> ToldColumn {
+        ToldColumn { ordinal, attnum: ordinal as i16 + 1, of_key: ordinal == 1, type_oid, modifier }
+    }
+
+    /// A key and columns of several kinds, one of them without cells.
+    fn layout() -> Arc<Layout> {
+        let decimal = (12 << 16 | 2) + 4;
+        let columns =
+            [(1, INT8, -1), (2, TEXT, -1), (3, JSONB, -1), (5, NUMERIC, decimal), (6, FLOAT8, -1), (7, BPCHAR, 9)];
+        let columns = columns.iter().chain(&[(8, DATE, -1), (9, BOOL, -1)]);
+        Arc::new(Layout::new(columns.map(|(ordinal, oid, modifier)| told(*ordinal, *oid, *modifier)).collect()))
+    }
+
+    /// `lp(row) ‖ minus zeros`
+    fn told_row(values: &[(u16, Value)], minus_zeros: &[u16]) -> Vec<u8> {
+        let row = encoded(values).unwrap();
+        let mut told = (row.len() as u32).to_be_bytes().to_vec();
+        told.extend_from_slice(&row);
+        minus_zeros.iter().for_each(|ordinal| told.extend_from_slice(&ordinal.to_be_bytes()));
+        told
+    }
+
+    fn mirror() -> Mirror {
+        Mirror::new(&Pool::new(64 << 20), "public.t", [7; 32], layout()).unwrap()
+    }
+
+    fn key(id: i64) -> Vec<u8> {
+        encoded(&[(1, Value::Int(id))]).unwrap()
+    }
+
+    prop_compose! {
+        fn values()(
+            text in proptest::option::of(".{0,40}"),
+            json in proptest::option::of(0..3_u8),
+            cents in proptest::option::of(-999_999_999_999_i64..=999_999_999_999),
+            float in proptest::option::of(prop_oneof![any::<f64>(), Just(0.0), Just(f64::NAN)]),
+            padded in proptest::option::of("[a-c ]{0,5}"),
+            days in proptest::option::of(prop_oneof![-100_000_i64..100_000, Just(i64::MIN), Just(i64::MAX)]),
+            flag in proptest::option::of(any::<bool>()),
+        ) -> Vec<(u16, Value)> {
+            let cents = cents.map(|cents| {
+                let mut bytes = Vec::new();
+                let sign = if cents < 0 { "-" } else { "" };
+                let cents = cents.unsigned_abs();
+                let text = format!("{sign}{}.{:02}", cents / 100, cents % 100);
+                RowWriter::begin(&mut bytes).column(1, |out| chainify_codec::value::numeric(out, &text)).unwrap();
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            });
+            let cents = cents.map(|text| if text == "-0" { "0".into() } else { text });
+            [
+                text.map(|text| (2, Value::Text(text))),
+                json.map(|n| (3, Value::Json(format!("{{\"n\":{n}}}")))),
+                cents.map(|text| (5, Value::Numeric(text))),
+                float.map(|float| (6, Value::Float(if float == 0.0 { 0.0 } else { float }))),
+                padded.map(|text| (7, Value::Text(text.trim_end_matches(' ').into()))),
+                days.map(|days| (8, Value::Date(days))),
+                flag.map(|flag| (9, Value::Bool(flag))),
+            ]
+            .into_iter()
+            .flatten()
+            .collect()
+        }
+    }
+
+    fn row(id: i64, mut values: Vec<(u16, Value)>) -> Vec<(u16, Value)> {
+        values.insert(0, (1, Value::Int(id)));
+        values
+    }
+
+    proptest! {
+        /// V1: after any changes the state is that of the rows, and so is the one of the cells.
+        #[test]
+        fn the_state_is_that_of_the_rows(changes in proptest::collection::vec((0..12_i64, values(), any::<bool>()), 1..60)) {
+            let mut mirror = mirror();
+            let mut model = std::collections::BTreeMap::new();
+            for (id, values, delete) in changes {
+                let values = row(id, values);
+                let (op, told) = match (model.contains_key(&id), delete) {
+                    (true, true) => (b'D', key(id)),
+                    (true, false) => (b'U', told_row(&values, &[])),
+                    (false, _) => (b'I', told_row(&values, &[])),
+                };
+                mirror.apply(op, &told).unwrap();
+                match op {
+                    b'D' => _ = model.remove(&id),
+                    _ => _ = model.insert(id, encoded(&values).unwrap()),
+                }
+            }
+            let mut lanes = Lanes::zero();
+            model.values().for_each(|row| lanes.add("public.t", row));
+            let want = table_state("public.t", &[7; 32], model.len() as u64, &lanes);
+            prop_assert_eq!(mirror.state(), want);
+            prop_assert_eq!(mirror.state_of_cells().unwrap(), want);
+        }
+
+        /// Cells keep every value.
+        #[test]
+        fn rows_come_back(values in values()) {
+            let values = row(5, values);
+            let told = told_row(&values, &[]);
+            let taken = layout().take_apart(&ToldRow::read(&told).unwrap()).unwrap();
+            let back = layout().put_together(&taken.cells).unwrap();
+            prop_assert_eq!(row_hash("t", &back), row_hash("t", &encoded(&values).unwrap()));
+            prop_assert_eq!(taken.key, key(5));
+        }
+    }
+
+    #[test]
+    fn a_minus_zero_keeps_its_sign_and_counts_as_zero() {
+        let values = [(1, Value::Int(1)), (6, Value::Float(0.0))];
+        let mut mirror = mirror();
+        mirror.apply(b'I', &told_row(&values, &[6])).unwrap();
+        let place = 3; // columns 1, 2, 5 and 6 have cells
+        let cell = mirror.table.value(0, place).unwrap().unwrap();
+        assert_eq!(cell, (-0.0_f64).to_le_bytes());
+        assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
+        mirror.apply(b'D', &key(1)).unwrap();
+        assert_eq!(mirror.state(), table_state("public.t", &[7; 32], 0, &Lanes::zero()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_changes_nothing() {
+        let mut mirror = mirror();
+        mirror.apply(b'I', &told_row(&[(1, Value::Int(1))], &[])).unwrap();
+        let state = mirror.state();
+        let refused: &[(u8, Vec<u8>)] = &[
+            (b'I', told_row(&[(1, Value::Int(1))], &[])),
+            (b'U', told_row(&[(1, Value::Int(2))], &[])),
+            (b'D', key(2)),
+            (b'X', key(1)),
+            (b'I', vec![0, 0, 0, 9, 1]),
+            (b'I', vec![]),
+            (b'I', told_row(&[(1, Value::Text("no number".into()))], &[])),
+            (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("NaN".into()))], &[])),
+            (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("12345678901.5".into()))], &[])),
+            (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("1.005".into()))], &[])),
+            (b'I', told_row(&[(1, Value::Int(3)), (4, Value::Int(1))], &[])),
+        ];
+        for (op, told) in refused {
+            assert!(matches!(mirror.apply(*op, told), Err(Trouble::Told(_))), "{} {told:?}", op.escape_ascii());
+            assert_eq!(mirror.state(), state);
+            assert_eq!(mirror.state_of_cells().unwrap(), state);
+        }
+    }
+
+    #[test]
+    fn the_bound_of_memory_refuses_a_row_whole() {
+        let mut mirror = Mirror::new(&Pool::new(2 << 20), "public.t", [7; 32], layout()).unwrap();
+        let long = "x".repeat(100_000);
+        let mut added = 0;
+        let refused = loop {
+            let values = [(1, Value::Int(added)), (2, Value::Text(long.clone()))];
+            match mirror.insert(&told_row(&values, &[])) {
+                Ok(()) => added += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, Trouble::Store(Error::Full { .. })), "{refused}");
+        assert!(added > 2);
+        assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
+        assert_eq!(mirror.table.rows(), added as usize);
+    }
+}

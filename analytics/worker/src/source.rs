@@ -1,0 +1,270 @@
+//! What the worker reads of the database, as `chainify_reader` (spec/analytics.md).
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use chainify_codec::{state_root, Hash};
+use futures::TryStreamExt;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, IsolationLevel, NoTls, Row, Transaction};
+
+use crate::layout::ToldColumn;
+
+/// A failure of the connection, or the database's own words.
+#[derive(Debug)]
+pub enum SourceError {
+    /// The connection is lost, or a statement failed.
+    Database(tokio_postgres::Error),
+    /// An answer that cannot be.
+    Malformed(&'static str),
+}
+
+impl From<tokio_postgres::Error> for SourceError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        SourceError::Database(error)
+    }
+}
+
+impl std::fmt::Display for SourceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SourceError::Database(error) => match error.as_db_error() {
+                Some(told) => {
+                    write!(f, "{}{}", told.message(), told.detail().map(|d| format!(": {d}")).unwrap_or_default())
+                }
+                None => error.fmt(f),
+            },
+            SourceError::Malformed(what) => write!(f, "the database told {what} that cannot be"),
+        }
+    }
+}
+
+/// A connection to the database.
+pub struct Database {
+    client: Client,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A block of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its number; 0 before the first.
+    pub number: i64,
+    /// Its LedgerBlockHash; zeros before the first.
+    pub hash: Hash,
+    /// Over the states of all tables after it.
+    pub state_root: Hash,
+}
+
+/// A table that is to be mirrored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldTable {
+    /// Number of its version.
+    pub id: i32,
+    /// Name on the ledger.
+    pub name: String,
+    /// Over its definition.
+    pub schema_hash: Hash,
+    /// Its columns.
+    pub columns: Vec<ToldColumn>,
+}
+
+impl Database {
+    /// Connects, and reads only from then on.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub async fn connect(connection: &str) -> Result<Self, SourceError> {
+        let (client, task) = tokio_postgres::connect(connection, NoTls).await?;
+        let task = tokio::spawn(async move {
+            if let Err(error) = task.await {
+                tracing::warn!(%error, "the connection to the database is lost");
+            }
+        });
+        let database = Database { client, task };
+        let settings = "SET application_name = 'chainify-analytics'; SET search_path = pg_catalog, pg_temp;
+            SET default_transaction_read_only = on; SET statement_timeout = 0; SET jit = off";
+        database.client.batch_execute(settings).await?;
+        Ok(database)
+    }
+
+    /// The last block: what changes when there is something to do.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn last_block(&self) -> Result<Block, SourceError> {
+        let found = self.client.query_opt(LAST_BLOCK, &[]).await?;
+        found.as_ref().map_or(Ok(BEFORE_ALL), block)
+    }
+
+    /// Begins to read as of one moment.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn moment(&mut self) -> Result<Moment<'_>, SourceError> {
+        let begin = self.client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        Ok(Moment(begin.start().await?))
+    }
+}
+
+const BEFORE_ALL: Block = Block { number: 0, hash: [0; 32], state_root: [0; 32] };
+const LAST_BLOCK: &str = "SELECT number, hash, state_root FROM chainify.ledger ORDER BY number DESC LIMIT 1";
+
+/// Reads of one moment.
+pub struct Moment<'a>(Transaction<'a>);
+
+impl Moment<'_> {
+    /// The last block.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn last_block(&self) -> Result<Block, SourceError> {
+        let found = self.0.query_opt(LAST_BLOCK, &[]).await?;
+        found.as_ref().map_or(Ok(BEFORE_ALL), block)
+    }
+
+    /// An earlier block; None when it is not there.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn block(&self, number: i64) -> Result<Option<Block>, SourceError> {
+        if number == 0 {
+            return Ok(Some(BEFORE_ALL));
+        }
+        let sql = "SELECT number, hash, state_root FROM chainify.ledger WHERE number = $1";
+        self.0.query_opt(sql, &[&number]).await?.as_ref().map(block).transpose()
+    }
+
+    /// The tables to be mirrored.
+    ///
+    /// # Errors
+    /// Those of the statements.
+    pub async fn tables(&self) -> Result<Vec<ToldTable>, SourceError> {
+        let mut columns: BTreeMap<i32, Vec<ToldColumn>> = BTreeMap::new();
+        let sql = "SELECT table_id, ordinal, attnum, of_key, type::oid, modifier FROM chainify.mirrored_columns";
+        for row in self.0.query(sql, &[]).await? {
+            let ordinal: i16 = row.try_get(1)?;
+            columns.entry(row.try_get(0)?).or_default().push(ToldColumn {
+                ordinal: u16::try_from(ordinal).or(Err(SourceError::Malformed("an ordinal")))?,
+                attnum: row.try_get(2)?,
+                of_key: row.try_get(3)?,
+                type_oid: row.try_get(4)?,
+                modifier: row.try_get(5)?,
+            });
+        }
+        let sql = "SELECT table_id, name, schema_hash FROM chainify.mirrored_tables ORDER BY table_id";
+        let mut tables = Vec::new();
+        for row in self.0.query(sql, &[]).await? {
+            let id = row.try_get(0)?;
+            let columns = columns.remove(&id).unwrap_or_default();
+            tables.push(ToldTable { id, name: row.try_get(1)?, schema_hash: hash(&row, 2)?, columns });
+        }
+        Ok(tables)
+    }
+
+    /// The pinned snapshots: names and blocks.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn pins(&self) -> Result<BTreeMap<String, i64>, SourceError> {
+        let rows = self.0.query("SELECT name, block FROM chainify.snapshot_pins", &[]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Calls `each` with every row of a table at a block, as the database tells rows.
+    ///
+    /// # Errors
+    /// Those of the statement, and of `each`.
+    pub async fn rows<E: From<SourceError>>(
+        &self,
+        table: i32,
+        block: i64,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let sql = "SELECT r FROM chainify.mirror_rows($1, $2) r";
+        self.stream(sql, &[&table, &block], |row| each(told(row, 0)?)).await
+    }
+
+    /// Calls `each` with the changes of a table after a block up to another, in their order.
+    ///
+    /// # Errors
+    /// Those of the statement, and of `each`.
+    pub async fn changes<E: From<SourceError>>(
+        &self,
+        table: i32,
+        (after, up_to): (i64, i64),
+        mut each: impl FnMut(u8, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let sql = "SELECT op, \"row\" FROM chainify.mirror_changes($1, $2, $3)";
+        self.stream(sql, &[&table, &after, &up_to], |row| {
+            let op: i8 = row.try_get(0).map_err(SourceError::from)?;
+            each(op as u8, told(row, 1)?)
+        })
+        .await
+    }
+
+    async fn stream<E: From<SourceError>>(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+        mut each: impl FnMut(&Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let rows = self.0.query_raw(sql, parameters.iter().copied()).await.map_err(SourceError::from)?;
+        let mut rows = pin!(rows);
+        while let Some(row) = rows.try_next().await.map_err(SourceError::from)? {
+            each(&row)?;
+        }
+        Ok(())
+    }
+
+    /// The state root after a block, where tables of the worker have the states that it computed.
+    ///
+    /// # Errors
+    /// Those of the statement: 55000 for a block of which the database cannot tell the states.
+    pub async fn state_root(&self, at: At, computed: &BTreeMap<String, Hash>) -> Result<Hash, SourceError> {
+        let rows = match at {
+            At::Last => self.0.query("SELECT name, state FROM chainify.state_parts", &[]).await?,
+            At::Block(number) => {
+                self.0.query("SELECT name, state FROM chainify.state_parts_at($1)", &[&number]).await?
+            }
+        };
+        let mut states = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let name: &str = row.try_get(0)?;
+            let state = match computed.get(name) {
+                Some(state) => *state,
+                None => hash(row, 1)?,
+            };
+            states.push((name, state));
+        }
+        Ok(state_root(states))
+    }
+}
+
+/// A moment of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// After the last block that the database has.
+    Last,
+    /// After this block.
+    Block(i64),
+}
+
+fn block(row: &Row) -> Result<Block, SourceError> {
+    Ok(Block { number: row.try_get(0)?, hash: hash(row, 1)?, state_root: hash(row, 2)? })
+}
+
+fn hash(row: &Row, column: usize) -> Result<Hash, SourceError> {
+    let bytes: &[u8] = row.try_get(column)?;
+    bytes.try_into().or(Err(SourceError::Malformed("a hash")))
+}
+
+fn told(row: &Row, column: usize) -> Result<&[u8], SourceError> {
+    Ok(row.try_get(column)?)
+}

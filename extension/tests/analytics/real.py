@@ -1,0 +1,198 @@
+"""The real worker, chainify-analytics: what it serves at each block, what ends a query, and what it does after faults. Whatever happens, an answer is
+that of the certified rows, and the worker comes back by itself."""
+
+import os
+import signal
+import subprocess
+import time
+
+LONG = "SELECT count(*) FROM item a, item b, item c, item d, item e WHERE a.price + b.price + c.price = d.price + e.price + 1"
+MORE = "[mirrors]\nretry_seconds = 1\n"
+
+
+def check(test):
+    test.check("a configuration that cannot be used", misconfigured(test.real, test.server.dir), (2, True))
+    for step in (blocks, pins, ended, killed, restarted, tampered, deployed, bounded):
+        step(test)
+        test.check(f"{step.__name__}: the worker runs", test.process.poll(), None)
+
+
+def run(test, statement):
+    outcome = test.ask("SELECT ok, message FROM test.run($q$" + statement + "$q$)")
+    assert outcome[0][0] == "t", outcome
+
+
+def deploy(test, statement):
+    outcome = test.ask("SELECT ok, message FROM test.deploy($q$" + statement + "$q$)")
+    assert outcome[0][0] == "t", outcome
+
+
+def last(test):
+    return int(test.ask("SELECT max(number) FROM chainify.ledger")[0][0])
+
+
+def totals(test, block="NULL"):
+    """What the worker says of all rows of a table, or the SQLSTATE."""
+    query = ("SELECT * FROM chainify.query_at({}, 'SELECT count(*), sum(price), min(name), max(seen) FROM item')"
+             " AS t (n bigint, price numeric, name text, seen timestamptz)").format(block)
+    return test.state(query)[0] or test.ask(query)
+
+
+def own(test, block):
+    """The same as PostgreSQL has it."""
+    return test.ask(f"SELECT count(*), sum(price), min(name), max(seen) FROM chainify.as_of(NULL::item, {block})")
+
+
+def states(test, column="state"):
+    return sorted({row[0] for row in test.ask(f"SELECT {column} FROM chainify.mirrors")})
+
+
+def blocks(test):
+    """Each block, those that were not kept included."""
+    statements = [f"UPDATE item SET price = price + {n}, name = name || '{n}' WHERE id % {n} = 0" for n in range(2, 12)]
+    statements += ["DELETE FROM item WHERE id % 7 = 0", "INSERT INTO item (id, price, name) SELECT id + 1000, price, repeat('long ', 20) || id FROM item"]
+    for statement in statements * 2:
+        try:
+            run(test, statement)
+        except AssertionError:  # the second time the keys are there
+            continue
+        test.check("the last block", totals(test), own(test, last(test)))
+    first = int(test.ask("SELECT max(attached_at) FROM chainify.mirrored_tables")[0][0])
+    for block in range(first, last(test) + 1):
+        test.check(f"block {block}", totals(test, block), own(test, block))
+    test.check("a block before the table was", totals(test, first - 1) in ("55000", "0A000"), True)
+    test.check("a block that is not there", totals(test, last(test) + 1), "22023")
+    test.check("mirrors", test.ask("SELECT DISTINCT block, lag, state, digest_checked, error FROM chainify.mirrors"),
+               [[str(last(test)), "0", "serving", str(last(test)), None]])
+    test.check("what they count", test.ask("SELECT \"table\", rows FROM chainify.mirrors ORDER BY 1"),
+               test.ask("SELECT name, rows FROM chainify.tables WHERE name IN ('public.item', 'public.kind') ORDER BY 1"))
+    test.check("their memory", test.ask("SELECT bool_and(bytes > 0 AND chunks > 0 AND chunks_shared <= chunks) FROM chainify.mirrors"), [["t"]])
+
+
+def pins(test):
+    block = last(test)
+    before = totals(test)
+    test.ask(f"SELECT chainify.pin_snapshot({block}, 'month')")
+    for n in range(20):
+        run(test, f"UPDATE item SET price = price - 1 WHERE id % 20 = {n}")
+        totals(test)
+    test.check("the pinned block", totals(test, block), before)
+    test.check("snapshots", test.ask("SELECT name, block, pinned FROM chainify.snapshots WHERE pinned"), [["month", str(block), "t"]])
+    test.ask("SELECT chainify.unpin_snapshot('month')")
+    test.check("unpinned", test.ask("SELECT count(*) FROM chainify.snapshots WHERE pinned"), [["0"]])
+    test.ask("BEGIN; SELECT chainify.pin_snapshot(NULL, 'rolled'); ROLLBACK")
+    test.check("a pin that was rolled back", test.ask("SELECT count(*) FROM chainify.snapshots WHERE pinned"), [["0"]])
+
+
+def idle(test):
+    return test.ask("SELECT coalesce(sum(readers), 0) FROM chainify.snapshots") == [["0"]]
+
+
+def ended(test):
+    """Queries end with their timeout, their cancel request and their client."""
+    query = f"SELECT * FROM chainify.query_at(NULL, '{LONG}') AS t (n bigint)"
+    test.ask("SET statement_timeout = '300ms'")
+    begun = time.monotonic()
+    test.check("statement_timeout", test.state(query)[0], "57014")
+    test.check("in time", time.monotonic() - begun < 5, True)
+    test.ask("RESET statement_timeout")
+    test.wait_until("the query has ended in the worker", lambda: idle(test))
+    other = test.server.connect("analytics")
+    other._write(b"Q" + (len(query) + 5).to_bytes(4, "big") + query.encode() + b"\0")
+    test.wait_until("a query runs", lambda: not idle(test))
+    other.close()
+    test.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%query_at%' AND pid <> pg_backend_pid()")
+    test.wait_until("the query of a client that left has ended", lambda: idle(test))
+    test.check("afterwards", totals(test), own(test, last(test)))
+
+
+def killed(test):
+    """kill -9 of the worker: an error, then the same answers as before."""
+    test.process.kill()
+    test.process.wait()
+    test.check("without a worker", totals(test) in ("08001", "08006"), True)
+    test.check("the view says so", states(test), ["no worker"])
+    run(test, "UPDATE item SET price = price + 1")
+    test.start_real(MORE)
+    test.check("a new worker", totals(test), own(test, last(test)))
+
+
+def restarted(test):
+    """kill -9 of PostgreSQL: the worker connects again and follows."""
+    test.session.close()
+    test.server.tool("pg_ctl", "-D", test.server.data, "-m", "immediate", "-w", "restart", "-l", os.path.join(test.server.dir, "log"))
+    test.session = test.server.connect("analytics")
+    test.ask("SET TimeZone = 'UTC'")
+    run(test, "UPDATE item SET price = price + 2")
+    test.wait_until("the worker follows again", lambda: totals(test) == own(test, last(test)))
+
+
+def tampered(test):
+    """A history that was changed behind the ledger's back: no answer, until it is put right."""
+    os.kill(test.process.pid, signal.SIGSTOP)
+    run(test, "UPDATE item SET price = price + 3")
+    change = f"UPDATE chainify_history.item SET price = price {{}} 1 WHERE _block = {last(test)} AND id = 1"
+    right = test.ask("SELECT count(*), sum(price), min(name), max(seen) FROM item")
+    test.ask(change.format("+"))
+    os.kill(test.process.pid, signal.SIGCONT)
+    test.wait_until("the mirror differs", lambda: "differs" in states(test))
+    test.check("it serves nothing", totals(test), "55000")
+    test.check("nor an earlier block that the history gives wrongly", totals(test, last(test)), "55000")
+    test.check("the other mirror serves", test.ask("SELECT * FROM chainify.query_at(NULL, 'SELECT count(*) FROM kind') AS t (n bigint)"), [["6"]])
+    test.check("the planner takes PostgreSQL's own plan", test.ask("SET chainify.analytics = on; SELECT sum(price) FROM item; RESET chainify.analytics"), [[right[0][1]]])
+    test.ask(change.format("-"))
+    test.wait_until("it is put right", lambda: totals(test) == right)
+
+
+def deployed(test):
+    """Tables that change, go and come while they are mirrored."""
+    deploy(test, "ALTER TABLE kind ADD COLUMN note text")
+    noted = "SELECT * FROM chainify.query_at(NULL, 'SELECT count(note), count(*) FROM kind') AS t (n bigint, m bigint)"
+    test.wait_until("a new column is mirrored", lambda: not test.state(noted)[0] and test.ask(noted) == [["0", "6"]])
+    run(test, "UPDATE kind SET note = 'x' WHERE id < 3")
+    test.wait_until("and has values", lambda: test.ask(noted) == [["2", "6"]])
+    deploy(test, "DETACH TABLE public.kind")
+    test.check("a table that left", test.state(noted)[0], "55000")
+    test.check("the other one", totals(test), own(test, last(test)))
+    deploy(test, "ATTACH TABLE public.kind")
+    test.wait_until("and came back", lambda: not test.state(noted)[0] and test.ask(noted) == [["2", "6"]])
+    test.ask("SELECT chainify.unmirror('kind')")
+    test.check("no longer mirrored", test.state(noted)[0], "55000")
+    test.ask("SELECT chainify.mirror('kind')")
+    test.wait_until("mirrored again", lambda: not test.state(noted)[0])
+
+
+def bounded(test):
+    """A query and a mirror beyond the bounds of memory."""
+    stop(test)
+    test.start_real("[memory]\nqueries = '1MiB'\n" + MORE)
+    many = "SELECT * FROM chainify.query_at(NULL, 'SELECT count(*) FROM (SELECT a.id, b.id AS i, c.id AS j FROM item a, item b, item c GROUP BY 1, 2, 3) x') AS t (n bigint)"
+    test.check("a query beyond the bound", test.state(many)[0], "53200")
+    test.check("another one", totals(test), own(test, last(test)))
+    stop(test)
+    test.start_real("[memory]\nmirrors = '3MiB'\n" + MORE)
+    run(test, "INSERT INTO item (id, price, name) SELECT 100000 + n, 1, repeat(md5(n::text), 40) FROM generate_series(1, 2000) n")
+    test.wait_until("a mirror beyond the bound", lambda: "failed" in states(test))
+    test.check("says so", any("memory.mirrors" in error for error in states(test, "coalesce(error, '')")), True)
+    test.check("and serves nothing", totals(test), "55000")
+    test.check("the other one serves", test.ask("SELECT * FROM chainify.query_at(NULL, 'SELECT count(*) FROM kind') AS t (n bigint)"), [["6"]])
+    run(test, "DELETE FROM item WHERE id > 100000")
+    test.wait_until("it comes back when there is room", lambda: totals(test) == own(test, last(test)))
+    stop(test)
+    test.start_real(MORE)
+
+
+def stop(test):
+    test.process.send_signal(signal.SIGTERM)
+    test.check("ends when it is told to", test.process.wait(20), 0)
+    test.check("its socket is gone", os.path.exists(os.path.join(test.server.dir, ".s.PGSQL.26670")), False)
+
+
+def misconfigured(binary, directory):
+    """The exit code and the words for a configuration that cannot be used."""
+    path = os.path.join(directory, "wrong.toml")
+    with open(path, "w") as file:
+        file.write("[database]\nconnection = ''\n[memory]\nmirrors = 'much'\n")
+    ended = subprocess.run([binary, "run", "--config", path], capture_output=True, text=True, timeout=20, check=False)
+    os.unlink(path)
+    return ended.returncode, "memory.mirrors" in ended.stderr
