@@ -32,6 +32,11 @@ build-extension: setup
 build-node: setup
 	cd abci && $(GO) build -o $(CHAINIFY) ./cmd/chainify
 
+## build-analytics: the analytics worker (analytics/target/release/chainify-analytics); DataFusion takes long to compile
+.PHONY: build-analytics
+build-analytics: setup
+	cd analytics && $(CARGO) build --release --locked
+
 ## pgtree: a private PostgreSQL with the extension, and its switches for tests, under .chainify/pg; nothing of the system is touched
 .PHONY: pgtree
 pgtree: setup
@@ -138,11 +143,13 @@ trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
 
-## test-analytics: the extension's side of analytics with a worker made of PostgreSQL: its protocol, faults, and ANALYTICS_QUERIES (3000) random queries whose rows are PostgreSQL's (one minute)
-ANALYTICS_QUERIES ?= 3000
+## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries
+ANALYTICS := analytics/target/debug/chainify-analytics
 .PHONY: test-analytics
 test-analytics: pgtree
-	extension/tests/analytics/run $(PGTREE) --queries $(ANALYTICS_QUERIES)
+	cd analytics && $(CARGO) test --locked --workspace
+	cd analytics && $(CARGO) build --locked
+	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1500 --worker $(ANALYTICS)
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
@@ -226,10 +233,10 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck, then test-bench and e2e; what CI runs
+## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck and beside test-analytics, then test-bench and e2e; what CI runs
 .PHONY: test
 test:
-	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck' test-bench e2e
+	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck & test-analytics' test-bench e2e
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
