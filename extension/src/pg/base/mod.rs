@@ -20,6 +20,7 @@ pub mod memory;
 pub mod outermost;
 pub mod own_lock;
 pub mod own_search_path;
+pub mod prepared;
 pub mod raised;
 pub mod random;
 pub mod record;
