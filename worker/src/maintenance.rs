@@ -1,7 +1,7 @@
-//! The work of one worker of each database, beside the blocks: it ends prepared local changes that
-//! their sessions have left, folds history into the base of the checkpoints, reads the past again,
-//! and scrubs every table from time to time. It starts when a node connects and ends when the node
-//! is gone.
+//! The work of one worker of each database, beside the blocks. It ends prepared local changes that
+//! their sessions have left, folds history into the base of the checkpoints, and reads the past
+//! again. It scrubs every table from time to time. It starts when a node connects and ends when the
+//! node is gone.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub trait Host {
     fn node_is_there(&mut self) -> Result<bool, Failure>;
     /// The names of the prepared transactions of this database.
     fn prepared(&mut self) -> Result<Vec<String>, Failure>;
-    /// What the ledger knows of a transaction.
+    /// The ledger's knowledge of a transaction.
     fn known(&mut self, id: &[u8]) -> Result<Known, Failure>;
     /// Commits a prepared transaction, or rolls it back.
     fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure>;

@@ -1,5 +1,5 @@
 //! Changes of local tables that a session has prepared (PREPARE TRANSACTION) beside its ledger
-//! transaction: their name, and what becomes of them.
+//! transaction: their name and their end.
 //!
 //! Invariant W4: prepared local changes are committed only when the ledger transaction of their
 //! name succeeded. They are rolled back only when it failed, or can succeed no more.
@@ -39,7 +39,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What the ledger of this database knows of a transaction, read at one moment.
+/// The knowledge that the ledger of this database has of a transaction, read at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Whether it succeeded; `None`: no block has it.
@@ -48,7 +48,7 @@ pub struct Known {
     pub height: u64,
 }
 
-/// What becomes of prepared changes.
+/// The end of prepared changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Their ledger transaction succeeded.
@@ -60,7 +60,7 @@ pub enum Fate {
 }
 
 impl Name {
-    /// What becomes of the changes of this name.
+    /// The end of the changes of this name.
     pub fn fate(&self, known: Known) -> Fate {
         match known.succeeded {
             Some(true) => Fate::Commit,

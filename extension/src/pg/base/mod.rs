@@ -11,6 +11,7 @@ pub mod encode;
 pub mod error;
 pub mod function;
 pub mod generation;
+pub mod held_locks;
 pub mod input;
 pub mod interrupts;
 pub mod latch;
