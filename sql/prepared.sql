@@ -47,4 +47,11 @@ SELECT gid = :'other' AS is_other FROM pg_prepared_xacts;
 COMMIT PREPARED :'other';
 SELECT * FROM local;
 SELECT pg_advisory_unlock(x'63686679'::int, 1);
+-- No prepared transaction, of anybody, keeps a lock that a block could wait for.
+CREATE SEQUENCE numbers;
+BEGIN; LOCK TABLE account IN ROW SHARE MODE; SELECT count(*) FROM account; SELECT nextval('numbers'); INSERT INTO local VALUES ('locks'); PREPARE TRANSACTION 'locks';
+SELECT relation::regclass, mode FROM pg_locks WHERE pid IS NULL AND locktype = 'relation' ORDER BY relation::regclass::text;
+ROLLBACK PREPARED 'locks';
+BEGIN; ANALYZE account; PREPARE TRANSACTION 'locks';
+BEGIN; SELECT chainify.read_block(); PREPARE TRANSACTION 'locks';
 SELECT test.until('none is there', $$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'chainify maintenance')$$);

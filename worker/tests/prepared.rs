@@ -1,6 +1,7 @@
 //! Names of prepared local changes, and what becomes of them (W4).
 
 use chainify_worker::prepared::{Fate, Known, Name};
+use proptest::prelude::*;
 
 #[test]
 fn a_name_is_read_as_it_was_printed() {
@@ -41,4 +42,14 @@ fn changes_follow_the_outcome_and_nothing_is_guessed() {
     assert_eq!(fate(None, 0), Fate::Open);
     assert_eq!(fate(None, 10), Fate::Open);
     assert_eq!(fate(None, 11), Fate::RollBack);
+}
+
+proptest! {
+    /// One spelling is accepted, and nothing panics.
+    #[test]
+    fn a_name_that_is_read_prints_the_same(text in r"(chainify:)?([0-9a-f]{64}|.{0,70}):?([0-9]{0,21}|.{0,4})") {
+        if let Some(name) = Name::parse(&text) {
+            prop_assert_eq!(name.to_string(), text);
+        }
+    }
 }

@@ -6,36 +6,31 @@ use crate::pg::base::own_lock;
 
 const LOCK_METHOD: u8 = 1; // DEFAULT_LOCKMETHOD of lock.h
 const READ: i32 = pg_sys::AccessShareLock as i32;
+const CHANGE: i32 = pg_sys::RowExclusiveLock as i32;
 const MODE_MAX: i32 = 8;
 
-/// Locks that others could have to wait for.
-pub struct Held {
-    /// Relations that are locked for more than reading, but for sequences.
-    pub relations: Vec<pg_sys::Oid>,
-    /// Whether a lock of the extension's own is among them.
-    pub own: bool,
+/// Whether a lock of the extension's own is held. Cost: as all here, a look at all locks of the
+/// server.
+pub fn has_own() -> bool {
+    locks().iter().any(|(tag, _)| own_lock::is_own(tag))
 }
 
-/// The locks of the transaction. Cost: a look at all locks of the server.
-pub fn held() -> Held {
-    let (mut relations, mut own) = (Vec::new(), false);
-    for (tag, mode) in locks() {
-        match relation_of(&tag) {
-            Some(relation) if mode != READ && !is_sequence(relation) => relations.push(relation),
-            Some(_) => (),
-            None => own |= own_lock::is_own(&tag),
-        }
-    }
-    Held { relations, own }
+/// The relations that are locked for more than changes of rows.
+pub fn strong() -> Vec<pg_sys::Oid> {
+    let strong = locks().into_iter().filter(|(_, mode)| *mode > CHANGE);
+    strong.filter_map(|(tag, _)| relation_of(&tag)).collect()
 }
 
-/// Gives up the locks on what the transaction has read, and on the sequences that it drew from. To
-/// be called when it runs no statement any more: nothing protects these from changes afterwards.
-pub fn release_reads() {
+/// Gives up the locks of reading, those on sequences, and those for changes of rows where there are
+/// none. To be called when no statement runs any more, as the transaction ends.
+pub fn release_weak(unchanged: impl Fn(pg_sys::Oid) -> bool) {
     for (tag, mode) in locks() {
-        if relation_of(&tag).is_some_and(|relation| mode == READ || is_sequence(relation)) {
-            // SAFETY: in a transaction; the owner is put back. What belongs to no statement that
-            // runs belongs to the transaction itself.
+        let needless = |relation| {
+            mode == READ || mode <= CHANGE && (is_sequence(relation) || unchanged(relation))
+        };
+        if relation_of(&tag).is_some_and(needless) {
+            // SAFETY: in a transaction; the owner is put back. Locks that belong to no statement
+            // that runs belong to the transaction itself.
             unsafe {
                 let owner = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = pg_sys::TopTransactionResourceOwner;

@@ -45,8 +45,8 @@ fn commit(part: Part, chain: bool) {
     });
     if let Some(mut remaining) = remaining {
         if part.changed_before {
-            let name = remaining.name().unwrap_or_else(|error| error.raise());
-            if let Some(name) = name {
+            let name = without_cancels(|| remaining.name());
+            if let Some(name) = name.unwrap_or_else(|error| error.raise()) {
                 return prepared::run(part, chain, &name, remaining);
             }
         }

@@ -47,7 +47,8 @@ fn prepare(part: Part, name: &str) {
             pg_sys::CommitTransactionCommand();
         }
     }
-    prepared::prepare(name).unwrap_or_else(|error| error.raise());
+    // A cancel for the sake of a block is met while the work waits, which knows that it is too late.
+    without_cancels(|| prepared::prepare(name)).unwrap_or_else(|error| error.raise());
     to_messages();
 }
 
