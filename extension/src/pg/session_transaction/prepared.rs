@@ -47,7 +47,7 @@ fn prepare(part: Part, name: &str) {
             pg_sys::CommitTransactionCommand();
         }
     }
-    // A cancel for the sake of a block is met while the work waits, which knows that it is too late.
+    // A cancel for a block is met while the work waits, which knows that it is too late.
     without_cancels(|| prepared::prepare(name)).unwrap_or_else(|error| error.raise());
     to_messages();
 }
