@@ -63,9 +63,9 @@ func TestNonceOfTheClientsOwn(t *testing.T) {
 	f.orderedEffects()
 	f.wantSizes(1)
 	for field, change := range map[string]func(s *wire.Statement) []*wire.Statement{
-		"valid_until_height: 10, want 11 to 2010":   func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 10; return []*wire.Statement{s} },
-		"valid_until_height: 2011, want 11 to 2010": func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 2011; return []*wire.Statement{s} },
-		"nonce: there without valid_until_height":   func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 0; return []*wire.Statement{s} },
+		"valid_until_height: 10, want 11 to 2010":                                func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 10; return []*wire.Statement{s} },
+		"valid_until_height: 2011, want 11 to 2010":                              func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 2011; return []*wire.Statement{s} },
+		"nonce: there without valid_until_height":                                func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 0; return []*wire.Statement{s} },
 		"valid_until_height: there though the submission has several statements": func(s *wire.Statement) []*wire.Statement { return []*wire.Statement{s, effects()} },
 	} {
 		s := effects()
