@@ -46,6 +46,38 @@ func TestEffectsAreQueuedWithStatements(t *testing.T) {
 	f.orderedEffects()
 }
 
+// A client that chooses nonce and last height knows the id before it submits, and may submit again.
+func TestNonceOfTheClientsOwn(t *testing.T) {
+	f := newFixture(t, nil)
+	own := effects()
+	own.Nonce, own.ValidUntilHeight = 7, 12
+	want := wire.TxIDOf(wire.Encode(&wire.Proposal{
+		ChainId: "test", Client: &wire.Client{Organisation: "acme", Role: "bank"}, Nonce: 7, ValidUntilHeight: 12,
+		Kind: wire.Kind_KIND_EFFECTS, Effects: testEffects(),
+	}))
+	for range 2 {
+		if ids, err := f.g.Submit("bank", []*wire.Statement{own}); err != nil || ids[0] != want {
+			t.Fatalf("%x, %v, want %x", ids, err, want)
+		}
+	}
+	f.orderedEffects()
+	f.wantSizes(1)
+	for field, change := range map[string]func(s *wire.Statement) []*wire.Statement{
+		"valid_until_height: 10, want 11 to 2010":                                func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 10; return []*wire.Statement{s} },
+		"valid_until_height: 2011, want 11 to 2010":                              func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 2011; return []*wire.Statement{s} },
+		"nonce: there without valid_until_height":                                func(s *wire.Statement) []*wire.Statement { s.ValidUntilHeight = 0; return []*wire.Statement{s} },
+		"valid_until_height: there though the submission has several statements": func(s *wire.Statement) []*wire.Statement { return []*wire.Statement{s, effects()} },
+	} {
+		s := effects()
+		s.Nonce, s.ValidUntilHeight = 8, 12
+		_, err := f.g.Submit("bank", change(s))
+		var e *Error
+		if !errors.As(err, &e) || e.SQLState != StateMalformed || e.Message != field {
+			t.Errorf("%v, want %q", err, field)
+		}
+	}
+}
+
 func TestSignedEffectsAreQueued(t *testing.T) {
 	f := newFixture(t, registerClerk)
 	of := func(p *wire.Proposal) { p.Kind, p.Sql, p.Effects = wire.Kind_KIND_EFFECTS, "", testEffects() }

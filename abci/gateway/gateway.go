@@ -334,7 +334,8 @@ func (g *Gateway) checkSuspended(role string, key []byte) error {
 	return nil
 }
 
-// enqueue takes prepared transactions, all or none.
+// enqueue takes prepared transactions, all or none. One with a nonce of the client's own, submitted
+// again, is the same transaction.
 func (g *Gateway) enqueue(role string, made []*entry) ([]wire.TxID, error) {
 	catching := g.opt.CatchingUp()
 	g.mu.Lock()
@@ -342,6 +343,9 @@ func (g *Gateway) enqueue(role string, made []*entry) ([]wire.TxID, error) {
 	now := g.opt.Now()
 	if err := g.orderable(catching, now); err != nil {
 		return nil, err
+	}
+	if len(made) == 1 && g.submitted(made[0].id) {
+		return []wire.TxID{made[0].id}, nil
 	}
 	return g.accept(role, made, now)
 }

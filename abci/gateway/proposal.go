@@ -43,6 +43,9 @@ func checkStatements(role string, statements []*wire.Statement) error {
 		return beyondBound("number of statements", len(statements), statementsMax)
 	}
 	for _, s := range statements {
+		if s.GetValidUntilHeight() != 0 && len(statements) > 1 {
+			return malformed("valid_until_height: there though the submission has several statements")
+		}
 		if err := checkStatement(s); err != nil {
 			return err
 		}
@@ -51,6 +54,9 @@ func checkStatements(role string, statements []*wire.Statement) error {
 }
 
 func checkStatement(s *wire.Statement) error {
+	if s.GetNonce() != 0 && s.GetValidUntilHeight() == 0 {
+		return malformed("nonce: there without valid_until_height")
+	}
 	if s.GetPlan() != nil && s.GetKind() != wire.Kind_KIND_PLAN {
 		return malformed("plan: there though the transaction is of another kind")
 	}
@@ -119,15 +125,39 @@ func checkText(field, text string) error {
 	return nil
 }
 
+// places gives a statement its nonce and its last height. g.mu is held.
+func (g *Gateway) places(s *wire.Statement) (nonce, validUntil uint64, err error) {
+	height := uint64(max(g.height, 0))
+	if chosen := s.GetValidUntilHeight(); chosen != 0 {
+		if !acceptable(chosen, height) {
+			return 0, 0, notAcceptable("valid_until_height", chosen, height)
+		}
+		return s.GetNonce(), chosen, nil
+	}
+	g.nonce++
+	return g.nonce, height + g.opt.Limits.ValidityBlocks, nil
+}
+
+// acceptable tells whether the order accepts a transaction with this last height after a height.
+func acceptable(validUntil, height uint64) bool {
+	return validUntil > height && validUntil <= height+wire.ValidityHeightsMax
+}
+
+func notAcceptable(field string, validUntil, height uint64) *Error {
+	return malformed("%s: %d, want %d to %d", field, validUntil, height+1, height+wire.ValidityHeightsMax)
+}
+
 // propose makes the transactions of one submission. g.mu is held.
 func (g *Gateway) propose(role string, statements []*wire.Statement, now time.Time) ([]*entry, error) {
-	validUntil := uint64(max(g.height, 0)) + g.opt.Limits.ValidityBlocks
 	client := &wire.Client{Organisation: g.opt.Organisation, Role: role}
 	made := make([]*entry, len(statements))
 	for i, s := range statements {
-		g.nonce++
+		nonce, validUntil, err := g.places(s)
+		if err != nil {
+			return nil, err
+		}
 		proposal := wire.Encode(&wire.Proposal{
-			ChainId: g.opt.ChainID, Client: client, Nonce: g.nonce, ValidUntilHeight: validUntil,
+			ChainId: g.opt.ChainID, Client: client, Nonce: nonce, ValidUntilHeight: validUntil,
 			Kind: s.GetKind(), Sql: s.GetSql(), Parameters: s.GetParameters(), Effects: s.GetEffects(), Plan: s.GetPlan(),
 		})
 		if len(proposal) > wire.ProposalBytesMax {

@@ -85,8 +85,8 @@ func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 		}
 		prepared[tx.ID] = true
 		p := tx.Proposal
-		if height := uint64(max(g.height, 0)); p.ValidUntilHeight <= height || p.ValidUntilHeight > height+wire.ValidityHeightsMax {
-			return nil, ofSeveral(i, len(txs), malformed("proposal.valid_until_height: %d, want %d to %d", p.ValidUntilHeight, height+1, height+wire.ValidityHeightsMax))
+		if height := uint64(max(g.height, 0)); !acceptable(p.ValidUntilHeight, height) {
+			return nil, ofSeveral(i, len(txs), notAcceptable("proposal.valid_until_height", p.ValidUntilHeight, height))
 		}
 		e := &entry{
 			id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,

@@ -25,14 +25,17 @@ const (
 )
 
 type Statement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=chainify.v1.Kind" json:"kind,omitempty"`
-	Sql           string                 `protobuf:"bytes,2,opt,name=sql,proto3" json:"sql,omitempty"`
-	Parameters    []*Parameter           `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
-	Effects       []byte                 `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"` // as in Proposal
-	Plan          *Plan                  `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`       // the same
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Kind       Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=chainify.v1.Kind" json:"kind,omitempty"`
+	Sql        string                 `protobuf:"bytes,2,opt,name=sql,proto3" json:"sql,omitempty"`
+	Parameters []*Parameter           `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Effects    []byte                 `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"` // as in Proposal
+	Plan       *Plan                  `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`       // the same
+	// Both of the proposal, chosen by the sender, who thereby knows its id beforehand. A height of 0: the node chooses both.
+	Nonce            uint64 `protobuf:"varint,6,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	ValidUntilHeight uint64 `protobuf:"varint,7,opt,name=valid_until_height,json=validUntilHeight,proto3" json:"valid_until_height,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Statement) Reset() {
@@ -98,6 +101,20 @@ func (x *Statement) GetPlan() *Plan {
 		return x.Plan
 	}
 	return nil
+}
+
+func (x *Statement) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *Statement) GetValidUntilHeight() uint64 {
+	if x != nil {
+		return x.ValidUntilHeight
+	}
+	return 0
 }
 
 // Each statement becomes one transaction of its own.
@@ -1981,7 +1998,7 @@ var File_node_proto protoreflect.FileDescriptor
 const file_node_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"\xbd\x01\n" +
+	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"\x81\x02\n" +
 	"\tStatement\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.chainify.v1.KindR\x04kind\x12\x10\n" +
 	"\x03sql\x18\x02 \x01(\tR\x03sql\x126\n" +
@@ -1989,7 +2006,9 @@ const file_node_proto_rawDesc = "" +
 	"parameters\x18\x03 \x03(\v2\x16.chainify.v1.ParameterR\n" +
 	"parameters\x12\x18\n" +
 	"\aeffects\x18\x04 \x01(\fR\aeffects\x12%\n" +
-	"\x04plan\x18\x05 \x01(\v2\x11.chainify.v1.PlanR\x04plan\"[\n" +
+	"\x04plan\x18\x05 \x01(\v2\x11.chainify.v1.PlanR\x04plan\x12\x14\n" +
+	"\x05nonce\x18\x06 \x01(\x04R\x05nonce\x12,\n" +
+	"\x12valid_until_height\x18\a \x01(\x04R\x10validUntilHeight\"[\n" +
 	"\rSubmitRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x126\n" +
 	"\n" +

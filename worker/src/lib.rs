@@ -13,6 +13,7 @@ mod failure;
 pub mod groups;
 pub mod maintenance;
 pub mod parts;
+pub mod prepared;
 pub mod scrubbing;
 pub mod steps;
 pub mod team;

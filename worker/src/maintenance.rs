@@ -1,10 +1,12 @@
-//! The work of one worker of each database, beside the blocks: it folds history into the base of
-//! the checkpoints, reads the past again, and scrubs every table from time to time. It starts when
-//! a node connects and ends when the node is gone.
+//! The work of one worker of each database, beside the blocks. It ends prepared local changes that
+//! their sessions have left, folds history into the base of the checkpoints, and reads the past
+//! again. It scrubs every table from time to time. It starts when a node connects and ends when the
+//! node is gone.
 
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::prepared::{Fate, Known, Name};
 use crate::scrubbing::{self, TableRead};
 
 /// How often it looks for work.
@@ -20,6 +22,8 @@ const CHANGES_MAX: i64 = 10_000;
 
 /// SQLSTATEs of work that gave way: it was cancelled, or it stood in the way of a block.
 const GAVE_WAY: [&str; 2] = ["57014", "CH007"];
+/// SQLSTATEs of a prepared transaction that another session ends, or has ended.
+const HAS_SESSION: [&str; 2] = ["42704", "55000"];
 /// SQLSTATE of a ledger that is not as it was agreed.
 const NOT_AS_AGREED: &str = "CH002";
 
@@ -66,6 +70,12 @@ pub trait Host {
     fn has_turn(&mut self);
     /// Whether a node is connected, and the extension is still there.
     fn node_is_there(&mut self) -> Result<bool, Failure>;
+    /// The names of the prepared transactions of this database.
+    fn prepared(&mut self) -> Result<Vec<String>, Failure>;
+    /// The ledger's knowledge of a transaction.
+    fn known(&mut self, id: &[u8]) -> Result<Known, Failure>;
+    /// Commits a prepared transaction, or rolls it back.
+    fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure>;
     /// Folds history with up to so many changes; the last block folded, None when there is none to
     /// fold.
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure>;
@@ -82,6 +92,7 @@ pub trait Host {
 /// A kind of work, in the order in which they are looked for.
 #[derive(Clone, Copy)]
 enum Work {
+    Finish,
     Fold,
     Audit,
     Scrub,
@@ -103,7 +114,7 @@ pub fn run(host: &mut impl Host) {
         return;
     }
     host.has_turn();
-    let mut kinds = [Work::Fold, Work::Audit, Work::Scrub].map(|work| (work, None));
+    let mut kinds = [Work::Finish, Work::Fold, Work::Audit, Work::Scrub].map(|work| (work, None));
     while asked(host, |host| host.node_is_there()) {
         for (work, rests_until) in &mut kinds {
             do_all(host, *work, rests_until);
@@ -160,6 +171,7 @@ impl Work {
     /// As the server's log has it.
     fn name(self) -> &'static str {
         match self {
+            Work::Finish => "ending prepared local changes",
             Work::Fold => "folding history",
             Work::Audit => "reading the past",
             Work::Scrub => "scrubbing",
@@ -169,10 +181,36 @@ impl Work {
 
 fn do_one(host: &mut impl Host, work: Work) -> Result<Done, Failure> {
     match work {
+        Work::Finish => finish(host),
         Work::Fold => fold(host),
         Work::Audit => audit(host),
         Work::Scrub => scrub(host),
     }
+}
+
+/// Ends the prepared changes whose outcome is certain. Their session may be about to, and be the
+/// first: one that fails does not hold up the others.
+fn finish(host: &mut impl Host) -> Result<Done, Failure> {
+    let mut failed = Ok(());
+    for text in host.prepared()? {
+        let Some(name) = Name::parse(&text) else {
+            continue;
+        };
+        let commits = match name.fate(host.known(&name.id)?) {
+            Fate::Commit => true,
+            Fate::RollBack => false,
+            Fate::Open => continue,
+        };
+        match host.finish(&text, commits) {
+            Ok(()) => {
+                let done = if commits { "committed" } else { "rolled back" };
+                host.say(Level::Log, &format!("{done} prepared local changes \"{text}\""));
+            }
+            Err(failure) if HAS_SESSION.contains(&failure.sqlstate.as_str()) => {}
+            Err(failure) => failed = Err(failure),
+        }
+    }
+    failed.map(|()| Done::All)
 }
 
 fn fold(host: &mut impl Host) -> Result<Done, Failure> {

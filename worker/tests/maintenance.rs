@@ -1,10 +1,11 @@
 //! The maintenance worker in a scripted database: what it does, in which order, and how long it
 //! rests.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use chainify_worker::maintenance::{run, Audited, Host, Level, Settings};
+use chainify_worker::prepared::Known;
 use chainify_worker::scrubbing::TableRead;
 use chainify_worker::Failure;
 
@@ -18,6 +19,10 @@ struct Database {
     until: Duration,
     turns: VecDeque<Result<bool, Failure>>,
     rate: Option<i64>,
+    prepared: Vec<String>,
+    known: BTreeMap<Vec<u8>, bool>,
+    height: u64,
+    finishes: VecDeque<Result<(), Failure>>,
     folds: VecDeque<Result<Option<i64>, Failure>>,
     audits: VecDeque<Result<Audited, Failure>>,
     tables: Vec<TableRead>,
@@ -33,6 +38,10 @@ impl Database {
             until: SECOND * seconds as u32,
             turns: VecDeque::new(),
             rate: Some(5_000),
+            prepared: Vec::new(),
+            known: BTreeMap::new(),
+            height: 0,
+            finishes: VecDeque::new(),
             folds: VecDeque::new(),
             audits: VecDeque::new(),
             tables: Vec::new(),
@@ -87,6 +96,24 @@ impl Host for Database {
         Ok(self.now < self.until)
     }
 
+    fn prepared(&mut self) -> Result<Vec<String>, Failure> {
+        self.note("prepared?");
+        Ok(self.prepared.clone())
+    }
+
+    fn known(&mut self, id: &[u8]) -> Result<Known, Failure> {
+        Ok(Known { succeeded: self.known.get(id).copied(), height: self.height })
+    }
+
+    fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure> {
+        self.note(format!("ends {name} {commits}"));
+        let answer = self.finishes.pop_front().unwrap_or(Ok(()));
+        if answer.is_ok() {
+            self.prepared.retain(|other| other != name);
+        }
+        answer
+    }
+
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure> {
         assert_eq!(changes_max, 10_000);
         self.note("fold");
@@ -134,7 +161,7 @@ fn a_round_looks_for_each_kind_of_work_once_a_second() {
     let mut database = Database::new(2);
     database.run();
     let happened: Vec<_> = database.log.iter().map(|(at, what)| (*at, what.as_str())).collect();
-    let round = |at| [(at, "node?"), (at, "fold"), (at, "audit"), (at, "tables")];
+    let round = |at| [(at, "node?"), (at, "prepared?"), (at, "fold"), (at, "audit"), (at, "tables")];
     let expected = [&[(0, "takes turn"), (0, "has turn")][..], &round(0), &round(1), &[(2, "node?")]].concat();
     assert_eq!(happened, expected);
 }
@@ -236,4 +263,31 @@ fn without_a_rate_history_is_folded_and_nothing_is_read() {
     database.run();
     assert_eq!(database.when("fold"), [0, 1, 2]);
     assert!(database.when("audit").is_empty() && database.when("tables").is_empty());
+}
+
+/// Prepared changes end as their ledger transactions did (W4); those of others are left alone.
+#[test]
+fn prepared_changes_follow_the_ledger() {
+    let name = |byte: u8, height: u64| format!("chainify:{}:{height}", format!("{byte:02x}").repeat(32));
+    let mut database = Database::new(3);
+    database.height = 10;
+    database.known = [(vec![1; 32], true), (vec![2; 32], false)].into();
+    database.prepared = vec![name(1, 20), name(2, 20), name(3, 9), name(4, 10), "of another".into()];
+    // The session of the first is just ending it, and the second fails: the others go on.
+    database.finishes = [Err(failure("55000")), Err(failure("53100"))].into();
+    database.run();
+    assert_eq!(database.when(&format!("ends {} true", name(1, 20))), [0]);
+    assert_eq!(database.when(&format!("ends {} false", name(2, 20))), [0]);
+    assert_eq!(database.when(&format!("ends {} false", name(3, 9))), [0]);
+    assert_eq!(database.when(&format!("Log rolled back prepared local changes \"{}\"", name(3, 9))), [0]);
+    assert_eq!(database.when("Warning ending prepared local changes: no luck (53100) It rains."), [0]);
+    assert_eq!(database.prepared, [name(1, 20), name(2, 20), name(4, 10), "of another".into()]);
+
+    let mut database = Database::new(2);
+    database.known = [(vec![1; 32], true)].into();
+    database.prepared = vec![name(1, 20)];
+    database.finishes = [Err(failure("42704"))].into();
+    database.run();
+    assert_eq!(database.when(&format!("ends {} true", name(1, 20))), [0, 1]);
+    assert_eq!(database.when(&format!("Log committed prepared local changes \"{}\"", name(1, 20))), [1]);
 }

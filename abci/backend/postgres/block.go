@@ -47,6 +47,15 @@ func (b *Backend) connect(ctx context.Context) error {
 	return nil
 }
 
+// reconnect is connect for a connection that may have been lost while it rested: without it the
+// database would have neither the node's lock nor maintenance until the next block.
+func (b *Backend) reconnect(ctx context.Context) error {
+	if b.conn != nil && !b.conn.IsClosed() && b.conn.Ping(ctx) != nil {
+		b.drop()
+	}
+	return b.connect(ctx)
+}
+
 // takeLock keeps two nodes from executing blocks in one database. The server may still work for a
 // connection of ours that was lost; that one is ended, so that its COMMIT cannot come after we have
 // read the position.

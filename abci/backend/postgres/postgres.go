@@ -131,7 +131,7 @@ func settle(c *pgconn.Config) {
 // Position reads the last committed block; it connects first when there is no block connection.
 func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 	if b.mu.TryLock() { // otherwise a block is at work, and connected
-		err := b.connect(ctx)
+		err := b.reconnect(ctx)
 		b.mu.Unlock()
 		if err != nil {
 			return backend.Position{}, err

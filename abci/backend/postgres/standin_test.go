@@ -131,6 +131,19 @@ func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
 	}
 }
 
+// Between two blocks nothing is sent over the connection that holds the node's lock.
+func TestAConnectionLostAtRestComesBackWithThePosition(t *testing.T) {
+	dsn := database(t, standin)
+	b := open(t, dsn)
+	connected(t, b)
+	former := b.pid
+	run(t, dsn, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", former))
+	connected(t, b)
+	if b.pid == former {
+		t.Errorf("the connection is still that of process %d, which was ended", former)
+	}
+}
+
 // A session of ours that outlives its socket must not COMMIT after the position was read.
 func TestALostConnectionIsEndedBeforeThePositionIsRead(t *testing.T) {
 	dsn := database(t, standin)

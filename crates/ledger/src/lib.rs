@@ -37,7 +37,8 @@ pub use header::LedgerBlock;
 pub use names::{check_chain_id, check_organisation, check_role, CHAIN_ID_BYTES_MAX, NAME_BYTES_MAX};
 pub use outcomes::Outcomes;
 pub use transaction::{
-    decode_proposal, decode_strict, tx_id, tx_root, Transaction, AGREEMENTS_MAX, PARAMETERS_MAX, PROPOSAL_BYTES_MAX,
+    decode_proposal, decode_strict, proposal_id, tx_id, tx_root, Transaction, AGREEMENTS_MAX, PARAMETERS_MAX,
+    PROPOSAL_BYTES_MAX,
 };
 
 use sha2::{Digest, Sha256};

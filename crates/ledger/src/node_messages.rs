@@ -28,6 +28,11 @@ pub struct Statement {
     pub effects: Vec<u8>,
     #[prost(message, optional, tag = "5")]
     pub plan: Option<Plan>,
+    #[prost(uint64, tag = "6")]
+    pub nonce: u64,
+    /// 0: the node chooses this and the nonce.
+    #[prost(uint64, tag = "7")]
+    pub valid_until_height: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -28,6 +28,11 @@ pub fn tx_id(proposal: &[u8]) -> Hash {
     sha256(&[b"chainify/tx/1", proposal])
 }
 
+/// The id of the transaction that a proposal becomes, in its one encoding.
+pub fn proposal_id(proposal: &Proposal) -> Hash {
+    tx_id(&proposal.encode_to_vec())
+}
+
 /// The Merkle tree hash over `H(00 ‖ id)` of a block's transactions, in block order.
 pub fn tx_root(ids: &[Hash]) -> Hash {
     let mut tree = merkle::Tree::default();

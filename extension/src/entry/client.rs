@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chainify_ledger::messages::Kind;
 use chainify_ledger::node_messages::{
-    Outcome, RejoinRequest, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse,
+    Outcome, RejoinRequest, RequestBody, ResponseBody, Statement, StatusResponse,
 };
 use pgrx::prelude::*;
 
@@ -18,7 +18,7 @@ use crate::pg::base::{settings, spi};
 use crate::submission::connection::ask;
 use crate::submission::sql_statement::sql_statement;
 use crate::submission::submit::{
-    deadline, failure, run_one, submit, unexpected_answer, wait, ANSWER_GRACE,
+    ask_status, deadline, failure, run_one, submit, unexpected_answer, wait, ANSWER_GRACE,
 };
 
 const ID_BYTES: usize = 32;
@@ -203,13 +203,7 @@ fn rejoin(call: &mut Call) -> Answer {
 /// The fields of `chainify.status` about the node: its answer, or why there is none. Raises only
 /// when interrupted.
 fn node_status(call: &mut Call) -> Answer {
-    let body = RequestBody::Status(StatusRequest {});
-    let answer = match ask(&settings::node_socket(), body, Instant::now() + STATUS_WAIT) {
-        Ok(ResponseBody::Status(status)) => Ok(status),
-        Ok(_) => Err(unexpected_answer("status")),
-        Err(error) => Err(error),
-    };
-    call.rows(|row| row(&status_row(answer)))
+    call.rows(|row| row(&status_row(ask_status(STATUS_WAIT))))
 }
 
 /// The statement of the first argument with the parameters after it.

@@ -4,6 +4,7 @@
 pub mod definitions;
 pub mod digest_triggers;
 pub mod plain_sql;
+pub mod prepared;
 pub mod reads;
 pub mod stale_reads;
 pub mod writes;

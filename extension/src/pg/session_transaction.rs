@@ -15,6 +15,7 @@ mod elsewhere;
 mod ending;
 mod kept_settings;
 mod messages;
+mod prepared;
 mod procedures;
 mod retry;
 mod run_again;
@@ -33,7 +34,7 @@ use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::state::{
     is_open, open_part, over, End, Part, State, Within, BLOCK, CHAIN, STATE, WATCH,
 };
-pub use crate::pg::session_transaction::state::{Remaining, Watch};
+pub use crate::pg::session_transaction::state::{Failed, Remaining, Watch};
 use crate::pg::session_transaction::statement::statement_of;
 pub use crate::pg::session_transaction::statement::Statement;
 
@@ -291,6 +292,10 @@ unsafe extern "C-unwind" fn on_end(event: pg_sys::XactEvent::Type, _: *mut std::
     use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
     let ends = matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE);
     let Some(part) = open_part().filter(|_| ends) else {
+        if event == XACT_EVENT_PRE_PREPARE {
+            // SAFETY: the whole body of a callback in which raising is allowed.
+            unsafe { enter(|| WATCH.get().map_or((), |watch| (watch.prepares)())) }
+        }
         return;
     };
     // SAFETY: the whole body of a callback in which raising is allowed.

@@ -5,12 +5,13 @@ use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 use chainify_worker::maintenance::{self, Audited, Level, Settings};
+use chainify_worker::prepared::Known;
 use chainify_worker::scrubbing::TableRead;
 use chainify_worker::Failure;
 
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::spi::Row;
-use crate::pg::base::{settings, spi};
+use crate::pg::base::{prepared, settings, spi};
 use crate::pg::shared::{conflict_memory, maintainer};
 use crate::recovery::earlier_blocks::micros;
 use crate::recovery::scrub;
@@ -86,6 +87,45 @@ impl maintenance::Host for Database {
                 AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()))";
         let lock = [cell(SPACE), cell(NODE)];
         one(c"looking for the node", sql, &lock, |row| row.must(1))
+    }
+
+    fn prepared(&mut self) -> Result<Vec<String>, Failure> {
+        let sql = "SELECT p.gid FROM pg_catalog.pg_prepared_xacts p
+            WHERE p.database = pg_catalog.current_database() ORDER BY p.prepared, p.gid";
+        let mut names = Vec::new();
+        let activity = c"looking for prepared local changes";
+        transaction(activity, || {
+            spi::connected(|| spi::query(sql, &[], |row| names.push(row.must(1))))
+        })?;
+        Ok(names)
+    }
+
+    fn known(&mut self, id: &[u8]) -> Result<Known, Failure> {
+        // A transaction of a half-committed block has a row, and may get another outcome.
+        let sql = "SELECT
+            (SELECT t.succeeded FROM chainify_ledger.transaction t
+                WHERE t.id = $1 AND EXISTS (SELECT FROM chainify_ledger.block b WHERE b.number = t.block)),
+            coalesce((SELECT b.order_height FROM chainify_ledger.block b ORDER BY b.number DESC LIMIT 1), 0)";
+        let activity = c"looking for an outcome";
+        let mut known = None;
+        transaction(activity, || {
+            spi::connected(|| {
+                spi::query(sql, &[cell(id.to_vec())], |row| {
+                    known = Some(Known {
+                        succeeded: row.get(1),
+                        height: row.must::<i64>(2).unsigned_abs(),
+                    })
+                })
+            })
+        })?;
+        Ok(known.unwrap_or(Known {
+            succeeded: None,
+            height: 0,
+        }))
+    }
+
+    fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure> {
+        prepared::finish(name, commits).map_err(Failure::from)
     }
 
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure> {

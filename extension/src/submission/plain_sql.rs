@@ -4,29 +4,38 @@
 //! Source: simulate, order, validate, as in Hyperledger Fabric and Fabric++ (Sharma, Schuhknecht,
 //! Agrawal, Dittrich, SIGMOD 2019).
 use chainify_ledger::captured::Reads;
-use chainify_ledger::messages::Kind;
+use chainify_ledger::messages::{Client, Kind, Proposal};
 use chainify_ledger::node_messages::Statement as Submitted;
+use chainify_ledger::proposal_id;
 use chainify_ledger::write_set::{Isolation, WRITE_SET_BYTES_MAX};
+use chainify_worker::prepared::Name;
 use pgrx::pg_sys::Oid;
 
 use crate::block::lock_conflicts;
-use crate::guard::plain_sql;
+use crate::guard::{plain_sql, prepared};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::interrupts::without_cancels;
+use crate::pg::base::random;
 use crate::pg::base::role::Role;
-use crate::pg::base::settings::{self, Writes};
+use crate::pg::base::settings::{self, LocalWrites, Writes};
 use crate::pg::base::snapshot::under_snapshot;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction;
-use crate::pg::session_transaction::{self, Remaining, Statement, Watch};
+use crate::pg::session_transaction::{self, Failed, Remaining, Statement, Watch};
 use crate::submission::as_sql;
 use crate::submission::reads;
 use crate::submission::submit::{
-    deadline, failure, hex, how_to_wait, outcome, submit_as, submitting_role, Need,
+    ask_status, deadline, failure, hex, how_to_wait, outcome, submit_as, submitting_role, Need,
+    ANSWER_GRACE,
 };
+
+/// For how many heights a transaction is valid whose session has prepared local changes. After a
+/// crash they keep their locks until these have passed, if the transaction was never ordered.
+const PREPARED_VALID_HEIGHTS: u64 = 200;
 
 static WATCH: Watch = Watch {
     wanted,
@@ -36,6 +45,7 @@ static WATCH: Watch = Watch {
     execute: as_sql::execute,
     has_changes: plain_sql::has_changes,
     take,
+    prepares: prepared::before_prepare,
     gives_up: lock_conflicts::gives_up,
     cancelled: lock_conflicts::take_cancel,
     over: plain_sql::end,
@@ -102,7 +112,7 @@ fn check_role(role: Role) {
     }
 }
 
-fn take() -> Option<Remaining> {
+fn take() -> Option<Box<dyn Remaining>> {
     if !plain_sql::has_changes() {
         return None;
     }
@@ -133,8 +143,15 @@ fn take() -> Option<Remaining> {
         .hint("Commit in smaller parts.")
         .raise();
     }
-    let role = role.name();
-    Some(Box::new(move || order(role, effects)))
+    let statement = Submitted {
+        kind: Kind::Effects as i32,
+        effects,
+        ..Submitted::default()
+    };
+    Some(Box::new(Order {
+        role: role.name(),
+        statement,
+    }))
 }
 
 fn isolation() -> Isolation {
@@ -145,26 +162,68 @@ fn isolation() -> Isolation {
     }
 }
 
-/// Has the changes ordered, and waits until this database has applied or refused them.
-fn order(role: String, effects: Vec<u8>) -> Result<(), PgError> {
-    let statement = Submitted {
-        kind: Kind::Effects as i32,
-        effects,
-        ..Submitted::default()
-    };
-    let until = deadline();
-    let id = without_cancels(|| submit_as(role, vec![statement], until))?.remove(0);
-    let outcome = loop {
-        match attempt(|| outcome(&id, until)).and_then(|outcome| outcome) {
-            // For the sake of a block, which has had its way since: the changes are undone.
-            Err(error) if is_cancel(&error) && lock_conflicts::take_cancel() => {}
-            waited => break waited.map_err(|error| unknown(error, &id))?,
+/// Has the changes ordered.
+struct Order {
+    role: String,
+    statement: Submitted,
+}
+
+impl Remaining for Order {
+    /// Names local changes after the transaction, whose id needs what the node tells.
+    fn name(&mut self) -> Result<Option<String>, PgError> {
+        if settings::local_writes() != LocalWrites::Prepare {
+            return Ok(None);
         }
-    };
-    match outcome.succeeded {
-        true => Ok(()),
-        false => Err(failure(outcome)),
+        let node = ask_status(ANSWER_GRACE)?;
+        let key = random::key();
+        let nonce = key.iter().take(8);
+        let nonce = nonce.fold(0, |nonce, byte| nonce << 8 | u64::from(*byte));
+        let valid_until = node.height.unsigned_abs() + PREPARED_VALID_HEIGHTS;
+        (self.statement.nonce, self.statement.valid_until_height) = (nonce, valid_until);
+        let id = proposal_id(&Proposal {
+            chain_id: node.chain_id,
+            client: Some(Client {
+                organisation: node.organisation,
+                role: self.role.clone(),
+                key: Vec::new(),
+            }),
+            nonce,
+            valid_until_height: valid_until,
+            kind: self.statement.kind,
+            effects: self.statement.effects.clone(),
+            ..Proposal::default()
+        });
+        Ok(Some(Name { id, valid_until }.to_string()))
     }
+
+    /// Waits until this database has applied or refused them.
+    fn run(self: Box<Self>) -> Result<(), Failed> {
+        let until = deadline();
+        let id = without_cancels(|| submit_as(self.role, vec![self.statement], until));
+        let id = id.map_err(not_submitted)?.remove(0);
+        crash::point("local_submitted");
+        let outcome = loop {
+            match attempt(|| outcome(&id, until)).and_then(|outcome| outcome) {
+                // For the sake of a block, which has had its way since: the changes are undone.
+                Err(error) if is_cancel(&error) && lock_conflicts::take_cancel() => {}
+                Err(error) => return Err(unknown(error, &id)),
+                Ok(outcome) => break outcome,
+            }
+        };
+        match outcome.succeeded {
+            true => Ok(()),
+            false => Err(Failed {
+                error: failure(outcome),
+                known: true,
+            }),
+        }
+    }
+}
+
+/// Whether the node has the transaction is unknown when its answer is lost, or cannot be read.
+fn not_submitted(error: PgError) -> Failed {
+    let known = !matches!(error.sqlstate.as_str(), "08006" | "08P01" | "57014");
+    Failed { error, known }
 }
 
 fn is_cancel(error: &PgError) -> bool {
@@ -172,14 +231,16 @@ fn is_cancel(error: &PgError) -> bool {
 }
 
 /// The user cancelled the wait, and the transaction goes its way.
-fn unknown(error: PgError, id: &[u8]) -> PgError {
-    if !is_cancel(&error) {
-        return error;
-    }
-    error
-        .detail(format!(
-            "Transaction {} was submitted and may still be applied.",
-            hex(id)
-        ))
-        .hint(how_to_wait(id))
+fn unknown(error: PgError, id: &[u8]) -> Failed {
+    let error = match is_cancel(&error) {
+        true => error
+            .detail(format!(
+                "Transaction {} was submitted and may still be applied.",
+                hex(id)
+            ))
+            .hint(how_to_wait(id)),
+        false => error,
+    };
+    let known = false;
+    Failed { error, known }
 }

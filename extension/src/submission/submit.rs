@@ -3,7 +3,8 @@ use std::time::{Duration, Instant};
 
 use chainify_ledger::messages::{Kind, Plan, PlanAction};
 use chainify_ledger::node_messages::{
-    Outcome, RequestBody, ResponseBody, Statement, SubmitRequest, WaitRequest,
+    Outcome, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse, SubmitRequest,
+    WaitRequest,
 };
 
 use crate::guard::plain_sql;
@@ -117,6 +118,15 @@ pub fn submit_as(
     match ask(&settings::node_socket(), body, until + ANSWER_GRACE).map_err(submission_unknown)? {
         ResponseBody::Submit(answer) if answer.ids.len() == count => Ok(answer.ids),
         _ => Err(unexpected_answer("submit")),
+    }
+}
+
+/// How the node stands. Waits at most so long.
+pub fn ask_status(time: Duration) -> Result<StatusResponse, PgError> {
+    let body = RequestBody::Status(StatusRequest {});
+    match ask(&settings::node_socket(), body, Instant::now() + time)? {
+        ResponseBody::Status(status) => Ok(status),
+        _ => Err(unexpected_answer("status")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use chainify_ledger::agreement::{agrees, sign_bytes};
 use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Plan, Proposal, SignedProposal};
-use chainify_ledger::{block_buffer, tx_id, tx_root, LedgerBlock, Outcomes, Transaction};
+use chainify_ledger::{block_buffer, proposal_id, tx_id, tx_root, LedgerBlock, Outcomes, Transaction};
 use ed25519_dalek::{Signer, SigningKey};
 use prost::Message;
 use serde_json::{json, Value as Json};
@@ -161,6 +161,7 @@ fn transaction_case(input: Json) -> Json {
     let bytes = message.encode_to_vec();
     let decoded = Transaction::decode(&bytes).unwrap();
     let raw = &message.proposal.as_ref().unwrap().proposal;
+    assert_eq!(proposal_id(&decoded.proposal), decoded.id);
     assert_eq!((decoded.id, decoded.proposal), (tx_id(raw), proposal(&input["proposal"])));
     case(input, json!({ "proposal_bytes": hex(raw), "id": hex(decoded.id), "chained_tx": hex(bytes) }))
 }

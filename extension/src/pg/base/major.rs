@@ -432,6 +432,20 @@ pub(in crate::pg) fn next_number() -> u32 {
     }
 }
 
+/// Whether the session holds the lock in this mode; 17 can be asked for stronger ones as well.
+///
+/// # Safety
+/// To be called in a transaction.
+pub(in crate::pg) unsafe fn holds_lock(tag: &pg_sys::LOCKTAG, mode: c_int) -> bool {
+    // SAFETY: looks into a table of this process.
+    unsafe {
+        #[cfg(not(feature = "pg17"))]
+        return pg_sys::LockHeldByMe(tag, mode);
+        #[cfg(feature = "pg17")]
+        return pg_sys::LockHeldByMe(tag, mode, false);
+    }
+}
+
 extern "C-unwind" {
     // libpq.h, which pgrx does not read.
     fn pq_startmsgread();

@@ -31,6 +31,11 @@ fn tag(lock: OwnLock) -> pg_sys::LOCKTAG {
     }
 }
 
+/// Whether a lock is one of these.
+pub(in crate::pg) fn is_own(tag: &pg_sys::LOCKTAG) -> bool {
+    tag.locktag_type == pg_sys::LockTagType::LOCKTAG_ADVISORY as u8 && tag.locktag_field4 == CLASS
+}
+
 /// Takes the lock beside others that share it; waits for one that holds it alone.
 pub fn share(lock: OwnLock) {
     acquire(lock, pg_sys::ShareLock, false);

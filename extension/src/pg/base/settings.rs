@@ -11,6 +11,7 @@ static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>:
 /// Read by SQL alone.
 static AS_OF: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static WRITES: GucSetting<Writes> = GucSetting::<Writes>::new(Writes::Refuse);
+static LOCAL_WRITES: GucSetting<LocalWrites> = GucSetting::<LocalWrites>::new(LocalWrites::Commit);
 static GUARD: GucSetting<bool> = GucSetting::<bool>::new(true);
 static REFUSE_STALE_READS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
@@ -61,6 +62,17 @@ pub enum Writes {
     Ledger,
 }
 
+/// The way of a session's local changes in a transaction that changes ledger tables as well.
+#[derive(Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+pub enum LocalWrites {
+    /// They are committed after the ledger's; a crash in between loses them.
+    #[name = c"commit"]
+    Commit,
+    /// They are prepared before, and end as the ledger's do.
+    #[name = c"prepare"]
+    Prepare,
+}
+
 /// Defines them; once, while the library is loaded.
 pub fn define() {
     GucRegistry::define_string_guc(
@@ -84,6 +96,14 @@ pub fn define() {
         c"What becomes of changes that a session makes to ledger tables by plain SQL.",
         c"refuse: an error. effects: they are undone, and ordered and applied everywhere when the session commits. ledger: the same, but single statements that are deterministic run everywhere.",
         &WRITES,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"chainify.local_writes",
+        c"How changes of local tables are committed beside changes that the ledger orders.",
+        c"commit: after them; a crash in between loses the local ones. prepare: they are prepared before, and end as the ledger's do.",
+        &LOCAL_WRITES,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -335,6 +355,11 @@ pub fn statement_timeout_ms() -> i32 {
 /// The way of the session's own changes of ledger tables.
 pub fn writes() -> Writes {
     WRITES.get()
+}
+
+/// The way of the session's local changes beside those of ledger tables.
+pub fn local_writes() -> LocalWrites {
+    LOCAL_WRITES.get()
 }
 
 /// Whether writes and DDL outside a block are refused.

@@ -7,7 +7,7 @@ use crate::pg::base::constraints;
 use crate::pg::base::error::attempt;
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::session_transaction::state::{over, End, Part, State, Within, CHAIN, STATE, WATCH};
-use crate::pg::session_transaction::{kept_settings, retry};
+use crate::pg::session_transaction::{kept_settings, prepared, retry};
 
 /// Ends the transaction. When that fails, none is in progress afterwards and the error is raised:
 /// for the client, as after any COMMIT that failed.
@@ -43,10 +43,16 @@ fn commit(part: Part, chain: bool) {
         }
         remaining
     });
-    if let Some(remaining) = remaining {
-        remaining().unwrap_or_else(|error| {
-            retry::refused(&error);
-            error.raise()
+    if let Some(mut remaining) = remaining {
+        if part.changed_before {
+            let name = without_cancels(|| remaining.name());
+            if let Some(name) = name.unwrap_or_else(|error| error.raise()) {
+                return prepared::run(part, chain, &name, remaining);
+            }
+        }
+        remaining.run().unwrap_or_else(|failed| {
+            retry::refused(&failed.error);
+            failed.error.raise()
         });
         if part.changed_before {
             end_rest(part, chain, false);

@@ -165,7 +165,9 @@ fn commit(chain: bool) {
         remaining
     });
     if let Some(remaining) = remaining {
-        remaining().unwrap_or_else(|error| error.raise());
+        remaining
+            .run()
+            .unwrap_or_else(|failed| failed.error.raise());
     }
 }
 

@@ -8,8 +8,21 @@ use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::elsewhere;
 use crate::pg::session_transaction::statement::Statement;
 
-/// The work that remains once the part is undone. Err: the session's COMMIT fails with it.
-pub type Remaining = Box<dyn FnOnce() -> Result<(), PgError>>;
+/// The work that remains once the part is undone.
+pub trait Remaining {
+    /// The name under which the rest of the transaction is prepared before the work. None: it is
+    /// committed after the work. Asked when the rest has changed something.
+    fn name(&mut self) -> Result<Option<String>, PgError>;
+    /// Does it.
+    fn run(self: Box<Self>) -> Result<(), Failed>;
+}
+
+/// Why the work was not done. The session's COMMIT fails with the error.
+pub struct Failed {
+    pub error: PgError,
+    /// It was not done, and will not be. Otherwise nobody knows.
+    pub known: bool,
+}
 
 /// The callbacks of the extension. Each may raise.
 pub struct Watch {
@@ -26,7 +39,9 @@ pub struct Watch {
     /// Whether the part has changes that have to go their own way.
     pub has_changes: fn() -> bool,
     /// The session commits; called in the part. None: the part is committed like the rest.
-    pub take: fn() -> Option<Remaining>,
+    pub take: fn() -> Option<Box<dyn Remaining>>,
+    /// The session's transaction, which has no part, is about to be prepared.
+    pub prepares: fn(),
     /// Asked while the session waits for its client: the error of its next statement when it has to
     /// give up its transaction. Must not raise.
     pub gives_up: fn() -> Option<PgError>,
