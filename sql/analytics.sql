@@ -207,6 +207,12 @@ SELECT block - :since AS block, op, "row" FROM chainify.mirror_changes(:told, :s
 SELECT name FROM chainify.state_parts WHERE name IN ('public.told', 'definitions') ORDER BY 1;
 SELECT p.name FROM chainify.state_parts p JOIN chainify.state_parts_at(:since + 3) a USING (name, state) WHERE p.name = 'public.told';
 SELECT count(DISTINCT a.state) FROM generate_series(:since, :since + 3) b, chainify.state_parts_at(b) a WHERE a.name = 'public.told';
+-- It reads every row of the history, so it may ask for all mirrored tables, and for no other ones. Plain SQL needs its rights as ever.
+SELECT regexp_replace(sql, 't_[0-9]+', 't') FROM chainify.translate_query('SELECT id FROM public.told');
+SELECT sql FROM chainify.translate_query('SELECT rolpassword FROM pg_catalog.pg_authid');
+SET chainify.analytics = on;
+SELECT id FROM public.told;
+RESET chainify.analytics;
 SELECT * FROM chainify.mirror_rows(99999, 1);
 SELECT * FROM chainify.mirror_rows(:told, 99999);
 SELECT * FROM chainify.mirror_changes(NULL, 1, 2);

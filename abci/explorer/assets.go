@@ -20,7 +20,7 @@ var staticFiles embed.FS
 var pages = func() map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/page.html", "templates/parts.html"))
 	out := map[string]*template.Template{}
-	for _, name := range []string{"network", "blocks", "block", "transaction", "row", "deviations", "evidence", "problem"} {
+	for _, name := range []string{"network", "blocks", "block", "transaction", "row", "deviations", "evidence", "analytics", "problem"} {
 		out[name] = template.Must(template.Must(common.Clone()).ParseFS(templateFiles, "templates/"+name+".html"))
 	}
 	return out

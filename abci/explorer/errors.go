@@ -40,7 +40,7 @@ func problemOf(err error) *problem {
 	if !errors.As(err, &server) {
 		return &problem{http.StatusServiceUnavailable, "No answer", "The organisation's database cannot be reached, or did not answer in time. Blocks are ordered all the same; this page is back when the database is."}
 	}
-	said := strings.TrimSpace(strings.Join([]string{sentence(server.Message), server.Detail, server.Hint}, " "))
+	said := wordsOf(server)
 	switch {
 	case server.Code == "57014" || server.Code == "55P03" || server.Code == "CH007":
 		return &problem{http.StatusServiceUnavailable, "Took too long", "The database gave the question up, as a block or other readers were in its way, or there was too much to read. Try again."}
@@ -56,6 +56,11 @@ func problemOf(err error) *problem {
 		return &problem{http.StatusInternalServerError, "No right to look", said + " The role that explorer.dsn logs in as has to be a member of chainify_reader."}
 	}
 	return &problem{http.StatusInternalServerError, "The database refused", said}
+}
+
+// wordsOf are the database's own words.
+func wordsOf(server *pgconn.PgError) string {
+	return strings.TrimSpace(strings.Join([]string{sentence(server.Message), server.Detail, server.Hint}, " "))
 }
 
 // sentence makes one of a PostgreSQL message.

@@ -80,6 +80,7 @@ func (e *Explorer) Handler() http.Handler {
 		"/rows":                e.row,
 		"/deviations":          e.deviations,
 		"/evidence":            e.evidence,
+		"/analytics":           e.analytics,
 		"/evidence.json":       e.evidenceFile,
 		"/search":              e.search,
 		"/receipts/{id}":       e.receiptOfTransaction,

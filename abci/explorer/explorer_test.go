@@ -19,7 +19,7 @@ func (w *world) addresses() []string {
 		"/", "/blocks", "/blocks/1", "/blocks/2", "/blocks/3", "/transactions/" + w.id(1, 0), "/transactions/" + w.id(2, 0), "/transactions/" + w.id(2, 1),
 		"/transactions/" + w.id(2, 2), "/transactions/" + w.id(3, 1), "/transactions/" + w.id(3, 2), "/rows", "/rows?table=public.entry",
 		"/rows?table=public.checking&key=1", "/rows?table=public.entry&key=2026-02-03&key=2", "/rows?table=public.entry&key=2026-02-03&key=1",
-		"/rows?table=public.checking&key=7", "/deviations", "/evidence", "/nothing", "/search?q=nothing",
+		"/rows?table=public.checking&key=7", "/deviations", "/evidence", "/analytics", "/nothing", "/search?q=nothing",
 	}
 }
 
@@ -47,6 +47,7 @@ func TestPagesSayWhatTheLedgerSays(t *testing.T) {
 		{"/rows?table=public.entry&key=1", 400, []string{"(day, place)"}},
 		{"/rows?table=public.nothing", 404, []string{"No table public.nothing"}},
 		{"/deviations", 200, []string{"put right", "by the scrubber", "repair", "public.checking", "1000500.00", "500.00"}},
+		{"/analytics", 200, []string{"No table is mirrored", "chainify.mirror"}},
 		{"/blocks/99", 404, []string{"no block 99"}},
 		{"/blocks/x", 404, []string{"positive integer"}},
 		{"/blocks?to=-1", 404, []string{"no place in a list"}},
@@ -65,6 +66,34 @@ func TestPagesSayWhatTheLedgerSays(t *testing.T) {
 				t.Errorf("%s does not say %q:\n%s", c.path, want, text)
 			}
 		}
+	}
+}
+
+// Without a worker the page says so, and what a query would be refused for.
+func TestTheAnalyticsPageAsks(t *testing.T) {
+	w := newWorld(t)
+	run(t, w.dsn, `SELECT chainify.mirror('public.checking')`)
+	for path, says := range map[string][]string{
+		"/analytics":                          {"public.checking", "no worker", `placeholder="SELECT count(*) FROM public.checking"`},
+		"/analytics?sql=SELECT+1+FROM+nobody": {"Relation", "nobody"},
+		"/analytics?sql=SELECT+upper(note)+FROM+public.checking":     {"Not available in analytics"},
+		"/analytics?sql=SELECT+count(*)+FROM+public.checking":        {"No analytics worker is configured"},
+		"/analytics?sql=DELETE+FROM+public.checking":                 {"Only SELECT is available"},
+		"/analytics?sql=SELECT+count(*)+FROM+chainify_ledger.block":  {"Permission denied for schema chainify_ledger"},
+		"/analytics?block=99&sql=SELECT+custid+FROM+public.checking": {"Block 99 is not in this database"},
+	} {
+		answer, text := w.get(path)
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, answer.Status)
+		}
+		for _, want := range says {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q:\n%s", path, want, text)
+			}
+		}
+	}
+	if answer, _ := w.get("/analytics?block=x"); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a block that is none: %s", answer.Status)
 	}
 }
 

@@ -24,6 +24,8 @@ var functions = template.FuncMap{
 	"receipt":        func(table string, key []string) string { return rowAddress("/receipts", table, key) },
 	"asset":          asset,
 	"decimals":       func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) },
+	"mebibytes":      func(bytes *int64) string { return fmt.Sprintf("%.1f MiB", float64(*bytes)/(1<<20)) },
+	"percent":        func(part *float64) string { return fmt.Sprintf("%.0f %%", 100**part) },
 	"verb":           verb,
 	"shorten":        shorten,
 	"statementShown": func() int { return statementShown },
