@@ -95,7 +95,44 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 	if uid, ok := ownerOf(to.Host, to.Port); ok {
 		findings = append(findings, judgeOwner(uid, c))
 	}
+	findings = append(findings, examineMirrors(ctx, conn)...)
 	return append(findings, fine(check, "%s on %s, as %s", to.Database, to.Host, to.User))
+}
+
+// idleMirror is a mirrored table of which queries get no answers.
+type idleMirror struct{ Table, State, Error string }
+
+// examineMirrors asks the analytics worker, where tables are mirrored.
+func examineMirrors(ctx context.Context, conn *pgx.Conn) []Finding {
+	var wanted int
+	if err := conn.QueryRow(ctx, `SELECT count(*)::integer FROM chainify.mirrored_tables`).Scan(&wanted); err != nil || wanted == 0 {
+		return nil // an extension of before, or no mirrors
+	}
+	rows, err := conn.Query(ctx, `SELECT m."table", m.state, coalesce(m.error, '') FROM chainify.mirrors m WHERE m.state <> 'serving' ORDER BY m."table" COLLATE "C"`)
+	if err != nil {
+		return []Finding{bad("mirrors", reason(err), "See the server's log.")}
+	}
+	idle, err := pgx.CollectRows(rows, pgx.RowToStructByPos[idleMirror])
+	if err != nil {
+		return []Finding{bad("mirrors", reason(err), "See the server's log.")}
+	}
+	return []Finding{judgeMirrors(wanted, idle)}
+}
+
+func judgeMirrors(wanted int, idle []idleMirror) Finding {
+	if len(idle) == 0 {
+		return fine("mirrors", "%d of %d give answers", wanted, wanted)
+	}
+	first := idle[0]
+	found := fmt.Sprintf("%d of %d give no answers; %s: %s", len(idle), wanted, first.Table, first.State)
+	if first.Error != "" {
+		found += " (" + first.Error + ")"
+	}
+	mend := "chainify.mirrors tells of all. docs/operator/analytics.md says what each state asks for."
+	if first.State == "no worker" {
+		mend = "Start chainify-analytics, or take tables off with chainify.unmirror."
+	}
+	return Finding{Warn, "mirrors", found, mend}
 }
 
 func readFacts(ctx context.Context, conn *pgx.Conn) (facts, error) {

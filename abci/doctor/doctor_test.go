@@ -268,3 +268,16 @@ func TestSecretsOfHTTPAreForNobodyElse(t *testing.T) {
 		p.must(os.Chmod(p.home.Path(name), 0o600))
 	}
 }
+
+func TestMirrorsThatGiveNoAnswersAreNamed(t *testing.T) {
+	if f := judgeMirrors(2, nil); f.Level != Fine || f.Found != "2 of 2 give answers" {
+		t.Errorf("%+v", f)
+	}
+	f := judgeMirrors(2, []idleMirror{{"public.item", "differs", "its rows at block 7 are not those agreed on"}})
+	if f.Level != Warn || f.Found != "1 of 2 give no answers; public.item: differs (its rows at block 7 are not those agreed on)" {
+		t.Errorf("%+v", f)
+	}
+	if f := judgeMirrors(1, []idleMirror{{"public.item", "no worker", ""}}); !strings.Contains(f.Mend, "Start chainify-analytics") {
+		t.Errorf("%+v", f)
+	}
+}

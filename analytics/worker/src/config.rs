@@ -96,6 +96,8 @@ pub struct MirrorsConfig {
     pub poll_ms: u64,
     /// Seconds before a mirror that failed is made anew.
     pub retry_seconds: u64,
+    /// Minutes between two looks at the cells of all mirrors.
+    pub recheck_minutes: u64,
     /// Newest blocks whose rows are kept.
     pub recent_blocks: usize,
     /// Earlier blocks whose rows are kept after a query read them.
@@ -104,7 +106,7 @@ pub struct MirrorsConfig {
 
 impl Default for MirrorsConfig {
     fn default() -> Self {
-        MirrorsConfig { poll_ms: 50, retry_seconds: 10, recent_blocks: 16, earlier_blocks: 2 }
+        MirrorsConfig { poll_ms: 50, retry_seconds: 10, recheck_minutes: 60, recent_blocks: 16, earlier_blocks: 2 }
     }
 }
 
@@ -145,6 +147,7 @@ fn parse(text: &str) -> Result<Settings, String> {
     range("queries.connections_max", config.queries.connections_max, 10_000)?;
     range("mirrors.poll_ms", config.mirrors.poll_ms as usize, 60_000)?;
     range("mirrors.retry_seconds", config.mirrors.retry_seconds as usize, 86_400)?;
+    range("mirrors.recheck_minutes", config.mirrors.recheck_minutes as usize, 1_000_000)?;
     range("mirrors.recent_blocks", config.mirrors.recent_blocks, 10_000)?;
     range("mirrors.earlier_blocks", config.mirrors.earlier_blocks, 1_000)?;
     Ok(Settings {
@@ -178,6 +181,7 @@ impl MirrorsConfig {
             poll: Duration::from_millis(self.poll_ms),
             tables: Duration::from_secs(1),
             retry: Duration::from_secs(self.retry_seconds),
+            recheck: Duration::from_secs(60 * self.recheck_minutes),
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Pace {
     pub tables: Duration,
     /// Before a mirror that failed is made anew.
     pub retry: Duration,
+    /// Between two looks at the cells of all mirrors.
+    pub recheck: Duration,
 }
 
 const RECONNECT: Duration = Duration::from_secs(1);
@@ -32,6 +34,8 @@ pub struct Follower {
     at: Option<Block>,
     failed: BTreeMap<i32, (Instant, MirrorStatus)>,
     checked: Option<i64>,
+    /// When the cells of all mirrors were read last.
+    rechecked: Instant,
     published: Vec<i32>,
 }
 
@@ -46,6 +50,7 @@ impl Follower {
             at: None,
             failed: BTreeMap::new(),
             checked: None,
+            rechecked: Instant::now(),
             published: Vec::new(),
         }
     }
@@ -112,6 +117,7 @@ impl Follower {
         self.at = Some(last);
         self.load_missing(moment, last, &told).await?;
         self.check(moment, last).await?;
+        self.recheck();
         self.publish(last);
         self.keep_pins(&moment.pins().await?);
         Ok(())
@@ -194,6 +200,27 @@ impl Follower {
         }
         self.checked = Some(last.number);
         Ok(())
+    }
+
+    /// Computes the state of every mirror of its cells again: memory may be faulty.
+    fn recheck(&mut self) {
+        if self.rechecked.elapsed() < self.pace.recheck {
+            return;
+        }
+        let states =
+            self.mirrors.iter().map(|(id, mirror)| (*id, mirror.state_of_cells().is_ok_and(|of| of == mirror.state())));
+        for id in states.filter(|(_, same)| !same).map(|(id, _)| id).collect::<Vec<_>>() {
+            if let Some(mirror) = self.mirrors.remove(&id) {
+                self.memory.views.forget_all();
+                self.fail(
+                    id,
+                    mirror.name(),
+                    "differs",
+                    &"its cells are not those that it was given: is the machine's memory in order?",
+                );
+            }
+        }
+        self.rechecked = Instant::now();
     }
 
     fn publish(&mut self, last: Block) {

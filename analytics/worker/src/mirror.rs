@@ -350,6 +350,15 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_that_changed_by_itself_is_found() {
+        let mut mirror = mirror();
+        mirror.insert(&told_row(&[(1, Value::Int(1)), (2, Value::Text("a".into()))], &[])).unwrap();
+        assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
+        mirror.table.update(0, 1, Some(b"b")).unwrap();
+        assert_ne!(mirror.state_of_cells().unwrap(), mirror.state());
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_and_changes_nothing() {
         let mut mirror = mirror();
         mirror.apply(b'I', &told_row(&[(1, Value::Int(1))], &[])).unwrap();
