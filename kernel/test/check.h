@@ -68,6 +68,9 @@ struct place place_of(const void *address);
 void expect_shared(const char *first, const char *second, size_t bytes);
 void expect_apart(const char *first, const char *second, size_t bytes);
 
+/* Pins memory as a device would (io_uring), until the file that this returns is closed. */
+int pin_pages(char *start, size_t bytes);
+
 /* A figure from /proc/self/status in KiB, or from the area of an address in /proc/self/smaps. */
 long status(const char *name);
 long area_figure(const void *address, const char *name);

@@ -128,7 +128,25 @@ static void huge(void)
 	each_fails(source, 2 * HUGE, 1, "huge pages");
 }
 
-static void merged_or_swapped(void)
+/* A pinned page is copied within the call, which takes a page. */
+static void pinned(void)
+{
+	size_t bytes = 6 * PAGE;
+	char *source;
+
+	if (!failures_possible())
+		return;
+	source = small_pages(bytes);
+	fill(source, bytes, 1);
+	pin_pages(source + PAGE, 3 * PAGE);
+	each_fails(source, bytes, 1, "pinned pages");
+	source = huge_pages(HUGE);
+	fill(source, HUGE, 1);
+	pin_pages(source + 8 * PAGE, 3 * PAGE);
+	each_fails(source, HUGE, 1, "a pinned huge page");
+}
+
+static void swap_counts(void)
 {
 	size_t bytes = 8 * PAGE;
 	char *source, *held[61], text[32];
@@ -185,7 +203,8 @@ const struct test failure_tests[] = {
 	{ "allocations fail: small pages", small },
 	{ "allocations fail: several areas", areas },
 	{ "allocations fail: huge pages", huge },
-	{ "allocations fail: counts of swap", merged_or_swapped },
+	{ "allocations fail: pages copied at once", pinned },
+	{ "allocations fail: counts of swap", swap_counts },
 	{ "killed within the call", killed },
 	{ NULL, NULL },
 };

@@ -37,6 +37,11 @@ static struct ring pin(char *buffer, size_t bytes)
 	return ring;
 }
 
+int pin_pages(char *start, size_t bytes)
+{
+	return pin(start, bytes).file;
+}
+
 /* Reads a page of a file into the pinned page, past the page tables of this process. */
 static void read_pinned(struct ring *ring, size_t at, uint64_t value)
 {
