@@ -114,7 +114,7 @@ static void limit_of_address_space(void)
 
 static void limit_of_areas(void)
 {
-	size_t bytes = 400 * PAGE;
+	size_t bytes = 200 * PAGE;
 	char *source = small_pages(bytes);
 	long limit = read_figure("/proc/sys/vm/max_map_count");
 	char text[32];
@@ -123,7 +123,7 @@ static void limit_of_areas(void)
 	for (size_t at = 0; at < bytes; at += 2 * PAGE)
 		EXPECT(mprotect(source + at, PAGE, PROT_READ) == 0, "mprotect");
 	/* Some areas fit, the whole does not: what was made goes again. */
-	EXPECT(write_text("/proc/sys/vm/max_map_count", "600"), "max_map_count");
+	EXPECT(write_text("/proc/sys/vm/max_map_count", "300"), "max_map_count");
 	expect_refused(source, bytes, ENOMEM, "more areas than allowed");
 	release(snapshot(source, 50 * PAGE), 50 * PAGE);
 	snprintf(text, sizeof(text), "%ld", limit);

@@ -39,9 +39,10 @@ static void *move_pages_about(void *with)
 {
 	struct writer *writer = with;
 
-	while (!atomic_load(&writer->over)) {
-		write_text("/proc/sys/vm/compact_memory", "1");
-		write_text("/sys/fs/cgroup/test/memory.reclaim", "1M");
+	for (int turn = 1; !atomic_load(&writer->over); turn++) {
+		write_text("/sys/fs/cgroup/test/memory.reclaim", "256K");
+		if (turn % 16 == 0)
+			write_text("/proc/sys/vm/compact_memory", "1");
 	}
 	return NULL;
 }
@@ -54,7 +55,7 @@ static uint64_t value_at(const char *column, size_t page)
 /* A snapshot holds what one writer had written at one moment, and keeps it. */
 static void writer_beside(void)
 {
-	enum { LIVE = 8, SNAPSHOTS = 400 };
+	enum { LIVE = 8, SNAPSHOTS = 100 };
 	struct writer writer = { .column = small_pages(PAGES * PAGE) };
 	char *taken[LIVE] = { NULL };
 	uint64_t sums[LIVE];
@@ -101,7 +102,7 @@ static void *snapshots_of_common(void *with)
 {
 	uint64_t seed = (uintptr_t)with;
 
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < 50; round++) {
 		size_t from = next_number(&seed) % (PAGES - 1);
 		size_t pages = 1 + next_number(&seed) % (PAGES - from);
 		char *taken = snapshot(common + from * PAGE, pages * PAGE);
@@ -206,11 +207,11 @@ static void beside_a_model(void)
 
 	snprintf(text, sizeof(text), "%d", getpid());
 	EXPECT(write_text("/sys/fs/cgroup/test/cgroup.procs", text), "join");
-	for (uint64_t round = first; round < first + 4; round++) {
+	for (uint64_t round = first; round < first + 2; round++) {
 		uint64_t seed = round;
 
 		printf("# seed %llu\n", (unsigned long long)round);
-		for (int step = 0; step < 500; step++) {
+		for (int step = 0; step < 300; step++) {
 			random_step(&seed);
 			if (step % 10 == 0)
 				expect_model("now and then");

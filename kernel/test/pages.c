@@ -191,7 +191,7 @@ static char *merged(size_t bytes)
 	for (size_t at = 0; at < bytes; at += PAGE)
 		set_page(start + at, 4711);
 	EXPECT(madvise(start, bytes, MADV_MERGEABLE) == 0, "mergeable");
-	EXPECT(write_text("/sys/kernel/mm/ksm/sleep_millisecs", "1") &&
+	EXPECT(write_text("/sys/kernel/mm/ksm/sleep_millisecs", "5") &&
 	       write_text("/sys/kernel/mm/ksm/pages_to_scan", "1000") &&
 	       write_text("/sys/kernel/mm/ksm/run", "1"), "ksm");
 	wait_until_merged(bytes / PAGE - 1);
@@ -229,7 +229,7 @@ static void merged_and_moved(void)
 	size_t bytes = 128 * PAGE;
 	char *source = merged(bytes), *taken[LIVE] = { NULL };
 
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < 60; round++) {
 		int slot = round % LIVE;
 
 		if (taken[slot]) {
@@ -239,10 +239,12 @@ static void merged_and_moved(void)
 		}
 		taken[slot] = snapshot(round % 3 || !taken[(round + 1) % LIVE] ? source :
 				       taken[(round + 1) % LIVE], bytes);
-		if (round % 5 == 0)
+		if (round % 10 == 0)
 			write_text("/proc/sys/vm/compact_memory", "1");
-		set_page(source + round % 128 * PAGE, 1);
-		set_page(source + round % 128 * PAGE, 4711);
+		for (size_t at = round % 4 * PAGE; at < bytes; at += 4 * PAGE) {
+			set_page(source + at, 1);
+			set_page(source + at, 4711);
+		}
 	}
 	write_text("/sys/kernel/mm/ksm/run", "2");
 }
