@@ -87,6 +87,11 @@ check-cluster: setup
 check-store: setup
 	@scripts/check-store
 
+## check-kernel: Linux 6.1 with the system call vm_snapshot, built here (an hour, once; minutes on a quiet machine), and its tests in an emulator; SEED=n for its random steps
+.PHONY: check-kernel
+check-kernel: setup
+	@scripts/check-kernel
+
 ## check-majors: compile the extension for PostgreSQL 16 and 17 too (no tests run there)
 .PHONY: check-majors
 check-majors: setup
