@@ -478,9 +478,12 @@ def registries():
         record, parameters = case["record"], case["record"]["parameters"]
         shares = [parameters.get("block_client_max", 0), parameters.get("block_organisation_max", 0)]
         keys = parameters.get("block_keys_max", 0)
-        version = b"6" if keys else b"5" if any(shares) else b"4"
-        if keys:
+        snapshots = parameters.get("snapshot_every", 0)
+        version = b"7" if snapshots else b"6" if keys else b"5" if any(shares) else b"4"
+        if keys or snapshots:
             shares.append(keys)
+        if snapshots:
+            shares.append(snapshots)
         numbers = [record["consent"], record["approvals"]] + [parameters[name] for name in (
             "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max", "block_time_max_ms", "deploy_time_max_ms")]
         if any(shares):
