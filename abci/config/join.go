@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	dbm "github.com/cometbft/cometbft-db"
 )
 
 // snapshotsMax is how many snapshots CometBFT tells another node of.
@@ -103,8 +105,21 @@ func (h Home) HasOrder() (bool, error) {
 	return false, nil
 }
 
-// DropOrder removes the order blocks and their state. No node may run on the home.
+// DropOrder removes the order blocks and their state. It refuses while a node runs on the home.
 func (h Home) DropOrder() error {
+	for _, name := range orderStores {
+		name = strings.TrimSuffix(name, ".db")
+		if _, err := os.Stat(h.Path("data", name+".db")); err != nil {
+			continue // it is not there
+		}
+		db, err := dbm.NewGoLevelDB(name, h.Data())
+		if err != nil {
+			return fmt.Errorf("remove order blocks (does a node run on this home?): %w", err)
+		}
+		if err := db.Close(); err != nil {
+			return err
+		}
+	}
 	for _, name := range orderStores {
 		if err := os.RemoveAll(h.Path("data", name)); err != nil {
 			return err

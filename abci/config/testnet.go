@@ -40,7 +40,7 @@ type Testnet struct {
 	// SnapshotEvery is the number of order blocks from one snapshot of the order to the next; 0:
 	// none are made.
 	SnapshotEvery int
-	Now          time.Time
+	Now           time.Time
 }
 
 // Create makes a home for each organisation under Dir and gives all of them the common genesis. It

@@ -36,7 +36,7 @@ type runner struct {
 	db      *backendtest.Database
 	lies    func(abci.Application) abci.Application // nil: it does not
 	header  func(*types.LightBlock) *types.LightBlock
-	change  func(*config.Config)                    // after it was read and checked; nil: nothing is changed
+	change  func(*config.Config) // after it was read and checked; nil: nothing is changed
 	rejoin  chan os.Signal
 	lane    lane.Options
 	log     *lockedBuffer

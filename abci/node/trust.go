@@ -24,10 +24,12 @@ import (
 
 const (
 	headerLimit = 5 * time.Second // for a peer to answer
-	// verifyLimit is how long the connected nodes are tried for one header: there may be a thousand
-	// between the trusted one and this.
+	// verifyLimit is how long one node may take for a header: there may be a thousand between the
+	// trusted one and this. retryLimit is how long all are asked again: a height that is not there
+	// may be a lie.
 	verifyLimit = 2 * time.Minute
-	verifyPause = time.Second
+	retryLimit  = 10 * time.Second
+	retryPause  = time.Second
 )
 
 // trusted is a statesync.StateProvider: CometBFT's light client, from the order block that the
@@ -98,29 +100,27 @@ func (t *trusted) State(_ context.Context, height uint64) (state.State, error) {
 func (t *trusted) verified(height int64) (*types.LightBlock, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), verifyLimit)
-	defer cancel()
 	err := errors.New("no node is connected")
-	for !t.ends() {
+	for began := time.Now(); !t.ends(); time.Sleep(retryPause) {
 		ids := t.headers.Peers()
 		for i := range ids {
 			var header *types.LightBlock
-			if header, err = t.verify(ctx, append(ids[i:len(ids):len(ids)], ids[:i]...), height); err == nil {
+			if header, err = t.verify(append(ids[i:len(ids):len(ids)], ids[:i]...), height); err == nil {
 				return header, nil
 			}
 			t.client = nil
 		}
-		select {
-		case <-ctx.Done(): // %v: CometBFT ends for good on some of these errors
+		if time.Since(began) > retryLimit { // %v: CometBFT ends for good on some of these errors
 			return nil, fmt.Errorf("no connected node proves order block %d: %v", height, err)
-		case <-time.After(verifyPause):
 		}
 	}
 	return nil, errEnds
 }
 
 // verify goes on with the client, or begins with one that asks the first of these nodes.
-func (t *trusted) verify(ctx context.Context, ids []p2p.ID, height int64) (*types.LightBlock, error) {
+func (t *trusted) verify(ids []p2p.ID, height int64) (*types.LightBlock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), verifyLimit)
+	defer cancel()
 	if t.client == nil {
 		var all []provider.Provider
 		for _, id := range ids {

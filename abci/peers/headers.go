@@ -12,7 +12,6 @@ import (
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 	gogo "github.com/cosmos/gogoproto/types"
-
 )
 
 // HeadersName is the reactor's in CometBFT's switch, HeadersChannel its channel.
@@ -185,4 +184,3 @@ func decodeHeader(raw []byte) (kind byte, height int64, block *types.LightBlock,
 }
 
 var errMalformed = errors.New("malformed")
-
