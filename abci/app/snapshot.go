@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
@@ -255,22 +256,51 @@ func (s *Store) newestJoinable(certified uint64) (height int64, err error) {
 	return height, err
 }
 
-// dropSnapshots drops all but the newest ones, so many, and the newest one that a database with all
-// blocks so far can join by.
-func (s *Store) dropSnapshots(w *writer, keep int, certified uint64) error {
+// dropSnapshots makes room for the snapshot of a height: but for it, so many stay. The newest one
+// that a database with all blocks so far can join by stays in any case.
+func (s *Store) dropSnapshots(w *writer, height int64, keep int, certified uint64) error {
 	kept, err := s.snapshots()
 	if err != nil {
 		return err
 	}
-	joinable := false
-	for i := len(kept) - 1; i >= 0; i-- {
-		fits := kept[i].joinable(certified)
-		if len(kept)-i > keep && (joinable || !fits) {
-			kept[i].drop(w)
+	joinable := int64(0)
+	for _, k := range kept {
+		if k.joinable(certified) {
+			joinable = k.height
 		}
-		joinable = joinable || fits
+	}
+	for len(kept) > keep {
+		i := leastMissed(kept, height, joinable)
+		if i < 0 {
+			return nil
+		}
+		kept[i].drop(w)
+		kept = slices.Delete(kept, i, i+1)
 	}
 	return nil
+}
+
+// leastMissed picks the snapshot to drop, -1: none but the one to keep is there. The gaps between
+// those that stay grow with their age, since a database may be as old as the oldest order block.
+func leastMissed(kept []keptSnapshot, height, keep int64) int {
+	least, least64 := -1, math.Inf(1)
+	for i, k := range kept {
+		if k.height == keep {
+			continue
+		}
+		gap := math.Inf(1) // the oldest goes last; prune drops it with its blocks
+		if i > 0 {
+			next := height
+			if i+1 < len(kept) {
+				next = kept[i+1].height
+			}
+			gap = float64(next-kept[i-1].height) / float64(height-k.height)
+		}
+		if least < 0 || gap < least64 {
+			least, least64 = i, gap
+		}
+	}
+	return least
 }
 
 // joinedRecord says where the order begins in this store, after a snapshot.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -308,8 +309,8 @@ func TestASnapshotToJoinByStays(t *testing.T) {
 	for c.height < 75 {
 		c.decide(nil) // nobody votes
 	}
-	if got := fmt.Sprint(heightsOf(c.listed())); got != "[20 60 70]" {
-		t.Errorf("snapshots %s, want [20 60 70]", got)
+	if got := fmt.Sprint(heightsOf(c.listed())); got != "[20 70]" {
+		t.Errorf("snapshots %s, want [20 70]", got)
 	}
 	for certified, want := range map[uint64]int64{c.app.LastCertified(): 20, 25: 20, 26: 70, 20: 0} {
 		if height, err := NewStore(c.db).newestJoinable(certified); err != nil || height != want {
@@ -321,6 +322,33 @@ func TestASnapshotToJoinByStays(t *testing.T) {
 	}
 	if got := fmt.Sprint(heightsOf(c.listed())); got != "[70]" {
 		t.Errorf("snapshots %s after their blocks went, want [70]", got)
+	}
+}
+
+// Snapshots lie the closer the newer they are, over all the blocks that are kept: there is one for
+// a database of any age, less than three times as old.
+func TestSnapshotsAreSpread(t *testing.T) {
+	store := NewStore(dbm.NewMemDB())
+	const keep = 10
+	for height := int64(10); height <= 2500; height += 10 {
+		w := &writer{batch: store.db.NewBatch()}
+		if err := store.dropSnapshots(w, height, keep-1, uint64(height)); err != nil {
+			t.Fatal(err)
+		}
+		w.snapshot(height, order.Manifest{Ordered: uint64(height), Length: 1, Chunks: make([]wire.Hash, 1)}, []byte{1})
+		if err := errors.Join(w.err, w.batch.Write()); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := store.snapshots()
+		if err != nil || len(kept) > keep || kept[len(kept)-1].height != height || kept[0].height != 10 {
+			t.Fatalf("at %d: %v, %v", height, kept, err)
+		}
+		for age := int64(10); age < height-10; age += 10 {
+			oldest := height - 3*age - 10
+			if !slices.ContainsFunc(kept, func(k keptSnapshot) bool { return k.height <= height-age && k.height >= oldest }) {
+				t.Fatalf("at %d: none for a database of %d blocks ago: %v", height, age, kept)
+			}
+		}
 	}
 }
 

@@ -168,7 +168,7 @@ func (s *Store) Commit(before, after *order.State, result *order.Result, first b
 	w.accepted(after.Added(), after.Height())
 	if snapshot != nil && keep > 0 {
 		certified, _ := after.LastCertified()
-		if err := s.dropSnapshots(w, keep-1, certified); err != nil {
+		if err := s.dropSnapshots(w, after.Height(), keep-1, certified); err != nil {
 			return err
 		}
 		w.snapshot(after.Height(), snapshot.Manifest, snapshot.Body)

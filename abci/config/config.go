@@ -216,7 +216,7 @@ func Default(organisation string) Config {
 			ClientBurst: g.ClientBurst,
 		},
 		Effects:   Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
-		Retention: Retention{Snapshots: 5},
+		Retention: Retention{Snapshots: 10},
 		Anchor:    Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
 		Recovery:  Recovery{Steps: stepNames(), FullBlocksMax: 100, FullNotice: Duration(10 * time.Second), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20, TellLimit: Duration(peers.SessionLimit)},
 		Network: Network{

@@ -77,8 +77,8 @@ type Status struct {
 	LastCertified uint64
 	LastCommitted uint64
 	CommittedHash wire.Hash
-	// Stored is the block up to which the database holds certificates. Known tells that the database
-	// was asked where it stands, and answered.
+	// Stored is the block up to which the database holds certificates. Known tells that the
+	// database was asked where it stands, and answered.
 	Stored     uint64
 	Known      bool
 	Blocks     uint64 // committed since the start

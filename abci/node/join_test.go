@@ -13,6 +13,8 @@ import (
 	abci "github.com/cometbft/cometbft/abci/types"
 	"github.com/cometbft/cometbft/types"
 
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 )
@@ -158,14 +160,15 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 	}
 }
 
-// A database that is older than every snapshot cannot go on from one: the node says so, and waits.
+// A database that is older than every snapshot, as an empty one, cannot go on from one: the node
+// says so, and waits.
 func TestAnOldDatabaseDoesNotJoin(t *testing.T) {
 	nodes := forgetful(t)
 	delta := nodes[3]
 	clients := startAll(t, nodes)
-	insert(t, clients[0], 0, 5)
+	insert(t, clients[0], 0, 30)
 	delta.stop()
-	insert(t, clients[0], 5, 60)
+	delta.backend = func() backend.Backend { return backendtest.Open(backendtest.NewDatabase(), patience) }
 	if err := errors.Join(delta.home.DropOrder(), delta.home.Join(trustOf(t, nodes[0].home))); err != nil {
 		t.Fatal(err)
 	}

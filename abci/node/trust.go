@@ -24,9 +24,9 @@ import (
 
 const (
 	headerLimit = 5 * time.Second // for a peer to answer
-	// verifyLimit is how long one node may take for a header: there may be a thousand between the
-	// trusted one and this. retryLimit is how long all are asked again: a height that is not there
-	// may be a lie.
+	// verifyLimit is how long one node may take for a header. There may be a thousand between the
+	// trusted one and this. retryLimit is how long all nodes are asked again. A height that is not
+	// there may be a lie.
 	verifyLimit = 2 * time.Minute
 	retryLimit  = 10 * time.Second
 	retryPause  = time.Second

@@ -38,7 +38,7 @@ type HeadersOptions struct {
 }
 
 // Headers tells other nodes certified headers of the order, and asks them for theirs
-// (spec/snapshot.md). Whoever asks verifies them.
+// (spec/snapshot.md). Those who ask verify them.
 type Headers struct {
 	p2p.BaseReactor
 	opt HeadersOptions

@@ -14,7 +14,7 @@ const snapshotDomain = "chainify/order-state/1"
 
 // Snapshot is all that a node has to know of the order after one order block to go on from there.
 //
-// Invariant A9: it is a function of the ordered blocks alone, byte for byte, and the AppHash of its
+// Invariant A12: it is a function of the ordered blocks alone, byte for byte, and the AppHash of its
 // height and of those after it commits to it.
 type Snapshot struct {
 	Manifest Manifest
