@@ -138,7 +138,18 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 		}
 	}
 
-	// It goes on over a restart, with the blocks since the snapshot alone, and offers snapshots.
+	// Had it stopped before its first block, it would join once more.
+	delta.stop()
+	if err := os.RemoveAll(delta.home.Path("data", "blockstore.db")); err != nil {
+		t.Fatal(err)
+	}
+	delta.start()
+	catchesUp(t, delta, acme)
+	if n := strings.Count(delta.log.String(), "joined the order by a snapshot"); n != 2 {
+		t.Errorf("it joined %d times, want 2", n)
+	}
+
+	// It goes on over a restart, with the blocks since the snapshot alone.
 	delta.stop()
 	oldest, newest := blocksOf(t, delta.home)
 	if oldest <= 100 || newest <= oldest {

@@ -2,11 +2,12 @@ package order
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // snapshotDomain begins each snapshot.
@@ -14,8 +15,8 @@ const snapshotDomain = "chainify/order-state/1"
 
 // Snapshot is all that a node has to know of the order after one order block to go on from there.
 //
-// Invariant A12: it is a function of the ordered blocks alone, byte for byte, and the AppHash of its
-// height and of those after it commits to it.
+// Invariant A12: it is a function of the ordered blocks alone, byte for byte. The AppHash of its
+// height, and of those after it, commits to it.
 type Snapshot struct {
 	Manifest Manifest
 	Body     []byte
@@ -48,29 +49,34 @@ func (s *State) encode() []byte {
 		chainID: s.registry.ChainID(), state: s.record(), registries: s.registries,
 		clients: clientsRecord{s.clients.hash, s.clients.of}, accepted: s.unexpired(),
 	}
-	c := &coder{}
+	c := &coder{bytes: make([]byte, 0, 40*len(m.accepted)+4096)}
 	m.code(c)
 	return c.bytes
 }
 
 // unexpired lists what no later order block may accept again, by expiry and id.
-func (s *State) unexpired() (out []Accepted) {
+func (s *State) unexpired() []Accepted {
+	byExpiry, count := map[uint64][]wire.TxID{}, 0
 	for expiry, ids := range s.window.byExpiry {
-		if expiry <= uint64(s.height) {
-			continue
-		}
-		for id := range ids {
-			out = append(out, Accepted{id, expiry})
+		if expiry > uint64(s.height) {
+			byExpiry[expiry] = slices.AppendSeq(make([]wire.TxID, 0, len(ids)), maps.Keys(ids))
+			count += len(ids)
 		}
 	}
 	for _, a := range s.added {
 		if a.ValidUntil > uint64(s.height) {
-			out = append(out, a)
+			byExpiry[a.ValidUntil] = append(byExpiry[a.ValidUntil], a.ID)
+			count++
 		}
 	}
-	slices.SortFunc(out, func(a, b Accepted) int {
-		return cmp.Or(cmp.Compare(a.ValidUntil, b.ValidUntil), bytes.Compare(a.ID[:], b.ID[:]))
-	})
+	out := make([]Accepted, 0, count)
+	for _, expiry := range slices.Sorted(maps.Keys(byExpiry)) { // many short sorts are quicker than one
+		ids := byExpiry[expiry]
+		slices.SortFunc(ids, func(a, b wire.TxID) int { return bytes.Compare(a[:], b[:]) })
+		for _, id := range ids {
+			out = append(out, Accepted{id, expiry})
+		}
+	}
 	return out
 }
 

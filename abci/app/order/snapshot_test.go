@@ -2,7 +2,11 @@ package order_test
 
 import (
 	"bytes"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,6 +93,42 @@ func TestASnapshotIsTheWholeState(t *testing.T) {
 	}
 }
 
+// snapshotVector is a snapshot of a height, with what follows from its bytes.
+type snapshotVector struct {
+	Name     string `json:"name"`
+	Height   int64  `json:"height"`
+	Ordered  uint64 `json:"ordered"`
+	Snapshot string `json:"snapshot"`
+	State    string `json:"state"`
+	Manifest string `json:"manifest"`
+	Root     string `json:"root"`
+	AppHash  string `json:"app_hash"`
+}
+
+// The bytes of a snapshot are hashed: a change is a new version. UPDATE_VECTORS=1 rewrites them.
+func TestVectorsOfSnapshots(t *testing.T) {
+	state, snapshot := sealed(t)
+	m := snapshot.Manifest
+	root, appHash := m.Root(state.Height()), state.AppHash()
+	v := map[string][]snapshotVector{"cases": {{
+		"a pending block, a change that waits, clients, a suspension, and transactions that are not expired", state.Height(), m.Ordered, hex.EncodeToString(snapshot.Body),
+		hex.EncodeToString(m.State[:]), hex.EncodeToString(m.Encode()), hex.EncodeToString(root[:]), hex.EncodeToString(appHash[:]),
+	}}}
+	after, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, after := filepath.Join("..", "..", "..", "spec", "vectors", "snapshots.json"), append(after, '\n')
+	if os.Getenv("UPDATE_VECTORS") != "" {
+		if err := os.WriteFile(path, after, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if before, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("snapshots.json is not what the implementation gives, %v: UPDATE_VECTORS=1 rewrites it, git diff shows what differs", err)
+	}
+}
+
 // No other bytes give the AppHash that the light client trusts: each byte is in it.
 func TestAFalseSnapshotHasAnotherAppHash(t *testing.T) {
 	state, snapshot := sealed(t)
@@ -166,35 +206,8 @@ func TestManifestsAreRefused(t *testing.T) {
 
 // A snapshot of several chunks is cut into full ones and a rest, each with its own hash.
 func TestALargeSnapshotComesInChunks(t *testing.T) {
-	c := ordertest.New(4, 0)
-	c.Genesis.Parameters.SnapshotEvery = 10
-	state := c.Registry(t).Genesis(1)
-	random := seeded.Random(t)
-	var accepted []order.Accepted
-	for range 70_000 {
-		var id wire.TxID
-		for i := range id {
-			id[i] = byte(random.Uint32())
-		}
-		accepted = append(accepted, order.Accepted{ID: id, ValidUntil: 11 + random.Uint64N(2000)})
-	}
-	record, err := state.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if state, err = order.Restore(record, state.Registries(), state.Clients(), accepted); err != nil {
-		t.Fatal(err)
-	}
-	var snapshot *order.Snapshot
-	for h := range int64(10) {
-		next, _, err := state.Apply(order.Block{Height: h + 1, Hash: wire.Hash{byte(h)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		snapshot = next.Seal()
-		next.Settle()
-		state = next
-	}
+	state := crowded(t, 70_000)
+	snapshot := state.Seal()
 	m, body := snapshot.Manifest, []byte(nil)
 	if len(m.Chunks) != 3 {
 		t.Fatalf("%d chunks of %d bytes, want 3", len(m.Chunks), m.Length)
@@ -211,6 +224,48 @@ func TestALargeSnapshotComesInChunks(t *testing.T) {
 	}
 	snapshot.Body = body
 	reopened(t, snapshot, state)
+}
+
+// crowded is a state at height 10 with so many transactions that are not expired.
+func crowded(t testing.TB, count int) *order.State {
+	t.Helper()
+	c := ordertest.New(4, 0)
+	c.Genesis.Parameters.SnapshotEvery = 10
+	state := c.Registry(t).Genesis(1)
+	random := seeded.Random(t)
+	var accepted []order.Accepted
+	for range count {
+		var id wire.TxID
+		for i := range id {
+			id[i] = byte(random.Uint32())
+		}
+		accepted = append(accepted, order.Accepted{ID: id, ValidUntil: 11 + random.Uint64N(2000)})
+	}
+	record, err := state.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err = order.Restore(record, state.Registries(), state.Clients(), accepted); err != nil {
+		t.Fatal(err)
+	}
+	for h := range int64(10) {
+		next, _, err := state.Apply(order.Block{Height: h + 1, Hash: wire.Hash{byte(h)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.Settle()
+		state = next
+	}
+	return state
+}
+
+// The order waits for a snapshot at its height: 200,000 transactions are not expired at 500 a
+// second that live for 400 seconds.
+func BenchmarkSeal(b *testing.B) {
+	state := crowded(b, 200_000)
+	for b.Loop() {
+		state.Seal()
+	}
 }
 
 func FuzzOpenSnapshot(f *testing.F) {
