@@ -54,7 +54,11 @@ type Options struct {
 	Gather  time.Duration
 	// Retention says which order blocks stay; all do when its Keep is 0.
 	Retention Retention
-	Logger    *slog.Logger
+	// Joining is how the state comes from a snapshot; nil: it comes from blocks alone.
+	Joining *Joining
+	// Snapshot is told of each snapshot that is kept, by its order block; nil: nobody asks.
+	Snapshot func(height int64, block wire.Hash)
+	Logger   *slog.Logger
 }
 
 const (
@@ -89,6 +93,8 @@ type App struct {
 	blocks   Blocks                // nil until SetBlocks
 	history  *wire.RegistryHistory // of the registries stored, when last asked
 	ever     *keysEver             // when last asked
+	joined   joinedRecord
+	arriving *arriving // of the snapshot connection alone
 	watch    watch
 	turns    turns
 	pace     pace
@@ -103,6 +109,8 @@ type preview struct {
 	next     *order.State
 	result   *order.Result
 	proposed bool // effects knows of it; of the consensus connection alone
+	hash     wire.Hash
+	snapshot *order.Snapshot // from FinalizeBlock on, at the heights that have one
 }
 
 // previewsMax bounds the proposals of one height that are remembered.
@@ -131,6 +139,9 @@ func New(opt Options) (*App, error) {
 		opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{},
 		watch: watch{found: kept, count: uint64(len(kept))},
 	}
+	if a.joined, err = opt.Store.joined(); err != nil {
+		return nil, fmt.Errorf("open the order's store: %w", err)
+	}
 	if state != nil && state.Pending() != nil {
 		a.watchChain(state, state.Pending().Votes)
 	}
@@ -149,6 +160,9 @@ func (a *App) SetBlocks(blocks Blocks) error {
 		return nil
 	}
 	block, err := a.Ordered(state.Pending().Number)
+	if errors.Is(err, wire.ErrPruned) { // before the snapshot that this node joined by: its database has it
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -271,7 +285,7 @@ func (a *App) preview(height int64, at time.Time, hash []byte, txs [][]byte) (*p
 	if err != nil {
 		return nil, err
 	}
-	p := &preview{next: next, result: result}
+	p := &preview{next: next, result: result, hash: block.Hash}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.previews) >= previewsMax {

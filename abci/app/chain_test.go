@@ -55,7 +55,7 @@ func (c *chain) open() {
 	var err error
 	c.app, err = New(Options{
 		Store: NewStore(c.db), Effects: c.effects, Organisation: "o0", HoldBack: 30 * time.Millisecond,
-		VoteTimeout: time.Second, Logger: testLog(c.t),
+		VoteTimeout: time.Second, Logger: testLog(c.t), Retention: Retention{Snapshots: 2},
 	})
 	if err != nil {
 		c.t.Fatal(err)

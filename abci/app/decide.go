@@ -28,6 +28,9 @@ func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (
 	registry := a.state.Registry()
 	a.mu.Unlock()
 	a.opened.forget(registry, req.Txs)
+	if p.snapshot == nil {
+		p.snapshot = p.next.Seal()
+	}
 	hash := p.next.AppHash()
 	out := &abci.ResponseFinalizeBlock{AppHash: hash[:], TxResults: make([]*abci.ExecTxResult, len(p.result.Codes))}
 	for i, code := range p.result.Codes {
@@ -48,7 +51,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.mu.Unlock()
 		return nil, errors.New("commit: no block is finalized")
 	}
-	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.founding); err != nil {
+	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.founding, staged.snapshot, a.opt.Retention.Snapshots); err != nil {
 		a.mu.Unlock()
 		return nil, fmt.Errorf("commit block %d: %w", staged.next.Height(), err)
 	}
@@ -68,6 +71,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 	}
 	told := a.blocks != nil
 	a.mu.Unlock()
+	a.snapshotKept(staged)
 	if !told { // blocks are given again at start, from the store that they are in
 		return &abci.ResponseCommit{}, nil
 	}
@@ -83,7 +87,7 @@ func (a *App) tell(p *preview) error {
 	d := Decision{Height: p.next.Height(), Certificate: p.result.Certified, Refused: p.result.Refused}
 	if p.result.Ordered != nil || p.result.Advanced {
 		block, err := a.pendingBlock(p)
-		if err != nil {
+		if err != nil && !errors.Is(err, wire.ErrPruned) { // from before the snapshot that this node joined by: its database has it
 			return fmt.Errorf("tell what block %d decided: %w", p.next.Height(), err)
 		}
 		d.Ordered = block
@@ -212,10 +216,13 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 
 func (a *App) readBody(record *ledgerRecord) (*order.Body, error) {
 	a.mu.RLock()
-	blocks := a.blocks
+	blocks, joined := a.blocks, a.joined
 	a.mu.RUnlock()
 	if blocks == nil {
 		return nil, errors.New("the block store is not open yet")
+	}
+	if record.Height <= joined.Height {
+		return nil, fmt.Errorf("order block %d: %w", record.Height, wire.ErrPruned)
 	}
 	raw, err := blocks.Txs(record.Height)
 	if err != nil {

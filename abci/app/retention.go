@@ -22,6 +22,8 @@ const (
 type Retention struct {
 	// Keep is how many of the newest order blocks stay; 0: all of them.
 	Keep int64
+	// Snapshots is how many snapshots of the order stay, for nodes that join; 0: none is kept.
+	Snapshots int
 	// Executed is the ledger block that the organisation's database has; nil: it has none.
 	Executed func() uint64
 	// Oldest is the oldest order block in CometBFT's block store.
@@ -61,6 +63,15 @@ func (a *App) retain(last int64) (int64, error) {
 	to := pruneTo(r.Oldest(), last, r.Keep, needed, func(h int64) bool { return r.Aged(h, last) })
 	if to == 0 {
 		return 0, nil
+	}
+	joinable, err := a.opt.Store.newestJoinable(a.LastCertified())
+	if err != nil {
+		return 0, err
+	}
+	if joinable > 0 && to > joinable { // whoever joins by it needs the blocks from there on
+		if to = joinable; to < r.Oldest()+pruneStep {
+			return 0, nil
+		}
 	}
 	return to, a.opt.Store.prune(to)
 }
@@ -109,6 +120,15 @@ func (s *Store) prune(below int64) error {
 	if err := it.Error(); err != nil {
 		return fmt.Errorf("read ledger blocks: %w", err)
 	}
+	kept, err := s.snapshots()
+	if err != nil {
+		return err
+	}
+	for _, k := range kept {
+		if k.height < below { // no node has all that comes after it
+			k.drop(w)
+		}
+	}
 	if w.err != nil {
 		return w.err
 	}
@@ -122,7 +142,11 @@ func (s *Store) missing(what string, number uint64) error {
 		return fmt.Errorf("read ledger blocks: %w", err)
 	}
 	defer it.Close()
-	if it.Valid() && string(it.Key()) > string(numberKey('b', number)) {
+	joined, err := s.joined()
+	if err != nil {
+		return err
+	}
+	if number <= joined.Ordered || it.Valid() && string(it.Key()) > string(numberKey('b', number)) {
 		return fmt.Errorf("%s %d: %w", what, number, wire.ErrPruned)
 	}
 	return fmt.Errorf("%s %d is not in the store", what, number)

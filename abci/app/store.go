@@ -25,6 +25,9 @@ import (
 //	k                          keys of clients
 //	e ‖ u64 index              evidence of two votes for one execution (E3)
 //	x ‖ u64 expiry ‖ u64 height  ids accepted at height that expire at expiry
+//	p ‖ u64 height             manifest of a snapshot, and its chunks:
+//	q ‖ u64 height ‖ u32 index
+//	j                          the snapshot that this node joined by
 type Store struct{ db dbm.DB }
 
 // NewStore keeps the state in db, which the caller closes.
@@ -61,8 +64,8 @@ type ledgerRecord struct {
 // Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired
 // transactions.
 func (s *Store) Load() (*order.State, error) {
-	r, err := s.Registry()
-	if err != nil || r == nil {
+	registries, err := s.registries()
+	if err != nil || len(registries) == 0 {
 		return nil, err
 	}
 	record, err := s.db.Get(stateKey)
@@ -81,7 +84,7 @@ func (s *Store) Load() (*order.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Restore(record, clients, accepted)
+	return order.Restore(record, registries, clients, accepted)
 }
 
 // Registry reads who takes part in the next order block; nil before the first Commit.
@@ -133,8 +136,8 @@ func (s *Store) accepted() (out []order.Accepted, err error) {
 }
 
 // Commit writes what one order block changed, atomically; the first one also the registry of the
-// genesis.
-func (s *Store) Commit(before, after *order.State, result *order.Result, first bool) error {
+// genesis. A snapshot, where there is one, is kept with so many others at most.
+func (s *Store) Commit(before, after *order.State, result *order.Result, first bool, snapshot *order.Snapshot, keep int) error {
 	batch := s.db.NewBatch()
 	defer batch.Close()
 	w := &writer{batch: batch}
@@ -162,7 +165,14 @@ func (s *Store) Commit(before, after *order.State, result *order.Result, first b
 	if err := s.commitPending(w, after, result); err != nil {
 		return err
 	}
-	w.accepted(after)
+	w.accepted(after.Added(), after.Height())
+	if snapshot != nil && keep > 0 {
+		certified, _ := after.LastCertified()
+		if err := s.dropSnapshots(w, after.Height(), keep-1, certified); err != nil {
+			return err
+		}
+		w.snapshot(after.Height(), snapshot.Manifest, snapshot.Body)
+	}
 	if err := s.dropExpired(w, before.Height(), after.Height()); err != nil {
 		return err
 	}
@@ -188,11 +198,15 @@ func (s *Store) commitPending(w *writer, after *order.State, result *order.Resul
 		}
 		skipped = old.Skipped
 	}
-	w.json(numberKey('b', p.Number), &ledgerRecord{
+	w.json(numberKey('b', p.Number), recordOf(p, skipped))
+	return nil
+}
+
+func recordOf(p *order.Pending, skipped []uint32) *ledgerRecord {
+	return &ledgerRecord{
 		Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, TxCount: p.TxCount, Skipped: skipped,
 		Organisations: p.Organisations, Consent: p.Consent, Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
-	})
-	return nil
+	}
 }
 
 func (s *Store) dropExpired(w *writer, from, to int64) error {
@@ -272,12 +286,12 @@ func (w *writer) registry(r *order.Registry) {
 }
 
 // accepted writes the ids of the last order block, one entry for each expiry.
-func (w *writer) accepted(after *order.State) {
+func (w *writer) accepted(list []order.Accepted, height int64) {
 	byExpiry := map[uint64][]byte{}
-	for _, a := range after.Added() {
+	for _, a := range list {
 		byExpiry[a.ValidUntil] = append(byExpiry[a.ValidUntil], a.ID[:]...)
 	}
 	for expiry, ids := range byExpiry {
-		w.set(expiryKey(expiry, uint64(after.Height())), ids)
+		w.set(expiryKey(expiry, uint64(height)), ids)
 	}
 }

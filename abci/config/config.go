@@ -118,6 +118,7 @@ type Recovery struct {
 // Retention says what of the past the node keeps.
 type Retention struct {
 	OrderBlocks int64 `toml:"order_blocks"` // 0: all
+	Snapshots   int   `toml:"snapshots"`    // 0: none
 }
 
 // Anchor says where digests of the ledger are taken to, and how often.
@@ -214,9 +215,10 @@ func Default(organisation string) Config {
 			StallAfter: Duration(g.StallAfter), OutcomesKept: g.OutcomesKept,
 			ClientBurst: g.ClientBurst,
 		},
-		Effects:  Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
-		Anchor:   Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
-		Recovery: Recovery{Steps: stepNames(), FullBlocksMax: 100, FullNotice: Duration(10 * time.Second), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20, TellLimit: Duration(peers.SessionLimit)},
+		Effects:   Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
+		Retention: Retention{Snapshots: 10},
+		Anchor:    Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
+		Recovery:  Recovery{Steps: stepNames(), FullBlocksMax: 100, FullNotice: Duration(10 * time.Second), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20, TellLimit: Duration(peers.SessionLimit)},
 		Network: Network{
 			Listen: "0.0.0.0:26656", Peers: []string{}, AdmittedFile: "config/admitted", StrictAddresses: true,
 			SendRate: 64 << 20, RecvRate: 64 << 20,
@@ -337,6 +339,9 @@ func (c *Config) Check() error {
 	}
 	if n := c.Retention.OrderBlocks; n != 0 && n < orderBlocksMin {
 		return fmt.Errorf("retention.order_blocks: %d, want at least %d, or 0 to keep all", n, orderBlocksMin)
+	}
+	if n := c.Retention.Snapshots; n < 0 || n > snapshotsMax {
+		return fmt.Errorf("retention.snapshots: %d, want 0 to %d: CometBFT tells others no more", n, snapshotsMax)
 	}
 	if err := c.checkAnchor(); err != nil {
 		return err

@@ -37,7 +37,10 @@ type Testnet struct {
 	Consent      int
 	Times        Times // of a block
 	Shares       Shares
-	Now          time.Time
+	// SnapshotEvery is the number of order blocks from one snapshot of the order to the next; 0:
+	// none are made.
+	SnapshotEvery int
+	Now           time.Time
 }
 
 // Create makes a home for each organisation under Dir and gives all of them the common genesis. It
@@ -64,7 +67,9 @@ func (t Testnet) Create() ([]Home, error) {
 		part.OrderingOnly = i >= len(t.Organisations)
 		parts[i] = part
 	}
-	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parameters: t.Shares.In(t.Times.Parameters()), Parts: parts}.Genesis()
+	parameters := t.Shares.In(t.Times.Parameters())
+	parameters.SnapshotEvery = t.SnapshotEvery
+	genesis, err := Founding{ChainID: t.ChainID, Time: t.Now, Consent: t.Consent, Parameters: parameters, Parts: parts}.Genesis()
 	if err != nil {
 		return nil, err
 	}

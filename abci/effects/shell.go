@@ -77,8 +77,12 @@ type Status struct {
 	LastCertified uint64
 	LastCommitted uint64
 	CommittedHash wire.Hash
-	Blocks        uint64 // committed since the start
-	Deviations    uint64 // since the start, cured or ended in exclusion
+	// Stored is the block up to which the database holds certificates. Known tells that the
+	// database was asked where it stands, and answered.
+	Stored     uint64
+	Known      bool
+	Blocks     uint64 // committed since the start
+	Deviations uint64 // since the start, cured or ended in exclusion
 }
 
 // Shell runs a Core: events come from the application and from the operations that the worker ends,
@@ -275,7 +279,7 @@ func (s *Shell) Status() Status {
 	}
 	return Status{
 		State: c.State(), Reason: reason, LastOrdered: c.ordered, LastCertified: c.certified,
-		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Blocks: s.blocks, Deviations: c.deviations,
+		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Stored: c.position.Certified, Known: c.known, Blocks: s.blocks, Deviations: c.deviations,
 	}
 }
 

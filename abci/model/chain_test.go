@@ -165,7 +165,7 @@ func (c *chains) copied(s *order.State, accepted []order.Accepted) *order.State 
 	if err != nil {
 		panic(err)
 	}
-	out, err := c.registry.Restore(record, s.Clients(), accepted)
+	out, err := order.Restore(record, s.Registries(), s.Clients(), accepted)
 	if err != nil {
 		panic(err)
 	}

@@ -213,7 +213,7 @@ func (n *node) assembleEffects() error {
 // retention is which order blocks this node keeps.
 func (n *node) retention() app.Retention {
 	r := app.Retention{
-		Keep: n.opt.Config.Retention.OrderBlocks, Oldest: func() int64 { return n.order.comet.BlockStore().Base() }, Aged: n.order.aged,
+		Keep: n.opt.Config.Retention.OrderBlocks, Snapshots: n.opt.Config.Retention.Snapshots, Oldest: func() int64 { return n.order.comet.BlockStore().Base() }, Aged: n.order.aged,
 	}
 	if n.backend != nil {
 		r.Executed = func() uint64 { return n.effects.Status().LastCommitted }
@@ -223,10 +223,13 @@ func (n *node) retention() app.Retention {
 
 // assembleOrder shakes hands with CometBFT, and gives the application the block store.
 func (n *node) assembleOrder() error {
-	var err error
+	err := n.prepareJoin()
+	if err != nil {
+		return err
+	}
 	n.app, err = app.New(app.Options{
 		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
-		Retention:   n.retention(),
+		Retention: n.retention(), Joining: n.joining(), Snapshot: n.tellTrust,
 		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Mempool: n.order, Gather: time.Duration(n.opt.Config.Consensus.Gather), Logger: n.log.With("part", "order"),
 	})
 	if err != nil {

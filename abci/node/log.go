@@ -15,6 +15,9 @@ import (
 // nothing; there is no other sign of it.
 const consensusFailure = "CONSENSUS FAILURE!!!"
 
+// joinFailures are what it logs when a snapshot could not be taken over, and does nothing more.
+var joinFailures = []string{"State sync failed", "Failed to bootstrap node with new state", "Failed to store last seen commit", "Failed to switch to block sync"}
+
 // cometLog lets CometBFT write to our logger, from a level of its own on.
 type cometLog struct {
 	to     *slog.Logger
@@ -32,7 +35,7 @@ func (l *cometLog) write(level slog.Level, message string, keyvals []any) {
 	if l.quiet.Load() {
 		return
 	}
-	if message == consensusFailure {
+	if message == consensusFailure || slices.Contains(joinFailures, message) {
 		l.failed(reason(keyvals))
 	}
 	if level >= l.level && l.to.Enabled(context.Background(), level) {

@@ -14,6 +14,7 @@ import (
 
 	dbm "github.com/cometbft/cometbft-db"
 	abci "github.com/cometbft/cometbft/abci/types"
+	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/app/order"
@@ -39,6 +40,9 @@ type Options struct {
 	// Application is put between CometBFT and the node's own application; nil: nothing is. For
 	// tests of organisations that lie.
 	Application func(abci.Application) abci.Application
+	// Header is put between the node and those that ask it for headers; nil: nothing is. For the
+	// same tests.
+	Header func(*types.LightBlock) *types.LightBlock
 	// Lane is for tests of the express lane.
 	Lane lane.Options
 	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
@@ -77,6 +81,7 @@ type node struct {
 	conduct *peers.Conduct
 	app     *app.App
 	order   *ordering
+	join    *config.Join // how the node joins the order; nil: it has it, or fetches all of it
 	metrics *metrics.Metrics
 	// height is that of the last block decided.
 	height atomic.Int64

@@ -18,6 +18,7 @@ import (
 
 	abci "github.com/cometbft/cometbft/abci/types"
 	"github.com/cometbft/cometbft/p2p"
+	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
@@ -34,7 +35,8 @@ type runner struct {
 	backend func() backend.Backend
 	db      *backendtest.Database
 	lies    func(abci.Application) abci.Application // nil: it does not
-	change  func(*config.Config)                    // after it was read and checked; nil: nothing is changed
+	header  func(*types.LightBlock) *types.LightBlock
+	change  func(*config.Config) // after it was read and checked; nil: nothing is changed
 	rejoin  chan os.Signal
 	lane    lane.Options
 	log     *lockedBuffer
@@ -78,7 +80,7 @@ func (r *runner) start() {
 	ready := make(chan struct{})
 	r.cancel, r.done = cancel, make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies, Lane: r.lane,
+		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	dbm "github.com/cometbft/cometbft-db"
 	"github.com/cometbft/cometbft/blocksync"
 	comet "github.com/cometbft/cometbft/config"
 	"github.com/cometbft/cometbft/consensus"
@@ -39,6 +40,8 @@ type ordering struct {
 	lane    *lane.Lane // nil: off
 	bundles *peers.Bundles
 	vouches *peers.Vouches
+	headers *peers.Headers
+	states  state.Store // CometBFT's, to read
 	// admits says who may be connected, peering keeps CometBFT, once started, connected.
 	admits  *admission
 	peering *peering
@@ -77,7 +80,12 @@ func (o *ordering) open(n *node) error {
 	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
 	o.admits = newAdmission(n)
 	o.vouches = peers.NewVouches(peers.VouchesOptions{Own: n.keys.Vouch, Heard: o.admits.hear})
-	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches}
+	headers := o.header
+	if lies := n.opt.Header; lies != nil {
+		headers = func(height int64) *types.LightBlock { return lies(o.header(height)) }
+	}
+	o.headers = peers.NewHeaders(peers.HeadersOptions{Load: headers, Conduct: n.conduct})
+	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches, peers.HeadersName: o.headers}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
 	}
@@ -99,8 +107,8 @@ func (o *ordering) open(n *node) error {
 	}
 	o.comet, err = cometnode.NewNode(settings, signer, nodeKey, proxy.NewConnSyncLocalClientCreator(application),
 		func() (*types.GenesisDoc, error) { return n.doc.doc, nil },
-		openStore, cometMetrics(settings.Instrumentation), bridge,
-		cometnode.CustomReactors(reactors), o.mempoolDoor(n))
+		o.openStore, cometMetrics(settings.Instrumentation), bridge,
+		cometnode.CustomReactors(reactors), o.mempoolDoor(n), o.joinBy(n, settings))
 	if err != nil {
 		return fmt.Errorf("CometBFT: %w", err)
 	}
@@ -334,6 +342,37 @@ func (o *ordering) aged(height, last int64) bool {
 		return false
 	}
 	return evidence.IsEvidenceExpired(last, newest.Header.Time, height, old.Header.Time, o.evidence)
+}
+
+// openStore is a config.DBProvider, which keeps the state store to read from.
+func (o *ordering) openStore(c *comet.DBContext) (dbm.DB, error) {
+	db, err := openStore(c)
+	if err == nil && c.ID == "state" {
+		o.states = state.NewStore(db, state.StoreOptions{})
+	}
+	return db, err
+}
+
+// header is what another node needs to verify the order block of a height, 0 for the newest; nil:
+// it is not here.
+func (o *ordering) header(height int64) *types.LightBlock {
+	blocks := o.comet.BlockStore()
+	newest := blocks.Height()
+	if height == 0 {
+		height = newest
+	}
+	meta, commit := blocks.LoadBlockMeta(height), blocks.LoadBlockCommit(height)
+	if height == newest {
+		commit = blocks.LoadSeenCommit(height)
+	}
+	if meta == nil || commit == nil {
+		return nil
+	}
+	validators, err := o.states.LoadValidators(height)
+	if err != nil {
+		return nil
+	}
+	return &types.LightBlock{SignedHeader: &types.SignedHeader{Header: &meta.Header, Commit: commit}, ValidatorSet: validators}
 }
 
 // Reap implements app.Mempool.

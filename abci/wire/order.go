@@ -13,9 +13,9 @@ type Decision struct {
 	Refused []TxResult
 }
 
-// ErrPruned is the error for a ledger block that a node no longer has, since it keeps the newest
-// ones alone.
-var ErrPruned = errors.New("this node dropped it ([retention] order_blocks); restore the database from a newer backup, or the node's home from one that has it")
+// ErrPruned is the error for a ledger block that a node does not have, since it keeps the newest
+// ones alone, or joined after it.
+var ErrPruned = errors.New("this node dropped it ([retention] order_blocks), or joined after it by a snapshot; restore the database from a newer backup, or the node's home from one that has it")
 
 // Source gives what was decided earlier, from the node's own stores, after a crash or a lost
 // database.

@@ -478,9 +478,12 @@ def registries():
         record, parameters = case["record"], case["record"]["parameters"]
         shares = [parameters.get("block_client_max", 0), parameters.get("block_organisation_max", 0)]
         keys = parameters.get("block_keys_max", 0)
-        version = b"6" if keys else b"5" if any(shares) else b"4"
-        if keys:
+        snapshots = parameters.get("snapshot_every", 0)
+        version = b"7" if snapshots else b"6" if keys else b"5" if any(shares) else b"4"
+        if keys or snapshots:
             shares.append(keys)
+        if snapshots:
+            shares.append(snapshots)
         numbers = [record["consent"], record["approvals"]] + [parameters[name] for name in (
             "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max", "block_time_max_ms", "deploy_time_max_ms")]
         if any(shares):
@@ -492,6 +495,16 @@ def registries():
             out += struct.pack(">I", len(o["validators"]))
             out += b"".join(base64.b64decode(v["key"]) + struct.pack(">Q", v["power"]) for v in o["validators"])
         expect("registry", [out.hex(), sha256(out).hex()], [case["registry"], case["hash"]])
+
+
+def snapshots():
+    for case in load("snapshots.json")["cases"]:
+        body, state = bytes.fromhex(case["snapshot"]), bytes.fromhex(case["state"])
+        chunks = b"".join(sha256(body[at : at + (1 << 20)]) for at in range(0, len(body), 1 << 20))
+        counts = struct.pack(">QQ", case["ordered"], len(body))
+        root = sha256(b"chainify/snapshot/1" + struct.pack(">Q", case["height"]) + counts + chunks)
+        found = [(state + counts + chunks).hex(), root.hex(), sha256(b"chainify/app/5" + state + root).hex()]
+        expect("snapshot", found, [case["manifest"], case["root"], case["app_hash"]])
 
 
 def effects():
@@ -517,6 +530,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, messages, effects):
+    for check in (values, rows, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, snapshots, messages, effects):
         check()
     print(f"{checked} values reproduced")

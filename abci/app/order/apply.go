@@ -64,6 +64,9 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 		next.age++
 	}
 	next.enforce(result)
+	if next.registry != s.registry {
+		next.registries = append(slices.Clip(s.registries), next.registry.record)
+	}
 	return &next, result, nil
 }
 

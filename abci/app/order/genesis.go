@@ -52,6 +52,9 @@ type Parameters struct {
 	// BlockKeysMax is how many rows the EFFECTS transactions of a block name; 0: as many as it
 	// holds.
 	BlockKeysMax int `json:"block_keys_max,omitempty"`
+	// SnapshotEvery is the number of order blocks from one snapshot of the state to the next; 0:
+	// the AppHash commits to no snapshot, and no node joins by one.
+	SnapshotEvery int `json:"snapshot_every,omitempty"`
 }
 
 // Defaults and bounds of Parameters.
@@ -67,6 +70,9 @@ const (
 	DeployTimeMaxMS         = 600_000
 	deployTimeBoundMS       = wire.DeployTimeMSMax
 	organisationsMax        = wire.OrganisationsMax
+	SnapshotEvery           = 1_000 // what "chainify genesis" writes when nothing else is said
+	snapshotEveryMin        = 10
+	snapshotEveryBound      = 1_000_000
 )
 
 func (p Parameters) withDefaults() Parameters {
@@ -177,6 +183,9 @@ func (p Parameters) validate() error {
 		if bound.value < 0 || bound.value > bound.max {
 			return fmt.Errorf("%s: %d, want 1 to %d, or 0 for the default", bound.field, bound.value, bound.max)
 		}
+	}
+	if n := p.SnapshotEvery; n != 0 && (n < snapshotEveryMin || n > snapshotEveryBound) {
+		return fmt.Errorf("snapshot_every: %d, want %d to %d, or 0 for no snapshots", n, snapshotEveryMin, snapshotEveryBound)
 	}
 	return nil
 }

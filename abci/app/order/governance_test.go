@@ -89,6 +89,7 @@ func TestRandomChangesKeepAConsortium(t *testing.T) {
 func playChanges(t *testing.T, random *rand.Rand) (withdrawn int) {
 	const most = 7
 	all := ordertest.New(most, 0)
+	all.Genesis.Parameters.SnapshotEvery = 10
 	p := &changing{T: t, random: random, all: all, state: all.Without(3).Registry(t).Genesis(1)}
 	p.validators = []map[string]int64{nil, powersOf(p.state.Registry()), powersOf(p.state.Registry())}
 	for nonce := range uint64(150) {
@@ -161,10 +162,14 @@ func (p *changing) block(nonce uint64) {
 		p.Fatalf("height %d: %v", height, err)
 	}
 	p.live = append(p.live, after.Added()...)
+	snapshot := after.Seal()
 	after.Settle()
 	p.check(before, after, result)
 	if p.state = after; p.random.IntN(5) == 0 {
-		p.state = restored(p.T, after.Registry(), after, p.live)
+		p.state = restored(p.T, after, p.live)
+	}
+	if snapshot != nil {
+		p.state = reopened(p.T, snapshot, p.state)
 	}
 }
 

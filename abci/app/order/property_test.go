@@ -1,6 +1,7 @@
 package order_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -151,12 +152,13 @@ func TestRandomSchedulesFollowTheModel(t *testing.T) {
 	random := newRandom(t)
 	for range 60 {
 		n := 1 + random.IntN(6)
-		playRandom(t, random, n, 1+random.IntN(n))
+		playRandom(t, random, n, 1+random.IntN(n), 10*random.IntN(2))
 	}
 }
 
-func playRandom(t *testing.T, random *rand.Rand, n, c int) {
+func playRandom(t *testing.T, random *rand.Rand, n, c, snapshotEvery int) {
 	consortium := ordertest.New(n, c)
+	consortium.Genesis.Parameters.SnapshotEvery = snapshotEvery
 	registry := consortium.Registry(t)
 	state := registry.Genesis(1)
 	m := &model{n: n, c: c, accepted: map[string]bool{}, suspended: map[int]order.Suspension{}}
@@ -174,8 +176,8 @@ func playRandom(t *testing.T, random *rand.Rand, n, c int) {
 		if !m.pending {
 			raw = append(raw, m.bundle(random, consortium, height, now)...)
 		}
-		for _, bytes := range raw {
-			opened, err := registry.Open(bytes)
+		for _, one := range raw {
+			opened, err := registry.Open(one)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,27 +187,52 @@ func playRandom(t *testing.T, random *rand.Rand, n, c int) {
 		if err != nil {
 			t.Fatalf("n=%d c=%d step %d: %v", n, c, step, err)
 		}
+		snapshot := next.Seal()
 		quiet := next.AppHash() == state.AppHash()
+		if (snapshot != nil) != (snapshotEvery > 0 && height%10 == 0) || snapshot != nil && quiet {
+			t.Fatalf("height %d of snapshots every %d: snapshot is there %t, AppHash unchanged %t", height, snapshotEvery, snapshot != nil, quiet)
+		}
 		live = append(live, next.Added()...)
 		next.Settle()
-		if stays := next.Pending() != nil; quiet == stays {
+		if stays := next.Pending() != nil; quiet == stays && snapshot == nil {
 			t.Fatalf("n=%d c=%d step %d: AppHash unchanged is %t while pending is %t (A1)", n, c, step, quiet, stays)
 		}
 		m.compare(t, next, result)
 		state = next
 		if random.IntN(4) == 0 {
-			state = restored(t, registry, state, live)
+			state = restored(t, state, live)
+		}
+		if snapshot != nil {
+			state = reopened(t, snapshot, state)
 		}
 	}
 }
 
-func restored(t *testing.T, registry *order.Registry, state *order.State, live []order.Accepted) *order.State {
+// reopened is the state made of its snapshot: the node goes on with it as those do that have run
+// on.
+func reopened(t *testing.T, snapshot *order.Snapshot, state *order.State) *order.State {
+	back, err := order.OpenSnapshot(snapshot.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.AppHash() != state.AppHash() || snapshot.Manifest.AppHash(state.Height()) != state.AppHash() {
+		t.Fatalf("AppHash of the snapshot %x, of its manifest %x, want %x", back.AppHash(), snapshot.Manifest.AppHash(state.Height()), state.AppHash())
+	}
+	for _, s := range []*order.State{state, back} { // state may have been restored from its record
+		if again := s.Seal(); !bytes.Equal(again.Body, snapshot.Body) {
+			t.Fatalf("snapshots of one height differ:\n%x\n%x", again.Body, snapshot.Body)
+		}
+	}
+	return back
+}
+
+func restored(t *testing.T, state *order.State, live []order.Accepted) *order.State {
 	record, err := state.Record()
 	if err != nil {
 		t.Fatal(err)
 	}
 	expired := func(a order.Accepted) bool { return a.ValidUntil <= uint64(state.Height()) }
-	back, err := registry.Restore(record, state.Clients(), slices.DeleteFunc(slices.Clone(live), expired))
+	back, err := order.Restore(record, state.Registries(), state.Clients(), slices.DeleteFunc(slices.Clone(live), expired))
 	if err != nil {
 		t.Fatal(err)
 	}

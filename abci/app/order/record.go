@@ -2,13 +2,14 @@ package order
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// stateRecord is a State without its registry and its replay window. It is stored on the node's own
-// disk and never hashed, so JSON is good enough.
+// stateRecord is a State without its registries, its clients and its replay window. As JSON it is
+// stored on the node's own disk alone; a snapshot has an encoding of its own.
 type stateRecord struct {
 	Height        int64     `json:"height"`
 	Chain         wire.Hash `json:"chain"`
@@ -21,24 +22,40 @@ type stateRecord struct {
 	Governance  Governance  `json:"governance"`
 	Suspensions suspensions `json:"suspensions,omitempty"`
 	TimeMicro   int64       `json:"time"`
+	Snapshot    wire.Hash   `json:"snapshot"`
+}
+
+func (s *State) record() stateRecord {
+	return stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance, s.suspensions, s.timeMicro, s.snapshot}
 }
 
 // Record returns the state's bytes for storing it. The replay window is stored by what each block
 // Added.
 func (s *State) Record() ([]byte, error) {
-	raw, err := json.Marshal(stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance, s.suspensions, s.timeMicro})
+	raw, err := json.Marshal(s.record())
 	if err != nil {
 		return nil, fmt.Errorf("encode state at height %d: %w", s.height, err)
 	}
 	return raw, nil
 }
 
-// Restore makes the state again from its record, the clients and the accepted transactions that are
-// not expired.
-func (r *Registry) Restore(record []byte, clients *Clients, accepted []Accepted) (*State, error) {
+// Restore makes the state again from its record, the registries so far, the clients and the
+// accepted transactions that are not expired.
+func Restore(record []byte, registries []RegistryRecord, clients *Clients, accepted []Accepted) (*State, error) {
 	var m stateRecord
 	if err := json.Unmarshal(record, &m); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
+	}
+	return m.restore(registries, clients, accepted)
+}
+
+func (m *stateRecord) restore(registries []RegistryRecord, clients *Clients, accepted []Accepted) (*State, error) {
+	if len(registries) == 0 {
+		return nil, errors.New("decode state: no registry")
+	}
+	r, err := registries[len(registries)-1].Open()
+	if err != nil {
+		return nil, fmt.Errorf("decode state: registry: %w", err)
 	}
 	if m.Pending != nil {
 		for i := range m.Pending.Votes {
@@ -53,7 +70,7 @@ func (r *Registry) Restore(record []byte, clients *Clients, accepted []Accepted)
 	window := newWindow(m.Height)
 	window.settle(m.Height, accepted)
 	state := &State{
-		registry: r, clients: clients, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
+		registry: r, registries: registries, snapshot: m.Snapshot, clients: clients, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
 		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, governance: m.Governance, suspensions: m.Suspensions, timeMicro: m.TimeMicro,
 	}
 	if err := state.restoreChange(); err != nil {

@@ -127,6 +127,9 @@ func (r *Registry) encode() []byte {
 	if p.BlockKeysMax > 0 {
 		version, shares = "chainify/registry/6", append(shares, p.BlockKeysMax)
 	}
+	if p.SnapshotEvery > 0 {
+		version, shares = "chainify/registry/7", []int{p.BlockClientMax, p.BlockOrganisationMax, p.BlockKeysMax, p.SnapshotEvery}
+	}
 	out := lp([]byte(version), r.record.ChainID)
 	for _, v := range slices.Concat([]int{
 		r.record.Consent, r.record.Approvals, p.EffectRoundTimeoutMS, p.EffectRoundsMax, p.BlockTransactionsMax, p.BlockTimeMaxMS, p.DeployTimeMaxMS,

@@ -29,6 +29,9 @@ type State struct {
 	governance    Governance
 	next          *Registry // what the change that waits makes; nil: none waits
 	effective     int64     // the height before which it is not in force
+	// registries are those so far, in the order in which they were in force; the last is registry.
+	registries []RegistryRecord
+	snapshot   wire.Hash // root of the last snapshot; zeros before the first
 }
 
 // Pending is the ledger block that is ordered and not certified.
@@ -71,7 +74,7 @@ type Vote struct {
 // Genesis returns the state before the first order block, which will have initialHeight.
 func (r *Registry) Genesis(initialHeight int64) *State {
 	height := max(initialHeight, 1) - 1
-	return &State{registry: r, window: newWindow(height), clients: &Clients{}, height: height}
+	return &State{registry: r, registries: []RegistryRecord{r.record}, window: newWindow(height), clients: &Clients{}, height: height}
 }
 
 // Registry returns who takes part in the next order block.
@@ -106,7 +109,17 @@ func (s *State) Added() []Accepted { return s.added }
 // clients, with a change of the registry until that is in force, and while a ledger block is
 // pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
 // for the certificate and none in a quiet network.
+//
+// On a chain with snapshots it is H("chainify/app/5" ‖ that hash ‖ root of the last snapshot). Seal
+// has computed that root before.
 func (s *State) AppHash() wire.Hash {
+	if s.registry.record.Parameters.SnapshotEvery == 0 {
+		return s.hash()
+	}
+	return Manifest{State: s.hash()}.appHash(s.snapshot)
+}
+
+func (s *State) hash() wire.Hash {
 	out := append([]byte("chainify/app/4"), s.chain[:]...)
 	out = append(out, s.registry.hash[:]...)
 	out = binary.BigEndian.AppendUint64(out, s.age)

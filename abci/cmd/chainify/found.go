@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
 )
 
@@ -64,7 +65,7 @@ const modeHelp = "purpose of the timing: latency, balanced or throughput"
 
 func newGenesis() *cobra.Command {
 	var chainID, at string
-	var consent int
+	var consent, snapshotEvery int
 	var times config.Times
 	var shares config.Shares
 	cmd := &cobra.Command{
@@ -81,6 +82,7 @@ then the same. It prints each node's address to standard error, for the others' 
 				return usageError("--time: %q is not a time such as 2026-01-01T00:00:00Z", at)
 			}
 			f := config.Founding{ChainID: chainID, Time: when.UTC(), Consent: consent, Parameters: shares.In(times.Parameters())}
+			f.Parameters.SnapshotEvery = snapshotEvery
 			for _, file := range files {
 				text, err := os.ReadFile(file)
 				if err != nil {
@@ -106,6 +108,7 @@ then the same. It prints each node's address to standard error, for the others' 
 	numberFlag(cmd, &consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
 	timesFlags(cmd, &times)
 	sharesFlags(cmd, &shares)
+	snapshotFlag(cmd, &snapshotEvery)
 	require(cmd, "chain-id", "time")
 	return cmd
 }
@@ -149,6 +152,7 @@ the fourth for metrics.`,
 	numberFlag(cmd, &n.Consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
 	timesFlags(cmd, &n.Times)
 	sharesFlags(cmd, &n.Shares)
+	snapshotFlag(cmd, &n.SnapshotEvery)
 	require(cmd, "dir", "organisations")
 	return cmd
 }
@@ -157,6 +161,12 @@ the fourth for metrics.`,
 func timesFlags(cmd *cobra.Command, t *config.Times) {
 	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "time for the SQL transactions of a block, after which organisations vote that one does not end; 0: 10s")
 	cmd.Flags().DurationVar(&t.Deploy, "deploy-time-max", 0, "the same for its DEPLOY transactions; 0: 10m")
+}
+
+// snapshotFlag is of how often the state of the order is kept for nodes that join.
+func snapshotFlag(cmd *cobra.Command, every *int) {
+	*every = order.SnapshotEvery
+	numberFlag(cmd, every, "snapshot-every", "order blocks from one snapshot of the order to the next, by which nodes join; for good. 0: none")
 }
 
 func printJSON(out io.Writer, v any) error {

@@ -51,7 +51,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpTexts(t *testing.T) {
 	var all strings.Builder
-	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance withdraw", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "client sign", "client token", "client token add", "client token revoke", "client token list", "status", "doctor", "evidence", "verify-receipt", "verify-digest", "verify-evidence", "version"} {
+	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance withdraw", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "client sign", "client token", "client token add", "client token revoke", "client token list", "status", "doctor", "join", "evidence", "verify-receipt", "verify-digest", "verify-evidence", "version"} {
 		args := append(strings.Fields(command), "--help")
 		code, out, errs := call("", args...)
 		if code != exitOK || errs != "" {
@@ -75,6 +75,10 @@ func TestWrongUsage(t *testing.T) {
 		"\"ddl\" is not sql, deploy":    {"submit", "--socket", "x", "--kind", "ddl", "SELECT 1"},
 		"are for --kind plan":           {"submit", "--socket", "x", "--approvals", "acme", "SELECT 1"},
 		"not_before: \"soon\" is not":   {"submit", "--socket", "x", "--kind", "plan", "--not-before", "soon", "SELECT 1"},
+		"--trust is needed":             {"join", "--home", "x"},
+		"is not HEIGHT:HASH":            {"join", "--home", "x", "--trust", "abc"},
+		"want 64 hexadecimal digits":    {"join", "--home", "x", "--trust", "7:abc"},
+		"--trust-period: 0s":            {"join", "--home", "x", "--trust", "7:5A7BDA2AEF7B0F3C3F2F0C6D7E3FBA9E1D6B0F4E9C6A4C8B5D1E2F3A4B5C6D7E", "--trust-period", "0s"},
 		"is not hexadecimal digits":     {"submit", "--socket", "x", "--kind", "approve", "SELECT 1"},
 		"not a duration between":        {"submit", "--socket", "x", "--wait=11m", "SELECT 1"},
 		"--ordering-only means no":      {"init", "--home", "x", "--organisation", "x", "--ordering-only", "--dsn", "dbname=x"},

@@ -1,0 +1,234 @@
+package order
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// snapshotDomain begins each snapshot.
+const snapshotDomain = "chainify/order-state/1"
+
+// Snapshot is all that a node has to know of the order after one order block to go on from there.
+//
+// Invariant A12: it is a function of the ordered blocks alone, byte for byte. The AppHash of its
+// height, and of those after it, commits to it.
+type Snapshot struct {
+	Manifest Manifest
+	Body     []byte
+}
+
+// Seal makes the snapshot of this state, when its height is one for snapshots; nil: it is not. It
+// comes before AppHash, and once. Cost: sorts and hashes the ids of the replay window.
+func (s *State) Seal() *Snapshot {
+	every := s.registry.record.Parameters.SnapshotEvery
+	if every == 0 || s.height%int64(every) != 0 {
+		return nil
+	}
+	body := s.encode()
+	m := manifestOf(s.hash(), s.ordered, body)
+	s.snapshot = m.Root(s.height)
+	return &Snapshot{Manifest: m, Body: body}
+}
+
+// snapshotRecord is what a snapshot holds.
+type snapshotRecord struct {
+	chainID    string
+	state      stateRecord
+	registries []RegistryRecord
+	clients    clientsRecord
+	accepted   []Accepted
+}
+
+func (s *State) encode() []byte {
+	m := snapshotRecord{
+		chainID: s.registry.ChainID(), state: s.record(), registries: s.registries,
+		clients: clientsRecord{s.clients.hash, s.clients.of}, accepted: s.unexpired(),
+	}
+	c := &coder{bytes: make([]byte, 0, 40*len(m.accepted)+4096)}
+	m.code(c)
+	return c.bytes
+}
+
+// unexpired lists what no later order block may accept again, by expiry and id.
+func (s *State) unexpired() []Accepted {
+	byExpiry, count := map[uint64][]wire.TxID{}, 0
+	for expiry, ids := range s.window.byExpiry {
+		if expiry > uint64(s.height) {
+			byExpiry[expiry] = slices.AppendSeq(make([]wire.TxID, 0, len(ids)), maps.Keys(ids))
+			count += len(ids)
+		}
+	}
+	for _, a := range s.added {
+		if a.ValidUntil > uint64(s.height) {
+			byExpiry[a.ValidUntil] = append(byExpiry[a.ValidUntil], a.ID)
+			count++
+		}
+	}
+	out := make([]Accepted, 0, count)
+	for _, expiry := range slices.Sorted(maps.Keys(byExpiry)) { // many short sorts are quicker than one
+		ids := byExpiry[expiry]
+		slices.SortFunc(ids, func(a, b wire.TxID) int { return bytes.Compare(a[:], b[:]) })
+		for _, id := range ids {
+			out = append(out, Accepted{id, expiry})
+		}
+	}
+	return out
+}
+
+// OpenSnapshot makes the state and the registries so far of a snapshot, and accepts one spelling
+// only. The caller has checked its hashes.
+func OpenSnapshot(body []byte) (*State, error) {
+	var m snapshotRecord
+	c := &coder{reads: true, bytes: body}
+	m.code(c)
+	if c.err == nil && len(c.bytes) > 0 {
+		c.fail("%d bytes too many", len(c.bytes))
+	}
+	if c.err != nil {
+		return nil, fmt.Errorf("decode snapshot: %w", c.err)
+	}
+	for _, r := range m.registries {
+		if r.ChainID != m.chainID {
+			return nil, errors.New("decode snapshot: registry of another chain")
+		}
+	}
+	clients := &Clients{of: m.clients.Of, hash: m.clients.Hash}
+	state, err := m.state.restore(m.registries, clients, m.accepted)
+	if err != nil {
+		return nil, fmt.Errorf("open snapshot: %w", err)
+	}
+	if !bytes.Equal(state.encode(), body) {
+		return nil, errors.New("decode snapshot: it is spelled otherwise than a node spells it")
+	}
+	state.snapshot = manifestOf(state.hash(), state.ordered, body).Root(state.height)
+	return state, nil
+}
+
+// Registries are those so far, in the order in which they were in force. They must not be changed.
+func (s *State) Registries() []RegistryRecord { return s.registries }
+
+// Accepted lists the transactions that no later order block may accept again, by expiry and id.
+func (s *State) Accepted() []Accepted { return s.unexpired() }
+
+func (m *snapshotRecord) code(c *coder) {
+	domain := snapshotDomain
+	if c.text(&domain); domain != snapshotDomain {
+		c.fail("it begins with %.40q, want %q", domain, snapshotDomain)
+	}
+	c.text(&m.chainID)
+	m.state.code(c)
+	list(c, &m.registries, func(r *RegistryRecord) {
+		r.ChainID = m.chainID
+		r.code(c)
+	})
+	c.hash(&m.clients.Hash)
+	table(c, &m.clients.Of, func(o *organisationClients) {
+		c.u64(&o.Changes)
+		table(c, &o.Roles, c.text)
+	})
+	list(c, &m.accepted, func(a *Accepted) {
+		c.u64(&a.ValidUntil)
+		c.hash(&a.ID)
+	})
+}
+
+func (m *stateRecord) code(c *coder) {
+	c.i64(&m.Height)
+	c.i64(&m.TimeMicro)
+	c.hash(&m.Chain)
+	c.u64(&m.Ordered)
+	c.u64(&m.Age)
+	c.u64(&m.Certified)
+	c.hash(&m.CertifiedHash)
+	c.u64(&m.Governance.Changes)
+	c.hash(&m.Governance.Hash)
+	c.data(&m.Governance.Waiting)
+	c.i64(&m.Governance.Announced)
+	table(c, (*map[string]Suspension)(&m.Suspensions), func(s *Suspension) {
+		c.number(&s.Times)
+		c.i64(&s.UntilMicro)
+	})
+	pending := m.Pending != nil
+	if c.flag(&pending); !pending {
+		return
+	}
+	if c.reads {
+		m.Pending = &Pending{}
+	}
+	m.Pending.code(c)
+}
+
+func (p *Pending) code(c *coder) {
+	c.u64(&p.Number)
+	c.hash(&p.OrderHash)
+	c.i64(&p.Height)
+	c.i64(&p.TimeMicro)
+	c.u32(&p.TxCount)
+	list(c, &p.Clients.Names, c.text)
+	c.data(&p.Clients.Runs)
+	for _, n := range []*int{&p.TimeMaxMS, &p.DeployTimeMaxMS, &p.Organisations, &p.Consent} {
+		c.number(n)
+	}
+	c.u32(&p.Round)
+	c.i64(&p.SinceMicro)
+	list(c, &p.Quarantined, c.u32)
+	c.flag(&p.QuarantineAll)
+	c.number(&p.Undecided)
+	list(c, &p.Stuck, c.text)
+	list(c, &p.Suspects, c.u32)
+	list(c, &p.Votes, func(v *Vote) {
+		c.text(&v.Organisation)
+		c.data(&v.Validator)
+		c.i64(&v.Height)
+		round := uint32(v.Round)
+		c.u32(&round)
+		v.Round = int32(round)
+		c.data(&v.Extension)
+		c.data(&v.Signature)
+	})
+	list(c, &p.Revealed, c.hash)
+}
+
+func (record *RegistryRecord) code(c *coder) {
+	c.u64(&record.Changes)
+	c.u64(&record.FromBlock)
+	p := &record.Parameters
+	for _, n := range []*int{
+		&record.Consent, &record.Approvals, &p.EffectRoundTimeoutMS, &p.EffectRoundsMax, &p.BlockTransactionsMax, &p.BlockTimeMaxMS,
+		&p.DeployTimeMaxMS, &p.BlockClientMax, &p.BlockOrganisationMax, &p.BlockKeysMax, &p.SnapshotEvery,
+	} {
+		c.number(n)
+	}
+	list(c, &record.Organisations, func(o *Organisation) {
+		c.text(&o.Name)
+		c.data(&o.GatewayKey)
+		c.flag(&o.OrderingOnly)
+		list(c, &o.Validators, func(v *Validator) {
+			c.data(&v.Key)
+			c.i64(&v.Power)
+		})
+	})
+}
+
+// table is a map as a list, by key.
+func table[T any](c *coder, v *map[string]T, each func(*T)) {
+	keys := slices.Sorted(maps.Keys(*v))
+	if c.reads {
+		*v = nil
+	}
+	list(c, &keys, func(key *string) {
+		c.text(key)
+		one := (*v)[*key]
+		if each(&one); c.reads && c.err == nil {
+			if *v == nil {
+				*v = map[string]T{}
+			}
+			(*v)[*key] = one
+		}
+	})
+}

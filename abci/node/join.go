@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	comet "github.com/cometbft/cometbft/config"
+	"github.com/cometbft/cometbft/light"
+	cometnode "github.com/cometbft/cometbft/node"
+	"github.com/cometbft/cometbft/state"
+	cometstore "github.com/cometbft/cometbft/store"
+
+	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+const (
+	// discovery is how long a node that joins waits for others to tell their snapshots. CometBFT
+	// takes no less.
+	discovery = 5 * time.Second
+	// chunkLimit is how long a node has to send a chunk, until another one is asked.
+	chunkLimit = 10 * time.Second
+	// chunkFetchers is how many chunks are asked for at once.
+	chunkFetchers = 4
+)
+
+// errEnds says that the node stops before it has joined.
+var errEnds = errors.New("the node stops")
+
+// prepareJoin finds out whether the node joins by a snapshot, and clears what is there of the order
+// when it does. One that has order blocks of its own goes on with them.
+func (n *node) prepareJoin() error {
+	join, err := n.opt.Home.Joining()
+	if join == nil || err != nil {
+		return err
+	}
+	blocks, heights, err := orderOf(n.opt.Home)
+	switch {
+	case err != nil:
+		return err
+	case blocks > 0:
+		n.log.Info("the node has joined the order already", "height", heights)
+		return n.opt.Home.Joined()
+	case n.doc.state.Parameters.SnapshotEvery == 0:
+		return errors.New("join: this chain has no snapshots, its genesis does not set snapshot_every; remove config/join.json and let the node fetch all order blocks")
+	case heights > 0: // it stopped between the snapshot and the first block
+		if err := n.opt.Home.DropOrder(); err != nil {
+			return fmt.Errorf("join: %w", err)
+		}
+	}
+	if err := app.NewStore(n.store).Forget(); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	n.join = join
+	n.log.Info("joining the order by a snapshot", "trust_height", join.Height, "trust_hash", join.Hash)
+	return nil
+}
+
+// orderOf reads the newest order block of a home, and the height of its state; zeros: none.
+func orderOf(home config.Home) (block, height int64, err error) {
+	if has, err := home.HasOrder(); !has || err != nil {
+		return 0, 0, err
+	}
+	settings := comet.DefaultConfig().SetRoot(string(home))
+	blocks, err := openStore(&comet.DBContext{ID: "blockstore", Config: settings})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read order blocks: %w", err)
+	}
+	defer blocks.Close()
+	states, err := openStore(&comet.DBContext{ID: "state", Config: settings})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the order's state: %w", err)
+	}
+	defer states.Close()
+	last, err := state.NewStore(states, state.StoreOptions{}).Load()
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the order's state: %w", err)
+	}
+	return cometstore.NewBlockStore(blocks).Height(), last.LastBlockHeight, nil
+}
+
+// joining is how the application takes a snapshot; nil: it takes none.
+func (n *node) joining() *app.Joining {
+	if n.join == nil {
+		return nil
+	}
+	j := &app.Joining{ChainID: n.doc.doc.ChainID}
+	if n.backend != nil {
+		j.Certified = n.databaseAhead
+	}
+	return j
+}
+
+// databaseAhead is the block up to which the database has certificates, and at most the one before
+// its last. It waits until the database says where it stands.
+func (n *node) databaseAhead(ctx context.Context) (uint64, error) {
+	tick := time.NewTicker(settlePoll)
+	defer tick.Stop()
+	for {
+		if s := n.effects.Status(); s.Known {
+			return min(s.Stored, max(s.LastCommitted, 1)-1), nil
+		}
+		if n.order.stopping.Load() {
+			return 0, errEnds
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// joinBy has CometBFT begin with a snapshot.
+func (o *ordering) joinBy(n *node, settings *comet.Config) cometnode.Option {
+	if n.join == nil {
+		return func(*cometnode.Node) {}
+	}
+	s := settings.StateSync
+	s.Enable, s.DiscoveryTime, s.ChunkRequestTimeout, s.ChunkFetchers, s.TempDir = true, discovery, chunkLimit, chunkFetchers, n.opt.Home.Data()
+	return cometnode.StateProvider(&trusted{
+		chainID: n.doc.doc.ChainID, params: n.doc.doc.ConsensusParams, headers: o.headers, ends: o.stopping.Load, log: n.log.With("part", "join"),
+		trust: light.TrustOptions{Period: time.Duration(n.join.Period), Height: n.join.Height, Hash: n.join.HashBytes()},
+	})
+}
+
+// tellTrust writes the order block of a snapshot to where the operator finds it.
+func (n *node) tellTrust(height int64, block wire.Hash) {
+	path := n.opt.Home.Trust()
+	err := os.WriteFile(path+".new", fmt.Appendf(nil, "%d:%X\n", height, block), 0o644)
+	if err = errors.Join(err, os.Rename(path+".new", path)); err != nil {
+		n.log.Warn("the order block of the newest snapshot is not written", "file", path, "error", err)
+	}
+}

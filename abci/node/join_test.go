@@ -1,0 +1,226 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+)
+
+const joinKeeps = 20 // order blocks
+
+// forgetful is a network of four that drop old order blocks and make snapshots.
+func forgetful(t *testing.T) []*runner {
+	t.Helper()
+	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SnapshotEvery: 10})
+	for _, r := range nodes {
+		r.change = func(c *config.Config) { c.Retention.OrderBlocks = joinKeeps }
+		forgetEvidenceSoon(t, r.home)
+	}
+	return nodes
+}
+
+func insert(t *testing.T, c *gateway.Client, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if o := execute(t, c, fmt.Sprintf("INSERT INTO t VALUES (%d)", i)); !o.Succeeded {
+			t.Fatalf("outcome %v", o)
+		}
+	}
+}
+
+// trustOf is the order block of another node's newest snapshot, as its operator tells it.
+func trustOf(t *testing.T, home config.Home) config.Join {
+	t.Helper()
+	text, err := os.ReadFile(home.Trust())
+	if err != nil {
+		t.Fatal(err)
+	}
+	join, err := config.ParseTrust(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return join
+}
+
+// catchesUp waits until a node's database has what another's has, and executes with it.
+func catchesUp(t *testing.T, r, other *runner) {
+	t.Helper()
+	c, o := r.dial(), other.dial()
+	eventually(t, patience, "the database follows", func() bool {
+		s, err := c.Status(context.Background())
+		want, errWant := o.Status(context.Background())
+		return err == nil && errWant == nil && s.State == "serving" && s.LastCommitted == want.LastCommitted && s.Height == want.Height
+	})
+	if out := execute(t, c, "INSERT INTO t VALUES (-1)"); !out.Succeeded {
+		t.Errorf("outcome %v of the node that joined", out)
+	}
+}
+
+// falseSnapshots is an application that offers snapshots of states that never were, and false
+// chunks of true ones.
+type falseSnapshots struct{ abci.Application }
+
+func (f falseSnapshots) ListSnapshots(ctx context.Context, req *abci.RequestListSnapshots) (*abci.ResponseListSnapshots, error) {
+	out, err := f.Application.ListSnapshots(ctx, req)
+	if err != nil || len(out.Snapshots) == 0 {
+		return out, err
+	}
+	for _, s := range out.Snapshots { // newer than the true ones, so that they are tried first
+		s.Height++
+	}
+	return out, nil
+}
+
+type falseChunks struct{ abci.Application }
+
+func (f falseChunks) LoadSnapshotChunk(ctx context.Context, req *abci.RequestLoadSnapshotChunk) (*abci.ResponseLoadSnapshotChunk, error) {
+	out, err := f.Application.LoadSnapshotChunk(ctx, req)
+	if err == nil && len(out.Chunk) > 0 {
+		out.Chunk = bytes.Clone(out.Chunk)
+		out.Chunk[len(out.Chunk)/2] ^= 1
+	}
+	return out, err
+}
+
+// The order blocks that a node missed are nowhere any more: it joins by a snapshot, from nodes of
+// which one lies about snapshots, one about chunks, and one about headers.
+func TestANodeJoinsByASnapshot(t *testing.T) {
+	nodes := forgetful(t)
+	acme, bolt, cargo, delta := nodes[0], nodes[1], nodes[2], nodes[3]
+	bolt.lies = func(a abci.Application) abci.Application { return falseSnapshots{a} }
+	cargo.lies = func(a abci.Application) abci.Application { return falseChunks{a} }
+	bolt.header = func(b *types.LightBlock) *types.LightBlock {
+		if b == nil {
+			return nil
+		}
+		header := *b.Header
+		header.AppHash = bytes.Repeat([]byte{7}, 32)
+		commit := *b.Commit
+		commit.BlockID.Hash = header.Hash()
+		return &types.LightBlock{SignedHeader: &types.SignedHeader{Header: &header, Commit: &commit}, ValidatorSet: b.ValidatorSet}
+	}
+	clients := startAll(t, nodes)
+	insert(t, clients[0], 0, 150)
+	delta.stop()
+	for i := 150; ; i++ { // until three order blocks stand behind the newest snapshot
+		insert(t, clients[0], i, i+1)
+		if s, err := clients[0].Status(context.Background()); err == nil && s.Height%10 >= 3 && s.Height%10 <= 8 {
+			break
+		}
+	}
+
+	if err := delta.home.DropOrder(); err != nil {
+		t.Fatal(err)
+	}
+	if err := delta.home.Join(trustOf(t, acme.home)); err != nil {
+		t.Fatal(err)
+	}
+	delta.start()
+	catchesUp(t, delta, acme)
+	insert(t, clients[0], 155, 160)
+	log := delta.log.String()
+	for _, part := range []string{"joined the order by a snapshot", "a node tells a false order block", "a false snapshot is offered; its senders are asked no more"} {
+		if !strings.Contains(log, part) {
+			t.Errorf("the log does not say %q", part)
+		}
+	}
+
+	// Had it stopped before its first block, it would join once more.
+	delta.stop()
+	if err := os.RemoveAll(delta.home.Path("data", "blockstore.db")); err != nil {
+		t.Fatal(err)
+	}
+	delta.start()
+	catchesUp(t, delta, acme)
+	if n := strings.Count(delta.log.String(), "joined the order by a snapshot"); n != 2 {
+		t.Errorf("it joined %d times, want 2", n)
+	}
+
+	// It goes on over a restart, with the blocks since the snapshot alone.
+	delta.stop()
+	oldest, newest := blocksOf(t, delta.home)
+	if oldest <= 100 || newest <= oldest {
+		t.Errorf("the store has blocks %d to %d, want those since a snapshot", oldest, newest)
+	}
+	delta.start()
+	catchesUp(t, delta, acme)
+	if join, err := delta.home.Joining(); join != nil || err != nil {
+		t.Errorf("the home still joins: %v, %v", join, err)
+	}
+	for _, r := range nodes {
+		r.stop()
+	}
+	first := acme.db.Hashes()
+	for _, r := range nodes[1:] {
+		if got := r.db.Hashes(); fmt.Sprint(got) != fmt.Sprint(first) {
+			t.Errorf("%s has other ledger blocks than acme: %d and %d", r.home, len(got), len(first))
+		}
+	}
+}
+
+// A database that is older than every snapshot, as an empty one, cannot go on from one: the node
+// says so, and waits.
+func TestAnOldDatabaseDoesNotJoin(t *testing.T) {
+	nodes := forgetful(t)
+	delta := nodes[3]
+	clients := startAll(t, nodes)
+	insert(t, clients[0], 0, 30)
+	delta.stop()
+	delta.backend = func() backend.Backend { return backendtest.Open(backendtest.NewDatabase(), patience) }
+	if err := errors.Join(delta.home.DropOrder(), delta.home.Join(trustOf(t, nodes[0].home))); err != nil {
+		t.Fatal(err)
+	}
+	delta.start()
+	eventually(t, patience, "the reason is named", func() bool {
+		return strings.Contains(delta.log.String(), "a snapshot is newer than the database")
+	})
+}
+
+// A trusted block that nobody has leads nowhere, whatever the others tell.
+func TestAFalseTrustedBlockJoinsNothing(t *testing.T) {
+	nodes := forgetful(t)
+	delta := nodes[3]
+	clients := startAll(t, nodes)
+	insert(t, clients[0], 0, 30)
+	delta.stop()
+	join := trustOf(t, nodes[0].home)
+	join.Hash = strings.Repeat("AB", 32)
+	if err := errors.Join(delta.home.DropOrder(), delta.home.Join(join)); err != nil {
+		t.Fatal(err)
+	}
+	delta.start()
+	eventually(t, patience, "the nodes are not believed", func() bool {
+		return strings.Contains(delta.log.String(), "a node tells a false order block")
+	})
+	c := delta.dial()
+	if s, err := c.Status(context.Background()); err != nil || s.State != "catching_up" {
+		t.Errorf("status %v, %v", s, err)
+	}
+}
+
+func TestJoiningNeedsSnapshots(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	if err := r.home.Join(config.Join{Height: 7, Hash: strings.Repeat("ab", 32), Period: config.Duration(config.TrustPeriod)}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(string(r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(context.Background(), Options{Home: r.home, Config: c, Log: slog.New(slog.DiscardHandler), Backend: r.backend()}); err == nil || !strings.Contains(err.Error(), "this chain has no snapshots") {
+		t.Errorf("the node ended with %v", err)
+	}
+}

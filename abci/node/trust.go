@@ -1,0 +1,217 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	dbm "github.com/cometbft/cometbft-db"
+	"github.com/cometbft/cometbft/light"
+	"github.com/cometbft/cometbft/light/provider"
+	lightdb "github.com/cometbft/cometbft/light/store/db"
+	"github.com/cometbft/cometbft/p2p"
+	cmtstate "github.com/cometbft/cometbft/proto/tendermint/state"
+	"github.com/cometbft/cometbft/state"
+	"github.com/cometbft/cometbft/types"
+	"github.com/cometbft/cometbft/version"
+
+	"github.com/chainify-db/chainify/abci/peers"
+)
+
+const (
+	headerLimit = 5 * time.Second // for a peer to answer
+	// verifyLimit is how long one node may take for a header. There may be a thousand between the
+	// trusted one and this. retryLimit is how long all nodes are asked again. A height that is not
+	// there may be a lie.
+	verifyLimit = 2 * time.Minute
+	retryLimit  = 10 * time.Second
+	retryPause  = time.Second
+)
+
+// trusted is a statesync.StateProvider: CometBFT's light client, from the order block that the
+// operator named, with the connected nodes as its providers. Each of them is the others' witness.
+type trusted struct {
+	chainID string
+	params  *types.ConsensusParams // of the genesis: no order block changes them
+	trust   light.TrustOptions
+	headers *peers.Headers
+	ends    func() bool
+	log     *slog.Logger
+
+	mu     sync.Mutex // guards client
+	client *light.Client
+}
+
+// AppHash implements statesync.StateProvider.
+func (t *trusted) AppHash(_ context.Context, height uint64) ([]byte, error) {
+	header, err := t.verified(int64(height) + 1)
+	if err == nil {
+		_, err = t.verified(int64(height) + 2)
+	}
+	if err != nil {
+		t.log.Warn("the order block behind a snapshot is not verified", "height", height, "error", err)
+		return nil, err
+	}
+	return header.AppHash, nil
+}
+
+// Commit implements statesync.StateProvider.
+func (t *trusted) Commit(_ context.Context, height uint64) (*types.Commit, error) {
+	header, err := t.verified(int64(height))
+	if err != nil {
+		return nil, err
+	}
+	return header.Commit, nil
+}
+
+// State implements statesync.StateProvider.
+func (t *trusted) State(_ context.Context, height uint64) (state.State, error) {
+	var of [3]*types.LightBlock
+	for i := range of {
+		header, err := t.verified(int64(height) + int64(i))
+		if err == nil {
+			header, err = t.withTurns(header)
+		}
+		if err != nil {
+			t.log.Warn("the order blocks around a snapshot are not verified", "height", height, "error", err)
+			return state.State{}, err
+		}
+		of[i] = header
+	}
+	last, current, next := of[0], of[1], of[2]
+	if !bytes.Equal(current.ConsensusHash, t.params.Hash()) {
+		return state.State{}, fmt.Errorf("order block %d has other consensus parameters than the genesis", current.Height)
+	}
+	return state.State{
+		ChainID: t.chainID, InitialHeight: 1, Version: cmtstate.Version{Consensus: current.Version, Software: version.TMCoreSemVer},
+		LastBlockHeight: last.Height, LastBlockTime: last.Time, LastBlockID: last.Commit.BlockID,
+		AppHash: current.AppHash, LastResultsHash: current.LastResultsHash,
+		LastValidators: last.ValidatorSet, Validators: current.ValidatorSet, NextValidators: next.ValidatorSet,
+		LastHeightValidatorsChanged: next.Height, ConsensusParams: *t.params, LastHeightConsensusParamsChanged: current.Height,
+	}, nil
+}
+
+// verified returns the header of a height. It tries each connected node as the one that is asked
+// first, until one leads to a header that the trusted one proves.
+func (t *trusted) verified(height int64) (*types.LightBlock, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := errors.New("no node is connected")
+	for began := time.Now(); !t.ends(); time.Sleep(retryPause) {
+		ids := t.headers.Peers()
+		for i := range ids {
+			var header *types.LightBlock
+			if header, err = t.verify(append(ids[i:len(ids):len(ids)], ids[:i]...), height); err == nil {
+				return header, nil
+			}
+			t.client = nil
+		}
+		if time.Since(began) > retryLimit { // %v: CometBFT ends for good on some of these errors
+			return nil, fmt.Errorf("no connected node proves order block %d: %v", height, err)
+		}
+	}
+	return nil, errEnds
+}
+
+// verify goes on with the client, or begins with one that asks the first of these nodes.
+func (t *trusted) verify(ids []p2p.ID, height int64) (*types.LightBlock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), verifyLimit)
+	defer cancel()
+	if t.client == nil {
+		var all []provider.Provider
+		for _, id := range ids {
+			all = append(all, headersOf{t, id})
+		}
+		witnesses := all[1:]
+		if len(witnesses) == 0 { // nobody is there to contradict it; what it tells is verified nevertheless
+			witnesses = all
+		}
+		var err error
+		if t.client, err = light.NewClient(ctx, t.chainID, t.trust, all[0], witnesses, lightdb.New(dbm.NewMemDB(), "")); err != nil {
+			return nil, err
+		}
+	}
+	return t.client.VerifyLightBlockAtHeight(ctx, height, time.Now())
+}
+
+// withTurns is a verified header with the validators' turns to propose, which no hash covers: those
+// that most of the connected nodes tell.
+func (t *trusted) withTurns(header *types.LightBlock) (*types.LightBlock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), verifyLimit)
+	defer cancel()
+	votes, sets, said := map[string]int{}, map[string]*types.ValidatorSet{}, 0
+	for _, id := range t.headers.Peers() {
+		told, err := headersOf{t, id}.ask(ctx, header.Height)
+		if err != nil || !bytes.Equal(told.Hash(), header.Hash()) {
+			continue
+		}
+		turns := string(told.ValidatorSet.ProposerPriorityHash())
+		votes[turns]++
+		sets[turns] = told.ValidatorSet
+		said++
+	}
+	for turns, n := range votes {
+		if 2*n > said {
+			out := *header
+			out.ValidatorSet = sets[turns]
+			return &out, nil
+		}
+	}
+	return nil, fmt.Errorf("the connected nodes do not agree whose turn it was to propose order block %d", header.Height)
+}
+
+// headersOf is a provider.Provider: one connected node.
+type headersOf struct {
+	*trusted
+	id p2p.ID
+}
+
+// ChainID implements provider.Provider.
+func (h headersOf) ChainID() string { return h.chainID }
+
+// String names the node.
+func (h headersOf) String() string { return string(h.id) }
+
+// LightBlock implements provider.Provider. It tells nothing of turns to propose (withTurns): nodes
+// that differ about these must not keep the client from verifying the rest.
+func (h headersOf) LightBlock(ctx context.Context, height int64) (*types.LightBlock, error) {
+	told, err := h.ask(ctx, height)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range told.ValidatorSet.Validators {
+		v.ProposerPriority = 0
+	}
+	return told, nil
+}
+
+func (h headersOf) ask(ctx context.Context, height int64) (*types.LightBlock, error) {
+	ctx, cancel := context.WithTimeout(ctx, headerLimit)
+	defer cancel()
+	told, err := h.headers.Ask(ctx, h.id, height)
+	if err != nil {
+		return nil, err
+	}
+	err = told.ValidateBasic(h.chainID)
+	switch {
+	case err == nil && height != 0 && told.Height != height:
+		err = fmt.Errorf("it is of height %d", told.Height)
+	case err == nil && told.Height == h.trust.Height && !bytes.Equal(told.Hash(), h.trust.Hash):
+		err = fmt.Errorf("its hash is %X, the trusted one is %X", told.Hash(), h.trust.Hash)
+	}
+	if err != nil {
+		h.log.Warn("a node tells a false order block", "node", h.id, "height", height, "error", err)
+		return nil, provider.ErrBadLightBlock{Reason: err}
+	}
+	return told, nil
+}
+
+// ReportEvidence implements provider.Provider. The log has what there is to know.
+func (h headersOf) ReportEvidence(_ context.Context, e types.Evidence) error {
+	h.log.Warn("evidence of an attack on the headers of the order", "evidence", e.String())
+	return nil
+}

@@ -1,0 +1,186 @@
+package peers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cometbft/cometbft/light/provider"
+	"github.com/cometbft/cometbft/p2p"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	"github.com/cometbft/cometbft/types"
+	gogo "github.com/cosmos/gogoproto/types"
+)
+
+// HeadersName is the reactor's in CometBFT's switch, HeadersChannel its channel.
+const (
+	HeadersName    = "CHAINIFY_HEADERS"
+	HeadersChannel = byte(0x74)
+)
+
+// headerBytesMax bounds a header with its commit and the validators.
+const headerBytesMax = 1 << 20
+
+// The first byte of a message.
+const (
+	asksHeader  = byte(0)
+	tellsHeader = byte(1)
+)
+
+// HeadersOptions is what a headers reactor works with.
+type HeadersOptions struct {
+	// Load is the header of a height with its commit and its validators, height 0 for the newest;
+	// nil: this node has none.
+	Load    func(height int64) *types.LightBlock
+	Conduct *Conduct
+}
+
+// Headers tells other nodes certified headers of the order, and asks them for theirs
+// (spec/snapshot.md). Those who ask verify them.
+type Headers struct {
+	p2p.BaseReactor
+	opt HeadersOptions
+
+	mu      sync.Mutex // guards waiting
+	waiting map[p2p.ID]headerQuestion
+}
+
+// headerQuestion is one that a peer has not answered.
+type headerQuestion struct {
+	height int64
+	answer chan *types.LightBlock // holds one; nil: the peer has none
+}
+
+var _ p2p.Reactor = (*Headers)(nil)
+
+// NewHeaders makes a reactor, to be given to CometBFT's node.
+func NewHeaders(opt HeadersOptions) *Headers {
+	r := &Headers{opt: opt, waiting: map[p2p.ID]headerQuestion{}}
+	r.BaseReactor = *p2p.NewBaseReactor(HeadersName, r)
+	return r
+}
+
+// GetChannels implements p2p.Reactor.
+func (r *Headers) GetChannels() []*p2p.ChannelDescriptor {
+	return []*p2p.ChannelDescriptor{{
+		ID: HeadersChannel, Priority: 1, SendQueueCapacity: 10,
+		RecvMessageCapacity: headerBytesMax + envelopeMore, MessageType: &gogo.BytesValue{},
+	}}
+}
+
+// Peers are the connected ones.
+func (r *Headers) Peers() (out []p2p.ID) {
+	for _, peer := range r.Switch.Peers().Copy() {
+		out = append(out, peer.ID())
+	}
+	return out
+}
+
+// Ask asks a peer for the header of a height, 0 for its newest, and waits at most as long as ctx
+// allows. One question to a peer at a time is answered: a newer one takes its place. The answer is
+// that of a peer, and not verified.
+func (r *Headers) Ask(ctx context.Context, id p2p.ID, height int64) (*types.LightBlock, error) {
+	peer := r.Switch.Peers().Get(id)
+	if peer == nil {
+		return nil, provider.ErrNoResponse
+	}
+	q := headerQuestion{height: height, answer: make(chan *types.LightBlock, 1)}
+	r.mu.Lock()
+	r.waiting[id] = q
+	r.mu.Unlock()
+	if !peer.Send(headerEnvelope(asksHeader, height, nil)) {
+		return nil, provider.ErrNoResponse
+	}
+	select {
+	case told := <-q.answer:
+		if told == nil {
+			return nil, provider.ErrLightBlockNotFound
+		}
+		return told, nil
+	case <-ctx.Done():
+		return nil, provider.ErrNoResponse
+	}
+}
+
+func headerEnvelope(kind byte, height int64, block []byte) p2p.Envelope {
+	raw := binary.BigEndian.AppendUint64([]byte{kind}, uint64(height))
+	return p2p.Envelope{ChannelID: HeadersChannel, Message: &gogo.BytesValue{Value: append(raw, block...)}}
+}
+
+// RemovePeer implements p2p.Reactor.
+func (r *Headers) RemovePeer(peer p2p.Peer, _ any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, peer.ID())
+}
+
+// Receive implements p2p.Reactor.
+func (r *Headers) Receive(e p2p.Envelope) {
+	m, ok := e.Message.(*gogo.BytesValue)
+	if !ok {
+		return
+	}
+	kind, height, block, err := decodeHeader(m.Value)
+	switch {
+	case err != nil:
+		r.opt.Conduct.Malformed(r.Switch, e.Src, "another node sent a malformed header", err)
+	case kind == tellsHeader:
+		r.told(e.Src.ID(), height, block)
+	default:
+		e.Src.TrySend(headerEnvelope(tellsHeader, height, encodeHeader(r.opt.Load(height))))
+	}
+}
+
+// told passes an answer on to who waits for it; one that comes late goes.
+func (r *Headers) told(peer p2p.ID, height int64, block *types.LightBlock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q, asked := r.waiting[peer]; asked && q.height == height {
+		delete(r.waiting, peer)
+		q.answer <- block
+	}
+}
+
+// encodeHeader gives no bytes for none, and for one that is too large to be sent.
+func encodeHeader(block *types.LightBlock) []byte {
+	if block == nil {
+		return nil
+	}
+	message, err := block.ToProto()
+	if err != nil {
+		return nil
+	}
+	raw, err := message.Marshal()
+	if err != nil || len(raw) > headerBytesMax {
+		return nil
+	}
+	return raw
+}
+
+func decodeHeader(raw []byte) (kind byte, height int64, block *types.LightBlock, err error) {
+	fail := func(what string, err error) (byte, int64, *types.LightBlock, error) {
+		return 0, 0, nil, fmt.Errorf("header message: %s: %w", what, err)
+	}
+	if len(raw) < 9 || raw[0] > tellsHeader {
+		return fail("head", errMalformed)
+	}
+	kind, height = raw[0], int64(binary.BigEndian.Uint64(raw[1:9]))
+	switch raw = raw[9:]; {
+	case height < 0, kind == asksHeader && len(raw) > 0:
+		return fail("height or length", errMalformed)
+	case len(raw) == 0:
+		return kind, height, nil, nil
+	}
+	var message cmtproto.LightBlock
+	if err := message.Unmarshal(raw); err != nil {
+		return fail("block", err)
+	}
+	if block, err = types.LightBlockFromProto(&message); err != nil {
+		return fail("block", err)
+	}
+	return kind, height, block, nil
+}
+
+var errMalformed = errors.New("malformed")
