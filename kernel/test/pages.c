@@ -210,6 +210,7 @@ static void merged_pages(void)
 	expect_shared(source, source + PAGE, PAGE);
 	taken = snapshot(source, bytes);
 	expect_shared(source, source + PAGE, PAGE);
+	expect_apart(source, taken, bytes);
 	again = snapshot(taken, bytes);
 	set_page(source, 1);
 	set_page(taken + PAGE, 2);
