@@ -4,8 +4,11 @@
 #include "check.h"
 
 #include <linux/io_uring.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 
 /* A ring whose one buffer is pinned, as the memory of a device would be. */
 struct ring {
@@ -207,6 +210,7 @@ static void merged_pages(void)
 	expect_shared(source, source + PAGE, PAGE);
 	taken = snapshot(source, bytes);
 	expect_shared(source, source + PAGE, PAGE);
+	expect_apart(source, taken, bytes);
 	again = snapshot(taken, bytes);
 	set_page(source, 1);
 	set_page(taken + PAGE, 2);
@@ -222,14 +226,37 @@ static void merged_pages(void)
 	EXPECT(page_value(taken) == 4711 && page_value(taken + PAGE) == 2, "the snapshot");
 }
 
-/* Pages are merged and moved all the time, while snapshots come and go. */
+static atomic_bool over;
+
+static void *compact(void *unused)
+{
+	while (!atomic_load(&over))
+		write_text("/proc/sys/vm/compact_memory", "1");
+	return unused;
+}
+
+/* Other memory comes and goes, so that there are gaps to move pages to. */
+static void leave_gaps(void)
+{
+	char *memory = small_pages(8 * MIB);
+
+	for (size_t at = 0; at < 8 * MIB; at += 2 * PAGE)
+		set_page(memory + at, 1);
+	release(memory, 8 * MIB);
+}
+
+/* Merged pages move while they are snapshotted. */
 static void merged_and_moved(void)
 {
-	enum { LIVE = 6 };
-	size_t bytes = 128 * PAGE;
+	enum { LIVE = 6, SECONDS = 15 };
+	size_t bytes = 256 * PAGE;
 	char *source = merged(bytes), *taken[LIVE] = { NULL };
+	time_t end = time(NULL) + SECONDS;
+	pthread_t mover;
+	int round;
 
-	for (int round = 0; round < 60; round++) {
+	EXPECT(pthread_create(&mover, NULL, compact, NULL) == 0, "thread");
+	for (round = 0; time(NULL) < end; round++) {
 		int slot = round % LIVE;
 
 		if (taken[slot]) {
@@ -239,14 +266,13 @@ static void merged_and_moved(void)
 		}
 		taken[slot] = snapshot(round % 3 || !taken[(round + 1) % LIVE] ? source :
 				       taken[(round + 1) % LIVE], bytes);
-		if (round % 10 == 0)
-			write_text("/proc/sys/vm/compact_memory", "1");
-		for (size_t at = round % 4 * PAGE; at < bytes; at += 4 * PAGE) {
-			set_page(source + at, 1);
-			set_page(source + at, 4711);
-		}
+		if (round % 20 == 0)
+			leave_gaps();
 	}
+	atomic_store(&over, true);
+	pthread_join(mover, NULL);
 	write_text("/sys/kernel/mm/ksm/run", "2");
+	printf("# %d rounds\n", round);
 }
 
 const struct test page_tests[] = {
