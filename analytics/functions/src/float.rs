@@ -8,7 +8,7 @@ use crate::error::SqlError;
 /// Digits that tell every float from its neighbours.
 const DIGITS_MAX: usize = 17;
 
-/// What the rules need of `f32` and `f64`.
+/// The operations of `f32` and `f64` that the rules need.
 pub(crate) trait Float: Copy + FromStr + PartialOrd + LowerExp + Into<f64> {
     /// Decimal exponents from which PostgreSQL writes `1e+06`.
     const EXPONENT_MIN: i32;

@@ -70,7 +70,7 @@ pub fn parse(text: &str) -> Result<Command, String> {
     }
 }
 
-/// What follows a word, which ends with a blank.
+/// The text behind a word that ends with a blank.
 fn keyword<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(word.len())?;
     let rest = rest.strip_prefix(char::is_whitespace)?;

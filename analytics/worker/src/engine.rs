@@ -61,12 +61,13 @@ impl Failure {
     }
 }
 
+/// A text of the dialect is at most 100 deep, and each of these levels takes a few of the parser's.
+const PARSE_DEPTH_MAX: usize = 1_000;
 /// Batches that are computed before the client has taken those before.
 const BATCHES_AHEAD: usize = 2;
 
-/// What queries share: the functions, the bound of their memory, and threads. These are not those
-/// that serve connections: a query that computes for long must not keep others from being
-/// cancelled.
+/// The functions, the bound of memory and the threads of all queries. Other threads serve
+/// connections: a query that computes for long must not keep others from being cancelled.
 pub struct Engine {
     base: SessionState,
     memory_bytes: usize,
@@ -109,7 +110,8 @@ impl Engine {
         let config = SessionConfig::new()
             .with_target_partitions(parts)
             .with_batch_size(chainify_snapshot::GROUP_ROWS)
-            .with_information_schema(false);
+            .with_information_schema(false)
+            .set_usize("datafusion.sql_parser.recursion_limit", PARSE_DEPTH_MAX);
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))

@@ -13,7 +13,7 @@ use crate::views::MirrorStatus;
 /// The reason why a mirror does not go on.
 #[derive(Debug)]
 pub enum Trouble {
-    /// What the database told does not fit: the mirror has to be made anew.
+    /// The database told a row that does not fit: the mirror has to be made anew.
     Told(Refused),
     /// The column store refuses, by its bound for instance: the mirror is as it was before the row.
     Store(Error),

@@ -16,7 +16,7 @@ const BLOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Between two nudges of the follower.
 const NUDGE: Duration = Duration::from_millis(5);
 
-/// What all connections share.
+/// The parts that all connections share.
 pub struct Worker {
     /// Rows.
     pub views: Arc<Views>,
@@ -43,7 +43,7 @@ pub struct Session {
     settings: Mutex<Settings>,
 }
 
-/// What a statement gives.
+/// The outcome of a statement.
 pub enum Outcome {
     /// Nothing, with its tag.
     Done(&'static str),
@@ -155,8 +155,9 @@ impl Session {
 
     async fn pin(&self, name: &str, block: i64) -> Result<(), Failure> {
         let views = &self.worker.views;
-        let tables = views.mirrors().into_keys().collect();
-        self.newest(block, Instant::now() + BLOCK_WAIT_MAX).await?;
+        // A mirror that serves nothing does not keep the others from being pinned.
+        let newest = self.newest(block, Instant::now() + BLOCK_WAIT_MAX).await?;
+        let tables = newest.tables.keys().copied().collect();
         let view = self.at(block, &tables).await?;
         views.set_pin(name, Pin::new(block, Some(view)));
         Ok(())

@@ -1,4 +1,4 @@
-//! What the worker reads of the database, as `chainify_reader` (spec/analytics.md).
+//! The worker's reads of the database, as `chainify_reader` (spec/analytics.md).
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -94,7 +94,7 @@ impl Database {
         Ok(database)
     }
 
-    /// The last block: what changes when there is something to do.
+    /// The last block: it changes when there is something to do.
     ///
     /// # Errors
     /// Those of the statement.

@@ -60,6 +60,8 @@ def blocks(test):
     first = int(test.ask("SELECT max(attached_at) FROM chainify.mirrored_tables")[0][0])
     for block in range(first, last(test) + 1):
         test.check(f"block {block}", totals(test, block), own(test, block))
+    deep = "abs(" * 80 + "id" + ")" * 80
+    test.check("a query as deep as may be", test.ask(f"SELECT * FROM chainify.query_at(NULL, 'SELECT max({deep}) FROM kind') AS t (n int)"), [["6"]])
     test.check("a block before the table was", totals(test, first - 1) in ("55000", "0A000"), True)
     test.check("a block that is not there", totals(test, last(test) + 1), "22023")
     test.check("mirrors", test.ask("SELECT DISTINCT block, lag, state, digest_checked, error FROM chainify.mirrors"),
