@@ -15,7 +15,6 @@ import (
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake
@@ -114,7 +113,7 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
 		SynchronousCommit: c.SynchronousCommit,
-		Registry:          func() (*wire.RegistryHistory, error) { return n.app.RegistryHistory() }, // connected after the application is made
+		Registry:          n.registryHistory, // connected after the application is made
 	})
 	if err != nil {
 		return err

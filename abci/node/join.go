@@ -95,6 +95,15 @@ func (n *node) joining() *app.Joining {
 	return j
 }
 
+// registryHistory is who took part in the blocks so far. A node that joins does not know it yet,
+// and has to know before where the database stands: nil, the database goes on with what it has.
+func (n *node) registryHistory() (*wire.RegistryHistory, error) {
+	if n.join != nil && n.app.Registry() == nil {
+		return nil, nil
+	}
+	return n.app.RegistryHistory()
+}
+
 // databaseAhead is the block up to which the database has certificates, and at most the one before
 // its last. It waits until the database says where it stands.
 func (n *node) databaseAhead(ctx context.Context) (uint64, error) {

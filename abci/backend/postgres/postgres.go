@@ -30,7 +30,7 @@ type Config struct {
 	ChainID      string
 	Organisation string
 	// Registry gives who took part in the blocks so far, for verification in the database; it only
-	// grows. nil: it is not told.
+	// grows. nil, and while it gives nil: the database is not told.
 	Registry func() (*wire.RegistryHistory, error)
 	// StuckAfter bounds for how long one transaction may bring the block down time after time;
 	// default 60 s.

@@ -24,6 +24,7 @@ type Config struct {
 	Organisations []string
 	OrderingOnly  []string      // organisations beside these that have no database
 	Consent       int           // how many of the first must report the same effects; 0: the default
+	SnapshotEvery int           // order blocks from one snapshot of the order to the next; 0: the default
 	BlockTime     time.Duration // how long the SQL transactions of a block may run; 0: the default
 	Lan           bool          // give every node a host of its own, which can be cut off (see Lan)
 	Clocks        bool          // the binary is built so that the nodes' clocks can be set (see SetClock)
@@ -37,6 +38,7 @@ type Network struct {
 	Orderers      []*Orderer // have no database
 	consent       int
 	blockTime     time.Duration
+	snapshotEvery int
 	lan           *Lan // nil: all nodes on the loopback interface
 	smallNodes    []string
 	clocks        bool
@@ -67,7 +69,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, snapshotEvery: cfg.SnapshotEvery, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
 	for _, sub := range slices.Concat([]string{"bin", "run", "pids", "nodes"}, cfg.Organisations, cfg.OrderingOnly) {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err

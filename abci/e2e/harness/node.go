@@ -55,6 +55,9 @@ func (n *Network) InitNodes(ctx context.Context) error {
 		"testnet", "--organisations", strings.Join(names, ","), "--dir", filepath.Join(n.Dir, "nodes"),
 		"--base-port", fmt.Sprint(base), "--consent", fmt.Sprint(n.consent), "--block-time-max", n.blockTime.String(),
 	}
+	if n.snapshotEvery > 0 {
+		args = append(args, "--snapshot-every", fmt.Sprint(n.snapshotEvery))
+	}
 	for _, o := range n.Orderers {
 		args = append(args, "--ordering-only", o.Name)
 	}
