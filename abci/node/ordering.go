@@ -77,21 +77,7 @@ func (o *ordering) open(n *node) error {
 		}
 	})
 	settings.Instrumentation.Prometheus = settings.Instrumentation.Prometheus && metrics.TakeCometBFT()
-	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
-	o.admits = newAdmission(n)
-	o.vouches = peers.NewVouches(peers.VouchesOptions{Own: n.keys.Vouch, Heard: o.admits.hear})
-	headers := o.header
-	if lies := n.opt.Header; lies != nil {
-		headers = func(height int64) *types.LightBlock { return lies(o.header(height)) }
-	}
-	o.headers = peers.NewHeaders(peers.HeadersOptions{Load: headers, Conduct: n.conduct})
-	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches, peers.HeadersName: o.headers}
-	if n.peers != nil {
-		reactors[peers.Name] = n.peers
-	}
-	if n.asking != nil {
-		reactors[peers.AgreementName] = n.asking
-	}
+	reactors := o.reactors(n)
 	o.own, n.conduct.Behind = n.app.Own, o.behind
 	application := abci.Application(n.app)
 	if n.opt.Application != nil {
@@ -127,6 +113,26 @@ func (o *ordering) open(n *node) error {
 		own: o.comet.NodeInfo().ID(), net: network, list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
 	}
 	return nil
+}
+
+// reactors makes those of our own, which serve other nodes beside CometBFT's, by name.
+func (o *ordering) reactors(n *node) map[string]p2p.Reactor {
+	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
+	o.admits = newAdmission(n)
+	o.vouches = peers.NewVouches(peers.VouchesOptions{Own: n.keys.Vouch, Heard: o.admits.hear})
+	headers := o.header
+	if lies := n.opt.Header; lies != nil {
+		headers = func(height int64) *types.LightBlock { return lies(o.header(height)) }
+	}
+	o.headers = peers.NewHeaders(peers.HeadersOptions{Load: headers, Conduct: n.conduct})
+	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches, peers.HeadersName: o.headers}
+	if n.peers != nil {
+		reactors[peers.Name] = n.peers
+	}
+	if n.asking != nil {
+		reactors[peers.AgreementName] = n.asking
+	}
+	return reactors
 }
 
 // connectedWithAll tells whether the configuration names a peer for each other validator: then
