@@ -201,6 +201,16 @@ func TestLocalChangesSurviveCrashes(t *testing.T) {
 		}
 	}
 	// It was never submitted, which is certain when its last height has passed.
+	// The node takes itself as serving, until it asks the database over a connection that is gone.
+	must(t, harness.Poll(ctx, readyLimit, "a deposit after the crash", func(ctx context.Context) (bool, string, error) {
+		conn, err := acme.Cluster.Connect(ctx, database, "bank")
+		if err != nil {
+			return false, describe(err), nil
+		}
+		defer conn.Close(ctx)
+		err = conn.QueryRow(ctx, "SELECT outcome FROM chainify.execute('UPDATE checking SET balance = balance + 1 WHERE custid = 1')").Scan(new(bool))
+		return err == nil, describe(err), nil
+	}))
 	must(t, acme.WaitServing(ctx, readyLimit))
 	deposits(ctx, t, acme, 10)
 	var prepared int
