@@ -11,6 +11,7 @@ ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON hidden USING (owner = current_user);
 CREATE VIEW cheap AS SELECT * FROM item WHERE price < 10;
 GRANT ALL ON item, kind, beside, hidden, cheap TO alice;
+ALTER TABLE kind OWNER TO admin;
 GRANT SELECT (id) ON kind TO stranger;
 SELECT ok FROM test.deploy('ATTACH TABLE public.item, public.kind, public.beside, public.hidden');
 SELECT ok FROM test.run('INSERT INTO kind VALUES (1, ''one'', NULL)');
@@ -188,7 +189,7 @@ SELECT chainify.pin_snapshot(77, 'future');
 SELECT chainify.pin_snapshot(1, 'first');
 SELECT chainify.unpin_snapshot('first');
 SELECT * FROM chainify.snapshots;
--- What the worker reads: rows and changes, of whole blocks, and the parts of the state root. A row ends with the ordinals of its minus zeros.
+-- The worker reads rows and changes, of whole blocks, and the parts of the state root. A row ends with the ordinals of its minus zeros.
 RESET ROLE;
 CREATE TABLE told (id int PRIMARY KEY, f real, d double precision, n numeric(6,2), j jsonb);
 GRANT ALL ON told TO alice;

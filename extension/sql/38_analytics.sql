@@ -20,7 +20,7 @@ CREATE FUNCTION chainify_ledger.mirrored() RETURNS TABLE (relation oid, table_id
 $$;
 REVOKE ALL ON FUNCTION chainify_ledger.mirrored FROM PUBLIC;
 
--- What is mirrored. The worker reads it, and the rows and states of 59_mirror.sql, as chainify_reader.
+-- The tables to mirror. The worker reads them, and the rows and states of 59_mirror.sql, as chainify_reader.
 CREATE VIEW chainify.mirrored_tables AS
     SELECT t.id AS table_id, t.name, t.relation::oid AS relation, m.since, t.schema_hash, t.attached_at
     FROM chainify_ledger.mirror m JOIN chainify_ledger.ledger_table t ON t.name = m.name AND t.detached_at IS NULL;

@@ -1,7 +1,7 @@
 //! Rows of blocks that the follower keeps no longer: they are read of the database when a query or
 //! a pin asks for them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -16,14 +16,14 @@ use crate::views::{BlockView, TableView};
 pub struct Earlier {
     connection: String,
     memory: Memory,
-    kept: Mutex<VecDeque<Arc<BlockView>>>,
+    reading: Mutex<()>,
     kept_max: usize,
 }
 
 impl Earlier {
     /// For the database of a connection string; `kept_max` blocks are kept.
     pub fn new(connection: String, memory: Memory, kept_max: usize) -> Self {
-        Earlier { connection, memory, kept: Mutex::default(), kept_max }
+        Earlier { connection, memory, reading: Mutex::default(), kept_max }
     }
 
     /// The rows of these tables at an earlier block. Cost, when they are not kept: the database
@@ -33,19 +33,17 @@ impl Earlier {
     /// 55000 when the database cannot tell them or they are not the certified ones; 53200 beyond
     /// the bound of memory; 08006 without the database.
     pub async fn rows(&self, block: i64, tables: &BTreeSet<i32>) -> Result<Arc<BlockView>, Failure> {
-        let mut kept = self.kept.lock().await;
-        let found =
-            kept.iter().position(|view| view.block == block && tables.iter().all(|id| view.tables.contains_key(id)));
-        if let Some(view) = found.and_then(|at| kept.remove(at)) {
-            kept.push_back(view.clone());
+        let views = &self.memory.views;
+        if let Some(view) = views.earlier(block, tables) {
             return Ok(view);
         }
-        kept.retain(|view| view.block != block);
-        while kept.len() >= self.kept_max.max(1) {
-            kept.pop_front();
+        let _one_at_a_time = self.reading.lock().await;
+        // Another query may have read them meanwhile.
+        if let Some(view) = views.earlier(block, tables) {
+            return Ok(view);
         }
         let view = Arc::new(self.read(block, tables).await?);
-        kept.push_back(view.clone());
+        views.keep_earlier(view.clone(), self.kept_max);
         Ok(view)
     }
 

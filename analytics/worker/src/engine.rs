@@ -74,11 +74,25 @@ pub struct Engine {
     threads: Handle,
 }
 
+/// A message of a query to its connection. The end is one too: a query that broke off must not pass
+/// for one with fewer rows.
+enum Told {
+    Rows(RecordBatch),
+    Failed(Failure),
+    End,
+}
+
+fn broken_off() -> Failure {
+    Failure::new("XX000", "the query broke off in the analytics worker")
+        .hint("The worker's log has the reason. PostgreSQL answers the query over chainify.as_of.")
+}
+
 /// A query under way. Dropping it ends the query.
 pub struct Running {
     /// Its columns.
     pub schema: SchemaRef,
-    batches: mpsc::Receiver<Result<RecordBatch, Failure>>,
+    batches: mpsc::Receiver<Told>,
+    ended: bool,
     _reader: Arc<()>,
     _guard: StopOnDrop,
 }
@@ -89,7 +103,17 @@ impl Running {
     /// # Errors
     /// Those of the query.
     pub async fn next(&mut self) -> Option<Result<RecordBatch, Failure>> {
-        self.batches.recv().await
+        if self.ended {
+            return None;
+        }
+        let told = self.batches.recv().await;
+        self.ended = !matches!(told, Some(Told::Rows(_)));
+        match told {
+            Some(Told::Rows(batch)) => Some(Ok(batch)),
+            Some(Told::Failed(failure)) => Some(Err(failure)),
+            Some(Told::End) => None,
+            None => Some(Err(broken_off())),
+        }
     }
 }
 
@@ -163,16 +187,21 @@ impl Engine {
                 Ok(mut stream) => {
                     let _ = planned.send(Ok(stream.schema()));
                     while let Some(batch) = stream.next().await {
-                        if rows.send(batch.map_err(|error| engine.failure(&error))).await.is_err() {
-                            return; // nobody wants them any more
+                        let failed = batch.is_err();
+                        let told = batch.map_or_else(|error| Told::Failed(engine.failure(&error)), Told::Rows);
+                        if rows.send(told).await.is_err() || failed {
+                            return; // nobody wants more of it
                         }
                     }
+                    let _ = rows.send(Told::End).await;
                 }
             }
         });
         match plan.await {
-            Ok(schema) => Ok(Running { schema: schema?, batches, _reader: view.readers.clone(), _guard: guard }),
-            Err(_) => Err(Failure::new("XX000", "the query ended without an answer")),
+            Ok(schema) => {
+                Ok(Running { schema: schema?, batches, ended: false, _reader: view.readers.clone(), _guard: guard })
+            }
+            Err(_) => Err(broken_off()),
         }
     }
 
@@ -238,4 +267,32 @@ fn arrow_failure(error: &ArrowError) -> Failure {
         _ => "XX000",
     };
     Failure::new(sqlstate, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A query whose task told this and went away.
+    fn gone_after(told: Vec<Told>) -> Running {
+        let (sender, batches) = mpsc::channel(told.len().max(1));
+        told.into_iter().for_each(|told| sender.try_send(told).unwrap());
+        let schema = Arc::new(datafusion::arrow::datatypes::Schema::empty());
+        Running { schema, batches, ended: false, _reader: Arc::default(), _guard: StopOnDrop(Stop::default()) }
+    }
+
+    #[tokio::test]
+    async fn a_query_that_broke_off_is_no_short_answer() {
+        let batch = RecordBatch::new_empty(Arc::new(datafusion::arrow::datatypes::Schema::empty()));
+        let mut whole = gone_after(vec![Told::Rows(batch.clone()), Told::End]);
+        assert!(whole.next().await.unwrap().is_ok());
+        assert!(whole.next().await.is_none());
+        let mut broken = gone_after(vec![Told::Rows(batch)]);
+        assert!(broken.next().await.unwrap().is_ok());
+        assert_eq!(broken.next().await.unwrap().unwrap_err(), broken_off());
+        assert!(broken.next().await.is_none());
+        let mut failed = gone_after(vec![Told::Failed(Failure::new("22012", "division by zero"))]);
+        assert_eq!(failed.next().await.unwrap().unwrap_err().sqlstate, "22012");
+        assert!(failed.next().await.is_none());
+    }
 }

@@ -107,11 +107,12 @@ impl Follower {
             if moment.block(at.number).await? != Some(at) {
                 tracing::warn!(block = at.number, "the database's ledger is another one: all mirrors are made anew");
                 self.forget_all();
+                self.memory.views.forget_pinned_rows();
             }
         }
         let told = moment.tables().await?;
         let wanted: BTreeMap<i32, &ToldTable> = told.iter().map(|table| (table.id, table)).collect();
-        self.mirrors.retain(|id, mirror| wanted.get(id).is_some_and(|table| mirror.layout().is_of(&table.columns)));
+        self.mirrors.retain(|id, mirror| wanted.get(id).is_some_and(|table| mirror.is_of(table)));
         self.failed.retain(|id, _| wanted.contains_key(id));
         self.advance_all(moment, last).await?;
         self.at = Some(last);

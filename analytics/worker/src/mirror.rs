@@ -8,6 +8,7 @@ use chainify_snapshot::{Error, Pool, Rows, Slot, Table};
 
 use crate::cells::{Cells, Refused, ToldRow};
 use crate::layout::Layout;
+use crate::source::ToldTable;
 use crate::views::MirrorStatus;
 
 /// The reason why a mirror does not go on.
@@ -154,6 +155,11 @@ impl Mirror {
     /// Those of [`Table::snapshot`].
     pub fn rows(&mut self) -> Result<Rows, Error> {
         self.table.snapshot()
+    }
+
+    /// Whether the table still has this name, definition and columns.
+    pub fn is_of(&self, table: &ToldTable) -> bool {
+        self.name == table.name && self.schema_hash == table.schema_hash && self.layout.is_of(&table.columns)
     }
 
     /// Name on the ledger.

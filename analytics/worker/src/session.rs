@@ -116,11 +116,14 @@ impl Session {
                 let Some(pin) = views.pin(&name) else {
                     return Err(Failure::new("55000", format!("no snapshot is pinned as \"{name}\"")));
                 };
-                if let Some(view) = pin.view.filter(|view| query.tables.iter().all(|id| view.tables.contains_key(id))) {
+                let tables = query.tables.iter().copied().collect();
+                if let Some(view) = pin.view.clone().filter(|view| view.has(&tables)) {
                     return Ok(view);
                 }
-                let view = self.at(pin.block, &query.tables.iter().copied().collect()).await?;
-                views.set_pin(&name, Pin::new(pin.block, Some(view.clone())));
+                let view = self.at(pin.block, &tables).await?;
+                if pin.view.is_none() {
+                    views.set_pin(&name, Pin::new(pin.block, Some(view.clone())));
+                }
                 Ok(view)
             }
         }
@@ -129,7 +132,7 @@ impl Session {
     /// The rows of a block: those kept, or else those of the database.
     async fn at(&self, block: i64, tables: &BTreeSet<i32>) -> Result<Arc<BlockView>, Failure> {
         match self.worker.views.at(block) {
-            Some(view) if tables.iter().all(|id| view.tables.contains_key(id)) => Ok(view),
+            Some(view) if view.has(tables) => Ok(view),
             _ => self.worker.earlier.rows(block, tables).await,
         }
     }

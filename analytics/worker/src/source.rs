@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::time::Duration;
 
 use chainify_codec::{state_root, Hash};
 use futures::TryStreamExt;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, IsolationLevel, NoTls, Row, Transaction};
+use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, Transaction};
 
 use crate::layout::ToldColumn;
 
@@ -38,6 +39,9 @@ impl std::fmt::Display for SourceError {
         }
     }
 }
+
+/// How long the database's machine may say nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// A connection to the database.
 pub struct Database {
@@ -81,7 +85,13 @@ impl Database {
     /// # Errors
     /// Those of the connection.
     pub async fn connect(connection: &str) -> Result<Self, SourceError> {
-        let (client, task) = tokio_postgres::connect(connection, NoTls).await?;
+        let mut config: Config = connection.parse()?;
+        // A database whose machine is gone must not be waited for without end.
+        config.keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(SILENCE_MAX);
+        }
+        let (client, task) = config.connect(NoTls).await?;
         let task = tokio::spawn(async move {
             if let Err(error) = task.await {
                 tracing::warn!(%error, "the connection to the database is lost");

@@ -2,7 +2,7 @@
 //!
 //! One thread publishes, many read. A view here was compared with the certified state (V1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,11 @@ impl BlockView {
     /// A view that nobody reads yet.
     pub fn new(block: i64, tables: BTreeMap<i32, Arc<TableView>>) -> Self {
         BlockView { block, tables, readers: Arc::default() }
+    }
+
+    /// Whether it has all these tables.
+    pub fn has(&self, tables: &BTreeSet<i32>) -> bool {
+        tables.iter().all(|id| self.tables.contains_key(id))
     }
 }
 
@@ -96,6 +101,8 @@ pub struct SnapshotStatus {
 #[derive(Default)]
 struct State {
     views: BTreeMap<i64, Arc<BlockView>>,
+    /// Rows of earlier blocks that queries have asked for, the one asked for last at the end.
+    earlier: VecDeque<Arc<BlockView>>,
     pins: BTreeMap<String, Pin>,
     mirrors: BTreeMap<i32, MirrorStatus>,
     /// The last block of the database.
@@ -142,16 +149,44 @@ impl Views {
 
     /// Forgets every view but for pins.
     pub fn forget_all(&self) {
-        self.state().views.clear();
+        let mut state = self.state();
+        state.views.clear();
+        state.earlier.clear();
     }
 
-    /// Gives up the oldest view that is not pinned, for its memory; false: there is none but the
-    /// newest.
+    /// Forgets the rows of pins, since they are of another ledger: they are read again when a query
+    /// asks for them.
+    pub fn forget_pinned_rows(&self) {
+        self.state().pins.values_mut().for_each(|pin| pin.view = None);
+    }
+
+    /// Gives up a view that is not pinned, for its memory: those of earlier blocks first, then the
+    /// oldest. False: there is none but the newest.
     pub fn give_up_oldest(&self) -> bool {
         let mut state = self.state();
         match state.views.len() {
+            _ if state.earlier.pop_front().is_some() => true,
             0 | 1 => false,
             _ => state.views.pop_first().is_some(),
+        }
+    }
+
+    /// The rows of these tables at an earlier block, when they are kept.
+    pub fn earlier(&self, block: i64, tables: &BTreeSet<i32>) -> Option<Arc<BlockView>> {
+        let mut state = self.state();
+        let at = state.earlier.iter().position(|view| view.block == block && view.has(tables))?;
+        let view = state.earlier.remove(at)?;
+        state.earlier.push_back(view.clone());
+        Some(view)
+    }
+
+    /// Keeps the rows of an earlier block, and those of `kept_max` blocks at most.
+    pub fn keep_earlier(&self, view: Arc<BlockView>, kept_max: usize) {
+        let mut state = self.state();
+        state.earlier.retain(|kept| kept.block != view.block);
+        state.earlier.push_back(view);
+        while state.earlier.len() > kept_max.max(1) {
+            state.earlier.pop_front();
         }
     }
 
