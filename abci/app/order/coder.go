@@ -9,7 +9,8 @@ import (
 )
 
 // coder writes fields, or reads them into the same places, so that one description serves both.
-// Integers are big-endian. After an error nothing more is read.
+// Integers are big-endian. After an error nothing more is read. Writing leaves the fields untouched,
+// since other routines may read them at the same time.
 type coder struct {
 	reads bool
 	bytes []byte // written so far, or left to read
@@ -45,8 +46,9 @@ func (c *coder) u64(v *uint64) {
 
 func (c *coder) i64(v *int64) {
 	u := uint64(*v)
-	c.u64(&u)
-	*v = int64(u)
+	if c.u64(&u); c.reads {
+		*v = int64(u)
+	}
 }
 
 func (c *coder) u32(v *uint32) {
@@ -60,9 +62,11 @@ func (c *coder) u32(v *uint32) {
 // number is an int from 0 to 2^31-1.
 func (c *coder) number(v *int) {
 	u := uint32(*v)
-	c.u32(&u)
-	if *v = int(u); u > math.MaxInt32 {
+	if c.u32(&u); u > math.MaxInt32 {
 		c.fail("%d is too large a number", u)
+	}
+	if c.reads {
+		*v = int(u)
 	}
 }
 
@@ -106,8 +110,9 @@ func (c *coder) data(v *[]byte) {
 
 func (c *coder) text(v *string) {
 	raw := []byte(*v)
-	c.data(&raw)
-	*v = string(raw)
+	if c.data(&raw); c.reads {
+		*v = string(raw)
+	}
 }
 
 // list is u32 count ‖ each; nil when there are none. Each takes at least one byte.

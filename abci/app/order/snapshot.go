@@ -123,7 +123,9 @@ func (m *snapshotRecord) code(c *coder) {
 	c.text(&m.chainID)
 	m.state.code(c)
 	list(c, &m.registries, func(r *RegistryRecord) {
-		r.ChainID = m.chainID
+		if c.reads {
+			r.ChainID = m.chainID
+		}
 		r.code(c)
 	})
 	c.hash(&m.clients.Hash)
@@ -186,8 +188,9 @@ func (p *Pending) code(c *coder) {
 		c.data(&v.Validator)
 		c.i64(&v.Height)
 		round := uint32(v.Round)
-		c.u32(&round)
-		v.Round = int32(round)
+		if c.u32(&round); c.reads {
+			v.Round = int32(round)
+		}
 		c.data(&v.Extension)
 		c.data(&v.Signature)
 	})
