@@ -82,6 +82,7 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 		return []Finding{bad(check, reason(err), mendOf(err))}
 	}
 	to.RuntimeParams["search_path"] = "pg_catalog, pg_temp" // whatever role and database have: X11
+	to.RuntimeParams["application_name"] = "chainify doctor"
 	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return []Finding{bad(check, reason(err), mendOf(err))}

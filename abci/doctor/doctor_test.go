@@ -127,6 +127,18 @@ func TestADatabaseAsItShouldBeIsWell(t *testing.T) {
 	ill(t, p.examine(), Bad)
 }
 
+// Functions that stand in front of PostgreSQL's are a user's: the doctor calls none of them, whatever
+// path its role has (invariant X11).
+func TestTheDoctorCallsNothingOfAUser(t *testing.T) {
+	p := newPatient(t)
+	p.withDatabase()
+	for _, f := range []string{"clock_timestamp() RETURNS timestamptz", "pg_encoding_to_char(integer) RETURNS name", "current_setting(text, boolean) RETURNS text"} {
+		p.exec("bank", "CREATE FUNCTION public."+f+` LANGUAGE plpgsql AS $$ BEGIN RAISE 'a trap'; END $$`)
+	}
+	p.exec("bank", `ALTER ROLE chainify_login SET search_path = public, pg_catalog`)
+	ill(t, p.examine(), Bad)
+}
+
 func TestBrokenSettingsOfTheDatabaseAreFound(t *testing.T) {
 	p := newPatient(t)
 	p.withDatabase()

@@ -106,6 +106,8 @@ var tamperCases = []tamperCase{
 	{"what is kept for recovery", "a definition and what is kept of it", "UPDATE pg_proc SET prosrc = 'BEGIN RETURN n + 2; END' WHERE proname = 'fee'; UPDATE chainify_ledger.definition SET definition = replace(definition, 'n + 1', 'n + 2'); UPDATE chainify_ledger.definitions SET hash = chainify_ledger.hash_of_definitions()", ""},
 	{"what is kept for recovery", "parts of tables kept", "DELETE FROM chainify_ledger.schema_part", ""},
 	{"what is kept for recovery", "list of tables", "UPDATE chainify_ledger.ledger_table SET detached_at = 4 WHERE name = 'public.kinds'", ""},
+	{"values stored out of line", "TOAST: a chunk is gone", inToast(`CREATE TEMPORARY TABLE kept AS SELECT * FROM %1$s t
+		WHERE chunk_seq > 0 OR chunk_id <> (SELECT DISTINCT chunk_id FROM %1$s ORDER BY 1 OFFSET 5 LIMIT 1); TRUNCATE %1$s; INSERT INTO %1$s SELECT * FROM kept; DROP TABLE kept`), ""},
 	// The last one: what was undone of it stays visible to who reads such a value, until it is
 	// vacuumed.
 	{"values stored out of line", "TOAST: a chunk is there twice", inToast(`UPDATE %s SET chunk_data = set_byte(chunk_data, 0, 120) WHERE chunk_seq = 0`), ""},

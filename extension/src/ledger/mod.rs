@@ -6,6 +6,7 @@
 pub mod as_of;
 pub mod checkpoints;
 pub mod client_role;
+pub mod damaged_rows;
 pub mod definitions;
 pub mod definitions_lock;
 pub mod failure;

@@ -12,6 +12,7 @@ use chainify_codec::{
 };
 use pgrx::pg_sys;
 
+use crate::ledger::damaged_rows;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::row_bytes;
 use crate::pg::base::cursor::{Cursor, Sees};
@@ -334,6 +335,8 @@ struct Row<'a> {
     encoder: &'a RowEncoder,
     tuple: &'a Tuple<'a>,
     buffer: &'a mut Vec<u8>,
+    /// The whole row, where it was written before.
+    whole: Option<&'a [u8]>,
 }
 
 impl Row<'_> {
@@ -348,13 +351,16 @@ impl Row<'_> {
     }
 
     fn bytes(&mut self) -> &[u8] {
+        if let Some(whole) = self.whole {
+            return whole;
+        }
         self.buffer.clear();
         self.encoder.row(self.tuple, self.buffer);
         self.buffer
     }
 }
 
-/// Every row of these relations that `sees` says.
+/// Every row of these relations that `sees` says, and that can be read.
 fn read(
     table: &LedgerTable,
     relations: &[pg_sys::Oid],
@@ -362,15 +368,24 @@ fn read(
     f: &mut dyn FnMut(&mut Row<'_>),
 ) {
     let columns = row_bytes::columns(table.id);
-    let mut buffer = Vec::new();
+    let (mut buffer, mut written) = (Vec::new(), Vec::new());
     for relation in relations {
         let relation = Relation::open(*relation, Lock::AccessShare);
         let encoder = RowEncoder::new(&relation, &columns).or_raise();
         relation.scan_seen(sees, |tuple| {
+            let mut whole = None;
+            if tuple.has_values_outside() {
+                written.clear();
+                if damaged_rows::row(&encoder, tuple, &mut written).is_err() {
+                    return;
+                }
+                whole = Some(&written[..]);
+            }
             f(&mut Row {
                 encoder: &encoder,
                 tuple,
                 buffer: &mut buffer,
+                whole,
             })
         });
     }

@@ -4,7 +4,7 @@
 //! Rows are written with the rights of the table's owner, because constraints and index expressions
 //! may call functions that the owner wrote; foreign keys do not fire (`session_replication_role`,
 //! set for the SQL function), so the order of rows and tables does not matter.
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use chainify_codec::State;
 use pgrx::prelude::*;
@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::Scan;
-use crate::ledger::{table_scans, triggers};
+use crate::ledger::{damaged_rows, table_scans, triggers};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
@@ -102,6 +102,7 @@ pub fn put_rows_right(
     if ranges.ranges().is_empty() {
         return Ok(Vec::new());
     }
+    take_damaged_away(client, table);
     let differences = table.differences_in(&ranges, rows);
     let doubles = table.doubles_in(&ranges, rows);
     let differences = format!("({differences}) UNION ALL {doubles}");
@@ -109,6 +110,34 @@ pub fn put_rows_right(
     match told.agrees_in(client, table, &ranges) {
         true => Ok(cured),
         false => Err(not_certified_after(table)),
+    }
+}
+
+/// Takes rows away that cannot be read, and so cannot be compared: those that should be there are
+/// missing then. What cannot be taken away either is left, for the comparison to fail at it.
+fn take_damaged_away(client: &SpiClient<'_>, table: &LedgerTable) {
+    let mut first = None;
+    loop {
+        let damaged = damaged_rows::of_table(client, Sees::Latest, table);
+        let now = damaged.first().map(|row| (row.part, row.place.clone()));
+        if now.is_none() || now == first {
+            return;
+        }
+        first = now;
+        let oids: BTreeSet<_> = damaged
+            .iter()
+            .map(|row| row.part.to_u32().to_string())
+            .collect();
+        let oids: Vec<_> = oids.into_iter().collect();
+        for (part, name) in parts(client, &oids.join(", ")) {
+            let rows = damaged.iter().filter(|row| row.part == part);
+            let places: Vec<_> = rows.map(|row| format!("\"{}\"", row.place)).collect();
+            let sql = format!(
+                "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.tid[])",
+                places.join(",")
+            );
+            as_owner(client, part, &name, &sql);
+        }
     }
 }
 
@@ -176,18 +205,18 @@ pub fn repair_rows(
         table.live_name()
     );
     spi::connected(|| spi::execute(&stage, &[]));
-    for (part, name) in parts(client) {
+    for (part, name) in parts(client, &format!("SELECT part::oid FROM {STAGE}")) {
         let part_number = part.to_u32();
         let taken = format!(
             "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
                 SELECT place FROM {STAGE} WHERE part OPERATOR(pg_catalog.=) {part_number}))"
         );
-        as_owner(client, part, &name, &taken);
+        as_owner_with_stage(client, part, &name, &taken);
     }
     if twice {
         keep_right_ones(client, table);
     }
-    as_owner(
+    as_owner_with_stage(
         client,
         table.relation,
         table.live_name(),
@@ -215,13 +244,19 @@ fn keep_right_ones(client: &SpiClient<'_>, table: &LedgerTable) {
     }
 }
 
-/// Changes a table or partition as its owner, who may read the stage and is bound by no policy
-/// meanwhile. A partition may have another owner than its table. Conditions and expressions of
-/// indexes are evaluated as in a block.
-fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
+/// As [`as_owner`], who may read the stage.
+fn as_owner_with_stage(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
     let owner = Role::owner_of(relation);
     let grant = format!("GRANT SELECT ON {STAGE} TO {}", quoted(&owner.name()));
     spi::connected(|| spi::execute(&grant, &[]));
+    as_owner(client, relation, name, sql);
+}
+
+/// Changes a table or partition as its owner, who is bound by no policy meanwhile. A partition may
+/// have another owner than its table. Conditions and expressions of indexes are evaluated as in a
+/// block.
+fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
+    let owner = Role::owner_of(relation);
     let forced = lift_forced_policies(client, relation, name);
     owner.run(|| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ()))));
     if forced {
@@ -263,13 +298,13 @@ fn lift_forced_policies(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &st
     forced
 }
 
-/// The relations that hold rows to be taken away: the table or its partitions, with their quoted
+/// The relations of these ids, a list or a query: a table or its partitions, with their quoted
 /// names.
-fn parts(client: &SpiClient<'_>) -> Vec<(pg_sys::Oid, String)> {
+fn parts(client: &SpiClient<'_>, ids: &str) -> Vec<(pg_sys::Oid, String)> {
     let sql = format!(
         "SELECT c.oid::int8, format('%I.%I', n.nspname, c.relname)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.oid IN (SELECT part::oid FROM {STAGE}) ORDER BY 1"
+        WHERE c.oid IN ({ids}) ORDER BY 1"
     );
     let mut parts = Vec::new();
     let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);

@@ -16,7 +16,7 @@ use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::stored_blocks;
-use crate::ledger::{definitions, definitions_lock, row_bytes};
+use crate::ledger::{damaged_rows, definitions, definitions_lock, row_bytes};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::encode::RowEncoder;
 use crate::pg::base::error::PgError;
@@ -145,11 +145,14 @@ fn contents(
         findings.push(finding)
     });
     if findings.len() > known && !certified {
-        definitions_lock::unlocked(|client| {
+        let readable = definitions_lock::unlocked(|client| {
             table::check_rows(client, table, number, false, &mut |finding| {
                 findings.push(finding)
             })
         });
+        if !readable {
+            return true;
+        }
     }
     let broken = definitions_lock::unlocked(|client| {
         let relations = indexes::read_by_index(client, Sees::Statement, table);
@@ -177,7 +180,8 @@ fn base(
     true
 }
 
-/// The state of these relations' rows together; `None` when one was rewritten meanwhile.
+/// The state of these relations' rows together, without those that cannot be read; `None` when one
+/// was rewritten meanwhile.
 fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pass: &mut Pass) -> Option<State> {
     let columns = row_bytes::columns(table.id);
     let hasher = LaneHasher::new(&table.name);
@@ -191,8 +195,9 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pass: &mut Pass) -> Opti
             let before = state.row_count;
             let slice = slices.read(&mut |row| {
                 bytes.clear();
-                encoder.row(row, &mut bytes);
-                state.add(&hasher, &bytes);
+                if damaged_rows::row(&encoder, row, &mut bytes).is_ok() {
+                    state.add(&hasher, &bytes);
+                }
             });
             pass.pace.read(state.row_count - before);
             match slice {

@@ -8,11 +8,12 @@ use serde_json::{json, Value};
 use crate::block::half_committed;
 use crate::ledger::checkpoints;
 use crate::ledger::checkpoints::Checkpoint;
+use crate::ledger::damaged_rows::DamagedRow;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Compared;
-use crate::ledger::{definitions, definitions_lock, row_bytes, triggers};
+use crate::ledger::{damaged_rows, definitions, definitions_lock, row_bytes, triggers};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
@@ -92,12 +93,17 @@ fn check(
             .for_each(&mut *report);
     }
     let certified = check_states(client, tables, table, &compared.live, number, report);
-    check_indexes(client, table, progress, report);
-    if told.is_some_and(|told| table.state_hash(&told) == table.state_hash(&compared.live)) {
-        return; // the same rows
+    let same = told.is_some_and(|told| table.state_hash(&told) == table.state_hash(&compared.live));
+    let mut rows = Vec::new();
+    let mut readable = true;
+    if !same {
+        progress.phase(Phase::Rows, 0);
+        readable = check_rows(client, table, number, certified, &mut |row| rows.push(row));
     }
-    progress.phase(Phase::Rows, 0);
-    check_rows(client, table, number, certified, report);
+    if readable {
+        check_indexes(client, table, progress, report);
+    }
+    rows.into_iter().for_each(report);
 }
 
 /// Compares the indexes with what they are of: the table, the base of its checkpoints, and its
@@ -228,20 +234,27 @@ pub fn check_states(
 }
 
 /// Names the rows. Where the scan gave the certified state, it is the checkpoint or the history
-/// that is wrong.
+/// that is wrong. False: there are rows that cannot be read. These alone are named then, and what
+/// reads the table by SQL, or its indexes, would meet them.
 pub fn check_rows(
     client: &SpiClient<'_>,
     table: &LedgerTable,
     number: i64,
     certified: bool,
     report: &mut dyn FnMut(Finding),
-) {
+) -> bool {
+    let damaged = damaged_rows::of_table(client, Sees::Statement, table);
+    if !damaged.is_empty() {
+        damaged.into_iter().map(of_damaged).for_each(report);
+        return false;
+    }
     let mut rows = Cursor::open(client, Sees::Statement, &table.differences(number), &[]);
     let mut named = 0;
     while let Some(row) = rows.next_row() {
         if named == ROWS_MAX {
             let more = json!(format!("more than {ROWS_MAX} rows differ"));
-            return report(Finding::of_table("more rows", Value::Null, more));
+            report(Finding::of_table("more rows", Value::Null, more));
+            return true;
         }
         named += 1;
         let (expected, found) = (row.json(2), row.json(3));
@@ -257,6 +270,16 @@ pub fn check_rows(
             expected,
             found,
         });
+    }
+    true
+}
+
+fn of_damaged(row: DamagedRow) -> Finding {
+    Finding {
+        what: "row unreadable",
+        key: row.key,
+        expected: None,
+        found: Some(JsonB(json!({ "unreadable": row.why }))),
     }
 }
 

@@ -274,6 +274,22 @@ impl Tuple<'_> {
         unsafe { T::from_datum(value, false) }
     }
 
+    /// Whether PostgreSQL stores a value of the row outside of it (TOAST).
+    pub fn has_values_outside(&self) -> bool {
+        // SAFETY: a tuple that is there has its header, and lives as long as self.
+        let header = unsafe { self.tuple.as_ref().map(|tuple| &*tuple.t_data) };
+        header.is_some_and(|header| u32::from(header.t_infomask) & pg_sys::HEAP_HASEXTERNAL != 0)
+    }
+
+    /// Where the row is: the block and the place in it; None for one that was read back from a
+    /// [`TupleStore`].
+    pub fn place(&self) -> Option<(u32, u16)> {
+        // SAFETY: a tuple that is there lives as long as self.
+        let at = unsafe { self.tuple.as_ref() }?.t_self;
+        let block = u32::from(at.ip_blkid.bi_hi) << 16 | u32::from(at.ip_blkid.bi_lo);
+        Some((block, at.ip_posid))
+    }
+
     /// Row type of its table.
     pub(in crate::pg) fn row_type(&self) -> pg_sys::Oid {
         // SAFETY: the descriptor outlives self.
