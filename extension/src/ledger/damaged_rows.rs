@@ -29,7 +29,8 @@ pub struct DamagedRow {
     pub why: String,
 }
 
-/// Appends the row to `out`; Err: it cannot be read, and `out` is as before. Raises any other error.
+/// Appends the row to `out`. Err: it cannot be read, and `out` is as before. Raises any
+/// other error.
 /// Cost: a row with values outside of it is read in a subtransaction.
 pub fn row(encoder: &RowEncoder, tuple: &Tuple, out: &mut Vec<u8>) -> Result<(), PgError> {
     if !tuple.has_values_outside() {

@@ -114,7 +114,7 @@ pub fn put_rows_right(
 }
 
 /// Takes rows away that cannot be read, and so cannot be compared: those that should be there are
-/// missing then. What cannot be taken away either is left, for the comparison to fail at it.
+/// missing then. A row that resists is left, and the comparison fails at it.
 fn take_damaged_away(client: &SpiClient<'_>, table: &LedgerTable) {
     let mut first = None;
     loop {
