@@ -127,8 +127,8 @@ func TestADatabaseAsItShouldBeIsWell(t *testing.T) {
 	ill(t, p.examine(), Bad)
 }
 
-// Functions that stand in front of PostgreSQL's are a user's: the doctor calls none of them, whatever
-// path its role has (invariant X11).
+// Functions that stand in front of PostgreSQL's are a user's: the doctor calls none of them,
+// whatever path its role has (invariant X11).
 func TestTheDoctorCallsNothingOfAUser(t *testing.T) {
 	p := newPatient(t)
 	p.withDatabase()

@@ -9,8 +9,8 @@ import (
 )
 
 // coder writes fields, or reads them into the same places, so that one description serves both.
-// Integers are big-endian. After an error nothing more is read. Writing leaves the fields untouched,
-// since other routines may read them at the same time.
+// Integers are big-endian. After an error nothing more is read. Writing leaves the fields
+// untouched, since other routines may read them at the same time.
 type coder struct {
 	reads bool
 	bytes []byte // written so far, or left to read
