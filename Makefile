@@ -195,9 +195,11 @@ tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 20m -v -run TestTamperedOrganisationsComeBack ./e2e
 
-## soak-long: tamper, and the long manifests of faults: every named crash point, clocks, tampering (ten minutes)
+## soak-long: tamper, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering (twenty minutes)
 .PHONY: soak-long
 soak-long: pgtree build-node build-clock tamper
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+		$(GO) test -count=1 -timeout 30m -v -run TestListsUnderFaults ./e2e -args -lists-time 2m
 	$(FAULTS) run $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock abci/e2e/faults/manifests/long/*.toml
 
 build-faults:
