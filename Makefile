@@ -242,6 +242,8 @@ performance:
 
 ## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck and beside test-analytics, then test-bench and e2e; what CI runs
 .PHONY: test
+# The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer.
+test: export CARGO_PROFILE_RELEASE_LTO = off
 test:
 	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck & test-analytics' test-bench e2e
 
