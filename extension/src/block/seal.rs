@@ -7,8 +7,10 @@ use chainify_ledger::{seal, tx_root, LedgerBlock};
 use crate::ledger::checkpoints;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::running_state::{change_states, root_of, states};
+use crate::pg::base::catalog::relation_named;
+use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
-use crate::pg::base::spi::query;
+use crate::pg::run::bulk::BulkInsert;
 use crate::transaction::planned;
 use crate::transaction::request::Request;
 
@@ -59,22 +61,22 @@ pub fn root_of_ids(request: &Request) -> Hash {
 
 /// The row of a block.
 pub fn write_block(block: &LedgerBlock) {
-    let args = [
-        cell(block.number as i64),
-        cell(block.order_height as i64),
-        cell(block.block_time),
-        cell(&block.tx_root[..]),
-        cell(block.outcomes.count() as i32),
-        cell(block.outcomes.as_bytes()),
-        cell(&block.effects_root[..]),
-        cell(block.effects_count as i32),
-        cell(&block.state_root[..]),
-        cell(&block.previous[..]),
-        cell(&block.hash()[..]),
-    ];
-    query(
-        "INSERT INTO chainify_ledger.block VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        &args,
-        |_| (),
-    );
+    let Some(blocks) = relation_named("chainify_ledger", "block") else {
+        PgError::new(b"55000", "chainify_ledger.block is not in this database").raise()
+    };
+    let mut rows = BulkInsert::open(blocks);
+    rows.row(|row| {
+        row.push(cell(block.number as i64));
+        row.push(cell(block.order_height as i64));
+        row.push(cell(block.block_time));
+        row.push(cell(&block.tx_root[..]));
+        row.push(cell(block.outcomes.count() as i32));
+        row.push(cell(block.outcomes.as_bytes()));
+        row.push(cell(&block.effects_root[..]));
+        row.push(cell(block.effects_count as i32));
+        row.push(cell(&block.state_root[..]));
+        row.push(cell(&block.previous[..]));
+        row.push(cell(&block.hash()[..]));
+    });
+    rows.finish();
 }

@@ -9,6 +9,7 @@ use crate::block::seal::Ran;
 use crate::block::{half_committed, lock_conflicts, restored};
 use crate::leader::commit;
 use crate::ledger::checkpoints;
+use crate::ledger::own_tables::OwnTable;
 use crate::parallel::{leader, team};
 use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::{OrRaise, PgError};
@@ -170,25 +171,28 @@ impl Standing {
     }
 
     fn read() -> Option<Standing> {
-        let sql = "SELECT c.chain_id, b.number, b.hash, EXISTS (SELECT FROM chainify_ledger.here),
-                EXISTS (SELECT FROM chainify_ledger.part WHERE block > coalesce(b.number, 0))
-            FROM chainify_ledger.chain c
-            LEFT JOIN LATERAL (SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1) b ON true";
         let mut standing = None;
-        query(sql, &[], |row| {
-            let hash = row.get::<Vec<u8>>(3).map(Hash::try_from).transpose();
-            let Ok(hash) = hash else {
-                PgError::new(b"XX001", "hash of the last ledger block is malformed").raise()
-            };
+        OwnTable::read("chain").rows(|row| {
             standing = Some(Standing {
-                chain_id: row.must(1),
-                last: row.get(2).unwrap_or_default(),
-                last_hash: hash.unwrap_or_default(),
-                own: row.must(4),
-                half: row.must(5),
+                chain_id: row.must("chain_id"),
+                last: 0,
+                last_hash: Hash::default(),
+                own: false,
+                half: false,
             });
         });
-        standing
+        let mut standing = standing?;
+        let sql = "SELECT number, hash FROM chainify_ledger.block ORDER BY number DESC LIMIT 1";
+        query(sql, &[], |row| {
+            let Ok(hash) = Hash::try_from(row.must::<Vec<u8>>(2)) else {
+                PgError::new(b"XX001", "hash of the last ledger block is malformed").raise()
+            };
+            (standing.last, standing.last_hash) = (row.must(1), hash);
+        });
+        standing.own = OwnTable::read("here").has_rows();
+        OwnTable::read("part")
+            .rows(|row| standing.half |= row.must::<i64>("block") > standing.last);
+        Some(standing)
     }
 }
 

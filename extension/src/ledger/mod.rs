@@ -15,6 +15,7 @@ pub mod key_ranges;
 pub mod known_definitions;
 pub mod ledger_tables;
 pub mod outcome;
+pub mod own_tables;
 pub mod place;
 pub mod row_bytes;
 pub mod running_state;

@@ -1,41 +1,46 @@
 //! The running state of each table, which every block changes, and the state root over all of them.
+use std::collections::HashMap;
+
 use chainify_codec::{Hash, Lanes};
 use chainify_ledger::parts::Net;
 use chainify_ledger::seal;
 use chainify_ledger::seal::TableState;
 
+use crate::ledger::own_tables::OwnTable;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
-use crate::pg::base::spi::query;
 
 /// What `table_state` holds of the attached tables.
 pub fn states() -> Vec<TableState> {
-    let mut states = Vec::new();
-    query(
-        "SELECT t.id, t.name, t.schema_hash, s.row_count, s.lanes FROM chainify_ledger.ledger_table t
-         JOIN chainify_ledger.table_state s ON s.table_id = t.id WHERE t.detached_at IS NULL",
-        &[],
-        |row| {
-            let name: String = row.must(2);
-            let (Ok(schema), Some(lanes)) = (
-                Hash::try_from(row.must::<Vec<u8>>(3)),
-                Lanes::from_bytes(&row.must::<Vec<u8>>(5)),
-            ) else {
-                PgError::new(
-                    b"XX001",
-                    format!("running state of ledger table \"{name}\" is malformed"),
-                )
-                .raise()
-            };
-            states.push(TableState {
-                table_id: row.must(1),
-                name,
-                schema,
-                rows: row.must(4),
-                lanes,
-            });
-        },
-    );
+    let mut attached = HashMap::new();
+    OwnTable::read("ledger_table").rows(|row| {
+        if row.get::<i64>("detached_at").is_none() {
+            let table: (String, Vec<u8>) = (row.must("name"), row.must("schema_hash"));
+            attached.insert(row.must::<i32>("id"), table);
+        }
+    });
+    let mut states = Vec::with_capacity(attached.len());
+    OwnTable::read("table_state").rows(|row| {
+        let table_id = row.must("table_id");
+        let Some((name, schema)) = attached.remove(&table_id) else {
+            return;
+        };
+        let lanes: Vec<u8> = row.must("lanes");
+        let (Ok(schema), Some(lanes)) = (Hash::try_from(schema), Lanes::from_bytes(&lanes)) else {
+            PgError::new(
+                b"XX001",
+                format!("running state of ledger table \"{name}\" is malformed"),
+            )
+            .raise()
+        };
+        states.push(TableState {
+            table_id,
+            name,
+            schema,
+            rows: row.must("row_count"),
+            lanes,
+        });
+    });
     states
 }
 
@@ -43,18 +48,20 @@ pub fn states() -> Vec<TableState> {
 pub fn change_states(states: &mut [TableState], nets: &[Net]) {
     let changed = seal::add(states, nets)
         .unwrap_or_else(|_| PgError::new(b"XX001", "lanes of a part are malformed").raise());
-    let (mut ids, mut rows, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for state in changed.into_iter().map(|at| &states[at]) {
-        ids.push(state.table_id);
-        rows.push(state.rows);
-        lanes.push(state.lanes.to_bytes().to_vec());
-    }
-    if ids.is_empty() {
+    let changed: HashMap<i32, &TableState> = changed
+        .into_iter()
+        .map(|at| (states[at].table_id, &states[at]))
+        .collect();
+    if changed.is_empty() {
         return;
     }
-    let sql = "UPDATE chainify_ledger.table_state s SET row_count = u.row_count, lanes = u.lanes
-        FROM unnest($1, $2, $3) u (table_id, row_count, lanes) WHERE s.table_id = u.table_id";
-    query(sql, &[cell(ids), cell(rows), cell(lanes)], |_| ());
+    OwnTable::change("table_state").change_rows(|row| match changed.get(&row.must("table_id")) {
+        Some(state) => vec![
+            ("row_count", cell(state.rows)),
+            ("lanes", cell(&state.lanes.to_bytes()[..])),
+        ],
+        None => Vec::new(),
+    });
 }
 
 /// The state root over what `table_state` holds now.
@@ -69,8 +76,8 @@ pub fn root_of(states: &[TableState]) -> Hash {
 /// The hash of the definitions; None before the first DEPLOY of statements.
 fn definitions() -> Option<Hash> {
     let mut found = None;
-    query("SELECT hash FROM chainify_ledger.definitions", &[], |row| {
-        let Ok(hash) = Hash::try_from(row.must::<Vec<u8>>(1)) else {
+    OwnTable::read("definitions").rows(|row| {
+        let Ok(hash) = Hash::try_from(row.must::<Vec<u8>>("hash")) else {
             PgError::new(b"XX001", "hash of the definitions is malformed").raise()
         };
         found = Some(hash);

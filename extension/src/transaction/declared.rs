@@ -1,15 +1,12 @@
 //! Which transactions of the part that runs in this process have to keep to what is declared for
 //! them (spec/scheduling.md).
-use crate::pg::base::spi::query;
+use crate::ledger::own_tables::OwnTable;
 use crate::pg::run::planned_access;
 use crate::transaction::block_state::{block, ByTransaction};
 
 /// Whether there are declarations in this database.
 pub fn exist() -> bool {
-    let mut found = false;
-    let sql = "SELECT FROM chainify_ledger.declared_access LIMIT 1";
-    query(sql, &[], |_| found = true);
-    found
+    OwnTable::read("declared_access").has_rows()
 }
 
 /// Runs `f`, in which each transaction has to keep to what is declared for it.

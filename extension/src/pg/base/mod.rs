@@ -29,6 +29,7 @@ pub mod relation;
 pub mod report;
 pub mod rights;
 pub mod role;
+pub mod row_change;
 pub mod sequence;
 pub mod settings;
 pub mod slices;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgrx::pg_sys;
 
-use crate::pg::base::cell::reads_as;
+use crate::pg::base::cell::{reads_as, Cell};
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
 use crate::pg::base::snapshot::Sees;
 
@@ -300,6 +300,35 @@ impl Tuple<'_> {
     pub(in crate::pg) fn composite(&self) -> pg_sys::Datum {
         // SAFETY: the tuple was just made.
         unsafe { pg_sys::HeapTupleHeaderGetDatum((*self.formed()).t_data) }
+    }
+
+    /// The row with other values in some columns (by number), in that memory context and with the
+    /// place of this one. Raises when a value is not of its column's type.
+    pub(in crate::pg) fn with(
+        &self,
+        changed: &[(i16, Cell)],
+        context: pg_sys::MemoryContext,
+    ) -> pg_sys::HeapTuple {
+        let columns = self.values.len();
+        let mut values = vec![pg_sys::Datum::from(0); columns];
+        let (mut nulls, mut replaced) = (vec![false; columns], vec![false; columns]);
+        for (number, value) in changed {
+            self.datum(*number, value.oid()); // has the column, and it is of this type
+            let at = (*number as usize).wrapping_sub(1);
+            values[at] = value.datum().unwrap_or(pg_sys::Datum::from(0));
+            (nulls[at], replaced[at]) = (value.datum().is_none(), true);
+        }
+        let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+        let (tuple, descriptor) = (self.heap_tuple(), self.descriptor);
+        // SAFETY: the three arrays have a place for each attribute of the descriptor, which is the
+        // tuple's; the context that was there is entered again.
+        unsafe {
+            let before = pg_sys::MemoryContextSwitchTo(context);
+            let changed =
+                pg_sys::heap_modify_tuple(tuple, descriptor, values, nulls, replaced.as_mut_ptr());
+            pg_sys::MemoryContextSwitchTo(before);
+            changed
+        }
     }
 
     /// A new tuple with these values, in the current memory context.
