@@ -89,6 +89,8 @@ func TestTheSQLOfTheDocumentsRuns(t *testing.T) {
 	net := emptyNetwork(ctx, t, harness.Config{Organisations: []string{"acme"}})
 	acme := net.Organisations[0]
 	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}
+	// The documents ask for rows of an early block, which the base of the checkpoints must not pass.
+	must(t, acme.Cluster.Configure(map[string]string{"chainify.checkpoints_kept": "100"}))
 	must(t, net.StartDatabases(ctx))
 	must(t, bank.Create(ctx, acme))
 	// How the extension comes into a database is in the documents as well; here that is an empty
