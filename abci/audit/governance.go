@@ -233,7 +233,7 @@ func (c *consortium) act(action *wire.GovernanceAction) error {
 		return c.with(a.OrderingOnly.Organisation, func(o *Organisation) { o.OrderingOnly = a.OrderingOnly.Only })
 	case *wire.GovernanceAction_Validator:
 		return c.with(a.Validator.Organisation, func(o *Organisation) { o.setValidator(a.Validator.Validator) })
-	case *wire.GovernanceAction_BlockTimes, *wire.GovernanceAction_BlockShares: // say nothing of whose votes count
+	case *wire.GovernanceAction_BlockTimes, *wire.GovernanceAction_BlockShares, *wire.GovernanceAction_SnapshotEvery: // say nothing of whose votes count
 	}
 	return nil
 }

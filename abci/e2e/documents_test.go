@@ -89,7 +89,7 @@ func TestTheSQLOfTheDocumentsRuns(t *testing.T) {
 	net := emptyNetwork(ctx, t, harness.Config{Organisations: []string{"acme"}})
 	acme := net.Organisations[0]
 	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}
-	// The documents ask for rows of an early block, which the base of the checkpoints must not pass.
+	// The documents ask for rows of an early block: the base of the checkpoints stays before it.
 	must(t, acme.Cluster.Configure(map[string]string{"chainify.checkpoints_kept": "100"}))
 	must(t, net.StartDatabases(ctx))
 	must(t, bank.Create(ctx, acme))

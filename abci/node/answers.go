@@ -102,7 +102,7 @@ func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 	out := &wire.RegistryResponse{
 		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
 		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
-		BlockTimes: registry.BlockTimes(), BlockShares: registry.BlockShares(),
+		BlockTimes: registry.BlockTimes(), BlockShares: registry.BlockShares(), SnapshotEvery: uint32(record.Parameters.SnapshotEvery),
 	}
 	status, ok := n.app.Status()
 	if !ok || status.Governance.Waiting == nil {

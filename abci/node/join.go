@@ -45,8 +45,6 @@ func (n *node) prepareJoin() error {
 	case blocks > 0:
 		n.log.Info("the node has joined the order already", "height", heights)
 		return n.opt.Home.Joined()
-	case n.doc.state.Parameters.SnapshotEvery == 0:
-		return errors.New("join: this chain has no snapshots, its genesis does not set snapshot_every; remove config/join.json and let the node fetch all order blocks")
 	case heights > 0: // it stopped between the snapshot and the first block
 		if err := n.opt.Home.DropOrder(); err != nil {
 			return fmt.Errorf("join: %w", err)
@@ -56,6 +54,9 @@ func (n *node) prepareJoin() error {
 		return fmt.Errorf("join: %w", err)
 	}
 	n.join = join
+	if n.doc.state.Parameters.SnapshotEvery == 0 {
+		n.log.Warn("the genesis does not set snapshot_every: there is a snapshot to join by only if governance has set it since")
+	}
 	n.log.Info("joining the order by a snapshot", "trust_height", join.Height, "trust_hash", join.Hash)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -17,14 +16,23 @@ import (
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const joinKeeps = 20 // order blocks
 
+const joinSnapshots = 10 // order blocks from one snapshot to the next
+
 // forgetful is a network of four that drop old order blocks and make snapshots.
 func forgetful(t *testing.T) []*runner {
 	t.Helper()
-	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SnapshotEvery: 10})
+	return forgetfulWith(t, joinSnapshots)
+}
+
+// forgetfulWith is forgetful with snapshots from the genesis on, every so many order blocks.
+func forgetfulWith(t *testing.T, snapshotEvery int) []*runner {
+	t.Helper()
+	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SnapshotEvery: snapshotEvery})
 	for _, r := range nodes {
 		r.change = func(c *config.Config) { c.Retention.OrderBlocks = joinKeeps }
 		forgetEvidenceSoon(t, r.home)
@@ -171,6 +179,40 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 	}
 }
 
+// The genesis of a chain says nothing of snapshots: governance has them made, and a node joins by
+// one.
+func TestAChainGetsSnapshotsByGovernance(t *testing.T) {
+	nodes := forgetfulWith(t, 0)
+	acme, delta := nodes[0], nodes[3]
+	clients := startAll(t, nodes)
+	insert(t, clients[0], 0, 5)
+	if _, err := os.Stat(acme.home.Trust()); err == nil {
+		t.Error("there is a snapshot of a chain without them")
+	}
+	if err := govern(t, clients[0], 1, nodes, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: joinSnapshots}}); err != nil {
+		t.Fatal(err)
+	}
+	insert(t, clients[0], 5, 60)
+	delta.stop()
+	for i := 60; ; i++ { // until three order blocks stand behind the newest snapshot
+		insert(t, clients[0], i, i+1)
+		if s, err := clients[0].Status(context.Background()); err == nil && s.Height > 100 && s.Height%joinSnapshots >= 3 && s.Height%joinSnapshots <= 8 {
+			break
+		}
+	}
+	if err := delta.home.DropOrder(); err != nil {
+		t.Fatal(err)
+	}
+	if err := delta.home.Join(trustOf(t, acme.home)); err != nil {
+		t.Fatal(err)
+	}
+	delta.start()
+	catchesUp(t, delta, acme)
+	if !strings.Contains(delta.log.String(), "joined the order by a snapshot") {
+		t.Error("the node did not join by a snapshot")
+	}
+}
+
 // A database that is older than every snapshot, as an empty one, cannot go on from one: the node
 // says so, and waits.
 func TestAnOldDatabaseDoesNotJoin(t *testing.T) {
@@ -208,19 +250,5 @@ func TestAFalseTrustedBlockJoinsNothing(t *testing.T) {
 	c := delta.dial()
 	if s, err := c.Status(context.Background()); err != nil || s.State != "catching_up" {
 		t.Errorf("status %v, %v", s, err)
-	}
-}
-
-func TestJoiningNeedsSnapshots(t *testing.T) {
-	r := newNetwork(t, "acme")[0]
-	if err := r.home.Join(config.Join{Height: 7, Hash: strings.Repeat("ab", 32), Period: config.Duration(config.TrustPeriod)}); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Run(context.Background(), Options{Home: r.home, Config: c, Log: slog.New(slog.DiscardHandler), Backend: r.backend()}); err == nil || !strings.Contains(err.Error(), "this chain has no snapshots") {
-		t.Errorf("the node ended with %v", err)
 	}
 }

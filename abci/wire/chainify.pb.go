@@ -972,6 +972,7 @@ type GovernanceAction struct {
 	//	*GovernanceAction_Withdraw
 	//	*GovernanceAction_BlockTimes
 	//	*GovernanceAction_BlockShares
+	//	*GovernanceAction_SnapshotEvery
 	Body          isGovernanceAction_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1104,6 +1105,15 @@ func (x *GovernanceAction) GetBlockShares() *BlockShares {
 	return nil
 }
 
+func (x *GovernanceAction) GetSnapshotEvery() uint32 {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_SnapshotEvery); ok {
+			return x.SnapshotEvery
+		}
+	}
+	return 0
+}
+
 type isGovernanceAction_Body interface {
 	isGovernanceAction_Body()
 }
@@ -1148,6 +1158,10 @@ type GovernanceAction_BlockShares struct {
 	BlockShares *BlockShares `protobuf:"bytes,13,opt,name=block_shares,json=blockShares,proto3,oneof"`
 }
 
+type GovernanceAction_SnapshotEvery struct {
+	SnapshotEvery uint32 `protobuf:"varint,14,opt,name=snapshot_every,json=snapshotEvery,proto3,oneof"` // order blocks from one snapshot of the order to the next; 0: none
+}
+
 func (*GovernanceAction_Consent) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_Approvals) isGovernanceAction_Body() {}
@@ -1167,6 +1181,8 @@ func (*GovernanceAction_Withdraw) isGovernanceAction_Body() {}
 func (*GovernanceAction_BlockTimes) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_BlockShares) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_SnapshotEvery) isGovernanceAction_Body() {}
 
 // How long the transactions of a block may run together, in milliseconds; 0: the default.
 type BlockTimes struct {
@@ -1980,7 +1996,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12)\n" +
 	"\x10effective_height\x18\x03 \x01(\x04R\x0feffectiveHeight\x127\n" +
-	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xee\x03\n" +
+	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\x97\x04\n" +
 	"\x10GovernanceAction\x12\x1a\n" +
 	"\aconsent\x18\x01 \x01(\rH\x00R\aconsent\x12\x1e\n" +
 	"\tapprovals\x18\x02 \x01(\rH\x00R\tapprovals\x12'\n" +
@@ -1993,7 +2009,8 @@ const file_chainify_proto_rawDesc = "" +
 	"\bwithdraw\x18\b \x01(\fH\x00R\bwithdraw\x12:\n" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesH\x00R\n" +
 	"blockTimes\x12=\n" +
-	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesH\x00R\vblockSharesB\x06\n" +
+	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesH\x00R\vblockShares\x12'\n" +
+	"\x0esnapshot_every\x18\x0e \x01(\rH\x00R\rsnapshotEveryB\x06\n" +
 	"\x04body\"F\n" +
 	"\n" +
 	"BlockTimes\x12\x1e\n" +
@@ -2154,6 +2171,7 @@ func file_chainify_proto_init() {
 		(*GovernanceAction_Withdraw)(nil),
 		(*GovernanceAction_BlockTimes)(nil),
 		(*GovernanceAction_BlockShares)(nil),
+		(*GovernanceAction_SnapshotEvery)(nil),
 	}
 	file_chainify_proto_msgTypes[24].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),

@@ -15,6 +15,8 @@ const (
 	BlockTimeMSMax           = 3_600_000
 	DeployTimeMSMax          = 86_400_000
 	BlockTransactionsBound   = 1_000_000
+	SnapshotEveryMin         = 10
+	SnapshotEveryMax         = 1_000_000
 	heightMax                = 1 << 62
 )
 
@@ -103,6 +105,11 @@ func checkAction(a *GovernanceAction) error {
 	case *GovernanceAction_BlockShares:
 		if s := body.BlockShares; s.Client > BlockTransactionsBound || s.Organisation > BlockTransactionsBound || s.Keys > BlockTransactionsBound {
 			return fieldErrorf("block_shares", "%d and %d transactions and %d rows, want at most %d, or 0 for as many as the block holds", s.Client, s.Organisation, s.Keys, BlockTransactionsBound)
+		}
+		return nil
+	case *GovernanceAction_SnapshotEvery:
+		if n := body.SnapshotEvery; n != 0 && (n < SnapshotEveryMin || n > SnapshotEveryMax) {
+			return fieldErrorf("snapshot_every", "%d, want %d to %d, or 0 for no snapshots", n, SnapshotEveryMin, SnapshotEveryMax)
 		}
 		return nil
 	case *GovernanceAction_Withdraw:

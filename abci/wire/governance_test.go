@@ -23,6 +23,7 @@ func testChange() *GovernanceChange {
 		{Body: &GovernanceAction_OrderingOnly{OrderingOnly: &OrderingOnly{Organisation: "bolt"}}},
 		{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: 20_000}}},
 		{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: 100, Organisation: 2000}}},
+		{Body: &GovernanceAction_SnapshotEvery{SnapshotEvery: 1000}},
 	}}
 }
 
@@ -65,7 +66,13 @@ func TestGovernanceRefusesWhatBreaksTheFormat(t *testing.T) {
 		"actions[8].block_shares: 1000001 and 2000 transactions and 0 rows":   func(c *GovernanceChange) { c.Actions[8].GetBlockShares().Client = BlockTransactionsBound + 1 },
 		"actions[8].block_shares: 100 and 2000 transactions and 1000001 rows": func(c *GovernanceChange) { c.Actions[8].GetBlockShares().Keys = BlockTransactionsBound + 1 },
 		"actions[8].block_shares: 100 and 1000001 transactions and 0 rows":    func(c *GovernanceChange) { c.Actions[8].GetBlockShares().Organisation = BlockTransactionsBound + 1 },
-		"actions[6].ordering_only.organisation:":                              func(c *GovernanceChange) { c.Actions[6].GetOrderingOnly().Organisation = "" },
+		"actions[9].snapshot_every: 1000001": func(c *GovernanceChange) {
+			c.Actions[9].GetBody().(*GovernanceAction_SnapshotEvery).SnapshotEvery = SnapshotEveryMax + 1
+		},
+		"actions[9].snapshot_every: 9, want 10": func(c *GovernanceChange) {
+			c.Actions[9].GetBody().(*GovernanceAction_SnapshotEvery).SnapshotEvery = SnapshotEveryMin - 1
+		},
+		"actions[6].ordering_only.organisation:": func(c *GovernanceChange) { c.Actions[6].GetOrderingOnly().Organisation = "" },
 	} {
 		c := testChange()
 		change(c)

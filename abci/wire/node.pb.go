@@ -930,6 +930,7 @@ type RegistryResponse struct {
 	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
 	BlockTimes       *BlockTimes            `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3" json:"block_times,omitempty"`
 	BlockShares      *BlockShares           `protobuf:"bytes,13,opt,name=block_shares,json=blockShares,proto3" json:"block_shares,omitempty"`
+	SnapshotEvery    uint32                 `protobuf:"varint,14,opt,name=snapshot_every,json=snapshotEvery,proto3" json:"snapshot_every,omitempty"` // order blocks from one snapshot of the order to the next; 0: none
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1032,6 +1033,13 @@ func (x *RegistryResponse) GetBlockShares() *BlockShares {
 		return x.BlockShares
 	}
 	return nil
+}
+
+func (x *RegistryResponse) GetSnapshotEvery() uint32 {
+	if x != nil {
+		return x.SnapshotEvery
+	}
+	return 0
 }
 
 type RejoinResponse struct {
@@ -2052,7 +2060,7 @@ const file_node_proto_rawDesc = "" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
-	"\x12GovernanceResponse\"\xc0\x03\n" +
+	"\x12GovernanceResponse\"\xe7\x03\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
@@ -2064,7 +2072,8 @@ const file_node_proto_rawDesc = "" +
 	"\awaiting\x18\b \x01(\v2\x1d.chainify.v1.GovernanceChangeR\awaiting\x128\n" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
 	"blockTimes\x12;\n" +
-	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesR\vblockShares\"\x10\n" +
+	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesR\vblockShares\x12%\n" +
+	"\x0esnapshot_every\x18\x0e \x01(\rR\rsnapshotEvery\"\x10\n" +
 	"\x0eRejoinResponse\"<\n" +
 	"\x0eCancelResponse\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +

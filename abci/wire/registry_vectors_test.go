@@ -52,6 +52,7 @@ type actionVector struct {
 	Withdraw     hexBytes            `json:"withdraw,omitempty"`
 	BlockTimes   *blockTimesVector   `json:"block_times,omitempty"`
 	BlockShares  *blockSharesVector  `json:"block_shares,omitempty"`
+	Snapshots    *uint32             `json:"snapshot_every,omitempty"`
 }
 
 type blockSharesVector struct {
@@ -153,6 +154,8 @@ func (a actionVector) message() *GovernanceAction {
 		return &GovernanceAction{Body: &GovernanceAction_BlockTimes{BlockTimes: &BlockTimes{Statements: a.BlockTimes.Statements, Deploys: a.BlockTimes.Deploys}}}
 	case a.BlockShares != nil:
 		return &GovernanceAction{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: a.BlockShares.Client, Organisation: a.BlockShares.Organisation, Keys: a.BlockShares.Keys}}}
+	case a.Snapshots != nil:
+		return &GovernanceAction{Body: &GovernanceAction_SnapshotEvery{SnapshotEvery: *a.Snapshots}}
 	case a.Withdraw != nil:
 		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:

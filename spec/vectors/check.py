@@ -405,6 +405,7 @@ def pb_action(action):
         "withdraw": lambda: pb_bytes(8, bytes.fromhex(a)),
         "block_times": lambda: pb_bytes(12, pb_int(1, a["statements"]) + pb_int(2, a["deploys"])),
         "block_shares": lambda: pb_bytes(13, pb_int(1, a["client"]) + pb_int(2, a["organisation"]) + pb_int(3, a.get("keys", 0))),
+        "snapshot_every": lambda: pb_oneof_int(14, a),
     }[kind]()
 
 

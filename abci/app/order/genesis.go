@@ -71,8 +71,6 @@ const (
 	deployTimeBoundMS       = wire.DeployTimeMSMax
 	organisationsMax        = wire.OrganisationsMax
 	SnapshotEvery           = 1_000 // what "chainify genesis" writes when nothing else is said
-	snapshotEveryMin        = 10
-	snapshotEveryBound      = 1_000_000
 )
 
 func (p Parameters) withDefaults() Parameters {
@@ -184,8 +182,8 @@ func (p Parameters) validate() error {
 			return fmt.Errorf("%s: %d, want 1 to %d, or 0 for the default", bound.field, bound.value, bound.max)
 		}
 	}
-	if n := p.SnapshotEvery; n != 0 && (n < snapshotEveryMin || n > snapshotEveryBound) {
-		return fmt.Errorf("snapshot_every: %d, want %d to %d, or 0 for no snapshots", n, snapshotEveryMin, snapshotEveryBound)
+	if n := p.SnapshotEvery; n != 0 && (n < wire.SnapshotEveryMin || n > wire.SnapshotEveryMax) {
+		return fmt.Errorf("snapshot_every: %d, want %d to %d, or 0 for no snapshots", n, wire.SnapshotEveryMin, wire.SnapshotEveryMax)
 	}
 	return nil
 }

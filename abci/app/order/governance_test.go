@@ -196,7 +196,7 @@ func (p *changing) change() []byte {
 	name := func() string { return fmt.Sprintf("o%d", p.random.IntN(7)) }
 	for range 1 + p.random.IntN(2) {
 		a := &wire.GovernanceAction{}
-		switch p.random.IntN(7) {
+		switch p.random.IntN(8) {
 		case 0:
 			a.Body = &wire.GovernanceAction_Consent{Consent: uint32(p.random.IntN(6))}
 		case 1:
@@ -210,6 +210,8 @@ func (p *changing) change() []byte {
 			a = validator(fmt.Sprintf("o%d", i), p.all.Validators[i].Key, uint64(p.random.IntN(30)))
 		case 5:
 			a.Body = &wire.GovernanceAction_BlockShares{BlockShares: &wire.BlockShares{Client: uint32(p.random.IntN(3)), Organisation: uint32(p.random.IntN(3))}}
+		case 6:
+			a.Body = &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: uint32(p.random.IntN(2)) * wire.SnapshotEveryMin}
 		default:
 			a.Body = &wire.GovernanceAction_OrderingOnly{OrderingOnly: &wire.OrderingOnly{Organisation: name(), Only: p.random.IntN(2) == 0}}
 		}

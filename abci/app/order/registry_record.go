@@ -161,6 +161,9 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 		record.Parameters.BlockClientMax, record.Parameters.BlockOrganisationMax = int(a.BlockShares.Client), int(a.BlockShares.Organisation)
 		record.Parameters.BlockKeysMax = int(a.BlockShares.Keys)
 		return nil
+	case *wire.GovernanceAction_SnapshotEvery:
+		record.Parameters.SnapshotEvery = int(a.SnapshotEvery)
+		return nil
 	case *wire.GovernanceAction_Withdraw: // changes nothing but the sequence
 		return nil
 	default:

@@ -163,10 +163,12 @@ func timesFlags(cmd *cobra.Command, t *config.Times) {
 	cmd.Flags().DurationVar(&t.Deploy, "deploy-time-max", 0, "the same for its DEPLOY transactions; 0: 10m")
 }
 
+const snapshotEveryFlag = "snapshot-every"
+
 // snapshotFlag is of how often the state of the order is kept for nodes that join.
 func snapshotFlag(cmd *cobra.Command, every *int) {
 	*every = order.SnapshotEvery
-	numberFlag(cmd, every, "snapshot-every", "order blocks from one snapshot of the order to the next, by which nodes join; for good. 0: none")
+	numberFlag(cmd, every, snapshotEveryFlag, "order blocks from one snapshot of the order to the next, by which nodes join. 0: none")
 }
 
 func printJSON(out io.Writer, v any) error {

@@ -163,6 +163,8 @@ func describeActions(actions []*wire.GovernanceAction) []string {
 			out[i] = "a block may run for " + blockTimes(a.BlockTimes)
 		case *wire.GovernanceAction_BlockShares:
 			out[i] = "a block accepts " + blockShares(a.BlockShares)
+		case *wire.GovernanceAction_SnapshotEvery:
+			out[i] = "snapshots of the order: " + snapshotsEvery(a.SnapshotEvery)
 		case *wire.GovernanceAction_Withdraw:
 			out[i] = fmt.Sprintf("withdraw the change that waits, with SHA-256 %x", a.Withdraw)
 		}
@@ -204,7 +206,7 @@ func newPropose() *cobra.Command {
 	var p proposal
 	var times config.Times
 	var shares config.Shares
-	var consent, approvals uint32
+	var consent, approvals, snapshotEvery uint32
 	var power []string
 	var orderingOnly, votes []string
 	cmd := &cobra.Command{
@@ -250,8 +252,11 @@ It takes effect once enough organisations have signed the file and somebody has 
 			if more := sharesAction(cmd, registry.BlockShares, shares); more != nil {
 				actions = append(actions, more)
 			}
+			if cmd.Flags().Changed(snapshotEveryFlag) {
+				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: snapshotEvery}})
+			}
 			if len(actions) == 0 {
-				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max, --block-organisation-max and --block-keys-max is needed")
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max, --block-organisation-max, --block-keys-max and --snapshot-every is needed")
 			}
 			return p.printFor(cmd, registry, actions...)
 		},
@@ -264,7 +269,16 @@ It takes effect once enough organisations have signed the file and somebody has 
 	cmd.Flags().StringArrayVar(&votes, "votes", nil, "an organisation that only orders and votes on effects from then on")
 	timesFlags(cmd, &times)
 	sharesFlags(cmd, &shares)
+	numberFlag(cmd, &snapshotEvery, snapshotEveryFlag, "order blocks from one snapshot of the order to the next, by which nodes join; 0: none")
 	return cmd
+}
+
+// snapshotsEvery says how often the state of the order is kept.
+func snapshotsEvery(blocks uint32) string {
+	if blocks == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("every %d order blocks", blocks)
 }
 
 func newWithdraw() *cobra.Command {
@@ -468,7 +482,8 @@ type governanceStatus struct {
 	ClientMax     uint32 `json:"block_client_max"` // 0: as many as a block holds
 	ShareMax      uint32 `json:"block_organisation_max"`
 	KeysMax       uint32 `json:"block_keys_max"`
-	Waiting       any    `json:"waiting"` // a changeFile, or null
+	SnapshotEvery uint32 `json:"snapshot_every"` // order blocks; 0: no snapshots
+	Waiting       any    `json:"waiting"`        // a changeFile, or null
 }
 
 func newGovernanceStatus() *cobra.Command {
@@ -488,7 +503,7 @@ func newGovernanceStatus() *cobra.Command {
 			if err != nil {
 				return errors.Join(errors.New("the node's answer is no registry"), err)
 			}
-			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), r.BlockShares.GetKeys(), nil}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), r.BlockShares.GetKeys(), r.SnapshotEvery, nil}
 			if r.Waiting != nil {
 				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
 			}
@@ -496,8 +511,8 @@ func newGovernanceStatus() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\na block accepts   %s\n",
-				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes), blockShares(r.BlockShares))
+			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\na block accepts   %s\nsnapshots         %s\n",
+				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes), blockShares(r.BlockShares), snapshotsEvery(r.SnapshotEvery))
 			if r.Waiting != nil {
 				fmt.Fprintf(out, "waiting           change %d", r.Waiting.Sequence)
 				if r.Waiting.EffectiveHeight > 0 {

@@ -61,12 +61,8 @@ func prepareJoin(home string, join config.Join, drop bool) error {
 		return err
 	}
 	h := config.Home(home)
-	_, genesis, err := h.LoadGenesis()
-	if err != nil {
+	if _, _, err := h.LoadGenesis(); err != nil {
 		return err
-	}
-	if genesis.Parameters.SnapshotEvery == 0 {
-		return errors.New("this chain has no snapshots: its genesis does not set snapshot_every. The node fetches all order blocks, from a node that has them")
 	}
 	if len(c.Network.Peers) == 0 {
 		return errors.New("network.peers is empty: there is no node to join by")
