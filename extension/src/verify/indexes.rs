@@ -113,7 +113,7 @@ pub fn of_ledger(client: &SpiClient<'_>, sees: Sees) -> Vec<pg_sys::Oid> {
 
 /// Indexes of these relations that do not find the rows, each once, that a scan does. `pace` is
 /// told of each row read. Cost: one scan of each relation for each of its indexes, and one of that.
-/// Not compared are hash, GIN and BRIN indexes, beyond whether they are in use.
+/// Not compared are GIN and BRIN indexes, beyond whether they are in use.
 pub fn defects(
     client: &SpiClient<'_>,
     sees: Sees,

@@ -2,8 +2,9 @@
 //! of the table does.
 //!
 //! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns,
-//! under the values that it has, in the order that the columns' types say now. Indexes that no scan
-//! reads from end to end (hash, GIN, BRIN) cannot be compared so.
+//! under the values that it has, in the order that the columns' types say now. A hash index is not
+//! read from end to end: it is asked for each row by its value. GIN and BRIN indexes tell no single
+//! rows, and cannot be compared.
 use std::ptr::null_mut;
 
 use chainify_codec::{RangeDigest, SecretHasher};
@@ -15,9 +16,18 @@ use crate::pg::base::random;
 use crate::pg::base::slices::Opened;
 use crate::pg::base::snapshot::Sees;
 
-/// Functions that pgrx leaves out of its bindings.
+/// Functions that pgrx leaves out of its bindings, and one without its boundary.
 mod raw {
     use super::pg_sys;
+    c_functions! {
+        pub fn FormIndexDatum(
+            info: *mut pg_sys::IndexInfo,
+            slot: *mut pg_sys::TupleTableSlot,
+            estate: *mut pg_sys::EState,
+            values: *mut pg_sys::Datum,
+            nulls: *mut bool,
+        );
+    }
     extern "C-unwind" {
         pub fn datum_image_eq(
             one: pg_sys::Datum,
@@ -29,7 +39,7 @@ mod raw {
 }
 
 /// The differences between an index and its table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Difference {
     /// Rows that it should find.
     pub rows: u64,
@@ -46,13 +56,14 @@ pub struct Difference {
 pub enum Compared {
     Agrees,
     Differs(Difference),
-    /// Its kind is not read from end to end, or it was made after the snapshot.
+    /// Its kind tells no single rows, or it was made after the snapshot.
     Not,
 }
 
 /// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
 /// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
-/// be a user's. Cost: one scan of both. Locks both against changes of their definition.
+/// be a user's. Cost: one scan of both; of a hash index one look-up for each row. Locks both against
+/// changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -69,19 +80,18 @@ pub fn compare(
             Sees::Statement => pg_sys::GetActiveSnapshot(),
             Sees::Latest => pg_sys::GetLatestSnapshot(),
         });
-        let compared = match index.is_read_whole() && index.is_of_old() {
-            false => Compared::Not,
-            true => {
-                let scans = Scans {
-                    table: opened.relation().raw(),
-                    index: index.0,
-                    info: pg_sys::BuildIndexInfo(index.0),
-                    snapshot,
-                    hasher,
-                    memory: Context::child(c"chainify index check"),
-                };
-                scans.compare(pace)
-            }
+        let scans = || Scans {
+            table: opened.relation().raw(),
+            index: index.0,
+            info: pg_sys::BuildIndexInfo(index.0),
+            snapshot,
+            hasher,
+            memory: Context::child(c"chainify index check"),
+        };
+        let compared = match index.is_of_old() {
+            true if index.is_read_whole() => scans().compare(pace),
+            true if index.is_hash() => scans().look_up(pace),
+            _ => Compared::Not,
         };
         pg_sys::UnregisterSnapshot(snapshot);
         Some(compared)
@@ -107,6 +117,11 @@ impl Index {
             let routine = (*self.0).rd_indam;
             !routine.is_null() && (*routine).amgettuple.is_some() && (*routine).amoptionalkey
         }
+    }
+
+    fn is_hash(&self) -> bool {
+        // SAFETY: held open by self.
+        unsafe { (*(*self.0).rd_rel).relam == pg_sys::HASH_AM_OID }
     }
 
     /// Whether it has entries of all row versions that snapshots of now see, as the planner asks
@@ -171,12 +186,103 @@ impl Scans {
         }
     }
 
+    /// Asks the index for each row that it should have.
+    ///
+    /// # Safety
+    /// As for [`Scans::compare`]; it is a hash index.
+    unsafe fn look_up(&self, pace: &mut dyn FnMut()) -> Compared {
+        let mut seen = Difference::default();
+        // SAFETY: by the caller's promise; a hash index has one key column, and an operator for it.
+        unsafe {
+            let equal = pg_sys::get_opcode(pg_sys::get_opfamily_member(
+                *(*self.index).rd_opfamily,
+                *(*self.index).rd_opcintype,
+                *(*self.index).rd_opcintype,
+                pg_sys::HTEqualStrategyNumber as i16,
+            ));
+            let entry = pg_sys::table_slot_create(self.table, null_mut());
+            let scan = pg_sys::index_beginscan(self.table, self.index, self.snapshot, 1, 0);
+            self.each_row(&mut |slot, estate| {
+                let (mut value, mut null) = (pg_sys::Datum::from(0), true);
+                let info = self.info;
+                let values = || raw::FormIndexDatum(info, slot, estate, &mut value, &mut null);
+                // The scan keeps what it allocates from row to row: it has no part in this memory.
+                self.memory.enter(|| catch_c(values).or_raise());
+                if !null {
+                    seen.rows += 1;
+                    let mut key = pg_sys::ScanKeyData::default();
+                    pg_sys::ScanKeyEntryInitialize(
+                        &mut key,
+                        0,
+                        1,
+                        pg_sys::HTEqualStrategyNumber as pg_sys::StrategyNumber,
+                        pg_sys::InvalidOid,
+                        *(*self.index).rd_indcollation,
+                        equal,
+                        value,
+                    );
+                    pg_sys::index_rescan(scan, &mut key, 1, null_mut(), 0);
+                    seen.found += u64::from(self.gives(scan, entry, slot));
+                }
+                pace();
+            });
+            pg_sys::index_endscan(scan);
+            pg_sys::ExecDropSingleTupleTableSlot(entry);
+        }
+        match seen.rows == seen.found {
+            true => Compared::Agrees,
+            false => Compared::Differs(seen),
+        }
+    }
+
+    /// Whether the scan gives the row in `slot`, or more rows than are looked at: of many with one
+    /// value not each is shown.
+    ///
+    /// # Safety
+    /// As for [`Scans::compare`]; the scan has its key, the slots are of the table.
+    unsafe fn gives(
+        &self,
+        scan: pg_sys::IndexScanDesc,
+        entry: *mut pg_sys::TupleTableSlot,
+        slot: *mut pg_sys::TupleTableSlot,
+    ) -> bool {
+        const LOOKED_AT_MAX: usize = 100;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let forward = pg_sys::ScanDirection::ForwardScanDirection;
+            for _ in 0..LOOKED_AT_MAX {
+                if !pg_sys::index_getnext_slot(scan, forward, entry) {
+                    return false;
+                }
+                if self.place(entry) == self.place(slot) {
+                    return true;
+                }
+            }
+            true
+        }
+    }
+
     /// The places of the rows that the index should have.
     ///
     /// # Safety
     /// As for [`Scans::compare`].
     unsafe fn of_table(&self, pace: &mut dyn FnMut()) -> RangeDigest {
         let mut digest = RangeDigest::default();
+        // SAFETY: by the caller's promise.
+        unsafe {
+            self.each_row(&mut |slot, _| {
+                digest.add(&self.place(slot));
+                pace();
+            });
+        }
+        digest
+    }
+
+    /// Calls `f` with each row that the index should have.
+    ///
+    /// # Safety
+    /// As for [`Scans::compare`].
+    unsafe fn each_row(&self, f: &mut dyn FnMut(*mut pg_sys::TupleTableSlot, *mut pg_sys::EState)) {
         let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
             | pg_sys::ScanOptions::SO_ALLOW_STRAT
             | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
@@ -193,15 +299,15 @@ impl Scans {
             {
                 pgrx::check_for_interrupts!();
                 if self.holds(condition, context) {
-                    digest.add(&self.place(slot));
+                    f(slot, estate);
+                    self.memory.reset();
+                    pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
                 }
-                pace();
             }
             pg_sys::heap_endscan(scan);
             pg_sys::FreeExecutorState(estate);
             pg_sys::ExecDropSingleTupleTableSlot(slot);
         }
-        digest
     }
 
     /// Whether a partial index has the row; every other has.
