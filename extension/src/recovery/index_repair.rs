@@ -85,7 +85,7 @@ fn rebuilt(
 /// Indexes of kinds that are not compared.
 fn not_compared(client: &SpiClient<'_>, relations: &[pg_sys::Oid]) -> Vec<Defect> {
     let sql = "SELECT a.amname::text FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-        WHERE c.oid = $1 AND a.amname IN ('hash', 'gin', 'brin')";
+        WHERE c.oid = $1 AND a.amname IN ('gin', 'brin')";
     let kind = |index: &Index| {
         Cursor::open(client, Sees::Latest, sql, &[index.oid.into()])
             .next_row()

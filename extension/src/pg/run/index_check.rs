@@ -62,8 +62,8 @@ pub enum Compared {
 
 /// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
 /// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
-/// be a user's. Cost: one scan of both; of a hash index one look-up for each row. Locks both against
-/// changes of their definition.
+/// be a user's. Cost: one scan of both; of a hash index one look-up for each row. Locks both
+/// against changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
