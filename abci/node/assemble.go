@@ -17,6 +17,10 @@ import (
 	"github.com/chainify-db/chainify/abci/peers"
 )
 
+// promotedAfter is the longest pause between two attempts to reach a database of several servers: a
+// standby may have been promoted meanwhile.
+const promotedAfter = 2 * time.Second
+
 // assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake
 // with the application.
 func (n *node) assemble() error {
@@ -112,8 +116,8 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	}
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
-		SynchronousCommit: c.SynchronousCommit,
-		Registry:          n.registryHistory, // connected after the application is made
+		SynchronousCommit: c.SynchronousCommit, Memory: memory{n.store},
+		Registry: n.registryHistory, // connected after the application is made
 	})
 	if err != nil {
 		return err
@@ -188,6 +192,9 @@ func (n *node) assembleEffects() error {
 		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
 			n.app.Ran(transactions, took, slow)
 		},
+	}
+	if postgres.HasStandbys(c.Database.DSN) {
+		options.Config.BackoffMaxMS = promotedAfter.Milliseconds()
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()
