@@ -158,8 +158,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, address)
 }
 
-// answering is what a server says of itself. A false answer costs a detour: the node compares blocks
-// with their certificates on each server.
+// answering is what a server says of itself. A false answer costs a detour: the node compares
+// blocks with their certificates on each server.
 type answering struct {
 	Server
 	SupersededBy uint64
