@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -367,6 +369,43 @@ func TestAStandbyServesReads(t *testing.T) {
 	defer bank.Close(ctx)
 	if _, err := bank.Exec(ctx, "UPDATE checking SET balance = balance + 1 WHERE custid = 1"); err == nil {
 		t.Error("the standby takes a change")
+	}
+	explorerReads(ctx, t, acme, standby)
+}
+
+// explorerReads starts the node with an explorer that reads from the standby.
+func explorerReads(ctx context.Context, t *testing.T, o *harness.Organisation, standby *harness.Cluster) {
+	t.Helper()
+	must(t, o.StopNode())
+	path := filepath.Join(o.Home(), "chainify.toml")
+	text, err := os.ReadFile(path)
+	must(t, err)
+	reads := strings.Replace(string(text), `dsn = ""`, fmt.Sprintf("dsn = %q", standby.DSN(database, "dba")), 1)
+	if reads == string(text) {
+		t.Fatal("the configuration has no empty dsn of the explorer")
+	}
+	must(t, os.WriteFile(path, []byte(reads), 0o600))
+	port, err := harness.FreePorts(1)
+	must(t, err)
+	o.Explorer = fmt.Sprintf("127.0.0.1:%d", port)
+	must(t, o.StartNode())
+	must(t, o.WaitServing(ctx, readyLimit))
+	var block, id string
+	must(t, o.Scan(ctx, "SELECT block::text, encode(id, 'hex') FROM chainify.transactions WHERE outcome ORDER BY block DESC LIMIT 1", &block, &id))
+	for _, page := range []string{"", "live", "blocks", "blocks/" + block, "transactions/" + id, "rows?table=checking&key=1", "deviations", "analytics", "receipts/" + id} {
+		must(t, harness.Poll(ctx, progressLimit, "/"+page+" of the explorer", func(ctx context.Context) (bool, string, error) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.Explorer+"/"+page, nil)
+			if err != nil {
+				return false, "", err
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false, err.Error(), nil // it does not listen yet
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+			return answer.StatusCode == http.StatusOK && err == nil, fmt.Sprintf("%s: %.300s", answer.Status, body), nil
+		}))
 	}
 }
 

@@ -27,8 +27,12 @@ func (b *Backend) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read which server is followed: %w", err)
 	}
+	hosts := inOrder(b.hosts, followed)
+	if len(hosts) > 1 && followed.Known.Epoch == 0 && !followed.Accept {
+		hosts = byEpoch(hosts, survey(ctx, hosts, func(context.Context, *pgx.Conn, answering) error { return nil }))
+	}
 	var all []error
-	for _, h := range inOrder(b.hosts, followed) {
+	for _, h := range hosts {
 		if err = b.connectTo(ctx, h, followed); err == nil {
 			return nil
 		}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -204,12 +205,26 @@ func (s Server) same(is Server) bool {
 	return bytes.Equal(s.Mark, is.Mark) && s.System == is.System && s.Timeline == is.Timeline && s.Host == is.Host
 }
 
+// byEpoch has the server of the latest epoch first, for a node that knows none.
+func byEpoch(hosts []host, seen []Seen) []host {
+	epochs := map[string]uint64{}
+	for _, s := range seen {
+		if s.Err == nil && !s.Standby {
+			epochs[s.Name] = s.Epoch
+		}
+	}
+	sorted := slices.Clone(hosts)
+	slices.SortStableFunc(sorted, func(a, b host) int { return cmp.Compare(epochs[b.name], epochs[a.name]) })
+	return sorted
+}
+
 // judge says whether the node can go on with a server, and whether it goes over to it with that.
 //
 // A server with the newest mark has all that the node did before the newest epoch. It is the same
 // one, a promoted standby, or a copy. One with an earlier mark is a primary that was left behind,
-// or a backup of before: nothing tells them apart.
-func (f Followed) judge(is answering) (goesOver bool, err error) {
+// or a backup of before: nothing tells them apart. Beside others, a server where the node never was
+// is not the one to go on with while the right one is away.
+func (f Followed) judge(is answering, others bool) (goesOver bool, err error) {
 	newest := f.Known
 	if f.Next != nil && bytes.Equal(f.Next.Mark, is.Mark) {
 		newest = *f.Next
@@ -220,7 +235,11 @@ func (f Followed) judge(is answering) (goesOver bool, err error) {
 		return true, nil
 	case is.SupersededBy > 0:
 		return false, fmt.Errorf("%w: it was told so in epoch %d, its own is %d: %s", ErrLeftBehind, is.SupersededBy, is.Epoch, mend)
-	case newest.Epoch == 0 || is.Epoch == 0: // a new home or an empty database
+	case newest.Epoch == 0: // a new home
+		return true, nil
+	case is.Epoch == 0 && others:
+		return false, fmt.Errorf("%w: the node was never there, it follows %s since epoch %d: %s", ErrLeftBehind, newest.Host, newest.Epoch, mend)
+	case is.Epoch == 0: // an empty database, or a restored dump
 		return true, nil
 	case !bytes.Equal(newest.Mark, is.Mark) && is.Epoch < newest.Epoch:
 		return false, fmt.Errorf("%w: it is of epoch %d and timeline %d, the node has followed %s since epoch %d: %s",
@@ -254,7 +273,7 @@ func (b *Backend) follow(ctx context.Context, conn *pgx.Conn, name string, f Fol
 	if err != nil {
 		return Server{}, err
 	}
-	goesOver, err := f.judge(is)
+	goesOver, err := f.judge(is, len(b.hosts) > 1)
 	if err != nil {
 		return Server{}, err
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+const several = "one among several:5432"
+
 var (
 	markA = []byte("aaaaaaaaaaaaaaaa")
 	markB = []byte("bbbbbbbbbbbbbbbb")
@@ -34,6 +36,7 @@ func TestJudge(t *testing.T) {
 		{"the same server", known, answers(func(*answering) {}), false, ""},
 		{"a new home", Followed{}, answers(func(*answering) {}), true, ""},
 		{"an empty database", known, answers(func(a *answering) { a.Epoch, a.Mark = 0, nil }), true, ""},
+		{"an empty database beside others", known, answers(func(a *answering) { a.Epoch, a.Mark, a.Host = 0, nil, several }), false, "never there"},
 		{"a promoted standby", known, answers(func(a *answering) { a.Timeline, a.Host = 3, "two:5432" }), true, ""},
 		{"a promoted standby behind the same address", known, answers(func(a *answering) { a.Timeline = 3 }), true, ""},
 		{"a copy on the same timeline", known, answers(func(a *answering) { a.Host = "two:5432" }), true, ""},
@@ -50,7 +53,7 @@ func TestJudge(t *testing.T) {
 		{"the operator's word", Followed{Known: known.Known, Accept: true}, answers(func(a *answering) { a.Epoch, a.Mark, a.SupersededBy = 1, markB, 2 }), true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			goesOver, err := c.knows.judge(c.is)
+			goesOver, err := c.knows.judge(c.is, c.is.Host == several)
 			if goesOver != c.goesOver || (err == nil) != (c.refused == "") {
 				t.Fatalf("goes over: %v, %v", goesOver, err)
 			}
@@ -75,6 +78,16 @@ func TestEpochsGrow(t *testing.T) {
 		if next := c.knows.next(is); next.Epoch != c.want || len(next.Mark) != markBytes || next.Timeline != is.Timeline {
 			t.Errorf("%+v goes over to %+v, want epoch %d", c.knows, next, c.want)
 		}
+	}
+}
+
+// A node that knows no server begins with that of the latest epoch.
+func TestByEpoch(t *testing.T) {
+	hosts := byEpoch([]host{{name: "old:1"}, {name: "away:1"}, {name: "new:1"}, {name: "standby:1"}}, []Seen{
+		{Name: "old:1", Epoch: 1}, {Name: "away:1", Err: errors.New("away"), Epoch: 9}, {Name: "new:1", Epoch: 2}, {Name: "standby:1", Standby: true, Epoch: 2},
+	})
+	if hosts[0].name != "new:1" || hosts[1].name != "old:1" {
+		t.Errorf("the order is %v", hosts)
 	}
 }
 
