@@ -220,7 +220,7 @@ func (n *Network) Divide(groups ...[]string) error { return n.lan.Divide(groups.
 func (n *Network) Close() error {
 	var err error
 	n.closeOnce.Do(func() {
-		nodes := n.Each(func(o *Organisation) error { return o.StopNode() })
+		nodes := n.Each(func(o *Organisation) error { return errors.Join(o.StopNode(), o.StopSigner()) })
 		for _, o := range n.Orderers {
 			nodes = errors.Join(nodes, o.StopNode())
 		}

@@ -31,6 +31,7 @@ type Node struct {
 	program  string // empty: that of the network
 	net      *Network
 	node     *Process
+	signer   *Process // holds the node's validator key (see SeparateSigner); nil: the node does
 }
 
 // Home is the node's directory.
