@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -150,5 +152,33 @@ func TestInOrder(t *testing.T) {
 		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.knows, got, c.want)
 		}
+	}
+}
+
+// A server that answers nothing, as one whose machine is gone, has its time and no more: the next
+// one has its turn.
+func TestAServerThatHangsIsPassedOver(t *testing.T) {
+	there, err := pgx.ParseConfig(database(t, standin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	b := open(t, fmt.Sprintf("host=127.0.0.1,%s port=%d,%d user=%s dbname=%s sslmode=disable",
+		there.Host, hangs.Addr().(*net.TCPAddr).Port, there.Port, there.User, there.Database))
+	began := time.Now()
+	if _, err := b.Position(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Once by the survey of a node that knows no server, then in its turn.
+	if took := time.Since(began); took < connectLimitOf || took > 3*connectLimitOf {
+		t.Errorf("the server that answers had its turn after %s", took)
+	}
+	f, err := b.cfg.Memory.Followed()
+	if err != nil || f.Known.Epoch != 1 || !strings.HasPrefix(f.Known.Host, there.Host) || f.Next != nil {
+		t.Errorf("the node follows %+v, %v", f, err)
 	}
 }
