@@ -90,6 +90,7 @@ INSERT INTO test.calls (who, call) VALUES
     ('reader', $$SELECT count(*) > 0 FROM (SELECT max(number) AS number FROM chainify.ledger) l, chainify.state_parts_at(l.number)$$),
     ('reader', $$SELECT chainify.row_hash(h) FROM chainify_history.t h$$), ('reader', $$SELECT chainify.explain_block(2)$$), ('reader', $$SELECT chainify.read_block()$$),
     ('reader', $$SELECT chainify.receipt('\x00'::bytea)$$), ('reader', $$SELECT chainify.receipt('public.t'::regclass, 1)$$), ('reader', $$SELECT * FROM chainify_history.t_ledger$$), ('reader', $$SELECT * FROM chainify_history.t_as_of$$),
+    ('stranger', $$SELECT epoch, mark, standby, last_block FROM chainify_node.server()$$), ('stranger', $$SELECT chainify_node.take_server('testchain', 'acme', 1, decode(repeat('a1', 16), 'hex'))$$), ('stranger', $$SELECT chainify_node.supersede(1)$$),
     ('stranger', $$SELECT * FROM chainify_node.position()$$), ('stranger', $$SELECT chainify_node.init('testchain', 'acme')$$), ('stranger', $$SELECT chainify_node.set_registry('{"organisations": []}')$$),
     ('stranger', $$SELECT chainify_node.kept_executions()$$), ('stranger', $$SELECT chainify_node.has_policies()$$), ('stranger', $$SELECT chainify_node.due_plans(0, 10)$$), ('stranger', $$SELECT chainify_node.checkpoint()$$), ('stranger', $$SELECT chainify_node.fold_history()$$),
     ('stranger', $$SELECT chainify_node.scrub('public.t')$$), ('stranger', $$SELECT chainify_node.audit(1000)$$), ('stranger', $$SELECT chainify_node.store_certificate(1, 0, '\x00', '[]')$$),

@@ -226,8 +226,33 @@ type Mirrors struct {
 	Lag     int64 // blocks that the slowest of these is behind the database
 }
 
+// Servers is how the organisation's database servers stand beside the one that the node works on,
+// as of one moment.
+type Servers struct {
+	Standbys       int // follow it
+	LeftBehind     int // standbys that follow no server of the newest epoch, or have not got to it
+	OtherPrimaries int // take changes beside it: two primaries
+	Silent         int // did not answer
+	LastBlock      uint64
+	StandbyBlocks  []uint64 // the last block of each that follows
+}
+
+// Lag is by how many blocks the slowest standby that follows is behind.
+func (s Servers) Lag() uint64 {
+	lag := uint64(0)
+	for _, n := range s.StandbyBlocks {
+		if n < s.LastBlock {
+			lag = max(lag, s.LastBlock-n)
+		}
+	}
+	return lag
+}
+
 // Inspector is a Backend that tells its health, at any time.
 type Inspector interface {
+	// Servers tells how the servers beside this one stood lately; zeros: there are none, or nothing
+	// is known yet.
+	Servers() Servers
 	Inspect(ctx context.Context) (Health, error)
 	// Mirrors asks the analytics worker, where tables are mirrored.
 	Mirrors(ctx context.Context) (Mirrors, error)

@@ -159,6 +159,8 @@ type Consensus struct {
 	// ExpressLane sends this node's own messages to all others at once, and tells later what only
 	// gossip needs.
 	ExpressLane bool `toml:"express_lane"`
+	// SignerListen is where a process with the validator key connects; empty: the home has the key.
+	SignerListen string `toml:"signer_listen"`
 }
 
 // Log says what is logged, to standard error.
@@ -459,6 +461,14 @@ func (c *Config) checkAddresses() error {
 	}
 	if c.Network.RPCListen != "" && !onLoopback(c.Network.RPCListen) {
 		return fmt.Errorf("network.rpc_listen: %q is not on loopback, and CometBFT's RPC asks nobody who he is; reach it through a tunnel", c.Network.RPCListen)
+	}
+	if a := c.Consensus.SignerListen; a != "" {
+		if err := CheckSignerAddress(a); err != nil {
+			return fmt.Errorf("consensus.signer_listen: %w", err)
+		}
+		if host, tcp := strings.CutPrefix(a, "tcp://"); tcp && !onLoopback(host) {
+			return fmt.Errorf("consensus.signer_listen: %q is not on loopback, and nothing shows which signer connects; reach it through a tunnel", a)
+		}
 	}
 	if c.Explorer.Listen != "" && c.Explorer.DSN == "" && c.Database.DSN == "" {
 		return errors.New("explorer.listen: there is no database to show; database.dsn and explorer.dsn are empty")

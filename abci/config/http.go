@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/chainify-db/chainify/abci/access"
 	"github.com/chainify-db/chainify/abci/gateway"
@@ -29,6 +30,19 @@ func (h HTTP) Loopback() bool { return onLoopback(h.Listen) }
 
 // Loopback says whether only this machine reaches the explorer.
 func (e Explorer) Loopback() bool { return onLoopback(e.Listen) }
+
+// CheckSignerAddress says what is wrong with the address where signer and node meet.
+func CheckSignerAddress(address string) error {
+	if path, unix := strings.CutPrefix(address, "unix://"); unix && strings.HasPrefix(path, "/") {
+		return nil
+	}
+	if host, tcp := strings.CutPrefix(address, "tcp://"); tcp {
+		if _, _, err := net.SplitHostPort(host); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is neither unix:///PATH nor tcp://HOST:PORT", address)
+}
 
 func onLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)

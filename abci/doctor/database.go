@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
 )
 
@@ -81,6 +82,10 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 	if err != nil {
 		return []Finding{bad(check, reason(err), mendOf(err))}
 	}
+	primary, servers := examineServers(ctx, c.Database.DSN)
+	if primary != "" {
+		to = postgres.At(to, primary)
+	}
 	to.RuntimeParams["search_path"] = "pg_catalog, pg_temp" // whatever role and database have: X11
 	to.RuntimeParams["application_name"] = "chainify doctor"
 	conn, err := pgx.ConnectConfig(ctx, to)
@@ -97,6 +102,7 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 		findings = append(findings, judgeOwner(uid, c))
 	}
 	findings = append(findings, examineMirrors(ctx, conn)...)
+	findings = append(findings, servers...)
 	return append(findings, fine(check, "%s on %s, as %s", to.Database, to.Host, to.User))
 }
 

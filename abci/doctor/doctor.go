@@ -40,7 +40,7 @@ func warn(check, found, mend string) Finding { return Finding{Warn, check, found
 func Examine(ctx context.Context, home config.Home, c config.Config, version string) []Finding {
 	findings := examineHome(home, c)
 	machine := readMachine(ctx, home, c)
-	findings = append(findings, checkGenesis(home, c, machine.members), judgeKeys(home, c.Organisation, machine.members))
+	findings = append(findings, checkGenesis(home, c, machine.members), judgeKeys(home, c.Organisation, c.Consensus.SignerListen != "", machine.members))
 	findings = append(findings, judgeMachine(machine, c)...)
 	if c.Database.DSN != "" {
 		findings = append(findings, examineDatabase(ctx, home, c, version, machine.peerUID)...)

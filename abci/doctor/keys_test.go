@@ -29,7 +29,7 @@ func TestReplacedKeysAreKnown(t *testing.T) {
 	m := p.member()
 	judged := func(level Level, says string) {
 		t.Helper()
-		f := judgeKeys(p.home, "acme", []*wire.Member{{Organisation: "bolt"}, m})
+		f := judgeKeys(p.home, "acme", false, []*wire.Member{{Organisation: "bolt"}, m})
 		if f.Level != level || !strings.Contains(f.Found, says) {
 			t.Errorf("%+v, want %s with %q", f, level, says)
 		}
@@ -58,11 +58,11 @@ func TestReplacedKeysAreKnown(t *testing.T) {
 		t.Errorf("a new key for all to read: %+v", f)
 	}
 	m.Validators[0].Key = make([]byte, ed25519.PublicKeySize)
-	if f := judgeKeys(p.home, "acme", []*wire.Member{m}); f.Level != Warn {
+	if f := judgeKeys(p.home, "acme", false, []*wire.Member{m}); f.Level != Warn {
 		t.Errorf("another validator counts: %+v", f)
 	}
 	m.GatewayKey = make([]byte, ed25519.PublicKeySize)
-	if f := judgeKeys(p.home, "acme", []*wire.Member{m}); f.Level != Bad {
+	if f := judgeKeys(p.home, "acme", false, []*wire.Member{m}); f.Level != Bad {
 		t.Errorf("another gateway key counts: %+v", f)
 	}
 	p.must(os.Remove(further[0]))

@@ -150,9 +150,9 @@ func judgeClock(m machine) Finding {
 	return fine(check, "is kept right")
 }
 
-// judgeKeys: the home holds the gateway key and a validator key that count. members are those of
-// now, of a node that runs.
-func judgeKeys(home config.Home, organisation string, members []*wire.Member) Finding {
+// judgeKeys: the home holds the gateway key and a validator key that count, or a remote signer has
+// the latter. members are those of now, of a node that runs.
+func judgeKeys(home config.Home, organisation string, remote bool, members []*wire.Member) Finding {
 	const check = "keys"
 	at := slices.IndexFunc(members, func(m *wire.Member) bool { return m.Organisation == organisation })
 	if at < 0 {
@@ -163,6 +163,9 @@ func judgeKeys(home config.Home, organisation string, members []*wire.Member) Fi
 		return bad(check, err.Error(), "Take the key from its backup.")
 	}
 	validators, err := home.ValidatorIDs()
+	if remote {
+		validators, err = nil, nil
+	}
 	if err != nil {
 		return bad(check, err.Error(), "Take the key from its backup.")
 	}
@@ -186,6 +189,8 @@ func judgeKeys(home config.Home, organisation string, members []*wire.Member) Fi
 		}
 	}
 	switch {
+	case remote:
+		return fine(check, "the gateway key is there; a signer that connects has the validator's")
 	case !signs:
 		return warn(check, fmt.Sprintf("no validator key of the home is one of %q: this node follows and does not vote", organisation), "Take the key from its backup, if this is the organisation's validator.")
 	case idle > 0:

@@ -33,6 +33,10 @@ func (d *database) Mirrors(context.Context) (backend.Mirrors, error) {
 	return backend.Mirrors{Wanted: 3, Serving: 2, Lag: 4}, d.err
 }
 
+func (d *database) Servers() backend.Servers {
+	return backend.Servers{Standbys: 2, OtherPrimaries: 1, LastBlock: 9, StandbyBlocks: []uint64{9, 4}}
+}
+
 func newMetrics(db *database) *Metrics {
 	standing := Standing{
 		Status: func(context.Context) *wire.StatusResponse {
@@ -84,6 +88,7 @@ func TestWhatStandsIsToldWhenAsked(t *testing.T) {
 		`chainify_state{state="serving"}`: "1", `chainify_state{state="excluded"}`: "0", "chainify_height": "9",
 		`chainify_ledger_blocks{stage="ordered"}`: "4", `chainify_ledger_blocks{stage="committed"}`: "2",
 		`chainify_queue_transactions{stage="pending"}`: "5", "chainify_deviations_open": "1", "chainify_database_up": "1",
+		`chainify_database_servers{standing="standby"}`: "2", `chainify_database_servers{standing="other_primary"}`: "1", "chainify_standby_lag_blocks": "5",
 		"chainify_early_aborts_total": "3",
 		"chainify_scrub_age_seconds":  "60", "chainify_scrub_interval_seconds": "600", `chainify_mirrors{stage="wanted"}`: "3", `chainify_mirrors{stage="serving"}`: "2", "chainify_mirror_lag_blocks": "4",
 		`chainify_votes_total{organisation="cargo",verdict="differs"}`:       "0", // there before its first step
@@ -179,10 +184,11 @@ func TestDashboardAndAlertsNameWhatIsTold(t *testing.T) {
 		told[name] = true
 	}
 	named := regexp.MustCompile(`\bchainify_[a-z_]+`)
-	label := regexp.MustCompile(`\b(state|incident|verdict|stage)=\\?"([a-z_ ]+)\\?"`)
+	label := regexp.MustCompile(`\b(state|incident|verdict|stage|standing)=\\?"([a-z_ ]+)\\?"`)
 	values := map[string][]string{
 		"state": States, "incident": {string(effects.Deviation)}, "verdict": {string(agrees), string(differs), string(stuck)},
-		"stage": {"ordered", "certified", "committed", "pending", "unordered"},
+		"stage":    {"ordered", "certified", "committed", "pending", "unordered", "wanted", "serving"},
+		"standing": {"standby", "left_behind", "other_primary", "silent"},
 	}
 	for _, file := range []string{"alerts.yaml", "dashboard.json"} {
 		text, err := os.ReadFile("../../helm/chainify/files/" + file)

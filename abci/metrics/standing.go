@@ -58,10 +58,12 @@ var (
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
 	mirrors       = describe("mirrors", "Tables that the analytics worker mirrors: those that it should (wanted), and those that queries get answers from (serving).", "stage")
 	mirrorLag     = describe("mirror_lag_blocks", "How many blocks the slowest serving mirror is behind the database.")
+	servers       = describe("database_servers", "The organisation's database servers beside the one that the node works on: that follow it (standby), that follow another or none (left_behind), that take changes (other_primary), that do not answer (silent).", "standing")
+	standbyLag    = describe("standby_lag_blocks", "How many blocks the slowest standby that follows is behind the database.")
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, oldest, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, databaseUp,
+		state, build, height, oldest, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, servers, standbyLag, databaseUp,
 	}
 )
 
@@ -112,6 +114,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if c.Database == nil {
 		return
 	}
+	beside := c.Database.Servers()
+	gauge(servers, float64(beside.Standbys), "standby")
+	gauge(servers, float64(beside.LeftBehind), "left_behind")
+	gauge(servers, float64(beside.OtherPrimaries), "other_primary")
+	gauge(servers, float64(beside.Silent), "silent")
+	gauge(standbyLag, float64(beside.Lag()))
 	health, err := c.Database.Inspect(ctx)
 	gauge(databaseUp, number(err == nil))
 	if err == nil {

@@ -4,18 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 )
+
+// promotedAfter is the longest pause between two attempts to reach a database of several servers: a
+// standby may have been promoted meanwhile.
+const promotedAfter = 2 * time.Second
 
 // assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake
 // with the application.
@@ -26,8 +33,7 @@ func (n *node) assemble() error {
 	if err := n.openStore(); err != nil {
 		return err
 	}
-	var err error
-	if n.keys, err = newKeys(n.opt.Home, n.opt.Config.Organisation, n.opt.Config.Consensus.ExpressLane, n.registry, n.log); err != nil {
+	if err := n.openKeys(); err != nil {
 		return err
 	}
 	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {
@@ -45,6 +51,7 @@ func (n *node) assemble() error {
 	if n.backend != nil {
 		gatewayOptions.Outcomes = n.backend
 	}
+	var err error
 	if gatewayOptions.Agreements, err = n.assembleAgreements(); err != nil {
 		return err
 	}
@@ -55,6 +62,19 @@ func (n *node) assemble() error {
 		return err
 	}
 	return n.assembleOrder()
+}
+
+// openKeys opens the home's keys, and waits for the signer where another process has one.
+func (n *node) openKeys() (err error) {
+	var remote *config.Signer
+	if address := n.opt.Config.Consensus.SignerListen; address != "" {
+		quiet := newCometLog(n.log.With("part", "signer"), slog.LevelError, new(atomic.Bool), func(string) {})
+		if remote, err = openRemote(address, n.founded.ChainID(), quiet); err != nil {
+			return err
+		}
+	}
+	n.keys, err = newKeys(n.opt.Home, &n.opt.Config, remote, n.registry, n.log)
+	return err
 }
 
 func (n *node) loadGenesis() error {
@@ -112,8 +132,8 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	}
 	b, err := postgres.New(postgres.Config{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
-		SynchronousCommit: c.SynchronousCommit,
-		Registry:          n.registryHistory, // connected after the application is made
+		SynchronousCommit: c.SynchronousCommit, Memory: memory{n.store},
+		Registry: n.registryHistory, // connected after the application is made
 	})
 	if err != nil {
 		return err
@@ -188,6 +208,9 @@ func (n *node) assembleEffects() error {
 		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
 			n.app.Ran(transactions, took, slow)
 		},
+	}
+	if postgres.HasStandbys(c.Database.DSN) {
+		options.Config.BackoffMaxMS = promotedAfter.Milliseconds()
 	}
 	if n.backend != nil {
 		nodeKey, err := n.opt.Home.NodeKey()

@@ -1,9 +1,12 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
 
 	dbm "github.com/cometbft/cometbft-db"
+
+	"github.com/chainify-db/chainify/abci/backend/postgres"
 )
 
 // memory is what effects has to know after a restart, in the node's own store beside that of the
@@ -34,6 +37,32 @@ func (m memory) Exclude(reason string) error {
 func (m memory) Rejoin() error {
 	if err := m.db.DeleteSync(excludedKey); err != nil {
 		return fmt.Errorf("keep that the organisation rejoins: %w", err)
+	}
+	return nil
+}
+
+var followedKey = []byte("node/server")
+
+// Followed implements postgres.Memory.
+func (m memory) Followed() (f postgres.Followed, err error) {
+	raw, err := m.db.Get(followedKey)
+	if err == nil && raw != nil {
+		err = json.Unmarshal(raw, &f)
+	}
+	if err != nil {
+		return f, fmt.Errorf("read which database server is followed: %w", err)
+	}
+	return f, nil
+}
+
+// Follow implements postgres.Memory, waiting for the disk.
+func (m memory) Follow(f postgres.Followed) error {
+	raw, err := json.Marshal(f)
+	if err == nil {
+		err = m.db.SetSync(followedKey, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("keep which database server is followed: %w", err)
 	}
 	return nil
 }

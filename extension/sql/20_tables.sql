@@ -14,6 +14,18 @@ CREATE TABLE chainify_ledger.here (
     since    timestamptz NOT NULL DEFAULT now()
 );
 
+-- Which of the organisation's servers the node follows, as far as this one knows (docs/operator/failover.md). Physical copies have the row, and
+-- standbys get it; a dump leaves it out. Of two servers with other marks, the one with the lower epoch was left behind.
+CREATE TABLE chainify_ledger.fence (
+    only_row          boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    epoch             bigint NOT NULL CHECK (epoch > 0), -- grows with each server that the node goes over to
+    mark              bytea NOT NULL CHECK (octet_length(mark) = 16), -- random, of the epoch
+    system_identifier bigint NOT NULL,
+    timeline          integer NOT NULL,      -- of the WAL when the node took the server
+    since             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    superseded_by     bigint                 -- the epoch of the server that the node follows now; NULL: none is known
+);
+
 -- Members by block, as the node told from the order (chainify_node.set_registry). A period begins with from_block and ends
 -- before until_block; NULL: it goes on.
 

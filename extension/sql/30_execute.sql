@@ -33,6 +33,10 @@ BEGIN
     END IF;
     PERFORM chainify_ledger.check_names(init.chain_id, init.organisation);
     PERFORM chainify_ledger.refuse_restored();
+    IF EXISTS (SELECT FROM chainify_ledger.fence f WHERE f.superseded_by IS NOT NULL) THEN
+        RAISE EXCEPTION 'this server was superseded: the node followed another primary since' USING ERRCODE = '55000',
+            HINT = 'docs/operator/failover.md says how it becomes a standby of that one.';
+    END IF;
     LOCK TABLE chainify_ledger.chain IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO known FROM chainify_ledger.chain c;
     IF NOT FOUND THEN
@@ -51,6 +55,57 @@ BEGIN
     WHERE d.cured_by IS NULL AND d.found_by = 'block' AND d.block <= (SELECT max(b.number) FROM chainify_ledger.block b)
       AND NOT EXISTS (SELECT FROM chainify_ledger.started_over);
     PERFORM chainify_ledger.maintain();
+END
+$$;
+
+-- What tells this server from the organisation's others, on standbys too. The timeline is the present one; that of the row may be older.
+CREATE FUNCTION chainify_node.server(OUT epoch bigint, OUT mark bytea, OUT superseded_by bigint, OUT system_identifier bigint, OUT timeline integer,
+                                     OUT standby boolean, OUT last_block bigint)
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT f.epoch, f.mark, f.superseded_by, s.system_identifier,
+           -- A promoted standby writes to its new timeline before a checkpoint says so.
+           CASE WHEN r.standby THEN c.timeline_id ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer END,
+           r.standby, (SELECT coalesce(max(b.number), 0) FROM chainify_ledger.block b)
+    FROM pg_control_system() s, pg_control_checkpoint() c, (SELECT pg_is_in_recovery()) r (standby) LEFT JOIN chainify_ledger.fence f ON true
+$$;
+
+-- The node goes over to this server, under a later epoch than it and this database know. Raises 55000 for a database of another organisation
+-- or chain, and when the epoch is none that follows.
+CREATE FUNCTION chainify_node.take_server(chain_id text, organisation text, epoch bigint, mark bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known chainify_ledger.chain;
+    server record;
+BEGIN
+    SELECT * INTO known FROM chainify_ledger.chain c;
+    IF (known.chain_id, known.organisation) <> (take_server.chain_id, take_server.organisation) THEN
+        RAISE EXCEPTION 'this database belongs to organisation "%" of chain "%"', known.organisation, known.chain_id
+            USING ERRCODE = '55000', HINT = 'Use another database for another chain.';
+    END IF;
+    SELECT * INTO server FROM chainify_node.server();
+    IF take_server.epoch <= coalesce(greatest(server.epoch, server.superseded_by), 0) THEN
+        RAISE EXCEPTION 'epoch % does not follow epoch %', take_server.epoch, coalesce(greatest(server.epoch, server.superseded_by), 0) USING ERRCODE = '55000';
+    END IF;
+    IF octet_length(take_server.mark) <> 16 THEN
+        RAISE EXCEPTION 'mark is % bytes, want 16', octet_length(take_server.mark) USING ERRCODE = '22023';
+    END IF;
+    DELETE FROM chainify_ledger.fence;
+    INSERT INTO chainify_ledger.fence (epoch, mark, system_identifier, timeline)
+    VALUES (take_server.epoch, take_server.mark, server.system_identifier, server.timeline);
+    PERFORM chainify_ledger.announce_tables();
+END
+$$;
+
+-- Tells a primary that was left behind of the epoch of the server that the node follows; false when it knows or is none such. From then on no
+-- session submits there, and its rows count as stale.
+CREATE FUNCTION chainify_node.supersede(epoch bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE chainify_ledger.fence f SET superseded_by = supersede.epoch WHERE f.epoch < supersede.epoch AND f.superseded_by IS NULL;
+    IF FOUND THEN
+        PERFORM chainify_ledger.announce_tables();
+    END IF;
+    RETURN FOUND;
 END
 $$;
 
@@ -104,8 +159,8 @@ CREATE FUNCTION chainify_node.execute_block(
 CREATE FUNCTION chainify_node.kept_executions() RETURNS bigint
     AS 'MODULE_PATHNAME', 'chainify_kept_executions' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
-REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions TO chainify_node;
+REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.server, chainify_node.take_server, chainify_node.supersede, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.server, chainify_node.take_server, chainify_node.supersede, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions TO chainify_node;
 
 -- The last block, which stays the last one that the calling transaction sees (block/read_block.rs).
 CREATE FUNCTION chainify.read_block() RETURNS bigint

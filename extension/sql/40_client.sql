@@ -141,8 +141,9 @@ SELECT c.organisation,
        n.consent,
        n.version AS node_version,
        n.error,
-       -- Rows may not be those agreed on: something was found that is not put right yet.
-       EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL)
+       -- Rows may not be those agreed on: something was found that is not put right yet, or blocks come to another server.
+       EXISTS (SELECT FROM chainify_ledger.fence f WHERE f.superseded_by IS NOT NULL)
+           OR EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL)
            OR coalesce(n.state IN ('recovering', 'excluded'), false) AS stale
 FROM chainify_ledger.node_status() n
 LEFT JOIN chainify_ledger.chain c ON true

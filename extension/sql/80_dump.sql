@@ -1,6 +1,6 @@
 -- The part of the ledger's own tables that pg_dump takes along; making a ledger of a restored dump (block/restored.rs).
 --
--- A dump has the rows of all of them but those about this very database: here, scrubbed, audited, mirror, snapshot_pin. Relations and functions go by name in it. Rows
+-- A dump has the rows of all of them but those about this very database: here, fence, scrubbed, audited, mirror, snapshot_pin. Relations and functions go by name in it. Rows
 -- of functions that are gone stay behind: a number would mean something else where it is restored.
 DO $$
 DECLARE
@@ -13,7 +13,7 @@ BEGIN
                         AND (rows IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = rows))'
                     ELSE '' END AS which
                 FROM pg_class c WHERE c.relnamespace = 'chainify_ledger'::regnamespace AND c.relkind IN ('r', 'S')
-                  AND c.relname NOT IN ('here', 'scrubbed', 'audited', 'mirror', 'snapshot_pin') LOOP
+                  AND c.relname NOT IN ('here', 'fence', 'scrubbed', 'audited', 'mirror', 'snapshot_pin') LOOP
         PERFORM pg_extension_config_dump(kept.oid, kept.which);
     END LOOP;
 END

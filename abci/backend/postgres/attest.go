@@ -28,7 +28,7 @@ func (b *Backend) Digest(ctx context.Context) ([]byte, error) {
 // VerifyDigest says where the database does not lead to a digest any more, on a connection of its
 // own: it reads everything.
 func (b *Backend) VerifyDigest(ctx context.Context, digest []byte) ([]string, error) {
-	conn, err := pgx.ConnectConfig(ctx, b.config)
+	conn, err := b.session(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("verify digest: connect: %w", err)
 	}

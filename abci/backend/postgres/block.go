@@ -16,34 +16,67 @@ import (
 
 var errNotConnected = errors.New("no connection for blocks")
 
-// connect opens the block connection, takes the database's lock and names the chain. Called with mu
-// held.
+// connect opens the block connection to the first server that can go on, takes the database's lock
+// and names the chain. Called with mu held.
 func (b *Backend) connect(ctx context.Context) error {
 	if b.conn != nil && !b.conn.IsClosed() {
 		return nil
 	}
 	b.drop()
-	conn, err := pgx.ConnectConfig(ctx, b.config)
+	followed, err := b.cfg.Memory.Followed()
+	if err != nil {
+		return fmt.Errorf("read which server is followed: %w", err)
+	}
+	hosts := inOrder(b.hosts, followed)
+	if len(hosts) > 1 && followed.Known.Epoch == 0 && !followed.Accept {
+		hosts = byEpoch(hosts, survey(ctx, hosts, func(context.Context, *pgx.Conn, answering) error { return nil }))
+	}
+	var all []error
+	for _, h := range hosts {
+		if err = b.connectTo(ctx, h, followed); err == nil {
+			return nil
+		}
+		b.drop()
+		all = append(all, fmt.Errorf("%s: %w", h.name, err))
+	}
+	if len(all) == 1 {
+		return err
+	}
+	return fmt.Errorf("no server can go on: %w", errors.Join(all...))
+}
+
+// connectTo is connect for one server. After an error the caller drops the connection.
+func (b *Backend) connectTo(ctx context.Context, h host, followed Followed) error {
+	limited, cancel := context.WithTimeout(ctx, 2*h.config.ConnectTimeout) // also names that lead nowhere
+	conn, err := pgx.ConnectConfig(limited, h.config)
+	cancel()
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	former := b.pid
 	b.conn = conn
-	if err := b.takeLock(ctx, former); err != nil {
-		b.drop()
-		b.pid = former
+	former := b.former
+	if former.host != h.name {
+		former.pid = 0
+	}
+	if err := b.takeLock(ctx, former.pid); err != nil {
 		return err
 	}
+	server, err := b.follow(ctx, conn, h.name, followed)
+	if err != nil {
+		return err
+	}
+	if was := b.at.Swap(&pin{h, server}); was == nil || !was.server.same(server) {
+		b.pool.Reset()
+		b.rehearsals.pool.Reset()
+	}
 	if _, err = conn.Exec(ctx, `SELECT chainify_node.init($1, $2)`, b.cfg.ChainID, b.cfg.Organisation); err != nil {
-		b.drop()
 		return fmt.Errorf("name the chain: %w", err)
 	}
 	b.told.Store(nil) // the database may be another one, or restored
 	if err := b.tellRegistry(ctx, conn); err != nil {
-		b.drop()
 		return err
 	}
-	b.pid = conn.PgConn().PID()
+	b.former = process{h.name, conn.PgConn().PID()}
 	return nil
 }
 

@@ -16,7 +16,7 @@ type past struct{ conn *pgx.Conn }
 
 // ReadPast begins to tell of earlier blocks.
 func (b *Backend) ReadPast(ctx context.Context) (backend.Past, error) {
-	conn, err := pgx.ConnectConfig(ctx, b.config)
+	conn, err := b.session(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the past: connect: %w", err)
 	}

@@ -26,7 +26,7 @@ import (
 
 // Config says which database, and for which chain.
 type Config struct {
-	DSN          string // libpq keywords or URL; a member of chainify_node
+	DSN          string // libpq keywords or URL, of one or several servers; a member of chainify_node
 	ChainID      string
 	Organisation string
 	// Registry gives who took part in the blocks so far, for verification in the database; it only
@@ -38,6 +38,8 @@ type Config struct {
 	// SynchronousCommit is what a block's COMMIT waits for before others see its rows, PostgreSQL's
 	// setting of that name; default on.
 	SynchronousCommit string
+	// Memory keeps which of the servers is followed; nil: it is forgotten with the process.
+	Memory Memory
 	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
 	RehearsalLimit time.Duration
 }
@@ -65,12 +67,26 @@ type Backend struct {
 	mu   sync.Mutex // guards the block connection; held while it works
 	conn *pgx.Conn
 	open bool
-	pid  uint32 // of the newest block connection, which may have outlived its socket
+	// former is the newest block connection, which may have outlived its socket.
+	former process
+
+	hosts []host              // of the DSN, for block connections
+	at    atomic.Pointer[pin] // where the block connection leads, or led last
+	// seen is how they stood lately; watching ends what looks.
+	seen     atomic.Pointer[backend.Servers]
+	watching sync.WaitGroup
+	unwatch  context.CancelFunc
 
 	failing failing
 
 	// told is the registry's history that the database has; nil: none that is sure.
 	told atomic.Pointer[wire.RegistryHistory]
+}
+
+// process names a backend process of a server.
+type process struct {
+	host string
+	pid  uint32
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -83,6 +99,9 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.RehearsalLimit == 0 {
 		cfg.RehearsalLimit = rehearsalLimit
 	}
+	if cfg.Memory == nil {
+		cfg.Memory = &processMemory{}
+	}
 	if cfg.StuckAfter < 0 {
 		return nil, errors.New("configure database: a limit is not positive")
 	}
@@ -92,11 +111,13 @@ func New(cfg Config) (*Backend, error) {
 	}
 	pooled.MaxConns, pooled.MinConns = poolConns, 0
 	settle(&pooled.ConnConfig.Config)
+	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), unwatch: func() {}}
+	pooled.BeforeConnect, pooled.AfterConnect = b.toPinned, b.isPinned
 	pool, err := pgxpool.NewWithConfig(context.Background(), pooled)
 	if err != nil {
 		return nil, fmt.Errorf("configure database: %w", err)
 	}
-	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), pool: pool}
+	b.pool = pool
 	b.config.RuntimeParams["synchronous_commit"] = cmp.Or(cfg.SynchronousCommit, "on")
 	if b.rehearsals, err = newRehearsals(pooled, cfg.RehearsalLimit); err != nil {
 		pool.Close()
@@ -106,6 +127,15 @@ func New(cfg Config) (*Backend, error) {
 	// it.
 	b.config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cleanupLimit}
+	}
+	if b.hosts, err = hostsOf(b.config); err != nil {
+		_ = b.Close()
+		return nil, fmt.Errorf("configure database: %w", err)
+	}
+	if len(b.hosts) > 1 {
+		var watch context.Context
+		watch, b.unwatch = context.WithCancel(context.Background())
+		b.watching.Go(func() { b.watchServers(watch) })
 	}
 	return b, nil
 }
@@ -123,9 +153,8 @@ func settle(c *pgconn.Config) {
 	} {
 		c.RuntimeParams[k] = v
 	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = 5 * time.Second
-	}
+	c.DialFunc = dial
+	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // a standby takes no blocks
 }
 
 // Position reads the last committed block; it connects first when there is no block connection.
@@ -280,6 +309,8 @@ func (b *Backend) RecordDeviation(ctx context.Context, number uint64, expected, 
 
 // Close rolls back and disconnects.
 func (b *Backend) Close() error {
+	b.unwatch()
+	b.watching.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drop()

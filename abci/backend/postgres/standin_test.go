@@ -116,7 +116,7 @@ func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
 	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dsn, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", b.pid))
+	run(t, dsn, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", b.former.pid))
 	if err := b.Commit(t.Context()); err == nil || errors.Is(err, backend.ErrNothingOpen) {
 		t.Fatalf("commit on a lost connection: %v", err)
 	}
@@ -136,10 +136,10 @@ func TestAConnectionLostAtRestComesBackWithThePosition(t *testing.T) {
 	dsn := database(t, standin)
 	b := open(t, dsn)
 	connected(t, b)
-	former := b.pid
+	former := b.former.pid
 	run(t, dsn, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", former))
 	connected(t, b)
-	if b.pid == former {
+	if b.former.pid == former {
 		t.Errorf("the connection is still that of process %d, which was ended", former)
 	}
 }

@@ -19,7 +19,7 @@ type reading struct {
 
 // Read begins to tell of the tables at the end of a block.
 func (b *Backend) Read(ctx context.Context, number uint64, hash wire.Hash) (backend.Reading, error) {
-	conn, err := pgx.ConnectConfig(ctx, b.config)
+	conn, err := b.session(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read block %d: connect: %w", number, err)
 	}

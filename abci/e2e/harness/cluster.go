@@ -56,6 +56,7 @@ func (c *Cluster) Init(ctx context.Context) error {
 		"shared_buffers":             "'64MB'",
 		"max_connections":            "100",
 		"max_wal_size":               "'512MB'",
+		"wal_log_hints":              "on", // pg_rewind asks for it
 		"log_min_messages":           "warning",
 		"log_line_prefix":            "'%m [%p] %q%u@%d %a: '",
 		"lock_timeout":               "0",

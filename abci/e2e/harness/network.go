@@ -53,7 +53,8 @@ type Network struct {
 // Organisation is one member: its PostgreSQL and its node.
 type Organisation struct {
 	Node
-	Cluster *Cluster
+	Cluster  *Cluster
+	Standbys []*Cluster // copies of it that follow it, or followed it (see AddStandby)
 }
 
 // Orderer is a member without a database: its node only orders.
@@ -219,11 +220,17 @@ func (n *Network) Divide(groups ...[]string) error { return n.lan.Divide(groups.
 func (n *Network) Close() error {
 	var err error
 	n.closeOnce.Do(func() {
-		nodes := n.Each(func(o *Organisation) error { return o.StopNode() })
+		nodes := n.Each(func(o *Organisation) error { return errors.Join(o.StopNode(), o.StopSigner()) })
 		for _, o := range n.Orderers {
 			nodes = errors.Join(nodes, o.StopNode())
 		}
-		clusters := n.Each(func(o *Organisation) error { return o.Cluster.Stop() })
+		clusters := n.Each(func(o *Organisation) error {
+			err := o.Cluster.Stop()
+			for _, s := range o.Standbys {
+				err = errors.Join(err, s.Stop())
+			}
+			return err
+		})
 		err = errors.Join(nodes, clusters, n.unmount(), n.lan.Close())
 	})
 	return err
@@ -236,7 +243,10 @@ func (n *Network) Remove() error { return os.RemoveAll(n.Dir) }
 func (n *Network) Logs() []string {
 	var out []string
 	for _, o := range n.Organisations {
-		out = append(out, filepath.Join(o.Cluster.dir, "postgres.log"), o.nodeLog())
+		for _, c := range append([]*Cluster{o.Cluster}, o.Standbys...) {
+			out = append(out, filepath.Join(c.dir, "postgres.log"))
+		}
+		out = append(out, o.nodeLog())
 	}
 	for _, o := range n.Orderers {
 		out = append(out, o.nodeLog())

@@ -31,6 +31,7 @@ type Node struct {
 	program  string // empty: that of the network
 	net      *Network
 	node     *Process
+	signer   *Process // holds the node's validator key (see SeparateSigner); nil: the node does
 }
 
 // Home is the node's directory.
@@ -102,9 +103,19 @@ func (n *Network) useLan(base int) error {
 	return nil
 }
 
-// configureNode points the node's configuration at its database and socket.
+// configureNode points the node's configuration at its database, on all of its servers, and at its
+// socket.
 func (o *Organisation) configureNode() error {
-	return o.Configure(map[string]any{"dsn": o.Cluster.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
+	return o.Configure(map[string]any{"dsn": o.ServersDSN(NodeRole), "socket": o.Socket()})
+}
+
+// ServersDSN names all of the organisation's servers, for a role in the network's database.
+func (o *Organisation) ServersDSN(role string) string {
+	hosts, ports := o.Cluster.SocketDir, fmt.Sprint(o.Cluster.Port)
+	for _, s := range o.Standbys {
+		hosts, ports = hosts+","+s.SocketDir, ports+","+fmt.Sprint(s.Port)
+	}
+	return fmt.Sprintf("host=%s port=%s dbname=%s user=%s", hosts, ports, o.net.Database, role)
 }
 
 // Configure gives settings of the node's file, each in the first section that has one of the name,

@@ -39,10 +39,15 @@ struct Cache {
     attached: Option<HashMap<Oid, Rc<LedgerTable>>>,
     /// Whether the ledger is this database's own, as of the same read.
     own: bool,
+    /// Whether the node follows another server, as of the same read.
+    superseded: bool,
     /// Any relation asked about, with the ledger table it belongs to.
     owners: HashMap<Oid, Option<Rc<LedgerTable>>>,
     leaves: HashMap<Oid, Rc<Leaf>>,
 }
+
+/// The column of `chainify_ledger.fence` with the epoch of a later server.
+const SUPERSEDED_BY: i16 = 7;
 
 thread_local! {
     static CACHE: RefCell<Cache> = RefCell::default();
@@ -83,6 +88,14 @@ pub fn is_own() -> bool {
     refresh();
     attached();
     CACHE.with_borrow(|c| c.own)
+}
+
+/// Whether the organisation's node follows another server than this one
+/// (`chainify_node.supersede`).
+pub fn is_superseded() -> bool {
+    refresh();
+    attached();
+    CACHE.with_borrow(|c| c.superseded)
 }
 
 /// The ledger table of a relation with what is needed to encode its rows.
@@ -145,13 +158,15 @@ fn attached() -> HashMap<Oid, Rc<LedgerTable>> {
             return known;
         }
         let list = catalog::relation_named("chainify_ledger", "ledger_table");
-        let own = reads_here();
+        let (own, superseded) = (reads_here(), reads_superseded());
         let read = if own { read(list) } else { HashMap::new() };
         // A change that came while reading: what was read may be of before it.
         if !catalog::take_changes().is_empty() {
             CACHE.with_borrow_mut(|c| *c = Cache::default());
         }
-        CACHE.with_borrow_mut(|c| (c.list, c.attached, c.own) = (list, Some(read), own));
+        CACHE.with_borrow_mut(|c| {
+            (c.list, c.attached, c.own, c.superseded) = (list, Some(read), own, superseded);
+        });
     }
 }
 
@@ -162,6 +177,17 @@ fn reads_here() -> bool {
         Relation::open(here, Lock::AccessShare).scan(|_| own = true);
     }
     own
+}
+
+/// Whether `chainify_ledger.fence` names a later server.
+fn reads_superseded() -> bool {
+    let mut superseded = false;
+    if let Some(fence) = catalog::relation_named("chainify_ledger", "fence") {
+        Relation::open(fence, Lock::AccessShare).scan(|row| {
+            superseded = row.get::<i64>(SUPERSEDED_BY).is_some();
+        });
+    }
+    superseded
 }
 
 fn read(list: Option<Oid>) -> HashMap<Oid, Rc<LedgerTable>> {

@@ -10,6 +10,7 @@ use chainify_ledger::node_messages::{
 use crate::guard::plain_sql;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
+use crate::ledger::tables;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::role::Role;
 use crate::pg::base::settings;
@@ -35,6 +36,14 @@ pub enum Need {
 
 /// The current role's name, when every organisation may run transactions as it.
 pub fn submitting_role(need: Need) -> Result<String, PgError> {
+    if tables::is_superseded() {
+        return Err(PgError::new(
+            b"55000",
+            "the organisation's node follows another server than this one",
+        )
+        .detail("This server was the primary. Its rows may be older than those agreed on.")
+        .hint("Connect to the present primary. docs/operator/failover.md says how this server follows it."));
+    }
     let role = Role::current();
     let name = role.name();
     let group = if need == Need::Admin {

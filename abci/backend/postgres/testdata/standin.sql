@@ -18,6 +18,13 @@ BEGIN
     INSERT INTO chain VALUES (c, o);
 END $$;
 
+CREATE TABLE fence (epoch bigint, mark bytea, superseded_by bigint);
+CREATE FUNCTION chainify_node.server(OUT epoch bigint, OUT mark bytea, OUT superseded_by bigint, OUT system_identifier bigint, OUT timeline integer,
+                                     OUT standby boolean, OUT last_block bigint) LANGUAGE sql AS $$
+    SELECT f.epoch, f.mark, f.superseded_by, 1::bigint, 1, false, 0::bigint FROM (VALUES (1)) one LEFT JOIN fence f ON true $$;
+CREATE FUNCTION chainify_node.take_server(c text, o text, e bigint, m bytea) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM fence; INSERT INTO fence VALUES (e, m) $$;
+
 CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT certified bigint, OUT deviates boolean, OUT false_blocks bigint[], OUT anew_until bigint) LANGUAGE sql AS $$
     SELECT coalesce(max(b.number), 0), coalesce((array_agg(b.hash ORDER BY b.number DESC))[1], decode(repeat('00', 32), 'hex')),
            coalesce(max(b.number) FILTER (WHERE certificate IS NOT NULL), 0), EXISTS (SELECT FROM items WHERE name <> 'x'), '{}'::bigint[], 0::bigint

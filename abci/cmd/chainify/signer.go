@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/cometbft/cometbft/crypto/ed25519"
+	cmtlog "github.com/cometbft/cometbft/libs/log"
+	"github.com/cometbft/cometbft/privval"
+	"github.com/spf13/cobra"
+
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+const (
+	signerAgain    = time.Second // between two attempts to reach the node
+	signerHandover = 5 * time.Second
+)
+
+func newSigner() *cobra.Command {
+	var home, address string
+	cmd := &cobra.Command{
+		Use:   "signer --home DIR --node ADDRESS",
+		Short: "Sign for a node that holds no validator key",
+		Long: `signer signs votes and proposals for the node that listens at ADDRESS (consensus.signer_listen of its chainify.toml), until
+SIGINT or SIGTERM. The home holds config/genesis.json, the validator key and its last signatures. It never signs two different
+contents of one step, whichever node asks: a second node of the organisation may take over with the same signer.
+
+Run one signer for a key. The address is unix://PATH, or tcp://HOST:PORT, whose other end is not authenticated: take a tunnel.`,
+		Example: `  chainify signer --home /var/lib/chainify-signer --node unix:///run/chainify/signer.sock`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := config.CheckSignerAddress(address); err != nil {
+				return usageError("--node: %w", err)
+			}
+			return serveSigner(cmd.Context(), config.Home(home), address, cmtlog.NewFilter(cmtlog.NewTMLogger(cmtlog.NewSyncWriter(cmd.ErrOrStderr())), cmtlog.AllowError()))
+		},
+	}
+	homeFlag(cmd, &home, "node")
+	cmd.Flags().StringVar(&address, "node", "", "where the node listens: unix://PATH or tcp://HOST:PORT (required)")
+	return cmd
+}
+
+// serveSigner signs until ctx ends.
+func serveSigner(ctx context.Context, home config.Home, address string, log cmtlog.Logger) (err error) {
+	doc, _, err := home.LoadGenesis()
+	if err != nil {
+		return err
+	}
+	ids, err := home.ValidatorIDs()
+	if err != nil {
+		return err
+	}
+	if len(ids) != 1 {
+		return fmt.Errorf("%s has %d validator keys, a signer has one", home, len(ids))
+	}
+	key, err := home.OpenSigner(ids[0], true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, key.Close()) }()
+	dial := privval.DialTCPFn(strings.TrimPrefix(address, "tcp://"), signerHandover, ed25519.GenPrivKey())
+	if path, unix := strings.CutPrefix(address, "unix://"); unix {
+		dial = privval.DialUnixFn(path)
+	}
+	endpoint := privval.NewSignerDialerEndpoint(log, dial, privval.SignerDialerEndpointConnRetries(math.MaxInt32),
+		privval.SignerDialerEndpointRetryWaitInterval(signerAgain))
+	server := privval.NewSignerServer(endpoint, doc.ChainID, key)
+	if err := server.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return server.Stop()
+}

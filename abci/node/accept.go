@@ -1,0 +1,26 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/config"
+)
+
+// AcceptServer has the node of a home, which does not run, go on with the first database server
+// that it reaches, also one that was left behind. It returns the server that the node followed so
+// far.
+func AcceptServer(home config.Home) (postgres.Server, error) {
+	db, err := openOwnStore(home.Data())
+	if err != nil {
+		return postgres.Server{}, fmt.Errorf("open the node's store (does the node run?): %w", err)
+	}
+	defer db.Close()
+	m := memory{db}
+	f, err := m.Followed()
+	if err != nil {
+		return postgres.Server{}, err
+	}
+	f.Accept = true
+	return f.Known, m.Follow(f)
+}
