@@ -93,6 +93,29 @@ func FormatText(logical string, v *Value) string {
 	}
 }
 
+// Fits tells whether a column of a type takes a value without an error: numerics by the digits that
+// rounding leaves, texts by their characters but trailing blanks. Values of other types always fit.
+func Fits(logical string, v *Value) bool {
+	if length, ok := arguments(logical, "varchar", 1); ok {
+		cut := strings.TrimRight(v.Text, " ")
+		return utf8.RuneCountInString(cut) <= length[0]
+	}
+	size, ok := arguments(logical, "numeric", 2)
+	if !ok {
+		return true
+	}
+	canonical, err := appendDecimal(nil, v.Text)
+	if err != nil {
+		return false
+	}
+	integer, fraction, _ := strings.Cut(strings.TrimPrefix(string(canonical), "-"), ".")
+	integer = strings.TrimLeft(integer, "0")
+	most := size[0] - size[1]
+	nines := len(integer) == most && strings.Trim(integer, "9") == ""
+	roundsUp := len(fraction) > size[1] && strings.Trim(fraction[:size[1]], "9") == "" && fraction[size[1]] >= '5'
+	return len(integer) <= most && !(nines && roundsUp)
+}
+
 // padded adds the zeros behind the point that the type has.
 func padded(logical, text string) string {
 	size, ok := arguments(logical, "numeric", 2)

@@ -75,3 +75,30 @@ func TestTextsOfValues(t *testing.T) {
 		}
 	}
 }
+
+func TestConstantsThatAColumnTakes(t *testing.T) {
+	for _, c := range []struct {
+		logical, text string
+		fits          bool
+	}{
+		{"numeric(4,2)", "99.99", true},
+		{"numeric(4,2)", "-99.994", true},
+		{"numeric(4,2)", "99.995", false},
+		{"numeric(4,2)", "98.995", true},
+		{"numeric(4,2)", "100", false},
+		{"numeric(2,2)", "0.99", true},
+		{"numeric(2,2)", "0.995", false},
+		{"numeric(2,2)", "1", false},
+		{"numeric(3,0)", "999.4", true},
+		{"numeric(3,0)", "999.5", false},
+		{"varchar(3)", "abc   ", true},
+		{"varchar(3)", "äöü", true},
+		{"varchar(3)", "abcd", false},
+		{"text", "abcd", true},
+	} {
+		v, err := ParseText(c.logical, c.text)
+		if err != nil || Fits(c.logical, &v) != c.fits {
+			t.Errorf("%s takes %s: %t, %v", c.logical, c.text, !c.fits, err)
+		}
+	}
+}

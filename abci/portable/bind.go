@@ -52,7 +52,19 @@ func (b *Binder) Assigned(column string, o Operand) (Bound, error) {
 	if err != nil {
 		return Bound{}, err
 	}
-	return b.operand(o, c.Type)
+	bound, err := b.operand(o, c.Type)
+	if err == nil {
+		err = fits(bound)
+	}
+	return bound, err
+}
+
+// fits refuses a constant that its column cannot have. PostgreSQL does so without looking for rows.
+func fits(o Bound) error {
+	if o.Value == nil || canonical.Fits(o.Type, o.Value) {
+		return nil
+	}
+	return &Refusal{"22003", fmt.Sprintf("constant beyond %s", o.Type)}
 }
 
 // Value is what a column gets in an update: both operands, of the types that the operator takes.
@@ -63,13 +75,20 @@ func (b *Binder) Value(column string, v Value) (left, right Bound, err error) {
 	}
 	tag, _ := canonical.TypeTag(c.Type)
 	numbers := tag == canonical.Integer || tag == canonical.Numeric
-	if v.Operator == "||" && tag != canonical.Text || v.Operator != "" && v.Operator != "||" && !numbers {
+	if v.Operator == "" {
+		left, err = b.Assigned(column, v.Left)
+		return left, right, err
+	}
+	if v.Left.Kind != Column && v.Right.Kind != Column {
+		return left, right, refuse("%s of constants", v.Operator)
+	}
+	if v.Operator == "||" && tag != canonical.Text || v.Operator != "||" && !numbers {
 		return left, right, refuse("%s for a column of type %s", v.Operator, c.Type)
 	}
-	if left, err = b.operand(v.Left, c.Type); err == nil && v.Operator != "" {
+	if left, err = b.operand(v.Left, c.Type); err == nil {
 		right, err = b.operand(v.Right, c.Type)
 	}
-	if err == nil && v.Operator != "" && (!exact(left, c.Type) || !exact(right, c.Type)) {
+	if err == nil && (!exact(left, c.Type) || !exact(right, c.Type)) {
 		err = refuse("%s of other types than the column's", v.Operator)
 	}
 	return left, right, err
@@ -91,11 +110,15 @@ func (b *Binder) Test(t Test) (left, right Bound, err error) {
 	if err != nil {
 		return left, right, err
 	}
-	if tag, _ := canonical.TypeTag(c.Type); t.Right.Kind != 0 && tag == canonical.JSON {
+	logical := c.Type
+	switch tag, _ := canonical.TypeTag(c.Type); {
+	case tag == canonical.JSON && t.Right.Kind != 0:
 		return left, right, refuse("comparison of json")
+	case tag == canonical.Integer:
+		logical = "bigint" // a constant beyond the column's type compares all the same
 	}
-	if left, err = b.operand(t.Left, c.Type); err == nil && t.Right.Kind != 0 {
-		right, err = b.operand(t.Right, c.Type)
+	if left, err = b.operand(t.Left, logical); err == nil && t.Right.Kind != 0 {
+		right, err = b.operand(t.Right, logical)
 	}
 	return left, right, err
 }
