@@ -34,6 +34,7 @@ var ledgerTables = []string{
 	"transaction (block BIGINT, place INT, id BINARY(32) NOT NULL, outcome BOOLEAN NOT NULL, row_count BIGINT NOT NULL, sql_state CHAR(5) NOT NULL," +
 		" error TEXT NOT NULL, raw LONGBLOB NOT NULL, PRIMARY KEY (block, place), KEY (id))",
 	`certificate (number BIGINT PRIMARY KEY, effect_round INT NOT NULL, hash BINARY(32) NOT NULL, votes LONGTEXT NOT NULL)`,
+	`false_block (number BIGINT PRIMARY KEY)`,
 	`deviation (id BIGINT AUTO_INCREMENT PRIMARY KEY, block BIGINT NOT NULL, expected BINARY(32) NOT NULL, found BINARY(32) NOT NULL,
 		cured_by VARCHAR(20) NOT NULL, took_ms BIGINT NOT NULL)`,
 	// base_after: history of later blocks goes on from the rows in base.

@@ -139,6 +139,9 @@ func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
 		}
 	}
 	p, err := readPosition(ctx, b.pool, b.name)
+	if err == nil {
+		p.FalseBlocks, err = falseBlocks(ctx, b.pool, b.name)
+	}
 	if err != nil {
 		return p, fmt.Errorf("read position: %w", err)
 	}

@@ -102,6 +102,12 @@ func TestMariaDBConforms(t *testing.T) {
 				o.unguarded(t, `UPDATE %D.items SET name = 'tampered' WHERE id = 1; UPDATE %L.history SET row_bytes = x'0000';
 					UPDATE %L.base SET row_bytes = (SELECT row_bytes FROM %L.history LIMIT 1)`)
 			},
+			TamperPast: func(t *testing.T) {
+				o.unguarded(t, "UPDATE %L.history SET row_bytes = x'0000' WHERE block = 2 LIMIT 1")
+				if next, err := opened.Audit(t.Context(), 1, 100); err != nil || next != 0 {
+					t.Fatal(next, err)
+				}
+			},
 			Scrub: func(t *testing.T) {
 				if err := opened.Scrub(t.Context()); err != nil {
 					t.Fatal(err)

@@ -177,8 +177,23 @@ func (t *table) cells(row []canonical.Column, columns []canonical.ColumnType) []
 // rowOf encodes a row that another organisation told, and its key.
 func (t *table) rowOf(raw []byte, columns []canonical.ColumnType) (row, key []byte, err error) {
 	cells, err := canonical.DecodeCells(raw)
-	if err != nil || len(cells) != len(columns) {
-		return nil, nil, fmt.Errorf("%w: row of %s: %d columns, want %d: %v", backend.ErrFalse, t.Name, len(cells), len(columns), err)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
+	}
+	values, err := t.columnsOf(cells, columns)
+	if err != nil {
+		return nil, nil, err
+	}
+	if row, err = canonical.AppendRow(nil, values); err == nil {
+		key, err = canonical.AppendRow(nil, t.keyOf(values))
+	}
+	return row, key, err
+}
+
+// columnsOf reads the cells of these columns. ErrFalse: they are none.
+func (t *table) columnsOf(cells []*string, columns []canonical.ColumnType) ([]canonical.Column, error) {
+	if len(cells) != len(columns) {
+		return nil, fmt.Errorf("%w: row of %s: %d columns, want %d", backend.ErrFalse, t.Name, len(cells), len(columns))
 	}
 	var values []canonical.Column
 	for i, c := range columns {
@@ -187,15 +202,12 @@ func (t *table) rowOf(raw []byte, columns []canonical.ColumnType) (row, key []by
 		}
 		v, err := canonical.ParseText(c.Type, *cells[i])
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
+			return nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
 		}
 		values = append(values, canonical.Column{Ordinal: c.Ordinal, Value: v})
 	}
 	slices.SortFunc(values, func(a, b canonical.Column) int { return int(a.Ordinal) - int(b.Ordinal) })
-	if row, err = canonical.AppendRow(nil, values); err == nil {
-		key, err = canonical.AppendRow(nil, t.keyOf(values))
-	}
-	return row, key, err
+	return values, nil
 }
 
 // Close ends the transaction.
