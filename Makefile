@@ -116,6 +116,13 @@ test-go: pgtree
 	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race $$($(GO) list ./... | grep -v /model$$) && $(GO) test ./model'
 	@scripts/fuzz-decoders
 
+## test-mariadb: the conformance suite against a private MariaDB, which is installed from Debian when it is missing; random blocks there and in PostgreSQL
+.PHONY: test-mariadb
+test-mariadb: pgtree
+	@scripts/setup-mariadb
+	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 10m ./backend/mariadb && \
+	    $(GO) test -count=1 -run EnginesAgree ./e2e'
+
 ## test-bench: the benchmarks, tiny, and their parts
 .PHONY: test-bench
 test-bench: pgtree

@@ -185,6 +185,21 @@ def rows():
         expect("row hash", sha256(b"chainify/row/1", lp(case["table"].encode()), row).hex(), case["row_hash"])
 
 
+def schemas():
+    for case in load("schemas.json")["cases"]:
+        lines = ["primary key (%s)" % ", ".join(case["primary_key"])]
+        lines += ["unique (%s)" % ", ".join(key) for key in case["unique"]]
+        for key in case["foreign_keys"]:
+            lines.append("foreign key (%s) references %s (%s)" % (", ".join(key["columns"]), key["table"], ", ".join(key["refers"])))
+        for column in case["columns"]:
+            default = " default " + value(column["default"]).hex() if "default" in column else ""
+            lines.append("column %d %s %s%s%s" % (
+                column["ordinal"], column["name"], column["type"], " not null" if column["not_null"] else "", default))
+        expect(case["name"], sorted(set(lines), key=str.encode), case["schema_text"])
+        text = "\n".join(case["schema_text"]).encode()
+        expect(case["name"], sha256(b"chainify/schema/2", lp(text)).hex(), case["schema_hash"])
+
+
 def merkle():
     for case in load("merkle.json")["cases"]:
         leaves = [sha256(b"\0", bytes.fromhex(data)) for data in case["data"]]
@@ -531,6 +546,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, snapshots, messages, effects):
+    for check in (values, rows, schemas, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, snapshots, messages, effects):
         check()
     print(f"{checked} values reproduced")

@@ -1,0 +1,214 @@
+package mariadb
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+const (
+	attachText = "ATTACH TABLE "
+	detachText = "DETACH TABLE "
+	encoding2  = " ENCODING 2"
+)
+
+// attached are the tables that a DEPLOY transaction puts on the ledger.
+func attached(text string) ([]string, bool) {
+	tables, ok := strings.CutPrefix(text, attachText)
+	tables, encoded := strings.CutSuffix(tables, encoding2)
+	return strings.Split(tables, ", "), ok && encoded
+}
+
+// deploy attaches or detaches tables.
+func (r *run) deploy(p *wire.Proposal) (int64, error) {
+	text := p.Sql
+	if err := r.admin(p.Client.Role); err != nil {
+		return 0, err
+	}
+	attach, isAttach := attached(text)
+	detach, isDetach := strings.CutPrefix(text, detachText)
+	switch {
+	case isAttach:
+		for _, name := range attach {
+			if err := r.attach(name); err != nil {
+				return 0, err
+			}
+		}
+		return int64(len(attach)), nil
+	case isDetach:
+		tables := strings.Split(detach, ", ")
+		for _, name := range tables {
+			if err := r.detach(name); err != nil {
+				return 0, err
+			}
+		}
+		return int64(len(tables)), nil
+	}
+	return 0, &outcome{"0A000", "DEPLOY transaction other than ATTACH TABLE … ENCODING 2 and DETACH TABLE"}
+}
+
+// admin checks that a client's role has the role of those who attach.
+func (r *run) admin(role string) error {
+	if err := r.become(role); err != nil {
+		return err
+	}
+	var count int
+	err := r.conn.QueryRowContext(r.ctx, `SELECT count(*) FROM information_schema.ENABLED_ROLES WHERE ROLE_NAME = ?`, r.name.admin()).Scan(&count)
+	if err == nil && count == 0 {
+		return &outcome{"42501", "role " + role + " is no member of " + r.name.admin()}
+	}
+	if err == nil {
+		_, err = r.conn.ExecContext(r.ctx, "SET ROLE "+r.name.role())
+	}
+	return err
+}
+
+func (r *run) attach(name string) error {
+	if r.tables[name] != nil {
+		return &outcome{"CH005", "table " + name + " is on the ledger"}
+	}
+	d, err := describe(r.ctx, r.conn, r.name, name)
+	if err != nil {
+		return err
+	}
+	t := &table{Table: d.Table, wording: d.wording, attachedAt: r.block.Number, baseAfter: r.block.Number - 1}
+	if t.text, err = canonical.SchemaText(&t.Table); err != nil {
+		return err
+	}
+	t.hasher = canonical.NewLaneHasher(name)
+	err = r.conn.QueryRowContext(r.ctx, r.name.in(`SELECT coalesce(max(id), 0) + 1 FROM %L.ledger_table`)).Scan(&t.id)
+	if err != nil {
+		return err
+	}
+	rows, err := readRows(r.ctx, r.conn, r.name, t)
+	if err != nil {
+		return err
+	}
+	t.state = t.sum(rows)
+	if err := writeBase(r.ctx, r.conn, r.name, t, rows); err != nil {
+		return err
+	}
+	_, err = r.conn.ExecContext(r.ctx, r.name.in(`INSERT INTO %L.ledger_table
+		(id, name, schema_text, wording, attached_at, base_after, row_count, lanes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`),
+		t.id, name, t.text, t.wording[:], t.attachedAt, t.baseAfter, t.state.Rows, t.state.Lanes.Bytes())
+	if err == nil {
+		r.tables[name] = t
+	}
+	return err
+}
+
+func (r *run) detach(name string) error {
+	t := r.tables[name]
+	if t == nil {
+		return &outcome{"42P01", "table " + name + " is not on the ledger"}
+	}
+	_, err := r.conn.ExecContext(r.ctx, r.name.in(`UPDATE %L.ledger_table SET detached_at = ? WHERE id = ?`), r.block.Number, t.id)
+	if err == nil {
+		delete(r.tables, name)
+	}
+	return err
+}
+
+// toAttach are the tables that transactions of a block will attach: their triggers have to be there
+// before, since no transaction can make them.
+func toAttach(raw [][]byte) []string {
+	var tables []string
+	for _, tx := range raw {
+		if decoded, err := wire.DecodeChainedTx(tx); err == nil && decoded.Proposal.Kind == wire.Kind_KIND_DEPLOY {
+			if some, ok := attached(decoded.Proposal.Sql); ok {
+				tables = append(tables, some...)
+			}
+		}
+	}
+	return tables
+}
+
+// trigger is one of a ledger table's three.
+type trigger struct{ table, name, event, body string }
+
+func (t *table) triggers() []trigger {
+	hash := sha256.Sum256([]byte(t.Name))
+	var all []trigger
+	for _, event := range []string{"INSERT", "UPDATE", "DELETE"} {
+		before, after := "NULL", "NULL"
+		if event != "INSERT" {
+			before = t.serialized("OLD")
+		}
+		if event != "DELETE" {
+			after = t.serialized("NEW")
+		}
+		all = append(all, trigger{
+			table: t.Name, name: "chainify_" + hex.EncodeToString(hash[:8]) + "_" + strings.ToLower(event), event: event,
+			body: fmt.Sprintf("INSERT INTO %%L.captured (name, op, before_row, after_row) VALUES ('%s', '%c', %s, %s)", t.Name, event[0], before, after),
+		})
+	}
+	return all
+}
+
+// settleTriggers makes the triggers of the ledger tables, and of tables about to be attached, and
+// drops all other ones of ours. Not inside of a transaction.
+func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
+	tables, err := readTables(ctx, b.conn, b.name, maxBlock, b.known)
+	if err != nil {
+		return fmt.Errorf("settle triggers: %w", err)
+	}
+	for _, name := range more {
+		if d, err := describe(ctx, b.conn, b.name, name); err == nil {
+			tables[name] = &table{Table: d.Table}
+		} else if !errors.Is(err, errRefused) {
+			return fmt.Errorf("settle triggers: %w", err)
+		}
+	}
+	wanted := map[string]trigger{}
+	for _, t := range tables {
+		for _, trigger := range t.triggers() {
+			wanted[trigger.name] = trigger
+		}
+	}
+	found, err := readTriggers(ctx, b.conn, b.name)
+	if err != nil {
+		return fmt.Errorf("settle triggers: %w", err)
+	}
+	for name, have := range found {
+		if want, ok := wanted[name]; ok && b.name.in(want.body) == have.body && want.event == have.event {
+			delete(wanted, name)
+			continue
+		}
+		if _, err := b.conn.ExecContext(ctx, "DROP TRIGGER IF EXISTS "+b.name.in("%D.")+quoted(name)); err != nil {
+			return fmt.Errorf("drop trigger %s: %w", name, err)
+		}
+	}
+	for _, want := range wanted {
+		t := tables[want.table]
+		_, err := b.conn.ExecContext(ctx, "CREATE DEFINER = CURRENT_ROLE TRIGGER "+b.name.in("%D.")+quoted(want.name)+" AFTER "+want.event+
+			" ON "+t.quoted(b.name)+" FOR EACH ROW "+b.name.in(want.body))
+		if err != nil {
+			return fmt.Errorf("make trigger of %s: %w", want.table, err)
+		}
+	}
+	return nil
+}
+
+const maxBlock = 1 << 62
+
+// readTriggers are ours, by name.
+func readTriggers(ctx context.Context, q querier, name names) (map[string]trigger, error) {
+	rows, err := q.QueryContext(ctx, `SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT FROM information_schema.TRIGGERS
+		WHERE TRIGGER_SCHEMA = ? AND TRIGGER_NAME LIKE 'chainify|_%' ESCAPE '|'`, name.database)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]trigger{}
+	return found, each(rows, func() error {
+		var t trigger
+		err := rows.Scan(&t.name, &t.event, &t.body)
+		found[t.name] = t
+		return err
+	})
+}

@@ -1,0 +1,157 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Execute runs the block in a transaction that stays open.
+func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, err := b.execute(ctx, block, previous)
+	if err != nil {
+		return x, fmt.Errorf("execute block %d: %w", block.Number, err)
+	}
+	return x, nil
+}
+
+func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+	if err := b.ready(); err != nil {
+		return backend.Execution{}, err
+	}
+	r, err := b.newRun(block)
+	if err != nil {
+		return backend.Execution{}, err
+	}
+	if tables := toAttach(r.raw); len(tables) > 0 {
+		if err := b.settleTriggers(ctx, tables); err != nil {
+			return backend.Execution{}, err
+		}
+	}
+	run, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.ctx = run
+	if err := r.all(b.cfg.ChainID, previous, cancel); err != nil {
+		cause := context.Cause(run)
+		if cause != nil {
+			b.drop() // the driver closed the socket, and the server may still be at work
+		} else {
+			b.undo()
+		}
+		index := r.at.Load()
+		switch {
+		case errors.Is(cause, errBudget) && ctx.Err() == nil:
+			err = &backend.StuckError{Index: index}
+		case cause == nil && !errors.Is(err, backend.ErrOutOfTurn) && b.failed.keeps(block.Number, index, b.cfg.StuckAfter):
+			err = fmt.Errorf("%w: %w", &backend.StuckError{Index: index}, err)
+		}
+		return backend.Execution{}, err
+	}
+	b.open, b.failed = r, failing{}
+	x := backend.Execution{Hash: r.hash, Header: r.header, Results: r.results}
+	if block.Round > 0 {
+		x.Effects = r.effects.Transactions
+	}
+	return x, nil
+}
+
+func (b *Backend) newRun(block *wire.OrderedBlock) (*run, error) {
+	raw, err := wire.SplitTransactions(block.Transactions)
+	if err == nil && len(raw) != len(block.IDs) {
+		err = fmt.Errorf("%d transactions with %d ids", len(raw), len(block.IDs))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &run{conn: b.conn, name: b.name, block: block, known: b.known, deploys: map[uint32]wire.Hash{}, raw: raw}, nil
+}
+
+// all executes the block up to its COMMIT.
+func (r *run) all(chainID string, previous wire.Hash, cancel context.CancelCauseFunc) error {
+	if err := r.begin(previous); err != nil {
+		return err
+	}
+	if err := r.transactions(cancel); err != nil {
+		return err
+	}
+	return r.seal(chainID, previous)
+}
+
+// failing is a transaction at which the block failed for a reason of the machine, time after time.
+type failing struct {
+	number uint64
+	index  uint32
+	since  time.Time
+}
+
+// keeps reports that the block has not got past one transaction for so long.
+func (f *failing) keeps(number uint64, index uint32, long time.Duration) bool {
+	now := failing{number, index, time.Now()}
+	if f.number != number || f.index != index {
+		*f = now
+		return false
+	}
+	if now.since.Sub(f.since) < long {
+		return false
+	}
+	*f = now // the next time takes as long again
+	return true
+}
+
+// Commit makes the open block permanent. After an error the connection is gone, and Position reads
+// what really happened.
+func (b *Backend) Commit(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == nil {
+		return backend.ErrNothingOpen
+	}
+	detached := len(b.open.tables) < len(b.known)
+	b.open = nil
+	if err := b.commit(ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if detached { // its triggers would refuse its owner's writes
+		if err := b.settle(ctx); err != nil {
+			b.drop() // the next connection settles them
+		}
+	}
+	return nil
+}
+
+func (b *Backend) commit(ctx context.Context) error {
+	_, err := b.conn.ExecContext(ctx, endBlock)
+	if err == nil {
+		_, err = b.conn.ExecContext(ctx, commitBlock)
+	}
+	if err != nil {
+		b.drop()
+	}
+	return err
+}
+
+// Rollback undoes the open block, if any.
+func (b *Backend) Rollback(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == nil {
+		return nil
+	}
+	b.undo()
+	if b.conn == nil {
+		return fmt.Errorf("roll back: %w", errNotConnected)
+	}
+	return nil
+}
+
+func writeState(ctx context.Context, q querier, name names, t *table, s *canonical.State) error {
+	_, err := q.ExecContext(ctx, name.in(`UPDATE %L.ledger_table SET row_count = ?, lanes = ? WHERE id = ?`), s.Rows, s.Lanes.Bytes(), t.id)
+	return err
+}

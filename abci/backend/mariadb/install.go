@@ -1,0 +1,97 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
+
+// names are those of an organisation's databases: its tables' one, and the ledger's own beside it.
+type names struct{ database string }
+
+func (n names) ledger() string { return n.database + "_ledger" }
+func (n names) role() string   { return quoted(n.database + "_chainify") }
+func (n names) admin() string  { return n.database + "_admin" }
+func (n names) lock() string   { return "chainify " + n.database }
+
+// in puts the ledger's database for %L into a statement, and the tables' one for %D.
+func (n names) in(statement string) string {
+	return strings.NewReplacer("%L", quoted(n.ledger()), "%D", quoted(n.database)).Replace(statement)
+}
+
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// ledgerTables hold what PostgreSQL's extension keeps in chainify_ledger and chainify_history. Rows
+// and keys in them are canonical encodings; key_hash is SHA-256 of the key.
+var ledgerTables = []string{
+	`chain (only_one TINYINT PRIMARY KEY CHECK (only_one = 1), chain_id VARCHAR(50) NOT NULL, organisation VARCHAR(63) NOT NULL,
+		deviates BOOLEAN NOT NULL DEFAULT FALSE)`,
+	`block (number BIGINT PRIMARY KEY, hash BINARY(32) NOT NULL, header LONGBLOB NOT NULL)`,
+	"transaction (block BIGINT, place INT, id BINARY(32) NOT NULL, outcome BOOLEAN NOT NULL, row_count BIGINT NOT NULL, sql_state CHAR(5) NOT NULL," +
+		" error TEXT NOT NULL, raw LONGBLOB NOT NULL, PRIMARY KEY (block, place), KEY (id))",
+	`certificate (number BIGINT PRIMARY KEY, effect_round INT NOT NULL, hash BINARY(32) NOT NULL, votes LONGTEXT NOT NULL)`,
+	`false_block (number BIGINT PRIMARY KEY)`,
+	`deviation (id BIGINT AUTO_INCREMENT PRIMARY KEY, block BIGINT NOT NULL, expected BINARY(32) NOT NULL, found BINARY(32) NOT NULL,
+		cured_by VARCHAR(20) NOT NULL, took_ms BIGINT NOT NULL)`,
+	// base_after: history of later blocks goes on from the rows in base.
+	`ledger_table (id INT PRIMARY KEY, name VARCHAR(127) NOT NULL, schema_text LONGTEXT NOT NULL, wording BINARY(32) NOT NULL,
+		attached_at BIGINT NOT NULL, detached_at BIGINT, base_after BIGINT NOT NULL, row_count BIGINT NOT NULL, lanes BLOB NOT NULL)`,
+	`base (table_id INT, key_hash BINARY(32), row_bytes LONGBLOB NOT NULL, PRIMARY KEY (table_id, key_hash))`,
+	`history (table_id INT, block BIGINT, place INT, key_hash BINARY(32) NOT NULL, key_bytes LONGBLOB NOT NULL, tx INT NOT NULL, serial INT NOT NULL,
+		op CHAR(1) CHARACTER SET ascii NOT NULL, row_hash BINARY(32) NOT NULL, row_bytes LONGBLOB NOT NULL,
+		PRIMARY KEY (block, place), KEY (table_id, key_hash, block, place))`,
+}
+
+// Install makes the ledger's own database and its role. It gives this role and those of clients to
+// the node's user. Installing again changes nothing. An administrator's dsn names the tables'
+// database, which exists; node is 'user'@'host' as GRANT takes it.
+func Install(ctx context.Context, dsn, node string, clients ...string) error {
+	pool, name, err := openAdministrator(dsn)
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	defer func() { _ = pool.Close() }()
+	statements := []string{
+		"CREATE DATABASE IF NOT EXISTS %L CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+		"CREATE ROLE IF NOT EXISTS " + name.role(),
+		"CREATE ROLE IF NOT EXISTS " + quoted(name.admin()),
+		"GRANT ALL ON %L.* TO " + name.role(),
+		"GRANT SELECT, INSERT, UPDATE, DELETE, TRIGGER ON %D.* TO " + name.role(),
+		"GRANT " + name.role() + " TO " + node,
+	}
+	for _, table := range ledgerTables {
+		statements = append(statements, "CREATE TABLE IF NOT EXISTS %L."+table+" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
+	}
+	for _, client := range clients {
+		if !plainName.MatchString(client) {
+			return fmt.Errorf("install: role %q", client)
+		}
+		statements = append(statements, "CREATE ROLE IF NOT EXISTS "+quoted(client), "GRANT "+quoted(client)+" TO "+node)
+	}
+	for _, statement := range statements {
+		if _, err := pool.ExecContext(ctx, name.in(statement)); err != nil {
+			return fmt.Errorf("install: %.60s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// claim names the chain that this database belongs to; the same values again are fine.
+func claim(ctx context.Context, q querier, name names, chainID, organisation string) error {
+	_, err := q.ExecContext(ctx, name.in(`INSERT IGNORE INTO %L.chain (only_one, chain_id, organisation) VALUES (1, ?, ?)`), chainID, organisation)
+	var haveChain, haveOrganisation string
+	if err == nil {
+		err = q.QueryRowContext(ctx, name.in(`SELECT chain_id, organisation FROM %L.chain`)).Scan(&haveChain, &haveOrganisation)
+	}
+	if err == nil && (haveChain != chainID || haveOrganisation != organisation) {
+		err = errors.New("the database belongs to another chain or organisation: " + haveChain + ", " + haveOrganisation)
+	}
+	if err != nil {
+		return fmt.Errorf("name the chain: %w", err)
+	}
+	return nil
+}

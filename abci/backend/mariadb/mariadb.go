@@ -1,0 +1,264 @@
+// Package mariadb implements backend.Backend for MariaDB 10.11, which has no extension: the node
+// captures the changes of a block by triggers, and computes what they hash to (spec/engines.md).
+//
+// One connection executes blocks in an XA transaction, which DDL and COMMIT cannot end, and holds
+// the lock that keeps a second node off the database. A pool serves what runs beside an open block.
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Config says which database, and for which chain.
+type Config struct {
+	// DSN is user:password@unix(path)/database or the like. The database holds the tables of schema
+	// public; Install made the ledger's own beside it.
+	DSN          string
+	ChainID      string
+	Organisation string
+	// StuckAfter bounds for how long one transaction may bring the block down time after time;
+	// default 60 s.
+	StuckAfter time.Duration
+}
+
+const (
+	stuckAfter   = 60 * time.Second
+	cleanupLimit = 5 * time.Second // for rolling back and disconnecting after something failed
+	lockSeconds  = 5               // for which a node waits for the lock of a lost connection of its own
+	poolConns    = 6
+	outcomesMax  = 1_000 // transactions that one query looks up
+)
+
+// Backend is an organisation's MariaDB.
+type Backend struct {
+	cfg  Config
+	name names
+	pool *sql.DB
+
+	mu     sync.Mutex // guards the block connection; held while it works
+	conn   *sql.Conn
+	id     int64 // of the block connection at the server
+	open   *run  // the executed block
+	failed failing
+	known  map[string]*described // tables as they were when the connection was made
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New prepares a backend; the first Position connects.
+func New(cfg Config) (*Backend, error) {
+	if cfg.StuckAfter == 0 {
+		cfg.StuckAfter = stuckAfter
+	}
+	pool, name, err := openPool(cfg.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("configure database: %w", err)
+	}
+	pool.SetMaxOpenConns(poolConns)
+	return &Backend{cfg: cfg, name: name, pool: pool}, nil
+}
+
+// modes makes MariaDB read and check statements as spec/engines.md has it.
+const modes = "ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_DATE," +
+	"NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,ONLY_FULL_GROUP_BY,NO_UNSIGNED_SUBTRACTION,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION," +
+	"SIMULTANEOUS_ASSIGNMENT,TIME_ROUND_FRACTIONAL"
+
+// openPool settles what every connection needs.
+func openPool(dsn string) (*sql.DB, names, error) {
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, names{}, err
+	}
+	if !plainName.MatchString(c.DBName) {
+		return nil, names{}, fmt.Errorf("database %q, want a name of lower-case letters, digits and _", c.DBName)
+	}
+	name := names{c.DBName}
+	c.DBName = "" // a role gives the right to it, later
+	c.Timeout = cleanupLimit
+	c.InterpolateParams = true
+	c.Logger = &mysql.NopLogger{} // errors are returned
+	c.ClientFoundRows = true
+	c.MaxAllowedPacket = 0 // as the server says
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	c.Params["sql_mode"] = "'" + modes + "'"
+	c.Params["time_zone"] = "'+00:00'"
+	c.Params["tx_isolation"] = "'READ-COMMITTED'"
+	c.Params["innodb_lock_wait_timeout"] = "100000" // the budget of the block ends a wait
+	c.Params["lock_wait_timeout"] = "100000"
+	c.Params["collation_connection"] = "utf8mb4_nopad_bin"
+	_ = c.Apply(mysql.Charset("utf8mb4", "")) // the driver knows no collation of MariaDB's own
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, names{}, err
+	}
+	return sql.OpenDB(roleConnector{connector, name}), name, nil
+}
+
+// roleConnector gives each connection the rights of the ledger's role.
+type roleConnector struct {
+	driver.Connector
+	name names
+}
+
+// Connect implements driver.Connector.
+func (c roleConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET ROLE "+c.name.role(), nil); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("take the ledger's role: %w", err)
+	}
+	return conn, nil
+}
+
+// Position reads the last committed block; it connects first when there is no block connection.
+func (b *Backend) Position(ctx context.Context) (backend.Position, error) {
+	if b.mu.TryLock() { // otherwise a block is at work, and connected
+		err := b.reconnect(ctx)
+		b.mu.Unlock()
+		if err != nil {
+			return backend.Position{}, err
+		}
+	}
+	p, err := readPosition(ctx, b.pool, b.name)
+	if err == nil {
+		p.FalseBlocks, err = falseBlocks(ctx, b.pool, b.name)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read position: %w", err)
+	}
+	return p, nil
+}
+
+// querier is a connection or a pool of them.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func readPosition(ctx context.Context, q querier, name names) (backend.Position, error) {
+	var p backend.Position
+	var hash []byte
+	err := q.QueryRowContext(ctx, name.in(`SELECT c.deviates, coalesce((SELECT max(number) FROM %L.certificate), 0), coalesce(b.number, 0), b.hash
+		FROM %L.chain c LEFT JOIN %L.block b ON b.number = (SELECT max(number) FROM %L.block)`)).Scan(&p.Deviates, &p.Certified, &p.Number, &hash)
+	if err == nil && p.Number > 0 {
+		p.Hash, err = hashOf(hash)
+	}
+	return p, err
+}
+
+// Outcomes looks transactions up among the committed blocks.
+func (b *Backend) Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error) {
+	found := map[wire.TxID]wire.TxResult{}
+	for len(ids) > 0 {
+		some := ids[:min(len(ids), outcomesMax)]
+		ids = ids[len(some):]
+		texts := make([]string, len(some))
+		for i := range some {
+			texts[i] = "x'" + hex.EncodeToString(some[i][:]) + "'"
+		}
+		rows, err := b.pool.QueryContext(ctx, b.name.in(`SELECT id, block, place, outcome, row_count, sql_state, error
+			FROM %L.transaction WHERE id IN (`)+strings.Join(texts, ",")+")")
+		if err != nil {
+			return nil, fmt.Errorf("look up transactions: %w", err)
+		}
+		err = each(rows, func() error {
+			var r wire.TxResult
+			var id []byte
+			if err := rows.Scan(&id, &r.Block, &r.Index, &r.Succeeded, &r.Rows, &r.SQLState, &r.Message); err != nil {
+				return err
+			}
+			var err error
+			if r.ID, err = hashOf(id); err == nil {
+				found[r.ID] = r
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look up transactions: %w", err)
+		}
+	}
+	out := make([]wire.TxResult, 0, len(found))
+	for _, r := range found {
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// each calls f for each row, and closes them.
+func each(rows *sql.Rows, f func() error) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// StoreCertificate keeps a certificate beside its block, on a connection of the pool.
+func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) error {
+	votes, err := json.Marshal(wire.VotesJSON(c.Votes))
+	if err != nil {
+		return fmt.Errorf("store certificate %d: %w", c.Number, err)
+	}
+	var hash []byte
+	err = b.pool.QueryRowContext(ctx, b.name.in(`SELECT hash FROM %L.block WHERE number = ?`), c.Number).Scan(&hash)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = backend.ErrOutOfTurn
+	case err == nil && string(hash) != string(c.Hash[:]):
+		err = backend.ErrBeyondRepair
+	case err == nil:
+		_, err = b.pool.ExecContext(ctx, b.name.in(`INSERT IGNORE INTO %L.certificate (number, effect_round, hash, votes) VALUES (?, ?, ?, ?)`),
+			c.Number, c.Round, c.Hash[:], string(votes))
+	}
+	if err != nil {
+		return fmt.Errorf("store certificate %d: %w", c.Number, err)
+	}
+	return nil
+}
+
+// RecordDeviation completes the record of a deviation that was cured.
+func (b *Backend) RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error {
+	_, err := b.pool.ExecContext(ctx, b.name.in(`INSERT INTO %L.deviation (block, expected, found, cured_by, took_ms) VALUES (?, ?, ?, ?, ?)`),
+		number, expected[:], found[:], curedBy, took.Milliseconds())
+	if err != nil {
+		return fmt.Errorf("record deviation at block %d: %w", number, err)
+	}
+	return nil
+}
+
+// Close rolls back and disconnects.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop()
+	return b.pool.Close()
+}
+
+func hashOf(raw []byte) (wire.Hash, error) {
+	if len(raw) != len(wire.Hash{}) {
+		return wire.Hash{}, fmt.Errorf("hash is %d bytes, want %d", len(raw), len(wire.Hash{}))
+	}
+	return wire.Hash(raw), nil
+}

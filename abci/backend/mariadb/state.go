@@ -1,0 +1,358 @@
+package mariadb
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// rowsPerRange is how many rows a range has about when two databases compare theirs.
+const (
+	rowsPerRange = 64
+	rangeBitsMax = 12
+)
+
+// reading tells of base and history, under the snapshot of a transaction of its own. It holds the
+// rows of one table at a time.
+type reading struct {
+	conn   *sql.Conn
+	name   names
+	number uint64
+	tables map[string]*table
+	told   []backend.TableState
+	at     string // table of rows
+	rows   rowSet
+}
+
+// Read begins to tell of the tables at the end of a block.
+func (b *Backend) Read(ctx context.Context, number uint64, hash wire.Hash) (backend.Reading, error) {
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read block %d: connect: %w", number, err)
+	}
+	r := &reading{conn: conn, name: b.name, number: number}
+	if err := r.begin(ctx, hash); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("read block %d: %w", number, err)
+	}
+	return r, nil
+}
+
+func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
+	for _, statement := range []string{
+		"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+	} {
+		if _, err := r.conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if err := hasBlock(ctx, r.conn, r.name, r.number, hash); err != nil {
+		return err
+	}
+	var err error
+	if r.tables, err = readTables(ctx, r.conn, r.name, r.number, map[string]*described{}); err != nil {
+		return err
+	}
+	for name, t := range r.tables {
+		if err := r.load(ctx, name); err != nil {
+			return err
+		}
+		r.told = append(r.told, backend.TableState{Table: name, Rows: uint64(len(r.rows)), State: t.stateOf(r.rows)})
+	}
+	return nil
+}
+
+// hasBlock is ErrOutOfTurn unless the block is here with that hash.
+func hasBlock(ctx context.Context, q querier, name names, number uint64, hash wire.Hash) error {
+	var here []byte
+	err := q.QueryRowContext(ctx, name.in(`SELECT hash FROM %L.block WHERE number = ?`), number).Scan(&here)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && string(here) != string(hash[:]) {
+		return fmt.Errorf("%w: no such block", backend.ErrOutOfTurn)
+	}
+	return err
+}
+
+func (r *reading) load(ctx context.Context, name string) error {
+	t := r.tables[name]
+	if t == nil {
+		return fmt.Errorf("table %q is not on the ledger", name)
+	}
+	if r.at == name {
+		return nil
+	}
+	rows, err := rowsAt(ctx, r.conn, r.name, t, r.number)
+	r.at, r.rows = name, rows
+	return err
+}
+
+// Tables are all tables on the ledger.
+func (r *reading) Tables() []backend.TableState { return r.told }
+
+// Digests tells of ranges of keys.
+func (r *reading) Digests(ctx context.Context, table string, within backend.Ranges, bits uint32) ([]backend.RangeDigest, error) {
+	if err := r.load(ctx, table); err != nil {
+		return nil, fmt.Errorf("digests of %s: %w", table, err)
+	}
+	return digests(table, r.rows, within, bits), nil
+}
+
+// rangeOf is KeyRange of a key with this hash.
+func rangeOf(hash wire.Hash, bits uint32) uint32 {
+	head := uint64(hash[0])<<24 | uint64(hash[1])<<16 | uint64(hash[2])<<8 | uint64(hash[3])
+	return uint32(head >> (32 - bits))
+}
+
+func digests(table string, rows rowSet, within backend.Ranges, bits uint32) []backend.RangeDigest {
+	sums := map[uint32]*canonical.RangeSum{}
+	for key, row := range rows {
+		if _, ok := slices.BinarySearch(within.List, rangeOf(key, within.Bits)); !ok {
+			continue
+		}
+		at := rangeOf(key, bits)
+		if sums[at] == nil {
+			sums[at] = &canonical.RangeSum{}
+		}
+		sums[at].Add(wire.RowHash(table, row))
+	}
+	out := make([]backend.RangeDigest, 0, len(sums))
+	for at, sum := range sums {
+		out = append(out, backend.RangeDigest{Range: at, Rows: sum.Rows, Digest: sum.Digest()})
+	}
+	slices.SortFunc(out, func(a, b backend.RangeDigest) int { return int(a.Range) - int(b.Range) })
+	return out
+}
+
+// Rows gives the rows of ranges, as they travel.
+func (r *reading) Rows(ctx context.Context, table string, in backend.Ranges, each func(cells []byte) error) error {
+	if err := r.load(ctx, table); err != nil {
+		return fmt.Errorf("rows of %s: %w", table, err)
+	}
+	t := r.tables[table]
+	for key, row := range r.rows {
+		if _, ok := slices.BinarySearch(in.List, rangeOf(key, in.Bits)); !ok {
+			continue
+		}
+		columns, err := canonical.DecodeRow(row)
+		if err != nil {
+			return fmt.Errorf("rows of %s: %w", table, err)
+		}
+		if err := each(canonical.AppendCells(nil, t.cells(columns, t.byName()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byName are the columns in the order in which rows travel.
+func (t *table) byName() []canonical.ColumnType {
+	columns := slices.Clone(t.Columns)
+	slices.SortFunc(columns, func(a, b canonical.ColumnType) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return columns
+}
+
+func (t *table) cells(row []canonical.Column, columns []canonical.ColumnType) []*string {
+	cells := make([]*string, len(columns))
+	for i, c := range columns {
+		if at := indexOf(row, c.Ordinal); at >= 0 {
+			text := canonical.FormatText(c.Type, &row[at].Value)
+			cells[i] = &text
+		}
+	}
+	return cells
+}
+
+// rowOf encodes a row that another organisation told, and its key.
+func (t *table) rowOf(raw []byte, columns []canonical.ColumnType) (row, key []byte, err error) {
+	cells, err := canonical.DecodeCells(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
+	}
+	values, err := t.columnsOf(cells, columns)
+	if err != nil {
+		return nil, nil, err
+	}
+	if row, err = canonical.AppendRow(nil, values); err == nil {
+		key, err = canonical.AppendRow(nil, t.keyOf(values))
+	}
+	return row, key, err
+}
+
+// columnsOf reads the cells of these columns. ErrFalse: they are none.
+func (t *table) columnsOf(cells []*string, columns []canonical.ColumnType) ([]canonical.Column, error) {
+	if len(cells) != len(columns) {
+		return nil, fmt.Errorf("%w: row of %s: %d columns, want %d", backend.ErrFalse, t.Name, len(cells), len(columns))
+	}
+	var values []canonical.Column
+	for i, c := range columns {
+		if cells[i] == nil {
+			continue
+		}
+		v, err := canonical.ParseText(c.Type, *cells[i])
+		if err != nil {
+			return nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
+		}
+		values = append(values, canonical.Column{Ordinal: c.Ordinal, Value: v})
+	}
+	slices.SortFunc(values, func(a, b canonical.Column) int { return int(a.Ordinal) - int(b.Ordinal) })
+	return values, nil
+}
+
+// Close ends the transaction.
+func (r *reading) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
+	defer cancel()
+	_, _ = r.conn.ExecContext(ctx, "ROLLBACK") // nothing was written
+	_ = r.conn.Close()
+}
+
+// Restore takes the rows in which the tables differ from another organisation's reading.
+func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) (found []backend.RowDeviation, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = b.repairing(ctx, number, certified, func(r *repair) error {
+		want, err := r.taken(from)
+		if err != nil {
+			return err
+		}
+		if !r.certain(want) {
+			return beyond("the rows told do not give the state root of block %d", number)
+		}
+		if found, err = r.put(want); err != nil {
+			return err
+		}
+		return r.takeBase(want)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("restore at block %d: %w", number, err)
+	}
+	return found, nil
+}
+
+// taken are the rows here, with those of the ranges that differ taken from the reading.
+func (r *repair) taken(from backend.Reading) (map[string]rowSet, error) {
+	want := map[string]rowSet{}
+	for _, told := range from.Tables() {
+		t := r.tables[told.Table]
+		if t == nil || want[told.Table] != nil {
+			return nil, beyond("table %q was told, which is not on the ledger here, or told twice", told.Table)
+		}
+		rows, err := readRows(r.ctx, r.q, r.name, t)
+		if err == nil {
+			err = r.take(from, t, told, rows)
+		}
+		if err != nil {
+			return nil, err
+		}
+		want[told.Table] = rows
+	}
+	return want, nil
+}
+
+// take changes rows to those told where they differ. More rows than the state has are false.
+func (r *repair) take(from backend.Reading, t *table, told backend.TableState, rows rowSet) error {
+	few := min(rangeBitsMax, bits.Len64(told.Rows/rowsPerRange))
+	theirs, err := from.Digests(r.ctx, t.Name, backend.All(), uint32(few))
+	if err != nil {
+		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+	}
+	mine := digests(t.Name, rows, backend.All(), uint32(few))
+	differ := backend.Ranges{Bits: uint32(few)}
+	for at := range uint32(1) << few {
+		if digestAt(theirs, at) != digestAt(mine, at) {
+			differ.List = append(differ.List, at)
+		}
+	}
+	if len(differ.List) == 0 {
+		return nil
+	}
+	for key := range rows {
+		if _, ok := slices.BinarySearch(differ.List, rangeOf(key, differ.Bits)); ok {
+			delete(rows, key)
+		}
+	}
+	columns := t.byName()
+	err = from.Rows(r.ctx, t.Name, differ, func(cells []byte) error {
+		row, key, err := t.rowOf(cells, columns)
+		if err != nil {
+			return err
+		}
+		if rows[sha256.Sum256(key)] = row; uint64(len(rows)) > told.Rows {
+			return fmt.Errorf("%w: more than %d rows of %s", backend.ErrFalse, told.Rows, t.Name)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, backend.ErrFalse) {
+		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+	}
+	return err
+}
+
+// digestAt is that of a range, of which the list has no second one; zeros where it has none.
+func digestAt(list []backend.RangeDigest, at uint32) backend.RangeDigest {
+	i := slices.IndexFunc(list, func(d backend.RangeDigest) bool { return d.Range == at })
+	if i < 0 {
+		return backend.RangeDigest{}
+	}
+	return list[i]
+}
+
+// Scrub compares the tables with their running states, and their definitions with those attached.
+// A difference shows in the position until a repair. Cost: a read of all tables.
+func (b *Backend) Scrub(ctx context.Context) error {
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("scrub: %w", err)
+	}
+	r := &reading{conn: conn, name: b.name}
+	defer r.Close()
+	deviates, err := r.scrub(ctx)
+	if err == nil && deviates {
+		_, err = b.pool.ExecContext(ctx, b.name.in(`UPDATE %L.chain SET deviates = TRUE`))
+	}
+	if err != nil {
+		return fmt.Errorf("scrub: %w", err)
+	}
+	return nil
+}
+
+func (r *reading) scrub(ctx context.Context) (deviates bool, err error) {
+	for _, statement := range []string{
+		"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+	} {
+		if _, err := r.conn.ExecContext(ctx, statement); err != nil {
+			return false, err
+		}
+	}
+	tables, err := readTables(ctx, r.conn, r.name, maxBlock, map[string]*described{})
+	if err != nil {
+		return false, err
+	}
+	found, err := readTriggers(ctx, r.conn, r.name)
+	if err != nil {
+		return false, err
+	}
+	for _, t := range tables {
+		rows, err := readRows(ctx, r.conn, r.name, t)
+		if err != nil {
+			return false, err
+		}
+		deviates = deviates || t.altered || t.stateOf(rows) != t.stateHash()
+		for _, want := range t.triggers() {
+			deviates = deviates || r.name.in(want.body) != found[want.name].body
+		}
+	}
+	return deviates, nil
+}

@@ -1,0 +1,77 @@
+package canonical
+
+import "strings"
+
+// Digits before and after the decimal point that a number may have. They keep a short text such as
+// 1e999999999 from becoming a long one.
+const (
+	integerDigitsMax  = 131_072
+	fractionDigitsMax = 16_383
+	exponentFar       = 1_000_000_000_000_000 // beyond, the bounds on digits decide anyway
+)
+
+// appendDecimal appends the canonical text of a number, with or without an exponent.
+func appendDecimal(out []byte, text string) ([]byte, error) {
+	switch text {
+	case "NaN", "Infinity", "-Infinity":
+		return append(out, text...), nil
+	}
+	unsigned, negative := strings.CutPrefix(text, "-")
+	if !negative {
+		unsigned = strings.TrimPrefix(unsigned, "+")
+	}
+	mantissa, exponent := unsigned, int64(0)
+	if at := strings.IndexAny(unsigned, "eE"); at >= 0 {
+		var ok bool
+		if exponent, ok = exponentOf(unsigned[at+1:]); !ok {
+			return nil, wrong("no number")
+		}
+		mantissa = unsigned[:at]
+	}
+	integer, fraction, _ := strings.Cut(mantissa, ".")
+	digits := integer + fraction
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return nil, wrong("no number")
+	}
+	significant := strings.TrimLeft(digits, "0")
+	// The point stands before this digit of the significant ones, which may be outside of them.
+	point := int64(len(integer)) + exponent - int64(len(digits)-len(significant))
+	significant = strings.TrimRight(significant, "0")
+	count := int64(len(significant))
+	switch {
+	case count == 0:
+		return append(out, '0'), nil
+	case point > integerDigitsMax || count-point > fractionDigitsMax:
+		return nil, wrong("number with too many digits")
+	}
+	if negative {
+		out = append(out, '-')
+	}
+	switch {
+	case point <= 0:
+		out = append(append(out, '0', '.'), strings.Repeat("0", int(-point))...)
+		return append(out, significant...), nil
+	case point >= count:
+		return append(append(out, significant...), strings.Repeat("0", int(point-count))...), nil
+	}
+	out = append(append(out, significant[:point]...), '.')
+	return append(out, significant[point:]...), nil
+}
+
+// exponentOf is the number after the e, not farther from zero than exponentFar.
+func exponentOf(text string) (exponent int64, ok bool) {
+	digits, negative := strings.CutPrefix(text, "-")
+	if !negative {
+		digits = strings.TrimPrefix(digits, "+")
+	}
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	for i := range len(digits) {
+		exponent = min(exponent*10+int64(digits[i]-'0'), exponentFar)
+	}
+	if negative {
+		exponent = -exponent
+	}
+	return exponent, true
+}

@@ -1,0 +1,208 @@
+package canonical
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Table describes a table in words that no engine owns (spec/engines.md, "Schema text 2").
+type Table struct {
+	Name        string // schema.name
+	Columns     []ColumnType
+	PrimaryKey  []string // in the order of the key
+	Unique      [][]string
+	ForeignKeys []ForeignKey
+}
+
+// ColumnType is a column with its logical type.
+type ColumnType struct {
+	Ordinal uint16
+	Name    string
+	Type    string // integer, numeric(10,2), varchar(20) …
+	NotNull bool
+	Default *Value // of the column's type; nil: none
+}
+
+// ForeignKey is one whose actions are refusals.
+type ForeignKey struct {
+	Columns []string
+	Table   string
+	Refers  []string
+}
+
+const (
+	nameBytesMax = 63
+	precisionMax = 65
+	scaleMax     = 38
+	lengthMax    = 16_383 // characters of a varchar
+	keyLengthMax = 768
+)
+
+var portableName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+// TypeTag is the tag of a logical type's values. It returns ErrValue for a type that has no logical
+// name, or one that engines do not share.
+func TypeTag(logical string) (Tag, error) {
+	tags := map[string]Tag{
+		"boolean": Boolean, "smallint": Integer, "integer": Integer, "bigint": Integer, "double": Float, "text": Text, "bytea": Bytea,
+		"date": Date, "time": Time, "timestamp": Timestamp, "timestamptz": TimestampTZ, "uuid": UUID, "json": JSON,
+	}
+	if tag, ok := tags[logical]; ok {
+		return tag, nil
+	}
+	if length, ok := arguments(logical, "varchar", 1); ok && length[0] >= 1 && length[0] <= lengthMax {
+		return Text, nil
+	}
+	if size, ok := arguments(logical, "numeric", 2); ok && size[0] >= 1 && size[0] <= precisionMax && size[1] <= min(size[0], scaleMax) {
+		return Numeric, nil
+	}
+	return 0, wrong("type %q", logical)
+}
+
+// arguments are the numbers in a type such as numeric(10,2), of which there is one spelling.
+func arguments(logical, name string, count int) ([]int, bool) {
+	inside, ok := strings.CutPrefix(logical, name+"(")
+	inside, closed := strings.CutSuffix(inside, ")")
+	parts := strings.Split(inside, ",")
+	if !ok || !closed || len(parts) != count {
+		return nil, false
+	}
+	numbers := make([]int, count)
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || strconv.Itoa(n) != part {
+			return nil, false
+		}
+		numbers[i] = n
+	}
+	return numbers, true
+}
+
+// SchemaText is the schema text 2 of a table. It returns ErrValue, with the part that is to blame,
+// for a table that engines cannot share.
+func SchemaText(t *Table) (string, error) {
+	if err := t.check(); err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, c := range t.Columns {
+		line := fmt.Sprintf("column %d %s %s", c.Ordinal, c.Name, c.Type)
+		if c.NotNull {
+			line += " not null"
+		}
+		if c.Default != nil {
+			raw, err := c.Default.Append(nil)
+			if err != nil {
+				return "", fmt.Errorf("default of column %s: %w", c.Name, err)
+			}
+			line += " default " + hex.EncodeToString(raw)
+		}
+		lines = append(lines, line)
+	}
+	lines = append(lines, "primary key "+list(t.PrimaryKey))
+	for _, names := range t.Unique {
+		lines = append(lines, "unique "+list(names))
+	}
+	for _, f := range t.ForeignKeys {
+		lines = append(lines, "foreign key "+list(f.Columns)+" references "+f.Table+" "+list(f.Refers))
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n"), nil
+}
+
+func list(names []string) string { return "(" + strings.Join(names, ", ") + ")" }
+
+func (t *Table) check() error {
+	if err := checkTableName(t.Name); err != nil {
+		return err
+	}
+	known, last := map[string]*ColumnType{}, uint16(0)
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Ordinal <= last {
+			return wrong("ordinals of columns do not ascend")
+		}
+		last = c.Ordinal
+		if err := checkName(c.Name); err != nil {
+			return err
+		}
+		tag, err := TypeTag(c.Type)
+		if err != nil {
+			return fmt.Errorf("column %s: %w", c.Name, err)
+		}
+		if known[c.Name] != nil || c.Default != nil && c.Default.Tag != tag {
+			return wrong("column %s is there twice, or has a default of another type", c.Name)
+		}
+		known[c.Name] = c
+	}
+	for _, name := range t.PrimaryKey {
+		if c := known[name]; c != nil && !c.NotNull {
+			return wrong("column %s of the primary key may be NULL", name)
+		}
+	}
+	for _, names := range append([][]string{t.PrimaryKey}, t.Unique...) {
+		if err := checkKey(known, names); err != nil {
+			return err
+		}
+	}
+	for _, f := range t.ForeignKeys {
+		if err := checkTableName(f.Table); err != nil {
+			return err
+		}
+		if len(f.Columns) != len(f.Refers) || f.Table == t.Name {
+			return wrong("foreign key %s to %s", list(f.Columns), f.Table)
+		}
+		if err := checkKey(known, f.Columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKey checks columns that an index has: known ones, each once, of types that every engine
+// finds by their whole value.
+func checkKey(known map[string]*ColumnType, names []string) error {
+	if len(names) == 0 {
+		return wrong("a key without columns")
+	}
+	for i, name := range names {
+		c := known[name]
+		if c == nil || slices.Contains(names[:i], name) {
+			return wrong("key %s", list(names))
+		}
+		length, isVarchar := arguments(c.Type, "varchar", 1)
+		if slices.Contains([]string{"text", "json", "bytea", "double"}, c.Type) || isVarchar && length[0] > keyLengthMax {
+			return wrong("key %s: %s is no type of a key", list(names), c.Type)
+		}
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if len(name) > nameBytesMax || !portableName.MatchString(name) {
+		return wrong("name %q: engines share names of lower-case letters, digits and _ alone", name)
+	}
+	return nil
+}
+
+func checkTableName(table string) error {
+	schema, name, ok := strings.Cut(table, ".")
+	if !ok {
+		return wrong("table %q has no schema", table)
+	}
+	if err := checkName(schema); err != nil {
+		return err
+	}
+	return checkName(name)
+}
+
+// SchemaHash2 is the hash of a schema text 2.
+func SchemaHash2(text string) wire.Hash {
+	return hash(appendPrefixed([]byte("chainify/schema/2"), text))
+}
