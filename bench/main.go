@@ -26,9 +26,11 @@ type options struct {
 	bench, pg, dir, out               string
 	chainify, baseline, unsealed      string
 	reorderer, snapshot               string
+	worker, python                    string
 	seed                              uint64
 	repeat, seconds, customers, block int
 	rate, minutes, fire               int
+	scale                             float64
 	short, strict                     bool
 	only                              string
 }
@@ -56,6 +58,9 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
 	f.StringVar(&o.reorderer, "reorderer", filepath.Join("target", "release", "examples", "fabric"), "program that measures the reordering alone (make bench BENCH=fabric)")
 	f.StringVar(&o.snapshot, "snapshot", filepath.Join("target", "release", "examples", "cost"), "program that measures snapshots of columns (make bench BENCH=snapshot)")
+	f.StringVar(&o.worker, "worker", filepath.Join("analytics", "target", "release", "chainify-analytics"), "the analytics worker (make build-analytics)")
+	f.StringVar(&o.python, "python", filepath.Join("build", "tpch", "bin", "python"), "Python with DuckDB and a generator of TPC-H (scripts/setup-tpch)")
+	f.Float64Var(&o.scale, "scale", 0.1, "analytics: size of TPC-H and TPC-C, 1 is the specification's")
 	f.StringVar(&o.dir, "dir", "", "where databases are kept while it runs; empty: beside the tree")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "out"), "where results are written")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
@@ -79,6 +84,9 @@ func parse(args []string) (options, error) {
 		if v < 1 {
 			return o, fmt.Errorf("-%s is %d, want at least 1", name, v)
 		}
+	}
+	if o.scale < 0.01 || o.scale > 10 {
+		return o, fmt.Errorf("-scale is %g, want 0.01 to 10", o.scale)
 	}
 	if o.customers < 2 {
 		return o, fmt.Errorf("-customers is %d, want at least 2", o.customers)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/bench/analytics"
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/fabric"
@@ -37,6 +39,7 @@ var benchmarks = []benchmark{
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
+	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -222,6 +225,27 @@ func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.W
 		return err
 	}
 	return snapshot.Run(ctx, snapshot.Config{Dir: o.dir, Out: o.out, Program: program, Seed: o.seed, Repeat: o.repeat, Short: o.short, Progress: progress}, r)
+}
+
+func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	script, errScript := scripted(filepath.Join("analytics", "duckdb.py"))
+	tpch, errQueries := scripted(filepath.Join("..", "sql", "analytics", "tpch.sql"))
+	worker, errWorker := filepath.Abs(o.worker)
+	python, errPython := filepath.Abs(o.python)
+	if err := errors.Join(errScript, errQueries, errWorker, errPython); err != nil {
+		return err
+	}
+	if !isFile(worker) {
+		return fmt.Errorf("no program %s: `make bench BENCH=analytics` makes it", worker)
+	}
+	if !isFile(python) {
+		python = ""
+	}
+	r.Command += fmt.Sprintf(" -scale %g", o.scale)
+	return analytics.Run(ctx, analytics.Config{
+		Dir: o.dir, PG: o.pg, Out: o.out, Worker: worker, TPCH: tpch, Python: python, DuckDB: script,
+		Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Scale: o.scale, Short: o.short, Progress: progress,
+	}, r)
 }
 
 func runRecovery(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

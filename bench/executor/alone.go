@@ -4,22 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/wire"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
-// Alone is one executor with a cluster of its own, nothing ordered and nothing agreed, for who
-// compares with it.
+// Alone is one executor with a cluster of its own. Nothing is ordered and nothing is agreed.
 type Alone struct {
 	network *harness.Network
 	site    *site
 }
 
-// OpenAlone makes the cluster, with one workload's tables on the ledger. The caller ends it with
+// OpenAlone makes the cluster, with the workloads' tables on the ledger. The caller ends it with
 // Close, also after an error.
-func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, of workload.Schema) (*Alone, error) {
+func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, of ...workload.Schema) (*Alone, error) {
 	network, err := harness.New(ctx, harness.Config{Dir: dir, PG: pg, Database: database, Organisations: []string{"alone"}})
 	if err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func OpenAlone(ctx context.Context, dir, pg string, settings map[string]string, 
 	if err := network.StartDatabases(ctx); err != nil {
 		return a, err
 	}
-	if a.site, err = prepare(ctx, alone, []workload.Schema{of}, ledgerRoles); err != nil {
+	if a.site, err = prepare(ctx, alone, of, ledgerRoles); err != nil {
 		return a, err
 	}
 	_, err = a.site.chain(ctx)
@@ -72,6 +75,28 @@ func (a *Alone) Vacuum(ctx context.Context) error {
 func (a *Alone) Measure(ctx context.Context, seconds, block int, next func(n int) []workload.Statement) (report.Sample, error) {
 	return measureBlocks(a.site, Config{Seconds: seconds}, run{next, block, 1})(ctx, 0)
 }
+
+// Block executes one block of these statements and commits it. It says how long both took together.
+func (a *Alone) Block(ctx context.Context, statements []workload.Statement) (time.Duration, error) {
+	c, err := a.site.chain(ctx)
+	if err != nil {
+		return 0, err
+	}
+	raw, err := c.encode(wire.Kind_KIND_SQL, statements)
+	if err != nil {
+		return 0, err
+	}
+	execute, commit, err := c.run(ctx, raw)
+	return execute + commit, err
+}
+
+// Connect opens a session of a role. The superuser is postgres.
+func (a *Alone) Connect(ctx context.Context, role string) (*pgx.Conn, error) {
+	return a.site.organisation.Cluster.Connect(ctx, database, role)
+}
+
+// DSN is a role's connection string, through the Unix socket.
+func (a *Alone) DSN(role string) string { return a.site.organisation.Cluster.DSN(database, role) }
 
 // PID is that of the cluster.
 func (a *Alone) PID() int { return a.site.postmaster }
