@@ -11,6 +11,7 @@ PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 STATE      = $(shell scripts/state-dir)
 PGTREE     = $(STATE)/pg
 CHAINIFY  := $(CURDIR)/build/chainify
+WORKER    := $(CURDIR)/analytics/target/release/chainify-analytics
 CARGO     ?= cargo
 GO        ?= go
 PURE      := -p chainify-agreement -p chainify-codec -p chainify-dialect -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
@@ -43,18 +44,19 @@ pgtree: setup
 	$(CARGO) build --release --locked -p chainify --features test-switches
 	@scripts/pgtree $(PGTREE)
 
-## install: install the results of `make build` in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
+## install: install the results of `make build`, and of `make build-analytics` where it was run, in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
 PREFIX ?= /usr/local
 .PHONY: install
 install:
 	@test -x $(CHAINIFY) || { echo 'install: $(CHAINIFY) is missing; run make build first, as an ordinary user' >&2; exit 1; }
 	SHIPPED=1 DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
 	install -D -m 755 $(CHAINIFY) $(DESTDIR)$(PREFIX)/bin/chainify
+	if [ -x $(WORKER) ]; then install -D -m 755 $(WORKER) $(DESTDIR)$(PREFIX)/bin/chainify-analytics; fi
 
-## dist: a tarball of the results of `make build`, documents and chart, to unpack and install without Go and Rust (build/dist)
+## dist: a tarball of the results of `make build` and `make build-analytics`, documents and chart, to unpack and install without Go and Rust (build/dist); ANALYTICS=0: without the worker, whose first build takes long
 .PHONY: dist
-dist: build
-	@scripts/dist $(CHAINIFY) $(PG_CONFIG)
+dist: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
+	@scripts/dist $(CHAINIFY) $(PG_CONFIG) $(if $(filter 0,$(ANALYTICS)),,$(WORKER))
 
 ## pin-images: pin the bases of the images by the digests that they have now (for a release; needs docker)
 .PHONY: pin-images
@@ -148,13 +150,14 @@ trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
 
-## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries
-ANALYTICS := analytics/target/debug/chainify-analytics
+## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries, its benchmark, tiny
+DEBUG_WORKER := analytics/target/debug/chainify-analytics
 .PHONY: test-analytics
 test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
-	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1500 --worker $(ANALYTICS)
+	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1500 --worker $(DEBUG_WORKER)
+	CHAINIFY_TEST_ANALYTICS=$(CURDIR)/$(DEBUG_WORKER) scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -count=1 ./analytics'
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
@@ -206,7 +209,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, fabric, snapshot or verify; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, fabric, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
@@ -216,6 +219,11 @@ bench: setup
 	$(CARGO) build --release --locked -p chainify-snapshot --example cost
 	@$(GO) -C bench run . -bench snapshot -repeat $(REPEAT) $(if $(STRICT),-strict) -snapshot $(abspath $(or $(CARGO_TARGET_DIR),target))/release/examples/cost \
 		-pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+else ifeq ($(BENCH),analytics)
+bench: pgtree build-analytics
+	@scripts/setup-tpch $(CURDIR)/build/tpch
+	@$(GO) -C bench run . -bench analytics -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) -scale $(or $(SCALE),0.1) -worker $(abspath $(or $(CARGO_TARGET_DIR),analytics/target))/release/chainify-analytics \
+		-python $(CURDIR)/build/tpch/bin/python -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 else
 bench: pgtree build-node
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed

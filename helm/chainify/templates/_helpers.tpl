@@ -35,6 +35,7 @@ chainify.io/organisation: {{ .Values.organisation | trimAll "-_" | quote }}
 {{- else if and (not $orders) (not .Values.postgres.external.dsn) -}}{{ fail "postgres.external.dsn: with postgres.enabled=false the organisation's database has to be named" }}
 {{- end -}}
 {{- if and .Values.anchor.url (not .Values.anchor.credentialsSecret) -}}{{ fail "anchor.credentialsSecret: a Secret with access_key_id and secret_access_key, with which requests to the store are signed" }}{{- end -}}
+{{- if and .Values.analytics.enabled (not .Values.postgres.enabled) -}}{{ fail "analytics.enabled: an external database has its worker where it runs" }}{{- end -}}
 {{- with .Values.http -}}{{- if .enabled -}}
 {{- $_ := required "http.tlsSecret: a Secret with tls.crt and tls.key; the node speaks nothing but TLS to who is not in its pod" .tlsSecret -}}
 {{- if not (or .tokensSecret .clientCASecret) -}}{{ fail "http: nobody may ask: http.tokensSecret, or http.clientCASecret with http.tlsClients, is needed" }}{{- end -}}
