@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -54,10 +55,17 @@ func (d *demo) loadPlain(ctx context.Context) error {
 // load submits SQL by chainify.execute, with pgbench, at all organisations at once.
 func (d *demo) load(ctx context.Context) error {
 	d.out.announce("%d Smallbank transactions by chainify.execute: pgbench with %d clients at each of the four", d.perClient()*d.clients*len(organisations), d.clients)
+	asked := make(chan error, 1)
+	askCtx, stopAsking := context.WithCancel(ctx)
+	go func() { asked <- d.ask(askCtx) }()
 	took, latencies, err := d.everywhere(ctx, "execute", func(o *harness.Organisation, run smallbank.Run) error {
 		return d.bank.Load(ctx, o, database, run)
 	})
-	if err != nil {
+	stopAsking()
+	if err := errors.Join(err, <-asked); err != nil {
+		return err
+	}
+	if err := d.claimAnswers(ctx); err != nil {
 		return err
 	}
 	tip, err := harness.WaitSame(ctx, d.net.Organisations, 1, agreeLimit)

@@ -29,6 +29,7 @@ var organisations = []string{"acme", "bolt", "cargo", "delta"}
 
 type options struct {
 	pg, chainify, dir, scripts string
+	analytics                  string
 	customers, transactions    int
 	clients                    int
 	seed                       int64
@@ -41,6 +42,7 @@ func main() {
 	flag.StringVar(&o.chainify, "chainify", "", "the node's binary")
 	flag.StringVar(&o.dir, "dir", "", "directory of the network; emptied when an earlier demo made it")
 	flag.StringVar(&o.scripts, "scripts", "", "directory of the Smallbank scripts")
+	flag.StringVar(&o.analytics, "analytics", "", "the analytics worker, which then answers queries at a block beside the load; empty: none")
 	flag.IntVar(&o.customers, "customers", 10000, "customers of the bank")
 	flag.IntVar(&o.transactions, "transactions", 4000, "transactions in all: half by plain SQL, half by chainify.execute")
 	flag.IntVar(&o.clients, "clients", 8, "clients of each organisation")
@@ -68,6 +70,8 @@ type demo struct {
 	out    screen
 	claims claims
 	report report
+
+	mirrors mirrors
 }
 
 var errClaims = errors.New("not all claims held")
@@ -84,7 +88,7 @@ func run(ctx context.Context, o options) (err error) {
 	defer func() {
 		err = d.finish(err)
 	}()
-	for _, step := range []func(context.Context) error{d.databases, d.enable, d.attach, d.loadPlain, d.conflict, d.load, d.tamper, d.verify} {
+	for _, step := range []func(context.Context) error{d.databases, d.enable, d.attach, d.mirror, d.loadPlain, d.conflict, d.load, d.tamper, d.verify} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("ended before all was shown")
@@ -111,6 +115,7 @@ func run(ctx context.Context, o options) (err error) {
 func (d *demo) finish(err error) error {
 	d.out.line("")
 	d.out.line("ending nodes and databases …")
+	d.mirrors.stop()
 	err = errors.Join(err, d.net.Close())
 	if err == nil && d.once {
 		return d.net.Remove()
