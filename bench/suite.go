@@ -228,7 +228,7 @@ func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.W
 }
 
 func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	script, errScript := scripted(filepath.Join("analytics", "duckdb.py"))
+	script, errScript := scripted(filepath.Join("analytics", "in_memory.py"))
 	tpch, errQueries := scripted(filepath.Join("..", "sql", "analytics", "tpch.sql"))
 	worker, errWorker := filepath.Abs(o.worker)
 	python, errPython := filepath.Abs(o.python)

@@ -25,7 +25,7 @@ type Config struct {
 	Worker       string // chainify-analytics
 	TPCH         string // sql/analytics/tpch.sql: tables and queries
 	Python       string // has duckdb and tpchgen-cli (scripts/setup-tpch)
-	DuckDB       string // bench/analytics/duckdb.py
+	DuckDB       string // bench/analytics/in_memory.py
 	Seed         uint64
 	Repeat       int
 	Seconds      int     // of each measurement under load

@@ -57,7 +57,7 @@ func (b *bench) start() error {
 		return err
 	}
 	w := &worker{command: exec.Command(b.Worker, "run", "--config", path), ended: make(chan error, 1), log: log}
-	w.command.Stdout, w.command.Stderr = log, log
+	w.command.Dir, w.command.Stdout, w.command.Stderr = b.Dir, log, log
 	if err := w.command.Start(); err != nil {
 		return errors.Join(fmt.Errorf("start the worker: %w", err), log.Close())
 	}
