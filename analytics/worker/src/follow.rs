@@ -134,7 +134,11 @@ impl Follower {
 
     async fn advance_all(&mut self, moment: &Moment<'_>, last: Block) -> Result<(), SourceError> {
         let Some(at) = self.at.filter(|at| at.number < last.number) else { return Ok(()) };
+        let states = moment.states().await?;
         for id in self.mirrors.keys().copied().collect::<Vec<_>>() {
+            if self.mirrors.get(&id).is_some_and(|mirror| mirror.has_rows_of(states.get(mirror.name()))) {
+                continue;
+            }
             // Out of the list while it changes: what fails in between is not served.
             let Some(mut mirror) = self.mirrors.remove(&id) else { continue };
             match advance(&self.memory, moment, (id, &mut mirror), (at.number, last.number)).await {

@@ -7,7 +7,7 @@ use chainify_codec::{key_hash, table_state, Hash, LaneHasher, Lanes};
 use chainify_snapshot::{Error, Pool, Rows, Slot, Table};
 
 use crate::cells::{Cells, Refused, ToldRow};
-use crate::layout::Layout;
+use crate::layout::{Cell, Layout};
 use crate::source::ToldTable;
 use crate::views::MirrorStatus;
 
@@ -137,7 +137,14 @@ impl Mirror {
         table_state(&self.name, &self.schema_hash, self.table.rows() as u64, &self.lanes)
     }
 
-    /// The same, computed of the cells of every row. Cost: a BLAKE3 expansion of each row.
+    /// Whether the rows are those of a state, to the sign of each zero: the state does not have it,
+    /// so a table with floats never is. A state that the database lies about is found by V1.
+    pub fn has_rows_of(&self, state: Option<&Hash>) -> bool {
+        let signed = self.layout.cells().any(|cell| matches!(cell, Cell::Float4 | Cell::Float8));
+        !signed && state == Some(&self.state())
+    }
+
+    /// The same as [`Mirror::state`], computed of the cells of every row. Cost: a BLAKE3 expansion of each row.
     ///
     /// # Errors
     /// [`Trouble::Told`] when a cell is malformed.
@@ -353,6 +360,20 @@ mod tests {
         assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
         mirror.apply(b'D', &key(1)).unwrap();
         assert_eq!(mirror.state(), table_state("public.t", &[7; 32], 0, &Lanes::zero()));
+    }
+
+    #[test]
+    fn rows_of_a_state_are_known_without_reading_changes() {
+        let columns = vec![told(1, INT8, -1), told(2, TEXT, -1)];
+        let mut mirror =
+            Mirror::new(&Pool::new(64 << 20), "public.t", [7; 32], Arc::new(Layout::new(columns))).unwrap();
+        let before = mirror.state();
+        assert!(mirror.has_rows_of(Some(&before)) && !mirror.has_rows_of(None));
+        mirror.insert(&told_row(&[(1, Value::Int(1))], &[])).unwrap();
+        assert!(!mirror.has_rows_of(Some(&before)) && mirror.has_rows_of(Some(&mirror.state())));
+        // The state of a table with floats does not tell a minus zero from a zero.
+        let floats = self::mirror();
+        assert!(!floats.has_rows_of(Some(&floats.state())));
     }
 
     #[test]

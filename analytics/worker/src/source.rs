@@ -7,7 +7,7 @@ use std::time::Duration;
 use chainify_codec::{state_root, Hash};
 use futures::TryStreamExt;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, Transaction};
+use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, Statement, ToStatement, Transaction};
 
 use crate::layout::ToldColumn;
 
@@ -43,9 +43,36 @@ impl std::fmt::Display for SourceError {
 /// How long the database's machine may say nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
+/// The statements of each step. They are prepared once: the database would parse and plan them
+/// anew, with one more way there and back, for each block.
+struct Prepared {
+    last_block: Statement,
+    block: Statement,
+    columns: Statement,
+    tables: Statement,
+    pins: Statement,
+    changes: Statement,
+    parts: Statement,
+}
+
+impl Prepared {
+    async fn new(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        Ok(Prepared {
+            last_block: client.prepare(LAST_BLOCK).await?,
+            block: client.prepare("SELECT number, hash, state_root FROM chainify.ledger WHERE number = $1").await?,
+            columns: client.prepare(COLUMNS).await?,
+            tables: client.prepare(TABLES).await?,
+            pins: client.prepare("SELECT name, block FROM chainify.snapshot_pins").await?,
+            changes: client.prepare("SELECT op, \"row\" FROM chainify.mirror_changes($1, $2, $3)").await?,
+            parts: client.prepare("SELECT name, state FROM chainify.state_parts").await?,
+        })
+    }
+}
+
 /// A connection to the database.
 pub struct Database {
     client: Client,
+    prepared: Prepared,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -97,11 +124,11 @@ impl Database {
                 tracing::warn!(%error, "the connection to the database is lost");
             }
         });
-        let database = Database { client, task };
         let settings = "SET application_name = 'chainify-analytics'; SET search_path = pg_catalog, pg_temp;
             SET default_transaction_read_only = on; SET statement_timeout = 0; SET jit = off";
-        database.client.batch_execute(settings).await?;
-        Ok(database)
+        client.batch_execute(settings).await?;
+        let prepared = Prepared::new(&client).await?;
+        Ok(Database { client, prepared, task })
     }
 
     /// The last block: it changes when there is something to do.
@@ -109,7 +136,7 @@ impl Database {
     /// # Errors
     /// Those of the statement.
     pub async fn last_block(&self) -> Result<Block, SourceError> {
-        let found = self.client.query_opt(LAST_BLOCK, &[]).await?;
+        let found = self.client.query_opt(&self.prepared.last_block, &[]).await?;
         found.as_ref().map_or(Ok(BEFORE_ALL), block)
     }
 
@@ -119,15 +146,20 @@ impl Database {
     /// Those of the statement.
     pub async fn moment(&mut self) -> Result<Moment<'_>, SourceError> {
         let begin = self.client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        Ok(Moment(begin.start().await?))
+        Ok(Moment { reads: begin.start().await?, prepared: &self.prepared })
     }
 }
 
 const BEFORE_ALL: Block = Block { number: 0, hash: [0; 32], state_root: [0; 32] };
 const LAST_BLOCK: &str = "SELECT number, hash, state_root FROM chainify.ledger ORDER BY number DESC LIMIT 1";
+const COLUMNS: &str = "SELECT table_id, ordinal, attnum, of_key, type::oid, modifier FROM chainify.mirrored_columns";
+const TABLES: &str = "SELECT table_id, name, schema_hash FROM chainify.mirrored_tables ORDER BY table_id";
 
 /// Reads of one moment.
-pub struct Moment<'a>(Transaction<'a>);
+pub struct Moment<'a> {
+    reads: Transaction<'a>,
+    prepared: &'a Prepared,
+}
 
 impl Moment<'_> {
     /// The last block.
@@ -135,7 +167,7 @@ impl Moment<'_> {
     /// # Errors
     /// Those of the statement.
     pub async fn last_block(&self) -> Result<Block, SourceError> {
-        let found = self.0.query_opt(LAST_BLOCK, &[]).await?;
+        let found = self.reads.query_opt(&self.prepared.last_block, &[]).await?;
         found.as_ref().map_or(Ok(BEFORE_ALL), block)
     }
 
@@ -147,8 +179,7 @@ impl Moment<'_> {
         if number == 0 {
             return Ok(Some(BEFORE_ALL));
         }
-        let sql = "SELECT number, hash, state_root FROM chainify.ledger WHERE number = $1";
-        self.0.query_opt(sql, &[&number]).await?.as_ref().map(block).transpose()
+        self.reads.query_opt(&self.prepared.block, &[&number]).await?.as_ref().map(block).transpose()
     }
 
     /// The tables to be mirrored.
@@ -157,8 +188,7 @@ impl Moment<'_> {
     /// Those of the statements.
     pub async fn tables(&self) -> Result<Vec<ToldTable>, SourceError> {
         let mut columns: BTreeMap<i32, Vec<ToldColumn>> = BTreeMap::new();
-        let sql = "SELECT table_id, ordinal, attnum, of_key, type::oid, modifier FROM chainify.mirrored_columns";
-        for row in self.0.query(sql, &[]).await? {
+        for row in self.reads.query(&self.prepared.columns, &[]).await? {
             let ordinal: i16 = row.try_get(1)?;
             columns.entry(row.try_get(0)?).or_default().push(ToldColumn {
                 ordinal: u16::try_from(ordinal).or(Err(SourceError::Malformed("an ordinal")))?,
@@ -168,9 +198,8 @@ impl Moment<'_> {
                 modifier: row.try_get(5)?,
             });
         }
-        let sql = "SELECT table_id, name, schema_hash FROM chainify.mirrored_tables ORDER BY table_id";
         let mut tables = Vec::new();
-        for row in self.0.query(sql, &[]).await? {
+        for row in self.reads.query(&self.prepared.tables, &[]).await? {
             let id = row.try_get(0)?;
             let columns = columns.remove(&id).unwrap_or_default();
             tables.push(ToldTable { id, name: row.try_get(1)?, schema_hash: hash(&row, 2)?, columns });
@@ -183,7 +212,7 @@ impl Moment<'_> {
     /// # Errors
     /// Those of the statement.
     pub async fn pins(&self) -> Result<BTreeMap<String, i64>, SourceError> {
-        let rows = self.0.query("SELECT name, block FROM chainify.snapshot_pins", &[]).await?;
+        let rows = self.reads.query(&self.prepared.pins, &[]).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
@@ -211,8 +240,7 @@ impl Moment<'_> {
         (after, up_to): (i64, i64),
         mut each: impl FnMut(u8, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let sql = "SELECT op, \"row\" FROM chainify.mirror_changes($1, $2, $3)";
-        self.stream(sql, &[&table, &after, &up_to], |row| {
+        self.stream(&self.prepared.changes, &[&table, &after, &up_to], |row| {
             let op: i8 = row.try_get(0).map_err(SourceError::from)?;
             each(op as u8, told(row, 1)?)
         })
@@ -221,16 +249,25 @@ impl Moment<'_> {
 
     async fn stream<E: From<SourceError>>(
         &self,
-        sql: &str,
+        sql: &(impl ToStatement + ?Sized + Sync),
         parameters: &[&(dyn ToSql + Sync)],
         mut each: impl FnMut(&Row) -> Result<(), E>,
     ) -> Result<(), E> {
-        let rows = self.0.query_raw(sql, parameters.iter().copied()).await.map_err(SourceError::from)?;
+        let rows = self.reads.query_raw(sql, parameters.iter().copied()).await.map_err(SourceError::from)?;
         let mut rows = pin!(rows);
         while let Some(row) = rows.try_next().await.map_err(SourceError::from)? {
             each(&row)?;
         }
         Ok(())
+    }
+
+    /// The states that the database has for its tables, by name.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub async fn states(&self) -> Result<BTreeMap<String, Hash>, SourceError> {
+        let rows = self.reads.query(&self.prepared.parts, &[]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, hash(row, 1)?))).collect()
     }
 
     /// The state root after a block, where tables of the worker have the states that it computed.
@@ -239,9 +276,9 @@ impl Moment<'_> {
     /// Those of the statement: 55000 for a block of which the database cannot tell the states.
     pub async fn state_root(&self, at: At, computed: &BTreeMap<String, Hash>) -> Result<Hash, SourceError> {
         let rows = match at {
-            At::Last => self.0.query("SELECT name, state FROM chainify.state_parts", &[]).await?,
+            At::Last => self.reads.query(&self.prepared.parts, &[]).await?,
             At::Block(number) => {
-                self.0.query("SELECT name, state FROM chainify.state_parts_at($1)", &[&number]).await?
+                self.reads.query("SELECT name, state FROM chainify.state_parts_at($1)", &[&number]).await?
             }
         };
         let mut states = Vec::with_capacity(rows.len());
