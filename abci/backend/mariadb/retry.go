@@ -19,9 +19,9 @@ const touchedMax = 10_000
 // touched is a row that a block changed.
 type touched struct{ table, key string }
 
-// Retry is Execute; where the block has another hash, the rows that it changes are put right as base
-// and history tell them, and it runs again. That stays only when the block then has the certified
-// hash and changes each row that was put right (R8).
+// Retry is Execute. Where the block has another hash, the rows that it changes are put right as
+// base and history tell them, and it runs again. The result stays only when the block then has the
+// certified hash and changes each row that was put right (R8).
 func (b *Backend) Retry(ctx context.Context, block *wire.OrderedBlock, previous, certified wire.Hash) (backend.Execution, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
