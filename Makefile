@@ -120,8 +120,7 @@ test-go: pgtree
 .PHONY: test-mariadb
 test-mariadb: pgtree
 	@scripts/setup-mariadb
-	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 10m ./backend/mariadb && \
-	    $(GO) test -count=1 -run EnginesAgree ./e2e'
+	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 10m ./backend/mariadb'
 
 ## test-bench: the benchmarks, tiny, and their parts
 .PHONY: test-bench

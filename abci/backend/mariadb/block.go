@@ -15,14 +15,15 @@ import (
 func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	x, err := b.execute(ctx, block, previous)
+	x, err := b.execute(ctx, block, previous, nil)
 	if err != nil {
 		return x, fmt.Errorf("execute block %d: %w", block.Number, err)
 	}
 	return x, nil
 }
 
-func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash) (backend.Execution, error) {
+// execute runs mend, if there is one, in the transaction before the block.
+func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, mend func(*run) error) (backend.Execution, error) {
 	if err := b.ready(); err != nil {
 		return backend.Execution{}, err
 	}
@@ -37,7 +38,7 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r.ctx = run
+	r.ctx, r.mending = run, mend
 	if err := r.all(b.cfg.ChainID, previous, cancel); err != nil {
 		cause := context.Cause(run)
 		if cause != nil {
@@ -77,6 +78,11 @@ func (b *Backend) newRun(block *wire.OrderedBlock) (*run, error) {
 func (r *run) all(chainID string, previous wire.Hash, cancel context.CancelCauseFunc) error {
 	if err := r.begin(previous); err != nil {
 		return err
+	}
+	if r.mending != nil {
+		if err := r.mending(r); err != nil {
+			return err
+		}
 	}
 	if err := r.transactions(cancel); err != nil {
 		return err

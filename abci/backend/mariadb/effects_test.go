@@ -320,3 +320,34 @@ func TestNoServerIsAnErrorInTime(t *testing.T) {
 		t.Fatalf("%v after %v", err, time.Since(began))
 	}
 }
+
+// A retry puts the rows right that the block changes, and nothing when the block still differs.
+func TestARetryPutsTouchedRowsRight(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	c.commit(sqlOf("UPDATE items SET name = 'second' WHERE id = 1"))
+	next := blockOf(3, sqlOf("UPDATE items SET name = name || '!' WHERE id = 1"))
+	good, err := c.b.Execute(t.Context(), next, c.at.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.b.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.unguarded(t, "UPDATE %D.items SET name = 'tampered'")
+	bad, err := c.b.Retry(t.Context(), next, c.at.Hash, wire.Hash{1})
+	if err != nil || bad.Hash == good.Hash {
+		t.Fatalf("a hash that nothing gives: %x, %v", bad.Hash, err)
+	}
+	x, err := c.b.Retry(t.Context(), next, c.at.Hash, good.Hash)
+	if err != nil || x.Hash != good.Hash {
+		t.Fatalf("%x, %v, want %x", x.Hash, err, good.Hash)
+	}
+	if err := c.b.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.b.Scrub(t.Context()); err != nil || connected(t, c.b).Deviates {
+		t.Errorf("after the retry: %v", err)
+	}
+}

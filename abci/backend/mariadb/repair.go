@@ -11,11 +11,6 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Retry is Execute: rows that deviate are left to Repair.
-func (b *Backend) Retry(ctx context.Context, block *wire.OrderedBlock, previous, _ wire.Hash) (backend.Execution, error) {
-	return b.Execute(ctx, block, previous)
-}
-
 // Repair takes one step to bring the tables back to the certified state. Definitions puts the
 // ledger's triggers back; MariaDB has no step Reindex and no step Full. Rows of a table are held in
 // memory meanwhile.

@@ -78,7 +78,7 @@ type run struct {
 	seq     int64 // last captured change that was read
 	results []wire.TxResult
 	deploys map[uint32]wire.Hash // state root that each DEPLOY transaction left
-	chainID string
+	mending func(*run) error
 	raw     [][]byte
 	at      atomic.Uint32 // transaction at work
 
@@ -153,9 +153,6 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		if r.block.QuarantineAll || slices.Contains(r.block.Quarantined, uint32(i)) {
 			result.SQLState, result.Message = "CH001", "quarantined: organisations differ about its effects"
 			continue
-		}
-		if r.chainID == "" {
-			r.chainID = tx.Proposal.ChainId
 		}
 		err = budgets[tx.Proposal.Kind == wire.Kind_KIND_DEPLOY].during(func() error {
 			return r.transaction(uint32(i), tx.Proposal, result)

@@ -1,8 +1,6 @@
 package mariadb
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -182,26 +180,14 @@ func (r *run) seen(t *table, seen *wire.RowSeen) error {
 	if err != nil {
 		return err
 	}
-	where, err := t.matching(key)
-	if err != nil {
+	row, err := r.rowWith(t, key)
+	switch {
+	case err != nil:
 		return err
-	}
-	var raw []byte
-	err = r.conn.QueryRowContext(r.ctx, "SELECT "+t.serialized("t")+" FROM "+t.quoted(r.name)+" AS t WHERE "+where).Scan(&raw)
-	if errors.Is(err, sql.ErrNoRows) {
-		if seen.Present {
-			return conflict(t, seen.Key)
-		}
+	case row == nil && !seen.Present:
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	row, _, err := t.encode(raw)
-	if err != nil {
-		return err
-	}
-	if !seen.Present || wire.RowHash(t.Name, row) != seen.Hash {
+	if row == nil || !seen.Present || wire.RowHash(t.Name, row) != seen.Hash {
 		return conflict(t, seen.Key)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package e2e
+package mariadb_test
 
 import (
 	"context"
