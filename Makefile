@@ -254,12 +254,12 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer and installcheck and beside test-analytics, then test-bench and e2e; what CI runs
+## test: check, test-rust, build and pgtree, then test-go beside check-deploy, check-explorer, installcheck and test-mariadb, and beside test-analytics, then test-bench and e2e; what CI runs
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer.
 test: export CARGO_PROFILE_RELEASE_LTO = off
 test:
-	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck & test-analytics' test-bench e2e
+	@scripts/stages check test-rust build pgtree 'test-go & check-deploy check-explorer installcheck test-mariadb & test-analytics' test-bench e2e
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
