@@ -58,7 +58,7 @@ BEGIN
 END
 $$;
 
--- What tells this server from the organisation's others, on standbys too. The timeline is the present one; that of the row may be older.
+-- The identity of this server among the organisation's, on standbys too. The timeline is the present one; that of the row may be older.
 CREATE FUNCTION chainify_node.server(OUT epoch bigint, OUT mark bytea, OUT superseded_by bigint, OUT system_identifier bigint, OUT timeline integer,
                                      OUT standby boolean, OUT last_block bigint)
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
