@@ -113,7 +113,7 @@ test-rust: setup
 ## test-go: unit, property and conformance tests of the node, every decoder fuzzed for a moment
 .PHONY: test-go
 test-go: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race $$($(GO) list ./... | grep -v /model$$) && $(GO) test ./model'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v /model$$) && $(GO) test -timeout 30m ./model'
 	@scripts/fuzz-decoders
 
 ## test-mariadb: the conformance suite against a private MariaDB, which is installed from Debian when it is missing; random blocks there and in PostgreSQL

@@ -330,7 +330,9 @@ func TestVerifyingADigestNamesWhatWasChanged(t *testing.T) {
 // The node takes digests outside, and checks the database against what it finds there.
 func TestADatabaseIsCheckedAgainstADigestKeptOutside(t *testing.T) {
 	dsn := database(t, setup)
-	if _, err := open(t, dsn+" user=effects_node").Digest(t.Context()); !errors.Is(err, anchor.ErrNoDigest) {
+	empty := open(t, dsn+" user=effects_node")
+	connected(t, empty)
+	if _, err := empty.Digest(t.Context()); !errors.Is(err, anchor.ErrNoDigest) {
 		t.Fatalf("a database without blocks: %v", err)
 	}
 	a := newAttested(t)
