@@ -156,14 +156,13 @@ trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
 
-## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries, its benchmark, tiny
+## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries
 DEBUG_WORKER := analytics/target/debug/chainify-analytics
 .PHONY: test-analytics
 test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1500 --worker $(DEBUG_WORKER)
-	CHAINIFY_TEST_ANALYTICS=$(CURDIR)/$(DEBUG_WORKER) scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -count=1 ./analytics'
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600
