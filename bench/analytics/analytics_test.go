@@ -18,7 +18,7 @@ func TestEveryPartMeasures(t *testing.T) {
 	tree, dir := benchtest.Places(t)
 	worker := os.Getenv("CHAINIFY_TEST_ANALYTICS")
 	if worker == "" {
-		t.Skip("CHAINIFY_TEST_ANALYTICS names no analytics worker (make test-analytics)")
+		t.Skip("CHAINIFY_TEST_ANALYTICS names no analytics worker (bench/README.md)")
 	}
 	r := &report.Report{Name: "analytics", Versions: map[string]string{}, Parameters: map[string]any{}, Settings: map[string]any{}}
 	var told strings.Builder
