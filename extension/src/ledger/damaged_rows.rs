@@ -55,7 +55,8 @@ fn tells_of_damage(sqlstate: SqlState) -> bool {
     matches!(sqlstate.as_str(), "XX000" | "XX001" | "XX002")
 }
 
-/// The rows of a table that cannot be read, at most as many as are named. Cost: one read of it.
+/// The rows of a table that cannot be read, at most as many as are named. Cost: one read of
+/// its pages, and of the values outside of them.
 pub fn of_table(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<DamagedRow> {
     let mut damaged = Vec::new();
     let columns = row_bytes::columns(table.id);
@@ -64,6 +65,9 @@ pub fn of_table(client: &SpiClient<'_>, sees: Sees, table: &LedgerTable) -> Vec<
         let relation = Relation::open(part, Lock::AccessShare);
         let encoder = RowEncoder::new(&relation, &columns).or_raise();
         relation.scan_seen(sees, |tuple| {
+            if !tuple.has_values_outside() {
+                return; // nothing of it can be gone
+            }
             bytes.clear();
             let read = row(&encoder, tuple, &mut bytes);
             if let (Err(error), Some((block, at))) = (read, tuple.place()) {
