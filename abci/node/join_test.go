@@ -63,6 +63,28 @@ func trustOf(t *testing.T, home config.Home) config.Join {
 	return join
 }
 
+// insertUntilJoinable goes on until three order blocks stand behind the newest snapshot, and the
+// first order blocks are gone.
+func insertUntilJoinable(t *testing.T, c *gateway.Client, from int) {
+	t.Helper()
+	for i := from; ; i++ {
+		insert(t, c, i, i+1)
+		if s, err := c.Status(context.Background()); err == nil && s.Height > 100 && s.Height%joinSnapshots >= 3 && s.Height%joinSnapshots <= 8 {
+			return
+		}
+	}
+}
+
+// joins has a node that stopped join by another's newest snapshot, without order blocks of its own.
+func joins(t *testing.T, r, other *runner) {
+	t.Helper()
+	if err := errors.Join(r.home.DropOrder(), r.home.Join(trustOf(t, other.home))); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	catchesUp(t, r, other)
+}
+
 // catchesUp waits until a node's database has what another's has, and executes with it.
 func catchesUp(t *testing.T, r, other *runner) {
 	t.Helper()
@@ -123,21 +145,8 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 	clients := startAll(t, nodes)
 	insert(t, clients[0], 0, 150)
 	delta.stop()
-	for i := 150; ; i++ { // until three order blocks stand behind the newest snapshot
-		insert(t, clients[0], i, i+1)
-		if s, err := clients[0].Status(context.Background()); err == nil && s.Height%10 >= 3 && s.Height%10 <= 8 {
-			break
-		}
-	}
-
-	if err := delta.home.DropOrder(); err != nil {
-		t.Fatal(err)
-	}
-	if err := delta.home.Join(trustOf(t, acme.home)); err != nil {
-		t.Fatal(err)
-	}
-	delta.start()
-	catchesUp(t, delta, acme)
+	insertUntilJoinable(t, clients[0], 150)
+	joins(t, delta, acme)
 	insert(t, clients[0], 155, 160)
 	log := delta.log.String()
 	for _, part := range []string{"joined the order by a snapshot", "a node tells a false order block", "a false snapshot is offered; its senders are asked no more"} {
@@ -194,20 +203,8 @@ func TestAChainGetsSnapshotsByGovernance(t *testing.T) {
 	}
 	insert(t, clients[0], 5, 60)
 	delta.stop()
-	for i := 60; ; i++ { // until three order blocks stand behind the newest snapshot
-		insert(t, clients[0], i, i+1)
-		if s, err := clients[0].Status(context.Background()); err == nil && s.Height > 100 && s.Height%joinSnapshots >= 3 && s.Height%joinSnapshots <= 8 {
-			break
-		}
-	}
-	if err := delta.home.DropOrder(); err != nil {
-		t.Fatal(err)
-	}
-	if err := delta.home.Join(trustOf(t, acme.home)); err != nil {
-		t.Fatal(err)
-	}
-	delta.start()
-	catchesUp(t, delta, acme)
+	insertUntilJoinable(t, clients[0], 60)
+	joins(t, delta, acme)
 	if !strings.Contains(delta.log.String(), "joined the order by a snapshot") {
 		t.Error("the node did not join by a snapshot")
 	}
