@@ -45,6 +45,7 @@ type admission struct {
 	behind     func() bool
 	height     func() int64
 	named      func() (map[string]bool, error) // by the operator
+	stops      func() bool                     // the node does
 	store      dbm.DB
 	log        *slog.Logger
 
@@ -63,6 +64,9 @@ type ending struct {
 	height int64
 }
 
+// errStops is why a node that stops lets nobody in.
+var errStops = errors.New("this node stops")
+
 // errLeft says that the organisation of a node takes no part.
 var errLeft = errors.New("which is not a member")
 
@@ -71,6 +75,7 @@ func newAdmission(n *node) *admission {
 		chainID: n.founded.ChainID(), configured: map[p2p.ID]bool{}, registry: n.registry, waiting: n.waitingRegistry,
 		behind: n.order.catchingUp, height: n.height.Load, store: n.store, log: n.log.With("part", "peers"),
 		named: func() (map[string]bool, error) { return n.opt.Home.Admitted(n.opt.Config) },
+		stops: func() bool { return !n.order.comet.Switch().IsRunning() },
 		heard: map[p2p.ID]string{}, ending: map[p2p.ID]ending{},
 	}
 	for _, peer := range n.opt.Config.Network.Peers {
@@ -96,8 +101,13 @@ func (n *node) waitingRegistry() *order.Registry {
 	return next
 }
 
-// filter is a p2p.PeerFilterFunc.
+// filter is a p2p.PeerFilterFunc. A node that stops lets nobody in: its switch would leave the
+// connection open, unread, and the other node would take this one for connected (addPeer of
+// CometBFT v0.40.0).
 func (a *admission) filter(_ p2p.IPeerSet, peer p2p.Peer) error {
+	if a.stops() {
+		return errStops
+	}
 	err := a.check(peer)
 	if err == nil {
 		return nil

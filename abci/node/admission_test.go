@@ -145,6 +145,24 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
+// A node that stops lets in nobody, not even a member's node.
+func TestANodeThatStopsLetsNobodyIn(t *testing.T) {
+	member, stops := nodeNumber(2), false
+	a := &admission{
+		chainID: "test", stops: func() bool { return stops }, waiting: func() *order.Registry { return nil },
+		registry: func() *order.Registry { return consortium(t, map[string][2]byte{"bolt": {3, 4}}) },
+		named:    func() (map[string]bool, error) { return nil, nil },
+	}
+	knocks := func() error { return a.filter(nil, &knocking{id: member, shows: vouchBy("bolt", member, 3)}) }
+	if err := knocks(); err != nil {
+		t.Fatal(err)
+	}
+	stops = true
+	if err := knocks(); !errors.Is(err, errStops) {
+		t.Errorf("a node that stops: %v, want %v", err, errStops)
+	}
+}
+
 // A node whose organisation left is told the block that says so; a node with old keys has until the
 // farewell is over to tell new ones.
 func TestAConnectionEndsWhenItMay(t *testing.T) {
