@@ -112,8 +112,8 @@ pub fn of_ledger(client: &SpiClient<'_>, sees: Sees) -> Vec<pg_sys::Oid> {
 }
 
 /// Indexes of these relations that do not find the rows, each once, that a scan does. `pace` is
-/// told of each row read. Cost: one scan of each relation for each of its indexes, and one of that.
-/// Not compared are GIN and BRIN indexes, beyond whether they are in use.
+/// told of each row read. Cost: as [`index_check::compare`] for each index. Not compared are GIN and
+/// BRIN indexes, beyond whether they are in use.
 pub fn defects(
     client: &SpiClient<'_>,
     sees: Sees,
@@ -150,7 +150,11 @@ fn look(index: &Index, sees: Sees, pace: &mut dyn FnMut()) -> Option<(Value, Val
     match compared {
         Ok(Some(Compared::Differs(other))) => {
             let mut found = json!({ "rows": other.found });
-            for (what, many) in [("wrong", other.wrong), ("disordered", other.disordered)] {
+            for (what, many) in [
+                ("wrong", other.wrong),
+                ("disordered", other.disordered),
+                ("not by value", other.not_by_value),
+            ] {
                 if many > 0 {
                     found[what] = json!(many);
                 }

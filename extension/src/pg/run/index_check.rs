@@ -2,9 +2,10 @@
 //! of the table does.
 //!
 //! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns,
-//! under the values that it has, in the order that the columns' types say now. A hash index is not
-//! read from end to end: it is asked for each row by its value. GIN and BRIN indexes tell no single
-//! rows, and cannot be compared.
+//! under the values that it has, in the order that the columns' types say now. A B-tree is also
+//! asked for an eighth of the rows by their values, for others each time: reading it from end to
+//! end does not show that its inner pages lead to them. A hash index is not read from end to end:
+//! it is asked for each row. GIN and BRIN indexes tell no single rows, and cannot be compared.
 use std::ptr::null_mut;
 
 use chainify_codec::{RangeDigest, SecretHasher};
@@ -49,7 +50,12 @@ pub struct Difference {
     pub wrong: u64,
     /// Of these, out of order.
     pub disordered: u64,
+    /// Of those asked for by their values, not found so.
+    pub not_by_value: u64,
 }
+
+/// Of so many rows a B-tree is asked for one.
+const ROWS_A_QUESTION: u64 = 8;
 
 /// How an index is beside its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,8 +68,8 @@ pub enum Compared {
 
 /// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
 /// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
-/// be a user's. Cost: one scan of both; of a hash index one look-up for each row. Locks both
-/// against changes of their definition.
+/// be a user's. Cost: one scan of both, of a B-tree one more of the table and one look-up for eight
+/// rows, of a hash index one for each row. Locks both against changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -89,8 +95,8 @@ pub fn compare(
             memory: Context::child(c"chainify index check"),
         };
         let compared = match index.is_of_old() {
-            true if index.is_read_whole() => scans().compare(pace),
-            true if index.is_hash() => scans().look_up(pace),
+            true if index.is_read_whole() => scans().compare(&index, pace),
+            true if index.is_of(pg_sys::HASH_AM_OID) => scans().look_up(1, pace),
             _ => Compared::Not,
         };
         pg_sys::UnregisterSnapshot(snapshot);
@@ -119,9 +125,9 @@ impl Index {
         }
     }
 
-    fn is_hash(&self) -> bool {
+    fn is_of(&self, access_method: pg_sys::Oid) -> bool {
         // SAFETY: held open by self.
-        unsafe { (*(*self.0).rd_rel).relam == pg_sys::HASH_AM_OID }
+        unsafe { (*(*self.0).rd_rel).relam == access_method }
     }
 
     /// Whether it has entries of all row versions that snapshots of now see, as the planner asks
@@ -167,7 +173,7 @@ struct Scans {
 impl Scans {
     /// # Safety
     /// Table and index are open, the snapshot is registered.
-    unsafe fn compare(&self, pace: &mut dyn FnMut()) -> Compared {
+    unsafe fn compare(&self, index: &Index, pace: &mut dyn FnMut()) -> Compared {
         // SAFETY: by the caller's promise.
         unsafe {
             let rows = self.of_table(pace);
@@ -175,63 +181,62 @@ impl Scans {
             let found = self.of_index(&mut keys, pace);
             let (wrong, disordered) = keys.map_or((0, 0), |keys| (keys.wrong, keys.disordered));
             match rows == found && wrong == 0 && disordered == 0 {
+                true if index.is_of(pg_sys::BTREE_AM_OID) => self.look_up(ROWS_A_QUESTION, pace),
                 true => Compared::Agrees,
                 false => Compared::Differs(Difference {
                     rows: rows.rows,
                     found: found.rows,
                     wrong,
                     disordered,
+                    not_by_value: 0,
                 }),
             }
         }
     }
 
-    /// Asks the index for each row that it should have.
+    /// Asks the index for one of so many rows that it should have, from a random one on.
     ///
     /// # Safety
-    /// As for [`Scans::compare`]; it is a hash index.
-    unsafe fn look_up(&self, pace: &mut dyn FnMut()) -> Compared {
+    /// As for [`Scans::compare`]; it is a hash index or a B-tree.
+    unsafe fn look_up(&self, of_rows: u64, pace: &mut dyn FnMut()) -> Compared {
         let mut seen = Difference::default();
-        // SAFETY: by the caller's promise; a hash index has one key column, and an operator for it.
+        let first = u64::from(random::key()[0]) % of_rows;
+        // SAFETY: by the caller's promise; FormIndexDatum sets as many values as the index has
+        // columns.
         unsafe {
-            let equal = pg_sys::get_opcode(pg_sys::get_opfamily_member(
-                *(*self.index).rd_opfamily,
-                *(*self.index).rd_opcintype,
-                *(*self.index).rd_opcintype,
-                pg_sys::HTEqualStrategyNumber as i16,
-            ));
+            let Some(mut question) = Question::of(self.index, self.info) else {
+                return Compared::Not;
+            };
+            let columns = (*self.info).ii_NumIndexAttrs as usize;
+            let mut values = vec![pg_sys::Datum::from(0); columns];
+            let mut nulls = vec![true; columns];
             let entry = pg_sys::table_slot_create(self.table, null_mut());
-            let scan = pg_sys::index_beginscan(self.table, self.index, self.snapshot, 1, 0);
+            let keys = question.asked.len() as i32;
+            let scan = pg_sys::index_beginscan(self.table, self.index, self.snapshot, keys, 0);
             self.each_row(&mut |slot, estate| {
-                let (mut value, mut null) = (pg_sys::Datum::from(0), true);
-                let info = self.info;
-                let values = || raw::FormIndexDatum(info, slot, estate, &mut value, &mut null);
-                // The scan keeps what it allocates from row to row: it has no part in this memory.
-                self.memory.enter(|| catch_c(values).or_raise());
-                if !null {
-                    seen.rows += 1;
-                    let mut key = pg_sys::ScanKeyData::default();
-                    pg_sys::ScanKeyEntryInitialize(
-                        &mut key,
-                        0,
-                        1,
-                        pg_sys::HTEqualStrategyNumber as pg_sys::StrategyNumber,
-                        pg_sys::InvalidOid,
-                        *(*self.index).rd_indcollation,
-                        equal,
-                        value,
-                    );
-                    pg_sys::index_rescan(scan, &mut key, 1, null_mut(), 0);
-                    seen.found += u64::from(self.gives(scan, entry, slot));
+                seen.rows += 1;
+                if seen.rows % of_rows == first {
+                    let (info, values, nulls) = (self.info, &mut values, &mut nulls);
+                    let (to, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+                    let form = || raw::FormIndexDatum(info, slot, estate, to, to_nulls);
+                    // The scan keeps what it allocates from row to row: it has no part in this
+                    // memory.
+                    self.memory.enter(|| catch_c(form).or_raise());
+                    if question.asks(values, nulls) {
+                        let asked = question.asked.as_mut_ptr();
+                        pg_sys::index_rescan(scan, asked, keys, null_mut(), 0);
+                        seen.not_by_value += u64::from(!self.gives(scan, entry, slot));
+                    }
                 }
                 pace();
             });
             pg_sys::index_endscan(scan);
             pg_sys::ExecDropSingleTupleTableSlot(entry);
         }
-        match seen.rows == seen.found {
-            true => Compared::Agrees,
-            false => Compared::Differs(seen),
+        seen.found = seen.rows - seen.not_by_value;
+        match seen.not_by_value {
+            0 => Compared::Agrees,
+            _ => Compared::Differs(seen),
         }
     }
 
@@ -379,6 +384,77 @@ impl Scans {
             bytes.copy_from_slice(&part.to_be_bytes());
         }
         self.hasher.hash(&bytes)
+    }
+}
+
+/// Conditions that the key columns of a hash index or a B-tree are what a row has.
+struct Question {
+    finds_nulls: bool,
+    /// That each key column equals a value.
+    equals: Vec<pg_sys::ScanKeyData>,
+    asked: Vec<pg_sys::ScanKeyData>,
+}
+
+impl Question {
+    /// None: a column's operators have no equality.
+    ///
+    /// # Safety
+    /// The index must be open, `info` be of it.
+    unsafe fn of(index: pg_sys::Relation, info: *mut pg_sys::IndexInfo) -> Option<Self> {
+        // SAFETY: by the caller's promise; an index has a family, a type and a collation, if only
+        // none, for each key column.
+        unsafe {
+            let strategy = match (*(*index).rd_rel).relam {
+                pg_sys::BTREE_AM_OID => pg_sys::BTEqualStrategyNumber,
+                _ => pg_sys::HTEqualStrategyNumber,
+            };
+            let equals = |at: usize| {
+                let type_oid = *(*index).rd_opcintype.add(at);
+                let family = *(*index).rd_opfamily.add(at);
+                let member = strategy as i16;
+                let operator = pg_sys::get_opfamily_member(family, type_oid, type_oid, member);
+                if operator == pg_sys::InvalidOid {
+                    return None;
+                }
+                let mut key = pg_sys::ScanKeyData::default();
+                pg_sys::ScanKeyEntryInitialize(
+                    &mut key,
+                    0,
+                    at as i16 + 1,
+                    strategy as pg_sys::StrategyNumber,
+                    pg_sys::InvalidOid,
+                    *(*index).rd_indcollation.add(at),
+                    pg_sys::get_opcode(operator),
+                    0.into(),
+                );
+                Some(key)
+            };
+            let columns = (*info).ii_NumIndexKeyAttrs as usize;
+            let equals: Option<Vec<_>> = (0..columns).map(equals).collect();
+            Some(Question {
+                finds_nulls: (*(*index).rd_indam).amsearchnulls,
+                asked: equals.clone()?,
+                equals: equals?,
+            })
+        }
+    }
+
+    /// Puts the question for these values. False: the index does not find NULL by its value.
+    fn asks(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        let columns = values.iter().zip(nulls);
+        for ((asked, equals), (value, null)) in self.asked.iter_mut().zip(&self.equals).zip(columns)
+        {
+            *asked = *equals;
+            match null {
+                false => asked.sk_argument = *value,
+                true if !self.finds_nulls => return false,
+                true => {
+                    asked.sk_flags = (pg_sys::SK_ISNULL | pg_sys::SK_SEARCHNULL) as i32;
+                    asked.sk_strategy = 0;
+                }
+            }
+        }
+        true
     }
 }
 
