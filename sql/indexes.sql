@@ -113,7 +113,7 @@ SELECT test.all_well();
 CREATE FUNCTION test.led_past(index regclass) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     was text := pg_relation_filepath(index);
-    file oid := (SELECT max(relfilenode::int8) + 1000 FROM pg_class);
+    file oid := (1000000000 + random() * 1000000000)::bigint::oid;
     bytes bytea;
     page int; -- where the root begins
     entry int;

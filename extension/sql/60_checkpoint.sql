@@ -58,3 +58,9 @@ CREATE FUNCTION chainify_node.scrub(ledger_table regclass, rows_per_second bigin
     SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 REVOKE ALL ON FUNCTION chainify_node.scrub FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.scrub TO chainify_node;
+
+-- Lets the maintenance worker read all tables as soon as it can, each once. For a block that met a row or an index that PostgreSQL cannot read.
+CREATE FUNCTION chainify_node.scrub_soon() RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE chainify_ledger.scrubbed SET at = '-infinity' $$;
+REVOKE ALL ON FUNCTION chainify_node.scrub_soon FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.scrub_soon TO chainify_node;

@@ -169,7 +169,27 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 		err = fmt.Errorf("%w: %w", &backend.StuckError{Index: b.failing.index}, err)
 	}
 	b.undo()
+	if slices.Contains(unreadable, sqlState(err)) && b.scrubbedFor != block.Number {
+		b.scrubbedFor = block.Number
+		err = errors.Join(err, b.scrubSoon(ctx))
+	}
 	return backend.Execution{}, fmt.Errorf("execute block %d: %w", block.Number, err)
+}
+
+// unreadable are errors that tell of a damaged row or index.
+var unreadable = []string{"XX001", "XX002"}
+
+// scrubSoon lets the scrubber look for the damage that a block met: what it finds is repaired.
+// Called with mu held.
+func (b *Backend) scrubSoon(ctx context.Context) error {
+	if b.conn == nil {
+		return nil // the block is executed again
+	}
+	if _, err := b.conn.Exec(ctx, `SELECT chainify_node.scrub_soon()`); err != nil {
+		b.scrubbedFor = 0
+		return fmt.Errorf("let the tables be read: %w", err)
+	}
+	return nil
 }
 
 // failing is a transaction at which the block failed for a reason of the machine, time after time.

@@ -78,6 +78,8 @@ type Backend struct {
 	unwatch  context.CancelFunc
 
 	failing failing
+	// scrubbedFor is the last block that met damage, for which all tables are read once.
+	scrubbedFor uint64
 
 	// told is the registry's history that the database has; nil: none that is sure.
 	told atomic.Pointer[wire.RegistryHistory]

@@ -29,6 +29,23 @@ func inToast(statement string) string {
 	END $do$`
 }
 
+// ledPast lets the root of the primary key lead past the second of the pages below it. The index is
+// another file then, since the server may have pages of the former in memory.
+const ledPast = `DO $do$ DECLARE was text := pg_relation_filepath('items_pkey'); file oid := (1000000000 + random() * 1000000000)::bigint::oid;
+		bytes bytea; page int; entry int; other int; written oid; BEGIN
+		CHECKPOINT;
+		bytes := pg_read_binary_file(was);
+		page := 8192 * get_byte(bytes, 32);
+		entry := page + get_byte(bytes, page + 28) + 256 * (get_byte(bytes, page + 29) & 127);
+		other := page + get_byte(bytes, page + 32) + 256 * (get_byte(bytes, page + 33) & 127);
+		FOR i IN 0..3 LOOP
+			bytes := set_byte(bytes, entry + i, get_byte(bytes, other + i));
+		END LOOP;
+		written := lo_from_bytea(0, bytes);
+		PERFORM lo_export(written, regexp_replace(was, '[0-9]+$', file::text)), lo_unlink(written);
+		UPDATE pg_class SET relfilenode = file WHERE relname = 'items_pkey';
+	END $do$`
+
 const (
 	rowChanged     = "UPDATE items SET amount = amount + 100 WHERE id = 7"
 	historyChanged = "UPDATE chainify_history.items SET amount = amount + 100 WHERE id = 7"
@@ -55,6 +72,7 @@ var tamperCases = []tamperCase{
 	{"blocks", "block gone", "DELETE FROM chainify_ledger.block WHERE number = 1", ""},
 	{"blocks", "certificate forged", "INSERT INTO chainify_ledger.certificate (number, effect_round, hash, votes) VALUES (4, 0, sha256('x'), '[]')", ""},
 	{"indexes", "primary key misses a row", unheard("items_pkey", "items", moved("items", "id = 7")), ""},
+	{"indexes", "inner page of the primary key leads past a page", ledPast, ""},
 	{"indexes", "unique index misses a row", unheard("items_name", "items", moved("items", "id = 8")), ""},
 	{"indexes", "index misses a row", unheard("items_kind", "items", moved("items", "id = 9")), ""},
 	{"indexes", "hash index misses a row", unheard("items_amount", "items", moved("items", "id = 31")), ""},
