@@ -180,6 +180,10 @@ CREATE FUNCTION chainify_ledger.scan_state(relations oid[], name text, columns t
 -- The text of an expression as PostgreSQL words it once it has read its own words again, as pg_restore does.
 CREATE FUNCTION chainify_ledger.settled(definition text) RETURNS text
     AS 'MODULE_PATHNAME', 'chainify_settled' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+-- The query of a view, worded as PostgreSQL 15 does in every major (pg/describe/view_text.rs).
+CREATE FUNCTION chainify_ledger.view_text(view oid) RETURNS text
+    AS 'MODULE_PATHNAME', 'chainify_view_text' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+REVOKE ALL ON FUNCTION chainify_ledger.view_text FROM PUBLIC;
 
 CREATE FUNCTION chainify_ledger.schema_hash(schema_text text) RETURNS bytea
     AS 'MODULE_PATHNAME', 'chainify_schema_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

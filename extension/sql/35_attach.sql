@@ -19,7 +19,7 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
         WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL
         SELECT 2, 'constraint ' || pg_get_constraintdef(oid)
-        FROM pg_constraint WHERE conrelid = tbl AND contype <> 't'
+        FROM pg_constraint WHERE conrelid = tbl AND contype NOT IN ('t', 'n')
         UNION ALL
         SELECT 3, 'referenced by ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid)
         FROM pg_constraint WHERE confrelid = tbl AND conparentid = 0
@@ -55,7 +55,7 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
             WHERE a.attrelid = p.relid AND a.attnum > 0 AND NOT a.attisdropped AND (a.attnotnull AND NOT r.attnotnull OR d.text IS NOT NULL)
             UNION ALL
             SELECT 'constraint ' || pg_get_constraintdef(k.oid)
-            FROM pg_constraint k WHERE k.conrelid = p.relid AND k.contype <> 't' AND k.conparentid = 0 AND k.coninhcount = 0
+            FROM pg_constraint k WHERE k.conrelid = p.relid AND k.contype NOT IN ('t', 'n') AND k.conparentid = 0 AND k.coninhcount = 0
             UNION ALL
             SELECT 'unique ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE UNIQUE INDEX .*? ON .*? USING ', '')
             FROM pg_index i WHERE i.indrelid = p.relid AND i.indisunique AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)

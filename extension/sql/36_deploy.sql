@@ -8,7 +8,8 @@ CREATE FUNCTION chainify_ledger.rights_text(acl aclitem[], kind "char", owner oi
     FROM (SELECT CASE WHEN a.grantee = 0 THEN 'public' ELSE quote_ident(r.rolname) END AS grantee,
                  string_agg(DISTINCT (lower(a.privilege_type) || CASE WHEN a.is_grantable THEN '*' ELSE '' END) COLLATE "C", ',') AS rights
           FROM aclexplode(coalesce(acl, acldefault(kind, owner))) a LEFT JOIN pg_roles r ON r.oid = a.grantee
-          WHERE a.grantee IN (0, owner) OR r.rolname IN (SELECT name FROM chainify_ledger.governed_role)
+          WHERE (a.grantee IN (0, owner) OR r.rolname IN (SELECT name FROM chainify_ledger.governed_role))
+            AND a.privilege_type <> 'MAINTAIN' -- since PostgreSQL 17
           GROUP BY 1) g
 $$;
 
@@ -35,7 +36,7 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
                   E'\ncolumns ' || (SELECT string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum)
                                     FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0)
                   || coalesce(E'\nwith ' || (SELECT string_agg(o, ', ' ORDER BY o COLLATE "C") FROM unnest(c.reloptions) o), '')
-                  || E'\n' || chainify_ledger.settled(pg_get_viewdef(c.oid))
+                  || E'\n' || chainify_ledger.settled(chainify_ledger.view_text(c.oid))
                   || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_ruledef(r.oid)), '' ORDER BY r.rulename) FROM pg_rewrite r
                                WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), '')
                   || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_triggerdef(t.oid)), '' ORDER BY t.tgname) FROM pg_trigger t
@@ -70,7 +71,7 @@ CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TAB
                        || coalesce((SELECT ' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname)
                                     FROM pg_collation co JOIN pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = t.typcollation), '')
                        || coalesce((SELECT string_agg(E'\n' || k.text, '' ORDER BY k.text COLLATE "C")
-                                    FROM (SELECT contypid, chainify_ledger.settled(pg_get_constraintdef(oid)) AS text FROM pg_constraint) k WHERE k.contypid = t.oid), '')
+                                    FROM (SELECT contypid, chainify_ledger.settled(pg_get_constraintdef(oid)) AS text FROM pg_constraint WHERE contype <> 'n') k WHERE k.contypid = t.oid), '')
                   ELSE coalesce((SELECT string_agg(format(E'\nattribute %I %s', a.attname, format_type(a.atttypid, a.atttypmod))
                                             || coalesce(' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname), ''), '' ORDER BY a.attnum)
                                  FROM pg_attribute a LEFT JOIN pg_collation co ON co.oid = a.attcollation

@@ -19,7 +19,7 @@ CREATE FUNCTION chainify_ledger.schema_parts(tbl regclass) RETURNS TABLE (place 
     SELECT CASE contype WHEN 'f' THEN 4 ELSE 2 END, 'constraint ' || pg_get_constraintdef(oid),
            format('ALTER TABLE %s ADD CONSTRAINT %I %s', t, conname, pg_get_constraintdef(oid)),
            format('ALTER TABLE %s DROP CONSTRAINT %I', t, conname)
-    FROM named, pg_constraint WHERE conrelid = tbl AND contype <> 't'
+    FROM named, pg_constraint WHERE conrelid = tbl AND contype NOT IN ('t', 'n')
     UNION ALL
     SELECT 3, 'unique ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE UNIQUE INDEX .*? ON .*? USING ', ''),
            -- One of its name that is not unique any more makes way.

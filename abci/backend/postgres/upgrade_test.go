@@ -54,7 +54,11 @@ func TestTheExtensionIsUpgradedInPlace(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), "SELECT extversion FROM pg_extension WHERE extname = 'chainify'").Scan(&from); err != nil {
 		t.Fatal(err)
 	}
-	script := filepath.Join(tree, "share/postgresql/15/extension", "chainify--"+from+"--upgradetest.sql")
+	shared, err := filepath.Glob(filepath.Join(tree, "share/postgresql/*/extension"))
+	if err != nil || len(shared) != 1 {
+		t.Fatalf("where extensions are: %v, %v", shared, err)
+	}
+	script := filepath.Join(shared[0], "chainify--"+from+"--upgradetest.sql")
 	if err := os.WriteFile(script, []byte(upgrade), 0o644); err != nil {
 		t.Fatal(err)
 	}

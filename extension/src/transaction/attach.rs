@@ -14,6 +14,7 @@ use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
+use crate::pg::describe::view_text;
 use crate::rules::relations;
 use crate::transaction::deploy_checks;
 
@@ -33,6 +34,11 @@ crate::sql_function!(
     schema_hash
 );
 crate::sql_function!(chainify_settled, pg_finfo_chainify_settled, settled);
+crate::sql_function!(
+    chainify_view_text,
+    pg_finfo_chainify_view_text,
+    text_of_view
+);
 
 /// The reason is in the detail; an outcome keeps the message alone.
 fn with_reason(mut error: PgError) -> PgError {
@@ -144,6 +150,12 @@ fn announce(call: &mut Call) -> Answer {
 fn settled(call: &mut Call) -> Answer {
     let text: String = call.required(0, "text");
     call.value(chainify_sqltext::settled(&text))
+}
+
+/// `view_text(view)`: its query.
+fn text_of_view(call: &mut Call) -> Answer {
+    let view: Oid = call.required(0, "view");
+    call.value(view_text::of_view(view))
 }
 
 /// `schema_hash(text)` of a schema text.

@@ -1,5 +1,6 @@
 """The fuzzer's private PostgreSQL: one cluster, one template database, and a copy of it for each database of a round."""
 
+import glob
 import os
 import pwd
 import re
@@ -70,7 +71,7 @@ class Server:
     def __init__(self, prefix):
         # Told to end, the program removes its server as at any other end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        self.bin = os.path.join(prefix, "lib/postgresql/15/bin")
+        self.bin = (glob.glob(os.path.join(prefix, "lib/postgresql/*/bin")) or [os.path.join(prefix, "bin")])[0]
         self.dir = tempfile.mkdtemp(prefix="chainify-fuzz.")
         self.data = os.path.join(self.dir, "data")
         os.chmod(self.dir, 0o755)

@@ -7,3 +7,4 @@ pub mod input_collations;
 pub mod query_level;
 pub mod relation_keys;
 pub mod relation_use;
+pub mod view_text;
