@@ -177,7 +177,7 @@ CREATE EXTENSION hstore;
 CREATE EXTENSION tablefunc;
 CREATE EXTENSION unaccent;
 CREATE EXTENSION xml2;
-CREATE EXTENSION adminpack;
+CREATE EXTENSION pg_prewarm;
 CREATE EXTENSION pageinspect;
 CREATE EXTENSION tsm_system_rows;
 CREATE SERVER loop FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host :'socket', dbname 'regress');
@@ -195,7 +195,7 @@ CREATE FUNCTION test.outside() RETURNS SETOF text LANGUAGE sql AS $$ VALUES ('SE
     ('SELECT count(*) FROM far'), ('SELECT count(*) FROM far_t'), ('INSERT INTO far VALUES (3)'), ('UPDATE far SET a = 3'), ('DELETE FROM far'), ('TRUNCATE far'), ('UPDATE t SET v = (SELECT count(*) FROM far) WHERE id = 1'), ('SELECT count(*) FROM postgres_fdw_get_connections()'),
     ('IMPORT FOREIGN SCHEMA public FROM SERVER loop INTO public'), ('SELECT gen_random_bytes(4)'), ('SELECT gen_salt(''bf'')'), ('SELECT public.gen_random_uuid()'), ('SELECT uuid_generate_v4()'), ('SELECT uuid_generate_v1()'), ('SELECT set_limit(0.5)'), ('SELECT show_limit()'),
     ('SELECT ''word'' % ''words'''), ('SELECT sum(n) FROM normal_rand(3, 0, 1) n'), ('SELECT count(*) FROM crosstab(''SELECT 1, 2, 3'') AS x (a int, b int)'), ('SELECT unaccent(''x'')'), ('SELECT count(*) FROM xpath_table(''a'', ''a'', ''local'', ''/'', ''true'') AS x (a int)'),
-    ('SELECT pg_file_write(''never'', ''x'', false)'), ('SELECT get_raw_page(''t'', 0)'), ('SELECT count(*) FROM t TABLESAMPLE system_rows(1)'), ('SELECT goes_wild()'), ('SELECT in_c(4)'), ('DO LANGUAGE wild ''BEGIN END''') $$;
+    ('SELECT pg_prewarm(''t'')'), ('SELECT get_raw_page(''t'', 0)'), ('SELECT count(*) FROM t TABLESAMPLE system_rows(1)'), ('SELECT goes_wild()'), ('SELECT in_c(4)'), ('DO LANGUAGE wild ''BEGIN END''') $$;
 SELECT * FROM test.told(VARIADIC ARRAY(SELECT * FROM test.outside()));
 SELECT count(*) FROM test.run(VARIADIC ARRAY(SELECT format('INSERT INTO said VALUES (%s, %L, caught(%L))', 1000 + n, c, c) FROM test.outside() WITH ORDINALITY u (c, n)));
 SELECT command, what FROM said WHERE n > 1000 AND what !~ '^CH00[46] ';
@@ -207,7 +207,7 @@ SELECT tx, ok, sqlstate, message FROM test.block(test.tx('CREATE FUNCTION public
 TABLE local;
 SELECT dblink_get_connections() IS NULL AS no_connection;
 DROP LANGUAGE wild CASCADE;
-DROP EXTENSION adminpack;
+DROP EXTENSION pg_prewarm;
 
 -- what code does to itself: exceptions, cursors, prepared and dynamic statements
 CREATE FUNCTION swallows() RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET v = 1000; PERFORM 1 / 0; RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 0; END $$;

@@ -49,6 +49,8 @@ INSERT INTO test.setting (name, odd, shows) VALUES ('search_path', 'test, public
     ('enable_hashjoin', 'off', NULL), ('enable_mergejoin', 'off', NULL), ('enable_nestloop', 'off', NULL), ('enable_material', 'off', NULL), ('enable_memoize', 'off', NULL), ('enable_gathermerge', 'off', NULL), ('geqo', 'on', NULL), ('from_collapse_limit', '1', NULL), ('join_collapse_limit', '1', NULL), ('cursor_tuple_fraction', '1', NULL),
     ('default_table_access_method', 'odd', NULL), ('default_toast_compression', 'lz4', NULL), ('default_tablespace', 'pg_global', NULL), ('client_min_messages', 'error', NULL), ('plpgsql.check_asserts', 'off', 'asserts()'), ('plpgsql.variable_conflict', 'use_column', 'ambiguous()'), ('plpgsql.extra_errors', 'too_many_rows', 'several()'),
     ('plpgsql.extra_warnings', 'all', NULL), ('plpgsql.print_strict_params', 'on', 'strict(99)');
+-- PostgreSQL 16 calls it so.
+UPDATE test.setting SET name = 'debug_parallel_query' WHERE name = 'force_parallel_mode' AND current_setting('server_version_num')::int >= 160000;
 CREATE ACCESS METHOD odd TYPE TABLE HANDLER heap_tableam_handler;
 -- a row for each expression, a definition that has to be looked at, and a row that a plan may come to in another order
 CREATE FUNCTION test.txs() RETURNS bytea[] LANGUAGE sql AS $$

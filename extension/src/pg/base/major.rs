@@ -24,8 +24,13 @@ use std::ptr::null_mut;
 
 use pgrx::pg_sys;
 
-/// Settings of newer majors, as `block_settings.rs` has those of 15. 16 knows `force_parallel_mode`
-/// by that name still.
+/// The setting that has plans run in parallel, for tests of PostgreSQL itself.
+#[cfg(feature = "pg15")]
+pub(in crate::pg) const FORCES_PARALLEL: &CStr = c"force_parallel_mode";
+#[cfg(not(feature = "pg15"))]
+pub(in crate::pg) const FORCES_PARALLEL: &CStr = c"debug_parallel_query";
+
+/// Settings of newer majors, as `block_settings.rs` has those of 15.
 pub(in crate::pg) const PINNED: &[(&CStr, &CStr)] = &[
     #[cfg(not(feature = "pg15"))]
     (c"enable_presorted_aggregate", c"on"),

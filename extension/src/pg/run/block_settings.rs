@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use crate::pg::base::activity::show_query;
+use crate::pg::base::major;
 
 /// PostgreSQL's functions without pgrx's boundary, for every transaction: they raise nothing.
 mod raw {
@@ -48,7 +49,7 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"session_replication_role", c"origin"),
     (c"synchronize_seqscans", c"off"),
     (c"max_parallel_workers_per_gather", c"0"),
-    (c"force_parallel_mode", c"off"),
+    (major::FORCES_PARALLEL, c"off"),
     (c"jit", c"off"),
     (c"statement_timeout", c"0"),
     (c"lock_timeout", c"0"),
@@ -97,7 +98,7 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here; names and values are static.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        for (name, value) in PINNED.iter().chain(crate::pg::base::major::PINNED) {
+        for (name, value) in PINNED.iter().chain(major::PINNED) {
             set(name, value);
         }
         let result = f();
