@@ -99,6 +99,15 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
+## test-majors: the SQL tests, the backend's tests and a network of both majors with PostgreSQL 17 beside 15; as root, since it bootstraps a root directory of Debian 13 first
+.PHONY: test-majors
+test-majors: pgtree build-node
+	@scripts/setup-major 17
+	scripts/regress .chainify/pg17
+	scripts/with-postgres $(CURDIR)/.chainify/pg17 bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_PG17=$(CURDIR)/.chainify/pg17 CHAINIFY_E2E_BIN=$(CHAINIFY) \
+		$(GO) test -count=1 -timeout 15m ./e2e -run TestMajors -v
+
 ## check-cometbft: compile the node with the release of CometBFT before the pinned one
 .PHONY: check-cometbft
 check-cometbft: setup
