@@ -94,6 +94,15 @@ type Source interface {
 	SetArchived(ctx context.Context, place string, block uint64, hash wire.Hash) error
 }
 
+// Database is a Source that drops what is archived.
+type Database interface {
+	Source
+	// DropArchived drops some rows of archived blocks that are not among the newest so many: whole
+	// blocks of at most rowsMax rows together, or one. It returns the last block dropped; 0: there
+	// was none to drop.
+	DropArchived(ctx context.Context, keep, rowsMax uint64) (block, rows uint64, err error)
+}
+
 // Reading reads blocks. Methods are called one at a time; each returning an error ends one.
 type Reading interface {
 	// Blocks gives certified blocks, ascending; it may leave blocks out.

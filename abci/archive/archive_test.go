@@ -85,42 +85,36 @@ func (b *broken) Get(ctx context.Context, name string) (data []byte, err error) 
 	return data, err
 }
 
+// memory is a store that keeps files in memory.
+type memory map[string][]byte
+
+func (m memory) String() string { return "memory" }
+
+func (m memory) Put(_ context.Context, name string, data []byte) error {
+	if kept, there := m[name]; there && !bytes.Equal(kept, data) {
+		return fmt.Errorf("%s: %w", name, ErrAnother)
+	}
+	m[name] = bytes.Clone(data)
+	return nil
+}
+
+func (m memory) Get(_ context.Context, name string) ([]byte, error) {
+	data, there := m[name]
+	if !there {
+		return nil, os.ErrNotExist
+	}
+	return bytes.Clone(data), nil
+}
+
 // After a crash at any operation the next process goes on, and the archive is the same as without.
 // More blocks may have been certified in between.
 func TestACrashLosesNothingAndRepeatsNothing(t *testing.T) {
-	whole := archived(t, newDatabase(t, 23))
+	whole := verified(t, archived(t, newDatabase(t, 23)))
 	for at := 1; ; at++ {
 		reached := false
 		for _, after := range []bool{false, true} {
-			d := newDatabase(t, 23)
-			d.head.Certified = 17
-			store := Directory(t.TempDir())
-			faulty := &broken{Store: store, at: at, after: after}
-			a := New(options(t, d, faulty))
-			var err error
-			for m := (*Manifest)(nil); err == nil; {
-				if m, err = a.Step(t.Context(), 0); m == nil {
-					break
-				}
-			}
-			if err != nil {
+			if crashes(t, at, after, whole) {
 				reached = true
-			}
-			_ = os.WriteFile(filepath.Join(string(store), unfinished+"1"), []byte("half"), 0o600)
-			unlock, err := store.Lock()
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.head.Certified = 17
-			archiveAll(t, New(options(t, d, store)))
-			d.head.Certified = 23
-			archiveAll(t, New(options(t, d, store)))
-			unlock()
-			if v := verified(t, store); len(v.Findings) > 0 || v.Last != 23 || d.head.Archived != 23 {
-				t.Fatalf("crash at %d, after %t: %+v, %+v", at, after, v, d.head)
-			}
-			if v, w := verified(t, store), verified(t, whole); v.Changes != w.Changes || v.Hash != w.Hash {
-				t.Fatalf("crash at %d: %+v, want %+v", at, v, w)
 			}
 		}
 		if !reached {
@@ -129,6 +123,47 @@ func TestACrashLosesNothingAndRepeatsNothing(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// crashes archives with a crash at an operation, and goes on after it; false: there are fewer
+// operations.
+func crashes(t *testing.T, at int, after bool, want Verdict) bool {
+	t.Helper()
+	d := newDatabase(t, 23)
+	d.head.Certified = 17
+	store := memory{}
+	a := New(options(t, d, &broken{Store: store, at: at, after: after}))
+	m, err := a.Step(t.Context(), 0)
+	for err == nil && m != nil {
+		m, err = a.Step(t.Context(), 0)
+	}
+	if err != nil && !errors.Is(err, errCrash) && !errors.Is(err, ErrFalse) {
+		t.Fatal(err)
+	}
+	archiveAll(t, New(options(t, d, store)))
+	d.head.Certified = 23
+	archiveAll(t, New(options(t, d, store)))
+	if v := verified(t, store); len(v.Findings) > 0 || v.Changes != want.Changes || v.Hash != want.Hash || d.head.Archived != 23 {
+		t.Fatalf("crash at %d, after %t: %+v, %+v, want %+v", at, after, v, d.head, want)
+	}
+	return err != nil
+}
+
+// Files that a crash left half written are cleared away.
+func TestUnfinishedFilesGo(t *testing.T) {
+	store := Directory(t.TempDir())
+	left := filepath.Join(string(store), unfinished+"1")
+	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := store.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }
 

@@ -9,13 +9,17 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/chainify-db/chainify/abci/anchor"
 )
 
-// Store is a place outside: a Directory, or anchor.NewS3's. A manifest that was put there stays as
-// it is.
-type Store = anchor.Store
+// Store is a place outside: a Directory, or an S3-compatible store (package anchor has one). A
+// manifest that was put there stays as it is.
+type Store interface {
+	// Put keeps data under a name; the same again is fine.
+	Put(ctx context.Context, name string, data []byte) error
+	// Get gives it back; os.ErrNotExist when there is none.
+	Get(ctx context.Context, name string) ([]byte, error)
+	String() string
+}
 
 // ErrAnother says that a name is taken by other content.
 var ErrAnother = errors.New("there is another file of that name")
