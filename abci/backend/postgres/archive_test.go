@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/archive"
 	"github.com/chainify-db/chainify/abci/audit"
@@ -59,7 +60,7 @@ func (a *attested) verified(store archive.Store) archive.Verdict {
 // fold brings the base of the checkpoints to the last block.
 func (a *attested) fold() {
 	a.t.Helper()
-	a.exec("SET chainify.checkpoints_kept = 1; SELECT chainify_node.checkpoint()")
+	a.exec(`SELECT chainify_node.checkpoint(); DELETE FROM chainify_ledger.checkpoint WHERE block < (SELECT max(block) FROM chainify_ledger.checkpoint)`)
 	for a.text("SELECT coalesce(block, 0)::text FROM chainify_node.fold_history()") != "0" {
 	}
 }
@@ -89,23 +90,26 @@ func TestALedgerIsArchived(t *testing.T) {
 // dropped is said to be in the archive, whose receipts hold.
 func TestWhatIsArchivedGoes(t *testing.T) {
 	a, store := archivedLedger(t)
-	if block, _, err := a.b.DropArchived(t.Context(), 2, 1000); err != nil || block != 0 {
+	if block, _, err := a.b.DropArchived(t.Context(), 2, 1000); err != nil || block > 1 {
 		t.Fatalf("dropped up to %d before the checkpoints allow it, %v", block, err)
 	}
 	a.fold()
 	last, batches := uint64(0), 0
-	for {
+	for deadline := time.Now().Add(30 * time.Second); last < a.n-2 && time.Now().Before(deadline); {
 		block, rows, err := a.b.DropArchived(t.Context(), 2, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if block == 0 {
-			break
+			continue // maintenance is at work
 		}
 		if rows == 0 || block <= last {
 			t.Errorf("%d rows up to block %d", rows, block)
 		}
 		last, batches = block, batches+1
+	}
+	if block, rows, err := a.b.DropArchived(t.Context(), 2, 4); block != 0 || err != nil {
+		t.Errorf("dropped block %d of the newest: %d rows, %v", block, rows, err)
 	}
 	if last != a.n-2 || batches < 3 {
 		t.Errorf("dropped up to %d in %d batches, the last block is %d", last, batches, a.n)
@@ -122,6 +126,7 @@ func TestWhatIsArchivedGoes(t *testing.T) {
 		"SELECT chainify.digest(3)::text":                                                       "block 3 is in the archive",
 		fmt.Sprintf("SELECT chainify.receipt('\\x%x')::text", a.ids[1]):                         "no transaction with this id",
 		"SELECT count(*)::text FROM chainify.as_of(NULL::items, 2)":                             "block 3 is in the archive",
+		fmt.Sprintf("SELECT count(*)::text FROM chainify.as_of(NULL::items, %d)", last): "are not known",
 		"SELECT chainify_node.block_parts(3, hash)::text FROM chainify.ledger WHERE number = 3": "block 3 is in the archive",
 	} {
 		var out string
@@ -129,7 +134,7 @@ func TestWhatIsArchivedGoes(t *testing.T) {
 			t.Errorf("%s: %s, %v", sql, out, err)
 		}
 	}
-	if got := a.text("SELECT count(*)::text FROM chainify.as_of(NULL::items, $1)", a.n-2); got != "2" && got != "1" {
+	if got := a.text("SELECT count(*)::text FROM chainify.as_of(NULL::items, $1)", a.n); got != "2" {
 		t.Errorf("%s rows", got)
 	}
 	authority := attestAuthority()

@@ -287,7 +287,8 @@ fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
     if number >= table.base_block {
         return format!("SELECT v FROM ({}) r", table.expected_rows(number));
     }
-    dropped::read(client, Sees::Statement).refuse(number + 1);
+    let gone = dropped::read(client, Sees::Statement);
+    gone.refuse(number + 1);
     let rows = table.rows_before_base(number);
     let lost = format!("SELECT count(*) FROM ({rows}) r WHERE op = 'U'");
     let mut counted = Cursor::open(client, Sees::Statement, &lost, &[]);
@@ -297,7 +298,11 @@ fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
         .unwrap_or_default();
     if lost > 0 {
         let message = format!("rows of {} at block {number} are not known", table.name);
-        PgError::new(b"55000", message)
+        let mut unknown = PgError::new(b"55000", message);
+        if gone.block > 0 {
+            unknown = unknown.hint(gone.says());
+        }
+        unknown
             .detail(format!(
                 "{lost} of them were there before their first change after it, which keeps what they became only. All blocks from {} on can be told.",
                 table.base_block
