@@ -126,7 +126,7 @@ func TestWhatIsArchivedGoes(t *testing.T) {
 		"SELECT chainify.digest(3)::text":                                                       "block 3 is in the archive",
 		fmt.Sprintf("SELECT chainify.receipt('\\x%x')::text", a.ids[1]):                         "no transaction with this id",
 		"SELECT count(*)::text FROM chainify.as_of(NULL::items, 2)":                             "block 3 is in the archive",
-		fmt.Sprintf("SELECT count(*)::text FROM chainify.as_of(NULL::items, %d)", last): "are not known",
+		fmt.Sprintf("SELECT count(*)::text FROM chainify.as_of(NULL::items, %d)", last):         "are not known",
 		"SELECT chainify_node.block_parts(3, hash)::text FROM chainify.ledger WHERE number = 3": "block 3 is in the archive",
 	} {
 		var out string

@@ -71,7 +71,12 @@ fn next_range(client: &SpiClient<'_>, keep_blocks: i64, rows_max: i64) -> Option
 fn delete(client: &SpiClient<'_>, after: i64, to: i64) -> u64 {
     let mut relations: Vec<_> = history::readable(client, &mut |_, _| ())
         .into_iter()
-        .map(|table| format!("DELETE FROM {} WHERE _block > $1 AND _block <= $2", table.relation))
+        .map(|table| {
+            format!(
+                "DELETE FROM {} WHERE _block > $1 AND _block <= $2",
+                table.relation
+            )
+        })
         .collect();
     relations.sort();
     relations.dedup();
@@ -82,7 +87,10 @@ fn delete(client: &SpiClient<'_>, after: i64, to: i64) -> u64 {
     spi::connected(|| {
         let bounds = [cell(after), cell(to)];
         let gone = relations.iter().map(|sql| spi::execute(sql, &bounds)).sum();
-        spi::execute("UPDATE chainify_ledger.archived SET dropped = $1", &[cell(to)]);
+        spi::execute(
+            "UPDATE chainify_ledger.archived SET dropped = $1",
+            &[cell(to)],
+        );
         gone
     })
 }
