@@ -23,6 +23,7 @@ func TestAnOrganisationArchivesAndDrops(t *testing.T) {
 	o := net.Organisations[1]
 	place := filepath.Join(o.Home(), "archive")
 	must(t, os.Mkdir(place, 0o700))
+	must(t, os.Chmod(place, 0o777)) // the node may run as another user
 	must(t, o.Cluster.Configure(map[string]string{"chainify.checkpoint_interval": "10", "chainify.checkpoints_kept": "2"}))
 	must(t, o.StopNode())
 	must(t, o.Cluster.Stop())
