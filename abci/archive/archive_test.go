@@ -37,7 +37,7 @@ func TestAnArchiveHolds(t *testing.T) {
 	}
 }
 
-// What a range holds is bounded by its rows, too, and a file by its bytes.
+// A range ends with its rows, too.
 func TestRangesEndWithTheirRows(t *testing.T) {
 	d := newDatabase(t, 12)
 	o := options(t, d, Directory(t.TempDir()))

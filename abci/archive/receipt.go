@@ -24,7 +24,8 @@ type Wanted struct {
 }
 
 // Receipt makes the receipt of an archived transaction, or of its change of a row (spec/receipt.md).
-// It holds, or an error says why not. Cost: reads the transactions up to it, and the range's files.
+// The receipt holds, or the error says why not. Cost: reads the transactions up to it, and the
+// range's files.
 func Receipt(ctx context.Context, store Store, chainID string, authorities audit.Authorities, w Wanted) (*audit.Receipt, error) {
 	m, at, err := find(ctx, store, chainID, w)
 	if err != nil {

@@ -113,8 +113,8 @@ type rangeCheck struct {
 	names *names
 }
 
-// files gives the rows of the files of a kind that are those of the manifest. What is wrong with a
-// file is a finding.
+// rowsOf gives the rows of the files of a kind. Files that are not those of the manifest are
+// findings.
 func rowsOf[T any](r *rangeCheck, kind string, each func(*T) error) {
 	for _, file := range r.m.Files {
 		if file.Kind != kind {

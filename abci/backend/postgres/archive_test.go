@@ -86,8 +86,8 @@ func TestALedgerIsArchived(t *testing.T) {
 	}
 }
 
-// What is archived goes, but for the newest blocks, and the rest of the ledger verifies. What was
-// dropped is said to be in the archive, whose receipts hold.
+// Archived rows go, but for those of the newest blocks, and the rest of the ledger verifies. The
+// database says that the others are in the archive, whose receipts hold.
 func TestWhatIsArchivedGoes(t *testing.T) {
 	a, store := archivedLedger(t)
 	if block, _, err := a.b.DropArchived(t.Context(), 2, 1000); err != nil || block > 1 {

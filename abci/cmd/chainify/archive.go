@@ -231,9 +231,9 @@ func newArchiveVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PLACE --genesis FILE",
 		Short: "Check a whole archive, without node or database",
-		Long: `verify reads every file of an archive. It checks the organisation's signatures, the hash of each file, the chain of blocks, the
-certificate of each block against the genesis and the governance record, and that transactions and changes are those that the
-certified block names. It names each file and block that is not so. ` + placeHelp + `
+		Long: `verify reads every file of an archive. It checks the organisation's signatures, the hash of each file and the chain of blocks. It
+checks the certificate of each block against the genesis and the governance record. Transactions and changes have to be those that
+the certified block names. It names each file and block that is not so. ` + placeHelp + `
 
 An archive may lack its newest ranges. --to says up to which block it has to go.
 

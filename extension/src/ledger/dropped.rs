@@ -36,7 +36,7 @@ impl Dropped {
         }
     }
 
-    /// What the database keeps no more, as a sentence.
+    /// A sentence about the rows that the database keeps no more.
     pub fn says(&self) -> String {
         let Dropped { block, place } = self;
         format!("Transactions, certificates and history up to block {block} are in the archive {place} alone.")
