@@ -280,6 +280,29 @@ func TestTamperingIsFound(t *testing.T) {
 	}
 }
 
+// Before blocks are dropped their ranges are read again.
+func TestALostFileIsSeenBeforeBlocksAreDropped(t *testing.T) {
+	d := newDatabase(t, 25)
+	store := archived(t, d)
+	holds := func(after, to uint64) error { return New(options(t, d, store)).Holds(t.Context(), after, to) }
+	if err := holds(0, 25); err != nil {
+		t.Error(err)
+	}
+	if err := holds(0, 26); !errors.Is(err, ErrFalse) {
+		t.Error(err)
+	}
+	tamper(t, store, chainID+".000000000011.changes.0001.parquet", flip)
+	if err := holds(0, 10); err != nil {
+		t.Error(err)
+	}
+	if err := holds(0, 11); !errors.Is(err, ErrFalse) {
+		t.Error(err)
+	}
+	if err := holds(20, 25); err != nil {
+		t.Error(err)
+	}
+}
+
 // An organisation that signs a false archive is found out by the certificates of the others.
 func TestASignedLieIsFound(t *testing.T) {
 	for what, lie := range map[string]func(*Manifest, *fileSet, *database) error{

@@ -30,6 +30,7 @@ type Options struct {
 type Archiver struct {
 	opt  Options
 	last *Manifest // the newest; nil: it is to be looked for
+	held uint64    // Holds read the ranges up to this block
 }
 
 // New makes an archiver. One at a time works in one place.
@@ -81,6 +82,34 @@ func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
 	}
 	a.last = m
 	return m, a.tell(ctx)
+}
+
+// Holds reads the ranges again that have blocks after one up to another, and compares them with what
+// was agreed: before these blocks are dropped elsewhere. Ranges that it read are not read again.
+func (a *Archiver) Holds(ctx context.Context, after, to uint64) error {
+	authorities, err := a.opt.Authorities()
+	if err != nil {
+		return err
+	}
+	last := uint64(0)
+	err = List(ctx, a.opt.Store, a.opt.ChainID, func(m *Manifest) error {
+		if last = m.Last; m.Last <= max(after, a.held) || m.First > to {
+			return nil
+		}
+		wrong := checkRange(ctx, a.opt.Store, m, authorities)
+		if !m.signedBy(authorities) {
+			wrong = append(wrong, Finding{File: ManifestName(m.ChainID, m.First), What: "signature", Detail: "it is not the organisation's"})
+		}
+		if len(wrong) > 0 {
+			return fmt.Errorf("the archive %s: %w: %s", a.opt.Store, ErrFalse, wrong[0])
+		}
+		a.held = m.Last
+		return nil
+	})
+	if err == nil && last < to {
+		err = fmt.Errorf("the archive %s: %w: it ends with block %d, before block %d", a.opt.Store, ErrFalse, last, to)
+	}
+	return err
 }
 
 // find looks for the newest range, and has the database know of it.

@@ -41,13 +41,19 @@ func OpenArchive(home config.Home, r config.Retention) (archive.Store, error) {
 
 // archiving archives on schedule, and has the database drop what is archived.
 type archiving struct {
-	archiver *archive.Archiver
+	archiver archiver
 	database archive.Database
 	store    archive.Store
 	every    time.Duration
 	keep     uint64 // blocks; 0: all
 	figures  archiveFigures
 	log      *slog.Logger
+}
+
+// archiver is archive.Archiver.
+type archiver interface {
+	Step(ctx context.Context, to uint64) (*archive.Manifest, error)
+	Holds(ctx context.Context, after, to uint64) error
 }
 
 // archiveFigures is told how the archive is.
@@ -183,6 +189,13 @@ func (a *archiving) step(ctx context.Context) error {
 func (a *archiving) drop(ctx context.Context) error {
 	if a.keep == 0 {
 		return nil
+	}
+	head, err := a.database.ArchiveHead(ctx)
+	if err != nil || min(head.Archived, head.Certified) <= head.Dropped+a.keep {
+		return err
+	}
+	if err := a.archiver.Holds(ctx, head.Dropped, min(head.Archived, head.Certified-a.keep)); err != nil {
+		return fmt.Errorf("nothing is dropped: %w", err)
 	}
 	rows, last := uint64(0), uint64(0)
 	for {

@@ -18,8 +18,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// filled is a database whose archive has all, and that drops some blocks at each call.
-type filled struct {
+// archivedDatabase is a database whose archive has all, and that drops some blocks at each call.
+type archivedDatabase struct {
 	archive.Database
 	head  archive.Head
 	keep  uint64
@@ -27,9 +27,9 @@ type filled struct {
 	fails error
 }
 
-func (f *filled) ArchiveHead(context.Context) (archive.Head, error) { return f.head, f.fails }
+func (f *archivedDatabase) ArchiveHead(context.Context) (archive.Head, error) { return f.head, f.fails }
 
-func (f *filled) DropArchived(_ context.Context, keep, rowsMax uint64) (block, rows uint64, err error) {
+func (f *archivedDatabase) DropArchived(_ context.Context, keep, rowsMax uint64) (block, rows uint64, err error) {
 	f.calls++
 	if f.keep = keep; f.head.Dropped+10+keep > f.head.Certified || rowsMax == 0 {
 		return 0, 0, nil
@@ -53,18 +53,33 @@ func (s *seen) ArchiveFailed() {
 	s.failures++
 }
 
-func newArchiving(t *testing.T, d *filled, s *seen) *archiving {
+// whole is an archive that has all, or lost some of it.
+type whole struct {
+	err       error
+	after, to uint64
+}
+
+func (w *whole) Step(context.Context, uint64) (*archive.Manifest, error) { return nil, nil }
+
+func (w *whole) Holds(_ context.Context, after, to uint64) error {
+	w.after, w.to = after, to
+	return w.err
+}
+
+func newArchiving(t *testing.T, d *archivedDatabase, s *seen) *archiving {
 	t.Helper()
-	store := archive.Directory(t.TempDir())
-	return &archiving{
-		archive.New(archive.Options{Source: d, Store: store, ChainID: "trade"}), d, store, time.Millisecond, 25, s, slog.New(slog.DiscardHandler),
-	}
+	return &archiving{&whole{}, d, archive.Directory(t.TempDir()), time.Millisecond, 25, s, slog.New(slog.DiscardHandler)}
 }
 
 // The node has dropped what may go, a little at a time, and nothing when all is kept.
 func TestTheNodeHasDroppedWhatIsArchived(t *testing.T) {
-	d, s := &filled{head: archive.Head{Certified: 100}}, &seen{}
-	a := newArchiving(t, d, s)
+	d, s := &archivedDatabase{head: archive.Head{Certified: 100, Archived: 90}}, &seen{}
+	a, w := newArchiving(t, d, s), &whole{err: archive.ErrFalse}
+	a.archiver = w
+	if err := a.drop(t.Context()); !errors.Is(err, archive.ErrFalse) || d.calls != 0 || w.to != 75 {
+		t.Errorf("%+v: %v", w, err)
+	}
+	w.err = nil
 	if err := a.drop(t.Context()); err != nil || d.head.Dropped != 70 || d.calls != 8 || d.keep != 25 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -76,7 +91,7 @@ func TestTheNodeHasDroppedWhatIsArchived(t *testing.T) {
 
 // Archiving that fails is counted, and tried again.
 func TestFailuresOfTheArchiveAreCounted(t *testing.T) {
-	d, s := &filled{fails: errors.New("away")}, &seen{}
+	d, s := &archivedDatabase{fails: errors.New("away")}, &seen{}
 	a := newArchiving(t, d, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
