@@ -109,7 +109,7 @@ func (m memory) Get(_ context.Context, name string) ([]byte, error) {
 // After a crash at any operation the next process goes on, and the archive is the same as without.
 // More blocks may have been certified in between.
 func TestACrashLosesNothingAndRepeatsNothing(t *testing.T) {
-	whole := verified(t, archived(t, newDatabase(t, 23)))
+	whole := verified(t, archived(t, newDatabase(t, 7)))
 	for at := 1; ; at++ {
 		reached := false
 		for _, after := range []bool{false, true} {
@@ -130,10 +130,14 @@ func TestACrashLosesNothingAndRepeatsNothing(t *testing.T) {
 // operations.
 func crashes(t *testing.T, at int, after bool, want Verdict) bool {
 	t.Helper()
-	d := newDatabase(t, 23)
-	d.head.Certified = 17
+	d := newDatabase(t, 7)
+	d.head.Certified = 5
 	store := memory{}
-	a := New(options(t, d, &broken{Store: store, at: at, after: after}))
+	o := options(t, d, store)
+	o.RangeBlocks = 4
+	crashing := o
+	crashing.Store = &broken{Store: store, at: at, after: after}
+	a := New(crashing)
 	m, err := a.Step(t.Context(), 0)
 	for err == nil && m != nil {
 		m, err = a.Step(t.Context(), 0)
@@ -141,10 +145,10 @@ func crashes(t *testing.T, at int, after bool, want Verdict) bool {
 	if err != nil && !errors.Is(err, errCrash) && !errors.Is(err, ErrFalse) {
 		t.Fatal(err)
 	}
-	archiveAll(t, New(options(t, d, store)))
-	d.head.Certified = 23
-	archiveAll(t, New(options(t, d, store)))
-	if v := verified(t, store); len(v.Findings) > 0 || v.Changes != want.Changes || v.Hash != want.Hash || d.head.Archived != 23 {
+	archiveAll(t, New(o))
+	d.head.Certified = 7
+	archiveAll(t, New(o))
+	if v := verified(t, store); len(v.Findings) > 0 || v.Changes != want.Changes || v.Hash != want.Hash || d.head.Archived != 7 {
 		t.Fatalf("crash at %d, after %t: %+v, %+v, want %+v", at, after, v, d.head, want)
 	}
 	return err != nil

@@ -4,11 +4,11 @@ import (
 	"testing"
 )
 
-// Verification of an archive with three votes a block, on one core.
+// Verification of an archive of blocks with three votes and some thousand changes.
 func BenchmarkVerify(b *testing.B) {
-	d := newDatabase(b, 2000)
+	d := newDatabaseOf(b, 60, 1000)
 	o := options(b, d, memory{})
-	o.RangeBlocks = 2000
+	o.RangeBlocks = 60
 	archiveAll(b, New(o))
 	changes := 0
 	for b.Loop() {

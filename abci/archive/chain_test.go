@@ -46,6 +46,7 @@ func authorities(t testing.TB) audit.Authorities {
 // database is a Source in memory. Block n has n % 3 + 1 transactions, of which the second fails,
 // and two changes for each that succeeds.
 type database struct {
+	keys         uint32
 	blocks       []*Block
 	transactions []*Transaction
 	changes      []*Change
@@ -55,7 +56,13 @@ type database struct {
 
 func newDatabase(t testing.TB, blocks int) *database {
 	t.Helper()
-	d := &database{}
+	return newDatabaseOf(t, blocks, 2)
+}
+
+// newDatabaseOf has so many changes for each transaction that succeeds.
+func newDatabaseOf(t testing.TB, blocks int, keys uint32) *database {
+	t.Helper()
+	d := &database{keys: keys}
 	for i, column := range []string{"id", "name", "paid"} {
 		d.columns = append(d.columns, &Column{
 			Table: "public.t", SinceTx: 0, Ordinal: uint16(i + 1), Name: column, Type: []string{"bigint", "text", "numeric"}[i], KeyPart: uint16(1 - min(i, 1)),
@@ -97,7 +104,7 @@ func (d *database) addBlock(t testing.TB, number uint64, previous wire.Hash) {
 		if tx.Succeeded = i != 1; tx.Succeeded {
 			b.Header.Outcomes.Set(i)
 			tx.Rows = 2
-			for k := range uint32(2) {
+			for k := range d.keys {
 				key := canonical.Column{Ordinal: 1, Value: canonical.Value{Tag: canonical.Integer, Number: int64(k)}}
 				changes = append(changes, &Change{
 					Block: number, Table: "public.t", Tx: i, Op: 'U', Key: encoded(t, key),
