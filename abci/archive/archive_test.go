@@ -85,6 +85,25 @@ func (b *broken) Get(ctx context.Context, name string) (data []byte, err error) 
 	return data, err
 }
 
+// Rows of a kind go on from file to file.
+func TestFilesEndWithTheirBytes(t *testing.T) {
+	d := newDatabase(t, 12)
+	o := options(t, d, Directory(t.TempDir()))
+	a := New(o)
+	a.goal, a.group = 1, 400
+	archiveAll(t, a)
+	v := verified(t, o.Store)
+	m, err := next(t.Context(), o.Store, chainID, nil)
+	if err != nil || len(v.Findings) > 0 || v.Changes != uint64(len(d.changes)) || len(m.Files) < 12 {
+		t.Errorf("%d files, %+v, %v", len(m.Files), v, err)
+	}
+	for _, tx := range d.transactions {
+		if _, err := Receipt(t.Context(), o.Store, chainID, authorities(t), Wanted{ID: tx.ID, Block: tx.Block}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // memory is a store that keeps files in memory.
 type memory map[string][]byte
 
@@ -325,7 +344,7 @@ func TestASignedLieIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set := &fileSet{store: store, chainID: chainID, first: 1, goal: fileBytesGoal}
+		set := &fileSet{store: store, chainID: chainID, first: 1, goal: fileBytesGoal, group: groupBytes}
 		if err := lie(m, set, d); err != nil {
 			t.Fatal(err)
 		}

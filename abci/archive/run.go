@@ -31,6 +31,8 @@ type Archiver struct {
 	opt  Options
 	last *Manifest // the newest; nil: it is to be looked for
 	held uint64    // Holds read the ranges up to this block
+	// As fileSet has them.
+	goal, group int
 }
 
 // New makes an archiver. One at a time works in one place.
@@ -41,7 +43,7 @@ func New(opt Options) *Archiver {
 	if opt.RowsMax == 0 {
 		opt.RowsMax = RangeRowsMax
 	}
-	return &Archiver{opt: opt}
+	return &Archiver{opt: opt, goal: fileBytesGoal, group: groupBytes}
 }
 
 // ErrFalse says that the database or the archive is not as the organisations agreed.
@@ -170,7 +172,7 @@ func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Aut
 	if m.Last, err = a.end(ctx, reading, m); err != nil {
 		return err
 	}
-	set := &fileSet{store: a.opt.Store, chainID: m.ChainID, first: m.First, goal: fileBytesGoal}
+	set := &fileSet{store: a.opt.Store, chainID: m.ChainID, first: m.First, goal: a.goal, group: a.group}
 	names, err := writeColumns(ctx, reading, set)
 	if err != nil {
 		return err

@@ -27,12 +27,13 @@ type fileSet struct {
 	chainID string
 	first   uint64
 	goal    int // bytes of a file at which it ends
+	group   int // bytes of a row group before compression at which it ends
 	files   []File
 }
 
 func newWriter[T any](set *fileSet, kind string) *writer[T] {
 	w := &writer[T]{set: set, kind: kind}
-	w.to = parquet.NewGenericWriter[T](&w.out, parquet.Compression(&parquet.Gzip), parquet.DataPageVersion(1), parquet.DataPageStatistics(false),
+	w.to = parquet.NewGenericWriter[T](&w.out, parquet.Compression(&parquet.Gzip), parquet.DataPageVersion(1), parquet.DataPageStatistics(false), parquet.WriteBufferSize(0),
 		parquet.CreatedBy("chainify", "1", ""))
 	return w
 }
@@ -43,7 +44,7 @@ func (w *writer[T]) add(ctx context.Context, row T, size int) error {
 		return fmt.Errorf("write %s: %w", w.kind, err)
 	}
 	w.rows++
-	if w.group += size; w.group < groupBytes {
+	if w.group += size; w.group < w.set.group {
 		return nil
 	}
 	w.group = 0

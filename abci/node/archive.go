@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/anchor"
@@ -62,6 +63,18 @@ type archiveFigures interface {
 	ArchiveFailed()
 }
 
+// archivedTo keeps the last block archived, too: order blocks stay until then.
+type archivedTo struct {
+	archiveFigures
+	block *atomic.Uint64
+}
+
+// Archived implements archiveFigures.
+func (a archivedTo) Archived(block, dropped uint64) {
+	a.block.Store(block)
+	a.archiveFigures.Archived(block, dropped)
+}
+
 // archiving makes it; nil when no archive is configured, or the database cannot be archived.
 func (n *node) archiving() (*archiving, error) {
 	r := n.opt.Config.Retention
@@ -80,7 +93,7 @@ func (n *node) archiving() (*archiving, error) {
 		Source: database, Store: store, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation,
 		Authorities: n.authorities, Key: n.archiveKey,
 	})
-	return &archiving{a, database, store, time.Duration(r.ArchiveEvery), r.HistoryBlocks, n.metrics, n.log.With("part", "archive")}, nil
+	return &archiving{a, database, store, time.Duration(r.ArchiveEvery), r.HistoryBlocks, archivedTo{n.metrics, &n.archived}, n.log.With("part", "archive")}, nil
 }
 
 // archiveKey is the organisation's gateway key that counts.
