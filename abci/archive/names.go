@@ -2,13 +2,16 @@ package archive
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/chainify-db/chainify/abci/canonical"
 )
@@ -16,11 +19,11 @@ import (
 // names are the columns' names by table, version and ordinal.
 type names struct{ tables map[string][]*version }
 
-// version is a table's columns since a transaction.
+// version is a table's columns since a transaction: each name as JSON, with a colon.
 type version struct {
 	block   uint64
 	tx      uint32
-	columns map[uint16]string
+	columns map[uint16][]byte
 }
 
 func newNames() *names { return &names{map[string][]*version{}} }
@@ -29,14 +32,18 @@ func (n *names) add(c *Column) {
 	all := n.tables[c.Table]
 	at := slices.IndexFunc(all, func(v *version) bool { return v.block == c.SinceBlock && v.tx == c.SinceTx })
 	if at < 0 {
-		all, at = append(all, &version{c.SinceBlock, c.SinceTx, map[uint16]string{}}), len(all)
+		all, at = append(all, &version{c.SinceBlock, c.SinceTx, map[uint16][]byte{}}), len(all)
 		n.tables[c.Table] = all
 	}
-	all[at].columns[c.Ordinal] = c.Name
+	called := c.Name
+	if called == "" {
+		called = strconv.Itoa(int(c.Ordinal))
+	}
+	all[at].columns[c.Ordinal] = append(quoted(called), ':')
 }
 
 // of returns the names that a change's table had.
-func (n *names) of(c *Change) map[uint16]string {
+func (n *names) of(c *Change) map[uint16][]byte {
 	var found *version
 	for _, v := range n.tables[c.Table] {
 		before := v.block < c.Block || v.block == c.Block && v.tx < c.Tx
@@ -53,31 +60,82 @@ func (n *names) of(c *Change) map[uint16]string {
 // cells is the row of a change for people: a JSON object by columns' names, NULLs left out. It is
 // empty for a row of another encoding. A column without a name has its ordinal for one.
 func (n *names) cells(c *Change) string {
+	names, out := n.of(c), make([]byte, 0, 4*len(c.Row))
+	out, simple := appendSimple(append(out, '{'), c.Row, names)
+	if simple {
+		return string(append(out, '}'))
+	}
 	columns, err := canonical.DecodeRow(c.Row)
 	if err != nil {
 		return ""
 	}
-	names := n.of(c)
-	var out bytes.Buffer
-	out.WriteByte('{')
+	out = append(out[:0], '{')
 	for i, column := range columns {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		called := names[column.Ordinal]
-		if called == "" {
-			called = strconv.Itoa(int(column.Ordinal))
-		}
-		out.Write(quoted(called))
-		out.WriteByte(':')
-		out.Write(shown(&column.Value))
+		out = append(appendName(comma(out, i), names, column.Ordinal), shown(&column.Value)...)
 	}
-	out.WriteByte('}')
-	return out.String()
+	return string(append(out, '}'))
+}
+
+func appendName(out []byte, names map[uint16][]byte, ordinal uint16) []byte {
+	if called := names[ordinal]; called != nil {
+		return append(out, called...)
+	}
+	return append(append(out, quoted(strconv.Itoa(int(ordinal)))...), ':')
+}
+
+// appendSimple appends the cells of a row whose values are all of the usual kinds, without decoding
+// the whole row; false for another one.
+func appendSimple(out, row []byte, names map[uint16][]byte) ([]byte, bool) {
+	const head = 2 + 1 + 4 // ordinal, tag, length
+	if len(row) < 2 {
+		return out, false
+	}
+	count, rest := binary.BigEndian.Uint16(row), row[2:]
+	for i := range int(count) {
+		if len(rest) < head {
+			return out, false
+		}
+		ordinal, size := binary.BigEndian.Uint16(rest), binary.BigEndian.Uint32(rest[3:])
+		v := canonical.Value{Tag: canonical.Tag(rest[2])}
+		if rest = rest[head:]; uint64(size) > uint64(len(rest)) || !simple(&v, rest[:size]) {
+			return out, false
+		}
+		rest = rest[size:]
+		out = append(appendName(comma(out, i), names, ordinal), shown(&v)...)
+	}
+	return out, len(rest) == 0
+}
+
+// simple fills a value of the usual kinds; false for others.
+func simple(v *canonical.Value, payload []byte) bool {
+	switch v.Tag {
+	case canonical.Integer, canonical.Date, canonical.Timestamp, canonical.TimestampTZ:
+		if len(payload) != 8 {
+			return false
+		}
+		v.Number = int64(binary.BigEndian.Uint64(payload))
+	case canonical.Boolean:
+		if len(payload) != 1 {
+			return false
+		}
+		v.Number = int64(payload[0])
+	case canonical.Text, canonical.Enum:
+		v.Text = string(payload)
+		return utf8.ValidString(v.Text)
+	case canonical.Numeric:
+		v.Text = string(payload)
+		return json.Valid(payload) && payload[0] <= '9' && payload[0] != '"'
+	default:
+		return false
+	}
+	return true
 }
 
 // quoted is a JSON string.
 func quoted(text string) []byte {
+	if strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) < 0 {
+		return append(append(append(make([]byte, 0, len(text)+2), '"'), text...), '"')
+	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)

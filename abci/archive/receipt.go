@@ -23,9 +23,8 @@ type Wanted struct {
 	Key   []byte
 }
 
-// Receipt makes the receipt of an archived transaction, or of its change of a row (spec/receipt.md).
-// The receipt holds, or the error says why not. Cost: reads the transactions up to it, and the
-// range's files.
+// Receipt makes the receipt of an archived transaction, or of its change of a row. It is
+// one that holds (spec/receipt.md). Cost: reads the transactions up to it, and the range's files.
 func Receipt(ctx context.Context, store Store, chainID string, authorities audit.Authorities, w Wanted) (*audit.Receipt, error) {
 	m, at, err := find(ctx, store, chainID, w)
 	if err != nil {

@@ -86,8 +86,8 @@ func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
 	return m, a.tell(ctx)
 }
 
-// Holds reads the ranges again that have blocks after one up to another, and compares them with what
-// was agreed: before these blocks are dropped elsewhere. Ranges that it read are not read again.
+// Holds reads the ranges again that have blocks after one up to another, before these are dropped
+// elsewhere. It compares them with what was agreed. It reads a range once.
 func (a *Archiver) Holds(ctx context.Context, after, to uint64) error {
 	authorities, err := a.opt.Authorities()
 	if err != nil {
