@@ -164,7 +164,6 @@ func crashes(t *testing.T, at int, after bool, want Verdict) bool {
 	if err != nil && !errors.Is(err, errCrash) && !errors.Is(err, ErrFalse) {
 		t.Fatal(err)
 	}
-	archiveAll(t, New(o))
 	d.head.Certified = 7
 	archiveAll(t, New(o))
 	if v := verified(t, store); len(v.Findings) > 0 || v.Changes != want.Changes || v.Hash != want.Hash || d.head.Archived != 7 {
