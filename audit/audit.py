@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks receipts, digests, exported chains of blocks and evidence of two votes: an auditor's own implementation, written from spec/receipt.md,
-spec/evidence.md and spec/formats.md alone.
+spec/evidence.md, spec/archive.md and spec/formats.md alone.
 
 Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] [--show] FILE...
 
-FILE is a receipt, a digest or evidence, or a list of them: the blocks are a chain, and must not contradict each other. RECORD is who came, went and changed keys
+FILE is the directory of an archive (spec/archive.md), or a receipt, a digest or evidence, or a list of them: the blocks are a chain, and must not contradict each other. RECORD is who came, went and changed keys
 since the genesis. Needs Python 3.11 and the package
 `cryptography` (Debian: python3-cryptography). Prints a line for each file, and with --show what the transactions of receipts ask for. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
 """
@@ -13,6 +13,7 @@ import argparse
 import base64
 import hashlib
 import json
+import os
 import re
 import struct
 import sys
@@ -171,7 +172,9 @@ class Consortium:
     def authority(self, from_height=0):
         voters = self.voters()
         keys = [(name, key) for name in voters for key in self.organisations[name].validators]
-        return Authority(self.chain_id, keys, self.consent or min(len(voters), max(2, 2 * len(voters) // 3 + 1)), from_height)
+        authority = Authority(self.chain_id, keys, self.consent or min(len(voters), max(2, 2 * len(voters) // 3 + 1)), from_height)
+        authority.gateway_keys = {name: organisation.gateway_key for name, organisation in self.organisations.items()}
+        return authority
 
     def approve(self, change, approvals, field):
         """Raises Wrong unless enough organisations signed the change's bytes."""
@@ -264,6 +267,11 @@ class Authorities:
                 for number, body in fields(action, f"{field}.change"):
                     founders.act(number, body, f"{field}.change")
             self.periods.append((entry["from_block"], founders.authority(change.get(3, 0))))
+
+    def gateway_keys(self, name, block):
+        """The gateway keys that an organisation had for a block, or later."""
+        ends = [since for since, _ in self.periods[1:]] + [block + 1]
+        return [authority.gateway_keys[name] for (_, authority), end in zip(self.periods, ends) if end > block and name in authority.gateway_keys]
 
     def of(self, block):
         return [authority for since, authority in self.periods if since <= block][-1]
@@ -604,6 +612,10 @@ def main():
     failed = 0
     for path in options.files:
         try:
+            if os.path.isdir(path):
+                last, changes = archive.check(path, authority)
+                print(f"{path}: holds, blocks 1 to {last} with {changes} changes")
+                continue
             content = read(path)
             receipts, evidence = [], []
             for value in content if isinstance(content, list) else [content]:
@@ -625,4 +637,6 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.modules["audit"] = sys.modules["__main__"]  # archive.py imports it by that name
+    import archive
     sys.exit(main())

@@ -4,8 +4,11 @@
 import copy
 import json
 import pathlib
+import shutil
 import sys
+import tempfile
 
+import archive
 import audit
 import write_set
 
@@ -101,6 +104,47 @@ def evidence():
             if not wrong(change):
                 failures.append(f"evidence holds with another {where}")
     return failures, len(vectors["cases"])
+
+
+def archived():
+    """What is not as it should be with the archive of the vectors, each file and field of it changed once, and how many changes were made."""
+    failures, changes = [], 0
+    founders = audit.Consortium.of_genesis(json.loads((VECTORS / "archive" / "genesis.json").read_text(encoding="utf-8")))
+    authorities = audit.Authorities(founders)
+
+    def wrong(directory):
+        try:
+            archive.check(directory, authorities)
+        except audit.Wrong as found:
+            return str(found)
+        return ""
+    if held := wrong(VECTORS / "archive"):
+        failures.append(f"the archive of the vectors: {held}")
+    manifest = archive.read_manifest(VECTORS / "archive", "trade-1", 1)
+    if archive.signed(manifest).hex() != (VECTORS / "archive" / "signed.hex").read_text(encoding="utf-8").strip():
+        failures.append("the signed bytes of a manifest are not those recorded")
+    files = sorted(path for path in (VECTORS / "archive").iterdir() if path.suffix in (".json", ".parquet") and path.name.startswith("trade-1") and "plan" not in path.name)
+    for path in files:
+        was = path.read_bytes()
+        damaged = [None, was[:-1], was[:len(was) // 2] + bytes([was[len(was) // 2] ^ 1]) + was[len(was) // 2 + 1:]]
+        if path.suffix == ".json":
+            whole = json.loads(was)
+            damaged = [None] + [json.dumps({**whole, field: value}).encode() for field in whole for value in other(whole[field])]
+        for content in damaged:
+            with tempfile.TemporaryDirectory() as directory:
+                shutil.copytree(VECTORS / "archive", directory, dirs_exist_ok=True)
+                copy_of = pathlib.Path(directory) / path.name
+                copy_of.unlink()
+                if content is not None:
+                    copy_of.write_bytes(content)
+                changes += 1
+                try:
+                    named = wrong(directory)
+                except FileNotFoundError as missing:
+                    named = str(missing)
+                if not named:
+                    failures.append(f"the archive holds with another {path.name}: {(content or b'none')[:80]}")
+    return failures, changes
 
 
 def as_vector(read):
@@ -203,13 +247,15 @@ def main():
     failures += wrong
     wrong, sets = write_sets()
     failures += wrong
+    wrong, archives = archived()
+    failures += wrong
     for case in vectors["receipts"]:
         lines = list(audit.shown(audit.check(case["receipt"], authority(case)))) if "transaction" in case["receipt"] else []
         if lines and not lines[1].startswith("changes made" if "EFFECTS" in case["name"] else "statements: "):
             failures.append(f"{case['name']}: shown as {lines}")
     for failure in failures:
         print(failure)
-    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {archives} changes of an archive, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
     return 1 if failures or tried < 500 else 0
 
 

@@ -23,6 +23,8 @@ type Authority struct {
 	// Consent is c: how many organisations have to agree about a block.
 	Consent    int
 	Validators []Validator
+	// GatewayKeys are those of all organisations, by name.
+	GatewayKeys map[string][]byte
 }
 
 // Validator is a consensus key and the organisation it votes for.

@@ -150,8 +150,9 @@ func (c consortium) voters() (n int) {
 
 func (c consortium) authority(chainID string) Authority {
 	n := c.voters()
-	a := Authority{ChainID: chainID, Consent: cmp.Or(c.consent, min(max(2*n/3+1, 2), n))}
+	a := Authority{ChainID: chainID, Consent: cmp.Or(c.consent, min(max(2*n/3+1, 2), n)), GatewayKeys: map[string][]byte{}}
 	for _, o := range c.organisations {
+		a.GatewayKeys[o.Name] = o.GatewayKey
 		if o.OrderingOnly {
 			continue
 		}

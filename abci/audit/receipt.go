@@ -87,6 +87,14 @@ type Change struct {
 	Path   []hash   `json:"path"`
 }
 
+// SetPath sets a path, the hashes from the leaf up.
+func SetPath(path *[]hash, hashes []wire.Hash) {
+	*path = make([]hash, len(hashes))
+	for i, h := range hashes {
+		(*path)[i] = hash(h)
+	}
+}
+
 // Parse reads a receipt or digest. Errors name the field; fields that there are none of are errors.
 func Parse(text []byte) (*Receipt, error) {
 	r := &Receipt{}

@@ -119,6 +119,12 @@ type Recovery struct {
 type Retention struct {
 	OrderBlocks int64 `toml:"order_blocks"` // 0: all
 	Snapshots   int   `toml:"snapshots"`    // 0: none
+	// Archive is a directory or the URL of an S3-compatible store; empty: there is none.
+	Archive                  string   `toml:"archive"`
+	ArchiveS3Region          string   `toml:"archive_s3_region"`
+	ArchiveS3CredentialsFile string   `toml:"archive_s3_credentials_file"` // empty: from the environment
+	ArchiveEvery             Duration `toml:"archive_every"`
+	HistoryBlocks            uint64   `toml:"history_blocks"` // 0: all
 }
 
 // Anchor says where digests of the ledger are taken to, and how often.
@@ -218,7 +224,7 @@ func Default(organisation string) Config {
 			ClientBurst: g.ClientBurst,
 		},
 		Effects:   Effects{VoteTimeout: Duration(time.Second), OpenMax: Duration(5 * time.Second)},
-		Retention: Retention{Snapshots: 10},
+		Retention: Retention{Snapshots: 10, ArchiveEvery: Duration(time.Hour)},
 		Anchor:    Anchor{Every: Duration(time.Hour), VerifyEvery: Duration(24 * time.Hour)},
 		Recovery:  Recovery{Steps: stepNames(), FullBlocksMax: 100, FullNotice: Duration(10 * time.Second), RepairsMax: 3, HelpAttempts: 10, TellRate: 8 << 20, TellLimit: Duration(peers.SessionLimit)},
 		Network: Network{
@@ -344,6 +350,9 @@ func (c *Config) Check() error {
 	}
 	if n := c.Retention.Snapshots; n < 0 || n > snapshotsMax {
 		return fmt.Errorf("retention.snapshots: %d, want 0 to %d: CometBFT tells others no more", n, snapshotsMax)
+	}
+	if err := c.Retention.checkArchive(); err != nil {
+		return err
 	}
 	if err := c.checkAnchor(); err != nil {
 		return err

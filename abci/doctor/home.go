@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/chainify-db/chainify/abci/access"
 	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/config"
@@ -22,7 +24,7 @@ import (
 const socketPathMax = 107
 
 func examineHome(home config.Home, c config.Config) []Finding {
-	return []Finding{checkPermissions(home, c), checkSocketPath(home, c), checkLists(home, c), checkAnchor(home, c)}
+	return []Finding{checkPermissions(home, c), checkSocketPath(home, c), checkLists(home, c), checkAnchor(home, c), checkArchive(home, c)}
 }
 
 // withPassword finds one in a connection string of either form.
@@ -41,7 +43,7 @@ func checkPermissions(home config.Home, c config.Config) Finding {
 		secrets = append(secrets, home.Path(config.FileName))
 	}
 	open, err := readableBy(0o007, secrets)
-	own, ownErr := readableBy(0o077, optional(home, c.Anchor.TokenFile, c.Anchor.S3CredentialsFile)) // the node wants them so
+	own, ownErr := readableBy(0o077, optional(home, c.Anchor.TokenFile, c.Anchor.S3CredentialsFile, c.Retention.ArchiveS3CredentialsFile)) // the node wants them so
 	if err = errors.Join(err, ownErr); err != nil {
 		return bad(check, err.Error(), "Run as the node's user.")
 	}
@@ -127,6 +129,43 @@ func checkLists(home config.Home, c config.Config) Finding {
 	return fine(check, "the files can be read")
 }
 
+// checkArchive: the archive has a place that can be written, or that can be asked.
+func checkArchive(home config.Home, c config.Config) Finding {
+	const check = "archive"
+	r := c.Retention
+	if r.Archive == "" {
+		return fine(check, "none")
+	}
+	if config.ArchiveIsURL(r.Archive) {
+		if err := credentialsIn(home, r.ArchiveS3CredentialsFile); err != nil {
+			return bad(check, "retention.archive_s3_credentials_file: "+err.Error(), keysThere)
+		}
+		return fine(check, "%s", redacted(r.Archive))
+	}
+	directory := home.Path(r.Archive)
+	if info, err := os.Stat(directory); err != nil || !info.IsDir() {
+		return bad(check, directory+" is not a directory", "Make the directory of retention.archive.")
+	}
+	if err := unix.Access(directory, unix.W_OK); err != nil {
+		return bad(check, fmt.Sprintf("%s cannot be written: %v", directory, err), "Let the node's user write to the directory of retention.archive.")
+	}
+	return fine(check, "%s", directory)
+}
+
+const keysThere = "Put aws_access_key_id and aws_secret_access_key there, as in ~/.aws/credentials, mode 0600."
+
+// credentialsIn reads the keys of a store; without a file they are elsewhere.
+func credentialsIn(home config.Home, file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(home.Path(file))
+	if err == nil {
+		_, err = anchor.ParseCredentials(string(text))
+	}
+	return err
+}
+
 // checkAnchor: digests have a place, and what shows who brings them.
 func checkAnchor(home config.Home, c config.Config) Finding {
 	const check = "digests outside"
@@ -141,14 +180,8 @@ func checkAnchor(home config.Home, c config.Config) Finding {
 			return bad(check, "anchor.token_file: "+err.Error(), "Put the token there, mode 0600.")
 		}
 	}
-	if a.S3CredentialsFile != "" {
-		text, err := os.ReadFile(home.Path(a.S3CredentialsFile))
-		if err == nil {
-			_, err = anchor.ParseCredentials(string(text))
-		}
-		if err != nil {
-			return bad(check, "anchor.s3_credentials_file: "+err.Error(), "Put aws_access_key_id and aws_secret_access_key there, as in ~/.aws/credentials, mode 0600.")
-		}
+	if err := credentialsIn(home, a.S3CredentialsFile); err != nil {
+		return bad(check, "anchor.s3_credentials_file: "+err.Error(), keysThere)
 	}
 	switch {
 	case a.Directory == "" && a.URL == "":

@@ -120,6 +120,26 @@ func TestPlacesOfDigestsAreExamined(t *testing.T) {
 	}
 }
 
+func TestThePlaceOfTheArchiveIsExamined(t *testing.T) {
+	p := newPatient(t)
+	p.must(os.WriteFile(p.home.Path("half"), []byte("aws_access_key_id = AKID\n"), 0o600))
+	for what, c := range map[string]struct {
+		retention config.Retention
+		want      Level
+	}{
+		"none":             {config.Retention{}, Fine},
+		"a directory":      {config.Retention{Archive: "config"}, Fine},
+		"no directory":     {config.Retention{Archive: "none"}, Bad},
+		"keys elsewhere":   {config.Retention{Archive: "https://x/b", ArchiveS3Region: "x"}, Fine},
+		"half of the keys": {config.Retention{Archive: "https://x/b", ArchiveS3Region: "x", ArchiveS3CredentialsFile: "half"}, Bad},
+	} {
+		p.config.Retention = c.retention
+		if f := checkArchive(p.home, p.config); f.Level != c.want {
+			t.Errorf("%s: %+v, want %s", what, f, c.want)
+		}
+	}
+}
+
 func TestListsOfWhoIsLetInAreExamined(t *testing.T) {
 	p := newPatient(t)
 	judged := func(what string, want Level) {

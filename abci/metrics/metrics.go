@@ -29,6 +29,7 @@ var (
 type Metrics struct {
 	registry  *prometheus.Registry
 	agreement *agreement
+	archive   archive
 	now       func() time.Time
 
 	ordered, answered               prometheus.Histogram
@@ -73,6 +74,7 @@ func New(organisations []string, standing Standing) *Metrics {
 	m.lastAgreed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "last_agreed_block", Help: "The newest certified ledger block that the organisation voted for.",
 	}, []string{"organisation"})
+	m.archive = newArchive(m.registry)
 	m.registry.MustRegister(
 		m.ordered, m.answered, m.bundleTransactions, m.bundleBytes, m.outcomes, m.operations, m.failures, m.incidents, m.rowsRepaired,
 		m.recovery, m.blockTransactions, m.consent, m.votes, m.lastAgreed, m.lies, &collector{standing},

@@ -238,7 +238,12 @@ func (n *node) retention() app.Retention {
 		Keep: n.opt.Config.Retention.OrderBlocks, Snapshots: n.opt.Config.Retention.Snapshots, Oldest: func() int64 { return n.order.comet.BlockStore().Base() }, Aged: n.order.aged,
 	}
 	if n.backend != nil {
-		r.Executed = func() uint64 { return n.effects.Status().LastCommitted }
+		r.Executed = func() uint64 {
+			if n.opt.Config.Retention.Archive == "" {
+				return n.effects.Status().LastCommitted
+			}
+			return min(n.effects.Status().LastCommitted, n.archived.Load())
+		}
 	}
 	return r
 }

@@ -84,8 +84,9 @@ type node struct {
 	join    *config.Join // how the node joins the order; nil: it has it, or fetches all of it
 	metrics *metrics.Metrics
 	// height is that of the last block decided.
-	height atomic.Int64
-	failed chan string // CometBFT's consensus ended by itself
+	height   atomic.Int64
+	archived atomic.Uint64 // the last ledger block that the archive has; 0: none is known
+	failed   chan string   // CometBFT's consensus ended by itself
 }
 
 // Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did,

@@ -61,6 +61,10 @@ func (n *node) start(r *running, d *doors) error {
 	})
 	r.parts.Go(func() error { n.rejoinWhenTold(r.inner); return nil })
 	anchored, err := n.anchor()
+	var archived *archiving
+	if err == nil {
+		archived, err = n.archiving()
+	}
 	if err == nil {
 		err = n.order.start(n.app.Precommitted)
 	}
@@ -77,6 +81,9 @@ func (n *node) start(r *running, d *doors) error {
 	}
 	if anchored != nil {
 		r.parts.Go(func() error { anchored.Run(r.inner); return nil })
+	}
+	if archived != nil {
+		r.parts.Go(func() error { archived.run(r.inner); return nil })
 	}
 	return nil
 }

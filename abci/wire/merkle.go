@@ -106,5 +106,25 @@ func inclusionPaths(leaves []Hash) (paths [][]Hash, root Hash) {
 	return paths, level[0]
 }
 
+// InclusionPath returns the path of leaf index, siblings from the leaf up (RFC 9162, section
+// 2.1.3.1); nil when there is no such leaf. Cost: one SHA-256 per leaf.
+func InclusionPath(leaves []Hash, index int) (path []Hash) {
+	if index < 0 || index >= len(leaves) {
+		return nil
+	}
+	for len(leaves) > 1 {
+		half := 1 << (bits.Len(uint(len(leaves)-1)) - 1)
+		sibling := leaves[half:]
+		if index < half {
+			leaves = leaves[:half]
+		} else {
+			sibling, leaves, index = leaves[:half], leaves[half:], index-half
+		}
+		path = append(path, MerkleRoot(sibling))
+	}
+	slices.Reverse(path)
+	return path
+}
+
 // RowHash is the hash of a row's encoding.
 func RowHash(table string, row []byte) Hash { return hashOf("chainify/row/1", lp(table), row) }

@@ -26,6 +26,12 @@ type HexBytes []byte
 // MarshalText implements encoding.TextMarshaler.
 func (b HexBytes) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(b)), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *HexBytes) UnmarshalText(text []byte) (err error) {
+	*b, err = hex.DecodeString(string(text))
+	return err
+}
+
 // OrganisationPeriod is an organisation with one gateway key, from one ledger block on until before
 // another; 0: it goes on.
 type OrganisationPeriod struct {

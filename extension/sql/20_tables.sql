@@ -231,6 +231,15 @@ CREATE TABLE chainify_ledger.false_block (
     found_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- How far the archive has the ledger, as the node verified it there, and up to which block this database dropped transactions, certificates and
+-- history for that (recovery/drop_archived.rs). One row from the first range of the archive on.
+CREATE TABLE chainify_ledger.archived (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    place    text NOT NULL,
+    block    bigint NOT NULL,
+    dropped  bigint NOT NULL DEFAULT 0 CHECK (dropped <= block)
+);
+
 -- For executing all blocks again (recovery/start_over.rs): what a database held when tables and sequences came on the ledger, which no
 -- block tells. Tables that DEPLOY transactions made begin empty, and are not here.
 CREATE TABLE chainify_ledger.initial_table (

@@ -70,7 +70,7 @@ SELECT b.number,
        bit_count(b.outcomes)::integer AS succeeded,
        b.effects_count,
        b.state_root,
-       c.number IS NOT NULL AS certified
+       c.number IS NOT NULL OR b.number <= coalesce((SELECT a.dropped FROM chainify_ledger.archived a), 0) AS certified
 FROM chainify_ledger.block b
 LEFT JOIN chainify_ledger.certificate c ON c.number = b.number AND c.hash = b.hash;
 

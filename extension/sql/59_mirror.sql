@@ -50,6 +50,9 @@ CREATE FUNCTION chainify.mirror_changes(table_id integer, after bigint, up_to bi
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off AS $$
 BEGIN
     PERFORM chainify_ledger.check_mirrored(mirror_changes.table_id);
+    IF after < (SELECT a.dropped FROM chainify_ledger.archived a) THEN
+        RAISE EXCEPTION 'changes after block % are in the archive', after USING ERRCODE = '55000';
+    END IF;
     RETURN QUERY EXECUTE chainify_ledger.changes_of(mirror_changes.table_id) USING after, up_to;
 END
 $$;

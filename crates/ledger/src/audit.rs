@@ -123,14 +123,17 @@ pub fn check_block(
     transactions: &[StoredTransaction],
     changes: &[StoredChange<'_>],
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    check_header(chain_id, block, previous, &mut findings);
+    let mut findings = check_header(chain_id, block, previous);
     check_transactions(block, transactions, &mut findings);
     check_changes(block, changes, &mut findings);
     findings
 }
 
-fn check_header(chain_id: &str, block: &StoredBlock, previous: Option<&[u8]>, findings: &mut Vec<Finding>) {
+/// Everything wrong with a block's header, for a block of which nothing else is kept.
+///
+/// `previous` is as for [`check_block`]. Cost: a SHA-256.
+pub fn check_header(chain_id: &str, block: &StoredBlock, previous: Option<&[u8]>) -> Vec<Finding> {
+    let mut findings = Vec::new();
     match block.header(chain_id) {
         Err(error) => findings.push(Finding::new("header field", error.to_string())),
         Ok(header) if header.hash()[..] != block.hash[..] => {
@@ -144,6 +147,7 @@ fn check_header(chain_id: &str, block: &StoredBlock, previous: Option<&[u8]>, fi
         let detail = format!("it is {}, the block before has {}", hex(&block.previous_hash), hex(previous));
         findings.push(Finding::new("previous hash", detail));
     }
+    findings
 }
 
 fn check_transactions(block: &StoredBlock, transactions: &[StoredTransaction], findings: &mut Vec<Finding>) {

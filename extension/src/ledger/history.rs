@@ -29,6 +29,11 @@ impl History {
         self.since < (block, tx) && (block, tx) < self.until
     }
 
+    /// Whether changes of this block or an earlier one can be of this version.
+    pub fn starts_before(&self, block: i64) -> bool {
+        self.since.0 <= block
+    }
+
     /// A condition on `_block` and `_tx`.
     pub fn span(&self, alias: &str) -> String {
         let ((b, t), (to_b, to_t)) = (self.since, self.until);

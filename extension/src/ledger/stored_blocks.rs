@@ -95,6 +95,17 @@ pub fn transactions(client: &SpiClient<'_>, sees: Sees, number: i64) -> Vec<Stor
 pub fn changes(client: &SpiClient<'_>, range: Range) -> Vec<(i64, i64)> {
     let sql = "SELECT number, effects_count::bigint FROM chainify_ledger.block
         WHERE number > $1 AND number <= $2 ORDER BY number";
+    counted(client, sql, range)
+}
+
+/// The blocks of a range that are there, each with how many rows are kept of it.
+pub fn rows(client: &SpiClient<'_>, range: Range) -> Vec<(i64, i64)> {
+    let sql = "SELECT number, effects_count::bigint + tx_count + 1 FROM chainify_ledger.block
+        WHERE number > $1 AND number <= $2 ORDER BY number";
+    counted(client, sql, range)
+}
+
+fn counted(client: &SpiClient<'_>, sql: &str, range: Range) -> Vec<(i64, i64)> {
     let bounds = [range.after.into(), range.to.into()];
     let mut rows = Cursor::open(client, Sees::Latest, sql, &bounds);
     let mut blocks = Vec::new();

@@ -10,6 +10,7 @@ use chainify_worker::steps::{audit_range, Past, Range};
 
 use crate::block::half_committed;
 use crate::ledger::checkpoints;
+use crate::ledger::dropped;
 use crate::ledger::{history, row_bytes, session, stored_blocks};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -32,7 +33,8 @@ fn audit(call: &mut Call) -> Answer {
             half_committed::refuse(client, Sees::Statement);
             let Range { after, to } = next_range(client, changes_max)?;
             let found = if after < to {
-                false_blocks(client, after + 1, to)
+                let gone = dropped::read(client, Sees::Latest).block;
+                false_blocks(client, after.max(gone) + 1, to)
             } else {
                 BTreeMap::new()
             };

@@ -8,6 +8,7 @@ pub mod checkpoint_repair;
 pub mod cured;
 pub mod definition_repair;
 pub mod deviations;
+pub mod drop_archived;
 pub mod earlier_blocks;
 pub mod fold_history;
 pub mod index_repair;

@@ -14,6 +14,7 @@ use pgrx::pg_sys;
 
 use crate::block::seal;
 use crate::ledger::checkpoints;
+use crate::ledger::dropped;
 use crate::ledger::history;
 use crate::ledger::history::History;
 use crate::ledger::stored_blocks;
@@ -101,6 +102,7 @@ fn block_parts(call: &mut Call) -> Answer {
             let Some(header) = header else {
                 PgError::new(b"55000", format!("block {number} of that hash is not here")).raise()
             };
+            dropped::read(client, Sees::Statement).refuse(number);
             part(&[cell(0), cell(header.encode())]);
             let mut place = 0;
             for table in history::readable(client, &mut |_, _| ()) {

@@ -6,12 +6,13 @@
 //! certificates are checked down to the signatures of the validators.
 
 use chainify_codec::row_hash;
-use chainify_ledger::audit::{check_block, Finding, StoredChange};
+use chainify_ledger::audit::{check_block, check_header, Finding, StoredChange};
 use pgrx::pg_sys;
 
 use crate::block::half_committed;
 use crate::ledger::definitions;
 use crate::ledger::definitions_lock;
+use crate::ledger::dropped;
 use crate::ledger::history;
 use crate::ledger::history::{History, Report};
 use crate::ledger::row_bytes;
@@ -110,6 +111,8 @@ struct Audit<'c> {
     from: i64,
     to: i64,
     authority: certificates::Authority,
+    /// Of blocks up to this one the headers alone are kept.
+    dropped: i64,
     /// Told of each block read.
     progress: Option<Progress>,
 }
@@ -122,6 +125,7 @@ impl<'c> Audit<'c> {
             from,
             to: to.unwrap_or(i64::MAX),
             authority: certificates::Authority::read(client),
+            dropped: dropped::read(client, Sees::Statement).block,
             progress: None,
         }
     }
@@ -159,6 +163,14 @@ impl<'c> Audit<'c> {
             orphaned("history", changes.skip_to(number), report);
             orphaned("certificate", certificates.skip_to(number), report);
             let block = blocks.take(number).remove(0);
+            if number <= self.dropped {
+                check_header(&self.authority.chain_id, &block, previous.as_deref())
+                    .into_iter()
+                    .for_each(|finding| report(number, finding));
+                previous = Some(block.hash);
+                next = number + 1;
+                continue;
+            }
             let kept_transactions = transactions.take(number);
             let kept_changes = changes.take(number);
             let changes = stored_changes(tables, &kept_changes);

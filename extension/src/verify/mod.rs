@@ -2,6 +2,7 @@
 //!
 //! Knows what was agreed. Must not know how a difference is put right: recovery is above.
 pub mod anchored;
+pub mod archived;
 pub mod certificates;
 pub mod finding;
 pub mod indexes;

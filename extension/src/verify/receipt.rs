@@ -15,6 +15,7 @@ use pgrx::pg_sys;
 use pgrx::JsonB;
 
 use crate::block::half_committed;
+use crate::ledger::dropped;
 use crate::ledger::history;
 use crate::ledger::history::{History, Kept};
 use crate::ledger::row_bytes;
@@ -59,11 +60,11 @@ fn of_transaction(call: &mut Call) -> Answer {
             .next_row()
             .and_then(|row| row.bigint(1).zip(row.int(2)));
         let Some((block, index)) = place else {
-            PgError::new(
+            let missing = PgError::new(
                 b"02000",
                 "there is no transaction with this id in the ledger",
-            )
-            .raise()
+            );
+            beyond(client, missing).raise()
         };
         drop(found);
         let tables = readable(client);
@@ -81,9 +82,9 @@ fn of_row(call: &mut Call) -> Answer {
     let receipt = spi::connect(|client| {
         half_committed::refuse(client, Sees::Statement);
         let Some(change) = row_history::last_change(client, relation, &key) else {
-            PgError::new(b"02000", "no block changed a row with this key")
-                .detail("A row that was there when its table was put on the ledger has no receipt until it is changed.")
-                .raise()
+            let missing = PgError::new(b"02000", "no block changed a row with this key")
+                .detail("A row that was there when its table was put on the ledger has no receipt until it is changed.");
+            beyond(client, missing).raise()
         };
         let tables = readable(client);
         let block = Certified::read(client, &tables, change.block);
@@ -102,6 +103,17 @@ fn digest(call: &mut Call) -> Answer {
         to_json(&header, &certificate, None, None)
     });
     call.value(bounded(digest))
+}
+
+/// Where blocks were dropped, what is not found may be in the archive.
+fn beyond(client: &SpiClient<'_>, missing: PgError) -> PgError {
+    let gone = dropped::read(client, Sees::Statement);
+    if gone.block == 0 {
+        return missing;
+    }
+    missing
+        .detail(gone.says())
+        .hint("Ask the archive: chainify archive receipt.")
 }
 
 fn bounded(receipt: serde_json::Value) -> JsonB {
@@ -141,6 +153,7 @@ fn certified(client: &SpiClient<'_>, number: i64) -> (StoredBlock, LedgerBlock, 
     let Some(block) = stored_blocks::block(client, Sees::Statement, number) else {
         PgError::new(b"02000", format!("there is no block {number}")).raise()
     };
+    dropped::read(client, Sees::Statement).refuse(number);
     let Some(stored) = certificates::of_block(client, Sees::Statement, number) else {
         PgError::new(b"55000", format!("block {number} is not certified yet"))
             .detail("Its certificate comes with the next block of the order.")

@@ -10,6 +10,7 @@ use pgrx::pg_sys;
 use pgrx::JsonB;
 
 use crate::block::half_committed;
+use crate::ledger::dropped;
 use crate::ledger::history;
 use crate::ledger::history::History;
 use crate::ledger::ledger_tables;
@@ -173,7 +174,12 @@ fn history(call: &mut Call) -> Answer {
     call.rows(|row| {
         spi::connect(|client| {
             half_committed::refuse(client, Sees::Statement);
-            for version in versions(client, relation).iter().rev() {
+            let gone = dropped::read(client, Sees::Statement);
+            let versions = versions(client, relation);
+            if versions.iter().any(|version| version.history.starts_before(gone.block)) {
+                pgrx::notice!("{}", gone.says().trim_end_matches('.'));
+            }
+            for version in versions.iter().rev() {
                 let sql = format!(
                     "SELECT c._block, c._tx, c._serial, c.op, c.v,
                         timestamptz 'epoch' + b.block_time * interval '1 microsecond', t.id, d.organisation, d.role
@@ -281,6 +287,8 @@ fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
     if number >= table.base_block {
         return format!("SELECT v FROM ({}) r", table.expected_rows(number));
     }
+    let gone = dropped::read(client, Sees::Statement);
+    gone.refuse(number + 1);
     let rows = table.rows_before_base(number);
     let lost = format!("SELECT count(*) FROM ({rows}) r WHERE op = 'U'");
     let mut counted = Cursor::open(client, Sees::Statement, &lost, &[]);
@@ -290,7 +298,11 @@ fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
         .unwrap_or_default();
     if lost > 0 {
         let message = format!("rows of {} at block {number} are not known", table.name);
-        PgError::new(b"55000", message)
+        let mut unknown = PgError::new(b"55000", message);
+        if gone.block > 0 {
+            unknown = unknown.hint(gone.says());
+        }
+        unknown
             .detail(format!(
                 "{lost} of them were there before their first change after it, which keeps what they became only. All blocks from {} on can be told.",
                 table.base_block

@@ -1,0 +1,319 @@
+package archive
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Options say what is archived where.
+type Options struct {
+	Source       Source
+	Store        Store
+	ChainID      string
+	Organisation string
+	// Authorities are whose votes count, now.
+	Authorities func() (audit.Authorities, error)
+	// Key is the organisation's gateway key that counts now.
+	Key func() (ed25519.PrivateKey, error)
+	// RangeBlocks bounds the blocks of a range, and RowsMax their rows; 0: the format's bounds.
+	RangeBlocks uint64
+	RowsMax     uint64
+}
+
+// Archiver archives one chain in one place.
+type Archiver struct {
+	opt  Options
+	last *Manifest // the newest; nil: it is to be looked for
+	held uint64    // Holds read the ranges up to this block
+	// As fileSet has them.
+	goal, group int
+}
+
+// New makes an archiver. One at a time works in one place.
+func New(opt Options) *Archiver {
+	if opt.RangeBlocks == 0 || opt.RangeBlocks > RangeBlocksMax {
+		opt.RangeBlocks = RangeBlocksMax
+	}
+	if opt.RowsMax == 0 {
+		opt.RowsMax = RangeRowsMax
+	}
+	return &Archiver{opt: opt, goal: fileBytesGoal, group: groupBytes}
+}
+
+// ErrFalse says that the database or the archive is not as the organisations agreed.
+var ErrFalse = errors.New("not as agreed")
+
+// Step archives the next range of certified blocks up to a block, 0 for all, verifies it in the
+// archive and tells the database. It returns nil when there is none. After an error, or a crash,
+// the next one does the same again.
+func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
+	head, err := a.opt.Source.ArchiveHead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.find(ctx, head); err != nil {
+		return nil, err
+	}
+	m, err := a.begin(head, to)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	authorities, err := a.opt.Authorities()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.write(ctx, m, authorities); err != nil {
+		return nil, fmt.Errorf("archive from block %d on: %w", m.First, err)
+	}
+	if wrong := checkRange(ctx, a.opt.Store, m, authorities); len(wrong) > 0 {
+		return nil, fmt.Errorf("archive blocks %d to %d: %w: read back: %s", m.First, m.Last, ErrFalse, wrong[0])
+	}
+	key, err := a.opt.Key()
+	if err != nil {
+		return nil, err
+	}
+	m.Sign(key)
+	if err := putManifest(ctx, a.opt.Store, m); err != nil {
+		return nil, err
+	}
+	a.last = m
+	return m, a.tell(ctx)
+}
+
+// Holds reads the ranges again that have blocks after one up to another, before these are dropped
+// elsewhere. It compares them with what was agreed. It reads a range once.
+func (a *Archiver) Holds(ctx context.Context, after, to uint64) error {
+	authorities, err := a.opt.Authorities()
+	if err != nil {
+		return err
+	}
+	last := uint64(0)
+	err = List(ctx, a.opt.Store, a.opt.ChainID, func(m *Manifest) error {
+		if last = m.Last; m.Last <= max(after, a.held) || m.First > to {
+			return nil
+		}
+		wrong := checkRange(ctx, a.opt.Store, m, authorities)
+		if !m.signedBy(authorities) {
+			wrong = append(wrong, Finding{File: ManifestName(m.ChainID, m.First), What: "signature", Detail: "it is not the organisation's"})
+		}
+		if len(wrong) > 0 {
+			return fmt.Errorf("the archive %s: %w: %s", a.opt.Store, ErrFalse, wrong[0])
+		}
+		a.held = m.Last
+		return nil
+	})
+	if err == nil && last < to {
+		err = fmt.Errorf("the archive %s: %w: it ends with block %d, before block %d", a.opt.Store, ErrFalse, last, to)
+	}
+	return err
+}
+
+// find looks for the newest range, and has the database know of it.
+func (a *Archiver) find(ctx context.Context, head Head) error {
+	if a.last == nil {
+		err := List(ctx, a.opt.Store, a.opt.ChainID, func(m *Manifest) error {
+			a.last = m
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	last := uint64(0)
+	if a.last != nil {
+		last = a.last.Last
+	}
+	switch {
+	case head.Dropped > last:
+		return fmt.Errorf("the database dropped blocks up to %d, and the archive %s ends with block %d: put the ranges of %s there", head.Dropped, a.opt.Store, last, head.Place)
+	case last > head.Certified:
+		return fmt.Errorf("the archive %s has blocks up to %d, and the database certified ones up to %d: archive when it has caught up", a.opt.Store, last, head.Certified)
+	case last > 0 && (head.Archived != last || head.Place != a.opt.Store.String()):
+		return a.tell(ctx)
+	}
+	return nil
+}
+
+func (a *Archiver) tell(ctx context.Context) error {
+	return a.opt.Source.SetArchived(ctx, a.opt.Store.String(), a.last.Last, wire.Hash(a.last.Hash))
+}
+
+// begin makes the manifest of the next range, without its last block and files.
+func (a *Archiver) begin(head Head, to uint64) (*Manifest, error) {
+	m := &Manifest{Version: Version, ChainID: a.opt.ChainID, Organisation: a.opt.Organisation, First: 1}
+	m.Previous, m.PreviousHash = make([]byte, len(wire.Hash{})), make([]byte, len(wire.Hash{}))
+	if a.last != nil {
+		m.First, m.Previous, m.PreviousHash = a.last.Last+1, a.last.digest(), a.last.Hash
+	}
+	if to == 0 || to > head.Certified {
+		to = head.Certified
+	}
+	if m.First > to {
+		return nil, nil
+	}
+	m.Last = min(to, m.First+a.opt.RangeBlocks-1)
+	return m, nil
+}
+
+// write reads, checks and writes a range.
+func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Authorities) error {
+	reading, err := a.opt.Source.ReadArchive(ctx)
+	if err != nil {
+		return err
+	}
+	defer reading.Close()
+	c := &checker{findings: &findings{file: "the database"}, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash)}
+	if m.Last, err = a.end(ctx, reading, m); err != nil {
+		return err
+	}
+	set := &fileSet{store: a.opt.Store, chainID: m.ChainID, first: m.First, goal: a.goal, group: a.group}
+	names, err := writeColumns(ctx, reading, set)
+	if err != nil {
+		return err
+	}
+	for _, write := range []func() error{
+		func() error { return writeBlocks(ctx, reading, m, set, c) },
+		func() error { return writeTransactions(ctx, reading, set, c) },
+		func() error { return writeChanges(ctx, reading, set, c, names) },
+	} {
+		if err := write(); err != nil {
+			return err
+		}
+		if len(c.list) > 0 {
+			return fmt.Errorf("%w: %s", ErrFalse, c.list[0])
+		}
+	}
+	m.Files, m.Hash = set.files, c.blocks[len(c.blocks)-1].Hash[:]
+	return nil
+}
+
+// errEnough ends reading.
+var errEnough = errors.New("enough")
+
+// end is where a range ends: with the last block planned before, else where its rows are enough.
+func (a *Archiver) end(ctx context.Context, reading Reading, m *Manifest) (uint64, error) {
+	last, rows := uint64(0), uint64(0)
+	err := reading.Blocks(ctx, m.First, m.Last, func(b *Block) error {
+		if rows += b.rows(); last > 0 && rows > a.opt.RowsMax {
+			return errEnough
+		}
+		last = b.Header.Number
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, err
+	}
+	if last < m.First || last > m.Last {
+		return 0, fmt.Errorf("%w: the database does not have block %d with its certificate", ErrFalse, m.First)
+	}
+	return planned(ctx, a.opt.Store, m.ChainID, m.First, last)
+}
+
+// rows are the transactions and changes of a block.
+func (b *Block) rows() uint64 { return uint64(b.Header.Outcomes.Len()) + uint64(b.Header.EffectsCount) }
+
+func writeColumns(ctx context.Context, reading Reading, set *fileSet) (*names, error) {
+	w, all := newWriter[columnRow](set, Columns), newNames()
+	err := reading.Columns(ctx, func(c *Column) error {
+		all.add(c)
+		return w.add(ctx, columnRow{c.Table, int64(c.SinceBlock), int64(c.SinceTx), int64(c.Ordinal), c.Name, c.Type, int64(c.KeyPart)}, len(c.Table)+len(c.Name)+len(c.Type)+32)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, w.end(ctx)
+}
+
+func writeBlocks(ctx context.Context, reading Reading, m *Manifest, set *fileSet, c *checker) error {
+	blocks, votes := newWriter[blockRow](set, Blocks), newWriter[voteRow](set, Votes)
+	err := reading.Blocks(ctx, m.First, m.Last, func(b *Block) error {
+		if len(b.Votes) > wire.CertificateVotesMax || b.Header.ChainID != m.ChainID {
+			return fmt.Errorf("%w: block %d has %d votes and is of chain %q", ErrFalse, b.Header.Number, len(b.Votes), b.Header.ChainID)
+		}
+		c.block(b)
+		if err := blocks.add(ctx, rowOfBlock(b), 256+len(b.Header.Outcomes.Bytes())); err != nil {
+			return err
+		}
+		for _, v := range b.Votes {
+			row := voteRow{int64(b.Header.Number), v.Organisation, v.Validator, v.Height, int64(v.Round), v.Extension, v.Signature}
+			if err := votes.add(ctx, row, 128+len(v.Extension)); err != nil {
+				return err
+			}
+		}
+		c.certificate(b)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n := uint64(len(c.blocks)); n != m.Last-m.First+1 {
+		c.add(m.First+n, "block", "the database does not have it with its certificate")
+		return nil
+	}
+	return errors.Join(blocks.end(ctx), votes.end(ctx))
+}
+
+// batches divides the blocks of a range so that each batch has few rows.
+func (c *checker) batches(do func(from, to uint64) error) error {
+	for at := 0; at < len(c.blocks); {
+		from, rows := at, uint64(0)
+		for at < len(c.blocks) && (at == from || rows+c.blocks[at].rows() <= batchRows) {
+			rows += c.blocks[at].rows()
+			at++
+		}
+		if err := do(c.blocks[from].Header.Number, c.blocks[at-1].Header.Number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeTransactions(ctx context.Context, reading Reading, set *fileSet, c *checker) error {
+	w, check := newWriter[transactionRow](set, Transactions), newTransactionCheck(c)
+	err := c.batches(func(from, to uint64) error {
+		return reading.Transactions(ctx, from, to, func(t *Transaction) error {
+			check.add(t)
+			row := transactionRow{int64(t.Block), int64(t.Index), t.ID[:], t.Body, t.Succeeded, t.Rows, t.SQLState, t.Message}
+			return w.add(ctx, row, 96+len(t.Body)+len(t.Message))
+		})
+	})
+	check.end()
+	return errors.Join(err, w.end(ctx))
+}
+
+func writeChanges(ctx context.Context, reading Reading, set *fileSet, c *checker, all *names) error {
+	w, check := newWriter[changeRow](set, Changes), newChangeCheck(c)
+	err := c.batches(func(from, to uint64) error {
+		return reading.Changes(ctx, from, to, func(change *Change) error {
+			check.add(change)
+			cells := all.cells(change)
+			row := changeRow{int64(change.Block), change.Table, change.Key, int64(change.Serial), int64(change.Tx), string(change.Op), change.Row, cells}
+			return w.add(ctx, row, 64+len(change.Table)+len(change.Key)+len(change.Row)+len(cells))
+		})
+	})
+	check.end()
+	return errors.Join(err, w.end(ctx))
+}
+
+// putManifest ends a range: the archive has it from then on.
+func putManifest(ctx context.Context, store Store, m *Manifest) error {
+	text, err := m.encode()
+	if err != nil {
+		return err
+	}
+	at := ManifestName(m.ChainID, m.First)
+	if err := store.Put(ctx, at, text); err != nil {
+		return err
+	}
+	again, err := store.Get(ctx, at)
+	if err == nil && !slices.Equal(again, text) {
+		err = fmt.Errorf("%s: read back, it is not what was written", at)
+	}
+	return err
+}
