@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -256,6 +257,12 @@ type Inspector interface {
 	Inspect(ctx context.Context) (Health, error)
 	// Mirrors asks the analytics worker, where tables are mirrored.
 	Mirrors(ctx context.Context) (Mirrors, error)
+}
+
+// Maintainer is a Backend whose scrubber runs in the node. Maintain works until ctx ends, beside
+// blocks; its findings show in Position.
+type Maintainer interface {
+	Maintain(ctx context.Context, log *slog.Logger)
 }
 
 // Rehearsal is what running a transaction, undone again, showed of the agreement it takes

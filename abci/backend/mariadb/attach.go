@@ -97,6 +97,9 @@ func (r *run) attach(name string) error {
 	_, err = r.conn.ExecContext(r.ctx, r.name.in(`INSERT INTO %L.ledger_table
 		(id, name, schema_text, wording, attached_at, base_after, row_count, lanes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`),
 		t.id, name, t.text, t.wording[:], t.attachedAt, t.baseAfter, t.state.Rows, t.state.Lanes.Bytes())
+	if err == nil { // it was just read
+		_, err = r.conn.ExecContext(r.ctx, r.name.in(`REPLACE INTO %L.scrub (table_id, well_at) VALUES (?, utc_timestamp(6))`), t.id)
+	}
 	if err == nil {
 		r.tables[name] = t
 	}

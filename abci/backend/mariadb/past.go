@@ -145,20 +145,32 @@ func (k *kept) check(number uint64, hash wire.Hash) (*wire.Header, error) {
 // Audit reads blocks from one number on, at most so many, and notes those that are not kept as
 // agreed, which Position names. It returns the number to go on with, 0 at the end.
 func (b *Backend) Audit(ctx context.Context, from uint64, most int) (uint64, error) {
+	next, _, err := b.auditFrom(ctx, from, most)
+	return next, err
+}
+
+// audited is what an audit read: changes, and the blocks that are not as agreed.
+type audited struct {
+	read  int
+	noted map[uint64]bool
+}
+
+func (b *Backend) auditFrom(ctx context.Context, from uint64, most int) (next uint64, done audited, err error) {
+	done.noted = map[uint64]bool{}
 	p, err := readPosition(ctx, b.pool, b.name)
 	for number := max(from, 1); err == nil && number <= p.Number; number++ {
 		if most--; most < 0 {
-			return number, nil
+			return number, done, nil
 		}
-		err = b.auditBlock(ctx, number)
+		err = b.auditBlock(ctx, number, &done)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("audit: %w", err)
+		return 0, done, fmt.Errorf("audit: %w", err)
 	}
-	return 0, nil
+	return 0, done, nil
 }
 
-func (b *Backend) auditBlock(ctx context.Context, number uint64) error {
+func (b *Backend) auditBlock(ctx context.Context, number uint64, done *audited) error {
 	var raw []byte
 	if err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT hash FROM %L.block WHERE number = ?`), number).Scan(&raw); err != nil {
 		return err
@@ -169,12 +181,14 @@ func (b *Backend) auditBlock(ctx context.Context, number uint64) error {
 	}
 	k, err := keptBlock(ctx, b.pool, b.name, number)
 	if err == nil {
+		done.read += len(k.changes)
 		err = k.readIDs(ctx, b.pool, b.name, number)
 	}
 	if err == nil {
 		_, err = k.check(number, hash)
 	}
 	if errors.Is(err, backend.ErrBeyondRepair) {
+		done.noted[number] = true
 		_, err = b.pool.ExecContext(ctx, b.name.in(`INSERT IGNORE INTO %L.false_block (number) VALUES (?)`), number)
 	}
 	return err
