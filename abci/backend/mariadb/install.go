@@ -38,8 +38,10 @@ var ledgerTables = []string{
 	`false_block (number BIGINT PRIMARY KEY)`,
 	// The scrubber last found a table well, or first saw it, at this time in UTC.
 	`scrub (table_id INT PRIMARY KEY, well_at DATETIME(6) NOT NULL)`,
-	`deviation (id BIGINT AUTO_INCREMENT PRIMARY KEY, block BIGINT NOT NULL, expected BINARY(32) NOT NULL, found BINARY(32) NOT NULL,
-		cured_by VARCHAR(20) NOT NULL, took_ms BIGINT NOT NULL)`,
+	// found and cured_by are NULL until they are known.
+	`deviation (id BIGINT AUTO_INCREMENT PRIMARY KEY, block BIGINT NOT NULL, found_by VARCHAR(10) NOT NULL, expected BINARY(32) NOT NULL, found BINARY(32),
+		rows_total BIGINT NOT NULL, cured_by VARCHAR(20), took_ms BIGINT, started_at DATETIME(6) NOT NULL DEFAULT utc_timestamp(6))`,
+	`deviation_row (deviation BIGINT, place INT, name VARCHAR(127) NOT NULL, row_key LONGTEXT NOT NULL, expected LONGTEXT, found LONGTEXT, PRIMARY KEY (deviation, place))`,
 	// base_after: history of later blocks goes on from the rows in base.
 	`ledger_table (id INT PRIMARY KEY, name VARCHAR(127) NOT NULL, schema_text LONGTEXT NOT NULL, wording BINARY(32) NOT NULL,
 		attached_at BIGINT NOT NULL, detached_at BIGINT, base_after BIGINT NOT NULL, row_count BIGINT NOT NULL, lanes BLOB NOT NULL)`,

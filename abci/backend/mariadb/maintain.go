@@ -204,7 +204,8 @@ func (t *table) read(ctx context.Context, q querier, name names, perSecond int) 
 func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
 	var h backend.Health
 	var micros int64
-	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT (SELECT deviates FROM %L.chain) + (SELECT count(*) FROM %L.false_block),
+	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT (SELECT deviates FROM %L.chain) + (SELECT count(*) FROM %L.false_block)
+			+ (SELECT count(*) FROM %L.deviation WHERE cured_by IS NULL),
 		coalesce((SELECT timestampdiff(MICROSECOND, min(s.well_at), utc_timestamp(6)) FROM %L.scrub s
 			JOIN %L.ledger_table t ON t.id = s.table_id WHERE t.detached_at IS NULL), 0)`)).Scan(&h.Deviations, &micros)
 	if err != nil {

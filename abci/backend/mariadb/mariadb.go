@@ -247,16 +247,6 @@ func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) erro
 	return nil
 }
 
-// RecordDeviation completes the record of a deviation that was cured.
-func (b *Backend) RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error {
-	_, err := b.pool.ExecContext(ctx, b.name.in(`INSERT INTO %L.deviation (block, expected, found, cured_by, took_ms) VALUES (?, ?, ?, ?, ?)`),
-		number, expected[:], found[:], curedBy, took.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("record deviation at block %d: %w", number, err)
-	}
-	return nil
-}
-
 // Close rolls back and disconnects.
 func (b *Backend) Close() error {
 	b.mu.Lock()

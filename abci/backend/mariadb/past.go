@@ -172,9 +172,21 @@ func (b *Backend) auditFrom(ctx context.Context, from uint64, most int) (next ui
 
 func (b *Backend) auditBlock(ctx context.Context, number uint64, done *audited) error {
 	var raw []byte
-	if err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT hash FROM %L.block WHERE number = ?`), number).Scan(&raw); err != nil {
-		return err
+	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT hash FROM %L.block WHERE number = ?`), number).Scan(&raw)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = beyond("block %d is not there", number)
+	case err == nil:
+		err = b.auditKept(ctx, number, raw, done)
 	}
+	if errors.Is(err, backend.ErrBeyondRepair) {
+		done.noted[number] = true
+		_, err = b.pool.ExecContext(ctx, b.name.in(`INSERT IGNORE INTO %L.false_block (number) VALUES (?)`), number)
+	}
+	return err
+}
+
+func (b *Backend) auditKept(ctx context.Context, number uint64, raw []byte, done *audited) error {
 	hash, err := hashOf(raw)
 	if err != nil {
 		return err
@@ -186,10 +198,6 @@ func (b *Backend) auditBlock(ctx context.Context, number uint64, done *audited) 
 	}
 	if err == nil {
 		_, err = k.check(number, hash)
-	}
-	if errors.Is(err, backend.ErrBeyondRepair) {
-		done.noted[number] = true
-		_, err = b.pool.ExecContext(ctx, b.name.in(`INSERT IGNORE INTO %L.false_block (number) VALUES (?)`), number)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 // Repair takes one step to bring the tables back to the certified state. Definitions puts the
 // ledger's triggers back; MariaDB has no step Reindex and no step Full. Rows of a table are held in
 // memory meanwhile.
-func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) (found []backend.RowDeviation, err error) {
+func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, out wire.Hash) (found []backend.RowDeviation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.repairing(ctx, number, certified, func(r *repair) error {
@@ -29,6 +29,9 @@ func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, 
 			found, err = r.replay(b)
 		default:
 			err = beyond("MariaDB has no step %s", step)
+		}
+		if err == nil {
+			err = r.note(step, deviating, out, found)
 		}
 		return err
 	})

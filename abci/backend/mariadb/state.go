@@ -227,7 +227,7 @@ func (r *reading) Close() {
 }
 
 // Restore takes the rows in which the tables differ from another organisation's reading.
-func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) (found []backend.RowDeviation, err error) {
+func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, out wire.Hash) (found []backend.RowDeviation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.repairing(ctx, number, certified, func(r *repair) error {
@@ -241,7 +241,10 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 		if found, err = r.put(want); err != nil {
 			return err
 		}
-		return r.takeBase(want)
+		if err = r.takeBase(want); err == nil {
+			err = r.note(backend.State, deviating, out, found)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("restore at block %d: %w", number, err)
