@@ -3,11 +3,13 @@
 package engines
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
@@ -67,4 +69,26 @@ func Needs(dsn, what string) error {
 		return nil
 	}
 	return fmt.Errorf("%s needs PostgreSQL, and this organisation's database is a MariaDB", what)
+}
+
+// Verify reads the whole ledger of a database and tells each what does not hold. authorities are
+// whose votes count; nil: those of a MariaDB's certificates are not checked. PostgreSQL checks votes
+// itself, with the registry that its node told it, and takes none.
+func Verify(ctx context.Context, dsn string, authorities audit.Authorities, each func(backend.Finding) error) error {
+	if isMariaDB(dsn) {
+		return mariadb.Verify(ctx, dsn, authorities, each)
+	}
+	if authorities != nil {
+		return errors.New("PostgreSQL checks votes with the registry that its node told it, and takes no genesis")
+	}
+	return postgres.Verify(ctx, dsn, each)
+}
+
+// Examine checks a database for its operator; false: the engine's checks are those of package
+// doctor.
+func Examine(ctx context.Context, dsn string) ([]backend.Condition, bool) {
+	if !isMariaDB(dsn) {
+		return nil, false
+	}
+	return mariadb.Examine(ctx, dsn), true
 }

@@ -52,7 +52,9 @@ func TestMaintenanceFindsWhatNoBlockTouches(t *testing.T) {
 	}
 	sees("all is well again", func(p backend.Position, h backend.Health) bool { return !p.Deviates && h.Deviations == 0 })
 	o.unguarded(t, "UPDATE %L.history SET row_bytes = x'0000' WHERE block = 2")
-	sees("a block", func(p backend.Position, _ backend.Health) bool { return len(p.FalseBlocks) == 1 && p.FalseBlocks[0] == 2 })
+	sees("a block", func(p backend.Position, _ backend.Health) bool {
+		return len(p.FalseBlocks) == 1 && p.FalseBlocks[0] == 2
+	})
 	cancel()
 	<-done
 	for _, want := range []string{"the rows are not those of the state", "block=2"} {
