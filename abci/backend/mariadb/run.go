@@ -142,22 +142,53 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		}
 	}
 	r.results = make([]wire.TxResult, len(r.raw))
+	proposals := make([]*wire.Proposal, len(r.raw))
 	for i, raw := range r.raw {
 		tx, err := wire.DecodeChainedTx(raw)
 		if err != nil {
 			return fmt.Errorf("decode transaction %d: %w", i, err)
 		}
-		r.at.Store(uint32(i))
-		result := &r.results[i]
-		*result = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
-		if r.block.QuarantineAll || slices.Contains(r.block.Quarantined, uint32(i)) {
-			result.SQLState, result.Message = "CH001", "quarantined: organisations differ about its effects"
-			continue
+		proposals[i] = tx.Proposal
+		r.results[i] = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
+	}
+	for from := 0; from < len(proposals); {
+		to := r.endOfRun(proposals, from)
+		budget := budgets[proposals[from].Kind == wire.Kind_KIND_DEPLOY]
+		if err := budget.during(func() error { return r.inTurns(proposals, from, to) }); err != nil {
+			return err
 		}
-		err = budgets[tx.Proposal.Kind == wire.Kind_KIND_DEPLOY].during(func() error {
-			return r.transaction(uint32(i), tx.Proposal, result)
-		})
-		if err != nil {
+		from = to
+	}
+	return nil
+}
+
+// quarantined tells whether a transaction of the block is not run.
+func (r *run) quarantined(i int) bool {
+	return r.block.QuarantineAll || slices.Contains(r.block.Quarantined, uint32(i))
+}
+
+// inTurns runs the transactions of one run, or one of another kind.
+func (r *run) inTurns(proposals []*wire.Proposal, from, to int) error {
+	r.at.Store(uint32(from))
+	if r.quarantined(from) {
+		r.results[from].SQLState, r.results[from].Message = "CH001", "quarantined: organisations differ about its effects"
+		return nil
+	}
+	if to == from+1 {
+		return r.transaction(uint32(from), proposals[from], &r.results[from])
+	}
+	turns, e, err := r.turnsOf(proposals[from:to])
+	if err != nil {
+		return err
+	}
+	for _, victim := range turns.Victims {
+		why := e.lost(victim, from)
+		result := &r.results[from+victim.Transaction]
+		result.SQLState, result.Message = why.sqlState, why.message
+	}
+	for _, at := range turns.Order {
+		r.at.Store(uint32(from + at))
+		if err := r.transaction(uint32(from+at), proposals[from+at], &r.results[from+at]); err != nil {
 			return err
 		}
 	}
