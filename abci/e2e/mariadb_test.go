@@ -174,9 +174,37 @@ func TestMariaDBOrganisationsAgree(t *testing.T) {
 			t.Errorf("%s has %d pieces, want %d", o.Name, got, shopRows*100-7)
 		}
 		refusesWrites(ctx, t, o)
+		toolsSpeakOf(ctx, t, o)
 	}
 	_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
 	must(t, err)
+}
+
+// toolsSpeakOf asks doctor, verify and metrics about a MariaDB.
+func toolsSpeakOf(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	if o.MariaDB == nil {
+		return
+	}
+	out, err := o.Tool(ctx, "verify", "--dsn", o.MariaDB.DSN(database, harness.NodeRole), "--genesis", filepath.Join(o.Home(), "config", "genesis.json"))
+	if err != nil || !strings.Contains(out, "the ledger holds") {
+		t.Errorf("%s: verify: %v %s", o.Name, err, out)
+	}
+	out, _ = o.Run(ctx, "doctor") // of the machine it may find what this test does not care for
+	if !strings.Contains(out, "bank at "+o.MariaDB.Socket) || strings.Contains(out, "PostgreSQL") {
+		t.Errorf("%s: doctor: %s", o.Name, out)
+	}
+	listen := regexp.MustCompile(`(?s)\[metrics\].*?\nlisten = "([^"]+)"`).FindStringSubmatch(readFile(t, filepath.Join(o.Home(), config.FileName)))
+	client := &httpClient{url: "http://" + listen[1], http: http.DefaultClient}
+	_, figures := client.do(ctx, t, http.MethodGet, "/metrics", "", "")
+	for _, want := range []string{"chainify_database_up 1", "chainify_deviations_open 0", "chainify_scrub_interval_seconds 600"} {
+		if !strings.Contains(figures, want) {
+			t.Errorf("%s: the metrics do not say %q", o.Name, want)
+		}
+	}
+	if out, err := o.Tool(ctx, "accept-server", "--home", o.Home()); err == nil || !strings.Contains(out, "needs PostgreSQL") {
+		t.Errorf("%s: accept-server: %v %s", o.Name, err, out)
+	}
 }
 
 // overHTTP takes one piece over HTTP.
@@ -315,7 +343,7 @@ func hasAll(ctx context.Context, t *testing.T, o *harness.Organisation, ids []st
 	t.Logf("%s has all %d answered transactions", o.Name, len(ids))
 }
 
-// tamperedRowComesBack changes a row behind the ledger, as root with a list of changes of their own.
+// tamperedRowComesBack changes a row behind the ledger, as root with a list of changes of its own.
 func tamperedRowComesBack(ctx context.Context, t *testing.T, net *harness.Network, odd *harness.Organisation, id int, by string) {
 	t.Helper()
 	good := net.Organisations[0]

@@ -16,7 +16,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Options say which database, and for which chain. What one engine alone has, the other ignores.
+// Options say which database, and for which chain. An engine ignores options of the other.
 type Options struct {
 	// DSN names the engine: mysql://… a MariaDB, everything else is libpq's.
 	DSN                   string
@@ -72,8 +72,8 @@ func Needs(dsn, what string) error {
 }
 
 // Verify reads the whole ledger of a database and tells each what does not hold. authorities are
-// whose votes count; nil: those of a MariaDB's certificates are not checked. PostgreSQL checks votes
-// itself, with the registry that its node told it, and takes none.
+// whose votes count; nil: those of a MariaDB's certificates are not checked. PostgreSQL takes none:
+// it checks votes itself, with the registry that its node told it.
 func Verify(ctx context.Context, dsn string, authorities audit.Authorities, each func(backend.Finding) error) error {
 	if isMariaDB(dsn) {
 		return mariadb.Verify(ctx, dsn, authorities, each)

@@ -10,8 +10,8 @@ type chances struct {
 	seen, written  []int // by place, by how many of those kept
 	updater        []int // by place, the kept one that does both; there is no second one
 	steps, stepMax uint64
-	// In a search: the victim and those from which conflicts lead to it; the next one on the
-	// shortest way; the first place that the victim sees and one writes; places that were visited.
+	// In a search: the victim and those from which conflicts lead to it. By transaction, the next
+	// one on the shortest way, and the first place that the victim sees and it writes.
 	found, next, after []int
 	visited            []bool
 }
@@ -91,7 +91,7 @@ func (c *chances) whyNot(victim int) (Victim, bool) {
 	return v, stays
 }
 
-// shortestCycle searches by layers, from those that see what the victim writes to those before them.
+// shortestCycle searches by layers, from those that see what the victim writes to those before.
 func (c *chances) shortestCycle(victim int) (Victim, bool) {
 	c.noteAfter(victim)
 	c.found = append(c.found, victim)

@@ -201,7 +201,7 @@ func into(counts bool, node int) int {
 }
 
 // components tells the strongly connected component of each node from one number on. next gives a
-// node's edges by number. Paths are on a stack of their own: they may be as long as there are nodes.
+// node's edges by number. Paths are on a stack of their own: they may be as long as the nodes.
 // Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
 func components(from, nodes int, next func(node, edge int) (to int, more bool)) []int {
 	type visit struct{ node, followed, low int }

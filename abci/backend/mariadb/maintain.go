@@ -26,8 +26,8 @@ const (
 	auditBlocks  = 100              // that are audited without a pause
 )
 
-// Maintain reads tables and kept blocks until ctx ends, as Config.Scrubbing says. What it finds
-// shows in Position, and recovery puts it right.
+// Maintain reads tables and kept blocks until ctx ends, as Config.Scrubbing says. Findings
+// show in Position, and recovery puts them right.
 func (b *Backend) Maintain(ctx context.Context, log *slog.Logger) {
 	s := b.cfg.Scrubbing
 	if s.Every <= 0 || s.RowsPerSecond <= 0 {

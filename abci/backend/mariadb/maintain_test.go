@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// What the scrubber and the audit find on their schedule shows in Position, Inspect and the log.
+// Findings of scrubber and audit, which run on a schedule, show in Position, Inspect and the log.
 func TestMaintenanceFindsWhatNoBlockTouches(t *testing.T) {
 	o := fresh(t, items)
 	c := o.chain(t)

@@ -20,8 +20,8 @@ import (
 const findingsMax = 100
 
 // Verify reads the whole ledger of a database as of one moment: blocks, transactions, history, the
-// votes of certificates when authorities are given, then the tables. It tells what does not hold. It
-// trusts nothing but the authorities. Cost: a read of everything; one block is in memory.
+// votes of certificates when authorities are given, then the tables. It tells what does not hold.
+// It trusts nothing but the authorities. Cost: a read of everything; one block is in memory.
 func Verify(ctx context.Context, dsn string, a audit.Authorities, each func(backend.Finding) error) error {
 	pool, name, err := openPool(dsn)
 	if err != nil {

@@ -62,7 +62,7 @@ type Organisation struct {
 // Orderer is a member without a database: its node only orders.
 type Orderer struct{ Node }
 
-// New ends what an earlier run left in the directory, empties it, and makes one empty database server each;
+// New ends what an earlier run left in the directory, empties it, and makes one empty server each;
 // it starts nothing. The caller ends the network with Close.
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	account, err := ServerAccount()
