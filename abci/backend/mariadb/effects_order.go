@@ -2,6 +2,8 @@ package mariadb
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/chainify-db/chainify/abci/canonical"
@@ -17,8 +19,11 @@ type place struct {
 
 // seenRows are the rows of one transaction of a run: as it saw them, and those that it writes.
 type seenRows struct {
-	saw    map[uint32]wire.Hash // zeros: there was no row
-	writes []uint32
+	saw     map[uint32]wire.Hash // zeros: there was no row
+	writes  []uint32
+	written []writtenRow
+	reads   []tableRead
+	covers  map[uint32]bool // rows that others write and its reads cover
 }
 
 // effectsRun numbers the rows of EFFECTS transactions that follow each other.
@@ -36,6 +41,7 @@ func (r *run) turnsOf(proposals []*wire.Proposal) (turns.Turns, *effectsRun, err
 	for _, p := range proposals {
 		e.seen = append(e.seen, e.rowsOf(p.Effects))
 	}
+	e.cover()
 	accesses, err := e.accesses()
 	if err != nil {
 		return turns.Turns{}, e, err
@@ -45,7 +51,7 @@ func (r *run) turnsOf(proposals []*wire.Proposal) (turns.Turns, *effectsRun, err
 
 // rowsOf reads a write set. One that cannot be read has no rows, and fails by itself.
 func (e *effectsRun) rowsOf(effects []byte) seenRows {
-	rows := seenRows{saw: map[uint32]wire.Hash{}}
+	rows := seenRows{saw: map[uint32]wire.Hash{}, covers: map[uint32]bool{}}
 	s, err := wire.DecodeWriteSet(effects)
 	if err == nil {
 		err = canonical.CheckWriteSet(s)
@@ -69,21 +75,48 @@ func (e *effectsRun) rowsOf(effects []byte) seenRows {
 	for i := range s.Changes {
 		c := &s.Changes[i]
 		t, key := tables[c.Table], c.Row
+		w := writtenRow{all: c.Op == 'I', nulls: map[uint16]bool{}}
 		if c.Op == 'I' {
-			columns, err := canonical.DecodeRow(c.Row)
-			if err == nil {
-				key, err = canonical.AppendRow(nil, t.keyOfRow(columns))
+			var err error
+			if w.columns, err = canonical.DecodeRow(c.Row); err == nil {
+				key, err = canonical.AppendRow(nil, t.keyOfRow(w.columns))
 			}
 			if err != nil {
-				return seenRows{}
+				return seenRows{covers: map[uint32]bool{}}
 			}
 		}
-		rows.writes = append(rows.writes, note(t, key, c.Before))
+		w.take(c.Cells)
+		w.place = note(t, key, c.Before)
+		rows.writes, rows.written = append(rows.writes, w.place), append(rows.written, w)
+	}
+	for i := range s.Reads {
+		rows.reads = append(rows.reads, tableRead{tables[s.Reads[i].Table], &s.Reads[i]})
 	}
 	for i := range s.Seen {
 		note(tables[s.Seen[i].Table], s.Seen[i].Key, s.Seen[i].Hash)
 	}
 	return rows
+}
+
+// take reads the cells of an update.
+func (w *writtenRow) take(cells []wire.Cell) {
+	for _, cell := range cells {
+		v, err := canonical.DecodeValue(cell.Value)
+		if err != nil {
+			w.nulls[cell.Ordinal] = true
+			continue
+		}
+		w.columns = append(w.columns, canonical.Column{Ordinal: cell.Ordinal, Value: v})
+	}
+}
+
+// all are the rows that the transaction saw and that its reads cover.
+func (s *seenRows) all() map[uint32]bool {
+	out := maps.Clone(s.covers)
+	for number := range s.saw {
+		out[number] = true
+	}
+	return out
 }
 
 func (e *effectsRun) number(p place) uint32 {
@@ -100,7 +133,7 @@ func (e *effectsRun) number(p place) uint32 {
 func (e *effectsRun) accesses() ([]turns.Accesses, error) {
 	transactions, written := make([]int, len(e.places)), make([]bool, len(e.places))
 	for _, rows := range e.seen {
-		for number := range rows.saw {
+		for number := range rows.all() {
 			transactions[number]++
 		}
 		for _, number := range rows.writes {
@@ -111,7 +144,7 @@ func (e *effectsRun) accesses() ([]turns.Accesses, error) {
 	out := make([]turns.Accesses, len(e.seen))
 	for i, rows := range e.seen {
 		shared, stale := false, false
-		for number := range rows.saw {
+		for number := range rows.all() {
 			shared = shared || transactions[number] > 1 && written[number]
 		}
 		if !shared {
@@ -123,11 +156,9 @@ func (e *effectsRun) accesses() ([]turns.Accesses, error) {
 				return nil, err
 			}
 			stale = stale || hash != saw
-			out[i].Sees = append(out[i].Sees, number)
 		}
-		out[i].Writes = rows.writes
-		if stale {
-			out[i] = turns.Accesses{}
+		if !stale {
+			out[i] = turns.Accesses{Sees: slices.Sorted(maps.Keys(rows.all())), Writes: rows.writes}
 		}
 	}
 	return out, nil

@@ -134,6 +134,59 @@ func TestWriteSetsAreAppliedAsTheirClientsSawTheRows(t *testing.T) {
 	}
 }
 
+// A SERIALIZABLE transaction fails when a row that came since its snapshot lies in a read of it, in
+// an earlier block or in this one. Bounds need the right to read their columns.
+func TestReadsOfSerializableTransactionsAreCompared(t *testing.T) {
+	o := fresh(t, items, `CREATE TABLE %.dark (id BIGINT PRIMARY KEY, n BIGINT); GRANT INSERT ON %.dark TO effects_ops`)
+	c := o.chain(t)
+	c.attach("public.items, public.dark")
+	c.commit(sqlOf("INSERT INTO items (id, name) VALUES (5, 'five')"))
+	c.commit(sqlOf("INSERT INTO items (id, name) VALUES (6, 'six')"))
+	value := func(n int64) []byte { return cell(t, number(1, n)).Value }
+	between := func(lower, upper int64) wire.Bound {
+		return wire.Bound{Ordinal: 1, Lower: wire.End{Kind: 2, Value: value(lower)}, Upper: wire.End{Kind: 2, Value: value(upper)}}
+	}
+	next := int64(100)
+	reading := func(snapshot uint64, table string, bounds ...wire.Bound) proposal {
+		next++
+		s := &wire.WriteSet{Snapshot: snapshot, Isolation: wire.Serializable, Tables: []string{"public.items"}}
+		s.Changes = []wire.RowChange{{Op: 'I', Row: encoded(t, number(1, next))}}
+		read := wire.Read{Bounds: bounds}
+		if table != "public.items" {
+			s.Tables = []string{table, "public.items"}
+			s.Changes[0].Table = 1
+		}
+		s.Reads = []wire.Read{read}
+		return proposal{kind: wire.Kind_KIND_EFFECTS, effects: s.Encode()}
+	}
+	for name, want := range map[string]struct {
+		proposal
+		state string
+	}{
+		"a row since the snapshot":     {reading(2, "public.items", between(6, 6)), "40001"},
+		"no row since the snapshot":    {reading(2, "public.items", between(5, 5)), ""},
+		"rows since the attach":        {reading(1, "public.items", between(5, 9)), "40001"},
+		"before the attach":            {reading(0, "public.items", between(70, 90)), "40001"},
+		"a snapshot that is not there": {reading(90, "public.items", between(5, 5)), "22023"},
+		"a whole table":                {reading(2, "public.items"), "40001"},
+		"a whole table of no rights":   {reading(2, "public.dark"), ""},
+		"bounds without rights":        {reading(2, "public.dark", between(1, 2)), "42501"},
+	} {
+		x := c.commit(want.proposal)
+		if r := x.Results[0]; r.SQLState != want.state || r.Succeeded != (want.state == "") {
+			t.Errorf("%s: %+v, want %q", name, r, want.state)
+		}
+	}
+	// In one run the reader of a range takes its turn before the one that puts a row there.
+	insert := effectsOf(&wire.WriteSet{Changes: []wire.RowChange{{Op: 'I', Row: encoded(t, number(1, 50))}}})
+	x := c.commit(insert, reading(c.at.Number, "public.items", between(50, 60)), sqlOf("DELETE FROM items WHERE id = 50"), reading(c.at.Number, "public.items", between(50, 60)))
+	for i, want := range []string{"", "", "", "40001"} {
+		if r := x.Results[i]; r.SQLState != want {
+			t.Errorf("transaction %d: %+v, want %q", i, r, want)
+		}
+	}
+}
+
 // Readers of a row come before its writer, and of two writers one loses, as spec/scheduling.md has
 // it. Another kind of transaction ends the run.
 func TestWriteSetsTakeTurns(t *testing.T) {

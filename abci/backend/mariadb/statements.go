@@ -157,14 +157,14 @@ func (r *run) apply(p *wire.Proposal) (int64, error) {
 	if err != nil {
 		return 0, &outcome{"22023", err.Error()}
 	}
-	if len(s.Reads) > 0 {
-		return 0, &outcome{"0A000", "reads of a SERIALIZABLE transaction"}
-	}
 	tables := make([]*table, len(s.Tables))
 	for i, name := range s.Tables {
 		if tables[i] = r.tables[name]; tables[i] == nil {
 			return 0, &outcome{"42P01", "table " + name + " is not on the ledger"}
 		}
+	}
+	if err := r.checkReads(s, tables, p.Client.Role); err != nil {
+		return 0, err
 	}
 	if err := r.become(p.Client.Role); err != nil {
 		return 0, err
