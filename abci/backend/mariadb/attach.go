@@ -40,7 +40,7 @@ func (r *run) deploy(p *wire.Proposal) (int64, error) {
 				return 0, err
 			}
 		}
-		return int64(len(attach)), nil
+		return int64(len(attach)), r.checkPartners(attach)
 	case isDetach:
 		tables := strings.Split(detach, ", ")
 		for _, name := range tables {
@@ -48,7 +48,7 @@ func (r *run) deploy(p *wire.Proposal) (int64, error) {
 				return 0, err
 			}
 		}
-		return int64(len(tables)), nil
+		return int64(len(tables)), r.checkLeft(tables)
 	}
 	return 0, &outcome{"0A000", "DEPLOY transaction other than ATTACH TABLE … ENCODING 2 and DETACH TABLE"}
 }
@@ -77,7 +77,7 @@ func (r *run) attach(name string) error {
 	if err != nil {
 		return err
 	}
-	t := &table{Table: d.Table, wording: d.wording, attachedAt: r.block.Number, baseAfter: r.block.Number - 1}
+	t := &table{Table: d.Table, children: d.children, wording: d.wording, attachedAt: r.block.Number, baseAfter: r.block.Number - 1}
 	if t.text, err = canonical.SchemaText(&t.Table); err != nil {
 		return err
 	}

@@ -119,6 +119,9 @@ func (b *Backend) undo() {
 	if err == nil {
 		_, err = b.conn.ExecContext(ctx, "SET ROLE "+b.name.role())
 	}
+	if err == nil {
+		err = setChecks(ctx, b.conn, true)
+	}
 	if err != nil {
 		b.drop()
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -205,7 +206,10 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	if _, err := r.conn.ExecContext(r.ctx, "SAVEPOINT "+savepoint); err != nil {
 		return err
 	}
-	before := len(r.changes)
+	before, tables := len(r.changes), r.tables
+	if p.Kind == wire.Kind_KIND_DEPLOY { // it changes them, and may fail halfway
+		r.tables = maps.Clone(tables)
+	}
 	rows, err := r.kind(i, p)
 	if _, roleErr := r.conn.ExecContext(r.ctx, "SET ROLE "+r.name.role()); roleErr != nil {
 		return roleErr
@@ -214,7 +218,9 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 		err = r.capture(i)
 	}
 	if err == nil && p.Kind == wire.Kind_KIND_EFFECTS {
-		err = r.compare(p.Effects, r.changes[before:])
+		if err = r.compare(p.Effects, r.changes[before:]); err == nil {
+			err = r.checkForeignKeys(r.changes[before:])
+		}
 	}
 	if err == nil {
 		result.Succeeded, result.Rows = true, rows
@@ -232,7 +238,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	for _, c := range r.changes[before:] {
 		r.bytes -= c.bytes
 	}
-	r.changes = r.changes[:before]
+	r.changes, r.tables = r.changes[:before], tables
 	result.SQLState, result.Message = reason.sqlState, reason.message
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
 		return err
@@ -246,7 +252,14 @@ func (r *run) kind(i uint32, p *wire.Proposal) (rows int64, err error) {
 	case wire.Kind_KIND_SQL:
 		return r.statement(p)
 	case wire.Kind_KIND_EFFECTS:
-		return r.apply(p)
+		if !r.hasForeignKeys() {
+			return r.apply(p)
+		}
+		err := unchecked(r.ctx, r.conn, func() (err error) {
+			rows, err = r.apply(p)
+			return err
+		})
+		return rows, err
 	case wire.Kind_KIND_DEPLOY:
 		return r.deploy(p)
 	default:
