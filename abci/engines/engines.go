@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,20 @@ func Needs(dsn, what string) error {
 		return nil
 	}
 	return fmt.Errorf("%s needs PostgreSQL, and this organisation's database is a MariaDB", what)
+}
+
+// Offered are those of the configured steps of recovery that the engine of a DSN has; an error when
+// there is none.
+func Offered(dsn string, steps []backend.Step) ([]backend.Step, error) {
+	if !isMariaDB(dsn) {
+		return steps, nil
+	}
+	lacks := []backend.Step{backend.Reindex, backend.Full}
+	offered := slices.DeleteFunc(slices.Clone(steps), func(s backend.Step) bool { return slices.Contains(lacks, s) })
+	if len(offered) == 0 {
+		return nil, errors.New("recovery.steps: MariaDB offers neither reindex nor full, so that nothing could be repaired")
+	}
+	return offered, nil
 }
 
 // Verify reads the whole ledger of a database and tells each what does not hold. authorities are

@@ -1,9 +1,11 @@
 package engines
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 )
@@ -22,6 +24,13 @@ func TestTheConnectionStringNamesTheEngine(t *testing.T) {
 		if b, err := Open(Options{DSN: dsn, SynchronousCommit: commit}); b != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v %v, want %q", dsn, b, err, want)
 		}
+	}
+	all, err := Offered("mysql://node@/shop?socket=/x", backend.Steps())
+	if err != nil || slices.Contains(all, backend.Full) || !slices.Contains(all, backend.State) {
+		t.Error(all, err)
+	}
+	if _, err := Offered("mysql://node@/shop?socket=/x", []backend.Step{backend.Full}); err == nil {
+		t.Error("no step is left")
 	}
 	if err := Needs("mysql://node@/shop?socket=/x", "the explorer"); err == nil || Needs("host=/x", "the explorer") != nil {
 		t.Error("what needs PostgreSQL")

@@ -196,6 +196,9 @@ func (n *node) plans() *gateway.Plans {
 func (n *node) assembleEffects() error {
 	c := n.opt.Config
 	steps, err := c.RecoverySteps()
+	if err == nil {
+		steps, err = engines.Offered(c.Database.DSN, steps)
+	}
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,9 @@ func (v *verification) all(ctx context.Context) error {
 		return err
 	}
 	p, err := readPosition(ctx, v.conn, v.name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errors.New("no node has worked on this ledger yet")
+	}
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,14 @@ func TestVerificationFindsWhatWasChanged(t *testing.T) {
 	}
 }
 
+func TestALedgerBeforeItsNodeIsNamed(t *testing.T) {
+	o := fresh(t)
+	err := Verify(t.Context(), o.dsn, nil, func(backend.Finding) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "no node has worked") {
+		t.Error(err)
+	}
+}
+
 // A digest is that of the last certified block, in the form that the auditor reads.
 func TestDigestsAreTheAuditorsForm(t *testing.T) {
 	o := fresh(t, items)
