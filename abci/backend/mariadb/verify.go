@@ -32,7 +32,7 @@ func Verify(ctx context.Context, dsn string, a audit.Authorities, each func(back
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	v := &verification{reading: &reading{conn: conn, name: name}, authorities: a, each: each}
+	v := &verification{reading: &reading{conn: conn, name: name}, authorities: a, each: each, known: map[string]*described{}}
 	defer v.Close()
 	if err := v.all(ctx); err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -45,6 +45,7 @@ type verification struct {
 	authorities audit.Authorities
 	each        func(backend.Finding) error
 	header      *wire.Header // of the last block that was read
+	known       map[string]*described
 }
 
 func (v *verification) all(ctx context.Context) error {
@@ -83,7 +84,7 @@ func (v *verification) block(ctx context.Context, number uint64, previous wire.H
 	if err != nil {
 		return hash, v.each(backend.Finding{Block: number, What: "block", Detail: err.Error()})
 	}
-	k, err := keptBlock(ctx, v.conn, v.name, number)
+	k, err := keptBlock(ctx, v.conn, v.name, number, v.known)
 	if err == nil {
 		err = k.readIDs(ctx, v.conn, v.name, number)
 	}
@@ -128,7 +129,7 @@ func (v *verification) certificate(ctx context.Context, header *wire.Header) err
 
 // tablesAt compares the tables with the state root of the last block.
 func (v *verification) tablesAt(ctx context.Context, number uint64) error {
-	tables, err := readTables(ctx, v.conn, v.name, maxBlock, map[string]*described{})
+	tables, err := readTables(ctx, v.conn, v.name, maxBlock, v.known)
 	if err != nil || number == 0 {
 		return err
 	}
