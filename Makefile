@@ -182,6 +182,7 @@ fuzz: pgtree
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
 e2e: pgtree build-node build-faults
+	@scripts/setup-mariadb
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml

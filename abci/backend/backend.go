@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -256,6 +257,37 @@ type Inspector interface {
 	Inspect(ctx context.Context) (Health, error)
 	// Mirrors asks the analytics worker, where tables are mirrored.
 	Mirrors(ctx context.Context) (Mirrors, error)
+}
+
+// Finding is one thing of a ledger that does not hold.
+type Finding struct {
+	Block  uint64 `json:"block"`
+	What   string `json:"what"`
+	Detail string `json:"detail"`
+}
+
+// Level says how bad a condition is.
+type Level string
+
+// The levels, the worst first.
+const (
+	Bad  Level = "bad"  // it does not work, or what is agreed may be lost
+	Warn Level = "warn" // it works, and will not some day
+	Good Level = "ok"
+)
+
+// Condition is the result of one check of a database by an operator.
+type Condition struct {
+	Level Level
+	Check string
+	Found string
+	Mend  string // empty when Good
+}
+
+// Maintainer is a Backend whose scrubber runs in the node. Maintain works until ctx ends, beside
+// blocks; its findings show in Position.
+type Maintainer interface {
+	Maintain(ctx context.Context, log *slog.Logger)
 }
 
 // Rehearsal is what running a transaction, undone again, showed of the agreement it takes

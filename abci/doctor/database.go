@@ -17,6 +17,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/engines"
 )
 
 const (
@@ -235,6 +236,9 @@ func examineExplorer(ctx context.Context, c config.Config) Finding {
 	setting, dsn := "explorer.dsn", c.Explorer.DSN
 	if dsn == "" {
 		setting, dsn = "database.dsn", c.Database.DSN
+	}
+	if err := engines.Needs(dsn, "explorer.listen"); err != nil {
+		return bad(check, err.Error(), "Set explorer.listen to \"\" in "+config.FileName+".")
 	}
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/engines"
 )
 
 // Level says how bad a finding is.
@@ -43,7 +44,13 @@ func Examine(ctx context.Context, home config.Home, c config.Config, version str
 	findings = append(findings, checkGenesis(home, c, machine.members), judgeKeys(home, c.Organisation, c.Consensus.SignerListen != "", machine.members))
 	findings = append(findings, judgeMachine(machine, c)...)
 	if c.Database.DSN != "" {
-		findings = append(findings, examineDatabase(ctx, home, c, version, machine.peerUID)...)
+		conditions, told := engines.Examine(ctx, c.Database.DSN)
+		for _, one := range conditions {
+			findings = append(findings, Finding{Level(one.Level), one.Check, one.Found, one.Mend})
+		}
+		if !told {
+			findings = append(findings, examineDatabase(ctx, home, c, version, machine.peerUID)...)
+		}
 	}
 	if c.Explorer.Listen != "" {
 		findings = append(findings, examineExplorer(ctx, c))

@@ -5,12 +5,20 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/engines"
 )
 
 // AcceptServer has the node of a home, which does not run, go on with the first database server
 // that it reaches, also one that was left behind. It returns the server that the node followed so
 // far.
 func AcceptServer(home config.Home) (postgres.Server, error) {
+	c, err := config.Load(string(home))
+	if err == nil {
+		err = engines.Needs(c.Database.DSN, "going over to another server")
+	}
+	if err != nil {
+		return postgres.Server{}, err
+	}
 	db, err := openOwnStore(home.Data())
 	if err != nil {
 		return postgres.Server{}, fmt.Errorf("open the node's store (does the node run?): %w", err)

@@ -11,9 +11,10 @@ import (
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
-	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
@@ -130,10 +131,11 @@ func (n *node) openDatabase(orderingOnly bool) error {
 		}
 		return nil
 	}
-	b, err := postgres.New(postgres.Config{
+	b, err := engines.Open(engines.Options{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
 		SynchronousCommit: c.SynchronousCommit, Memory: memory{n.store},
-		Registry: n.registryHistory, // connected after the application is made
+		Registry:  n.registryHistory, // connected after the application is made
+		Scrubbing: mariadb.Scrubbing{Every: time.Duration(c.ScrubInterval), RowsPerSecond: c.ScrubRate},
 	})
 	if err != nil {
 		return err
@@ -194,6 +196,9 @@ func (n *node) plans() *gateway.Plans {
 func (n *node) assembleEffects() error {
 	c := n.opt.Config
 	steps, err := c.RecoverySteps()
+	if err == nil {
+		steps, err = engines.Offered(c.Database.DSN, steps)
+	}
 	if err != nil {
 		return err
 	}
@@ -209,7 +214,7 @@ func (n *node) assembleEffects() error {
 			n.app.Ran(transactions, took, slow)
 		},
 	}
-	if postgres.HasStandbys(c.Database.DSN) {
+	if engines.HasStandbys(c.Database.DSN) {
 		options.Config.BackoffMaxMS = promotedAfter.Milliseconds()
 	}
 	if n.backend != nil {

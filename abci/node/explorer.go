@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/explorer"
 )
 
@@ -22,12 +23,16 @@ func (n *node) openExplorer() (*explorerDoor, error) {
 	if c.Explorer.Listen == "" {
 		return nil, nil
 	}
+	dsn := cmp.Or(c.Explorer.DSN, c.Database.DSN)
+	if err := engines.Needs(dsn, "explorer.listen"); err != nil {
+		return nil, err
+	}
 	log := n.log.With("part", "explorer")
 	if !c.Explorer.Loopback() {
 		log.Warn("the explorer listens beyond loopback: whoever reaches it sees all ledger data", "listen", c.Explorer.Listen)
 	}
 	pages, err := explorer.New(explorer.Options{
-		DSN: cmp.Or(c.Explorer.DSN, c.Database.DSN), Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log,
+		DSN: dsn, Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/chainify-db/chainify/abci/backend"
 )
 
 // running owns the goroutines of a node's parts. Each part is waited for.
@@ -76,6 +78,9 @@ func (n *node) start(r *running, d *doors) error {
 		return nil
 	})
 	r.parts.Go(func() error { n.order.peering.run(r.inner); return nil })
+	if m, ok := n.backend.(backend.Maintainer); ok {
+		r.parts.Go(func() error { m.Maintain(r.inner, n.log.With("part", "scrubber")); return nil })
+	}
 	if plans := n.plans(); plans != nil {
 		r.parts.Go(func() error { plans.Run(r.inner); return nil })
 	}

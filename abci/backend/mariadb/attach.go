@@ -40,7 +40,7 @@ func (r *run) deploy(p *wire.Proposal) (int64, error) {
 				return 0, err
 			}
 		}
-		return int64(len(attach)), nil
+		return int64(len(attach)), r.checkPartners(attach)
 	case isDetach:
 		tables := strings.Split(detach, ", ")
 		for _, name := range tables {
@@ -48,7 +48,7 @@ func (r *run) deploy(p *wire.Proposal) (int64, error) {
 				return 0, err
 			}
 		}
-		return int64(len(tables)), nil
+		return int64(len(tables)), r.checkLeft(tables)
 	}
 	return 0, &outcome{"0A000", "DEPLOY transaction other than ATTACH TABLE … ENCODING 2 and DETACH TABLE"}
 }
@@ -77,7 +77,7 @@ func (r *run) attach(name string) error {
 	if err != nil {
 		return err
 	}
-	t := &table{Table: d.Table, wording: d.wording, attachedAt: r.block.Number, baseAfter: r.block.Number - 1}
+	t := &table{Table: d.Table, children: d.children, wording: d.wording, attachedAt: r.block.Number, baseAfter: r.block.Number - 1}
 	if t.text, err = canonical.SchemaText(&t.Table); err != nil {
 		return err
 	}
@@ -97,6 +97,9 @@ func (r *run) attach(name string) error {
 	_, err = r.conn.ExecContext(r.ctx, r.name.in(`INSERT INTO %L.ledger_table
 		(id, name, schema_text, wording, attached_at, base_after, row_count, lanes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`),
 		t.id, name, t.text, t.wording[:], t.attachedAt, t.baseAfter, t.state.Rows, t.state.Lanes.Bytes())
+	if err == nil { // it was just read
+		_, err = r.conn.ExecContext(r.ctx, r.name.in(`REPLACE INTO %L.scrub (table_id, well_at) VALUES (?, utc_timestamp(6))`), t.id)
+	}
 	if err == nil {
 		r.tables[name] = t
 	}

@@ -25,7 +25,8 @@ func refused(format string, args ...any) error {
 // described is a table of the database in the words of engines, and in MariaDB's own.
 type described struct {
 	canonical.Table
-	wording wire.Hash
+	wording  wire.Hash
+	children []string // tables whose foreign keys refer to it, ascending
 }
 
 // describe reads a table, schema.name. errRefused: it is none for the ledger.
@@ -55,6 +56,9 @@ func describe(ctx context.Context, q querier, name names, table string) (*descri
 	}
 	if err == nil {
 		err = d.readKeys(ctx, q, name, short)
+	}
+	if err == nil {
+		err = d.readForeignKeys(ctx, q, name, short)
 	}
 	if err == nil {
 		err = d.refuseOthers(ctx, q, name, short)
@@ -205,11 +209,9 @@ func (d *described) readKeys(ctx context.Context, q querier, name names, short s
 	})
 }
 
-// refuseOthers refuses foreign keys from and to the table, triggers of users, and partitions.
+// refuseOthers refuses triggers of users, and partitions.
 func (d *described) refuseOthers(ctx context.Context, q querier, name names, short string) error {
 	for what, query := range map[string]string{
-		"a foreign key": `SELECT count(*) FROM information_schema.KEY_COLUMN_USAGE
-			WHERE REFERENCED_TABLE_NAME IS NOT NULL AND (TABLE_SCHEMA = ? AND TABLE_NAME = ? OR REFERENCED_TABLE_SCHEMA = ? AND REFERENCED_TABLE_NAME = ?)`,
 		"a trigger": `SELECT count(*) FROM information_schema.TRIGGERS WHERE (EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ?
 			OR EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ?) AND TRIGGER_NAME NOT LIKE 'chainify\_%' ESCAPE '\'`,
 		"partitions": `SELECT count(*) FROM information_schema.PARTITIONS WHERE PARTITION_NAME IS NOT NULL
@@ -246,6 +248,7 @@ type table struct {
 	started    wire.Hash // table_state at the end of the block before
 	changed    bool      // by the block at work
 	altered    bool      // since it was attached
+	children   []string  // tables whose foreign keys refer to it
 }
 
 func (t *table) stateHash() wire.Hash {
@@ -310,7 +313,7 @@ func readTables(ctx context.Context, q querier, name names, at uint64, known map
 			t.altered = true
 			t.text = fmt.Sprintf("worded otherwise: %x", d.wording)
 		}
-		t.Columns, t.PrimaryKey, t.Unique = d.Columns, d.PrimaryKey, d.Unique
+		t.Columns, t.PrimaryKey, t.Unique, t.ForeignKeys, t.children = d.Columns, d.PrimaryKey, d.Unique, d.ForeignKeys, d.children
 		t.started = t.stateHash()
 	}
 	return tables, nil

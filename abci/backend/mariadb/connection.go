@@ -14,19 +14,15 @@ var errNotConnected = errors.New("no connection for blocks")
 
 // openAdministrator is a pool without a role of the ledger's.
 func openAdministrator(dsn string) (*sql.DB, names, error) {
-	c, err := mysql.ParseDSN(dsn)
+	c, name, err := parseDSN(dsn)
 	if err != nil {
 		return nil, names{}, err
 	}
-	if !plainName.MatchString(c.DBName) {
-		return nil, names{}, fmt.Errorf("database %q, want a name of lower-case letters, digits and _", c.DBName)
-	}
-	c.InterpolateParams = true
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, names{}, err
 	}
-	return sql.OpenDB(connector), names{c.DBName}, nil
+	return sql.OpenDB(connector), name, nil
 }
 
 // captured is the session's own list of changed rows. Triggers write it, so a session without it
@@ -122,6 +118,9 @@ func (b *Backend) undo() {
 	}
 	if err == nil {
 		_, err = b.conn.ExecContext(ctx, "SET ROLE "+b.name.role())
+	}
+	if err == nil {
+		err = setChecks(ctx, b.conn, true)
 	}
 	if err != nil {
 		b.drop()

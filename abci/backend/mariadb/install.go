@@ -1,6 +1,7 @@
 package mariadb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,12 @@ var ledgerTables = []string{
 		" error TEXT NOT NULL, raw LONGBLOB NOT NULL, PRIMARY KEY (block, place), KEY (id))",
 	`certificate (number BIGINT PRIMARY KEY, effect_round INT NOT NULL, hash BINARY(32) NOT NULL, votes LONGTEXT NOT NULL)`,
 	`false_block (number BIGINT PRIMARY KEY)`,
-	`deviation (id BIGINT AUTO_INCREMENT PRIMARY KEY, block BIGINT NOT NULL, expected BINARY(32) NOT NULL, found BINARY(32) NOT NULL,
-		cured_by VARCHAR(20) NOT NULL, took_ms BIGINT NOT NULL)`,
+	// The scrubber last found a table well, or first saw it, at this time in UTC.
+	`scrub (table_id INT PRIMARY KEY, well_at DATETIME(6) NOT NULL)`,
+	// found and cured_by are NULL until they are known.
+	`deviation (id BIGINT AUTO_INCREMENT PRIMARY KEY, block BIGINT NOT NULL, found_by VARCHAR(10) NOT NULL, expected BINARY(32) NOT NULL, found BINARY(32),
+		rows_total BIGINT NOT NULL, cured_by VARCHAR(20), took_ms BIGINT, started_at DATETIME(6) NOT NULL DEFAULT utc_timestamp(6))`,
+	`deviation_row (deviation BIGINT, place INT, name VARCHAR(127) NOT NULL, row_key LONGTEXT NOT NULL, expected LONGTEXT, found LONGTEXT, PRIMARY KEY (deviation, place))`,
 	// base_after: history of later blocks goes on from the rows in base.
 	`ledger_table (id INT PRIMARY KEY, name VARCHAR(127) NOT NULL, schema_text LONGTEXT NOT NULL, wording BINARY(32) NOT NULL,
 		attached_at BIGINT NOT NULL, detached_at BIGINT, base_after BIGINT NOT NULL, row_count BIGINT NOT NULL, lanes BLOB NOT NULL)`,
@@ -46,34 +51,76 @@ var ledgerTables = []string{
 		PRIMARY KEY (block, place), KEY (table_id, key_hash, block, place))`,
 }
 
+// pattern names one database where GRANT reads % and _ as wildcards.
+func pattern(name string) string { return strings.ReplaceAll(quoted(name), "_", `\_`) }
+
+// Installation is what Install does, as statements of an administrator.
+type Installation struct {
+	Do []string
+	// Undo takes everything away again, the ledger too, once no table is on it.
+	Undo []string
+}
+
+var account = regexp.MustCompile(`^([A-Za-z0-9_.-]{1,80})(?:@([A-Za-z0-9_.:%-]{1,255}))?$`)
+
+// PlanInstallation words the installation in the database that dsn names. The node's user is
+// user[@host] (host localhost); clients are roles that transactions may run as.
+func PlanInstallation(dsn, node string, clients ...string) (Installation, error) {
+	_, name, err := parseDSN(dsn)
+	if err != nil {
+		return Installation{}, err
+	}
+	parts := account.FindStringSubmatch(node)
+	if parts == nil {
+		return Installation{}, fmt.Errorf("node's user %q, want user@host", node)
+	}
+	node = "'" + parts[1] + "'@'" + cmp.Or(parts[2], "localhost") + "'"
+	admin := quoted(name.admin())
+	p := Installation{
+		Do: []string{
+			"CREATE DATABASE IF NOT EXISTS %L CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+			"CREATE ROLE IF NOT EXISTS " + name.role(),
+			"CREATE ROLE IF NOT EXISTS " + admin,
+			"GRANT ALL ON " + pattern(name.ledger()) + ".* TO " + name.role(),
+			"GRANT SELECT, INSERT, UPDATE, DELETE, TRIGGER ON " + pattern(name.database) + ".* TO " + name.role(),
+			"GRANT " + name.role() + " TO " + node,
+		},
+		Undo: []string{"DROP DATABASE %L", "DROP ROLE " + name.role(), "DROP ROLE " + admin},
+	}
+	for _, table := range ledgerTables {
+		p.Do = append(p.Do, "CREATE TABLE IF NOT EXISTS %L."+table+" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
+	}
+	for _, client := range clients {
+		if !plainName.MatchString(client) {
+			return Installation{}, fmt.Errorf("role %q, want a name of lower-case letters, digits and _", client)
+		}
+		p.Do = append(p.Do, "CREATE ROLE IF NOT EXISTS "+quoted(client), "GRANT "+quoted(client)+" TO "+node)
+		p.Undo = append(p.Undo, "REVOKE "+quoted(client)+" FROM "+node)
+	}
+	for i := range p.Do {
+		p.Do[i] = name.in(p.Do[i])
+	}
+	for i := range p.Undo {
+		p.Undo[i] = name.in(p.Undo[i])
+	}
+	return p, nil
+}
+
 // Install makes the ledger's own database and its role. It gives this role and those of clients to
 // the node's user. Installing again changes nothing. An administrator's dsn names the tables'
-// database, which exists; node is 'user'@'host' as GRANT takes it.
+// database, which exists.
 func Install(ctx context.Context, dsn, node string, clients ...string) error {
-	pool, name, err := openAdministrator(dsn)
+	p, err := PlanInstallation(dsn, node, clients...)
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	pool, _, err := openAdministrator(dsn)
 	if err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
 	defer func() { _ = pool.Close() }()
-	statements := []string{
-		"CREATE DATABASE IF NOT EXISTS %L CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
-		"CREATE ROLE IF NOT EXISTS " + name.role(),
-		"CREATE ROLE IF NOT EXISTS " + quoted(name.admin()),
-		"GRANT ALL ON %L.* TO " + name.role(),
-		"GRANT SELECT, INSERT, UPDATE, DELETE, TRIGGER ON %D.* TO " + name.role(),
-		"GRANT " + name.role() + " TO " + node,
-	}
-	for _, table := range ledgerTables {
-		statements = append(statements, "CREATE TABLE IF NOT EXISTS %L."+table+" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
-	}
-	for _, client := range clients {
-		if !plainName.MatchString(client) {
-			return fmt.Errorf("install: role %q", client)
-		}
-		statements = append(statements, "CREATE ROLE IF NOT EXISTS "+quoted(client), "GRANT "+quoted(client)+" TO "+node)
-	}
-	for _, statement := range statements {
-		if _, err := pool.ExecContext(ctx, name.in(statement)); err != nil {
+	for _, statement := range p.Do {
+		if _, err := pool.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("install: %.60s: %w", statement, err)
 		}
 	}

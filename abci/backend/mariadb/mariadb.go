@@ -25,14 +25,16 @@ import (
 
 // Config says which database, and for which chain.
 type Config struct {
-	// DSN is user:password@unix(path)/database or the like. The database holds the tables of schema
-	// public; Install made the ledger's own beside it.
+	// DSN is a URL with Scheme. The database holds the tables of schema public; Install made the
+	// ledger's own beside it.
 	DSN          string
 	ChainID      string
 	Organisation string
 	// StuckAfter bounds for how long one transaction may bring the block down time after time;
 	// default 60 s.
 	StuckAfter time.Duration
+	// Scrubbing is what Maintain does.
+	Scrubbing Scrubbing
 }
 
 const (
@@ -57,7 +59,11 @@ type Backend struct {
 	known  map[string]*described // tables as they were when the connection was made
 }
 
-var _ backend.Backend = (*Backend)(nil)
+var (
+	_ backend.Backend    = (*Backend)(nil)
+	_ backend.Inspector  = (*Backend)(nil)
+	_ backend.Maintainer = (*Backend)(nil)
+)
 
 // New prepares a backend; the first Position connects.
 func New(cfg Config) (*Backend, error) {
@@ -77,31 +83,34 @@ const modes = "ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,NO_BACKSLASH_ESCAPES,STR
 	"NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,ONLY_FULL_GROUP_BY,NO_UNSIGNED_SUBTRACTION,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION," +
 	"SIMULTANEOUS_ASSIGNMENT,TIME_ROUND_FRACTIONAL"
 
+// sessionSettings hold for every connection, whatever the server's own are.
+var sessionSettings = map[string]string{
+	"sql_mode":                 "'" + modes + "'",
+	"time_zone":                "'+00:00'",
+	"tx_isolation":             "'READ-COMMITTED'",
+	"innodb_lock_wait_timeout": "100000", // the budget of the block ends a wait
+	"lock_wait_timeout":        "100000",
+	"collation_connection":     "utf8mb4_nopad_bin",
+	"autocommit":               "1",
+	"foreign_key_checks":       "1",
+	"unique_checks":            "1",
+	"check_constraint_checks":  "1",
+	"sql_safe_updates":         "0",
+	"sql_auto_is_null":         "0",
+	"max_statement_time":       "0",
+	"idle_transaction_timeout": "0", // an open block waits for the others' votes
+	"wait_timeout":             "31536000",
+}
+
 // openPool settles what every connection needs.
 func openPool(dsn string) (*sql.DB, names, error) {
-	c, err := mysql.ParseDSN(dsn)
+	c, name, err := parseDSN(dsn)
 	if err != nil {
 		return nil, names{}, err
 	}
-	if !plainName.MatchString(c.DBName) {
-		return nil, names{}, fmt.Errorf("database %q, want a name of lower-case letters, digits and _", c.DBName)
-	}
-	name := names{c.DBName}
 	c.DBName = "" // a role gives the right to it, later
-	c.Timeout = cleanupLimit
-	c.InterpolateParams = true
-	c.Logger = &mysql.NopLogger{} // errors are returned
 	c.ClientFoundRows = true
-	c.MaxAllowedPacket = 0 // as the server says
-	if c.Params == nil {
-		c.Params = map[string]string{}
-	}
-	c.Params["sql_mode"] = "'" + modes + "'"
-	c.Params["time_zone"] = "'+00:00'"
-	c.Params["tx_isolation"] = "'READ-COMMITTED'"
-	c.Params["innodb_lock_wait_timeout"] = "100000" // the budget of the block ends a wait
-	c.Params["lock_wait_timeout"] = "100000"
-	c.Params["collation_connection"] = "utf8mb4_nopad_bin"
+	c.Params = sessionSettings
 	_ = c.Apply(mysql.Charset("utf8mb4", "")) // the driver knows no collation of MariaDB's own
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
@@ -234,16 +243,6 @@ func (b *Backend) StoreCertificate(ctx context.Context, c wire.Certificate) erro
 	}
 	if err != nil {
 		return fmt.Errorf("store certificate %d: %w", c.Number, err)
-	}
-	return nil
-}
-
-// RecordDeviation completes the record of a deviation that was cured.
-func (b *Backend) RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error {
-	_, err := b.pool.ExecContext(ctx, b.name.in(`INSERT INTO %L.deviation (block, expected, found, cured_by, took_ms) VALUES (?, ?, ?, ?, ?)`),
-		number, expected[:], found[:], curedBy, took.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("record deviation at block %d: %w", number, err)
 	}
 	return nil
 }

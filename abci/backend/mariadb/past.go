@@ -31,7 +31,7 @@ func (p past) Block(ctx context.Context, number uint64, hash wire.Hash, each fun
 	if err := hasBlock(ctx, p.pool, p.name, number, hash); err != nil {
 		return fmt.Errorf("tell block %d: %w", number, err)
 	}
-	k, err := keptBlock(ctx, p.pool, p.name, number)
+	k, err := keptBlock(ctx, p.pool, p.name, number, map[string]*described{})
 	if err != nil {
 		return fmt.Errorf("tell block %d: %w", number, err)
 	}
@@ -60,14 +60,15 @@ type kept struct {
 	tables  map[string]*table
 }
 
-// keptBlock reads a block without trusting it. A table that is gone is an error.
-func keptBlock(ctx context.Context, q querier, name names, number uint64) (*kept, error) {
+// keptBlock reads a block without trusting it. A table that is gone is an error. known keeps
+// descriptions of tables, which cost more than the block, from one call to the next.
+func keptBlock(ctx context.Context, q querier, name names, number uint64, known map[string]*described) (*kept, error) {
 	k := &kept{}
 	err := q.QueryRowContext(ctx, name.in(`SELECT header FROM %L.block WHERE number = ?`), number).Scan(&k.header)
 	if err != nil {
 		return nil, err
 	}
-	if k.tables, err = tablesSince(ctx, q, name, number); err != nil {
+	if k.tables, err = tablesSince(ctx, q, name, number, known); err != nil {
 		return nil, err
 	}
 	rows, err := q.QueryContext(ctx, name.in(`SELECT t.name, h.tx, h.serial, h.op, h.row_hash, h.key_bytes, h.row_bytes FROM %L.history h
@@ -93,8 +94,7 @@ func keptBlock(ctx context.Context, q querier, name names, number uint64) (*kept
 }
 
 // tablesSince are the tables that were on the ledger in a block or just before it.
-func tablesSince(ctx context.Context, q querier, name names, number uint64) (map[string]*table, error) {
-	known := map[string]*described{}
+func tablesSince(ctx context.Context, q querier, name names, number uint64, known map[string]*described) (map[string]*table, error) {
 	tables, err := readTables(ctx, q, name, number, known)
 	if err != nil {
 		return nil, err
@@ -145,37 +145,60 @@ func (k *kept) check(number uint64, hash wire.Hash) (*wire.Header, error) {
 // Audit reads blocks from one number on, at most so many, and notes those that are not kept as
 // agreed, which Position names. It returns the number to go on with, 0 at the end.
 func (b *Backend) Audit(ctx context.Context, from uint64, most int) (uint64, error) {
+	next, _, err := b.auditFrom(ctx, from, most)
+	return next, err
+}
+
+// audited is what an audit read: changes, and the blocks that are not as agreed.
+type audited struct {
+	read  int
+	noted map[uint64]bool
+	known map[string]*described
+}
+
+func (b *Backend) auditFrom(ctx context.Context, from uint64, most int) (next uint64, done audited, err error) {
+	done.noted, done.known = map[uint64]bool{}, map[string]*described{}
 	p, err := readPosition(ctx, b.pool, b.name)
 	for number := max(from, 1); err == nil && number <= p.Number; number++ {
 		if most--; most < 0 {
-			return number, nil
+			return number, done, nil
 		}
-		err = b.auditBlock(ctx, number)
+		err = b.auditBlock(ctx, number, &done)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("audit: %w", err)
+		return 0, done, fmt.Errorf("audit: %w", err)
 	}
-	return 0, nil
+	return 0, done, nil
 }
 
-func (b *Backend) auditBlock(ctx context.Context, number uint64) error {
+func (b *Backend) auditBlock(ctx context.Context, number uint64, done *audited) error {
 	var raw []byte
-	if err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT hash FROM %L.block WHERE number = ?`), number).Scan(&raw); err != nil {
-		return err
+	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT hash FROM %L.block WHERE number = ?`), number).Scan(&raw)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = beyond("block %d is not there", number)
+	case err == nil:
+		err = b.auditKept(ctx, number, raw, done)
 	}
+	if errors.Is(err, backend.ErrBeyondRepair) {
+		done.noted[number] = true
+		_, err = b.pool.ExecContext(ctx, b.name.in(`INSERT IGNORE INTO %L.false_block (number) VALUES (?)`), number)
+	}
+	return err
+}
+
+func (b *Backend) auditKept(ctx context.Context, number uint64, raw []byte, done *audited) error {
 	hash, err := hashOf(raw)
 	if err != nil {
 		return err
 	}
-	k, err := keptBlock(ctx, b.pool, b.name, number)
+	k, err := keptBlock(ctx, b.pool, b.name, number, done.known)
 	if err == nil {
+		done.read += len(k.changes)
 		err = k.readIDs(ctx, b.pool, b.name, number)
 	}
 	if err == nil {
 		_, err = k.check(number, hash)
-	}
-	if errors.Is(err, backend.ErrBeyondRepair) {
-		_, err = b.pool.ExecContext(ctx, b.name.in(`INSERT IGNORE INTO %L.false_block (number) VALUES (?)`), number)
 	}
 	return err
 }
@@ -219,7 +242,7 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 		return err
 	}
 	k := &kept{ids: block.IDs}
-	if k.tables, err = tablesSince(ctx, b.conn, b.name, block.Number); err != nil {
+	if k.tables, err = tablesSince(ctx, b.conn, b.name, block.Number, map[string]*described{}); err != nil {
 		return err
 	}
 	if err := from.Block(ctx, block.Number, certified, k.take); errors.Is(err, backend.ErrBeyondRepair) || errors.Is(err, backend.ErrFalse) {

@@ -14,7 +14,7 @@ import (
 // Repair takes one step to bring the tables back to the certified state. Definitions puts the
 // ledger's triggers back; MariaDB has no step Reindex and no step Full. Rows of a table are held in
 // memory meanwhile.
-func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) (found []backend.RowDeviation, err error) {
+func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, certified wire.Hash, deviating uint64, out wire.Hash) (found []backend.RowDeviation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.repairing(ctx, number, certified, func(r *repair) error {
@@ -29,6 +29,9 @@ func (b *Backend) Repair(ctx context.Context, step backend.Step, number uint64, 
 			found, err = r.replay(b)
 		default:
 			err = beyond("MariaDB has no step %s", step)
+		}
+		if err == nil {
+			err = r.note(step, deviating, out, found)
 		}
 		return err
 	})
@@ -70,7 +73,7 @@ func (b *Backend) repairing(ctx context.Context, number uint64, certified wire.H
 	r := &repair{ctx: ctx, q: b.conn, name: b.name, number: number}
 	err := r.begin(certified, b.known)
 	if err == nil {
-		err = step(r)
+		err = unchecked(ctx, b.conn, func() error { return step(r) })
 	}
 	if err == nil {
 		return b.commit(ctx)
@@ -212,10 +215,14 @@ func (r *repair) replay(b *Backend) ([]backend.RowDeviation, error) {
 	if err != nil {
 		return nil, err
 	}
+	err = setChecks(r.ctx, r.q, true)
 	for _, kept := range blocks {
-		if p.Hash, err = r.again(b, kept, p.Hash); err != nil {
-			return nil, err
+		if err == nil {
+			p.Hash, err = r.again(b, kept, p.Hash)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	if p.Hash != r.header.Hash() {
 		return nil, beyond("executed again, block %d has the hash %x", r.number, p.Hash)

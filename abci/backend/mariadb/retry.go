@@ -43,8 +43,10 @@ func (b *Backend) retry(ctx context.Context, block *wire.OrderedBlock, previous,
 	}
 	var mended []touched
 	again, err := b.execute(ctx, block, previous, func(r *run) error {
-		mended, err = r.mend(rows)
-		return err
+		return unchecked(r.ctx, r.conn, func() error {
+			mended, err = r.mend(rows)
+			return err
+		})
 	})
 	if err != nil {
 		return again, err

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -142,22 +143,53 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		}
 	}
 	r.results = make([]wire.TxResult, len(r.raw))
+	proposals := make([]*wire.Proposal, len(r.raw))
 	for i, raw := range r.raw {
 		tx, err := wire.DecodeChainedTx(raw)
 		if err != nil {
 			return fmt.Errorf("decode transaction %d: %w", i, err)
 		}
-		r.at.Store(uint32(i))
-		result := &r.results[i]
-		*result = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
-		if r.block.QuarantineAll || slices.Contains(r.block.Quarantined, uint32(i)) {
-			result.SQLState, result.Message = "CH001", "quarantined: organisations differ about its effects"
-			continue
+		proposals[i] = tx.Proposal
+		r.results[i] = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
+	}
+	for from := 0; from < len(proposals); {
+		to := r.endOfRun(proposals, from)
+		budget := budgets[proposals[from].Kind == wire.Kind_KIND_DEPLOY]
+		if err := budget.during(func() error { return r.inTurns(proposals, from, to) }); err != nil {
+			return err
 		}
-		err = budgets[tx.Proposal.Kind == wire.Kind_KIND_DEPLOY].during(func() error {
-			return r.transaction(uint32(i), tx.Proposal, result)
-		})
-		if err != nil {
+		from = to
+	}
+	return nil
+}
+
+// quarantined tells whether a transaction of the block is not run.
+func (r *run) quarantined(i int) bool {
+	return r.block.QuarantineAll || slices.Contains(r.block.Quarantined, uint32(i))
+}
+
+// inTurns runs the transactions of one run, or one of another kind.
+func (r *run) inTurns(proposals []*wire.Proposal, from, to int) error {
+	r.at.Store(uint32(from))
+	if r.quarantined(from) {
+		r.results[from].SQLState, r.results[from].Message = "CH001", "quarantined: organisations differ about its effects"
+		return nil
+	}
+	if to == from+1 {
+		return r.transaction(uint32(from), proposals[from], &r.results[from])
+	}
+	turns, e, err := r.turnsOf(proposals[from:to])
+	if err != nil {
+		return err
+	}
+	for _, victim := range turns.Victims {
+		why := e.lost(victim, from)
+		result := &r.results[from+victim.Transaction]
+		result.SQLState, result.Message = why.sqlState, why.message
+	}
+	for _, at := range turns.Order {
+		r.at.Store(uint32(from + at))
+		if err := r.transaction(uint32(from+at), proposals[from+at], &r.results[from+at]); err != nil {
 			return err
 		}
 	}
@@ -174,7 +206,10 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	if _, err := r.conn.ExecContext(r.ctx, "SAVEPOINT "+savepoint); err != nil {
 		return err
 	}
-	before := len(r.changes)
+	before, tables := len(r.changes), r.tables
+	if p.Kind == wire.Kind_KIND_DEPLOY { // it changes them, and may fail halfway
+		r.tables = maps.Clone(tables)
+	}
 	rows, err := r.kind(i, p)
 	if _, roleErr := r.conn.ExecContext(r.ctx, "SET ROLE "+r.name.role()); roleErr != nil {
 		return roleErr
@@ -183,7 +218,9 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 		err = r.capture(i)
 	}
 	if err == nil && p.Kind == wire.Kind_KIND_EFFECTS {
-		err = r.compare(p.Effects, r.changes[before:])
+		if err = r.compare(p.Effects, r.changes[before:]); err == nil {
+			err = r.checkForeignKeys(r.changes[before:])
+		}
 	}
 	if err == nil {
 		result.Succeeded, result.Rows = true, rows
@@ -201,7 +238,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	for _, c := range r.changes[before:] {
 		r.bytes -= c.bytes
 	}
-	r.changes = r.changes[:before]
+	r.changes, r.tables = r.changes[:before], tables
 	result.SQLState, result.Message = reason.sqlState, reason.message
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
 		return err
@@ -215,7 +252,14 @@ func (r *run) kind(i uint32, p *wire.Proposal) (rows int64, err error) {
 	case wire.Kind_KIND_SQL:
 		return r.statement(p)
 	case wire.Kind_KIND_EFFECTS:
-		return r.apply(p)
+		if !r.hasForeignKeys() {
+			return r.apply(p)
+		}
+		err := unchecked(r.ctx, r.conn, func() (err error) {
+			rows, err = r.apply(p)
+			return err
+		})
+		return rows, err
 	case wire.Kind_KIND_DEPLOY:
 		return r.deploy(p)
 	default:

@@ -47,12 +47,8 @@ func (b *Backend) Read(ctx context.Context, number uint64, hash wire.Hash) (back
 }
 
 func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
-	for _, statement := range []string{
-		"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-	} {
-		if _, err := r.conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	if err := r.snapshot(ctx); err != nil {
+		return err
 	}
 	if err := hasBlock(ctx, r.conn, r.name, r.number, hash); err != nil {
 		return err
@@ -66,6 +62,18 @@ func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
 			return err
 		}
 		r.told = append(r.told, backend.TableState{Table: name, Rows: uint64(len(r.rows)), State: t.stateOf(r.rows)})
+	}
+	return nil
+}
+
+// snapshot begins a transaction that sees one moment.
+func (r *reading) snapshot(ctx context.Context) error {
+	for _, statement := range []string{
+		"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+	} {
+		if _, err := r.conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -219,7 +227,7 @@ func (r *reading) Close() {
 }
 
 // Restore takes the rows in which the tables differ from another organisation's reading.
-func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, _ uint64, _ wire.Hash) (found []backend.RowDeviation, err error) {
+func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, out wire.Hash) (found []backend.RowDeviation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.repairing(ctx, number, certified, func(r *repair) error {
@@ -233,7 +241,10 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 		if found, err = r.put(want); err != nil {
 			return err
 		}
-		return r.takeBase(want)
+		if err = r.takeBase(want); err == nil {
+			err = r.note(backend.State, deviating, out, found)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("restore at block %d: %w", number, err)
@@ -307,52 +318,4 @@ func digestAt(list []backend.RangeDigest, at uint32) backend.RangeDigest {
 		return backend.RangeDigest{}
 	}
 	return list[i]
-}
-
-// Scrub compares the tables with their running states, and their definitions with those attached.
-// A difference shows in the position until a repair. Cost: a read of all tables.
-func (b *Backend) Scrub(ctx context.Context) error {
-	conn, err := b.pool.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("scrub: %w", err)
-	}
-	r := &reading{conn: conn, name: b.name}
-	defer r.Close()
-	deviates, err := r.scrub(ctx)
-	if err == nil && deviates {
-		_, err = b.pool.ExecContext(ctx, b.name.in(`UPDATE %L.chain SET deviates = TRUE`))
-	}
-	if err != nil {
-		return fmt.Errorf("scrub: %w", err)
-	}
-	return nil
-}
-
-func (r *reading) scrub(ctx context.Context) (deviates bool, err error) {
-	for _, statement := range []string{
-		"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-	} {
-		if _, err := r.conn.ExecContext(ctx, statement); err != nil {
-			return false, err
-		}
-	}
-	tables, err := readTables(ctx, r.conn, r.name, maxBlock, map[string]*described{})
-	if err != nil {
-		return false, err
-	}
-	found, err := readTriggers(ctx, r.conn, r.name)
-	if err != nil {
-		return false, err
-	}
-	for _, t := range tables {
-		rows, err := readRows(ctx, r.conn, r.name, t)
-		if err != nil {
-			return false, err
-		}
-		deviates = deviates || t.altered || t.stateOf(rows) != t.stateHash()
-		for _, want := range t.triggers() {
-			deviates = deviates || r.name.in(want.body) != found[want.name].body
-		}
-	}
-	return deviates, nil
 }

@@ -124,11 +124,11 @@ func spellPair(left portable.Bound, operator string, right portable.Bound) (stri
 	return l + " " + operator + " " + r, err
 }
 
-// conflict is the outcome of a write set that finds a row otherwise than its client did.
-func conflict(t *table, key []byte) error {
+// keyText words an encoded key.
+func (t *table) keyText(key []byte) string {
 	columns, err := canonical.DecodeRow(key)
 	if err != nil {
-		return &outcome{"22023", err.Error()}
+		return ""
 	}
 	texts := make([]string, 0, len(columns))
 	for i := range columns {
@@ -136,7 +136,15 @@ func conflict(t *table, key []byte) error {
 			texts = append(texts, canonical.FormatText(c.Type, &columns[i].Value))
 		}
 	}
-	return &outcome{"40001", fmt.Sprintf("row (%s) of table %q is not as the transaction saw it", strings.Join(texts, ", "), t.Name)}
+	return strings.Join(texts, ", ")
+}
+
+// conflict is the outcome of a write set that finds a row otherwise than its client did.
+func conflict(t *table, key []byte) error {
+	if _, err := canonical.DecodeRow(key); err != nil {
+		return &outcome{"22023", err.Error()}
+	}
+	return &outcome{"40001", fmt.Sprintf("row (%s) of table %q is not as the transaction saw it", t.keyText(key), t.Name)}
 }
 
 // apply makes the changes of a write set (spec/transactions.md, "Applying a write set"), as the
@@ -149,14 +157,14 @@ func (r *run) apply(p *wire.Proposal) (int64, error) {
 	if err != nil {
 		return 0, &outcome{"22023", err.Error()}
 	}
-	if len(s.Reads) > 0 {
-		return 0, &outcome{"0A000", "reads of a SERIALIZABLE transaction"}
-	}
 	tables := make([]*table, len(s.Tables))
 	for i, name := range s.Tables {
 		if tables[i] = r.tables[name]; tables[i] == nil {
 			return 0, &outcome{"42P01", "table " + name + " is not on the ledger"}
 		}
+	}
+	if err := r.checkReads(s, tables, p.Client.Role); err != nil {
+		return 0, err
 	}
 	if err := r.become(p.Client.Role); err != nil {
 		return 0, err
@@ -270,7 +278,10 @@ func (r *run) compare(effects []byte, made []change) error {
 		}
 		want := &s.Changes[i]
 		t := r.tables[s.Tables[want.Table]]
-		if i >= len(made) || made[i].table != t || made[i].Op != want.Op || !made[i].changes(want) {
+		if i < len(made) && made[i].table == t && !made[i].changes(want) {
+			return conflict(t, made[i].Key)
+		}
+		if i >= len(made) || made[i].table != t || made[i].Op != want.Op {
 			return &outcome{"40001", fmt.Sprintf("change %d of table %q is not as the transaction made it", i, t.Name)}
 		}
 	}

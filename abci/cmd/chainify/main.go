@@ -118,7 +118,7 @@ report the same effects.
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newJoin(), newAcceptServer(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
+	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
 	wrapUsage(root)
 	return root
 }

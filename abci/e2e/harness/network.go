@@ -22,6 +22,7 @@ type Config struct {
 	Chainify      string // the node's binary; empty when no node will be started
 	Database      string // made in every cluster
 	Organisations []string
+	MariaDB       []string      // those of them that keep a MariaDB; the others keep a PostgreSQL
 	OrderingOnly  []string      // organisations beside these that have no database
 	Consent       int           // how many of the first must report the same effects; 0: the default
 	SnapshotEvery int           // order blocks from one snapshot of the order to the next; 0: the default
@@ -50,17 +51,18 @@ type Network struct {
 	closeOnce     sync.Once
 }
 
-// Organisation is one member: its PostgreSQL and its node.
+// Organisation is one member: its database and its node.
 type Organisation struct {
 	Node
-	Cluster  *Cluster
+	Cluster  *Cluster   // nil: it keeps a MariaDB
+	MariaDB  *MariaDB   // nil: it keeps a PostgreSQL
 	Standbys []*Cluster // copies of it that follow it, or followed it (see AddStandby)
 }
 
 // Orderer is a member without a database: its node only orders.
 type Orderer struct{ Node }
 
-// New ends what an earlier run left in the directory, empties it, and makes one empty cluster each;
+// New ends what an earlier run left in the directory, empties it, and makes one empty server each;
 // it starts nothing. The caller ends the network with Close.
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	account, err := ServerAccount()
@@ -99,13 +101,14 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		return nil, err
 	}
 	for i, name := range cfg.Organisations {
-		n.Organisations = append(n.Organisations, &Organisation{Node: Node{Name: name, net: n}, Cluster: &Cluster{
-			Name: name, Port: base + i, SocketDir: filepath.Join(cfg.Dir, "run"), account: account,
-			bin: filepath.Join(cfg.PG, "lib", "postgresql", "15", "bin"), dir: filepath.Join(cfg.Dir, name),
-			pidDir: filepath.Join(cfg.Dir, "pids"),
-		}})
+		n.Organisations = append(n.Organisations, n.organisation(cfg, name, base+i))
 	}
-	if err := n.Each(func(o *Organisation) error { return o.Cluster.Init(ctx) }); err != nil {
+	if err := n.Each(func(o *Organisation) error {
+		if o.MariaDB != nil {
+			return o.MariaDB.Init(ctx)
+		}
+		return o.Cluster.Init(ctx)
+	}); err != nil {
 		return nil, err
 	}
 	for _, o := range n.Organisations {
@@ -116,6 +119,20 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		}
 	}
 	return n, nil
+}
+
+// organisation describes a member and its database of either engine.
+func (n *Network) organisation(cfg Config, name string, port int) *Organisation {
+	o := &Organisation{Node: Node{Name: name, net: n}}
+	dir, run, pids := filepath.Join(cfg.Dir, name), filepath.Join(cfg.Dir, "run"), filepath.Join(cfg.Dir, "pids")
+	if slices.Contains(cfg.MariaDB, name) {
+		o.MariaDB = &MariaDB{Name: name, Socket: filepath.Join(run, name+".mysql"), account: n.account, dir: dir, pidDir: pids}
+		return o
+	}
+	o.Cluster = &Cluster{
+		Name: name, Port: port, SocketDir: run, account: n.account, bin: filepath.Join(cfg.PG, "lib", "postgresql", "15", "bin"), dir: dir, pidDir: pids,
+	}
+	return o
 }
 
 // smallDatabase puts a cluster that was just made on a small disk, which its log must leave some
@@ -225,6 +242,9 @@ func (n *Network) Close() error {
 			nodes = errors.Join(nodes, o.StopNode())
 		}
 		clusters := n.Each(func(o *Organisation) error {
+			if o.MariaDB != nil {
+				return o.MariaDB.Stop()
+			}
 			err := o.Cluster.Stop()
 			for _, s := range o.Standbys {
 				err = errors.Join(err, s.Stop())
@@ -243,6 +263,10 @@ func (n *Network) Remove() error { return os.RemoveAll(n.Dir) }
 func (n *Network) Logs() []string {
 	var out []string
 	for _, o := range n.Organisations {
+		if o.MariaDB != nil {
+			out = append(out, filepath.Join(o.MariaDB.dir, "mariadb.log"), o.nodeLog())
+			continue
+		}
 		for _, c := range append([]*Cluster{o.Cluster}, o.Standbys...) {
 			out = append(out, filepath.Join(c.dir, "postgres.log"))
 		}

@@ -106,6 +106,9 @@ func (n *Network) useLan(base int) error {
 // configureNode points the node's configuration at its database, on all of its servers, and at its
 // socket.
 func (o *Organisation) configureNode() error {
+	if o.MariaDB != nil {
+		return o.Configure(map[string]any{"dsn": o.MariaDB.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
+	}
 	return o.Configure(map[string]any{"dsn": o.ServersDSN(NodeRole), "socket": o.Socket()})
 }
 
@@ -241,8 +244,11 @@ func (o *Organisation) WaitServing(ctx context.Context, limit time.Duration) err
 	})
 }
 
-// State asks the node through its database, as any client can.
+// State asks the node through its database, as any client can; beside a MariaDB through its socket.
 func (o *Organisation) State(ctx context.Context) (string, error) {
+	if o.MariaDB != nil {
+		return o.stateOf(ctx)
+	}
 	var state *string
 	if err := o.Scan(ctx, "SELECT state FROM chainify.status", &state); err != nil {
 		return "", err

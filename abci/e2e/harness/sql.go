@@ -42,12 +42,22 @@ func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error 
 // StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them
 // yet.
 func (n *Network) StartDatabases(ctx context.Context) error {
-	return n.Each(func(o *Organisation) error { return o.createDatabase(ctx) })
+	return n.Each(func(o *Organisation) error {
+		if o.MariaDB != nil {
+			return o.createMariaDB(ctx)
+		}
+		return o.createDatabase(ctx)
+	})
 }
 
-// EnableChainify puts the extension into every database.
+// EnableChainify puts the extension into every PostgreSQL, and the ledger into every MariaDB.
 func (n *Network) EnableChainify(ctx context.Context) error {
-	return n.Each(func(o *Organisation) error { return o.enableChainify(ctx) })
+	return n.Each(func(o *Organisation) error {
+		if o.MariaDB != nil {
+			return o.installMariaDB(ctx)
+		}
+		return o.enableChainify(ctx)
+	})
 }
 
 // Tip is the last LedgerBlock of an organisation.
@@ -58,6 +68,9 @@ type Tip struct {
 
 // Tip reads the last committed block.
 func (o *Organisation) Tip(ctx context.Context) (Tip, error) {
+	if o.MariaDB != nil {
+		return o.MariaDB.tip(ctx, o.net.Database)
+	}
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return Tip{}, err

@@ -1,0 +1,139 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/chainify-db/chainify/abci/backend"
+)
+
+const (
+	versionLeast  = 10_11 // major and minor: the engine needs sql_mode TIME_ROUND_FRACTIONAL and the type UUID
+	packetLeast   = 1 << 30
+	clockApartMax = time.Second
+	examineLimit  = 10 * time.Second
+)
+
+// settings are the server's that a ledger depends on, and its clock.
+type settings struct {
+	version                   string
+	packet                    int64
+	flush                     int
+	rollback, binlog, strange bool
+	clock                     time.Time
+	role, installed           bool
+}
+
+// Examine checks a database for its operator. It changes nothing.
+func Examine(ctx context.Context, dsn string) []backend.Condition {
+	const check = "database"
+	ctx, cancel := context.WithTimeout(ctx, examineLimit)
+	defer cancel()
+	c, name, err := parseDSN(dsn)
+	if err != nil {
+		return []backend.Condition{{Level: backend.Bad, Check: check, Found: err.Error(), Mend: "Correct database.dsn: docs/operator/mariadb.md."}}
+	}
+	pool, _, err := openPool(dsn)
+	if err != nil {
+		return []backend.Condition{{Level: backend.Bad, Check: check, Found: err.Error(), Mend: "Correct database.dsn: docs/operator/mariadb.md."}}
+	}
+	defer func() { _ = pool.Close() }()
+	before := time.Now()
+	s, err := readSettings(ctx, pool, name)
+	if err != nil {
+		return []backend.Condition{{Level: backend.Bad, Check: check, Found: reason(err), Mend: mendOf(err)}}
+	}
+	found := s.judge(before, time.Now())
+	return append(found, backend.Condition{Level: backend.Good, Check: check, Found: fmt.Sprintf("%s at %s, as %s", name.database, c.Addr, c.User)})
+}
+
+func readSettings(ctx context.Context, q querier, name names) (settings, error) {
+	var s settings
+	var clock float64
+	err := q.QueryRowContext(ctx, `SELECT VERSION(), @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, @@innodb_rollback_on_timeout, @@log_bin,
+		@@lower_case_table_names <> 0, CAST(UNIX_TIMESTAMP(NOW(6)) AS DOUBLE)`).Scan(&s.version, &s.packet, &s.flush, &s.rollback, &s.binlog, &s.strange, &clock)
+	if err != nil {
+		return s, err
+	}
+	s.clock = time.UnixMicro(int64(clock * 1e6))
+	_, err = readPosition(ctx, q, name)
+	s.installed = errorNumber(err) == 0
+	return s, nil
+}
+
+// judge applies the checks; the server read its clock between two looks at ours.
+func (s settings) judge(before, after time.Time) []backend.Condition {
+	apart := max(before.Sub(s.clock), s.clock.Sub(after), 0)
+	rules := []struct {
+		check  string
+		broken bool
+		level  backend.Level
+		found  string
+		mend   string
+	}{
+		{"MariaDB", s.tooOld(), backend.Bad, "version is " + s.version, "Chainify needs MariaDB 10.11 or later."},
+		{"ledger", !s.installed, backend.Bad, "the ledger is not installed in this database", "As an administrator: chainify install-mariadb."},
+		{
+			"max_allowed_packet", s.packet < packetLeast, backend.Warn, fmt.Sprintf("max_allowed_packet is %d: longer rows fail here, and not at the others", s.packet),
+			"max_allowed_packet = 1G in the server's configuration, then restart",
+		},
+		{
+			"rollback on timeout", !s.rollback, backend.Warn, "innodb_rollback_on_timeout is off", "innodb_rollback_on_timeout = ON in the server's configuration, then restart",
+		},
+		{
+			"flush", s.flush != 1, backend.Warn, fmt.Sprintf("innodb_flush_log_at_trx_commit is %d: clients may be answered before their block is on disk", s.flush),
+			"SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the configuration; or accept it: the node executes lost blocks again.",
+		},
+		{"binary log", s.binlog, backend.Warn, "log_bin is on: each block is written twice, and a replica has no ledger of its own", "skip-log-bin in the server's configuration, then restart"},
+		{"names", s.strange, backend.Bad, "lower_case_table_names is not 0", "Make the server anew with lower_case_table_names = 0."},
+		{"clocks", apart > clockApartMax, backend.Warn, fmt.Sprintf("the database's clock is %s from the node's", apart.Round(time.Millisecond)), "Keep both machines' clocks right (NTP)."},
+	}
+	found := make([]backend.Condition, 0, len(rules)+1)
+	for _, r := range rules {
+		if !r.broken {
+			found = append(found, backend.Condition{Level: backend.Good, Check: r.check, Found: "as it should be"})
+			continue
+		}
+		found = append(found, backend.Condition{Level: r.level, Check: r.check, Found: r.found, Mend: r.mend})
+	}
+	return found
+}
+
+func (s settings) tooOld() bool {
+	parts := strings.SplitN(s.version, ".", 3)
+	if len(parts) < 3 || !strings.Contains(s.version, "MariaDB") {
+		return true
+	}
+	major, err := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return errors.Join(err, err2) != nil || major*100+minor < versionLeast
+}
+
+// reason is an error's cause in one line.
+func reason(err error) string {
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(next) {
+		err = next
+	}
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}
+
+// mendOf says what to do when the database cannot be reached.
+func mendOf(err error) string {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return "Is MariaDB running, and host, port or socket in database.dsn right?"
+	}
+	switch e.Number {
+	case 1045, 1698:
+		return "Correct user and password in database.dsn, or let the user in: CREATE USER chainify@localhost."
+	case 1959:
+		return "As an administrator: chainify install-mariadb --node with the user of database.dsn."
+	}
+	return "See the server's log."
+}

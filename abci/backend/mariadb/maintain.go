@@ -1,0 +1,225 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/canonical"
+)
+
+// Scrubbing is how often everything is read, and how fast.
+type Scrubbing struct {
+	Every         time.Duration // each table once, then the kept blocks; 0: never
+	RowsPerSecond int           // at most; 0: never
+}
+
+const (
+	scrubRetry   = 10 * time.Second // after the database did not answer
+	throttleRows = 1_000            // between two looks at the clock
+	auditBlocks  = 100              // that are audited without a pause
+)
+
+// Maintain reads tables and kept blocks until ctx ends, as Config.Scrubbing says. Findings
+// show in Position, and recovery puts them right.
+func (b *Backend) Maintain(ctx context.Context, log *slog.Logger) {
+	s := b.cfg.Scrubbing
+	if s.Every <= 0 || s.RowsPerSecond <= 0 {
+		log.Warn("the scrubber is off: rows that no block touches are never looked at")
+		return
+	}
+	for {
+		pause := s.Every
+		if err := b.maintain(ctx, log); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			log.Warn("scrubber", "error", err)
+			pause = min(pause, scrubRetry)
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// maintain is one pass over all tables and all kept blocks.
+func (b *Backend) maintain(ctx context.Context, log *slog.Logger) error {
+	found, err := b.scrub(ctx, b.cfg.Scrubbing.RowsPerSecond)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		log.Warn("scrubber found a table that is not as certified", "table", f.Table, "finding", f.What)
+	}
+	for from := uint64(1); from > 0; {
+		began := time.Now()
+		next, changes, err := b.auditFrom(ctx, from, auditBlocks)
+		if err != nil {
+			return err
+		}
+		for number := range changes.noted {
+			log.Warn("audit found a block that is not kept as agreed", "block", number)
+		}
+		if !sleep(ctx, due(changes.read, b.cfg.Scrubbing.RowsPerSecond)-time.Since(began)) {
+			return ctx.Err()
+		}
+		from = next
+	}
+	return nil
+}
+
+// due is how long so many rows take at a rate.
+func due(rows, perSecond int) time.Duration {
+	return time.Duration(float64(rows) / float64(perSecond) * float64(time.Second))
+}
+
+// sleep waits; false: ctx ended.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(max(pause, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}
+
+// scrubbed is what was found in a table.
+type scrubbed struct{ Table, What string }
+
+// Scrub compares the tables with their running states, and their definitions with those attached.
+// A difference shows in the position until a repair. Cost: a read of all tables.
+func (b *Backend) Scrub(ctx context.Context) error {
+	_, err := b.scrub(ctx, 0)
+	return err
+}
+
+func (b *Backend) scrub(ctx context.Context, perSecond int) ([]scrubbed, error) {
+	tables, err := readTables(ctx, b.pool, b.name, maxBlock, map[string]*described{})
+	if err != nil {
+		return nil, fmt.Errorf("scrub: %w", err)
+	}
+	var found []scrubbed
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		what, err := b.scrubTable(ctx, name, perSecond)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("scrub %s: %w", name, err)
+		case what == "":
+			_, err = b.pool.ExecContext(ctx, b.name.in(`REPLACE INTO %L.scrub (table_id, well_at) VALUES (?, utc_timestamp(6))`), tables[name].id)
+		default:
+			found = append(found, scrubbed{name, what})
+			_, err = b.pool.ExecContext(ctx, b.name.in(`UPDATE %L.chain SET deviates = TRUE`))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("scrub %s: %w", name, err)
+		}
+	}
+	return found, nil
+}
+
+// scrubTable looks at one table in a snapshot of its own; "" when it is well, or detached by now.
+func (b *Backend) scrubTable(ctx context.Context, name string, perSecond int) (string, error) {
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return "", err
+	}
+	r := &reading{conn: conn, name: b.name}
+	defer r.Close()
+	if err := r.snapshot(ctx); err != nil {
+		return "", err
+	}
+	tables, err := readTables(ctx, conn, b.name, maxBlock, map[string]*described{})
+	t := tables[name]
+	if err != nil || t == nil {
+		return "", err
+	}
+	if t.altered {
+		return "the definition is not the attached one", nil
+	}
+	if what, err := r.triggersOf(ctx, t); what != "" || err != nil {
+		return what, err
+	}
+	state, err := t.read(ctx, conn, b.name, perSecond)
+	if errors.Is(err, canonical.ErrValue) {
+		return "a row cannot be encoded: " + err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if canonical.TableState(t.Name, canonical.SchemaHash2(t.text), &state) != t.stateHash() {
+		return fmt.Sprintf("the rows are not those of the state: %d, want %d", state.Rows, t.state.Rows), nil
+	}
+	return "", nil
+}
+
+// triggersOf expects the ledger's three triggers of a table, and no other.
+func (r *reading) triggersOf(ctx context.Context, t *table) (string, error) {
+	found, err := readTriggers(ctx, r.conn, r.name)
+	if err != nil {
+		return "", err
+	}
+	for _, want := range t.triggers() {
+		if r.name.in(want.body) != found[want.name].body {
+			return "trigger " + want.name + " is not the ledger's", nil
+		}
+	}
+	return "", nil
+}
+
+// read sums a table row by row, holding one at a time, at most so many a second; 0: without limit.
+func (t *table) read(ctx context.Context, q querier, name names, perSecond int) (canonical.State, error) {
+	var s canonical.State
+	rows, err := q.QueryContext(ctx, "SELECT "+t.serialized("t")+" FROM "+t.quoted(name)+" AS t")
+	if err != nil {
+		return s, err
+	}
+	began, count := time.Now(), 0
+	return s, each(rows, func() error {
+		var raw sql.RawBytes
+		if err := rows.Scan(&raw); err != nil {
+			return err
+		}
+		row, _, err := t.encode(raw)
+		if err != nil {
+			return err
+		}
+		t.hasher.Add(&s, row)
+		if count++; perSecond > 0 && count%throttleRows == 0 && !sleep(ctx, due(count, perSecond)-time.Since(began)) {
+			return ctx.Err()
+		}
+		return nil
+	})
+}
+
+// Inspect tells the database's health.
+func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
+	var h backend.Health
+	var micros int64
+	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT (SELECT deviates FROM %L.chain) + (SELECT count(*) FROM %L.false_block)
+			+ (SELECT count(*) FROM %L.deviation WHERE cured_by IS NULL),
+		coalesce((SELECT timestampdiff(MICROSECOND, min(s.well_at), utc_timestamp(6)) FROM %L.scrub s
+			JOIN %L.ledger_table t ON t.id = s.table_id WHERE t.detached_at IS NULL), 0)`)).Scan(&h.Deviations, &micros)
+	if err != nil {
+		return h, fmt.Errorf("inspect database: %w", err)
+	}
+	h.ScrubAge = time.Duration(micros) * time.Microsecond
+	if s := b.cfg.Scrubbing; s.RowsPerSecond > 0 {
+		h.ScrubInterval = s.Every
+	}
+	return h, nil
+}
+
+// Servers implements [backend.Inspector]: a MariaDB is one server.
+func (b *Backend) Servers() backend.Servers { return backend.Servers{} }
+
+// Mirrors implements [backend.Inspector]: the analytics worker mirrors no MariaDB.
+func (b *Backend) Mirrors(context.Context) (backend.Mirrors, error) { return backend.Mirrors{}, nil }

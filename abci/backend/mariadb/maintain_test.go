@@ -1,0 +1,79 @@
+package mariadb
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/backend"
+)
+
+// Findings of scrubber and audit, which run on a schedule, show in Position, Inspect and the log.
+func TestMaintenanceFindsWhatNoBlockTouches(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	c.commit(sqlOf("INSERT INTO items (id, name) VALUES (2, 'second')"))
+	c.b.cfg.Scrubbing = Scrubbing{Every: 10 * time.Millisecond, RowsPerSecond: 1_000}
+	ctx, cancel := context.WithCancel(t.Context())
+	var log lines
+	done := make(chan struct{})
+	go func() { c.b.Maintain(ctx, slog.New(slog.NewTextHandler(&log, nil))); close(done) }()
+	defer func() { cancel(); <-done }()
+	sees := func(what string, holds func(backend.Position, backend.Health) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			p, err := c.b.Position(ctx)
+			h, inspect := c.b.Inspect(ctx)
+			if err == nil && inspect == nil && holds(p, h) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v %+v %v %v", what, p, h, err, inspect)
+			}
+		}
+	}
+	sees("all is well", func(p backend.Position, h backend.Health) bool {
+		return !p.Deviates && h.Deviations == 0 && h.ScrubAge < time.Second && h.ScrubInterval == 10*time.Millisecond
+	})
+	o.unguarded(t, "UPDATE %D.items SET name = 'tampered' WHERE id = 1")
+	sees("a row", func(p backend.Position, h backend.Health) bool { return p.Deviates && h.Deviations > 0 })
+	found, err := c.b.Repair(ctx, backend.Rows, c.at.Number, c.at.Hash, c.at.Number, c.at.Hash)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	var by, cured, expected string
+	row := o.root.QueryRow("SELECT found_by, cured_by, expected FROM " + o.name + "_ledger.deviation_row r JOIN (SELECT id, found_by, cured_by FROM " +
+		o.name + "_ledger.deviation) d ON d.id = r.deviation")
+	if err := row.Scan(&by, &cured, &expected); err != nil || by != "scrubber" || cured != "rows" || !strings.Contains(expected, "first") {
+		t.Fatal(by, cured, expected, err)
+	}
+	sees("all is well again", func(p backend.Position, h backend.Health) bool { return !p.Deviates && h.Deviations == 0 })
+	o.unguarded(t, "UPDATE %L.history SET row_bytes = x'0000' WHERE block = 2")
+	sees("a block", func(p backend.Position, _ backend.Health) bool {
+		return len(p.FalseBlocks) == 1 && p.FalseBlocks[0] == 2
+	})
+	cancel()
+	<-done
+	for _, want := range []string{"the rows are not those of the state", "block=2"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q: %s", want, log.String())
+		}
+	}
+}
+
+// lines are what one goroutine logs.
+type lines struct{ strings.Builder }
+
+func TestTheScrubberKeepsToItsRate(t *testing.T) {
+	if got := due(25_000, 50_000); got != 500*time.Millisecond {
+		t.Error(got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if sleep(ctx, time.Hour) {
+		t.Error("it goes on though it was ended")
+	}
+}

@@ -1,0 +1,95 @@
+package mariadb
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// Verification finds what was changed in each part of a ledger, and nothing in one that is right.
+func TestVerificationFindsWhatWasChanged(t *testing.T) {
+	for change, want := range map[string]string{
+		"": "",
+		"UPDATE %D.items SET name = 'x' WHERE id = 1":                                                                   "table public.items",
+		"UPDATE %L.history SET row_bytes = x'0000' WHERE block = 2":                                                     "block",
+		"DELETE FROM %L.history WHERE block = 2":                                                                        "block",
+		"DELETE FROM %L.transaction WHERE block = 2":                                                                    "block",
+		"UPDATE %L.block SET hash = REPEAT('x', 32) WHERE number = 2":                                                   "block",
+		"DELETE FROM %L.block WHERE number = 2":                                                                         "block",
+		"UPDATE %L.block b JOIN %L.block o ON o.number = 3 SET b.header = o.header, b.hash = o.hash WHERE b.number = 2": "block",
+	} {
+		o := fresh(t, items)
+		c := o.chain(t)
+		c.attach("public.items")
+		c.commit(sqlOf("INSERT INTO items (id, name) VALUES (2, 'second')"))
+		c.commit(sqlOf("INSERT INTO items (id, name) VALUES (3, 'third')"))
+		if change != "" {
+			o.unguarded(t, change)
+		}
+		var found []string
+		err := Verify(t.Context(), o.dsn, nil, func(f backend.Finding) error { found = append(found, f.What); return nil })
+		if err != nil || want == "" && found != nil || want != "" && (len(found) == 0 || !strings.Contains(strings.Join(found, " "), want)) {
+			t.Errorf("%s: %v %v, want %q", change, found, err, want)
+		}
+	}
+}
+
+func TestALedgerBeforeItsNodeIsNamed(t *testing.T) {
+	o := fresh(t)
+	err := Verify(t.Context(), o.dsn, nil, func(backend.Finding) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "no node has worked") {
+		t.Error(err)
+	}
+}
+
+// A digest is that of the last certified block, in the form that the auditor reads.
+func TestDigestsAreTheAuditorsForm(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	if _, err := c.b.Digest(t.Context()); err == nil {
+		t.Error("a digest without a certificate")
+	}
+	c.attach("public.items")
+	votes := []wire.CertifiedVote{{Organisation: "a", Validator: []byte{1}, Extension: []byte{2}, Signature: []byte{3}}}
+	if err := c.b.StoreCertificate(t.Context(), wire.Certificate{Number: c.at.Number, Hash: c.at.Hash, Votes: votes}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.b.Digest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := audit.Parse(text)
+	if err != nil || wire.Hash(r.Hash) != c.at.Hash || r.Block.Number != 1 {
+		t.Fatal(err, string(text))
+	}
+	if found, err := c.b.VerifyDigest(t.Context(), text); err != nil || found != nil {
+		t.Error(found, err)
+	}
+	o.unguarded(t, "DELETE FROM %L.block WHERE number = 1")
+	if found, err := c.b.VerifyDigest(t.Context(), text); err != nil || len(found) == 0 {
+		t.Error(found, err)
+	}
+}
+
+func TestExaminationNamesWhatTheServerLacks(t *testing.T) {
+	o := fresh(t, items)
+	checks := map[string]backend.Level{}
+	for _, f := range Examine(t.Context(), o.dsn) {
+		checks[f.Check] = f.Level
+	}
+	if checks["ledger"] != backend.Good || checks["flush"] != backend.Warn || checks["max_allowed_packet"] != backend.Warn || checks["clocks"] != backend.Good || checks["MariaDB"] != backend.Good {
+		t.Error(checks)
+	}
+	for dsn, want := range map[string]string{"mysql://nobody@/shop?socket=/nonexistent": "Is MariaDB running", "mysql://nobody@/": "docs/operator/mariadb.md", strings.Replace(o.dsn, o.name+"@", "stranger@", 1): "CREATE USER"} {
+		f := Examine(t.Context(), dsn)
+		if len(f) != 1 || f[0].Level != backend.Bad || !strings.Contains(f[0].Mend, want) {
+			t.Errorf("%s: %+v", dsn, f)
+		}
+	}
+	if !(settings{version: "8.0.36"}).tooOld() || !(settings{version: "10.6.2-MariaDB"}).tooOld() || (settings{version: "11.4.2-MariaDB-log"}).tooOld() {
+		t.Error("versions")
+	}
+}
