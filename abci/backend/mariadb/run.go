@@ -141,6 +141,14 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 			budgets[deploy].cancel = cancel
 		}
 	}
+	tables := map[string]*canonical.Table{}
+	for name, t := range r.tables {
+		tables[name] = &t.Table
+	}
+	refusals, err := portable.Judged(r.raw, true, false, tables)
+	if err != nil {
+		return err
+	}
 	r.results = make([]wire.TxResult, len(r.raw))
 	for i, raw := range r.raw {
 		tx, err := wire.DecodeChainedTx(raw)
@@ -152,6 +160,10 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		*result = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
 		if r.block.QuarantineAll || slices.Contains(r.block.Quarantined, uint32(i)) {
 			result.SQLState, result.Message = "CH001", "quarantined: organisations differ about its effects"
+			continue
+		}
+		if refusal := refusals[i]; refusal != nil {
+			result.SQLState, result.Message = refusal.SQLState, refusal.Construct
 			continue
 		}
 		err = budgets[tx.Proposal.Kind == wire.Kind_KIND_DEPLOY].during(func() error {

@@ -73,9 +73,12 @@ pub fn schema_text_2(table: &Table) -> Result<String> {
     let mut lines = vec![format!("primary key {}", list(&table.primary_key))];
     lines.extend(table.columns.iter().map(column_line));
     lines.extend(table.unique.iter().map(|key| format!("unique {}", list(key))));
-    lines.extend(table.foreign_keys.iter().map(|key| {
-        format!("foreign key {} references {} {}", list(&key.columns), key.table, list(&key.refers))
-    }));
+    lines.extend(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| format!("foreign key {} references {} {}", list(&key.columns), key.table, list(&key.refers))),
+    );
     lines.sort_unstable();
     lines.dedup();
     Ok(lines.join("\n"))

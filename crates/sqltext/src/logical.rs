@@ -9,7 +9,11 @@ pub fn logical_type(words: &str) -> String {
         "timestamp without time zone" => "timestamp",
         "timestamp with time zone" => "timestamptz",
         "jsonb" => "json",
-        _ => return words.strip_prefix("character ").map_or(words.to_owned(), |rest| rest.replacen("varying", "varchar", 1)),
+        _ => {
+            return words
+                .strip_prefix("character ")
+                .map_or(words.to_owned(), |rest| rest.replacen("varying", "varchar", 1))
+        }
     }
     .to_owned()
 }

@@ -114,6 +114,7 @@ fn request(message: &PartRequest) -> Request<'_> {
         bodies: message.bodies.iter().map(Vec::as_slice).collect(),
         runs: message.runs.clone(),
         quarantined: message.quarantined.clone(),
+        refused: Vec::new(), // the leader puts their outcomes in
         quarantine_all: message.quarantine_all,
         effect_hashes: false, // such a block runs in its leader alone
     }

@@ -13,6 +13,7 @@ use crate::leader::execute_block;
 use crate::ledger::checkpoints;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::shared_schema;
 use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Scan;
 use crate::pg::base::cursor::{Cursor, Sees};
@@ -212,10 +213,11 @@ fn execute_again(
         bodies: bodies.iter().map(Vec::as_slice).collect(),
         runs: Vec::new(),
         quarantined,
+        refused: Vec::new(),
         quarantine_all: false,
         effect_hashes: false,
     };
-    let request = request.with_runs();
+    let request = request.with_runs(shared_schema::is_ledger_shared());
     let block = spi::connected(|| execute_block::again(&request));
     match block.hash() == wanted.hash {
         true => Ok(()),
@@ -236,7 +238,9 @@ type KeptTransaction = (i32, Vec<u8>, bool);
 
 impl<'c> Kept<'c> {
     fn open(client: &'c SpiClient<'c>, from: i64, number: i64) -> Self {
-        let sql = "SELECT block, index, body, (sqlstate = 'CH001' AND NOT succeeded) IS TRUE
+        // In a ledger of several engines the node refused some of those that failed.
+        let sql = "SELECT block, index, body, (NOT succeeded AND (sqlstate = 'CH001'
+                OR EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE shared_text IS NOT NULL))) IS TRUE
             FROM chainify_ledger.transaction WHERE block > $1 AND block <= $2 ORDER BY block, index";
         let rows = Cursor::open(client, Sees::Latest, sql, &[from.into(), number.into()]);
         let mut kept = Kept { rows, next: None };

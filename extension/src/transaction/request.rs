@@ -3,6 +3,11 @@ use chainify_codec::Hash;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 
+use crate::pg::base::error::PgError;
+
+/// Index of a transaction in the block, and its outcome.
+pub type Refused = (i32, PgError);
+
 /// A block to run, checked.
 pub struct Request<'a> {
     pub chain_id: String,
@@ -19,7 +24,10 @@ pub struct Request<'a> {
     /// By position in the request, which run of EFFECTS transactions of the block it belongs to,
     /// from 1; 0: it takes no turns. See [`Request::with_runs`].
     pub runs: Vec<u32>,
+    /// With those that are refused.
     pub quarantined: Vec<i32>,
+    /// Transactions that the node does not want run, and why (spec/engines.md, "Statements").
+    pub refused: Vec<Refused>,
     pub quarantine_all: bool,
     /// Asked for where organisations differed about the block: what each transaction did.
     pub effect_hashes: bool,
@@ -28,9 +36,11 @@ pub struct Request<'a> {
 impl Request<'_> {
     /// With the runs of EFFECTS transactions: those that follow each other in the block. The
     /// request must have all of its transactions.
-    pub fn with_runs(mut self) -> Self {
-        let takes_turns =
-            |at: usize| self.transactions[at].kind() == Kind::Effects && !is_quarantined(&self, at);
+    /// In a ledger of several engines none takes turns: all have the order of the block.
+    pub fn with_runs(mut self, shared: bool) -> Self {
+        let takes_turns = |at: usize| {
+            !shared && self.transactions[at].kind() == Kind::Effects && !is_quarantined(&self, at)
+        };
         let (mut number, mut within) = (0, false);
         let mut run = |at: usize| {
             let before = std::mem::replace(&mut within, takes_turns(at));
