@@ -114,6 +114,8 @@ func (b *Binder) Test(t Test) (left, right Bound, err error) {
 	switch tag, _ := canonical.TypeTag(c.Type); {
 	case tag == canonical.JSON && t.Right.Kind != 0:
 		return left, right, refuse("comparison of json")
+	case tag == canonical.UUID && strings.ContainsAny(t.Operator, "<>") && t.Operator != "<>":
+		return left, right, refuse("order of uuid")
 	case tag == canonical.Integer:
 		logical = "bigint" // a constant beyond the column's type compares all the same
 	}

@@ -44,7 +44,7 @@ func TestWriteSetsWithValuesOfOneEngineAreRefused(t *testing.T) {
 		{"of another type", "22023", canonical.Column{Ordinal: 3, Value: canonical.Value{Tag: canonical.Float, Float: math.Inf(1)}}},
 		{"a zero byte", "22021", canonical.Column{Ordinal: 2, Value: canonical.Value{Tag: canonical.Text, Text: "\x00"}}},
 		{"a day before year 1", "22008", canonical.Column{Ordinal: 6, Value: canonical.Value{Tag: canonical.Date, Number: -1_000_000}}},
-		{"no column", "22023", canonical.Column{Ordinal: 9, Value: canonical.Value{Tag: canonical.Integer}}},
+		{"no column", "22023", canonical.Column{Ordinal: 10, Value: canonical.Value{Tag: canonical.Integer}}},
 	} {
 		err := Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id, c.column}), tables)
 		if got := stateOf(err); got != c.want || (err == nil) != (c.want == "") {

@@ -72,8 +72,7 @@ func TestEnginesAgreeOnRandomBlocks(t *testing.T) {
 			counts[fmt.Sprint(p.Kind, " ", x.SQLState)]++
 		}
 		if a.Hash != b.Hash {
-			t.Fatalf("block %d: headers %+v, %+v; states\n%.160s\n%.160s", n, headerOf(t, a), headerOf(t, b),
-				fmt.Sprint(engines[0].states()), fmt.Sprint(engines[1].states()))
+			t.Fatalf("block %d: %s", n, difference(t, a, b, engines))
 		}
 	}
 	for i, e := range engines {
@@ -85,7 +84,7 @@ func TestEnginesAgreeOnRandomBlocks(t *testing.T) {
 		t.Errorf("after a restore, headers %+v, %+v", headerOf(t, a), headerOf(t, b))
 	}
 	t.Logf("transactions by kind and SQLSTATE: %v", counts)
-	if counts["KIND_SQL "] < 500 || counts["KIND_EFFECTS "] < 300 || counts["KIND_DEPLOY "] < 20 {
+	if counts["KIND_SQL "] < 500 || counts["KIND_EFFECTS "] < 300 || counts["KIND_DEPLOY "] < 8 {
 		t.Error("too few transactions of a kind succeeded")
 	}
 }
@@ -121,6 +120,18 @@ func (e *engine) restoredFrom(t *testing.T, other *engine, number uint64) {
 	if again, err := e.Repair(t.Context(), backend.Rows, number, e.at.Hash, number, e.at.Hash); err != nil || len(again) != 0 {
 		t.Errorf("rows that differ after the restore: %v, %v", again, err)
 	}
+}
+
+// difference names the parts of two headers that differ, and the tables.
+func difference(t *testing.T, a, b backend.Execution, engines []*engine) string {
+	x, y := headerOf(t, a), headerOf(t, b)
+	out := fmt.Sprintf("effects %x %x, count %d %d, state %x %x, outcomes %x %x", x.EffectsRoot, y.EffectsRoot, x.EffectsCount, y.EffectsCount,
+		x.StateRoot, y.StateRoot, x.Outcomes.Bytes(), y.Outcomes.Bytes())
+	here, there := engines[0].states(), engines[1].states()
+	for name := range here {
+		out += fmt.Sprintf("; %s equal: %v", name, here[name] == there[name])
+	}
+	return fmt.Sprint(out, "; of ", len(here), " and ", len(there), " tables")
 }
 
 func headerOf(t *testing.T, x backend.Execution) *wire.Header {

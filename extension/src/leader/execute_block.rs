@@ -76,13 +76,7 @@ pub fn again(request: &Request) -> LedgerBlock {
 }
 
 fn sealed(request: &Request, run: fn(&Request) -> Ran) -> (LedgerBlock, Ran) {
-    let mut ran = run(request);
-    for (index, reason) in &request.refused {
-        // A transaction that is not run has failed.
-        if let Some(outcome @ Err(_)) = ran.outcomes.get_mut(*index as usize) {
-            *outcome = Err(reason.clone());
-        }
-    }
+    let ran = run(request);
     (seal::seal(request, &ran), ran)
 }
 

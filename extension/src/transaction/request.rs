@@ -26,7 +26,7 @@ pub struct Request<'a> {
     pub runs: Vec<u32>,
     /// With those that are refused.
     pub quarantined: Vec<i32>,
-    /// Transactions that the node does not want run, and why (spec/engines.md, "Statements").
+    /// Transactions that the node does not want run, ascending, and why (spec/engines.md).
     pub refused: Vec<Refused>,
     pub quarantine_all: bool,
     /// Asked for where organisations differed about the block: what each transaction did.
@@ -55,6 +55,15 @@ impl Request<'_> {
 /// Whether a transaction of this kind may change definitions.
 pub fn may_deploy(kind: Kind) -> bool {
     !matches!(kind, Kind::Sql | Kind::Effects)
+}
+
+/// Why the node refuses a transaction, if it does.
+pub fn refusal(request: &Request, at: usize) -> Option<PgError> {
+    let index = request.indices[at] as i32;
+    let found = request
+        .refused
+        .binary_search_by_key(&index, |refused| refused.0);
+    Some(request.refused[found.ok()?].1.clone())
 }
 
 /// Whether the node said not to run it.
