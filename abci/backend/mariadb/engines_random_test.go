@@ -100,8 +100,11 @@ func (g *generator) row() *wire.Proposal {
 		2: {{Tag: canonical.Integer, Number: 7}, {Tag: canonical.Integer, Number: 40_000}, {Tag: canonical.Text, Text: "7"}},
 		3: {{Tag: canonical.Integer, Number: -1 << 31}, {Tag: canonical.Integer, Number: 1 << 31}},
 		4: {
-			{Tag: canonical.Numeric, Text: "12.5"}, {Tag: canonical.Numeric, Text: "NaN"}, {Tag: canonical.Numeric, Text: "1.005"},
-			{Tag: canonical.Numeric, Text: "99999999.995"}, {Tag: canonical.Numeric, Text: "Infinity"},
+			{Tag: canonical.Numeric, Text: "12.5"},
+			{Tag: canonical.Numeric, Text: "NaN"},
+			{Tag: canonical.Numeric, Text: "1.005"},
+			{Tag: canonical.Numeric, Text: "99999999.995"},
+			{Tag: canonical.Numeric, Text: "Infinity"},
 		},
 		5:  {{Tag: canonical.Boolean, Number: 1}, {Tag: canonical.Boolean}},
 		6:  {{Tag: canonical.Text, Text: "it's é😀 "}, {Tag: canonical.Text, Text: "a\x00b"}, {Tag: canonical.Text, Text: strings.Repeat("long", 5000)}},
