@@ -83,6 +83,11 @@ func TestEnginesAgreeOnRandomBlocks(t *testing.T) {
 	if a, b := engines[0].commit(t, enginesBlock(122, proposals...)), engines[1].commit(t, enginesBlock(122, proposals...)); a.Hash != b.Hash {
 		t.Errorf("after a restore, headers %+v, %+v", headerOf(t, a), headerOf(t, b))
 	}
+	for i, e := range engines {
+		if _, err := e.Repair(t.Context(), backend.Replay, 122, e.at.Hash, 122, e.at.Hash); err != nil {
+			t.Errorf("replay of engine %d: %v", i, err)
+		}
+	}
 	t.Logf("transactions by kind and SQLSTATE: %v", counts)
 	if counts["KIND_SQL "] < 500 || counts["KIND_EFFECTS "] < 300 || counts["KIND_DEPLOY "] < 8 {
 		t.Error("too few transactions of a kind succeeded")
