@@ -107,7 +107,7 @@ INSERT INTO test.calls (who, call) VALUES
     ('stranger', format('SELECT chainify_node.rehearse(%L, 1700000000000000)', test.tx($$INSERT INTO t (name, n) VALUES ('acme', 3)$$))),
     ('stranger', format('SELECT chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, %L) FROM chainify_node.position() p',
         test.buffer(ARRAY[test.tx($$UPDATE t SET n = n + 1 WHERE name = 'acme'$$), test.tx('CREATE TABLE w (id int PRIMARY KEY, v text CHECK (length(v) < 9))', 'admin', 3)]))),
-    ('stranger', $$SELECT * FROM chainify_node.position()$$);
+    ('stranger', $$SELECT * FROM chainify_node.shared_tables()$$), ('stranger', $$SELECT * FROM chainify_node.position()$$);
 INSERT INTO test.calls (who, call) SELECT 'reader', format('SELECT * FROM %s', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'chainify'::regnamespace AND c.relkind = 'v' ORDER BY c.relname COLLATE "C";
 SELECT c.who, left(c.call, 80) AS call, test.under(c.who, c.call) AS how FROM test.calls c ORDER BY c.place;
 

@@ -173,3 +173,23 @@ func TestRangesOfKeys(t *testing.T) {
 		t.Errorf("%x of %d rows", ab.Digest(), ab.Rows)
 	}
 }
+
+// A schema text has one spelling, which describes a table that engines share.
+func FuzzParseSchemaText(f *testing.F) {
+	f.Add("column 1 id bigint not null\nprimary key (id)")
+	f.Add("column 1 id integer not null\ncolumn 3 name varchar(20) default 050000000161\nforeign key (name) references public.u (n)\nprimary key (id)\nunique (name, id)")
+	f.Fuzz(func(t *testing.T, text string) {
+		table, err := ParseSchemaText("public.t", text)
+		if err != nil {
+			return
+		}
+		if again, err := SchemaText(table); err != nil || again != text {
+			t.Errorf("%q is accepted and written as %q, %v", text, again, err)
+		}
+		for i := range table.Columns {
+			if _, err := TypeTag(table.Columns[i].Type); err != nil {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	})
+}

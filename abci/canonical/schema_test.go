@@ -3,6 +3,7 @@ package canonical
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -62,6 +63,9 @@ func TestVectorsOfSchemas(t *testing.T) {
 		got, err := SchemaText(c.table())
 		if err != nil || got != want || SchemaHash2(got) != c.SchemaHash {
 			t.Errorf("%s: %q, %v, hash %x", c.Name, got, err, SchemaHash2(got))
+		}
+		if again, err := ParseSchemaText(c.Table, got); err != nil || !reflect.DeepEqual(again.PrimaryKey, c.PrimaryKey) || len(again.Columns) != len(c.Columns) {
+			t.Errorf("%s: read back as %+v, %v", c.Name, again, err)
 		}
 		shuffled := c.table()
 		slices.Reverse(shuffled.Unique)

@@ -114,11 +114,19 @@ func (b *Binder) Test(t Test) (left, right Bound, err error) {
 	switch tag, _ := canonical.TypeTag(c.Type); {
 	case tag == canonical.JSON && t.Right.Kind != 0:
 		return left, right, refuse("comparison of json")
+	case tag == canonical.UUID && strings.ContainsAny(t.Operator, "<>") && t.Operator != "<>":
+		return left, right, refuse("order of uuid")
 	case tag == canonical.Integer:
 		logical = "bigint" // a constant beyond the column's type compares all the same
 	}
-	if left, err = b.operand(t.Left, logical); err == nil && t.Right.Kind != 0 {
-		right, err = b.operand(t.Right, logical)
+	beside := func(o Operand) string {
+		if o.Kind == Parameter && b.untyped(o) {
+			return c.Type // PostgreSQL takes it for one of the column's type
+		}
+		return logical
+	}
+	if left, err = b.operand(t.Left, beside(t.Left)); err == nil && t.Right.Kind != 0 {
+		right, err = b.operand(t.Right, beside(t.Right))
 	}
 	return left, right, err
 }
@@ -182,7 +190,12 @@ func (b *Binder) literal(bound Bound, text string) (Bound, error) {
 		return bound, &Refusal{"22007", err.Error()}
 	}
 	bound.Value = &v
-	return bound, nil
+	return bound, storable(bound.Type, &v)
+}
+
+func (b *Binder) untyped(o Operand) bool {
+	n, err := strconv.Atoi(o.Text)
+	return err == nil && n >= 1 && n <= len(b.parameters) && b.parameters[n-1].Type == ""
 }
 
 func (b *Binder) parameter(o Operand, logical string, tag canonical.Tag) (Bound, error) {
@@ -198,8 +211,16 @@ func (b *Binder) parameter(o Operand, logical string, tag canonical.Tag) (Bound,
 	if p.Null {
 		return bound, nil
 	}
+	if declared := parameterTypes[p.Type]; declared != "" {
+		if _, err := canonical.ParseText(declared, p.Text); err != nil {
+			return bound, &Refusal{"22003", err.Error()}
+		}
+	}
 	return b.literal(bound, p.Text)
 }
+
+// parameterTypes are the declared types that hold less than their tag does.
+var parameterTypes = map[string]string{"smallint": "smallint", "integer": "integer"}
 
 var parameterTags = map[string]canonical.Tag{
 	"boolean": canonical.Boolean, "smallint": canonical.Integer, "integer": canonical.Integer, "bigint": canonical.Integer,

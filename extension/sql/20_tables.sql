@@ -108,7 +108,11 @@ CREATE TABLE chainify_ledger.ledger_table (
     -- Transactions of these blocks: changes after the one and before the other are of this version.
     attached_tx    integer NOT NULL,
     detached_tx    integer,
-    follows        integer                  -- the version that a DEPLOY transaction ended
+    follows        integer,                 -- the version that a DEPLOY transaction ended
+    -- Of a table with schema text 2 (spec/engines.md): that text, and the SHA-256 of this database's own words when it was attached.
+    shared_text    text,
+    wording        bytea,
+    CHECK ((shared_text IS NULL) = (wording IS NULL))
 );
 CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (name) WHERE detached_at IS NULL;
 

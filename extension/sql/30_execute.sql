@@ -151,16 +151,29 @@ CREATE FUNCTION chainify_node.execute_block(
         number bigint, order_height bigint, block_time bigint, previous_hash bytea, transactions bytea,
         quarantined integer[] DEFAULT '{}', quarantine_all boolean DEFAULT false, effect_hashes boolean DEFAULT false,
         certified_hash bytea DEFAULT NULL,
+        refused integer[] DEFAULT NULL, refused_sqlstates text[] DEFAULT NULL, refused_messages text[] DEFAULT NULL,
         OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
         OUT transaction_effects bytea[])
     AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
+-- What the node judges the transactions of the next block by (spec/engines.md): how the ledger stands to other engines ('shared', 'open',
+-- 'own'), and its tables with their schema texts 2.
+CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[])
+    LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE shared_text IS NOT NULL) THEN 'shared'
+                WHEN EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE detached_at IS NULL)
+                     OR EXISTS (SELECT FROM chainify_ledger.definitions) THEN 'own'
+                ELSE 'open' END,
+           coalesce(array_agg(t.name ORDER BY t.id), '{}'), coalesce(array_agg(t.shared_text ORDER BY t.id), '{}')
+    FROM chainify_ledger.ledger_table t WHERE t.detached_at IS NULL AND t.shared_text IS NOT NULL
+$$;
+
 CREATE FUNCTION chainify_node.kept_executions() RETURNS bigint
     AS 'MODULE_PATHNAME', 'chainify_kept_executions' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
-REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.server, chainify_node.take_server, chainify_node.supersede, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.server, chainify_node.take_server, chainify_node.supersede, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.kept_executions TO chainify_node;
+REVOKE ALL ON FUNCTION chainify_node.init, chainify_node.server, chainify_node.take_server, chainify_node.supersede, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.shared_tables, chainify_node.kept_executions FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.init, chainify_node.server, chainify_node.take_server, chainify_node.supersede, chainify_node.set_registry, chainify_node.position, chainify_node.execute_block, chainify_node.shared_tables, chainify_node.kept_executions TO chainify_node;
 
 -- The last block, which stays the last one that the calling transaction sees (block/read_block.rs).
 CREATE FUNCTION chainify.read_block() RETURNS bigint
@@ -187,6 +200,14 @@ REVOKE ALL ON FUNCTION chainify_ledger.view_text FROM PUBLIC;
 
 CREATE FUNCTION chainify_ledger.schema_hash(schema_text text) RETURNS bytea
     AS 'MODULE_PATHNAME', 'chainify_schema_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- Schema text 2 of a version of a table, from PostgreSQL's catalogues (ledger/shared_schema.rs). Raises 0A000 for a table that it cannot describe.
+CREATE FUNCTION chainify_ledger.shared_schema_text(version integer) RETURNS text
+    AS 'MODULE_PATHNAME', 'chainify_shared_schema_text' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION chainify_ledger.shared_schema_text FROM PUBLIC;
+
+CREATE FUNCTION chainify_ledger.shared_schema_hash(shared_text text) RETURNS bytea
+    AS 'MODULE_PATHNAME', 'chainify_shared_schema_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 -- The list of ledger tables changed: sessions read it anew.
 CREATE FUNCTION chainify_ledger.announce_tables() RETURNS void

@@ -93,6 +93,69 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
     SELECT string_agg(s.line, E'\n' ORDER BY kind, s.line COLLATE "C") FROM lines, chainify_ledger.settled(lines.line) s (line)
 $$;
 
+-- The SHA-256 of the words that PostgreSQL has for a table.
+CREATE FUNCTION chainify_ledger.wording(tbl regclass) RETURNS bytea
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+    $$ SELECT sha256(convert_to(chainify_ledger.schema_text(tbl), 'UTF8')) $$;
+
+-- The hash of a ledger table's definition as it is now. Where schema text 2 described it, and PostgreSQL words it otherwise now, the new
+-- words stand in place of that text.
+CREATE FUNCTION chainify_ledger.live_schema_hash(tbl regclass) RETURNS bytea
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN t.wording = chainify_ledger.wording(tbl) THEN chainify_ledger.shared_schema_hash(t.shared_text)
+                WHEN t.wording IS NOT NULL THEN chainify_ledger.shared_schema_hash(chainify_ledger.schema_text(tbl))
+                ELSE chainify_ledger.schema_hash(chainify_ledger.schema_text(tbl)) END
+    FROM (SELECT tbl) one LEFT JOIN chainify_ledger.ledger_table t ON t.relation = tbl AND t.detached_at IS NULL
+$$;
+
+-- A part of a table that schema text 2 has no words for; NULL: there is none. Names and types are left to the text itself.
+CREATE FUNCTION chainify_ledger.undescribed_part(tbl regclass) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT o.part COLLATE "C" FROM pg_class c, LATERAL (
+        SELECT 'partitions' WHERE c.relkind = 'p'
+        UNION ALL
+        SELECT 'row level security' WHERE c.relrowsecurity OR c.relforcerowsecurity
+        UNION ALL
+        SELECT format('policy "%s"', p.polname) FROM pg_policy p WHERE p.polrelid = tbl
+        UNION ALL
+        SELECT format('check "%s"', k.conname) FROM pg_constraint k WHERE k.conrelid = tbl AND k.contype = 'c'
+        UNION ALL
+        SELECT format('foreign key "%s", which does more than refuse', k.conname) FROM pg_constraint k
+        WHERE k.conrelid = tbl AND k.contype = 'f' AND (k.confupdtype NOT IN ('a', 'r') OR k.confdeltype NOT IN ('a', 'r')
+            OR k.confmatchtype <> 's' OR k.condeferrable OR NOT k.convalidated)
+        UNION ALL
+        SELECT format('column "%s", which is computed', a.attname) FROM pg_attribute a
+        WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped AND (a.attgenerated <> '' OR a.attidentity <> '')
+        UNION ALL
+        SELECT format('column "%s" with the collation "%s", want "C"', a.attname, o.collname)
+        FROM pg_attribute a JOIN pg_collation o ON o.oid = a.attcollation JOIN pg_database d ON d.datname = current_database()
+        WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
+          AND NOT (CASE o.collprovider WHEN 'd' THEN d.datlocprovider = 'c' AND d.datcollate IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8')
+                                       WHEN 'c' THEN o.collcollate IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8') ELSE false END)
+        UNION ALL
+        SELECT format('index "%s" of more than columns', x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+        WHERE i.indrelid = tbl AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+        UNION ALL
+        SELECT format('unique index "%s" of another kind', x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+        WHERE i.indrelid = tbl AND i.indisunique
+          AND (i.indnkeyatts < i.indnatts OR i.indnullsnotdistinct OR NOT i.indisvalid
+               OR EXISTS (SELECT FROM unnest(i.indclass) k JOIN pg_opclass o ON o.oid = k WHERE NOT o.opcdefault)
+               OR EXISTS (SELECT FROM unnest(i.indkey, i.indcollation) k (attnum, coll) JOIN pg_attribute a ON a.attrelid = tbl AND a.attnum = k.attnum
+                          WHERE k.coll <> a.attcollation))) o (part)
+    WHERE c.oid = tbl ORDER BY 1 LIMIT 1
+$$;
+
+-- Why a ledger cannot become one of several engines in this block; NULL when it can. All of its tables have to have schema text 2.
+CREATE FUNCTION chainify_ledger.shared_obstacle(at_block bigint) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT o.why FROM (
+        SELECT format('Table "%s" is on the ledger without ENCODING 2.', t.name) FROM chainify_ledger.ledger_table t
+        WHERE t.shared_text IS NULL AND (t.detached_at IS NULL OR t.detached_at = at_block)
+        UNION ALL
+        SELECT 'DEPLOY transactions with statements ran.' FROM chainify_ledger.definitions) o (why)
+    ORDER BY 1 LIMIT 1
+$$;
+
 -- Types whose values name objects of one database, or whose text depends on it.
 CREATE FUNCTION chainify_ledger.is_local_type(type oid) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -436,7 +499,8 @@ CREATE FUNCTION chainify_ledger.leaves(tbl regclass) RETURNS oid[]
     FROM pg_class WHERE oid = tbl
 $$;
 
-CREATE FUNCTION chainify_ledger.attach_tables(schemas text[], names text[], at_block bigint, at_tx integer) RETURNS void
+--   shared: with schema text 2
+CREATE FUNCTION chainify_ledger.attach_tables(schemas text[], names text[], at_block bigint, at_tx integer, shared boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     tables regclass[] := chainify_ledger.find_tables(schemas, names);
@@ -462,7 +526,7 @@ BEGIN
             RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schemas[i], names[i]
                 USING ERRCODE = 'CH005', DETAIL = 'It was taken off the ledger in this block.', HINT = 'Attach it in a later block.';
         END IF;
-        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx);
+        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx, shared);
         PERFORM chainify_ledger.keep_initial(tables[i]);
     END LOOP;
     PERFORM chainify_ledger.keep_schema_parts();
@@ -470,7 +534,8 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint, at_tx integer) RETURNS void
+CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint, at_tx integer, shared boolean DEFAULT false)
+    RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     copy text := chainify_ledger.copy_name(schema, name);
@@ -483,6 +548,10 @@ BEGIN
     INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum, type)
     SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname, chainify_ledger.key_part(tbl, a.attnum), a.attnum, a.atttypid
     FROM pg_attribute a WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped;
+    IF shared THEN
+        UPDATE chainify_ledger.ledger_table t
+        SET shared_text = chainify_ledger.shared_schema_text(new_id), wording = chainify_ledger.wording(tbl) WHERE t.id = new_id;
+    END IF;
     PERFORM chainify_ledger.make_triggers(tbl);
     PERFORM chainify_ledger.start_version(new_id, copy);
 END
@@ -507,7 +576,7 @@ DECLARE
 BEGIN
     SELECT l.* INTO t FROM chainify_ledger.ledger_table l WHERE l.id = start_version.id;
     PERFORM chainify_ledger.make_base(t.relation, copy);
-    hash := chainify_ledger.schema_hash(chainify_ledger.schema_text(t.relation));
+    hash := chainify_ledger.live_schema_hash(t.relation);
     UPDATE chainify_ledger.ledger_table l
     SET schema_hash = hash, checkpoint = format('chainify_checkpoint.%I', copy)::regclass WHERE l.id = t.id;
     SELECT array_agg(c.name ORDER BY c.ordinal), array_agg(c.ordinal ORDER BY c.ordinal) INTO column_names, column_ordinals
@@ -563,6 +632,7 @@ $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
+    chainify_ledger.wording, chainify_ledger.live_schema_hash, chainify_ledger.undescribed_part, chainify_ledger.shared_obstacle,
     chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.drop_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
     chainify_ledger.store_as,
     chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view, chainify_ledger.make_as_of_view, chainify_ledger.drop_as_of_view FROM PUBLIC;

@@ -181,7 +181,7 @@ BEGIN
     FOR t IN SELECT l.* FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
              WHERE l.detached_at IS NULL
                AND (l.name <> n.nspname || '.' || c.relname
-                    OR l.schema_hash <> chainify_ledger.schema_hash(chainify_ledger.schema_text(l.relation)))
+                    OR l.schema_hash <> chainify_ledger.live_schema_hash(l.relation))
              ORDER BY l.name COLLATE "C" LOOP
         PERFORM chainify_ledger.follow_table(t.id, t.relation = ANY (emptied), at_block, at_tx);
         changed := true;
@@ -348,7 +348,7 @@ BEGIN
         PERFORM chainify_ledger.start_version(into_version, copy);
     ELSE
         PERFORM chainify_ledger.make_as_of_view(t.relation, copy);
-        UPDATE chainify_ledger.ledger_table l SET schema_hash = chainify_ledger.schema_hash(chainify_ledger.schema_text(t.relation))
+        UPDATE chainify_ledger.ledger_table l SET schema_hash = chainify_ledger.live_schema_hash(t.relation)
         WHERE l.id = version;
     END IF;
 END

@@ -85,7 +85,7 @@ CREATE FUNCTION chainify_ledger.schema_repairs() RETURNS TABLE (tbl text, relati
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH other AS MATERIALIZED (
         SELECT t.id, t.relation FROM chainify_ledger.ledger_table t JOIN pg_class c ON c.oid = t.relation
-        WHERE t.detached_at IS NULL AND t.schema_hash IS DISTINCT FROM chainify_ledger.schema_hash(chainify_ledger.schema_text(t.relation))
+        WHERE t.detached_at IS NULL AND t.schema_hash IS DISTINCT FROM chainify_ledger.live_schema_hash(t.relation)
           AND EXISTS (SELECT FROM chainify_ledger.schema_part k WHERE k.table_id = t.id)),
     now AS MATERIALIZED (
         SELECT t.id, p.place, p.line, p.make, p.unmake, row_number() OVER (PARTITION BY t.id, p.line ORDER BY p.make) AS n

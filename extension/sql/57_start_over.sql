@@ -39,7 +39,7 @@ CREATE FUNCTION chainify_ledger.start_over_obstacle() RETURNS text
         UNION ALL
         SELECT 4, format('The definition of table %s is not that with which it was attached.', i.name)
         FROM chainify_ledger.initial_table i JOIN pg_class c ON c.oid = i.relation
-        WHERE i.schema_hash <> chainify_ledger.schema_hash(chainify_ledger.schema_text(c.oid))
+        WHERE i.schema_hash <> chainify_ledger.live_schema_hash(c.oid)
         UNION ALL
         SELECT 5, format('The %s %s was there before a DEPLOY transaction altered it.', d.kind, d.identity)
         FROM chainify_ledger.definition d WHERE NOT d.made

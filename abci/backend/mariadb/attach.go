@@ -6,51 +6,38 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/portable"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-const (
-	attachText = "ATTACH TABLE "
-	detachText = "DETACH TABLE "
-	encoding2  = " ENCODING 2"
-)
-
-// attached are the tables that a DEPLOY transaction puts on the ledger.
-func attached(text string) ([]string, bool) {
-	tables, ok := strings.CutPrefix(text, attachText)
-	tables, encoded := strings.CutSuffix(tables, encoding2)
-	return strings.Split(tables, ", "), ok && encoded
-}
-
 // deploy attaches or detaches tables.
 func (r *run) deploy(p *wire.Proposal) (int64, error) {
-	text := p.Sql
-	if err := r.admin(p.Client.Role); err != nil {
+	d, err := portable.ParseDeploy(p.Sql)
+	if err == nil {
+		err = r.admin(p.Client.Role)
+	}
+	if err != nil {
 		return 0, err
 	}
-	attach, isAttach := attached(text)
-	detach, isDetach := strings.CutPrefix(text, detachText)
-	switch {
-	case isAttach:
-		for _, name := range attach {
-			if err := r.attach(name); err != nil {
-				return 0, err
-			}
-		}
-		return int64(len(attach)), r.checkPartners(attach)
-	case isDetach:
-		tables := strings.Split(detach, ", ")
-		for _, name := range tables {
-			if err := r.detach(name); err != nil {
-				return 0, err
-			}
-		}
-		return int64(len(tables)), r.checkLeft(tables)
+	before, one, check := maps.Clone(r.tables), r.detach, r.checkLeft
+	if d.Attach {
+		one, check = r.attach, r.checkPartners
 	}
-	return 0, &outcome{"0A000", "DEPLOY transaction other than ATTACH TABLE … ENCODING 2 and DETACH TABLE"}
+	for _, name := range d.Tables {
+		if err := one(name); err != nil {
+			r.tables = before
+			return 0, err
+		}
+	}
+	if err := check(d.Tables); err != nil {
+		r.tables = before
+		return 0, err
+	}
+	return int64(len(d.Tables)), nil
 }
 
 // admin checks that a client's role has the role of those who attach.
@@ -72,6 +59,14 @@ func (r *run) admin(role string) error {
 func (r *run) attach(name string) error {
 	if r.tables[name] != nil {
 		return &outcome{"CH005", "table " + name + " is on the ledger"}
+	}
+	var detached int
+	err := r.conn.QueryRowContext(r.ctx, r.name.in(`SELECT count(*) FROM %L.ledger_table WHERE name = ? AND detached_at = ?`), name, r.block.Number).Scan(&detached)
+	if err == nil && detached > 0 {
+		err = &outcome{"CH005", "table " + name + " was taken off the ledger in this block"}
+	}
+	if err != nil {
+		return err
 	}
 	d, err := describe(r.ctx, r.conn, r.name, name)
 	if err != nil {
@@ -124,8 +119,8 @@ func toAttach(raw [][]byte) []string {
 	var tables []string
 	for _, tx := range raw {
 		if decoded, err := wire.DecodeChainedTx(tx); err == nil && decoded.Proposal.Kind == wire.Kind_KIND_DEPLOY {
-			if some, ok := attached(decoded.Proposal.Sql); ok {
-				tables = append(tables, some...)
+			if d, err := portable.ParseDeploy(decoded.Proposal.Sql); err == nil && d.Attach {
+				tables = append(tables, d.Tables...)
 			}
 		}
 	}

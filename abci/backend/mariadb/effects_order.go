@@ -208,10 +208,10 @@ func (e *effectsRun) lost(v turns.Victim, first int) *outcome {
 }
 
 // endOfRun is the end of the run of EFFECTS transactions that begins at one; next after it for
-// another kind. A quarantined transaction ends a run.
+// another kind. A quarantined or refused transaction ends a run.
 func (r *run) endOfRun(proposals []*wire.Proposal, from int) int {
 	to := from
-	for to < len(proposals) && proposals[to].Kind == wire.Kind_KIND_EFFECTS && !r.quarantined(to) {
+	for to < len(proposals) && proposals[to].Kind == wire.Kind_KIND_EFFECTS && !r.quarantined(to) && r.refusals[to] == nil {
 		to++
 	}
 	return max(to, from+1)

@@ -78,10 +78,12 @@ type run struct {
 	bytes   int
 	seq     int64 // last captured change that was read
 	results []wire.TxResult
-	deploys map[uint32]wire.Hash // state root that each DEPLOY transaction left
-	mending func(*run) error
-	raw     [][]byte
-	at      atomic.Uint32 // transaction at work
+	// refusals are why transactions are not run, by place; nil: it may run.
+	refusals []*portable.Refusal
+	deploys  map[uint32]wire.Hash // state root that each DEPLOY transaction left
+	mending  func(*run) error
+	raw      [][]byte
+	at       atomic.Uint32 // transaction at work
 
 	hash    wire.Hash
 	header  []byte
@@ -142,6 +144,14 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 			budgets[deploy].cancel = cancel
 		}
 	}
+	tables := map[string]*canonical.Table{}
+	for name, t := range r.tables {
+		tables[name] = &t.Table
+	}
+	var err error
+	if r.refusals, err = portable.Judged(r.raw, true, false, tables); err != nil {
+		return err
+	}
 	r.results = make([]wire.TxResult, len(r.raw))
 	proposals := make([]*wire.Proposal, len(r.raw))
 	for i, raw := range r.raw {
@@ -173,6 +183,10 @@ func (r *run) inTurns(proposals []*wire.Proposal, from, to int) error {
 	r.at.Store(uint32(from))
 	if r.quarantined(from) {
 		r.results[from].SQLState, r.results[from].Message = "CH001", "quarantined: organisations differ about its effects"
+		return nil
+	}
+	if refusal := r.refusals[from]; refusal != nil {
+		r.results[from].SQLState, r.results[from].Message = refusal.SQLState, refusal.Construct
 		return nil
 	}
 	if to == from+1 {

@@ -253,24 +253,24 @@ func (b *Backend) ready(ctx context.Context) error {
 	return b.tellRegistry(ctx, b.conn)
 }
 
-// run begins a transaction and executes the block in it: one round trip.
+// run begins a transaction and executes the block in it: two round trips.
 func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
 	quarantined := make([]int32, len(block.Quarantined))
 	for i, q := range block.Quarantined {
 		quarantined[i] = int32(q)
 	}
+	refused, err := b.begin(ctx, block)
+	if err != nil {
+		return backend.Execution{}, err
+	}
 	var a answer
-	together := &pgx.Batch{}
-	together.Queue(beginBlock)
-	together.Queue(
+	err = b.conn.QueryRow(ctx,
 		`SELECT hash, header, outcomes, rows, sqlstates, messages, transaction_effects
-		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll, block.Round > 0,
-		certified,
-	).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
-	})
-	if err := b.conn.SendBatch(ctx, together).Close(); err != nil {
+		certified, refused.indices, refused.sqlstates, refused.messages,
+	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
+	if err != nil {
 		return backend.Execution{}, err
 	}
 	return a.execution(block)

@@ -16,6 +16,7 @@ pub mod merkle;
 mod order;
 mod ranges;
 mod row;
+pub mod schema;
 mod state;
 mod tag;
 mod text;

@@ -20,6 +20,10 @@ fn list(tables: &[TableName]) -> String {
 fn written(command: &Command<'_>) -> String {
     match command {
         Command::Attach(tables) => format!("ATTACH TABLE {}", list(tables)),
+        Command::AttachShared(tables) => {
+            let names: Vec<String> = tables.iter().map(TableName::to_string).collect();
+            format!("ATTACH TABLE {} ENCODING 2", names.join(", "))
+        }
         Command::Detach(tables) => format!("detach table {}", list(tables)),
         Command::SetPolicy(table, policy) => format!("SET AGREEMENT POLICY {} TO {policy}", whole(table)),
         Command::DropPolicy(table) => format!("DROP AGREEMENT POLICY {}", whole(table)),
@@ -37,7 +41,7 @@ fuzz_target!(|text: &str| {
     let Some(Ok(read)) = command(text) else { return };
     assert_eq!(command(&written(&read)), Some(Ok(read.clone())));
     let names = match &read {
-        Command::Attach(tables) | Command::Detach(tables) => &tables[..],
+        Command::Attach(tables) | Command::AttachShared(tables) | Command::Detach(tables) => &tables[..],
         Command::SetPolicy(table, rest) => {
             assert!(text.contains(rest));
             std::slice::from_ref(table)

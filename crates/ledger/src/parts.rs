@@ -50,6 +50,23 @@ pub struct PartRequest {
     /// takes no turns.
     #[prost(uint32, repeated, tag = "13")]
     pub runs: Vec<u32>,
+    /// Of the whole block, as for `execute_block`; they are among the quarantined ones.
+    #[prost(message, repeated, tag = "14")]
+    pub refused: Vec<RefusedTransaction>,
+}
+
+/// A transaction that the node does not want run, with its outcome.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct RefusedTransaction {
+    /// Its position in the block.
+    #[prost(uint32, tag = "1")]
+    pub transaction: u32,
+    /// Of the outcome.
+    #[prost(string, tag = "2")]
+    pub sqlstate: String,
+    /// Of the outcome.
+    #[prost(string, tag = "3")]
+    pub message: String,
 }
 
 /// The access of a transaction to a relation, as its function declares.

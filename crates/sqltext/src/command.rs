@@ -27,6 +27,8 @@ impl fmt::Display for TableName {
 pub enum Command<'t> {
     /// `ATTACH TABLE schema.table, …`
     Attach(Vec<TableName>),
+    /// `ATTACH TABLE public.table, … ENCODING 2`, in this spelling alone (spec/engines.md)
+    AttachShared(Vec<TableName>),
     /// `DETACH TABLE schema.table, …`
     Detach(Vec<TableName>),
     /// `SET AGREEMENT POLICY schema.table TO policy`
@@ -56,6 +58,9 @@ pub enum Malformed {
 
 /// Reads a command; `None` for any other text, which is SQL or nothing. Cost: linear.
 pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
+    if let Some(tables) = shared(sql) {
+        return Some(Ok(Command::AttachShared(tables)));
+    }
     let text = sql.trim().trim_end_matches(';').trim_end();
     let (first, rest) = word(text)?;
     let make = match first.as_str() {
@@ -65,6 +70,23 @@ pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
         _ => return None,
     };
     Some(tables(rest).map(make).ok_or(Malformed::Tables))
+}
+
+/// The tables of an ATTACH TABLE with ENCODING 2. Every engine reads this one spelling.
+fn shared(sql: &str) -> Option<Vec<TableName>> {
+    let names = sql.strip_prefix("ATTACH TABLE ")?.strip_suffix(" ENCODING 2")?;
+    let tables: Option<Vec<TableName>> = names.split(", ").map(shared_name).collect();
+    tables.filter(|tables| tables.len() <= TABLES_MAX)
+}
+
+/// A name that means the same table in every engine, without quotes.
+fn shared_name(name: &str) -> Option<TableName> {
+    let table = name.strip_prefix("public.")?;
+    let plain = table.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let first = table.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    let of_the_system = table.starts_with("pg_");
+    (plain && first && !of_the_system && table.len() <= 63)
+        .then(|| TableName { schema: "public".into(), table: table.into() })
 }
 
 /// The text after SET, or else DROP.
@@ -179,6 +201,10 @@ mod tests {
         let odd = name("odd \"one", "Ta,b.le");
         for (sql, expected) in [
             ("attach  Table Public.Ä , p.\"b\";", Command::Attach(vec![name("public", "Ä"), name("p", "b")])),
+            (
+                "ATTACH TABLE public.a, public.b_2 ENCODING 2",
+                Command::AttachShared(vec![name("public", "a"), name("public", "b_2")]),
+            ),
             (" DETACH TABLE \"odd \"\"one\" . \"Ta,b.le\"", Command::Detach(vec![odd.clone()])),
             (
                 "SET agreement POLICY a.b TO AND(org(x), \"c\")",
@@ -206,6 +232,16 @@ mod tests {
             ("ATTACH TABLE a", Malformed::Tables),
             ("ATTACH TABLE a.b,", Malformed::Tables),
             ("ATTACH TABLE a.b c.d", Malformed::Tables),
+            ("ATTACH TABLE a.b ENCODING 2", Malformed::Tables),
+            ("ATTACH TABLE public.b ENCODING 1", Malformed::Tables),
+            ("attach table public.b encoding 2", Malformed::Tables),
+            ("ATTACH TABLE public.b,public.c ENCODING 2", Malformed::Tables),
+            ("ATTACH TABLE public.b ENCODING 2;", Malformed::Tables),
+            ("ATTACH TABLE public.B ENCODING 2", Malformed::Tables),
+            ("ATTACH TABLE public.\"b\" ENCODING 2", Malformed::Tables),
+            ("ATTACH TABLE public.pg_class ENCODING 2", Malformed::Tables),
+            ("ATTACH TABLE public. ENCODING 2", Malformed::Tables),
+            ("DETACH TABLE public.b ENCODING 2", Malformed::Tables),
             ("DETACH TABLE a.\"b", Malformed::Tables),
             ("DETACH TABLE a.\"\"", Malformed::Tables),
             ("DETACH VIEW a.b", Malformed::Tables),

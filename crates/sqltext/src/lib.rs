@@ -7,9 +7,11 @@
 //! which literals may become parameters, not this crate.
 
 mod command;
+mod logical;
 mod settled;
 mod tokens;
 pub use command::{command, Command, Malformed, TableName, TABLES_MAX};
+pub use logical::{constant, logical_type, Constant};
 pub use settled::settled;
 pub use tokens::{called_names, normalised};
 

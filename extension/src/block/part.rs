@@ -33,7 +33,7 @@ use crate::transaction::effects_order::{self, Turns};
 use crate::transaction::groups;
 use crate::transaction::planned;
 use crate::transaction::recorded::{Effects, Recorded};
-use crate::transaction::request::{is_quarantined, Request};
+use crate::transaction::request::{is_quarantined, refusal, Request};
 use crate::transaction::run;
 use crate::transaction::sequences;
 
@@ -155,10 +155,10 @@ fn run_alone(request: &Request, at: usize, memory: &Context) -> Outcome {
 
 fn run_one(request: &Request, at: usize) -> Outcome {
     if is_quarantined(request, at) {
-        return Err(PgError::new(
+        return Err(refusal(request, at).unwrap_or_else(|| PgError::new(
             b"CH001",
             "quarantined: organisations did not agree on its effects, or it did not end in the time of a block",
-        ));
+        )));
     }
     show(request, at);
     run::run(request, at).unwrap_or_else(|error| raise_at(request, at, error))

@@ -2,11 +2,13 @@
 use crate::leader::execute_block::{execute, Asked, Executed};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
+use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::connected;
 use crate::pg::run::executor_cache;
 use crate::recovery::repair_by_key;
 use crate::transaction::planned;
+use crate::transaction::request::Refused;
 use crate::transaction::request::Request;
 
 crate::sql_function!(
@@ -39,6 +41,7 @@ fn execute_block(call: &mut Call) -> Answer {
         quarantined: call.arg(5).unwrap_or_default(),
         quarantine_all: call.arg(6).unwrap_or_default(),
         effect_hashes: call.arg(7).unwrap_or_default(),
+        refused: refused(call).or_raise(),
     };
     let by_key = |request: &Request, once: &dyn Fn() -> Executed| {
         repair_by_key::run(request, certified.as_deref()?, once)
@@ -46,6 +49,27 @@ fn execute_block(call: &mut Call) -> Answer {
     let cure = certified.is_some().then_some(&by_key as _);
     let executed = session::with(Mode::Internal, || connected(|| execute(asked, cure)));
     answer(call, executed)
+}
+
+/// The transactions that the node refuses to run, with their outcomes; None: it has not judged.
+/// Errors: 22023.
+fn refused(call: &Call) -> Result<Option<Vec<Refused>>, PgError> {
+    let Some(indices) = call.arg::<Vec<i32>>(9) else {
+        return Ok(None);
+    };
+    let texts = |at| call.arg::<Vec<String>>(at).unwrap_or_default();
+    let (states, messages) = (texts(10), texts(11));
+    if states.len() != indices.len() || messages.len() != indices.len() {
+        let message = "a refused transaction has one SQLSTATE and one message";
+        return Err(PgError::new(b"22023", message));
+    }
+    let refused = |((index, state), message): ((i32, String), String)| {
+        let state = <[u8; 5]>::try_from(state.as_bytes());
+        let state = state.map_err(|_| PgError::new(b"22023", "malformed SQLSTATE"))?;
+        Ok((index, PgError::new(&state, message)))
+    };
+    let refused = indices.into_iter().zip(states).zip(messages).map(refused);
+    refused.collect::<Result<_, PgError>>().map(Some)
 }
 
 fn answer(call: &mut Call, (block, ran): Executed) -> Answer {

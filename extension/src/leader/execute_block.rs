@@ -10,12 +10,13 @@ use crate::block::{half_committed, lock_conflicts, restored};
 use crate::leader::commit;
 use crate::ledger::checkpoints;
 use crate::ledger::own_tables::OwnTable;
+use crate::ledger::shared_schema;
 use crate::parallel::{leader, team};
 use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
-use crate::transaction::request::Request;
+use crate::transaction::request::{Refused, Request};
 use crate::transaction::{deploy, effects, planned};
 
 /// A block as the node asks for it.
@@ -29,6 +30,8 @@ pub struct Asked<'a> {
     pub quarantined: Vec<i32>,
     pub quarantine_all: bool,
     pub effect_hashes: bool,
+    /// Transactions that are not run, with their outcomes; None: the node has not judged.
+    pub refused: Option<Vec<Refused>>,
 }
 
 /// A block that was executed.
@@ -121,6 +124,9 @@ fn check_request<'a>(asked: Asked<'a>, standing: &Standing) -> Request<'a> {
     if asked.order_height < 0 {
         malformed("order_height is negative").raise();
     }
+    let refused = judged(asked.refused);
+    let mut quarantined = asked.quarantined;
+    quarantined.extend(refused.iter().map(|(index, _)| *index));
     Request {
         chain_id: standing.chain_id.clone(),
         number,
@@ -131,10 +137,23 @@ fn check_request<'a>(asked: Asked<'a>, standing: &Standing) -> Request<'a> {
         indices: (0..bodies.len() as u32).collect(),
         bodies,
         runs: Vec::new(),
-        quarantined: asked.quarantined,
+        quarantined,
+        refused,
         quarantine_all: asked.quarantine_all,
         effect_hashes: asked.effect_hashes,
     }
+}
+
+/// In a ledger of several engines each node refuses what one engine alone executes.
+fn judged(refused: Option<Vec<Refused>>) -> Vec<Refused> {
+    if refused.is_none() && shared_schema::is_ledger_shared() {
+        out_of_turn(
+            "the ledger has tables of ENCODING 2, and the node has not judged the block".into(),
+        )
+        .hint("Install a node of the extension's version.")
+        .raise();
+    }
+    refused.unwrap_or_default()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -165,7 +165,7 @@ impl LedgerTable {
     /// Hash of the definition as it is now; `None` when the relation is gone.
     pub fn live_schema_hash(&self, client: &SpiClient<'_>, sees: Sees) -> Option<Vec<u8>> {
         self.live.as_ref()?;
-        let sql = "SELECT chainify_ledger.schema_hash(chainify_ledger.schema_text($1))";
+        let sql = "SELECT chainify_ledger.live_schema_hash($1)";
         Cursor::open(client, sees, sql, &[self.relation.into()])
             .next_row()
             .and_then(|row| row.bytes(1))

@@ -21,6 +21,7 @@ pub mod place;
 pub mod row_bytes;
 pub mod running_state;
 pub mod session;
+pub mod shared_schema;
 pub mod stored_blocks;
 pub mod table_scans;
 pub mod tables;

@@ -1,7 +1,7 @@
 //! An executor worker: `chainify_worker::executor` decides what it answers when, this file runs and
 //! commits the parts.
 use chainify_codec::Hash;
-use chainify_ledger::parts::{Nets, PartReport, PartRequest};
+use chainify_ledger::parts::{Nets, PartReport, PartRequest, RefusedTransaction};
 use chainify_ledger::Transaction;
 use chainify_worker::{executor, Failure};
 
@@ -23,7 +23,7 @@ use crate::pg::shared::pool::Leader;
 use crate::pg::shared::worker_transaction::{begin, commit, roll_back};
 use crate::transaction::declared;
 use crate::transaction::effects;
-use crate::transaction::request::Request;
+use crate::transaction::request::{Refused, Request};
 
 /// Serves until the leader is gone; whatever is open then is rolled back.
 pub fn serve(leader: &mut Leader) {
@@ -101,6 +101,12 @@ fn run(message: &PartRequest) -> PartReport {
     })
 }
 
+fn refused(of: &RefusedTransaction) -> Option<Refused> {
+    let sqlstate = of.sqlstate.as_bytes().try_into().ok()?;
+    let reason = PgError::new(sqlstate, of.message.clone());
+    Some((of.transaction as i32, reason))
+}
+
 fn request(message: &PartRequest) -> Request<'_> {
     let transactions = message.bodies.iter().map(|body| Transaction::decode(body));
     Request {
@@ -114,6 +120,7 @@ fn request(message: &PartRequest) -> Request<'_> {
         bodies: message.bodies.iter().map(Vec::as_slice).collect(),
         runs: message.runs.clone(),
         quarantined: message.quarantined.clone(),
+        refused: message.refused.iter().filter_map(refused).collect(),
         quarantine_all: message.quarantine_all,
         effect_hashes: false, // such a block runs in its leader alone
     }

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use chainify_ledger::parts::{PartReport, PartRequest};
+use chainify_ledger::parts::{PartReport, PartRequest, RefusedTransaction};
 use chainify_sched::cost::fill_up;
 use chainify_sched::plan::{self, Plan};
 use chainify_sched::reorder::{Counts, LIMITS};
@@ -31,7 +31,7 @@ use crate::pg::run::commit::nothing_written;
 use crate::transaction::block_state::ByTransaction;
 use crate::transaction::declared;
 use crate::transaction::effects;
-use crate::transaction::request::{may_deploy, Request};
+use crate::transaction::request::{may_deploy, Refused, Request};
 
 /// The cost of a part beside its transactions, in transactions: telling it, merging and
 /// committing it.
@@ -242,7 +242,16 @@ fn request_of(
             .collect(),
         runs: members.iter().map(|at| request.runs[*at]).collect(),
         quarantined: request.quarantined.clone(),
+        refused: request.refused.iter().map(refused).collect(),
         quarantine_all: request.quarantine_all,
+    }
+}
+
+fn refused((index, reason): &Refused) -> RefusedTransaction {
+    RefusedTransaction {
+        transaction: *index as u32,
+        sqlstate: reason.sqlstate.as_str().to_owned(),
+        message: reason.message.clone(),
     }
 }
 

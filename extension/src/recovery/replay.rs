@@ -212,6 +212,7 @@ fn execute_again(
         bodies: bodies.iter().map(Vec::as_slice).collect(),
         runs: Vec::new(),
         quarantined,
+        refused: Vec::new(),
         quarantine_all: false,
         effect_hashes: false,
     };
@@ -236,7 +237,8 @@ type KeptTransaction = (i32, Vec<u8>, bool);
 
 impl<'c> Kept<'c> {
     fn open(client: &'c SpiClient<'c>, from: i64, number: i64) -> Self {
-        let sql = "SELECT block, index, body, (sqlstate = 'CH001' AND NOT succeeded) IS TRUE
+        // CH011: the node refused it, in a ledger of several engines.
+        let sql = "SELECT block, index, body, (NOT succeeded AND sqlstate IN ('CH001', 'CH011')) IS TRUE
             FROM chainify_ledger.transaction WHERE block > $1 AND block <= $2 ORDER BY block, index";
         let rows = Cursor::open(client, Sees::Latest, sql, &[from.into(), number.into()]);
         let mut kept = Kept { rows, next: None };

@@ -8,6 +8,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
+use crate::ledger::shared_schema;
 use crate::ledger::tables;
 use crate::pg::base::encode::{LedgerColumn, RowEncoder};
 use crate::pg::base::error::{attempt, OrRaise, PgError};
@@ -50,9 +51,35 @@ fn with_reason(mut error: PgError) -> PgError {
 
 /// Runs `ATTACH TABLE a.b, …`. Errors: CH005, CH006.
 pub fn attach(tables: Vec<TableName>, at: At) -> Outcome {
-    let count = run("attach_tables", tables, at)?;
+    let count = run("attach_tables($1, $2, $3, $4, false)", tables, at)?;
     attempt(|| checked(at))??;
     Ok(count)
+}
+
+/// Runs `ATTACH TABLE a.b, … ENCODING 2`: the ledger is one of several engines from then on.
+/// Errors: CH005, CH006; 0A000 for a table that schema text 2 cannot describe.
+pub fn attach_shared(tables: Vec<TableName>, at: At) -> Outcome {
+    if let Some(why) = attempt(|| shared_schema::obstacle(at.block))? {
+        return Err(PgError::new(
+            b"0A000",
+            format!("the ledger takes no table with ENCODING 2: {why}"),
+        ));
+    }
+    let count = run("attach_tables($1, $2, $3, $4, true)", tables, at)?;
+    attempt(|| checked(at))??;
+    Ok(count)
+}
+
+/// A ledger of several engines takes no DEPLOY transaction beside ATTACH TABLE … ENCODING 2 and
+/// DETACH TABLE. Errors: 0A000.
+pub fn refuse_where_shared() -> Result<(), PgError> {
+    match attempt(shared_schema::is_ledger_shared)? {
+        false => Ok(()),
+        true => Err(PgError::new(
+            b"0A000",
+            "a ledger with tables of ENCODING 2 takes no other DEPLOY transaction than ATTACH TABLE … ENCODING 2 and DETACH TABLE",
+        )),
+    }
 }
 
 /// What the tables attached just now, and their partitions, check and compute unseen.
@@ -79,7 +106,7 @@ fn checked(at: At) -> Result<(), PgError> {
 /// Runs `DETACH TABLE a.b, …`.
 pub fn detach(tables: Vec<TableName>, at: At) -> Outcome {
     refuse_own(&tables)?;
-    run("detach_tables", tables, at)
+    run("detach_tables($1, $2, $3, $4)", tables, at)
 }
 
 /// The ledger's own tables come on it with their first row, and stay.
@@ -94,7 +121,7 @@ fn refuse_own(tables: &[TableName]) -> Result<(), PgError> {
     }
 }
 
-fn run(function: &str, tables: Vec<TableName>, at: At) -> Outcome {
+fn run(call: &str, tables: Vec<TableName>, at: At) -> Outcome {
     let names = tables.into_iter().map(|of| (of.schema, of.table));
     let (schemas, names): (Vec<_>, Vec<_>) = names.unzip();
     let count = names.len() as u64;
@@ -104,7 +131,7 @@ fn run(function: &str, tables: Vec<TableName>, at: At) -> Outcome {
         cell(at.block),
         cell(at.tx as i32),
     ];
-    let sql = format!("SELECT chainify_ledger.{function}($1, $2, $3, $4)");
+    let sql = format!("SELECT chainify_ledger.{call}");
     attempt(|| query(&sql, &args, |_| ())).map_err(with_reason)?;
     Ok(count)
 }

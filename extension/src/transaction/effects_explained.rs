@@ -24,7 +24,7 @@ impl Stored {
         let is_quarantined = self
             .failure
             .as_ref()
-            .is_some_and(|(code, _)| code == "CH001");
+            .is_some_and(|(code, _)| code == "CH001" || code == "CH011");
         self.transaction.kind() == Kind::Effects && !is_quarantined
     }
 

@@ -3,6 +3,11 @@ use chainify_codec::Hash;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 
+use crate::pg::base::error::PgError;
+
+/// Index of a transaction in the block, and its outcome.
+pub type Refused = (i32, PgError);
+
 /// A block to run, checked.
 pub struct Request<'a> {
     pub chain_id: String,
@@ -19,7 +24,10 @@ pub struct Request<'a> {
     /// By position in the request, which run of EFFECTS transactions of the block it belongs to,
     /// from 1; 0: it takes no turns. See [`Request::with_runs`].
     pub runs: Vec<u32>,
+    /// With those that are refused.
     pub quarantined: Vec<i32>,
+    /// Transactions that the node does not want run, ascending, and why (spec/engines.md).
+    pub refused: Vec<Refused>,
     pub quarantine_all: bool,
     /// Asked for where organisations differed about the block: what each transaction did.
     pub effect_hashes: bool,
@@ -45,6 +53,15 @@ impl Request<'_> {
 /// Whether a transaction of this kind may change definitions.
 pub fn may_deploy(kind: Kind) -> bool {
     !matches!(kind, Kind::Sql | Kind::Effects)
+}
+
+/// Why the node refuses a transaction, if it does.
+pub fn refusal(request: &Request, at: usize) -> Option<PgError> {
+    let index = request.indices[at] as i32;
+    let found = request
+        .refused
+        .binary_search_by_key(&index, |refused| refused.0);
+    Some(request.refused[found.ok()?].1.clone())
 }
 
 /// Whether the node said not to run it.

@@ -211,7 +211,11 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
 
 /// Runs what a DEPLOY transaction says.
 fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
-    match command(sql).transpose().map_err(no_command)? {
+    let command = command(sql).transpose().map_err(no_command)?;
+    if !matches!(command, Some(Command::AttachShared(_) | Command::Detach(_))) {
+        attach::refuse_where_shared()?;
+    }
+    match command {
         Some(Command::SetDeterminism(value)) => agreed_settings::set_determinism(value, at),
         Some(Command::SetDeploys(value)) => agreed_settings::set_deploys(value, at),
         Some(Command::SetPolicy(table, policy)) => agreement_policies::set(&table, policy, at),
@@ -221,6 +225,9 @@ fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
         }
         Some(Command::DropRoleOrganisations(role)) => role_organisations::unset(&role, at),
         Some(Command::Attach(tables)) => deploy::followed(at, || attach::attach(tables, at)),
+        Some(Command::AttachShared(tables)) => {
+            deploy::followed(at, || attach::attach_shared(tables, at))
+        }
         Some(Command::Detach(tables)) => deploy::followed(at, || attach::detach(tables, at)),
         None => deploy::followed(at, || deploy::run(role, sql, at)),
     }
@@ -230,7 +237,7 @@ fn no_command(malformed: Malformed) -> PgError {
     let (message, hint) = match malformed {
         Malformed::Tables => (
             "neither ATTACH TABLE nor DETACH TABLE with a list of tables",
-            "Write ATTACH TABLE schema.table, … with names quoted as SQL does.",
+            "Write ATTACH TABLE schema.table, … with names quoted as SQL does, or ATTACH TABLE public.table, … ENCODING 2.",
         ),
         Malformed::Policy => (
             "neither SET AGREEMENT POLICY nor DROP AGREEMENT POLICY of a table",

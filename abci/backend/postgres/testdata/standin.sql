@@ -32,10 +32,14 @@ CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT ce
 
 CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_agg(id || name, ',' ORDER BY id), '') FROM items $$;
 
+CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[])
+LANGUAGE sql AS $$ SELECT 'own', '{}'::text[], '{}'::text[] $$;
+
 -- Transactions: u32 count, then u32 length and id of each; an id that starts with ff does not end, one with fe brings the block down,
 -- one with fd takes 0.4 s.
 CREATE FUNCTION chainify_node.execute_block(n bigint, order_height bigint, block_time bigint, previous bytea, txs bytea,
     quarantined int[], quarantine_all boolean, effect_hashes boolean, certified_hash bytea,
+    refused int[], refused_sqlstates text[], refused_messages text[],
     OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
     OUT transaction_effects bytea[])
 LANGUAGE plpgsql AS $$

@@ -9,6 +9,7 @@
 mod certificates;
 mod hashes;
 mod receipts;
+mod schemas;
 mod transactions;
 mod values;
 mod write_sets;

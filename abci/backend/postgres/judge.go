@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/portable"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// refusals are the transactions of a block that the database does not run, each with its outcome.
+// indices is nil where engines have no part in the block.
+type refusals struct {
+	indices             []int32
+	sqlstates, messages []string
+}
+
+// begin starts the block's transaction and judges those of the block by the ledger's tables
+// (spec/engines.md, "Statements"): one round trip. Called with mu held.
+func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals, error) {
+	var standing string
+	var names, texts []string
+	together := &pgx.Batch{}
+	together.Queue(beginBlock)
+	together.Queue(`SELECT standing, names, texts FROM chainify_node.shared_tables()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&standing, &names, &texts)
+	})
+	if err := b.conn.SendBatch(ctx, together).Close(); err != nil {
+		return refusals{}, err
+	}
+	if standing != "shared" && standing != "open" {
+		return refusals{}, nil
+	}
+	tables, err := sharedTables(names, texts)
+	if err != nil {
+		return refusals{}, fmt.Errorf("read tables with ENCODING 2: %w", err)
+	}
+	raw, err := wire.SplitTransactions(block.Transactions)
+	if err != nil {
+		return refusals{}, err
+	}
+	judged, err := portable.Judged(raw, standing == "shared", standing == "open", tables)
+	if err != nil || judged == nil {
+		return refusals{}, err
+	}
+	r := refusals{indices: []int32{}}
+	for i, refusal := range judged {
+		if refusal != nil {
+			r.indices = append(r.indices, int32(i))
+			r.sqlstates, r.messages = append(r.sqlstates, refusal.SQLState), append(r.messages, refusal.Construct)
+		}
+	}
+	return r, nil
+}
+
+func sharedTables(names, texts []string) (map[string]*canonical.Table, error) {
+	if len(names) != len(texts) {
+		return nil, fmt.Errorf("%d names and %d schema texts", len(names), len(texts))
+	}
+	tables := make(map[string]*canonical.Table, len(names))
+	for i, name := range names {
+		t, err := canonical.ParseSchemaText(name, texts[i])
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", name, err)
+		}
+		tables[name] = t
+	}
+	return tables, nil
+}

@@ -1,0 +1,115 @@
+package portable
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+func effectsOf(t *testing.T, s wire.WriteSet, rows ...[]canonical.Column) *wire.Proposal {
+	t.Helper()
+	s.Tables = []string{"public.t"}
+	s.Isolation = max(s.Isolation, wire.ReadCommitted)
+	for _, row := range rows {
+		raw, err := canonical.AppendRow(nil, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Changes = append(s.Changes, wire.RowChange{Op: 'I', Row: raw})
+	}
+	return &wire.Proposal{Kind: wire.Kind_KIND_EFFECTS, Effects: s.Encode()}
+}
+
+func stateOf(err error) string {
+	var r *Refusal
+	if errors.As(err, &r) {
+		return r.SQLState
+	}
+	return ""
+}
+
+func TestWriteSetsWithValuesOfOneEngineAreRefused(t *testing.T) {
+	id := canonical.Column{Ordinal: 1, Value: canonical.Value{Tag: canonical.Integer, Number: 1}}
+	tables := map[string]*canonical.Table{"public.t": table}
+	for _, c := range []struct {
+		name, want string
+		column     canonical.Column
+	}{
+		{"a number", "", canonical.Column{Ordinal: 3, Value: canonical.Value{Tag: canonical.Numeric, Text: "1.5"}}},
+		{"NaN", "22003", canonical.Column{Ordinal: 3, Value: canonical.Value{Tag: canonical.Numeric, Text: "NaN"}}},
+		{"of another type", "22023", canonical.Column{Ordinal: 3, Value: canonical.Value{Tag: canonical.Float, Float: math.Inf(1)}}},
+		{"a zero byte", "22021", canonical.Column{Ordinal: 2, Value: canonical.Value{Tag: canonical.Text, Text: "\x00"}}},
+		{"a day before year 1", "22008", canonical.Column{Ordinal: 6, Value: canonical.Value{Tag: canonical.Date, Number: -1_000_000}}},
+		{"no column", "22023", canonical.Column{Ordinal: 10, Value: canonical.Value{Tag: canonical.Integer}}},
+	} {
+		err := Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id, c.column}), tables)
+		if got := stateOf(err); got != c.want || (err == nil) != (c.want == "") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	reads := effectsOf(t, wire.WriteSet{Isolation: wire.Serializable, Reads: []wire.Read{{}}}, []canonical.Column{id})
+	if got := stateOf(Judge(reads, tables)); got != "0A000" {
+		t.Errorf("reads: %q", got)
+	}
+	if got := stateOf(Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id}), nil)); got != "42P01" {
+		t.Errorf("unknown table: %q", got)
+	}
+	if got := stateOf(Judge(&wire.Proposal{Kind: wire.Kind_KIND_PLAN}, tables)); got != "0A000" {
+		t.Errorf("plan: %q", got)
+	}
+}
+
+func TestOneSpellingAttachesTables(t *testing.T) {
+	for text, want := range map[string][]string{
+		"ATTACH TABLE public.a, public.b_2 ENCODING 2": {"public.a", "public.b_2"},
+		"DETACH TABLE public.a":                        {"public.a"},
+		"ATTACH TABLE public.a":                        nil,
+		"DETACH TABLE public.a ENCODING 2":             nil,
+		"ATTACH TABLE public.a,public.b ENCODING 2":    nil,
+		"ATTACH TABLE public.A ENCODING 2":             nil,
+		"ATTACH TABLE public.pg_class ENCODING 2":      nil,
+		"ATTACH TABLE s.a ENCODING 2":                  nil,
+		"ATTACH TABLE public.a ENCODING 2;":            nil,
+		"ATTACH TABLE public.a ENCODING 2\n":           nil,
+		"attach table public.a encoding 2":             nil,
+		"CREATE TABLE a (id integer PRIMARY KEY)":      nil,
+	} {
+		d, err := ParseDeploy(text)
+		if (err == nil) != (want != nil) || err == nil && !slices.Equal(d.Tables, want) {
+			t.Errorf("%q: %+v, %v", text, d, err)
+		}
+	}
+}
+
+// A block is judged where the ledger is one of several engines, or becomes one.
+func TestBlocksThatAreJudged(t *testing.T) {
+	encode := func(kind wire.Kind, sql string) []byte {
+		p := wire.Encode(&wire.Proposal{ChainId: "test", Client: &wire.Client{Organisation: "a", Role: "b"}, ValidUntilHeight: 1, Kind: kind, Sql: sql})
+		return wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: p}})
+	}
+	plain := [][]byte{encode(wire.Kind_KIND_SQL, "SELECT 1")}
+	attaching := append(plain, encode(wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.t ENCODING 2"))
+	for _, c := range []struct {
+		name         string
+		raw          [][]byte
+		shared, open bool
+		want         bool
+	}{
+		{"own ledger", attaching, false, false, false},
+		{"open ledger", plain, false, true, false},
+		{"becomes shared", attaching, false, true, true},
+		{"shared", plain, true, false, true},
+	} {
+		refusals, err := Judged(c.raw, c.shared, c.open, nil)
+		if err != nil || (refusals != nil) != c.want || c.want && refusals[0] == nil || len(refusals) == 2 && refusals[1] != nil {
+			t.Errorf("%s: %v, %v", c.name, refusals, err)
+		}
+	}
+	if _, err := Judged([][]byte{{1}}, true, false, nil); err == nil {
+		t.Error("malformed transaction")
+	}
+}

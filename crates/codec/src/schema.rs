@@ -1,0 +1,208 @@
+//! Schema text 2: the definition of a table in words that no database engine owns
+//! (spec/engines.md, "Schema text 2").
+
+use crate::{length_prefix, sha256, Hash, Tag};
+
+/// A table to be described.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// `schema.name`, unquoted.
+    pub name: String,
+    /// By ordinal, ascending.
+    pub columns: Vec<Column>,
+    /// In the order of the key.
+    pub primary_key: Vec<String>,
+    /// Other unique keys, in any order.
+    pub unique: Vec<Vec<String>>,
+    /// Those that refuse changes, in any order.
+    pub foreign_keys: Vec<ForeignKey>,
+}
+
+/// A column with its logical type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Of this column for good.
+    pub ordinal: u16,
+    /// Unquoted.
+    pub name: String,
+    /// `integer`, `numeric(10,2)`, `varchar(20)` …
+    pub logical: String,
+    /// Whether it refuses NULL.
+    pub not_null: bool,
+    /// The encoded value.
+    pub default: Option<Vec<u8>>,
+}
+
+/// A foreign key whose actions are refusals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// Of the table.
+    pub columns: Vec<String>,
+    /// The other one, `schema.name`.
+    pub table: String,
+    /// Of the other one.
+    pub refers: Vec<String>,
+}
+
+/// Why the words cannot describe a table: the part that is to blame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undescribed(pub String);
+
+type Result<T = ()> = std::result::Result<T, Undescribed>;
+
+fn undescribed<T>(part: String) -> Result<T> {
+    Err(Undescribed(part))
+}
+
+const NAME_BYTES_MAX: usize = 63;
+const PRECISION_MAX: u32 = 65;
+const SCALE_MAX: u32 = 38;
+/// Characters of a varchar, and of one in a key.
+const LENGTH_MAX: u32 = 16_383;
+const KEY_LENGTH_MAX: u32 = 768;
+
+/// `H("chainify/schema/2" ‖ lp(schema text 2))`
+pub fn schema_hash_2(text: &str) -> Hash {
+    sha256(&[b"chainify/schema/2", &length_prefix(text.as_bytes()), text.as_bytes()])
+}
+
+/// The schema text 2 of a table. Cost: its columns times the columns of its keys.
+pub fn schema_text_2(table: &Table) -> Result<String> {
+    check(table)?;
+    let list = |names: &[String]| format!("({})", names.join(", "));
+    let mut lines = vec![format!("primary key {}", list(&table.primary_key))];
+    lines.extend(table.columns.iter().map(column_line));
+    lines.extend(table.unique.iter().map(|key| format!("unique {}", list(key))));
+    lines.extend(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| format!("foreign key {} references {} {}", list(&key.columns), key.table, list(&key.refers))),
+    );
+    lines.sort_unstable();
+    lines.dedup();
+    Ok(lines.join("\n"))
+}
+
+fn column_line(column: &Column) -> String {
+    let mut line = format!("column {} {} {}", column.ordinal, column.name, column.logical);
+    if column.not_null {
+        line += " not null";
+    }
+    if let Some(default) = &column.default {
+        line += " default ";
+        line.extend(default.iter().map(|byte| format!("{byte:02x}")));
+    }
+    line
+}
+
+fn check(table: &Table) -> Result {
+    check_table_name(&table.name)?;
+    let mut last = 0;
+    for column in &table.columns {
+        if column.ordinal <= last {
+            return undescribed("ordinals of columns that do not ascend".into());
+        }
+        last = column.ordinal;
+        check_column(table, column)?;
+    }
+    let keys = std::iter::once(&table.primary_key).chain(&table.unique);
+    keys.chain(table.foreign_keys.iter().map(|key| &key.columns)).try_for_each(|key| check_key(table, key))?;
+    for name in &table.primary_key {
+        if column_of(table, name).is_some_and(|column| !column.not_null) {
+            return undescribed(format!("column {name} of the primary key, which may be NULL"));
+        }
+    }
+    for key in &table.foreign_keys {
+        check_table_name(&key.table)?;
+        if key.columns.len() != key.refers.len() || key.table == table.name {
+            return undescribed(format!("foreign key ({}) to {}", key.columns.join(", "), key.table));
+        }
+    }
+    Ok(())
+}
+
+fn check_column(table: &Table, column: &Column) -> Result {
+    let Column { name, logical, .. } = column;
+    check_name(name)?;
+    if table.columns.iter().filter(|other| other.name == *name).count() > 1 {
+        return undescribed(format!("column {name} twice"));
+    }
+    let Some(tag) = logical_tag(logical) else {
+        return undescribed(format!("column {name} of type {logical}"));
+    };
+    match &column.default {
+        Some(default) if default.first() != Some(&(tag as u8)) => {
+            undescribed(format!("column {name} with a default of another type"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn column_of<'t>(table: &'t Table, name: &str) -> Option<&'t Column> {
+    table.columns.iter().find(|column| column.name == name)
+}
+
+/// Columns that an index has: known ones, each once, of types that every engine finds by their
+/// whole value.
+fn check_key(table: &Table, names: &[String]) -> Result {
+    if names.is_empty() {
+        return undescribed("a key without columns".into());
+    }
+    for (at, name) in names.iter().enumerate() {
+        let Some(column) = column_of(table, name).filter(|_| !names[..at].contains(name)) else {
+            return undescribed(format!("key ({})", names.join(", ")));
+        };
+        let long = matches!(arguments(&column.logical, "varchar")[..], [length] if length > KEY_LENGTH_MAX);
+        if long || ["text", "json", "bytea", "double"].contains(&column.logical.as_str()) {
+            return undescribed(format!("column {name} of type {} in a key", column.logical));
+        }
+    }
+    Ok(())
+}
+
+/// The tag of a logical type's values; None for a type that engines do not share.
+pub fn logical_tag(logical: &str) -> Option<Tag> {
+    Some(match logical {
+        "boolean" => Tag::Bool,
+        "smallint" | "integer" | "bigint" => Tag::Int,
+        "double" => Tag::Float,
+        "text" => Tag::Text,
+        "bytea" => Tag::Bytea,
+        "date" => Tag::Date,
+        "time" => Tag::Time,
+        "timestamp" => Tag::Timestamp,
+        "timestamptz" => Tag::TimestampTz,
+        "uuid" => Tag::Uuid,
+        "json" => Tag::Json,
+        _ => match (arguments(logical, "varchar")[..].as_ref(), arguments(logical, "numeric")[..].as_ref()) {
+            ([1..=LENGTH_MAX], _) => Tag::Text,
+            (_, [precision @ 1..=PRECISION_MAX, scale @ 0..=SCALE_MAX]) if scale <= precision => Tag::Numeric,
+            _ => return None,
+        },
+    })
+}
+
+/// The numbers in a type such as `numeric(10,2)`, of which there is one spelling; none: it is
+/// another type.
+fn arguments(logical: &str, name: &str) -> Vec<u32> {
+    let inside = logical.strip_prefix(name).and_then(|rest| rest.strip_prefix('(')?.strip_suffix(')'));
+    let number = |part: &str| part.parse().ok().filter(|number: &u32| number.to_string() == part);
+    inside.and_then(|inside| inside.split(',').map(number).collect()).unwrap_or_default()
+}
+
+fn check_name(name: &str) -> Result {
+    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match first && name.len() <= NAME_BYTES_MAX && name.bytes().all(plain) {
+        true => Ok(()),
+        false => undescribed(format!("name \"{name}\", which is not of lower-case letters, digits and _ alone")),
+    }
+}
+
+fn check_table_name(table: &str) -> Result {
+    match table.split_once('.') {
+        Some((schema, name)) => check_name(schema).and_then(|()| check_name(name)),
+        None => undescribed(format!("table \"{table}\" without a schema")),
+    }
+}

@@ -1,0 +1,86 @@
+-- Tables with schema text 2, which all engines share (spec/engines.md).
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set setup :abs_srcdir /sql/setup.sql
+\i :setup
+SET client_min_messages = warning;
+CREATE TABLE kinds (
+    id bigint PRIMARY KEY, s smallint, i integer NOT NULL DEFAULT -7, n numeric(10,2) DEFAULT 1.005, ok boolean DEFAULT true, t text DEFAULT 'it''s',
+    v varchar(10) NOT NULL DEFAULT 'x', raw bytea DEFAULT '\x00ff', day date DEFAULT '2024-02-29', clock time, ts timestamp, tz timestamptz DEFAULT '2024-01-01 00:00:00+00',
+    u uuid, j jsonb DEFAULT '{"b": [1.0], "a": null}', d double precision DEFAULT 1.5, nothing varchar(3) DEFAULT NULL, UNIQUE (v, i));
+CREATE UNIQUE INDEX ON kinds (u);
+CREATE INDEX ON kinds (t);
+INSERT INTO kinds (id, v) VALUES (1, 'a');
+CREATE TABLE parents (id integer PRIMARY KEY);
+CREATE TABLE children (id integer PRIMARY KEY, parent integer REFERENCES parents ON DELETE RESTRICT);
+GRANT ALL ON kinds, parents, children TO alice;
+
+-- What the words cannot describe, each named.
+CREATE TABLE base (id integer PRIMARY KEY, n integer, t text);
+CREATE FUNCTION test.refused(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    command text;
+BEGIN
+    FOREACH command IN ARRAY commands LOOP
+        BEGIN
+            EXECUTE command;
+            RETURN QUERY SELECT sqlstate || ' ' || message FROM test.deploy('ATTACH TABLE public.base ENCODING 2') WHERE NOT ok;
+            RAISE EXCEPTION USING ERRCODE = 'TEST0';
+        EXCEPTION WHEN SQLSTATE 'TEST0' THEN NULL;
+        END;
+    END LOOP;
+END
+$$;
+SELECT * FROM test.refused('ALTER TABLE base ADD CHECK (n > 0)', 'ALTER TABLE base ADD m integer GENERATED ALWAYS AS (n + 1) STORED',
+    'ALTER TABLE base ADD m integer GENERATED ALWAYS AS IDENTITY', 'ALTER TABLE base ADD m integer DEFAULT (random() * 10)::integer',
+    'ALTER TABLE base ADD m date DEFAULT CURRENT_DATE', 'ALTER TABLE base ADD m numeric', 'ALTER TABLE base ADD m varchar', 'ALTER TABLE base ADD m char(3)',
+    'ALTER TABLE base ADD m integer[]', 'ALTER TABLE base ADD m interval', 'CREATE DOMAIN small AS integer; ALTER TABLE base ADD m small', 'ALTER TABLE base ADD m timestamp(3)',
+    'ALTER TABLE base ADD m varchar(16384)', 'ALTER TABLE base ADD "M" integer', 'ALTER TABLE base ADD m varchar(9) COLLATE "und-x-icu"',
+    'ALTER TABLE base ADD UNIQUE (t)', 'CREATE UNIQUE INDEX ON base (n) WHERE n > 0', 'CREATE INDEX ON base ((n + 1))', 'CREATE UNIQUE INDEX ON base (n) INCLUDE (t)',
+    'CREATE UNIQUE INDEX ON base (n) NULLS NOT DISTINCT', 'CREATE POLICY own ON base USING (true)', 'ALTER TABLE base ENABLE ROW LEVEL SECURITY',
+    'ALTER TABLE base ADD up integer REFERENCES base', 'DROP TABLE base; CREATE TABLE base (id integer PRIMARY KEY) PARTITION BY RANGE (id)', 'ALTER TABLE base RENAME TO other');
+SELECT * FROM test.refused('ALTER TABLE children DROP CONSTRAINT children_parent_fkey; ALTER TABLE base ADD parent integer REFERENCES parents ON DELETE CASCADE; ALTER TABLE parents RENAME TO base2; ALTER TABLE base2 RENAME TO parents');
+-- Other spellings, and other ledgers.
+SELECT ok, sqlstate, message FROM test.deploy('attach table public.kinds encoding 2');
+BEGIN;
+SELECT ok FROM test.deploy('ATTACH TABLE public.base');
+SELECT ok, sqlstate, message FROM test.deploy('ATTACH TABLE public.kinds ENCODING 2');
+ROLLBACK;
+BEGIN;
+SELECT ok FROM test.deploy('CREATE TABLE made (id integer PRIMARY KEY); DROP TABLE made');
+SELECT ok, sqlstate, message FROM test.deploy('ATTACH TABLE public.kinds ENCODING 2');
+ROLLBACK;
+SELECT * FROM chainify_node.shared_tables();
+
+-- As the node calls it: with what it refuses.
+CREATE FUNCTION test.judged(refused int[], VARIADIC txs bytea[]) RETURNS TABLE (tx bigint, ok boolean, sqlstate text, message text) LANGUAGE sql AS $$
+    SELECT i - 1, get_byte(r.outcomes, 0) >> (i - 1)::int & 1 = 1, s.state, s.message
+    FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs),
+        refused => refused, refused_sqlstates => array_fill('CH011'::text, ARRAY[cardinality(refused)]), refused_messages => array_fill('function lower'::text, ARRAY[cardinality(refused)])) r,
+        unnest(r.sqlstates, r.messages) WITH ORDINALITY s (state, message, i)
+$$;
+SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.kinds, public.parents, public.children ENCODING 2', 'admin', 3));
+SELECT name, shared_text FROM chainify_ledger.ledger_table ORDER BY id;
+SELECT standing, names FROM chainify_node.shared_tables();
+SELECT test.all_well();
+SELECT * FROM test.run('INSERT INTO kinds (id) VALUES (2)');
+SELECT * FROM test.judged('{1,2}', test.tx('INSERT INTO kinds (id) VALUES (2)'), test.tx('UPDATE kinds SET t = lower(t)'), test.tx('DELETE FROM kinds'));
+SELECT index, succeeded, sqlstate, message FROM chainify_ledger.transaction WHERE block = (SELECT number FROM chainify_node.position()) ORDER BY index;
+SELECT test.all_well();
+-- The only DEPLOY transactions.
+SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.base', 'admin', 3), test.tx('ALTER TABLE kinds ADD m integer', 'admin', 3), test.tx('SET DETERMINISM detect', 'admin', 3),
+    test.tx('DROP TABLE parents', 'admin', 3), test.tx('ATTACH TABLE public.base ENCODING 2', 'admin', 3), test.tx('DETACH TABLE public.base', 'admin', 3));
+SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.base', 'admin', 3), test.tx('ATTACH TABLE public.base ENCODING 2', 'admin', 3));
+SELECT * FROM test.judged('{7}', test.tx('SELECT 1'));
+SELECT chainify_node.execute_block(p.number + 1, 1, 1, p.hash, test.buffer(ARRAY[test.tx('SELECT 1')]), refused => '{0}') FROM chainify_node.position() p;
+
+-- A definition that PostgreSQL words otherwise than when the table was attached.
+CREATE FUNCTION test.other(change text, undo text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM test.found(change, undo);
+    RETURN QUERY SELECT DISTINCT 'live ' || (t.schema_hash = chainify_ledger.live_schema_hash(t.relation))::text FROM chainify_ledger.ledger_table t WHERE t.detached_at IS NULL;
+END
+$$;
+SELECT * FROM test.other('ALTER TABLE kinds ALTER ok DROP DEFAULT', 'ALTER TABLE kinds ALTER ok SET DEFAULT true');
+SELECT * FROM test.other('ALTER TABLE kinds ADD CHECK (i < 100)', 'ALTER TABLE kinds DROP CONSTRAINT kinds_i_check');
+SELECT * FROM test.other($$UPDATE chainify_ledger.ledger_table SET shared_text = shared_text || 'x' WHERE name = 'public.kinds'$$,
+    $$UPDATE chainify_ledger.ledger_table SET shared_text = left(shared_text, -1) WHERE name = 'public.kinds'$$);
