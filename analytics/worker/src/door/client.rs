@@ -23,6 +23,8 @@ use crate::engine::Failure;
 const OPEN_IDLE_MAX: Duration = Duration::from_secs(300);
 /// How long the client may take nothing of an answer.
 const STALL_MAX: Duration = Duration::from_secs(300);
+/// How long the end of a connection may take.
+const GOODBYE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are sent together.
 const SENT_BYTES: usize = 64 << 10;
 /// Prepared statements of a session, and bytes of their texts.
@@ -95,7 +97,7 @@ impl Client {
             self.out.error("FATAL", &failure);
             let _ = self.flush().await;
         }
-        let _ = self.connection.stream.shutdown().await;
+        let _ = tokio::time::timeout(GOODBYE_MAX, self.connection.stream.shutdown()).await;
     }
 
     async fn messages(&mut self) -> Result<(), End> {
@@ -103,6 +105,9 @@ impl Client {
         loop {
             let (kind, body) = self.next().await?;
             let message = wire::message(kind, &body).map_err(End::Fatal)?;
+            if matches!(message, Message::Password(_) | Message::Terminate) {
+                return Err(End::Fatal(Failure::new("08P01", "unexpected message")));
+            }
             let simple = matches!(message, Message::Query(_));
             if self.skips && !matches!(message, Message::Sync) {
                 continue;
@@ -111,7 +116,9 @@ impl Client {
             if asks && !self.door.tokens.count(&self.shown) {
                 return Err(End::Fatal(super::handshake::not_known()));
             }
-            if let Err(failure) = self.take(message).await {
+            let taken = self.take(message).await;
+            let failed = taken.is_err();
+            if let Err(failure) = taken {
                 self.out.error("ERROR", &failure);
                 self.transaction.failed();
                 self.skips = !simple;
@@ -120,7 +127,7 @@ impl Client {
                 self.portals.clear();
                 self.out.ready(self.transaction.status());
             }
-            if simple || self.out.bytes.len() > SENT_BYTES {
+            if simple || failed || self.out.bytes.len() > SENT_BYTES {
                 self.flush().await.map_err(|_| End::Gone)?;
             }
         }
@@ -169,7 +176,7 @@ impl Client {
                 self.out.ready(self.transaction.status());
                 self.flush().await
             }
-            Message::Password(_) | Message::Terminate => Err(Failure::new("08P01", "unexpected message")),
+            Message::Password(_) | Message::Terminate => Ok(()), // ended the session already
         }
     }
 
