@@ -12,7 +12,7 @@ import time
 
 from clients import Client, Own
 from queries import Generator
-from real import LONG, MORE, idle, last, run, stop
+from real import LONG, MORE, idle, last, restart, run, stop
 from wire import ConnectionLost, PgError
 from worker import message
 
@@ -94,7 +94,7 @@ def check(test, seed):
     misconfigured(test, door)
     door.start()
     test.wait_until("the door opens", lambda: door.refused()[0] != "lost")
-    for step in (plain, rights, tokens, blocks, statements, extended, ended, bounds):
+    for step in (plain, rights, tokens, blocks, statements, extended, ended, bounds, restarted):
         step(test, door)
         test.check(f"{step.__name__}: the worker runs", test.process.poll(), None)
     differential(test, door, seed)
@@ -351,6 +351,14 @@ def bounds(test, door):
     test.check("deep", state(alice, "SELECT " + "(" * 20_000 + "1" + ")" * 20_000) in ("54001", "0A000", "42601"), True)
     test.check("wide", state(alice, "SELECT " + ", ".join(["1"] * 1_700)), "54011")
     alice.close()
+
+
+def restarted(test, door):
+    """The database starts anew below clients."""
+    alice = door.client()
+    test.check("before", alice.query("SELECT count(*) FROM kind"), [["6"]])
+    restart(test)
+    test.check("a database that was started anew", alice.query("SELECT count(*) FROM kind"), [["6"]])
 
 
 def differential(test, door, seed):

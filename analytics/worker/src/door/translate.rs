@@ -98,16 +98,22 @@ impl Translator {
     }
 
     async fn on_a_link(&self, asked: &Asked, bound: Duration) -> Result<Translated, Failure> {
-        let kept = self.idle().pop().filter(|link| !link.client.is_closed());
-        let mut link = match kept {
-            Some(link) => link,
-            None => Link::new(&self.config).await.map_err(|error| unanswered(&error))?,
-        };
-        let told = link.translate(asked, bound, self.config.get_user().unwrap_or("the worker's role")).await;
-        if !link.client.is_closed() {
-            self.idle().push(link);
+        let user = self.config.get_user().unwrap_or("the worker's role");
+        loop {
+            let kept = self.idle().pop();
+            let was_kept = kept.is_some();
+            let mut link = match kept {
+                Some(link) => link,
+                None => Link::new(&self.config).await.map_err(|error| unanswered(&error))?,
+            };
+            let told = link.translate(asked, bound, user).await;
+            if !link.client.is_closed() {
+                self.idle().push(link);
+            } else if was_kept {
+                continue; // the database was started anew meanwhile
+            }
+            return told;
         }
-        told
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {

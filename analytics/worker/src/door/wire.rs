@@ -455,7 +455,7 @@ mod tests {
     fn answers() {
         let mut out = Out::default();
         out.error("ERROR", &Failure::new("0A000", "no\0 such"));
-        assert_eq!(&out.bytes[..], b"E\0\0\0\x28SERROR\0VERROR\0C0A000\0Mno such\0\0");
+        assert_eq!(&out.bytes[..], b"E\0\0\0\x23SERROR\0VERROR\0C0A000\0Mno such\0\0");
         let before = out.bytes.len();
         out.row(1, |body| {
             put_value(body, Some("x"));
