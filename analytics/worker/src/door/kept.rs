@@ -54,7 +54,7 @@ impl<T> Kept<T> {
         let seen: Vec<Mark> = self.paths.iter().map(|path| mark(path)).collect();
         if seen != state.seen || state.made.is_err() {
             let made = (self.make)().map(Arc::new);
-            if let Err(why) = &made {
+            if let Some(why) = made.as_ref().err().filter(|why| state.made.as_ref().err() != Some(why)) {
                 tracing::warn!("{why}");
             }
             *state = State { seen, made };
