@@ -1,14 +1,16 @@
 //! `chainify-analytics`: mirrors ledger tables column by column, and answers queries at a block
 //! (spec/analytics.md).
 //!
-//! Rooms, from the top: `main` starts; `serve` speaks the protocol; `session` decides which rows a
-//! query sees; `engine`, `scan` and `arrays` run queries; `follow` and `earlier` read the database
-//! by `load` and `source`; `views` is what they publish; `mirror`, `cells` and `layout` are pure.
+//! Rooms, from the top: `main` starts; `door` serves clients over TCP, and `serve` the database;
+//! `session` decides which rows a query sees; `engine`, `scan` and `arrays` run queries; `follow`
+//! and `earlier` read the database by `load` and `source`; `views` is what they publish; `mirror`,
+//! `cells` and `layout` are pure.
 
 mod arrays;
 mod cells;
 mod command;
 mod config;
+mod door;
 mod earlier;
 mod engine;
 mod follow;
@@ -72,15 +74,20 @@ fn main() -> ExitCode {
         print!("{}", config::SAMPLE);
         return ExitCode::SUCCESS;
     };
-    let settings = match config::read(&config) {
-        Ok(settings) => settings,
+    let configured = config::read(&config).and_then(|mut settings| {
+        let listen = settings.listen.take();
+        let door = listen.map(|listen| door::ready(listen, &settings.connection)).transpose()?;
+        Ok((settings, door))
+    });
+    let (settings, door) = match configured {
+        Ok(configured) => configured,
         Err(why) => {
             eprintln!("chainify-analytics: {why}");
             return ExitCode::from(MISCONFIGURED);
         }
     };
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
-    match serve_until_told(settings) {
+    match serve_until_told(settings, door) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("chainify-analytics: {why}");
@@ -89,18 +96,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve_until_told(settings: Settings) -> Result<(), String> {
+fn serve_until_told(settings: Settings, door: Option<door::Ready>) -> Result<(), String> {
     let threads = |name: &str| Builder::new_multi_thread().thread_name(name).enable_all().build();
     let failed = |error: std::io::Error| format!("threads cannot be started: {error}");
     let (connections, queries) = (threads("connections").map_err(failed)?, threads("queries").map_err(failed)?);
-    let ended = connections.block_on(run(settings, queries.handle().clone()));
+    let ended = connections.block_on(run(settings, door, queries.handle().clone()));
     // A query that computes is not waited for.
     queries.shutdown_background();
     connections.shutdown_background();
     ended
 }
 
-async fn run(settings: Settings, queries: Handle) -> Result<(), String> {
+async fn run(settings: Settings, door: Option<door::Ready>, queries: Handle) -> Result<(), String> {
     let listener = listen(&settings.socket, settings.mode)?;
     let views = Views::new(settings.mirrors.recent_blocks);
     let memory = Memory { pool: Pool::new(settings.mirror_bytes), views: views.clone() };
@@ -111,6 +118,10 @@ async fn run(settings: Settings, queries: Handle) -> Result<(), String> {
             .map_err(|error| error.to_string())?,
         running: Semaphore::new(settings.queries.running_max),
     });
+    if let Some(door) = door {
+        let (door, listener) = door.open(worker.clone()).await?;
+        tokio::spawn(door::serve(door, listener));
+    }
     let follower = Follower::new(settings.connection, memory, settings.mirrors.pace());
     // A failure of the follower is the process's: nothing would be fresh any more.
     let (failed, follower_ended) = oneshot::channel::<()>();

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::command::{Command, Sees};
 use crate::earlier::Earlier;
-use crate::engine::{Engine, Failure, Query, Running};
+use crate::engine::{Engine, Failure, Running};
 use crate::views::{BlockView, MirrorStatus, Pin, SnapshotStatus, Views};
 
 /// How long a query waits for a block, without a `statement_timeout`.
@@ -26,6 +26,70 @@ pub struct Worker {
     pub engine: Arc<Engine>,
     /// Queries that run at a time.
     pub running: tokio::sync::Semaphore,
+}
+
+impl Worker {
+    /// The rows that are seen, with these tables as far as they have mirrors. Waits for a block as
+    /// long as the timeout, and `BLOCK_WAIT_MAX` at most.
+    ///
+    /// # Errors
+    /// 55000 for rows that the worker does not have, and those of reading an earlier block.
+    pub async fn rows(
+        &self,
+        sees: &Sees,
+        tables: &BTreeSet<i32>,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<BlockView>, Failure> {
+        let deadline = Instant::now() + timeout.unwrap_or(BLOCK_WAIT_MAX).min(BLOCK_WAIT_MAX);
+        match sees {
+            Sees::Newest => self.newest(0, deadline).await,
+            Sees::AtLeast(block) => self.newest(*block, deadline).await,
+            Sees::Block(block) => {
+                self.newest(*block, deadline).await?;
+                self.at(*block, tables).await
+            }
+            Sees::Snapshot(name) => {
+                let Some(pin) = self.views.pin(name) else {
+                    return Err(Failure::new("55000", format!("no snapshot is pinned as \"{name}\"")));
+                };
+                if let Some(view) = pin.view.clone().filter(|view| view.has(tables)) {
+                    return Ok(view);
+                }
+                let view = self.at(pin.block, tables).await?;
+                if pin.view.is_none() {
+                    self.views.set_pin(name, Pin::new(pin.block, Some(view.clone())));
+                }
+                Ok(view)
+            }
+        }
+    }
+
+    /// The rows of a block: those kept, or else those of the database.
+    async fn at(&self, block: i64, tables: &BTreeSet<i32>) -> Result<Arc<BlockView>, Failure> {
+        match self.views.at(block) {
+            Some(view) if view.has(tables) => Ok(view),
+            _ => self.earlier.rows(block, tables).await,
+        }
+    }
+
+    /// The newest rows, of this block or a later one.
+    async fn newest(&self, block: i64, deadline: Instant) -> Result<Arc<BlockView>, Failure> {
+        let views = &self.views;
+        let mut published = views.subscribe();
+        loop {
+            if let Some(view) = views.newest().filter(|view| view.block >= block) {
+                return Ok(view);
+            }
+            if Instant::now() >= deadline {
+                let has = views.newest().map_or("no block".into(), |view| format!("block {}", view.block));
+                return Err(Failure::new("55000", format!("the analytics worker does not have block {block} yet"))
+                    .detail(format!("It has {has}; the database's last block is {}.", views.last()))
+                    .hint("chainify.mirrors says how far mirrors are."));
+            }
+            views.hurry.notify_one();
+            let _ = tokio::time::timeout(NUDGE, published.changed()).await;
+        }
+    }
 }
 
 /// The settings of one connection.
@@ -96,72 +160,19 @@ impl Session {
     }
 
     async fn query(&self, text: &str) -> Result<Outcome, Failure> {
+        let Settings { sees, timeout } = self.settings();
         let engine = &self.worker.engine;
         let query = engine.parse(text)?;
-        let view = self.rows(&query).await?;
+        let view = self.worker.rows(&sees, &query.tables.iter().copied().collect(), timeout).await?;
         Ok(Outcome::Rows(engine.run(query, &view).await?))
-    }
-
-    async fn rows(&self, query: &Query) -> Result<Arc<BlockView>, Failure> {
-        let views = &self.worker.views;
-        let deadline = Instant::now() + self.settings().timeout.unwrap_or(BLOCK_WAIT_MAX).min(BLOCK_WAIT_MAX);
-        match self.settings().sees {
-            Sees::Newest => self.newest(0, deadline).await,
-            Sees::AtLeast(block) => self.newest(block, deadline).await,
-            Sees::Block(block) => {
-                self.newest(block, deadline).await?;
-                self.at(block, &query.tables.iter().copied().collect()).await
-            }
-            Sees::Snapshot(name) => {
-                let Some(pin) = views.pin(&name) else {
-                    return Err(Failure::new("55000", format!("no snapshot is pinned as \"{name}\"")));
-                };
-                let tables = query.tables.iter().copied().collect();
-                if let Some(view) = pin.view.clone().filter(|view| view.has(&tables)) {
-                    return Ok(view);
-                }
-                let view = self.at(pin.block, &tables).await?;
-                if pin.view.is_none() {
-                    views.set_pin(&name, Pin::new(pin.block, Some(view.clone())));
-                }
-                Ok(view)
-            }
-        }
-    }
-
-    /// The rows of a block: those kept, or else those of the database.
-    async fn at(&self, block: i64, tables: &BTreeSet<i32>) -> Result<Arc<BlockView>, Failure> {
-        match self.worker.views.at(block) {
-            Some(view) if view.has(tables) => Ok(view),
-            _ => self.worker.earlier.rows(block, tables).await,
-        }
-    }
-
-    /// The newest rows, of this block or a later one.
-    async fn newest(&self, block: i64, deadline: Instant) -> Result<Arc<BlockView>, Failure> {
-        let views = &self.worker.views;
-        let mut published = views.subscribe();
-        loop {
-            if let Some(view) = views.newest().filter(|view| view.block >= block) {
-                return Ok(view);
-            }
-            if Instant::now() >= deadline {
-                let has = views.newest().map_or("no block".into(), |view| format!("block {}", view.block));
-                return Err(Failure::new("55000", format!("the analytics worker does not have block {block} yet"))
-                    .detail(format!("It has {has}; the database's last block is {}.", views.last()))
-                    .hint("chainify.mirrors says how far mirrors are."));
-            }
-            views.hurry.notify_one();
-            let _ = tokio::time::timeout(NUDGE, published.changed()).await;
-        }
     }
 
     async fn pin(&self, name: &str, block: i64) -> Result<(), Failure> {
         let views = &self.worker.views;
         // A mirror that serves nothing does not keep the others from being pinned.
-        let newest = self.newest(block, Instant::now() + BLOCK_WAIT_MAX).await?;
+        let newest = self.worker.newest(block, Instant::now() + BLOCK_WAIT_MAX).await?;
         let tables = newest.tables.keys().copied().collect();
-        let view = self.at(block, &tables).await?;
+        let view = self.worker.at(block, &tables).await?;
         views.set_pin(name, Pin::new(block, Some(view)));
         Ok(())
     }

@@ -43,7 +43,9 @@ pub fn translated(sql: &str, parameters: &Parameters) -> Result<Translated, PgEr
     let number = |relation: Oid| mirrored.get(&relation.to_u32()).copied();
     let role = Role::current();
     let reads_all = role.is_member_of(READER);
-    translate_text(sql, parameters, &number, Asker { role, reads_all })
+    let asker = Asker { role, reads_all };
+    // Functions of constants run here. The session of a worker may take other roles, and they not.
+    role.run(|| translate_text(sql, parameters, &number, asker))
 }
 
 /// The ledger's own tables are nobody else's to read.

@@ -119,12 +119,16 @@ def killed(test):
     test.check("a new worker", totals(test), own(test, last(test)))
 
 
-def restarted(test):
-    """kill -9 of PostgreSQL: the worker connects again and follows."""
+def restart(test):
     test.session.close()
     test.server.tool("pg_ctl", "-D", test.server.data, "-m", "immediate", "-w", "restart", "-l", os.path.join(test.server.dir, "log"))
     test.session = test.server.connect("analytics")
     test.ask("SET TimeZone = 'UTC'")
+
+
+def restarted(test):
+    """kill -9 of PostgreSQL: the worker connects again and follows."""
+    restart(test)
     run(test, "UPDATE item SET price = price + 2")
     test.wait_until("the worker follows again", lambda: totals(test) == own(test, last(test)))
 
