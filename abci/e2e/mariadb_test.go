@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,20 +28,14 @@ const (
 	shopAttach = "ATTACH TABLE public.stock ENCODING 2"
 )
 
-// mariaDBs are the organisations of these tests that keep a MariaDB: those that
-// CHAINIFY_E2E_MARIADB names, such as cargo,delta, or all of them.
-func mariaDBs(all []string) []string {
-	if names := os.Getenv("CHAINIFY_E2E_MARIADB"); names != "" {
-		return strings.Split(names, ",")
-	}
-	return all
-}
+// shopOrganisations are those of shopNetwork.
+var shopOrganisations = []string{"acme", "bolt", "cargo", "delta"}
 
-// shopNetwork makes four organisations with a filled table, that is not on the ledger yet.
-func shopNetwork(ctx context.Context, t *testing.T) *harness.Network {
+// shopNetwork makes four organisations with a filled table, that is not on the ledger yet. Those
+// named keep a MariaDB, the others a PostgreSQL.
+func shopNetwork(ctx context.Context, t *testing.T, mariaDB ...string) *harness.Network {
 	t.Helper()
-	all := []string{"acme", "bolt", "cargo", "delta"}
-	net := emptyNetwork(ctx, t, harness.Config{Organisations: all, MariaDB: mariaDBs(all)})
+	net := emptyNetwork(ctx, t, harness.Config{Organisations: shopOrganisations, MariaDB: mariaDB})
 	must(t, net.StartDatabases(ctx))
 	must(t, net.Each(func(o *harness.Organisation) error { return createStock(ctx, o) }))
 	must(t, net.EnableChainify(ctx))
@@ -65,7 +58,7 @@ func createStock(ctx context.Context, o *harness.Organisation) error {
 // the role dba.
 func createClients(ctx context.Context, o *harness.Organisation) error {
 	if o.MariaDB == nil {
-		return o.Exec(ctx, "postgres", "CREATE ROLE clerk LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON stock TO clerk; CREATE ROLE dba LOGIN IN ROLE chainify_admin; GRANT ALL ON stock TO dba; ALTER TABLE stock OWNER TO dba")
+		return o.Exec(ctx, "postgres", "CREATE ROLE clerk LOGIN IN ROLE chainify_client; GRANT SELECT, INSERT, UPDATE, DELETE ON stock TO clerk; CREATE ROLE dba LOGIN IN ROLE chainify_admin; GRANT ALL ON stock TO dba; ALTER TABLE stock OWNER TO dba")
 	}
 	_, err := o.Tool(ctx, "install-mariadb", "--dsn", o.MariaDB.DSN(database, "root"), "--node", harness.NodeRole+"@localhost", "--client", "clerk", "--client", "dba")
 	return errors.Join(err, o.MariaDB.Exec(ctx, "root", database, `GRANT SELECT, INSERT, UPDATE, DELETE ON stock TO clerk; GRANT bank_admin TO dba;
@@ -146,9 +139,20 @@ func pieces(ctx context.Context, t *testing.T, o *harness.Organisation) (sum int
 // writes outside of a block is refused.
 func TestMariaDBOrganisationsAgree(t *testing.T) {
 	t.Parallel()
+	engineAgrees(t, shopOrganisations...)
+}
+
+// Two organisations keep a PostgreSQL, and two a MariaDB.
+func TestEnginesAgree(t *testing.T) {
+	t.Parallel()
+	engineAgrees(t, "cargo", "delta")
+}
+
+func engineAgrees(t *testing.T, mariaDB ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
-	net := shopNetwork(ctx, t)
+	net := shopNetwork(ctx, t, mariaDB...)
 	acme := net.Organisations[0]
 	attachStock(ctx, t, net)
 
@@ -268,12 +272,9 @@ func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
-	net := shopNetwork(ctx, t)
+	net := shopNetwork(ctx, t, "cargo", "delta")
 	attachStock(ctx, t, net)
 	odd := net.Organisations[3]
-	if odd.MariaDB == nil {
-		t.Fatal("delta keeps no MariaDB: CHAINIFY_E2E_MARIADB has to name it")
-	}
 	done := killedUnderLoad(ctx, t, net, odd)
 	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
 	must(t, err)

@@ -108,9 +108,6 @@ func judgeEffects(effects []byte, tables map[string]*canonical.Table) error {
 	if err != nil {
 		return malformed(err)
 	}
-	if len(s.Reads) > 0 {
-		return refuse("reads of a SERIALIZABLE transaction")
-	}
 	for _, name := range s.Tables {
 		if tables[name] == nil {
 			return notOnLedger(name)

@@ -52,8 +52,8 @@ func TestWriteSetsWithValuesOfOneEngineAreRefused(t *testing.T) {
 		}
 	}
 	reads := effectsOf(t, wire.WriteSet{Isolation: wire.Serializable, Reads: []wire.Read{{}}}, []canonical.Column{id})
-	if got := stateOf(Judge(reads, tables)); got != "0A000" {
-		t.Errorf("reads: %q", got)
+	if err := Judge(reads, tables); err != nil {
+		t.Errorf("reads: %v", err)
 	}
 	if got := stateOf(Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id}), nil)); got != "42P01" {
 		t.Errorf("unknown table: %q", got)

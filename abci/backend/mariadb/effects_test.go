@@ -110,7 +110,7 @@ func TestWriteSetsAreAppliedAsTheirClientsSawTheRows(t *testing.T) {
 		}}),
 	}
 	changes := 0
-	for i, want := range []string{"", "40001", "40001", "40001", "40001", "", "", "22023", "22021", "22001"} {
+	for i, want := range []string{"", "40001", "40001", "40001", "40001", "", "", "CH011", "CH011", "22001"} {
 		x := c.commit(proposals[i])
 		if r := x.Results[0]; r.SQLState != want || r.Succeeded != (want == "") {
 			t.Errorf("transaction %d: %+v, want %q", i, r, want)

@@ -18,11 +18,12 @@ const marker = ".chainify-network"
 // Config describes a network to be made.
 type Config struct {
 	Dir           string // everything is kept under it; emptied first when an earlier network made it
-	PG            string // prefix of a PostgreSQL tree with the extension: PG/lib/postgresql/15, PG/share/postgresql/15
+	PG            string // prefix of a PostgreSQL tree with the extension: PG/lib/postgresql/MAJOR, PG/share/postgresql/MAJOR
 	Chainify      string // the node's binary; empty when no node will be started
 	Database      string // made in every cluster
 	Organisations []string
 	MariaDB       []string      // those of them that keep a MariaDB; the others keep a PostgreSQL
+	OtherPG       string        // the tree of every second organisation, of another major; empty: PG
 	OrderingOnly  []string      // organisations beside these that have no database
 	Consent       int           // how many of the first must report the same effects; 0: the default
 	SnapshotEvery int           // order blocks from one snapshot of the order to the next; 0: the default
@@ -100,8 +101,8 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range cfg.Organisations {
-		n.Organisations = append(n.Organisations, n.organisation(cfg, name, base+i))
+	for i := range cfg.Organisations {
+		n.Organisations = append(n.Organisations, n.organisation(cfg, i, base+i))
 	}
 	if err := n.Each(func(o *Organisation) error {
 		if o.MariaDB != nil {
@@ -122,17 +123,28 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 }
 
 // organisation describes a member and its database of either engine.
-func (n *Network) organisation(cfg Config, name string, port int) *Organisation {
+func (n *Network) organisation(cfg Config, i, port int) *Organisation {
+	name, tree := cfg.Organisations[i], cfg.PG
+	if i%2 == 1 && cfg.OtherPG != "" {
+		tree = cfg.OtherPG
+	}
 	o := &Organisation{Node: Node{Name: name, net: n}}
 	dir, run, pids := filepath.Join(cfg.Dir, name), filepath.Join(cfg.Dir, "run"), filepath.Join(cfg.Dir, "pids")
 	if slices.Contains(cfg.MariaDB, name) {
 		o.MariaDB = &MariaDB{Name: name, Socket: filepath.Join(run, name+".mysql"), account: n.account, dir: dir, pidDir: pids}
 		return o
 	}
-	o.Cluster = &Cluster{
-		Name: name, Port: port, SocketDir: run, account: n.account, bin: filepath.Join(cfg.PG, "lib", "postgresql", "15", "bin"), dir: dir, pidDir: pids,
-	}
+	o.Cluster = &Cluster{Name: name, Port: port, SocketDir: run, account: n.account, bin: programs(tree), dir: dir, pidDir: pids}
 	return o
+}
+
+// programs is where a tree has those of PostgreSQL, of whatever major.
+func programs(tree string) string {
+	found, err := filepath.Glob(filepath.Join(tree, "lib", "postgresql", "*", "bin"))
+	if err != nil || len(found) != 1 {
+		return filepath.Join(tree, "bin")
+	}
+	return found[0]
 }
 
 // smallDatabase puts a cluster that was just made on a small disk, which its log must leave some
