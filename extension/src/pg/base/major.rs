@@ -1,6 +1,6 @@
 //! The differences between PostgreSQL 15, 16 and 17, one function for each difference; those of
-//! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`. The extension is made and
-//! shipped for 15, and tested for 15 and 17 (`make test-majors`). For 16 it is compiled alone.
+//! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`. The extension is made
+//! and shipped for 15, and tested for 15 and 17 (`make test-majors`). For 16 it is compiled alone.
 //!
 //! Not everything that a major changes keeps this from compiling. To be looked at for a new one:
 //! * kinds of expressions: [`is_known_node`] refuses what nobody has looked at;
@@ -17,8 +17,8 @@
 //! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of
 //!   columns in `catalog.rs`.
 //!
-//! What an expression gives, and the wording of messages, which a function can look at, may differ
-//! between majors.
+//! Between majors the result of an expression may differ, and so may the wording of messages, which
+//! a function can look at.
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
@@ -484,4 +484,30 @@ pub(in crate::pg) fn next_message_is_sync() -> bool {
 /// `IDLE_SESSION_TIMEOUT` of timeout.h; 17 has another timeout before it.
 pub(in crate::pg) fn idle_session_timeout() -> c_int {
     8 + c_int::from(cfg!(feature = "pg17"))
+}
+
+/// Puts entries for OLD and NEW before those of a view's query. Until 15 it has them.
+///
+/// # Safety
+/// `query` must be a copy of the view's query.
+pub(in crate::pg) unsafe fn name_old_and_new(query: *mut pg_sys::Query, view: pg_sys::Oid) {
+    #[cfg(feature = "pg15")]
+    let _ = (query, view);
+    // SAFETY: by the caller's promise; the numbers of entries in the query follow.
+    #[cfg(not(feature = "pg15"))]
+    unsafe {
+        pg_sys::OffsetVarNodes(query.cast(), 2, 0);
+        for name in [c"new", c"old"] {
+            let entry: *mut pg_sys::RangeTblEntry =
+                pg_sys::palloc0(size_of::<pg_sys::RangeTblEntry>()).cast();
+            (*entry).type_ = pg_sys::NodeTag::T_RangeTblEntry;
+            (*entry).rtekind = pg_sys::RTEKind::RTE_RELATION;
+            (*entry).relid = view;
+            (*entry).relkind = pg_sys::RELKIND_VIEW as c_char;
+            (*entry).rellockmode = pg_sys::AccessShareLock as c_int;
+            (*entry).alias = pg_sys::makeAlias(name.as_ptr(), null_mut());
+            (*entry).eref = (*entry).alias;
+            (*query).rtable = pg_sys::lcons(entry.cast(), (*query).rtable);
+        }
+    }
 }

@@ -10,6 +10,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::error::{catch_c, OrRaise};
 use crate::pg::base::lists::elements;
+use crate::pg::base::major;
 use crate::pg::base::relation::{Lock, Relation};
 
 // Left out of pgrx's bindings; compared by hand with 15 and 17 (ruleutils.h).
@@ -27,8 +28,7 @@ pub fn of_view(view: pg_sys::Oid) -> String {
         let query = pg_sys::get_view_query(relation.raw());
         let query: *mut pg_sys::Query = pg_sys::copyObjectImpl(query.cast()).cast();
         name_columns(query, relation.descriptor());
-        #[cfg(not(feature = "pg15"))]
-        old_and_new::add(query, view);
+        major::name_old_and_new(query, view);
         let text = catch_c(|| pg_get_querydef(query, false)).or_raise();
         format!("{};", CStr::from_ptr(text).to_string_lossy())
     }
@@ -77,34 +77,6 @@ unsafe fn name_branches(query: *mut pg_sys::Query, node: *mut pg_sys::Node, of: 
                 }
             }
             _ => (),
-        }
-    }
-}
-
-#[cfg(not(feature = "pg15"))]
-mod old_and_new {
-    use super::pg_sys;
-
-    /// Puts entries for OLD and NEW before those of the query.
-    ///
-    /// # Safety
-    /// `query` must be a copy of the view's query.
-    pub(super) unsafe fn add(query: *mut pg_sys::Query, view: pg_sys::Oid) {
-        // SAFETY: by the caller's promise; the numbers of entries in the query follow.
-        unsafe {
-            pg_sys::OffsetVarNodes(query.cast(), 2, 0);
-            for name in [c"new", c"old"] {
-                let entry: *mut pg_sys::RangeTblEntry =
-                    pg_sys::palloc0(size_of::<pg_sys::RangeTblEntry>()).cast();
-                (*entry).type_ = pg_sys::NodeTag::T_RangeTblEntry;
-                (*entry).rtekind = pg_sys::RTEKind::RTE_RELATION;
-                (*entry).relid = view;
-                (*entry).relkind = pg_sys::RELKIND_VIEW as std::ffi::c_char;
-                (*entry).rellockmode = pg_sys::AccessShareLock as i32;
-                (*entry).alias = pg_sys::makeAlias(name.as_ptr(), std::ptr::null_mut());
-                (*entry).eref = (*entry).alias;
-                (*query).rtable = pg_sys::lcons(entry.cast(), (*query).rtable);
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns,
 //! under the values that it has, in the order that the columns' types say now. A B-tree is also
-//! asked for an eighth of the rows by their values, for others each time: reading it from end to
+//! asked for an eighth of the rows by their values, for others each time. Reading it from end to
 //! end does not show that its inner pages lead to them. A hash index is not read from end to end:
 //! it is asked for each row. GIN and BRIN indexes tell no single rows, and cannot be compared.
 use std::ptr::null_mut;
