@@ -184,7 +184,7 @@ fuzz: pgtree
 e2e: pgtree build-node build-faults
 	@scripts/setup-mariadb
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
-		$(GO) test -count=1 -timeout 15m -parallel 2 -v ./e2e
+		$(GO) test -count=1 -timeout 25m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
 ## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate, node-postgres and Prisma against networks, as they are (five minutes); what this machine cannot get is named and skipped
