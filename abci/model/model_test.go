@@ -367,7 +367,8 @@ func (w *world) calmDown() {
 		} else if w.ordered == w.blocks && w.well() == "" {
 			return
 		}
-		if p := w.chain.state.Pending(); p != nil && p.QuarantineAll && p.Round > 5 {
+		// A database that failed before is left alone for a while: the first round does not end it.
+		if p := w.chain.state.Pending(); i > 0 && p != nil && p.QuarantineAll && p.Round > 5 {
 			break // declared, and another round did not help
 		}
 		if w.broken != "" {
