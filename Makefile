@@ -104,9 +104,9 @@ check-majors: setup
 test-majors: pgtree build-node
 	@scripts/setup-major 17
 	@scripts/setup-mariadb
-	scripts/regress .chainify/pg17
-	scripts/with-postgres $(CURDIR)/.chainify/pg17 bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(CURDIR)/.chainify/pg17 CHAINIFY_E2E_BIN=$(CHAINIFY) \
+	scripts/regress $(STATE)/pg17
+	scripts/with-postgres $(STATE)/pg17 bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(STATE)/pg17 CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 15m -parallel 2 ./e2e -run 'Definitions|EnginesAgree|Ladder|ComesBack' -v
 
 ## check-cometbft: compile the node with the release of CometBFT before the pinned one
