@@ -12,8 +12,11 @@ import (
 // tablesMax bounds the tables of one DEPLOY transaction.
 const tablesMax = 1_000
 
+// Encoding2 stands in each text that makes a ledger one of several engines.
+const Encoding2 = "ENCODING 2"
+
 var (
-	deployText = regexp.MustCompile(`^(ATTACH|DETACH) TABLE (.*?)( ENCODING 2)?$`)
+	deployText = regexp.MustCompile(`^(ATTACH|DETACH) TABLE (.*?)( ` + Encoding2 + `)?$`)
 	deployName = regexp.MustCompile(`^public\.[a-z_][a-z0-9_]{0,62}$`)
 )
 
@@ -203,30 +206,24 @@ func storable(logical string, v *canonical.Value) error {
 const RefusedState = "CH011"
 
 // Judged judges the transactions of a block before it runs: a refusal for each, nil where it may
-// run. No list, without an error: the block is none of a ledger of several engines.
+// run. No list: the block is none of a ledger of several engines.
 //
 // shared: a table came on the ledger with ENCODING 2 before the block. open: the ledger has no
 // table, and becomes shared where the block attaches one so.
-func Judged(raw [][]byte, shared, open bool, tables map[string]*canonical.Table) ([]*Refusal, error) {
-	proposals := make([]*wire.Proposal, len(raw))
-	for i, tx := range raw {
-		decoded, err := wire.DecodeChainedTx(tx)
-		if err != nil {
-			return nil, fmt.Errorf("decode transaction %d: %w", i, err)
-		}
-		proposals[i] = decoded.Proposal
-		if d, err := ParseDeploy(decoded.Proposal.Sql); err == nil && d.Attach && decoded.Proposal.Kind == wire.Kind_KIND_DEPLOY {
+func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*canonical.Table) []*Refusal {
+	for _, p := range proposals {
+		if d, err := ParseDeploy(p.Sql); err == nil && d.Attach && p.Kind == wire.Kind_KIND_DEPLOY {
 			shared = shared || open
 		}
 	}
 	if !shared {
-		return nil, nil
+		return nil
 	}
-	refusals := make([]*Refusal, len(raw))
+	refusals := make([]*Refusal, len(proposals))
 	for i, p := range proposals {
 		if err := Judge(p, tables); err != nil {
 			refusals[i] = &Refusal{RefusedState, err.Error()}
 		}
 	}
-	return refusals, nil
+	return refusals
 }

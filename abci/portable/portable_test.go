@@ -32,28 +32,7 @@ func bind(sql string, parameters ...*wire.Parameter) error {
 	if err != nil {
 		return err
 	}
-	b, err := NewBinder(s, table, parameters)
-	if err != nil {
-		return err
-	}
-	for _, row := range s.Rows {
-		for i, o := range row {
-			if _, err := b.Assigned(s.Columns[i], o); err != nil {
-				return err
-			}
-		}
-	}
-	for _, set := range s.Set {
-		if _, _, err := b.Value(set.Column, set.Value); err != nil {
-			return err
-		}
-	}
-	for _, test := range s.Where {
-		if _, _, err := b.Test(test); err != nil {
-			return err
-		}
-	}
-	return nil
+	return check(s, table, parameters)
 }
 
 func TestStatementsOfTheSubset(t *testing.T) {

@@ -157,7 +157,7 @@ CREATE FUNCTION chainify_node.execute_block(
     AS 'MODULE_PATHNAME', 'chainify_execute_block' LANGUAGE C VOLATILE PARALLEL UNSAFE
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
--- What the node judges the transactions of the next block by (spec/engines.md): how the ledger stands to other engines ('shared', 'open',
+-- By these the node judges the transactions of the next block (spec/engines.md): how the ledger stands to other engines ('shared', 'open',
 -- 'own'), and its tables with their schema texts 2.
 CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[])
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/chainify-db/chainify/abci/canonical"
@@ -14,7 +13,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// deploy attaches or detaches tables.
+// deploy attaches or detaches tables. The caller puts r.tables back when it fails.
 func (r *run) deploy(p *wire.Proposal) (int64, error) {
 	d, err := portable.ParseDeploy(p.Sql)
 	if err == nil {
@@ -23,21 +22,16 @@ func (r *run) deploy(p *wire.Proposal) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	before, one, check := maps.Clone(r.tables), r.detach, r.checkLeft
+	one, check := r.detach, r.checkLeft
 	if d.Attach {
 		one, check = r.attach, r.checkPartners
 	}
 	for _, name := range d.Tables {
 		if err := one(name); err != nil {
-			r.tables = before
 			return 0, err
 		}
 	}
-	if err := check(d.Tables); err != nil {
-		r.tables = before
-		return 0, err
-	}
-	return int64(len(d.Tables)), nil
+	return int64(len(d.Tables)), check(d.Tables)
 }
 
 // admin checks that a client's role has the role of those who attach.

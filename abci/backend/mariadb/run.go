@@ -144,14 +144,6 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 			budgets[deploy].cancel = cancel
 		}
 	}
-	tables := map[string]*canonical.Table{}
-	for name, t := range r.tables {
-		tables[name] = &t.Table
-	}
-	var err error
-	if r.refusals, err = portable.Judged(r.raw, true, false, tables); err != nil {
-		return err
-	}
 	r.results = make([]wire.TxResult, len(r.raw))
 	proposals := make([]*wire.Proposal, len(r.raw))
 	for i, raw := range r.raw {
@@ -162,6 +154,11 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		proposals[i] = tx.Proposal
 		r.results[i] = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
 	}
+	tables := map[string]*canonical.Table{}
+	for name, t := range r.tables {
+		tables[name] = &t.Table
+	}
+	r.refusals = portable.Judged(proposals, true, false, tables)
 	for from := 0; from < len(proposals); {
 		to := r.endOfRun(proposals, from)
 		budget := budgets[proposals[from].Kind == wire.Kind_KIND_DEPLOY]

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -144,33 +143,11 @@ func (r *archiveReading) Blocks(ctx context.Context, from, to uint64, each func(
 					return fmt.Errorf("block %d: %w: %w", number, archive.ErrFalse, err)
 				}
 			}
-			if b.Votes, err = votesOf(votes); err != nil {
+			if b.Votes, err = wire.VotesFromJSON(votes); err != nil {
 				return fmt.Errorf("block %d: %w: %w", number, archive.ErrFalse, err)
 			}
 			return each(b)
 		})
-}
-
-// votesOf reads the votes of a certificate as the database keeps them.
-func votesOf(text []byte) ([]wire.CertifiedVote, error) {
-	var kept []struct {
-		Organisation string        `json:"organisation"`
-		Validator    wire.HexBytes `json:"validator"`
-		Height       int64         `json:"height"`
-		Round        int32         `json:"round"`
-		Extension    wire.HexBytes `json:"extension"`
-		Signature    wire.HexBytes `json:"signature"`
-	}
-	if err := json.Unmarshal(text, &kept); err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	votes := make([]wire.CertifiedVote, len(kept))
-	for i, v := range kept {
-		votes[i] = wire.CertifiedVote{
-			Organisation: v.Organisation, Validator: v.Validator, Height: v.Height, Round: v.Round, Extension: v.Extension, Signature: v.Signature,
-		}
-	}
-	return votes, nil
 }
 
 // Transactions gives those of blocks.

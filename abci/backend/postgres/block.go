@@ -130,7 +130,7 @@ func (b *Backend) drop() {
 		defer cancel()
 		_ = b.conn.Close(ctx) // what it could say is nothing we would act on
 	}
-	b.conn, b.open = nil, false
+	b.conn, b.open, b.standing = nil, false, ""
 }
 
 // Execute runs the block in a transaction that stays open.
@@ -164,6 +164,7 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 	case stuck && ctx.Err() == nil:
 		err = &backend.StuckError{Index: index}
 	case sqlState(err) == outOfTurn:
+		b.standing = "" // it may be that the block has to be judged
 		err = fmt.Errorf("%w: %w", backend.ErrOutOfTurn, err)
 	case ctx.Err() == nil && b.keepsFailing(block.Number, err):
 		err = fmt.Errorf("%w: %w", &backend.StuckError{Index: b.failing.index}, err)
@@ -253,24 +254,32 @@ func (b *Backend) ready(ctx context.Context) error {
 	return b.tellRegistry(ctx, b.conn)
 }
 
-// run begins a transaction and executes the block in it: two round trips.
+// run begins a transaction and executes the block in it: one round trip, two where it is judged.
 func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
 	quarantined := make([]int32, len(block.Quarantined))
 	for i, q := range block.Quarantined {
 		quarantined[i] = int32(q)
 	}
-	refused, err := b.begin(ctx, block)
-	if err != nil {
-		return backend.Execution{}, err
+	var refused refusals
+	together := &pgx.Batch{}
+	if judges(b.standing, block.Transactions) {
+		var err error
+		if refused, err = b.begin(ctx, block); err != nil {
+			return backend.Execution{}, err
+		}
+	} else {
+		together.Queue(beginBlock)
 	}
 	var a answer
-	err = b.conn.QueryRow(ctx,
+	together.Queue(
 		`SELECT hash, header, outcomes, rows, sqlstates, messages, transaction_effects
 		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll, block.Round > 0,
 		certified, refused.indices, refused.sqlstates, refused.messages,
-	).Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
-	if err != nil {
+	).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
+	})
+	if err := b.conn.SendBatch(ctx, together).Close(); err != nil {
 		return backend.Execution{}, err
 	}
 	return a.execution(block)

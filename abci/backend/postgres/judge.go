@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -18,6 +19,12 @@ type refusals struct {
 	sqlstates, messages []string
 }
 
+// judges tells whether a block is judged, by how the ledger stood to other engines when it was
+// told last; empty: it was not told. Only a text that attaches with ENCODING 2 changes that.
+func judges(standing string, transactions []byte) bool {
+	return standing == "" || standing == "shared" || bytes.Contains(transactions, []byte(portable.Encoding2))
+}
+
 // begin starts the block's transaction and judges those of the block by the ledger's tables
 // (spec/engines.md, "Statements"): one round trip. Called with mu held.
 func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals, error) {
@@ -31,6 +38,10 @@ func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals
 	if err := b.conn.SendBatch(ctx, together).Close(); err != nil {
 		return refusals{}, err
 	}
+	b.standing = standing
+	if bytes.Contains(block.Transactions, []byte(portable.Encoding2)) {
+		b.standing = "" // the block may change it
+	}
 	if standing != "shared" && standing != "open" {
 		return refusals{}, nil
 	}
@@ -38,13 +49,13 @@ func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals
 	if err != nil {
 		return refusals{}, fmt.Errorf("read tables with ENCODING 2: %w", err)
 	}
-	raw, err := wire.SplitTransactions(block.Transactions)
+	proposals, err := proposalsOf(block.Transactions)
 	if err != nil {
 		return refusals{}, err
 	}
-	judged, err := portable.Judged(raw, standing == "shared", standing == "open", tables)
-	if err != nil || judged == nil {
-		return refusals{}, err
+	judged := portable.Judged(proposals, standing == "shared", standing == "open", tables)
+	if judged == nil {
+		return refusals{}, nil
 	}
 	r := refusals{indices: []int32{}}
 	for i, refusal := range judged {
@@ -54,6 +65,22 @@ func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals
 		}
 	}
 	return r, nil
+}
+
+func proposalsOf(transactions []byte) ([]*wire.Proposal, error) {
+	raw, err := wire.SplitTransactions(transactions)
+	if err != nil {
+		return nil, err
+	}
+	proposals := make([]*wire.Proposal, len(raw))
+	for i, tx := range raw {
+		decoded, err := wire.DecodeChainedTx(tx)
+		if err != nil {
+			return nil, fmt.Errorf("decode transaction %d: %w", i, err)
+		}
+		proposals[i] = decoded.Proposal
+	}
+	return proposals, nil
 }
 
 func sharedTables(names, texts []string) (map[string]*canonical.Table, error) {

@@ -78,6 +78,9 @@ type Backend struct {
 	unwatch  context.CancelFunc
 
 	failing failing
+	// standing is how the ledger stands to other engines, as the database told last on this
+	// connection; empty: not known.
+	standing string
 	// scrubbedFor is the last block that met damage, for which all tables are read once.
 	scrubbedFor uint64
 

@@ -10,7 +10,7 @@ use crate::block::{half_committed, lock_conflicts, restored};
 use crate::leader::commit;
 use crate::ledger::checkpoints;
 use crate::ledger::own_tables::OwnTable;
-use crate::ledger::shared_schema;
+use crate::ledger::tables;
 use crate::parallel::{leader, team};
 use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::{OrRaise, PgError};
@@ -146,7 +146,7 @@ fn check_request<'a>(asked: Asked<'a>, standing: &Standing) -> Request<'a> {
 
 /// In a ledger of several engines each node refuses what one engine alone executes.
 fn judged(refused: Option<Vec<Refused>>) -> Vec<Refused> {
-    if refused.is_none() && shared_schema::is_ledger_shared() {
+    if refused.is_none() && tables::is_shared() {
         out_of_turn(
             "the ledger has tables of ENCODING 2, and the node has not judged the block".into(),
         )

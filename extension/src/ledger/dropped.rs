@@ -5,7 +5,7 @@ use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::spi::SpiClient;
 
-/// What was dropped.
+/// How far this database dropped rows.
 pub struct Dropped {
     /// The last block that was; 0: none.
     pub block: i64,

@@ -20,12 +20,6 @@ crate::sql_function!(
     hash
 );
 
-/// Whether the ledger is one of several engines: a table came on it with ENCODING 2, now or before.
-pub fn is_ledger_shared() -> bool {
-    let sql = "SELECT FROM chainify_ledger.ledger_table WHERE shared_text IS NOT NULL LIMIT 1";
-    query(sql, &[], |_| ()) > 0
-}
-
 /// Why tables of this block cannot be attached with ENCODING 2.
 pub fn obstacle(block: i64) -> Option<String> {
     let mut why = None;

@@ -41,6 +41,8 @@ struct Cache {
     own: bool,
     /// Whether the node follows another server, as of the same read.
     superseded: bool,
+    /// Whether the ledger is one of several engines, as of the same read.
+    shared: bool,
     /// Any relation asked about, with the ledger table it belongs to.
     owners: HashMap<Oid, Option<Rc<LedgerTable>>>,
     leaves: HashMap<Oid, Rc<Leaf>>,
@@ -48,6 +50,9 @@ struct Cache {
 
 /// The column of `chainify_ledger.fence` with the epoch of a later server.
 const SUPERSEDED_BY: i16 = 7;
+/// The columns of `chainify_ledger.ledger_table` with the end of a version, and with schema text 2.
+const DETACHED_AT: i16 = 8;
+const SHARED_TEXT: i16 = 13;
 
 thread_local! {
     static CACHE: RefCell<Cache> = RefCell::default();
@@ -96,6 +101,13 @@ pub fn is_superseded() -> bool {
     refresh();
     attached();
     CACHE.with_borrow(|c| c.superseded)
+}
+
+/// Whether the ledger is one of several engines: a table came on it with ENCODING 2, now or before.
+pub fn is_shared() -> bool {
+    refresh();
+    attached();
+    CACHE.with_borrow(|c| c.shared)
 }
 
 /// The ledger table of a relation with what is needed to encode its rows.
@@ -159,13 +171,17 @@ fn attached() -> HashMap<Oid, Rc<LedgerTable>> {
         }
         let list = catalog::relation_named("chainify_ledger", "ledger_table");
         let (own, superseded) = (reads_here(), reads_superseded());
-        let read = if own { read(list) } else { HashMap::new() };
+        let (read, shared) = match own {
+            true => read(list),
+            false => Default::default(),
+        };
         // A change that came while reading: what was read may be of before it.
         if !catalog::take_changes().is_empty() {
             CACHE.with_borrow_mut(|c| *c = Cache::default());
         }
         CACHE.with_borrow_mut(|c| {
-            (c.list, c.attached, c.own, c.superseded) = (list, Some(read), own, superseded);
+            (c.list, c.attached, c.shared) = (list, Some(read), shared);
+            (c.own, c.superseded) = (own, superseded);
         });
     }
 }
@@ -190,10 +206,11 @@ fn reads_superseded() -> bool {
     superseded
 }
 
-fn read(list: Option<Oid>) -> HashMap<Oid, Rc<LedgerTable>> {
+/// The tables by relation, and whether one of any time has schema text 2.
+fn read(list: Option<Oid>) -> (HashMap<Oid, Rc<LedgerTable>>, bool) {
     let columns = catalog::relation_named("chainify_ledger", "ledger_column");
     let (Some(list), Some(columns)) = (list, columns) else {
-        return HashMap::new();
+        return Default::default();
     };
     let (list, columns) = (
         Relation::open(list, Lock::AccessShare),
@@ -212,17 +229,22 @@ fn read(list: Option<Oid>) -> HashMap<Oid, Rc<LedgerTable>> {
             });
         }
     });
-    let mut tables = HashMap::new();
+    let (mut tables, mut shared) = (HashMap::new(), false);
     list.scan(|row| {
+        shared |= row.get::<String>(SHARED_TEXT).is_some();
         let fields = (
             row.get::<i32>(1),
             row.get::<String>(2),
             row.get::<Oid>(3),
             row.get::<Oid>(4),
         );
-        if let (Some(id), Some(name), Some(relation), Some(history), None) =
-            (fields.0, fields.1, fields.2, fields.3, row.get::<i64>(8))
-        {
+        if let (Some(id), Some(name), Some(relation), Some(history), None) = (
+            fields.0,
+            fields.1,
+            fields.2,
+            fields.3,
+            row.get::<i64>(DETACHED_AT),
+        ) {
             let (rows, lanes) = (RowHasher::new(&name), LaneHasher::new(&name));
             let columns = by_table.remove(&id).unwrap_or_default();
             tables.insert(
@@ -238,5 +260,5 @@ fn read(list: Option<Oid>) -> HashMap<Oid, Rc<LedgerTable>> {
             );
         }
     });
-    tables
+    (tables, shared)
 }

@@ -73,7 +73,7 @@ pub fn attach_shared(tables: Vec<TableName>, at: At) -> Outcome {
 /// A ledger of several engines takes no DEPLOY transaction beside ATTACH TABLE … ENCODING 2 and
 /// DETACH TABLE. Errors: 0A000.
 pub fn refuse_where_shared() -> Result<(), PgError> {
-    match attempt(shared_schema::is_ledger_shared)? {
+    match attempt(tables::is_shared)? {
         false => Ok(()),
         true => Err(PgError::new(
             b"0A000",
